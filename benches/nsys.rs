@@ -14,7 +14,7 @@ use rooflens::analysis::Facts;
 use rooflens::bundle::{ArtifactFile, Content};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::ingest::nsys;
-use rooflens::model::Session;
+use rooflens::session::Session;
 use rusqlite::{Connection, OpenFlags};
 
 /// Kernels of the generated export: about 20 times the showcase's.
@@ -33,7 +33,10 @@ static SHOWCASE: LazyLock<Export> = LazyLock::new(|| {
         .join("fixtures/h200-llama-8b/nsys/timeline.sqlite.zst");
     let bytes = Content::open(&packed).and_then(|content| content.bytes(1 << 30));
     std::fs::write(&path, bytes.expect("the fixture unpacks")).expect("it can be written");
-    Export { path, _folder: folder }
+    Export {
+        path,
+        _folder: folder,
+    }
 });
 
 /// An export of kernels and the calls that launch them.
@@ -46,7 +49,10 @@ fn generated(with_calls: bool) -> Export {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("generated.sqlite");
     generate(&path, with_calls).expect("SQLite writes what it is given");
-    Export { path, _folder: folder }
+    Export {
+        path,
+        _folder: folder,
+    }
 }
 
 /// Tables with the columns of schema 3.20.
@@ -110,10 +116,15 @@ fn import(path: &Path) -> Session {
 }
 
 fn on_threads(threads: usize, bencher: Bencher<'_, '_>, path: &Path) {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("a pool");
     let session = pool.install(|| import(path));
     let rows = session.launches.len() + session.copies.len() + session.api_calls.len();
-    bencher.counter(ItemsCount::new(rows)).bench_local(|| pool.install(|| import(path)));
+    bencher
+        .counter(ItemsCount::new(rows))
+        .bench_local(|| pool.install(|| import(path)));
 }
 
 /// Items: kernels, copies and calls.
@@ -176,7 +187,9 @@ fn floor_kernels_bytes(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 10)]
 fn showcase_facts(bencher: Bencher<'_, '_>) {
     let session = import(&SHOWCASE.path);
-    bencher.counter(ItemsCount::new(session.launches.len())).bench_local(|| Facts::new(&session));
+    bencher
+        .counter(ItemsCount::new(session.launches.len()))
+        .bench_local(|| Facts::new(&session));
 }
 
 fn main() {

@@ -14,7 +14,7 @@ use divan::{Bencher, black_box};
 use rooflens::bundle::ArtifactFile;
 use rooflens::diagnostic::Diagnostics;
 use rooflens::ingest::torch::IMPORTER;
-use rooflens::model::Session;
+use rooflens::session::Session;
 use serde::de::IgnoredAny;
 use tempfile::TempDir;
 
@@ -25,8 +25,14 @@ fn main() {
 /// One decoder layer's worth of events, in the profiler's own layout; `at` counts nanoseconds.
 fn layer(text: &mut String, at: &mut u64, id: &mut u64) {
     let micros = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
-    for (index, operator) in
-        ["aten::linear", "aten::matmul", "aten::mul", "aten::_to_copy"].iter().enumerate()
+    for (index, operator) in [
+        "aten::linear",
+        "aten::matmul",
+        "aten::mul",
+        "aten::_to_copy",
+    ]
+    .iter()
+    .enumerate()
     {
         (*at, *id) = (*at + 9_731, *id + 3);
         let (start, launch, kernel) = (micros(*at), micros(*at + 2_013), micros(*at + 6_117));
@@ -119,7 +125,9 @@ impl Trace {
 fn trace() -> &'static Trace {
     static TRACE: OnceLock<Trace> = OnceLock::new();
     TRACE.get_or_init(|| {
-        let megabytes = std::env::var("TORCH_BENCH_MB").ok().and_then(|text| text.parse().ok());
+        let megabytes = std::env::var("TORCH_BENCH_MB")
+            .ok()
+            .and_then(|text| text.parse().ok());
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let plain = folder.path().join("trace.json");
         write_trace(&plain, megabytes.unwrap_or(200_usize) << 20)
@@ -131,7 +139,10 @@ fn trace() -> &'static Trace {
         gzip.write_all(&text)
             .and_then(|()| gzip.finish().map(drop))
             .expect("the trace can be packed");
-        Trace { folder, bytes: text.len() }
+        Trace {
+            folder,
+            bytes: text.len(),
+        }
     })
 }
 

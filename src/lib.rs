@@ -1,14 +1,14 @@
 //! Rooflens: an offline report compiler over captured GPU-profiling artifacts.
 //!
 //! ```text
-//! bundle → ingest → model → analysis → present, rules → report → render
+//! bundle → ingest → session → analysis → rules, sections → report → render
 //! ```
 //!
 //! - [`bundle`] opens a directory, an archive or loose files and says what each file is.
-//! - [`ingest`] reads artifacts into the tables of [`model`].
-//! - [`query`] answers SQL over the tables; `tables` gives them as Parquet files (feature `tables`).
+//! - [`ingest`] reads artifacts into the tables of [`session`].
+//! - [`query`] answers SQL over the tables; `parquet` gives them as Parquet files (feature `tables`).
 //! - [`analysis`] computes typed results from the tables, each once: pure functions, no I/O.
-//! - [`present`] shows results as [`findings`]: metrics, tables, charts and words of one section a subject.
+//! - [`sections`] shows results as [`document`]: metrics, tables, charts and words of one section a subject.
 //! - [`rules`] says what is slow, why, and what to do.
 //! - [`microbench`] makes a report of microbenchmarks of a GPU.
 //! - [`whatif`] predicts stage times of a measured bundle after a change.
@@ -21,20 +21,19 @@
 
 pub use rooflens_analysis as analysis;
 pub use rooflens_bundle as bundle;
-pub use rooflens_findings::{self as findings, prose};
+pub use rooflens_diagnostic as diagnostic;
+pub use rooflens_document::{self as document, prose, report};
 pub use rooflens_hardware as hardware;
 pub use rooflens_ingest as ingest;
 pub use rooflens_microbench as microbench;
-pub use rooflens_model::{self as model, diagnostic};
-pub use rooflens_present as present;
+#[cfg(feature = "tables")]
+pub use rooflens_parquet as parquet;
 pub use rooflens_query as query;
 pub use rooflens_render as render;
-pub use rooflens_report as report;
 pub use rooflens_rules as rules;
+pub use rooflens_sections as sections;
 pub use rooflens_serving as serving;
+pub use rooflens_session as session;
 pub use rooflens_whatif as whatif;
-
-#[cfg(feature = "tables")]
-pub mod tables;
 
 pub mod cli;

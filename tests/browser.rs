@@ -17,15 +17,32 @@ fn load(html: &str, place: &str) -> Option<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
     fs::write(&file, html).unwrap();
-    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+    let profile = format!(
+        "--user-data-dir={}",
+        folder.path().join("profile").display()
+    );
     let output = Command::new("timeout")
-        .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-        .args(["--enable-logging=stderr", "--virtual-time-budget=2000", &profile])
+        .args([
+            "60",
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--dump-dom",
+        ])
+        .args([
+            "--enable-logging=stderr",
+            "--virtual-time-budget=2000",
+            &profile,
+        ])
         .arg(format!("file://{}{place}", file.display()))
         .output()
         .ok()?;
     let [dom, log] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    let console: String = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    let console: String = log
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .collect();
     dom.contains("<main").then_some((dom, console))
 }
 
@@ -54,17 +71,39 @@ fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
     let open = format!("{}{}", &html[..policy], &html[end..]).replace("</body>", &reader);
     let (dom, console) = load(&open, "#appendix-names").unwrap();
     assert_eq!(console, "");
-    let said = dom.split("<pre id=\"result\">").nth(1).unwrap().split("</pre>").next().unwrap();
+    let said = dom
+        .split("<pre id=\"result\">")
+        .nth(1)
+        .unwrap()
+        .split("</pre>")
+        .next()
+        .unwrap();
     let lines: Vec<&str> = said.lines().collect();
     // Kernel n of 40 has 84 868 / (n + 1) launches and an intensity of 0.25 × 1.17 ^ n; every fifth has none.
-    assert_eq!(lines[..2], ["descending 84868 2121", "ascending 2121 84868"]);
+    assert_eq!(
+        lines[..2],
+        ["descending 84868 2121", "ascending 2121 84868"]
+    );
     // 0.25 × 1.17 ^ 38 = 97.5 is the greatest that is known: that of kernel 39 is missing.
     assert_eq!(lines[2], "descending 97.50 –");
-    assert!(lines[3].starts_with("ascending &lt;script&gt;"), "{}", lines[3]);
+    assert!(
+        lines[3].starts_with("ascending &lt;script&gt;"),
+        "{}",
+        lines[3]
+    );
     assert_eq!(lines[4..6], ["1 / 40", "1"]);
     assert_eq!(lines[6], "dark rgb(18, 24, 30)");
     assert_eq!(lines[7..10], ["true", "true", "true"]);
-    assert_eq!(lines[10..12], ["Kernels on the roofline of device memory", "true"]);
+    assert_eq!(
+        lines[10..12],
+        ["Kernels on the roofline of device memory", "true"]
+    );
     let launch = "launched by cudaLaunchKernel, which takes 5 µs and begins 7.5 µs earlier";
-    assert_eq!(lines[12..], ["1", &format!("gemm &lt;b&gt;: 31.2 µs, starts at 9.5 µs; {launch}")]);
+    assert_eq!(
+        lines[12..],
+        [
+            "1",
+            &format!("gemm &lt;b&gt;: 31.2 µs, starts at 9.5 µs; {launch}")
+        ]
+    );
 }

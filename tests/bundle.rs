@@ -18,7 +18,10 @@ fn a_fixture_opens_clean_with_what_its_manifest_states() {
     assert_eq!(codes(&diagnostics), [""; 0]);
     assert_eq!(bundle.name, "Llama-3.2-1B shape on one H200, batch 4");
     let nsys = file(&bundle, "nsys/timeline.sqlite.zst");
-    assert_eq!((nsys.kind, nsys.pass.as_str()), (Some(ArtifactKind::NsysSqlite), "nsys"));
+    assert_eq!(
+        (nsys.kind, nsys.pass.as_str()),
+        (Some(ArtifactKind::NsysSqlite), "nsys")
+    );
     assert_eq!(nsys.pass_kind, Some(PassKind::Timeline));
     let bytes = fs::read(fixture("h200-llama-1b").join("manifest.json")).expect("readable");
     assert_eq!(bundle.id, sha256(&bytes));
@@ -32,7 +35,10 @@ fn every_fixture_is_valid() {
         let path = entry.expect("readable").path();
         if path.join("manifest.json").is_file() {
             let diagnostics = bundle::validate(&[path]);
-            assert!(diagnostics.worst() <= Some(Severity::Notice), "{diagnostics:?}");
+            assert!(
+                diagnostics.worst() <= Some(Severity::Notice),
+                "{diagnostics:?}"
+            );
             checked += 1;
         }
     }
@@ -43,24 +49,41 @@ fn every_fixture_is_valid() {
 fn packed_and_unpacked_it_is_the_same_bundle() {
     let (original, _) = open(&fixture("edge-empty-window"));
     let folder = tempdir();
-    let (first, second) = (folder.path().join("a.tar.zst"), folder.path().join("b.tar.zst"));
+    let (first, second) = (
+        folder.path().join("a.tar.zst"),
+        folder.path().join("b.tar.zst"),
+    );
     // Its README is of no known format.
-    let all = PackOptions { keep_environment: true };
+    let all = PackOptions {
+        keep_environment: true,
+    };
     let packed = bundle::pack(&original, &first, all).expect("packs");
     bundle::pack(&original, &second, all).expect("packs");
     assert_eq!(packed.files, original.files.len() + 1);
-    assert_eq!(fs::read(&first).expect("written"), fs::read(&second).expect("written"));
+    assert_eq!(
+        fs::read(&first).expect("written"),
+        fs::read(&second).expect("written")
+    );
 
     let (archived, diagnostics) = open(&first);
     assert_eq!(codes(&diagnostics), [""; 0]);
-    assert_eq!((&archived.id, &archived.name), (&original.id, &original.name));
+    assert_eq!(
+        (&archived.id, &archived.name),
+        (&original.id, &original.name)
+    );
     assert_eq!(contents(&archived), contents(&original));
 
     let target = folder.path().join("out");
-    assert_eq!(bundle::unpack(&first, &target).expect("unpacks"), packed.files);
+    assert_eq!(
+        bundle::unpack(&first, &target).expect("unpacks"),
+        packed.files
+    );
     let (unpacked, _) = open(&target);
     assert_eq!(unpacked.id, original.id);
-    assert!(matches!(bundle::unpack(&first, &target), Err(BundleError::NotEmpty(_))));
+    assert!(matches!(
+        bundle::unpack(&first, &target),
+        Err(BundleError::NotEmpty(_))
+    ));
 }
 
 #[test]
@@ -121,16 +144,33 @@ fn packing_loose_files_writes_a_manifest() {
 #[test]
 fn files_that_changed_went_missing_or_were_added_are_told() {
     let folder = tempdir();
-    for (path, bytes) in
-        [("same", "a"), ("other", "b"), ("longer", "cc"), ("unlisted", "d"), (".hidden", "e")]
-    {
+    for (path, bytes) in [
+        ("same", "a"),
+        ("other", "b"),
+        ("longer", "cc"),
+        ("unlisted", "d"),
+        (".hidden", "e"),
+    ] {
         write(folder.path(), path, bytes.as_bytes());
     }
-    manifest(folder.path(), &[("same", "a"), ("other", "B"), ("longer", "c"), ("gone", "x")]);
+    manifest(
+        folder.path(),
+        &[
+            ("same", "a"),
+            ("other", "B"),
+            ("longer", "c"),
+            ("gone", "x"),
+        ],
+    );
     let (bundle, diagnostics) = open(folder.path());
     let mut told: Vec<(&str, &str)> = diagnostics
         .iter()
-        .map(|diagnostic| (diagnostic.code, diagnostic.artifact.as_deref().unwrap_or_default()))
+        .map(|diagnostic| {
+            (
+                diagnostic.code,
+                diagnostic.artifact.as_deref().unwrap_or_default(),
+            )
+        })
         .collect();
     told.sort_unstable();
     assert_eq!(
@@ -150,7 +190,12 @@ fn files_that_changed_went_missing_or_were_added_are_told() {
 
 #[test]
 fn without_a_manifest_of_use_the_files_are_read_and_it_is_an_error() {
-    for text in [r#"{"version": 2}"#, "[]", "{", r#"{"version": 1, "artifacts": 3}"#] {
+    for text in [
+        r#"{"version": 2}"#,
+        "[]",
+        "{",
+        r#"{"version": 1, "artifacts": 3}"#,
+    ] {
         let folder = tempdir();
         write(folder.path(), "manifest.json", text.as_bytes());
         write(folder.path(), "torch/trace.json", b"{}");
@@ -160,7 +205,10 @@ fn without_a_manifest_of_use_the_files_are_read_and_it_is_an_error() {
         assert!(bundle.manifest.is_none());
         let read: Vec<&str> = bundle.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(read, ["manifest.json", "torch/trace.json"]);
-        assert_ne!(bundle::validate(&[folder.path().to_owned()]).worst(), Some(Severity::Notice));
+        assert_ne!(
+            bundle::validate(&[folder.path().to_owned()]).worst(),
+            Some(Severity::Notice)
+        );
     }
 }
 
@@ -174,7 +222,10 @@ fn a_manifest_cannot_point_outside_the_bundle() {
         let said: Vec<&str> = diagnostics.iter().map(|one| one.message.as_str()).collect();
         assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST], "{path}");
         assert!(said[0].contains("inside the bundle"), "{path}: {said:?}");
-        assert!(bundle.files.iter().all(|file| file.path == "manifest.json"), "{path}");
+        assert!(
+            bundle.files.iter().all(|file| file.path == "manifest.json"),
+            "{path}"
+        );
     }
 }
 
@@ -185,34 +236,60 @@ fn a_manifest_cannot_list_a_file_twice() {
     manifest(folder.path(), &[("a", "x"), ("a", "y")]);
     let (bundle, diagnostics) = open(folder.path());
     assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST]);
-    assert_eq!(bundle.files.iter().filter(|file| file.path == "a").count(), 1);
+    assert_eq!(
+        bundle.files.iter().filter(|file| file.path == "a").count(),
+        1
+    );
 }
 
 #[test]
 fn nothing_to_open_is_an_error() {
     let folder = tempdir();
     assert!(matches!(refused(folder.path()), BundleError::Empty(_)));
-    assert!(matches!(refused(&folder.path().join("nowhere")), BundleError::Io { .. }));
+    assert!(matches!(
+        refused(&folder.path().join("nowhere")),
+        BundleError::Io { .. }
+    ));
     #[cfg(unix)]
-    assert!(matches!(refused(Path::new("/dev/zero")), BundleError::NoFile(_)));
+    assert!(matches!(
+        refused(Path::new("/dev/zero")),
+        BundleError::NoFile(_)
+    ));
     let error = bundle::open(&[], &mut Diagnostics::default()).expect_err("refused");
     assert!(matches!(error, BundleError::NoPath));
     let empty = archive(folder.path(), &[]);
     let (bundle, _) = open(&empty);
-    assert_eq!(bundle.files.len(), 1, "a tar without a header is no tar but a file");
+    assert_eq!(
+        bundle.files.len(),
+        1,
+        "a tar without a header is no tar but a file"
+    );
 }
 
 #[test]
 fn loose_files_take_their_folder_s_name_where_names_collide() {
     let folder = tempdir();
-    let paths: Vec<PathBuf> = ["r0/trace.json", "r1/trace.json", "x/kernels.csv", "dir/deep/a.csv"]
-        .map(|path| write(folder.path(), path, path.as_bytes()))
-        .into();
+    let paths: Vec<PathBuf> = [
+        "r0/trace.json",
+        "r1/trace.json",
+        "x/kernels.csv",
+        "dir/deep/a.csv",
+    ]
+    .map(|path| write(folder.path(), path, path.as_bytes()))
+    .into();
     let mut named = paths[..3].to_vec();
     named.push(folder.path().join("dir"));
     let bundle = bundle::open(&named, &mut Diagnostics::default()).expect("opens");
     let read: Vec<&str> = bundle.files.iter().map(|file| file.path.as_str()).collect();
-    assert_eq!(read, ["dir/deep/a.csv", "kernels.csv", "r0/trace.json", "r1/trace.json"]);
+    assert_eq!(
+        read,
+        [
+            "dir/deep/a.csv",
+            "kernels.csv",
+            "r0/trace.json",
+            "r1/trace.json"
+        ]
+    );
     let twice = [paths[0].clone(), paths[0].clone()];
     let error = bundle::open(&twice, &mut Diagnostics::default()).expect_err("refused");
     assert!(matches!(error, BundleError::Duplicate(_)), "{error}");
@@ -226,16 +303,27 @@ fn archives_of_other_tools_open_too() {
         special("./run/", EntryType::Directory, b""),
         entry("./run/a.csv", b"x"),
         entry("run/._a.csv", b"resource fork"),
-        special("././@LongLink", EntryType::GNULongName, format!("{long}\0").as_bytes()),
+        special(
+            "././@LongLink",
+            EntryType::GNULongName,
+            format!("{long}\0").as_bytes(),
+        ),
         entry("cut", b"y"),
     ];
     let name = "run/pax.csv";
     let record = format!("{} path={name}\n", name.len() + 9);
-    entries.push(special("PaxHeaders/x", EntryType::XHeader, record.as_bytes()));
+    entries.push(special(
+        "PaxHeaders/x",
+        EntryType::XHeader,
+        record.as_bytes(),
+    ));
     entries.push(entry("short", b"z"));
     let (bundle, diagnostics) = open(&archive(folder.path(), &entries));
     assert_eq!(codes(&diagnostics), [""; 0]);
-    assert_eq!(bundle.name, "run", "the only folder of the archive is the bundle");
+    assert_eq!(
+        bundle.name, "run",
+        "the only folder of the archive is the bundle"
+    );
     let read: Vec<&str> = bundle.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(read, ["a.csv", &long[4..], "pax.csv"]);
 }
@@ -281,7 +369,10 @@ fn archives_with_links_and_devices_are_refused() {
     ] {
         let folder = tempdir();
         let error = refused(&archive(folder.path(), &[special("a", kind, b"")]));
-        assert!(matches!(error, BundleError::Entry { .. }), "{kind:?}: {error}");
+        assert!(
+            matches!(error, BundleError::Entry { .. }),
+            "{kind:?}: {error}"
+        );
     }
 }
 
@@ -298,13 +389,32 @@ fn archives_with_two_files_of_one_path_are_refused() {
 #[test]
 fn archives_with_too_many_entries_or_folders_are_refused() {
     let folder = tempdir();
-    let many: Vec<Entry> =
-        (0..=bundle::MAX_FILES).map(|at| entry(&format!("f{at}"), b"")).collect();
+    let many: Vec<Entry> = (0..=bundle::MAX_FILES)
+        .map(|at| entry(&format!("f{at}"), b""))
+        .collect();
     let error = refused(&archive(folder.path(), &many));
-    assert!(matches!(error, BundleError::TooMany { limit: bundle::MAX_FILES, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            BundleError::TooMany {
+                limit: bundle::MAX_FILES,
+                ..
+            }
+        ),
+        "{error}"
+    );
     let deep = "d/".repeat(bundle::MAX_DEPTH + 1) + "f";
     let error = refused(&archive(folder.path(), &[entry(&deep, b"x")]));
-    assert!(matches!(error, BundleError::TooMany { limit: bundle::MAX_DEPTH, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            BundleError::TooMany {
+                limit: bundle::MAX_DEPTH,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -324,7 +434,9 @@ fn a_bomb_is_refused() {
     let size: u64 = 300 << 20;
     let mut encoder =
         zstd::Encoder::new(fs::File::create(&path).expect("writable"), 1).expect("new");
-    encoder.write_all(header("zeros", EntryType::Regular, size).as_bytes()).expect("writes");
+    encoder
+        .write_all(header("zeros", EntryType::Regular, size).as_bytes())
+        .expect("writes");
     let zeros = vec![0; 1 << 20];
     for _ in 0..size >> 20 {
         encoder.write_all(&zeros).expect("writes");
@@ -338,11 +450,17 @@ fn a_bomb_is_refused() {
 #[test]
 fn cut_archives_are_refused() {
     let folder = tempdir();
-    let path = archive(folder.path(), &[entry("a", &[7; 3000]), entry("b", &[8; 3000])]);
+    let path = archive(
+        folder.path(),
+        &[entry("a", &[7; 3000]), entry("b", &[8; 3000])],
+    );
     let whole = fs::read(&path).expect("readable");
     for keep in [whole.len() / 2, whole.len() - 8] {
         fs::write(&path, &whole[..keep]).expect("writable");
-        assert!(matches!(refused(&path), BundleError::Archive { .. }), "{keep} bytes");
+        assert!(
+            matches!(refused(&path), BundleError::Archive { .. }),
+            "{keep} bytes"
+        );
     }
     let plain = folder.path().join("cut.tar");
     let mut tar = header("a", EntryType::Regular, 3000).as_bytes().to_vec();
@@ -412,7 +530,11 @@ fn manifest(folder: &Path, artifacts: &[(&str, &str)]) {
     let artifacts: Vec<serde_json::Value> = artifacts
         .iter()
         .map(|(path, content)| {
-            let kind = if path.ends_with(".toml") { "workload" } else { "other" };
+            let kind = if path.ends_with(".toml") {
+                "workload"
+            } else {
+                "other"
+            };
             let (sha256, bytes) = (sha256(content.as_bytes()), content.len());
             serde_json::json!({"path": path, "kind": kind, "sha256": sha256, "bytes": bytes})
         })
@@ -436,7 +558,9 @@ fn tempdir() -> TempDir {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
 }
 
 fn open(path: &Path) -> (Bundle, Diagnostics) {
@@ -450,20 +574,34 @@ fn refused(path: &Path) -> BundleError {
 }
 
 fn codes(diagnostics: &Diagnostics) -> Vec<&'static str> {
-    diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
+    diagnostics
+        .iter()
+        .map(|diagnostic| diagnostic.code)
+        .collect()
 }
 
 fn file<'a>(bundle: &'a Bundle, path: &str) -> &'a bundle::ArtifactFile {
-    bundle.files.iter().find(|file| file.path == path).expect("is in the bundle")
+    bundle
+        .files
+        .iter()
+        .find(|file| file.path == path)
+        .expect("is in the bundle")
 }
 
 fn contents(bundle: &Bundle) -> BTreeMap<&str, Vec<u8>> {
     let read = |file: &bundle::ArtifactFile| fs::read(&file.location).expect("readable");
-    bundle.files.iter().map(|file| (file.path.as_str(), read(file))).collect()
+    bundle
+        .files
+        .iter()
+        .map(|file| (file.path.as_str(), read(file)))
+        .collect()
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 mod left_out;

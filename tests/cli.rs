@@ -7,11 +7,16 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
 }
 
 fn rooflens(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rooflens")).args(args).output().expect("rooflens runs")
+    Command::new(env!("CARGO_BIN_EXE_rooflens"))
+        .args(args)
+        .output()
+        .expect("rooflens runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -42,7 +47,10 @@ fn help_shows_examples_and_every_command_has_help() {
         "man",
     ] {
         let help = rooflens(&[command, "--help"]);
-        assert!(help.status.success() && !help.stdout.is_empty(), "{command}");
+        assert!(
+            help.status.success() && !help.stdout.is_empty(),
+            "{command}"
+        );
     }
 }
 
@@ -50,23 +58,42 @@ fn help_shows_examples_and_every_command_has_help() {
 fn gpus_are_found_by_parts_of_their_names() {
     let text = |args: &[&str]| {
         let output = rooflens(args);
-        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).expect("text"),
+        )
     };
     let (code, all) = text(&["gpus"]);
     // Datasheet: 132 SMs, 141 GB, 4.8 TB/s, 66.9 TFLOP/s, 989.4 and 1978.9 dense.
-    let row = all.lines().find(|line| line.starts_with("H200 SXM ")).expect("a row");
+    let row = all
+        .lines()
+        .find(|line| line.starts_with("H200 SXM "))
+        .expect("a row");
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(code, Some(0));
-    assert_eq!(words[2..].join(" "), "132 141 GB 4.80 TB/s 66.9 TFLOP/s 989 TFLOP/s 1.98 PFLOP/s");
+    assert_eq!(
+        words[2..].join(" "),
+        "132 141 GB 4.80 TB/s 66.9 TFLOP/s 989 TFLOP/s 1.98 PFLOP/s"
+    );
     let (_, some) = text(&["gpus", "h100"]);
-    assert_eq!(some.lines().filter(|line| !line.starts_with(' ')).count(), 3, "{some}");
+    assert_eq!(
+        some.lines().filter(|line| !line.starts_with(' ')).count(),
+        3,
+        "{some}"
+    );
     let (_, json) = text(&["gpus", "nvidia b300", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!((&json[0]["name"], &json[0]["sm_count"]), (&"B300".into(), &148.into()));
+    assert_eq!(
+        (&json[0]["name"], &json[0]["sm_count"]),
+        (&"B300".into(), &148.into())
+    );
     let output = rooflens(&["report", "fixtures", "--gpu", "h100"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("there are H100 SXM5 80GB, H100 PCIe 80GB, H100 NVL 94GB"), "{said}");
+    assert!(
+        said.contains("there are H100 SXM5 80GB, H100 PCIe 80GB, H100 NVL 94GB"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -78,7 +105,10 @@ fn wrong_usage_is_2() {
     let unknown = rooflens(&["metrics", path, "--gpu", "H9000"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("no GPU named H9000"));
-    assert_eq!(rooflens(&["metrics", path, "--stage", "a=("]).status.code(), Some(2));
+    assert_eq!(
+        rooflens(&["metrics", path, "--stage", "a=("]).status.code(),
+        Some(2)
+    );
 }
 
 #[test]
@@ -91,7 +121,11 @@ fn unusable_input_is_3_and_says_why() {
     std::fs::write(&file, "nothing of a profiler").expect("writable");
     let useless = rooflens(&["report", file.to_str().expect("UTF-8")]);
     assert_eq!(useless.status.code(), Some(3));
-    assert!(text(&useless.stderr).contains("nothing"), "{}", text(&useless.stderr));
+    assert!(
+        text(&useless.stderr).contains("nothing"),
+        "{}",
+        text(&useless.stderr)
+    );
 }
 
 #[test]
@@ -101,7 +135,11 @@ fn metrics_on_standard_output_are_json_and_nothing_else() {
     assert!(output.status.success());
     let metrics: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(metrics["version"], 1);
-    assert!(metrics["metrics"].as_array().is_some_and(|list| list.len() > 20));
+    assert!(
+        metrics["metrics"]
+            .as_array()
+            .is_some_and(|list| list.len() > 20)
+    );
 }
 
 #[test]
@@ -131,11 +169,17 @@ fn an_output_is_a_folder_unless_it_ends_like_a_format() {
     let path = fixture("edge-empty-window");
     let path = path.to_str().expect("UTF-8");
     let out = folder.path().join("qwen-0.5b");
-    assert!(rooflens(&["report", path, "-o", out.to_str().expect("UTF-8")]).status.success());
+    assert!(
+        rooflens(&["report", path, "-o", out.to_str().expect("UTF-8")])
+            .status
+            .success()
+    );
     assert!(out.join("report.md").is_file());
     let other = folder.path().join("report.docx");
     assert_eq!(
-        rooflens(&["report", path, "-o", other.to_str().expect("UTF-8")]).status.code(),
+        rooflens(&["report", path, "-o", other.to_str().expect("UTF-8")])
+            .status
+            .code(),
         Some(2)
     );
 }
@@ -151,7 +195,12 @@ fn the_default_folder_has_the_name_of_the_input() {
         .output()
         .expect("rooflens runs");
     assert!(output.status.success());
-    assert!(folder.path().join("edge-empty-window-report/report.pdf").is_file());
+    assert!(
+        folder
+            .path()
+            .join("edge-empty-window-report/report.pdf")
+            .is_file()
+    );
 }
 
 #[test]
@@ -160,7 +209,10 @@ fn a_stage_by_regular_expression_replaces_the_rules() {
     let path = path.to_str().expect("UTF-8");
     let output = rooflens(&["inspect", path, "--stage", "all of it=train_.*"]);
     let shown = text(&output.stdout);
-    assert!(shown.contains("all of it") && !shown.contains(" backward "), "{shown}");
+    assert!(
+        shown.contains("all of it") && !shown.contains(" backward "),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -176,13 +228,22 @@ fn a_query_counts_kernels() {
     let sql = "select count(*) as n from launches where pass = 0";
     let output = rooflens(&["query", path.to_str().expect("UTF-8"), sql, "--csv"]);
     // 84 868 kernels: `select count(*) from CUPTI_ACTIVITY_KIND_KERNEL` over the export.
-    assert_eq!(text(&output.stdout), "n\n84868\n", "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stdout),
+        "n\n84868\n",
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
 fn validate_accepts_the_fixtures_and_refuses_a_changed_file() {
     let path = fixture("h200x2-ddp");
-    assert!(rooflens(&["validate", path.to_str().expect("UTF-8")]).status.success());
+    assert!(
+        rooflens(&["validate", path.to_str().expect("UTF-8")])
+            .status
+            .success()
+    );
     let folder = tempfile::tempdir().expect("a temporary folder");
     for file in ["manifest.json", "workload.toml"] {
         std::fs::copy(path.join(file), folder.path().join(file)).expect("copied");
@@ -198,16 +259,29 @@ fn a_suggested_workload_is_that_of_the_run_and_is_accepted() {
     let run = fixture("h200-llama-8b");
     let paths = ["torch", "nsys", "config.json"].map(|name| run.join(name));
     let paths = paths.each_ref().map(|path| path.to_str().expect("UTF-8"));
-    let output = rooflens(&["inspect", paths[0], paths[1], paths[2], "--suggest-workload"]);
+    let output = rooflens(&[
+        "inspect",
+        paths[0],
+        paths[1],
+        paths[2],
+        "--suggest-workload",
+    ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let printed = text(&output.stdout);
     let read: rooflens_schemas::Workload = toml::from_str(&printed).expect(&printed);
     let written = std::fs::read_to_string(run.join("workload.toml")).expect("readable");
     let written: rooflens_schemas::Workload = toml::from_str(&written).expect("valid");
-    assert_eq!((read.batch, read.prompt_tokens), (written.batch, written.prompt_tokens));
+    assert_eq!(
+        (read.batch, read.prompt_tokens),
+        (written.batch, written.prompt_tokens)
+    );
     assert_eq!((read.mode, &read.dtype), (written.mode, &written.dtype));
     let stages = |workload: &rooflens_schemas::Workload| -> Vec<String> {
-        let mut names: Vec<_> = workload.stages.iter().map(|stage| stage.name.clone()).collect();
+        let mut names: Vec<_> = workload
+            .stages
+            .iter()
+            .map(|stage| stage.name.clone())
+            .collect();
         names.sort();
         names
     };
@@ -220,7 +294,11 @@ fn a_suggested_workload_is_that_of_the_run_and_is_accepted() {
     let file = file.to_str().expect("UTF-8");
     let again = rooflens(&["inspect", paths[0], paths[2], "--workload", file]);
     assert!(again.status.success(), "{}", text(&again.stderr));
-    assert!(!text(&again.stdout).contains("unknown field"), "{}", text(&again.stdout));
+    assert!(
+        !text(&again.stdout).contains("unknown field"),
+        "{}",
+        text(&again.stdout)
+    );
 }
 
 #[test]
@@ -238,13 +316,18 @@ fn notes_of_a_bundle_are_packed_and_stand_in_its_report() {
     assert!(rooflens(&["pack", &run, "-o", &archive]).status.success());
     let inspected = text(&rooflens(&["inspect", &archive]).stdout);
     let line = |path: &str, kind: &str| {
-        inspected.lines().any(|line| line.trim().starts_with(path) && line.ends_with(kind))
+        inspected
+            .lines()
+            .any(|line| line.trim().starts_with(path) && line.ends_with(kind))
     };
     assert!(line("notes.md", "analyst's notes") && line("torch/notes.md", "other file"));
     for kind in ["summary", "report"] {
         let output = rooflens(&["report", &archive, "--kind", kind, "-o", "-"]);
         assert!(output.status.success());
-        assert!(text(&output.stdout).contains("> See **\\{\\{no\\_metric\\@x\\}\\}**."), "{kind}");
+        assert!(
+            text(&output.stdout).contains("> See **\\{\\{no\\_metric\\@x\\}\\}**."),
+            "{kind}"
+        );
         assert!(text(&output.stderr).contains("the notes refer to no_metric@x"));
     }
     std::fs::write(path("mine.md"), "*Mine*, instead.\n").expect("writable");
@@ -258,10 +341,20 @@ fn templates_are_exported_once_and_a_brand_is_checked() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let exported = path("templates");
-    assert!(rooflens(&["templates", "export", &exported]).status.success());
+    assert!(
+        rooflens(&["templates", "export", &exported])
+            .status
+            .success()
+    );
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("templates");
     let read = |path: PathBuf| std::fs::read(path).expect("readable");
-    for name in ["report.typ", "lib/style.typ", "lib/blocks.typ", "lib/cover.typ", "README.md"] {
+    for name in [
+        "report.typ",
+        "lib/style.typ",
+        "lib/blocks.typ",
+        "lib/cover.typ",
+        "README.md",
+    ] {
         assert!(
             read(folder.path().join("templates").join(name)) == read(root.join(name)),
             "{name}"
@@ -270,15 +363,27 @@ fn templates_are_exported_once_and_a_brand_is_checked() {
     std::fs::write(path("templates/report.typ"), "mine").expect("writable");
     let again = rooflens(&["templates", "export", &exported]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    assert!(
+        text(&again.stderr).contains("--force"),
+        "{}",
+        text(&again.stderr)
+    );
     assert_eq!(read(folder.path().join("templates/report.typ")), b"mine");
-    assert!(rooflens(&["templates", "export", &exported, "--force"]).status.success());
+    assert!(
+        rooflens(&["templates", "export", &exported, "--force"])
+            .status
+            .success()
+    );
     assert_ne!(read(folder.path().join("templates/report.typ")), b"mine");
 
     let run = fixture("edge-empty-window");
     let run = run.to_str().expect("UTF-8");
     let report = |brand: &str| rooflens(&["report", run, "--brand", brand, "-o", "-"]);
-    assert!(report(root.join("brand-example.toml").to_str().expect("UTF-8")).status.success());
+    assert!(
+        report(root.join("brand-example.toml").to_str().expect("UTF-8"))
+            .status
+            .success()
+    );
     std::fs::write(path("brand.toml"), "name = \"A\"\nlogo = \"none.png\"\n").expect("writable");
     let refused = report(&path("brand.toml"));
     assert_eq!(refused.status.code(), Some(2));
@@ -296,28 +401,38 @@ fn the_language_changes_words_and_no_number() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
-    assert_eq!(written("report", "metrics", "en"), written("report", "metrics", "zh"));
+    assert_eq!(
+        written("report", "metrics", "en"),
+        written("report", "metrics", "zh")
+    );
     let pattern = |pattern| regex::Regex::new(pattern).expect("a valid pattern");
     let (number, name) = (pattern(r"\d+(\.\d+)?"), pattern("`[^`\n]*`"));
     // Names from the data are shortened to the room that headings leave them.
     let numbers = |text: &str| -> Vec<String> {
         let text = text.replace('\\', "");
         let text = name.replace_all(&text, "");
-        let mut all: Vec<String> =
-            number.find_iter(&text).map(|one| one.as_str().to_owned()).collect();
+        let mut all: Vec<String> = number
+            .find_iter(&text)
+            .map(|one| one.as_str().to_owned())
+            .collect();
         all.sort_unstable();
         all
     };
     for (kind, heading) in [("report", "## 发现"), ("appendix", "## 方法")] {
         let [english, chinese] = ["en", "zh"].map(|lang| written(kind, "md", lang));
-        assert!(chinese.contains(heading) && !english.contains(heading), "{kind}");
+        assert!(
+            chinese.contains(heading) && !english.contains(heading),
+            "{kind}"
+        );
         assert_eq!(numbers(&english), numbers(&chinese), "{kind}");
     }
 }
 
 /// A file of `tests/data/serving`.
 fn load_test(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/serving").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/serving")
+        .join(name);
     path.to_str().expect("UTF-8").to_owned()
 }
 
@@ -325,8 +440,14 @@ fn load_test(name: &str) -> String {
 fn a_load_test_becomes_a_report() {
     let sweep = load_test("sweep.jsonl");
     let (predicted, dcgm) = (load_test("predicted.json"), load_test("dcgm.txt"));
-    let limits =
-        ["--slo", "ttft=100ms,tpot=25ms", "--predicted", &predicted, "--gpu-metrics", &dcgm];
+    let limits = [
+        "--slo",
+        "ttft=100ms,tpot=25ms",
+        "--predicted",
+        &predicted,
+        "--gpu-metrics",
+        &dcgm,
+    ];
     let report = rooflens(&[&["serve-report", &sweep, "-o", "-"], limits.as_slice()].concat());
     let page = text(&report.stdout);
     assert!(report.status.success(), "{}", text(&report.stderr));
@@ -342,11 +463,22 @@ fn a_load_test_becomes_a_report() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("metrics.json");
-    let args = ["serve-report", &sweep, "--format", "metrics", "-o", out.to_str().expect("UTF-8")];
+    let args = [
+        "serve-report",
+        &sweep,
+        "--format",
+        "metrics",
+        "-o",
+        out.to_str().expect("UTF-8"),
+    ];
     assert!(rooflens(&args).status.success());
     let metrics: rooflens_schemas::MetricsFile =
         serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("metrics");
-    let knee = metrics.metrics.iter().find(|one| one.id == "saturation_load").expect("a knee");
+    let knee = metrics
+        .metrics
+        .iter()
+        .find(|one| one.id == "saturation_load")
+        .expect("a knee");
     assert_eq!(knee.value.number(), Some(16.0));
 }
 
@@ -354,12 +486,22 @@ fn a_load_test_becomes_a_report() {
 fn a_load_test_gives_its_report_and_other_commands_name_the_one_for_it() {
     let made = rooflens(&["report", &load_test("vllm.json"), "-o", "-"]);
     let same = rooflens(&["serve-report", &load_test("vllm.json"), "-o", "-"]);
-    assert_eq!((made.status.code(), text(&made.stdout)), (Some(0), text(&same.stdout)));
-    assert!(text(&made.stderr).contains("rooflens serve-report"), "{}", text(&made.stderr));
+    assert_eq!(
+        (made.status.code(), text(&made.stdout)),
+        (Some(0), text(&same.stdout))
+    );
+    assert!(
+        text(&made.stderr).contains("rooflens serve-report"),
+        "{}",
+        text(&made.stderr)
+    );
     let refused = rooflens(&["inspect", &load_test("vllm.json")]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{said}");
-    assert!(said.contains("vLLM bench serve") && said.contains("rooflens serve-report"), "{said}");
+    assert!(
+        said.contains("vLLM bench serve") && said.contains("rooflens serve-report"),
+        "{said}"
+    );
     let capture = fixture("h200-llama-8b/workload.toml");
     let refused = rooflens(&["serve-report", capture.to_str().expect("UTF-8")]);
     assert_eq!(refused.status.code(), Some(3));
@@ -368,11 +510,29 @@ fn a_load_test_gives_its_report_and_other_commands_name_the_one_for_it() {
 #[test]
 fn wrong_arguments_of_serve_report_are_2_and_useless_files_3() {
     let result = load_test("vllm.json");
-    for wrong in [["--slo", "speed=3"], ["--predicted", "/no/such"], ["--thresholds", &result]] {
+    for wrong in [
+        ["--slo", "speed=3"],
+        ["--predicted", "/no/such"],
+        ["--thresholds", &result],
+    ] {
         let output = rooflens(&[&["serve-report", &result, "-o", "-"], wrong.as_slice()].concat());
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", text(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{wrong:?}: {}",
+            text(&output.stderr)
+        );
     }
-    let labels = ["serve-report", &result, "--label", "a", "--label", "b", "-o", "-"];
+    let labels = [
+        "serve-report",
+        &result,
+        "--label",
+        "a",
+        "--label",
+        "b",
+        "-o",
+        "-",
+    ];
     assert_eq!(rooflens(&labels).status.code(), Some(2));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let damaged = folder.path().join("cut.json");
@@ -414,7 +574,11 @@ fn setups_are_compared_with_the_first_that_is_given() {
     let output = rooflens(&[&["serve-report", &files[0], &files[1]], labels.as_slice()].concat());
     let page = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for words in ["1 worked against narrow", "max\\_num\\_seqs: 64 → 128", "128 gave 40.0 ms."] {
+    for words in [
+        "1 worked against narrow",
+        "max\\_num\\_seqs: 64 → 128",
+        "128 gave 40.0 ms.",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
 }
@@ -432,18 +596,37 @@ fn a_config_alone_gives_the_sizes_of_its_model_and_points_to_predict() {
     let said = text(&made.stdout);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     assert!(
-        said.replace("**", "").replace('\u{202f}', " ").contains("86 848 parameters"),
+        said.replace("**", "")
+            .replace('\u{202f}', " ")
+            .contains("86 848 parameters"),
         "{said}"
     );
-    assert!(said.contains("rooflens predict") && said.contains("H200 SXM"), "{said}");
+    assert!(
+        said.contains("rooflens predict") && said.contains("H200 SXM"),
+        "{said}"
+    );
     let quantization = folder.path().join("hf_quant_config.json");
     let nvfp4 = r#"{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}"#;
     std::fs::write(&quantization, nvfp4).expect("written");
     let alone = rooflens(&["report", quantization.to_str().expect("UTF-8"), "-o", "-"]);
     assert_eq!(alone.status.code(), Some(3));
-    assert!(text(&alone.stderr).contains("config.json"), "{}", text(&alone.stderr));
-    let both = rooflens(&["report", path, quantization.to_str().expect("UTF-8"), "-o", "-"]);
-    assert!(text(&both.stdout).contains("as nvfp4"), "{}", text(&both.stdout));
+    assert!(
+        text(&alone.stderr).contains("config.json"),
+        "{}",
+        text(&alone.stderr)
+    );
+    let both = rooflens(&[
+        "report",
+        path,
+        quantization.to_str().expect("UTF-8"),
+        "-o",
+        "-",
+    ]);
+    assert!(
+        text(&both.stdout).contains("as nvfp4"),
+        "{}",
+        text(&both.stdout)
+    );
 }
 
 #[cfg(unix)]
@@ -478,5 +661,8 @@ fn a_report_of_nsys_is_exported_by_a_local_nsys_or_named() {
     // Arguments: export --type sqlite --force-overwrite true --output TARGET REPORT.
     script("test \"$2$3\" = --typesqlite && printf 'SQLite format 3' > \"$7\"");
     let (_, said) = run(&path);
-    assert!(said.contains("exported by") && said.contains("run.sqlite"), "{said}");
+    assert!(
+        said.contains("exported by") && said.contains("run.sqlite"),
+        "{said}"
+    );
 }

@@ -10,11 +10,11 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use rooflens::findings::catalogue;
-use rooflens::findings::{Catalogue, MetricDef};
-use rooflens::model::Session;
-use rooflens::model::table::Kind;
-use rooflens::model::view;
+use rooflens::document::catalogue;
+use rooflens::document::{Catalogue, MetricDef};
+use rooflens::session::Session;
+use rooflens::session::table::Kind;
+use rooflens::session::view;
 use rooflens_schemas::Unit;
 
 /// What follows this line in `docs/data.md` is generated.
@@ -33,8 +33,14 @@ fn all_columns_are_in_the_data_document() {
         fs::write(&path, &expected).expect("writable");
         return;
     }
-    let differs = document.lines().zip(expected.lines()).find(|(is, should)| is != should);
-    assert!(document == expected, "docs/data.md: SNAPSHOTS=overwrite writes it: {differs:?}");
+    let differs = document
+        .lines()
+        .zip(expected.lines())
+        .find(|(is, should)| is != should);
+    assert!(
+        document == expected,
+        "docs/data.md: SNAPSHOTS=overwrite writes it: {differs:?}"
+    );
 }
 
 /// The tables of sessions by their declarations.
@@ -64,12 +70,16 @@ fn datasets() -> String {
     let files = fs::read_dir(root().join(REPORT))
         .expect("a folder")
         .map(|entry| entry.expect("readable").path());
-    let mut files: Vec<_> =
-        files.filter(|path| path.extension().is_some_and(|end| end == "csv")).collect();
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "csv"))
+        .collect();
     files.sort();
     let (catalogue, mut text) = (Catalogue::english(), "\n".to_owned());
     for path in &files {
-        let id = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        let id = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .expect("a name");
         let head = fs::read_to_string(path).expect("readable");
         let head = head.lines().next().unwrap_or_default().to_owned();
         let column = |id_of_column: &str| {
@@ -77,8 +87,13 @@ fn datasets() -> String {
             format!("`{leaked}` {}", catalogue.column(id, leaked))
         };
         let columns: Vec<String> = head.split(',').map(column).collect();
-        writeln!(text, "- **`{id}.csv`** {}: {}", catalogue.title(id), columns.join(", "))
-            .expect("memory");
+        writeln!(
+            text,
+            "- **`{id}.csv`** {}: {}",
+            catalogue.title(id),
+            columns.join(", ")
+        )
+        .expect("memory");
     }
     text
 }
@@ -90,18 +105,29 @@ fn the_methodology_has_the_metrics_of_the_catalogue() {
     let document = fs::read_to_string(&path).expect("readable");
     let mut defs = catalogue::ALL.iter();
     let line = |line: &str| match line.starts_with("| `") {
-        true => defs.next().map_or_else(|| "(no metric is left)".to_owned(), |def| row(def)),
+        true => defs
+            .next()
+            .map_or_else(|| "(no metric is left)".to_owned(), |def| row(def)),
         false => line.to_owned(),
     };
     let expected: String = document.lines().map(line).map(|line| line + "\n").collect();
     let left: Vec<&str> = defs.map(|def| def.id).collect();
-    assert!(left.is_empty(), "no row in docs/methodology.md for {left:?}");
+    assert!(
+        left.is_empty(),
+        "no row in docs/methodology.md for {left:?}"
+    );
     if std::env::var("SNAPSHOTS").as_deref() == Ok("overwrite") {
         fs::write(&path, &expected).expect("writable");
         return;
     }
-    let differs = document.lines().zip(expected.lines()).find(|(is, should)| is != should);
-    assert!(differs.is_none(), "docs/methodology.md: SNAPSHOTS=overwrite writes it: {differs:?}");
+    let differs = document
+        .lines()
+        .zip(expected.lines())
+        .find(|(is, should)| is != should);
+    assert!(
+        differs.is_none(),
+        "docs/methodology.md: SNAPSHOTS=overwrite writes it: {differs:?}"
+    );
 }
 
 /// The row of a metric in the methodology.
@@ -123,10 +149,12 @@ fn row(def: &MetricDef) -> String {
         other => panic!("{}: a symbol for {other:?}", def.id),
     };
     let cells = [&format!("`{}`", def.id), unit, def.formula, def.source];
-    cells.iter().fold("|".to_owned(), |row, cell| match cell.is_empty() {
-        true => row + " |",
-        false => format!("{row} {cell} |"),
-    })
+    cells
+        .iter()
+        .fold("|".to_owned(), |row, cell| match cell.is_empty() {
+            true => row + " |",
+            false => format!("{row} {cell} |"),
+        })
 }
 
 fn root() -> &'static Path {

@@ -13,11 +13,17 @@ const SECONDS: (f64, f64) = (1.0, 2e-6);
 const MEMORY: (f64, f64) = (200e6, 40.0);
 
 /// A loaded machine is slower. Times of a build without optimizations say nothing, and some inputs take it minutes.
-const SLOWER: f64 = if cfg!(debug_assertions) { f64::INFINITY } else { 3.0 };
+const SLOWER: f64 = if cfg!(debug_assertions) {
+    f64::INFINITY
+} else {
+    3.0
+};
 const LONG: [&str; 4] = ["archive", "crossing", "deep", "recordings"];
 
 fn size(path: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(path) else { return fs::metadata(path).unwrap().len() };
+    let Ok(entries) = fs::read_dir(path) else {
+        return fs::metadata(path).unwrap().len();
+    };
     entries.map(|entry| size(&entry.unwrap().path())).sum()
 }
 
@@ -35,8 +41,15 @@ fn cost(input: &Path, output: &Path) -> (Option<i32>, f64, f64) {
     loop {
         // Fields 14 and 15, in hundredths of a second; the second one is the name, in parentheses.
         let stat = file("stat").unwrap_or_default();
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+        let fields = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace();
+        let ticks = fields
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse::<f64>().ok());
         seconds = seconds.max(ticks.sum::<f64>() / 100.0);
         let status = file("status").unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -53,11 +66,18 @@ fn cost(input: &Path, output: &Path) -> (Option<i32>, f64, f64) {
 fn hostile_inputs_cost_what_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile.py");
-    let made = Command::new("python3").arg(script).arg(folder.path()).status();
-    let Ok(made) = made else { return eprintln!("python3 is missing: skipped") };
+    let made = Command::new("python3")
+        .arg(script)
+        .arg(folder.path())
+        .status();
+    let Ok(made) = made else {
+        return eprintln!("python3 is missing: skipped");
+    };
     assert!(made.success());
-    let mut inputs: Vec<_> =
-        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut inputs: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     inputs.sort();
     assert!(inputs.len() >= 30, "{inputs:?}");
     let output = tempfile::tempdir().unwrap();
@@ -69,8 +89,10 @@ fn hostile_inputs_cost_what_they_are() {
             continue;
         }
         let (code, seconds, memory) = cost(&input, &output.path().join("report.md"));
-        let seen =
-            format!("{name}: {bytes} bytes, {seconds:.2} s, {:.0} MB, {code:?}", memory / 1e6);
+        let seen = format!(
+            "{name}: {bytes} bytes, {seconds:.2} s, {:.0} MB, {code:?}",
+            memory / 1e6
+        );
         eprintln!("{seen}");
         let is_slow = seconds > SLOWER * (SECONDS.0 + SECONDS.1 * bytes);
         if !matches!(code, Some(0 | 1 | 3)) || is_slow || memory > MEMORY.0 + MEMORY.1 * bytes {

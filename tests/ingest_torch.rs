@@ -6,7 +6,7 @@ use rooflens::bundle::ArtifactFile;
 use rooflens::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens::ingest::torch::IMPORTER;
 use rooflens::ingest::{IngestError, IngestErrorKind, Prefix};
-use rooflens::model::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind, Session};
+use rooflens::session::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind, Session};
 
 /// What one file gave.
 struct Imported {
@@ -17,17 +17,24 @@ struct Imported {
 
 impl Imported {
     fn diagnostic(&self, code: &str) -> Option<&Diagnostic> {
-        self.diagnostics.iter().find(|diagnostic| diagnostic.code == code)
+        self.diagnostics
+            .iter()
+            .find(|diagnostic| diagnostic.code == code)
     }
 
     fn codes(&self) -> Vec<&str> {
-        self.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
+        self.diagnostics
+            .iter()
+            .map(|diagnostic| diagnostic.code)
+            .collect()
     }
 }
 
 fn import(bytes: impl AsRef<[u8]>) -> Imported {
     let mut temporary = tempfile::NamedTempFile::new().expect("a temporary file can be made");
-    temporary.write_all(bytes.as_ref()).expect("it can be written");
+    temporary
+        .write_all(bytes.as_ref())
+        .expect("it can be written");
     let file = ArtifactFile {
         path: "torch/trace.json".to_owned(),
         location: temporary.path().to_owned(),
@@ -41,7 +48,11 @@ fn import(bytes: impl AsRef<[u8]>) -> Imported {
     };
     let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
     let result = (IMPORTER.import)(&file, &mut session, &mut diagnostics);
-    Imported { session, diagnostics, result }
+    Imported {
+        session,
+        diagnostics,
+        result,
+    }
 }
 
 /// 2025: relative times with three decimals, device properties, versions, a rank, allocator events.
@@ -62,11 +73,21 @@ fn a_modern_trace_fills_all_tables() {
         "void gemm<8, std::array<char*, 3ul> >(int)"
     );
     assert_eq!((launches.stream[0], launches.correlation[0]), (7, Some(7)));
-    assert_eq!(launches.grid[0], Dim3 { x: 2048, y: 2, z: 1 });
+    assert_eq!(
+        launches.grid[0],
+        Dim3 {
+            x: 2048,
+            y: 2,
+            z: 1
+        }
+    );
     assert_eq!(launches.block[0], Dim3 { x: 256, y: 1, z: 1 });
     assert_eq!(launches.registers[0], Some(32));
     assert_eq!(launches.shared_bytes[0], Some(49_152));
-    assert_eq!((launches.graph_node[0], launches.graph[0]), (Some(34), Some(5)));
+    assert_eq!(
+        (launches.graph_node[0], launches.graph[0]),
+        (Some(34), Some(5))
+    );
     assert_eq!(session.processes.pid[launches.process[0].index()], 548);
 
     let calls = &session.api_calls;
@@ -78,7 +99,10 @@ fn a_modern_trace_fills_all_tables() {
 
 #[test]
 fn a_graph_numbered_0_is_none() {
-    let trace = MODERN.replace("node id\": 34, \"graph id\": 5", "node id\": 0, \"graph id\": 0");
+    let trace = MODERN.replace(
+        "node id\": 34, \"graph id\": 5",
+        "node id\": 0, \"graph id\": 0",
+    );
     let launches = import(&trace).session.launches;
     assert_eq!((launches.graph_node[0], launches.graph[0]), (None, None));
 }
@@ -90,13 +114,19 @@ fn the_host_side_keeps_shapes_annotations_frames_and_waits() {
     assert_eq!(session.text(operators.name[0]), "aten::mm");
     assert_eq!(operators.external[0], Some(2));
     assert_eq!(session.text(operators.shapes[0]), "[[8,1024],[1024,64]]");
-    assert_eq!(session.text(operators.types[0]), r#"["c10::BFloat16","long int"]"#);
+    assert_eq!(
+        session.text(operators.types[0]),
+        r#"["c10::BFloat16","long int"]"#
+    );
     assert_eq!(session.text(operators.inputs[0]), r#"["","a \"b, c\" ]"]"#);
 
     assert_eq!(session.ranges.kind, [RangeKind::Annotation]);
     assert_eq!(session.ranges.end[0] - session.ranges.start[0], 68_703_455);
     assert_eq!(session.text(session.frames.name[0]), "nn.Module: Linear_0");
-    assert_eq!(session.text(session.synchronizations.kind[0]), "context synchronize");
+    assert_eq!(
+        session.text(session.synchronizations.kind[0]),
+        "context synchronize"
+    );
     assert_eq!(session.synchronizations.stream, [None]);
 }
 
@@ -126,8 +156,15 @@ fn a_modern_trace_tells_of_its_machine() {
     let session = &imported.session;
     let passes = &session.passes;
     assert_eq!(passes.utc_origin, [Some(1_790_857_026_000_000_000)]);
-    assert_eq!(session.text(passes.producer[0]), "PyTorch profiler (CUDA 13.0, CUPTI 130001)");
-    assert_eq!(passes.rank, [Some(1)], "the trace's word counts before the manifest's");
+    assert_eq!(
+        session.text(passes.producer[0]),
+        "PyTorch profiler (CUDA 13.0, CUPTI 130001)"
+    );
+    assert_eq!(
+        passes.rank,
+        [Some(1)],
+        "the trace's word counts before the manifest's"
+    );
     assert_eq!(session.gpus.ordinal, [0]);
     assert_eq!(session.gpus.sm_count, [Some(132)]);
     assert_eq!(session.text(session.gpus.name[0]), "NVIDIA H200");
@@ -137,20 +174,34 @@ fn a_modern_trace_tells_of_its_machine() {
     assert_eq!(session.text(session.processes.name[0]), "python3");
     assert_eq!(session.processes.rank, [Some(1)]);
     assert_eq!(session.threads.tid, [549]);
-    assert_eq!(session.text(session.threads.name[0]), "thread 549 (python3)");
+    assert_eq!(
+        session.text(session.threads.name[0]),
+        "thread 549 (python3)"
+    );
 
     let facts = &session.environment;
     let fact = |key: &str| {
         let row = facts.key.iter().position(|id| session.text(*id) == key)?;
-        Some((session.text(facts.subject[row]), session.text(facts.value[row])))
+        Some((
+            session.text(facts.subject[row]),
+            session.text(facts.value[row]),
+        ))
     };
     assert_eq!(fact("world_size"), Some(("distributed", "2")));
     assert_eq!(fact("nccl_version"), Some(("distributed", "2.28.9")));
     assert_eq!(fact("with_flops"), Some(("profiler", "1")));
     assert_eq!((fact("host_name"), fact("traceName")), (None, None));
     // The copy of id 99 has no call; the memset shares id 7 with the kernel.
-    assert_eq!(imported.codes(), ["torch/launch-without-call", "torch/shared-correlation"]);
-    assert!(imported.diagnostics.iter().all(|diagnostic| diagnostic.count == 1));
+    assert_eq!(
+        imported.codes(),
+        ["torch/launch-without-call", "torch/shared-correlation"]
+    );
+    assert!(
+        imported
+            .diagnostics
+            .iter()
+            .all(|diagnostic| diagnostic.count == 1)
+    );
 }
 
 /// December 2020: capitalized categories, threads and streams as strings, whole microseconds since 1970,
@@ -175,12 +226,26 @@ fn the_oldest_traces_are_read() {
     imported.result.as_ref().expect("it is sound");
     let session = &imported.session;
     assert_eq!(session.passes.utc_origin, [Some(0)], "times are UTC");
-    assert_eq!(session.passes.rank, [Some(5)], "the manifest's word, where the trace has none");
+    assert_eq!(
+        session.passes.rank,
+        [Some(5)],
+        "the manifest's word, where the trace has none"
+    );
     assert_eq!(session.text(session.passes.producer[0]), "PyTorch profiler");
     let launches = &session.launches;
-    assert_eq!(launches.start, [1_606_899_466_000_210_000, 1_606_899_466_000_110_000]);
-    assert_eq!(launches.end, [1_606_899_466_000_210_000, 1_606_899_466_000_113_000]);
-    assert_eq!(launches.stream, [20, 7], "from the lane where the arguments have none");
+    assert_eq!(
+        launches.start,
+        [1_606_899_466_000_210_000, 1_606_899_466_000_110_000]
+    );
+    assert_eq!(
+        launches.end,
+        [1_606_899_466_000_210_000, 1_606_899_466_000_113_000]
+    );
+    assert_eq!(
+        launches.stream,
+        [20, 7],
+        "from the lane where the arguments have none"
+    );
     assert_eq!(session.gpus.ordinal[launches.gpu[0].index()], 1);
     assert_eq!(launches.registers, [Some(16), None]);
     assert_eq!(session.copies.bytes, [8]);
@@ -188,7 +253,9 @@ fn the_oldest_traces_are_read() {
     assert_eq!(session.operators.external, [Some(2)], "also as a string");
     assert_eq!(session.text(session.operators.shapes[0]), "[[8,3]]");
     // k1 and the copy.
-    let lost = imported.diagnostic("torch/launch-without-call").expect("there are");
+    let lost = imported
+        .diagnostic("torch/launch-without-call")
+        .expect("there are");
     assert_eq!(lost.count, 2);
 }
 
@@ -206,13 +273,48 @@ fn times_are_exact_in_all_generations() {
     let based = r#""baseTimeNanoseconds": 1719853884000000000,"#;
     let nanoseconds = r#""displayTimeUnit": "ns","#;
     for (head, ts, dur, start, length, origin) in [
-        (based, "4212936085387.172", "115.414", 4_212_936_085_387_172, 115_414, Some(BASE)),
+        (
+            based,
+            "4212936085387.172",
+            "115.414",
+            4_212_936_085_387_172,
+            115_414,
+            Some(BASE),
+        ),
         // Early 2024: epoch-absolute floats in microseconds, though the unit is called ns.
-        (nanoseconds, "1712195495406753.0", "1.75", 1_712_195_495_406_753_000, 1_750, Some(0)),
-        ("", "1689180448563241", "595", 1_689_180_448_563_241_000, 595_000, Some(0)),
-        ("", "1.689180448563241e15", "5.95e2", 1_689_180_448_563_241_000, 595_000, Some(0)),
+        (
+            nanoseconds,
+            "1712195495406753.0",
+            "1.75",
+            1_712_195_495_406_753_000,
+            1_750,
+            Some(0),
+        ),
+        (
+            "",
+            "1689180448563241",
+            "595",
+            1_689_180_448_563_241_000,
+            595_000,
+            Some(0),
+        ),
+        (
+            "",
+            "1.689180448563241e15",
+            "5.95e2",
+            1_689_180_448_563_241_000,
+            595_000,
+            Some(0),
+        ),
         // Absolute times next to a base: the times win.
-        (based, "1712195495406753.2", "1", 1_712_195_495_406_753_200, 1_000, Some(0)),
+        (
+            based,
+            "1712195495406753.2",
+            "1",
+            1_712_195_495_406_753_200,
+            1_000,
+            Some(0),
+        ),
         // Neither absolute nor based: the origin is unknown.
         ("", "12.5", "0.001", 12_500, 1, None),
     ] {
@@ -225,12 +327,19 @@ fn times_are_exact_in_all_generations() {
 
 #[test]
 fn events_without_readable_times_are_told_as_lost() {
-    let unreadable =
-        [("null", "1"), ("1", "null"), ("1", "-1"), ("9223372036854775.807", "1"), ("\"x\"", "1")];
+    let unreadable = [
+        ("null", "1"),
+        ("1", "null"),
+        ("1", "-1"),
+        ("9223372036854775.807", "1"),
+        ("\"x\"", "1"),
+    ];
     for (ts, dur) in unreadable {
         let imported = one_kernel("", ts, dur);
         assert_eq!(imported.session.launches.len(), 0);
-        let lost = imported.diagnostic("torch/untimed-events").expect("it is lost");
+        let lost = imported
+            .diagnostic("torch/untimed-events")
+            .expect("it is lost");
         assert_eq!((lost.severity, lost.count), (Severity::DataLoss, 1));
     }
 }
@@ -246,7 +355,11 @@ fn keys_after_the_events_are_read() {
     assert_eq!(session.passes.utc_origin, [Some(1_790_857_026_000_000_000)]);
     assert_eq!(session.passes.rank, [Some(0)]);
     assert_eq!(session.gpus.ordinal, [3]);
-    assert_eq!(session.gpus.sm_count, [None], "0 multiprocessors are none stated");
+    assert_eq!(
+        session.gpus.sm_count,
+        [None],
+        "0 multiprocessors are none stated"
+    );
     assert_eq!(imported.codes(), ["torch/no-gpu-work"]);
 }
 
@@ -285,15 +398,21 @@ fn backward_operators_know_their_forward_ones() {
     ];
     let imported = import(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")));
     let session = &imported.session;
-    let name = |id: &rooflens::model::OperatorId| {
+    let name = |id: &rooflens::session::OperatorId| {
         session.text(session.operators.name[id.index()]).to_owned()
     };
     let ties = &session.backward_operators;
-    let ties: Vec<(String, String)> =
-        ties.operator.iter().zip(&ties.forward).map(|(a, b)| (name(a), name(b))).collect();
+    let ties: Vec<(String, String)> = ties
+        .operator
+        .iter()
+        .zip(&ties.forward)
+        .map(|(a, b)| (name(a), name(b)))
+        .collect();
     let expected = [("MmBackward0", "aten::mm"), ("TBackward0", "aten::t")];
     assert_eq!(ties, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
-    let lost = imported.diagnostic("torch/backward-without-forward").expect("it is told");
+    let lost = imported
+        .diagnostic("torch/backward-without-forward")
+        .expect("it is told");
     assert_eq!(lost.count, 1);
 }
 
@@ -310,10 +429,17 @@ fn work_belongs_to_the_process_that_called() {
     let events = [calls, kernels].concat().join(",");
     let imported = import(format!(r#"{{"traceEvents": [{events}]}}"#));
     let session = &imported.session;
-    let pids = session.launches.process.iter().map(|id| session.processes.pid[id.index()]);
+    let pids = session
+        .launches
+        .process
+        .iter()
+        .map(|id| session.processes.pid[id.index()]);
     // Both used id 3: the first caller's. None used id 4: of processes with equally many events the first.
     assert_eq!(pids.collect::<Vec<_>>(), [10, 20, 20, 10]);
-    assert_eq!(imported.codes(), ["torch/launch-without-call", "torch/ambiguous-process"]);
+    assert_eq!(
+        imported.codes(),
+        ["torch/launch-without-call", "torch/ambiguous-process"]
+    );
 }
 
 #[test]
@@ -323,7 +449,9 @@ fn unknown_events_are_counted_in_one_message() {
         {"ph": "X", "cat": "mtia_ccp_events", "name": "m", "ts": 1, "dur": 1},
         {"ph": "C", "name": "counter", "ts": 1}, {"ph": "C", "name": "counter", "ts": 2}, {}]}"#,
     );
-    let unknown = imported.diagnostic("torch/unknown-events").expect("there are");
+    let unknown = imported
+        .diagnostic("torch/unknown-events")
+        .expect("there are");
     assert_eq!((unknown.severity, unknown.count), (Severity::Info, 4));
     assert_eq!(
         unknown.message,
@@ -338,7 +466,9 @@ fn an_accelerator_that_is_not_read_is_named() {
         r#"{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 1},
         {"ph": "X", "cat": "mtia_ccp_events", "name": "m", "ts": 1, "dur": 1}]}"#,
     );
-    let told = imported.diagnostic("torch/other-device").expect("it is told");
+    let told = imported
+        .diagnostic("torch/other-device")
+        .expect("it is told");
     assert!(told.message.contains("mtia_ccp_events"), "{}", told.message);
 }
 
@@ -350,26 +480,39 @@ fn an_empty_window_is_no_silent_success() {
         {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": "", "ts": 9.0}]}"#,
     );
     imported.result.as_ref().expect("it is sound");
-    let empty = imported.diagnostic("torch/empty-window").expect("it is told");
+    let empty = imported
+        .diagnostic("torch/empty-window")
+        .expect("it is told");
     assert_eq!(empty.severity, Severity::DataLoss);
     assert!(empty.message.contains("among the 2 events"));
     assert_eq!(imported.session.api_calls.len(), 1);
-    assert_eq!(import(r#"{"traceEvents": []}"#).codes(), ["torch/empty-window"]);
+    assert_eq!(
+        import(r#"{"traceEvents": []}"#).codes(),
+        ["torch/empty-window"]
+    );
 }
 
 #[test]
 fn damage_costs_what_it_hits() {
-    let start = MODERN.find("\"ph\": \"X\", \"cat\": \"gpu_memset\"").expect("it is there");
+    let start = MODERN
+        .find("\"ph\": \"X\", \"cat\": \"gpu_memset\"")
+        .expect("it is there");
     let cut = import(&MODERN[..start + 40]);
     cut.result.as_ref().expect("what is whole is read");
-    assert_eq!((cut.session.launches.len(), cut.session.copies.len()), (1, 1));
+    assert_eq!(
+        (cut.session.launches.len(), cut.session.copies.len()),
+        (1, 1)
+    );
     let damage = cut.diagnostic("torch/damaged").expect("it is told");
     assert_eq!(damage.at, Location::Byte(start as u64 + 40));
     assert_eq!(damage.severity, Severity::DataLoss);
 
     let nan = import(MODERN.replace("15.515152", "NaN"));
     nan.result.as_ref().expect("the rest is read");
-    assert_eq!((nan.session.launches.len(), nan.session.copies.len()), (0, 2));
+    assert_eq!(
+        (nan.session.launches.len(), nan.session.copies.len()),
+        (0, 2)
+    );
     let invalid = nan.diagnostic("torch/invalid-events").expect("it is told");
     assert_eq!((invalid.severity, invalid.count), (Severity::DataLoss, 1));
     assert_eq!(nan.session.passes.rank, [Some(1)]);
@@ -378,7 +521,10 @@ fn damage_costs_what_it_hits() {
     let name = MODERN.find("void gemm").expect("it is there");
     bytes[name] = 0xff;
     let utf8 = import(bytes);
-    assert_eq!((utf8.session.launches.len(), utf8.session.copies.len()), (0, 2));
+    assert_eq!(
+        (utf8.session.launches.len(), utf8.session.copies.len()),
+        (0, 2)
+    );
     assert!(utf8.diagnostic("torch/invalid-events").is_some());
 }
 
@@ -388,36 +534,67 @@ fn packed_traces_are_read_and_broken_archives_told() {
     gzip.write_all(MODERN.as_bytes()).expect("memory takes it");
     let packed = gzip.finish().expect("memory takes it");
     let whole = import(&packed);
-    assert_eq!((whole.session.launches.len(), whole.session.operators.len()), (1, 1));
+    assert_eq!(
+        (whole.session.launches.len(), whole.session.operators.len()),
+        (1, 1)
+    );
     let zstd = zstd::encode_all(MODERN.as_bytes(), 3).expect("memory takes it");
-    assert_eq!(import(&zstd).session.launches.end, whole.session.launches.end);
+    assert_eq!(
+        import(&zstd).session.launches.end,
+        whole.session.launches.end
+    );
 
     let cut = import(&packed[..packed.len() - 200]);
     cut.result.as_ref().expect("what is whole is read");
     assert_eq!(cut.session.operators.len(), 1);
-    assert!(cut.diagnostic("torch/damaged").expect("it is told").message.contains("unpacked"));
+    assert!(
+        cut.diagnostic("torch/damaged")
+            .expect("it is told")
+            .message
+            .contains("unpacked")
+    );
 }
 
 #[test]
 fn what_is_no_trace_is_refused_with_a_reason() {
     let kind = |text: &str| import(text).result.expect_err("it is none").kind;
-    assert!(matches!(kind("{\"traceEvents\": [{\"ph\": \"X"), IngestErrorKind::Truncated));
-    assert!(matches!(kind("{\"schemaVersion\": 1, \"traceEv"), IngestErrorKind::Truncated));
+    assert!(matches!(
+        kind("{\"traceEvents\": [{\"ph\": \"X"),
+        IngestErrorKind::Truncated
+    ));
+    assert!(matches!(
+        kind("{\"schemaVersion\": 1, \"traceEv"),
+        IngestErrorKind::Truncated
+    ));
     assert!(matches!(kind(""), IngestErrorKind::Truncated));
-    assert!(matches!(kind(&"[".repeat(1_000_000)), IngestErrorKind::Truncated));
+    assert!(matches!(
+        kind(&"[".repeat(1_000_000)),
+        IngestErrorKind::Truncated
+    ));
     for key in ["a", "traceEvents"] {
         let nested = format!("{{\"{key}\": {}", "[".repeat(1_000_000));
         assert!(matches!(kind(&nested), IngestErrorKind::Truncated), "{key}");
     }
     let execution_trace = "{\"schema\": \"1.1.0\", \"pid\": 1, \"nodes\": []}";
-    assert!(matches!(kind(execution_trace), IngestErrorKind::Value { .. }));
-    assert_eq!(import(execution_trace).session.passes.len(), 0, "nothing is added");
+    assert!(matches!(
+        kind(execution_trace),
+        IngestErrorKind::Value { .. }
+    ));
+    assert_eq!(
+        import(execution_trace).session.passes.len(),
+        0,
+        "nothing is added"
+    );
 }
 
 #[test]
 fn only_traces_of_the_profiler_are_recognized() {
     let sniff = |text: &str| {
-        (IMPORTER.sniff)(&Prefix { name: "a.json", bytes: text.as_bytes(), complete: true })
+        (IMPORTER.sniff)(&Prefix {
+            name: "a.json",
+            bytes: text.as_bytes(),
+            complete: true,
+        })
     };
     for trace in [
         MODERN,
@@ -463,17 +640,43 @@ fn kernels_of_collectives_say_what_they_move() {
         kernel(5, &receive),
     ];
     let events = events.join(", ");
-    let imported = import(format!(r#"{{"schemaVersion": 1, "traceEvents": [{events}]}}"#));
+    let imported = import(format!(
+        r#"{{"schemaVersion": 1, "traceEvents": [{events}]}}"#
+    ));
     imported.result.as_ref().expect("it is sound");
     let session = &imported.session;
     let table = &session.collectives;
     // The launch without arguments has no row; 2 bytes an element.
-    assert_eq!(table.launch.iter().map(|launch| launch.index()).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    assert_eq!((table.bytes_in[0], table.bytes_out[0]), (Some(2000), Some(16_000)));
-    assert_eq!((table.group_size[0], table.sequence[0]), (Some(8), Some(41)));
-    let texts = [table.operation[0], table.group[0], table.ranks[0], table.dtype[0]];
-    assert_eq!(texts.map(|id| session.text(id)), ["_allgather_base", "3", "[0, 1, 2]", "BFloat16"]);
-    assert_eq!((table.bytes_in[1], table.group_size[1], table.sequence[1]), (None, None, None));
+    assert_eq!(
+        table
+            .launch
+            .iter()
+            .map(|launch| launch.index())
+            .collect::<Vec<_>>(),
+        [1, 2, 3, 4]
+    );
+    assert_eq!(
+        (table.bytes_in[0], table.bytes_out[0]),
+        (Some(2000), Some(16_000))
+    );
+    assert_eq!(
+        (table.group_size[0], table.sequence[0]),
+        (Some(8), Some(41))
+    );
+    let texts = [
+        table.operation[0],
+        table.group[0],
+        table.ranks[0],
+        table.dtype[0],
+    ];
+    assert_eq!(
+        texts.map(|id| session.text(id)),
+        ["_allgather_base", "3", "[0, 1, 2]", "BFloat16"]
+    );
+    assert_eq!(
+        (table.bytes_in[1], table.group_size[1], table.sequence[1]),
+        (None, None, None)
+    );
     assert_eq!(table.peer, [None, None, Some(5), Some(5)]);
 }
 

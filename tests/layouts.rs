@@ -17,10 +17,20 @@ fn figures(paths: &[PathBuf]) -> (Vec<String>, usize) {
     ingest::identify(&mut bundle, &mut diagnostics);
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let passes = session.passes.len();
-    let metrics = Loaded::of(session).joined(&[]).metrics.into_iter().map(|metric| {
-        let scope = Scope { pass: None, ..metric.scope };
-        format!("{} {scope:?} {:?} {:?}", metric.id, metric.value, metric.unit)
-    });
+    let metrics = Loaded::of(session)
+        .joined(&[])
+        .metrics
+        .into_iter()
+        .map(|metric| {
+            let scope = Scope {
+                pass: None,
+                ..metric.scope
+            };
+            format!(
+                "{} {scope:?} {:?} {:?}",
+                metric.id, metric.value, metric.unit
+            )
+        });
     let mut metrics: Vec<String> = metrics.collect();
     metrics.sort_unstable();
     (metrics, passes)
@@ -40,7 +50,10 @@ fn lay(files: &[(String, &[u8])]) -> tempfile::TempDir {
 fn fixture(file: &str) -> Vec<u8> {
     let file = File::open(path("h200-llama-1b").join(file)).expect("it is there");
     let mut bytes = Vec::new();
-    zstd::Decoder::new(file).expect("zstd").read_to_end(&mut bytes).expect("whole");
+    zstd::Decoder::new(file)
+        .expect("zstd")
+        .read_to_end(&mut bytes)
+        .expect("whole");
     bytes
 }
 
@@ -50,14 +63,19 @@ fn by_launch(page: &[u8]) -> BTreeMap<String, String> {
     let mut pages = BTreeMap::<String, String>::new();
     let (mut header, mut last) = (String::new(), None::<String>);
     for line in text.split_inclusive('\n') {
-        let number = line.strip_prefix('"').and_then(|rest| rest.split_once("\",\""));
+        let number = line
+            .strip_prefix('"')
+            .and_then(|rest| rest.split_once("\",\""));
         match number.filter(|(number, _)| number.parse::<u32>().is_ok()) {
             Some((number, _)) => last = Some(number.to_owned()),
             None if line.starts_with("\"ID\",") => header = line.to_owned(),
             None => {}
         }
         if let Some(number) = &last {
-            pages.entry(number.clone()).or_insert_with(|| header.clone()).push_str(line);
+            pages
+                .entry(number.clone())
+                .or_insert_with(|| header.clone())
+                .push_str(line);
         }
     }
     pages
@@ -65,8 +83,10 @@ fn by_launch(page: &[u8]) -> BTreeMap<String, String> {
 
 #[test]
 fn pages_of_one_report_are_one_pass_wherever_they_lie() {
-    let (raw, details) =
-        (fixture("ncu-decode/decode.raw.csv.zst"), fixture("ncu-decode/decode.details.csv.zst"));
+    let (raw, details) = (
+        fixture("ncu-decode/decode.raw.csv.zst"),
+        fixture("ncu-decode/decode.details.csv.zst"),
+    );
     let timeline = fixture("nsys-gated-decode/timeline.sqlite.zst");
     let under = |ncu: &str, nsys: &str| {
         vec![
@@ -78,10 +98,17 @@ fn pages_of_one_report_are_one_pass_wherever_they_lie() {
     let root = lay(&under("", ""));
     let (expected, passes) = figures(&[root.path().to_owned()]);
     assert_eq!(passes, 2, "the timeline and the report");
-    assert!(expected.iter().any(|metric| metric.starts_with("representative_share")));
+    assert!(
+        expected
+            .iter()
+            .any(|metric| metric.starts_with("representative_share"))
+    );
     let folders = lay(&under("ncu/", "nsys/"));
     let below = lay(&under("run/", "run/"));
-    let list: Vec<PathBuf> = under("", "").iter().map(|(name, _)| root.path().join(name)).collect();
+    let list: Vec<PathBuf> = under("", "")
+        .iter()
+        .map(|(name, _)| root.path().join(name))
+        .collect();
     let archive = folders.path().join("archive.tar");
     pack(&archive, &under("", ""));
     let folder = |folder: &tempfile::TempDir, name: &str| vec![folder.path().join(name)];
@@ -89,7 +116,10 @@ fn pages_of_one_report_are_one_pass_wherever_they_lie() {
         ("list", list),
         ("archive", vec![archive.clone()]),
         ("subfolder", folder(&below, "")),
-        ("folders", vec![folders.path().join("ncu"), folders.path().join("nsys")]),
+        (
+            "folders",
+            vec![folders.path().join("ncu"), folders.path().join("nsys")],
+        ),
     ] {
         assert_eq!(figures(&paths), (expected.clone(), 2), "{how}");
     }
@@ -103,10 +133,14 @@ fn folders_of_one_launch_each_are_one_pass() {
     assert_eq!(passes, 1);
     let pages = by_launch(&page);
     assert!(pages.len() > 3, "{} launches", pages.len());
-    for name in
-        [|at: &str| format!("kernel_{at:0>4}_x/ncu.csv"), |at: &str| format!("k{at:0>4}.csv")]
-    {
-        let files: Vec<_> = pages.iter().map(|(at, page)| (name(at), page.as_bytes())).collect();
+    for name in [
+        |at: &str| format!("kernel_{at:0>4}_x/ncu.csv"),
+        |at: &str| format!("k{at:0>4}.csv"),
+    ] {
+        let files: Vec<_> = pages
+            .iter()
+            .map(|(at, page)| (name(at), page.as_bytes()))
+            .collect();
         let single = lay(&files);
         assert_eq!(figures(&[single.path().to_owned()]), (expected.clone(), 1));
     }

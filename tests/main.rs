@@ -20,8 +20,6 @@ mod render;
 mod reports;
 mod schemas;
 mod support;
-#[cfg(feature = "tables")]
-mod tables;
 mod text;
 mod what_if;
 mod wrong;

@@ -58,7 +58,11 @@ fn bundle(root: &Path) {
         fs::write(path, bytes).expect("writable");
     };
     // A file name holds neither a slash nor what is in its way.
-    let file = HOSTILE.replace('/', "").chars().take(60).collect::<String>();
+    let file = HOSTILE
+        .replace('/', "")
+        .chars()
+        .take(60)
+        .collect::<String>();
     write(&format!("{file}/trace.json"), trace.to_string().as_bytes());
     write("env.json", environment.to_string().as_bytes());
     write("workload.toml", workload.as_bytes());
@@ -73,7 +77,11 @@ fn bundle(root: &Path) {
 /// What the program prints and writes for these arguments, by name.
 fn outputs(root: &Path, args: &[&str]) -> Vec<(String, String)> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens"));
-    let output = command.args(args).current_dir(root).output().expect("rooflens runs");
+    let output = command
+        .args(args)
+        .current_dir(root)
+        .output()
+        .expect("rooflens runs");
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 1)), "{args:?}: {code:?}");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
@@ -114,8 +122,14 @@ fn no_name_acts_in_any_output() {
     ] {
         if args[0] == "pack" {
             fs::create_dir(root.join("one")).expect("writable");
-            let trace =
-                format!("{}.json", HOSTILE.replace('/', "").chars().take(60).collect::<String>());
+            let trace = format!(
+                "{}.json",
+                HOSTILE
+                    .replace('/', "")
+                    .chars()
+                    .take(60)
+                    .collect::<String>()
+            );
             fs::copy(root.join("run/env.json"), root.join("one").join(trace)).expect("a copy");
         }
         all.extend(outputs(root, args));
@@ -134,18 +148,31 @@ fn no_name_acts_in_any_output() {
     assert!(all.iter().any(|(_, text)| text.contains("other kernel")));
     for (name, text) in &all {
         assert_eq!(acting(text), None, "{name}: {text}");
-        assert!(!text.lines().any(|line| line.starts_with("error: fake")), "{name}: {text}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("error: fake")),
+            "{name}: {text}"
+        );
     }
-    let of = |end: &str| all.iter().filter(|(name, _)| name.ends_with(end)).collect::<Vec<_>>();
+    let of = |end: &str| {
+        all.iter()
+            .filter(|(name, _)| name.ends_with(end))
+            .collect::<Vec<_>>()
+    };
     for (name, text) in of(".csv") {
         formulas(name, text);
     }
     formulas(
         "kernels --csv",
-        &all.iter().find(|(name, _)| name.contains("--csv")).expect("there").1,
+        &all.iter()
+            .find(|(name, _)| name.contains("--csv"))
+            .expect("there")
+            .1,
     );
     for (name, text) in of(".html") {
-        assert!(!text.contains("<script>alert") && !text.contains("<b onclick"), "{name}");
+        assert!(
+            !text.contains("<script>alert") && !text.contains("<b onclick"),
+            "{name}"
+        );
     }
     for (name, text) in of(".md") {
         markup(name, text);
@@ -153,15 +180,18 @@ fn no_name_acts_in_any_output() {
     for (name, text) in of(".json") {
         let value: serde_json::Value = serde_json::from_str(text).expect("JSON");
         // Data keep the name as it was.
-        let whole =
-            value.to_string().contains(&serde_json::Value::from(named("kernel")).to_string());
+        let whole = value
+            .to_string()
+            .contains(&serde_json::Value::from(named("kernel")).to_string());
         assert!(whole || name.ends_with("metrics.json"), "{name}");
     }
 }
 
 /// No cell of a CSV file is a formula.
 fn formulas(name: &str, text: &str) {
-    let mut rows = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    let mut rows = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(text.as_bytes());
     for row in rows.records() {
         for cell in &row.expect("rows of one length") {
             let starts = cell.starts_with(['=', '+', '-', '@']) && cell.len() > 1;

@@ -6,11 +6,16 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
 }
 
 fn rooflens(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rooflens")).args(args).output().expect("rooflens runs")
+    Command::new(env!("CARGO_BIN_EXE_rooflens"))
+        .args(args)
+        .output()
+        .expect("rooflens runs")
 }
 
 fn stderr(output: &Output) -> String {
@@ -30,7 +35,9 @@ fn json_of(args: &[&str]) -> Value {
 /// The rows of a data set as objects.
 fn rows(report: &Value, id: &str) -> Vec<Value> {
     let datasets = report["datasets"].as_array().expect("data sets");
-    let Some(dataset) = datasets.iter().find(|one| one["id"] == id) else { return Vec::new() };
+    let Some(dataset) = datasets.iter().find(|one| one["id"] == id) else {
+        return Vec::new();
+    };
     let columns: Vec<&str> = dataset["columns"]
         .as_array()
         .expect("columns")
@@ -39,9 +46,18 @@ fn rows(report: &Value, id: &str) -> Vec<Value> {
         .collect();
     let object = |row: &Value| {
         let cells = row.as_array().expect("cells").iter();
-        columns.iter().map(|id| (*id).to_owned()).zip(cells.cloned()).collect::<Value>()
+        columns
+            .iter()
+            .map(|id| (*id).to_owned())
+            .zip(cells.cloned())
+            .collect::<Value>()
     };
-    dataset["rows"].as_array().expect("rows").iter().map(object).collect()
+    dataset["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(object)
+        .collect()
 }
 
 #[test]
@@ -55,7 +71,10 @@ fn no_measured_stage_is_faster_than_its_bound() {
         ("h100-train", 2),
     ] {
         let path = fixture(bundle);
-        let rows = rows(&json_of(&["report", path.to_str().expect("UTF-8")]), "predicted_bounds");
+        let rows = rows(
+            &json_of(&["report", path.to_str().expect("UTF-8")]),
+            "predicted_bounds",
+        );
         assert!(rows.len() >= least, "{bundle}: {} stages", rows.len());
         for row in &rows {
             let number = |id: &str| row[id].as_f64().expect("a number");
@@ -66,8 +85,14 @@ fn no_measured_stage_is_faster_than_its_bound() {
                 (row["busy_share"].as_f64(), row["of_busy"].as_f64())
             {
                 let explained = 1.0 / (busy * reached);
-                assert!((explained / number("factor") - 1.0).abs() < 1e-9, "{bundle}: {row}");
-                assert!(reached <= 1.0, "{bundle}: kernels above the roofline: {row}");
+                assert!(
+                    (explained / number("factor") - 1.0).abs() < 1e-9,
+                    "{bundle}: {row}"
+                );
+                assert!(
+                    reached <= 1.0,
+                    "{bundle}: kernels above the roofline: {row}"
+                );
             }
         }
         stages += rows.len();
@@ -108,13 +133,25 @@ fn the_bounds_of_llama_8b_are_those_by_hand() {
     // The same as metrics, which `serve-report --predicted` reads.
     let metrics = report["metrics"].as_array().expect("metrics");
     let metric = |id: &str| {
-        let own = metrics.iter().find(|one| one["id"] == id).expect("the metric");
-        (own["value"]["value"].as_f64().expect("a number"), own["scope"]["class"].clone())
+        let own = metrics
+            .iter()
+            .find(|one| one["id"] == id)
+            .expect("the metric");
+        (
+            own["value"]["value"].as_f64().expect("a number"),
+            own["scope"]["class"].clone(),
+        )
     };
     let (ttft, by) = metric("predict.ttft_bound");
-    assert!((ttft / ((computed + moved) * 1e9) - 1.0).abs() < 1e-12 && by == "compute", "{by}");
+    assert!(
+        (ttft / ((computed + moved) * 1e9) - 1.0).abs() < 1e-12 && by == "compute",
+        "{by}"
+    );
     let (tpot, by) = metric("predict.tpot_bound");
-    assert!((tpot / (bytes / 4.8e12 * 1e9) - 1.0).abs() < 1e-12 && by == "memory", "{by}");
+    assert!(
+        (tpot / (bytes / 4.8e12 * 1e9) - 1.0).abs() < 1e-12 && by == "memory",
+        "{by}"
+    );
     // 141 GB · 0.9 less 16.06 GB of weights, over 1025 positions.
     let free = 126.9e9 - 2.0 * 8_030_261_248.0;
     let fits = (free / (1025.0 * 131_072.0)) as u64;
@@ -130,14 +167,21 @@ fn wrong_arguments_are_2_and_configs_that_cannot_be_used_are_3() {
     let fails = |more: &[&str], says: &str| {
         let output = rooflens(&[&["predict", "--model", config], more].concat());
         assert_eq!(output.status.code(), Some(2), "{more:?}");
-        assert!(stderr(&output).contains(says), "{more:?}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(says),
+            "{more:?}: {}",
+            stderr(&output)
+        );
     };
     fails(&[], "--gpu");
     fails(&["--gpu", "H9000"], "no GPU named H9000");
     fails(&["--gpu", "H100"], "H100 SXM5 80GB");
     fails(&["--gpu", "H200", "--dtype", "fp7"], "no number format fp7");
     fails(&["--gpu", "H200", "--speculate", "4"], "TOKENS:ACCEPTANCE");
-    fails(&["--gpu", "H200", "--batch", "0"], "0 is not in 1..=1048576");
+    fails(
+        &["--gpu", "H200", "--batch", "0"],
+        "0 is not in 1..=1048576",
+    );
     fails(&["--gpu", "H200", "--cached-prefix", "1.5"], "share");
 
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -147,13 +191,35 @@ fn wrong_arguments_are_2_and_configs_that_cannot_be_used_are_3() {
         let model = path.to_str().expect("UTF-8");
         let output = rooflens(&["predict", "--model", model, "--gpu", "H200"]);
         assert_eq!(output.status.code(), Some(3), "{name}");
-        assert!(stderr(&output).contains(says), "{name}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(says),
+            "{name}: {}",
+            stderr(&output)
+        );
     };
-    refused("cut.json", "{\"model_type\": \"llama\", \"hidden", "is not JSON");
-    refused("other.json", "{\"model_type\": \"rwkv\"}", "model type rwkv is not supported");
+    refused(
+        "cut.json",
+        "{\"model_type\": \"llama\", \"hidden",
+        "is not JSON",
+    );
+    refused(
+        "other.json",
+        "{\"model_type\": \"rwkv\"}",
+        "model type rwkv is not supported",
+    );
     let partial = json!({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1});
-    refused("partial.json", &partial.to_string(), "lacks vocab_size, num_hidden_layers");
-    let missing = rooflens(&["predict", "--model", "/no/such/config.json", "--gpu", "H200"]);
+    refused(
+        "partial.json",
+        &partial.to_string(),
+        "lacks vocab_size, num_hidden_layers",
+    );
+    let missing = rooflens(&[
+        "predict",
+        "--model",
+        "/no/such/config.json",
+        "--gpu",
+        "H200",
+    ]);
     assert_eq!(missing.status.code(), Some(3));
 }
 
@@ -164,11 +230,15 @@ fn without_an_output_the_summary_is_printed_and_with_one_all_formats_are_written
     let printed = rooflens(&["predict", "--model", config, "--gpu", "H200"]);
     assert!(printed.status.success());
     let text = String::from_utf8_lossy(&printed.stdout).into_owned();
-    assert!(text.starts_with("# ") && text.contains("lower bounds at specified peaks"), "{text}");
+    assert!(
+        text.starts_with("# ") && text.contains("lower bounds at specified peaks"),
+        "{text}"
+    );
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("all");
-    let arguments =
-        ["predict", "--model", config, "--gpu", "H200", "--gpu", "B200", "--lang", "zh"];
+    let arguments = [
+        "predict", "--model", config, "--gpu", "H200", "--gpu", "B200", "--lang", "zh",
+    ];
     let written = rooflens(&[&arguments[..], &["-o", out.to_str().expect("UTF-8")]].concat());
     assert!(written.status.success(), "{}", stderr(&written));
     for file in ["report.md", "report.html", "report.json", "prediction.csv"] {
@@ -192,7 +262,12 @@ fn measured_rates_replace_specified_ones_and_say_so() {
         bundle.to_str().expect("UTF-8"),
     ]);
     let figures = rows(&report, "prediction_calibration");
-    let of = |what: &str| figures.iter().find(|row| row["what"] == what).expect("measured");
+    let of = |what: &str| {
+        figures
+            .iter()
+            .find(|row| row["what"] == what)
+            .expect("measured")
+    };
     // 787.5 of 989.4 TFLOP/s, 4.252 of 4.8 TB/s.
     assert!((of("bf16")["ratio"].as_f64().expect("a ratio") - 0.796).abs() < 0.001);
     assert!((of("copy")["ratio"].as_f64().expect("a ratio") - 0.8858).abs() < 0.001);
@@ -208,14 +283,23 @@ fn measured_rates_replace_specified_ones_and_say_so() {
         "--gpu",
         "H100 SXM",
         "--peaks",
-        "src/microbench/testdata",
+        "src/studies/microbench/testdata",
     ]);
     let figures = rows(&report, "prediction_calibration");
-    let of = |what: &str| figures.iter().find(|row| row["what"] == what).expect("measured");
+    let of = |what: &str| {
+        figures
+            .iter()
+            .find(|row| row["what"] == what)
+            .expect("measured")
+    };
     // The fastest GEMM of `bench.json` reaches 696.5 TFLOP/s, more than the 686.6 sustained ones of `peaks.json`; 989.4 are
     // specified.
     assert!((of("bf16")["ratio"].as_f64().expect("a ratio") - 0.7040).abs() < 0.001);
-    assert!(of("attention_decode bf16")["error"].as_f64().is_some_and(|error| error < 0.2));
+    assert!(
+        of("attention_decode bf16")["error"]
+            .as_f64()
+            .is_some_and(|error| error < 0.2)
+    );
     // Rates of another GPU calibrate nothing.
     let other = rooflens(&[
         "predict",

@@ -7,7 +7,7 @@ use std::path::Path;
 use rooflens::bundle::{self, PackOptions};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::ingest;
-use rooflens::model::table::Cell;
+use rooflens::session::table::Cell;
 
 /// A block as ncu writes it before the launches: the host's name, a command line, the address of the process.
 const PLANTED: &[u8] =
@@ -26,7 +26,9 @@ fn report() -> Vec<u8> {
 }
 
 fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
 }
 
 /// All cells of all tables of the bundle at `path`, and how many of them are launches.
@@ -74,13 +76,18 @@ fn a_packed_report_tells_nothing_of_host_and_user_and_imports_the_same() {
     assert!(!SECRETS.iter().any(|secret| holds(&covered, secret)));
     assert!(holds(&covered, "/home/************/x"));
     let differing = bytes.iter().zip(&covered).filter(|(a, b)| a != b).count();
-    assert_eq!(differing, SECRETS.iter().map(|secret| secret.len()).sum::<usize>());
+    assert_eq!(
+        differing,
+        SECRETS.iter().map(|secret| secret.len()).sum::<usize>()
+    );
 
     let (before, launches) = cells(&source.join("ncu"));
     assert_eq!(launches, 45);
     assert_eq!(before, cells(&unpacked.join("ncu")).0);
 
-    let kept = PackOptions { keep_environment: true };
+    let kept = PackOptions {
+        keep_environment: true,
+    };
     assert_eq!(bundle::pack(&bundle, &out, kept).unwrap().redacted, [""; 0]);
 }
 
@@ -90,10 +97,16 @@ fn a_report_that_cannot_be_covered_is_not_packed() {
     let source = folder.path().join("source");
     fs::create_dir_all(&source).unwrap();
     // A file header of 4 GiB.
-    fs::write(source.join("a.ncu-rep"), b"NVR\0\x02\0\0\0\x08\x07\xff\xff\xff\xffhost").unwrap();
+    fs::write(
+        source.join("a.ncu-rep"),
+        b"NVR\0\x02\0\0\0\x08\x07\xff\xff\xff\xffhost",
+    )
+    .unwrap();
     let bundle = bundle::open(&[source], &mut Diagnostics::default()).unwrap();
     let out = folder.path().join("out.tar.zst");
-    let error = bundle::pack(&bundle, &out, PackOptions::default()).unwrap_err().to_string();
+    let error = bundle::pack(&bundle, &out, PackOptions::default())
+        .unwrap_err()
+        .to_string();
     assert!(
         error.starts_with("cannot redact a.ncu-rep: not a report of a known format"),
         "{error}"

@@ -28,7 +28,7 @@ mod pdf {
     use std::collections::BTreeMap;
 
     use super::*;
-    use rooflens::findings::Block;
+    use rooflens::document::Block;
     use rooflens::render::RenderError;
 
     fn pdf(report: &rooflens::report::Report) -> Vec<u8> {
@@ -38,7 +38,9 @@ mod pdf {
     }
 
     fn holds(bytes: &[u8], text: &str) -> bool {
-        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
     }
 
     #[test]
@@ -67,7 +69,9 @@ mod pdf {
         let mut report = sample::report();
         report.meta.title = "\u{1f600} 测量 \u{e000} \u{0} é".to_owned();
         report.sections[0].title = String::new();
-        report.sections[0].blocks.push(Block::Heading(" ".to_owned()));
+        report.sections[0]
+            .blocks
+            .push(Block::Heading(" ".to_owned()));
         report.sections[2].blocks = vec![Block::Facts(Vec::new()), Block::Prose(Vec::new())];
         if let Block::Chart(chart) = &mut report.sections[4].blocks[0] {
             (chart.title, chart.description) = (String::new(), String::new());
@@ -84,14 +88,22 @@ mod pdf {
             &sample::report(),
             Kind::Report,
             Format::Pdf,
-            &RenderOptions { templates, ..RenderOptions::default() },
+            &RenderOptions {
+                templates,
+                ..RenderOptions::default()
+            },
         )
     }
 
     #[test]
     fn templates_can_be_replaced_and_errors_name_the_line() {
-        let error = with_template("report.typ", "= One\n#panic(\"two\")").unwrap_err().to_string();
-        assert!(error.contains("report.typ:2: panicked with: two"), "{error}");
+        let error = with_template("report.typ", "= One\n#panic(\"two\")")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("report.typ:2: panicked with: two"),
+            "{error}"
+        );
         let error = with_template("lib/blocks.typ", "").unwrap_err().to_string();
         assert!(error.contains("unresolved import"), "{error}");
     }
@@ -102,7 +114,10 @@ mod pdf {
             let error =
                 with_template("report.typ", &format!("#import \"{import}\": x")).unwrap_err();
             let error = error.to_string();
-            assert!(error.contains("not found") || error.contains("escape"), "{import}: {error}");
+            assert!(
+                error.contains("not found") || error.contains("escape"),
+                "{import}: {error}"
+            );
         }
     }
 }
@@ -149,7 +164,10 @@ mod markdown {
             assert!(!is_markup, "{event:?}");
         }
         // The code of the notes, which ends where it ended there, and the SQL of the two findings.
-        assert_eq!(code, ["", "sql", "sql"].map(|info| format!("Fenced(Borrowed({info:?}))")));
+        assert_eq!(
+            code,
+            ["", "sql", "sql"].map(|info| format!("Fenced(Borrowed({info:?}))"))
+        );
         assert!(!markdown.contains('\u{202e}') && !markdown.contains('\u{7}'));
     }
 
@@ -198,8 +216,12 @@ mod markdown {
                 _ => None,
             })
             .collect();
-        let files: BTreeSet<String> =
-            rendered.files.keys().filter(|path| path.ends_with(".svg")).cloned().collect();
+        let files: BTreeSet<String> = rendered
+            .files
+            .keys()
+            .filter(|path| path.ends_with(".svg"))
+            .cloned()
+            .collect();
         assert_eq!(images, files);
         assert_eq!(images.len(), 7);
     }
@@ -209,8 +231,12 @@ mod markdown {
         let quoted = |kind: Kind| {
             let rendered = document(kind, Format::Markdown);
             let markdown = text(&rendered, &rendered.main).to_owned();
-            let part =
-                markdown.split_once("\n## Analyst's notes\n")?.1.split("\n## ").next()?.to_owned();
+            let part = markdown
+                .split_once("\n## Analyst's notes\n")?
+                .1
+                .split("\n## ")
+                .next()?
+                .to_owned();
             Some(part.trim().to_owned())
         };
         let notes = quoted(Kind::Report).unwrap();
@@ -218,7 +244,9 @@ mod markdown {
         assert_eq!(quoted(Kind::Appendix), None);
         assert!(notes.lines().all(|line| line.starts_with('>')), "{notes}");
         assert!(notes.contains("not computed by Rooflens"));
-        let items = events(&notes).into_iter().filter(|one| matches!(one, Event::Start(Tag::Item)));
+        let items = events(&notes)
+            .into_iter()
+            .filter(|one| matches!(one, Event::Start(Tag::Item)));
         // Two lists of two: "- one" and "1. one" begin no lists of their own.
         assert_eq!(items.count(), 4);
         assert!(notes.contains("\n>     last\n> ````"), "{notes}");
@@ -254,7 +282,10 @@ mod html {
         let rendered = super::document(kind, Format::Html);
         let mut html = text(&rendered, &rendered.main).to_owned();
         for tag in ["style", "script"] {
-            let (start, end) = (html.find(&format!("<{tag}>")), html.find(&format!("</{tag}>")));
+            let (start, end) = (
+                html.find(&format!("<{tag}>")),
+                html.find(&format!("</{tag}>")),
+            );
             html.replace_range(start.unwrap() + tag.len() + 2..end.unwrap(), "");
         }
         html
@@ -271,7 +302,10 @@ mod html {
                     let pair = |one: quick_xml::events::attributes::Attribute<'_>| {
                         (one.key.as_ref().to_owned(), one.value.into_owned())
                     };
-                    elements.push((tag.name().as_ref().to_owned(), attributes.map(pair).collect()));
+                    elements.push((
+                        tag.name().as_ref().to_owned(),
+                        attributes.map(pair).collect(),
+                    ));
                 }
                 Event::Eof => return elements,
                 _ => {}
@@ -300,16 +334,28 @@ mod html {
     #[test]
     fn links_lead_to_one_place_of_the_file() {
         let (mut ids, mut links) = (BTreeSet::new(), BTreeSet::new());
-        for (name, value) in elements(&document(Kind::Report)).into_iter().flat_map(|(_, all)| all)
+        for (name, value) in elements(&document(Kind::Report))
+            .into_iter()
+            .flat_map(|(_, all)| all)
         {
             match name.as_str() {
                 "id" => assert!(ids.insert(value.clone()), "{value} twice"),
-                "href" => drop(value.strip_prefix('#').map(|id| links.insert(id.to_owned()))),
+                "href" => drop(
+                    value
+                        .strip_prefix('#')
+                        .map(|id| links.insert(id.to_owned())),
+                ),
                 _ => {}
             }
         }
         assert_eq!(links.difference(&ids).next(), None);
-        for id in ["summary", "kernels", "table-kernels", "chart-roofline-dram", "data-quality"] {
+        for id in [
+            "summary",
+            "kernels",
+            "table-kernels",
+            "chart-roofline-dram",
+            "data-quality",
+        ] {
             assert!(links.contains(id), "{id}");
         }
         assert!(links.contains("finding-launch-bound") && links.contains("appendix-names"));
@@ -319,9 +365,14 @@ mod html {
     fn the_report_holds_summary_and_appendix_and_says_what_is_missing() {
         let html = document(Kind::Report);
         let shown = sample::HOSTILE.replace(['\u{202e}', '\u{7}'], "\u{fffd}");
-        let shown = shown.replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        let shown = shown
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;");
         assert!(html.contains(&format!("<code>{shown}</code>")));
-        let name = sample::long_name(51).replace('<', "&lt;").replace('>', "&gt;");
+        let name = sample::long_name(51)
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
         assert!(html.contains(&format!("<th scope=\"row\"><code>{name}</code></th>")));
         assert!(html.contains("Not available: no counters: capture an ncu pass"));
         assert!(html.contains("more rows in kernels.csv"));
@@ -353,7 +404,8 @@ fn documented(document: &str, below: &str) -> BTreeSet<String> {
     let (_, after) = document.split_once(below).unwrap();
     let lines = after.lines().skip_while(|line| !line.starts_with("| `"));
     let rows = lines.take_while(|line| line.starts_with("| `"));
-    rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect()
+    rows.map(|row| row.split('`').nth(1).unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -368,10 +420,15 @@ fn json_has_the_keys_of_its_document() {
     );
     let parts = ["sections", "appendix"].map(|key| file[key].as_array().unwrap());
     let of_parts = parts.into_iter().flatten().map(|part| &part["blocks"]);
-    let blocks = [&file["summary"], &file["notes"]].into_iter().chain(of_parts);
+    let blocks = [&file["summary"], &file["notes"]]
+        .into_iter()
+        .chain(of_parts);
     let keys = blocks.flat_map(|blocks| blocks.as_array().unwrap());
     let keys = keys.flat_map(|block| block.as_object().unwrap().keys().cloned());
-    assert_eq!(keys.collect::<BTreeSet<_>>(), documented(document, "## Blocks"));
+    assert_eq!(
+        keys.collect::<BTreeSet<_>>(),
+        documented(document, "## Blocks")
+    );
 }
 
 #[test]
@@ -385,7 +442,10 @@ fn metrics_are_a_metrics_file() {
 #[test]
 fn csv_holds_all_rows() {
     let rendered = rendered(Format::Csv);
-    assert_eq!(rendered.files.keys().collect::<Vec<_>>(), ["kernels.csv", "stages.csv"]);
+    assert_eq!(
+        rendered.files.keys().collect::<Vec<_>>(),
+        ["kernels.csv", "stages.csv"]
+    );
     let mut reader = csv::Reader::from_reader(text(&rendered, "kernels.csv").as_bytes());
     assert_eq!(reader.headers().unwrap().get(3), Some("total_ns"));
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();

@@ -30,7 +30,12 @@ const FIXTURES: [&str; 14] = [
 const SHOWCASE: &str = "h200-llama-8b";
 
 /// Files of the showcase that stand there only as hashes: large, and made for machines.
-const BY_HASH_ONLY: [&str; 4] = ["tables/", "ncu_metrics.csv", "report.json", "stage_kernels.csv"];
+const BY_HASH_ONLY: [&str; 4] = [
+    "tables/",
+    "ncu_metrics.csv",
+    "report.json",
+    "stage_kernels.csv",
+];
 
 /// The circumstances of a run, none of which may show.
 struct Circumstances {
@@ -39,9 +44,16 @@ struct Circumstances {
     home: &'static str,
 }
 
-const ONE: Circumstances = Circumstances { threads: "1", zone: "UTC", home: "/" };
-const TWO: Circumstances =
-    Circumstances { threads: "3", zone: "Asia/Shanghai", home: "/nonexistent" };
+const ONE: Circumstances = Circumstances {
+    threads: "1",
+    zone: "UTC",
+    home: "/",
+};
+const TWO: Circumstances = Circumstances {
+    threads: "3",
+    zone: "Asia/Shanghai",
+    home: "/nonexistent",
+};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -59,7 +71,13 @@ fn in_chinese() -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for kind in ["summary", "report"] {
         let out = format!("out/zh/{kind}.pdf");
-        write(SHOWCASE, &ONE, folder.path(), &out, &["--lang", "zh", "--kind", kind]);
+        write(
+            SHOWCASE,
+            &ONE,
+            folder.path(),
+            &out,
+            &["--lang", "zh", "--kind", kind],
+        );
     }
     files(&folder.path().join("out"))
 }
@@ -103,13 +121,23 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Names of the files that differ or that only one side has.
 fn differing(a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
-    let names = a.keys().chain(b.keys()).collect::<std::collections::BTreeSet<_>>();
-    names.into_iter().filter(|name| a.get(*name) != b.get(*name)).cloned().collect()
+    let names = a
+        .keys()
+        .chain(b.keys())
+        .collect::<std::collections::BTreeSet<_>>();
+    names
+        .into_iter()
+        .filter(|name| a.get(*name) != b.get(*name))
+        .cloned()
+        .collect()
 }
 
 #[test]
@@ -126,18 +154,44 @@ fn a_packed_bundle_gives_the_same_bytes() {
     let archive = folder.path().join("elsewhere.tar.zst");
     let fixture = root().join("fixtures/h200-qwen-0.5b");
     let run = |args: &[&std::ffi::OsStr]| {
-        let status = Command::new(env!("CARGO_BIN_EXE_rooflens")).args(args).status();
+        let status = Command::new(env!("CARGO_BIN_EXE_rooflens"))
+            .args(args)
+            .status();
         assert!(status.expect("rooflens runs").success());
     };
-    run(&["pack".as_ref(), fixture.as_ref(), "-o".as_ref(), archive.as_ref(), "-q".as_ref()]);
+    run(&[
+        "pack".as_ref(),
+        fixture.as_ref(),
+        "-o".as_ref(),
+        archive.as_ref(),
+        "-q".as_ref(),
+    ]);
     // Of one name, which the links to charts have.
-    let (a, b) = (folder.path().join("a/report.md"), folder.path().join("b/report.md"));
+    let (a, b) = (
+        folder.path().join("a/report.md"),
+        folder.path().join("b/report.md"),
+    );
     for path in [&a, &b] {
         fs::create_dir(path.parent().expect("a folder")).expect("writable");
     }
-    run(&["report".as_ref(), fixture.as_ref(), "-o".as_ref(), a.as_ref(), "-q".as_ref()]);
-    run(&["report".as_ref(), archive.as_ref(), "-o".as_ref(), b.as_ref(), "-q".as_ref()]);
-    assert_eq!(fs::read_to_string(a).expect("written"), fs::read_to_string(b).expect("written"));
+    run(&[
+        "report".as_ref(),
+        fixture.as_ref(),
+        "-o".as_ref(),
+        a.as_ref(),
+        "-q".as_ref(),
+    ]);
+    run(&[
+        "report".as_ref(),
+        archive.as_ref(),
+        "-o".as_ref(),
+        b.as_ref(),
+        "-q".as_ref(),
+    ]);
+    assert_eq!(
+        fs::read_to_string(a).expect("written"),
+        fs::read_to_string(b).expect("written")
+    );
 }
 
 /// PDF bytes are promised for one platform only: typst's layout uses floating-point numbers.
@@ -170,9 +224,17 @@ fn reports_are_those_that_the_repository_holds() {
         fs::write(&list, &hashes).expect("writable");
     }
     let differing = differing(&files(&folder), &showcase);
-    assert!(differing.is_empty(), "reports/{SHOWCASE} differs in {differing:?}");
+    assert!(
+        differing.is_empty(),
+        "reports/{SHOWCASE} differs in {differing:?}"
+    );
     let held = fs::read_to_string(&list).unwrap_or_default();
-    let changed: Vec<&str> =
-        hashes.lines().filter(|line| !held.lines().any(|other| other == *line)).collect();
-    assert!(changed.is_empty() && held.len() == hashes.len(), "hashes.txt differs: {changed:#?}");
+    let changed: Vec<&str> = hashes
+        .lines()
+        .filter(|line| !held.lines().any(|other| other == *line))
+        .collect();
+    assert!(
+        changed.is_empty() && held.len() == hashes.len(),
+        "hashes.txt differs: {changed:#?}"
+    );
 }

@@ -22,7 +22,10 @@ fn the_schemas_are_those_of_the_types() {
             fs::write(&path, &text).expect("writable");
         }
         let kept = fs::read_to_string(&path).unwrap_or_default();
-        assert!(kept == text, "schemas/{name} is stale; write it with SNAPSHOTS=overwrite");
+        assert!(
+            kept == text,
+            "schemas/{name} is stale; write it with SNAPSHOTS=overwrite"
+        );
     }
 }
 
@@ -75,12 +78,23 @@ fn root() -> &'static Path {
 /// Why the value is not valid by the schema of that name.
 fn faults(name: &str, value: &Value) -> Option<String> {
     let schemas = rooflens_schemas::json_schemas();
-    let schema = schemas.into_iter().find(|(known, _)| *known == name).expect("a known name").1;
+    let schema = schemas
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .expect("a known name")
+        .1;
     let mut compiled = boon::Schemas::new();
     let mut compiler = boon::Compiler::new();
-    compiler.add_resource("memory:schema", schema.to_value()).expect("a valid schema");
-    let index = compiler.compile("memory:schema", &mut compiled).expect("a valid schema");
-    compiled.validate(value, index).err().map(|error| format!("{error:#}"))
+    compiler
+        .add_resource("memory:schema", schema.to_value())
+        .expect("a valid schema");
+    let index = compiler
+        .compile("memory:schema", &mut compiled)
+        .expect("a valid schema");
+    compiled
+        .validate(value, index)
+        .err()
+        .map(|error| format!("{error:#}"))
 }
 
 fn validate(schema: &str, path: &Path, value: &Value) {
@@ -97,7 +111,9 @@ fn json(path: &Path) -> Value {
 /// All files of that name under `folder`, sorted; none if there is no such folder.
 fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let Ok(entries) = fs::read_dir(folder) else { return found };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return found;
+    };
     for entry in entries {
         let path = entry.expect("readable").path();
         if path.is_dir() {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
-use rooflens::findings::{Catalogue, Lang};
+use rooflens::document::{Catalogue, Lang};
 
 /// Keys that are put together in code: their last part is an id, which must stand in the code.
 const BY_ID: [&str; 4] = ["columns", "tables", "sections", "thresholds"];
@@ -21,7 +21,11 @@ fn each_message_is_said_with_its_arguments() {
     let known: BTreeMap<&str, Vec<&str>> = Catalogue::english().keys().collect();
     let mut wrong = Vec::new();
     let calls = calls();
-    assert!(calls.len() > 100, "the scanner finds {} messages", calls.len());
+    assert!(
+        calls.len() > 100,
+        "the scanner finds {} messages",
+        calls.len()
+    );
     for (place, key, arguments) in &calls {
         let Some(expected) = known.get(key.as_str()) else {
             wrong.push(format!("{place}: no message {key}"));
@@ -29,7 +33,9 @@ fn each_message_is_said_with_its_arguments() {
         };
         let given: BTreeSet<&str> = arguments.iter().map(String::as_str).collect();
         if given != expected.iter().copied().collect() {
-            wrong.push(format!("{place}: {key} takes {expected:?}, is given {given:?}"));
+            wrong.push(format!(
+                "{place}: {key} takes {expected:?}, is given {given:?}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -39,7 +45,10 @@ fn each_message_is_said_with_its_arguments() {
 fn all_languages_have_the_same_messages_with_the_same_arguments() {
     // Words for values of data are needed only where they differ from the value.
     let messages = |lang: Lang| -> BTreeMap<&str, Vec<&str>> {
-        Catalogue::of(lang).keys().filter(|(key, _)| !key.starts_with("words.")).collect()
+        Catalogue::of(lang)
+            .keys()
+            .filter(|(key, _)| !key.starts_with("words."))
+            .collect()
     };
     let english = messages(Lang::En);
     for lang in Lang::ALL {
@@ -53,8 +62,11 @@ fn all_languages_have_the_same_messages_with_the_same_arguments() {
 #[test]
 fn each_message_is_used() {
     let said: BTreeSet<String> = calls().into_iter().map(|(_, key, _)| key).collect();
-    let code: String =
-        SPEAKERS.iter().flat_map(|folder| files(folder)).map(|(_, text)| text).collect();
+    let code: String = SPEAKERS
+        .iter()
+        .flat_map(|folder| files(folder))
+        .map(|(_, text)| text)
+        .collect();
     let ids: BTreeSet<&str> = Regex::new(r#""([\w-]+)"|words\.(\w+)"#)
         .expect("a valid pattern")
         .captures_iter(&code)
@@ -66,11 +78,17 @@ fn each_message_is_used() {
         .filter_map(|found| Some(found.get(1)?.as_str()))
         .collect();
     let is_used = |key: &str| {
-        let (group, last) = (key.split('.').next(), key.rsplit('.').next().unwrap_or_default());
+        let (group, last) = (
+            key.split('.').next(),
+            key.rsplit('.').next().unwrap_or_default(),
+        );
         match group {
             Some("words") => code.contains(&format!("\"{}\"", &key["words.".len()..])),
             Some("glossary" | "microbench_glossary" | "serving_glossary") => true,
-            Some("tables") => key.split('.').skip(1).all(|id| id == "title" || ids.contains(id)),
+            Some("tables") => key
+                .split('.')
+                .skip(1)
+                .all(|id| id == "title" || ids.contains(id)),
             Some(group) if BY_ID.contains(&group) || group == "page" => {
                 ids.contains(last) || ids.contains(last.replace('_', "-").as_str())
             }
@@ -92,19 +110,26 @@ fn calls() -> Vec<(String, String, Vec<String>)> {
     let name = Regex::new(r"^(\w+)\s*=").expect("a valid pattern");
     let mut all = Vec::new();
     for (path, text) in files("src") {
-        if path.starts_with("src/findings/text") {
+        if path.starts_with("src/write/document/text") {
             continue;
         }
         for found in call.captures_iter(&text) {
             let (start, kind) = (found.get(0).expect("whole").end(), &found[1]);
             let parts = arguments(&text[start..]);
-            let Some(key) = parts.get(1).and_then(|key| key.strip_prefix('"')?.strip_suffix('"'))
+            let Some(key) = parts
+                .get(1)
+                .and_then(|key| key.strip_prefix('"')?.strip_suffix('"'))
             else {
-                all.push((path.display().to_string(), format!("{:?}", parts.get(1)), Vec::new()));
+                all.push((
+                    path.display().to_string(),
+                    format!("{:?}", parts.get(1)),
+                    Vec::new(),
+                ));
                 continue;
             };
-            let names =
-                parts[2..].iter().filter_map(|part| Some(name.captures(part)?[1].to_owned()));
+            let names = parts[2..]
+                .iter()
+                .filter_map(|part| Some(name.captures(part)?[1].to_owned()));
             let names: Vec<String> = names.collect();
             let place = path.display().to_string();
             if kind == "method" {
@@ -161,9 +186,14 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
             let path = folder.join(entry.expect("readable").file_name());
             if root.join(&path).is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "typ") {
+            } else if path
+                .extension()
+                .is_some_and(|kind| kind == "rs" || kind == "typ")
+            {
                 let text = fs::read_to_string(root.join(&path)).expect("readable");
-                let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                let lines = text
+                    .lines()
+                    .filter(|line| !line.trim_start().starts_with("//"));
                 files.push((path, lines.collect::<Vec<_>>().join("\n")));
             }
         }

@@ -54,15 +54,27 @@ const REPORT_INPUT: &[Row] = &[
     ("report runs", 2, "runs of their own: one, two"),
     ("report one.bundle two.bundle", 2, "one.bundle, two.bundle"),
     ("report unfinished", 2, "runs of their own: a, b"),
-    ("report unfinished/a unfinished/b", 2, "runs of their own: a, b"),
+    (
+        "report unfinished/a unfinished/b",
+        2,
+        "runs of their own: a, b",
+    ),
     (
         "report h100.json a100.json",
         2,
         "a100.json and h100.json are of runs of their own: they ran on",
     ),
-    ("report h100.json later.json", 2, "other processes at another time"),
+    (
+        "report h100.json later.json",
+        2,
+        "other processes at another time",
+    ),
     ("inspect later.json h100.json", 2, "--merge"),
-    ("report packed.tar.zst trace.json", 3, "packed.tar.zst is an archive"),
+    (
+        "report packed.tar.zst trace.json",
+        3,
+        "packed.tar.zst is an archive",
+    ),
     ("report packed.tar.zst packed.tar.zst --merge", 3, "archive"),
     ("report trace.json --strict --stage a=none", 3, "stage a"),
     ("report lossy.bundle -o new", 3, "no kernel"),
@@ -91,12 +103,32 @@ const REPORT_OPTIONS: &[Row] = &[
     ("report trace.json --model object.json", 3, "object.json"),
     ("report trace.json --model trace.json", 3, "trace.json"),
     ("report trace.json --model text.txt", 3, "text.txt"),
-    ("report trace.json --workload nowhere.toml", 2, "nowhere.toml"),
-    ("report trace.json --workload text.txt", 3, "text.txt, line 1"),
-    ("report trace.json --workload unknown-key.toml", 3, "batchsize"),
+    (
+        "report trace.json --workload nowhere.toml",
+        2,
+        "nowhere.toml",
+    ),
+    (
+        "report trace.json --workload text.txt",
+        3,
+        "text.txt, line 1",
+    ),
+    (
+        "report trace.json --workload unknown-key.toml",
+        3,
+        "batchsize",
+    ),
     ("report trace.json --workload wrong-type.toml", 3, "line 1"),
-    ("report trace.json --workload bad-pattern.toml", 3, "pattern of stage a"),
-    ("report trace.json --workload other-stages.toml", 3, "no range of the input"),
+    (
+        "report trace.json --workload bad-pattern.toml",
+        3,
+        "pattern of stage a",
+    ),
+    (
+        "report trace.json --workload other-stages.toml",
+        3,
+        "no range of the input",
+    ),
     ("report trace.json --workload config.json", 3, "config.json"),
     ("report trace.json --notes nowhere.md", 2, "nowhere.md"),
     ("report trace.json --notes one.bundle", 2, "one.bundle"),
@@ -106,7 +138,11 @@ const REPORT_OPTIONS: &[Row] = &[
     ("report trace.json --stage =x", 2, "no name"),
     ("report trace.json --stage a=", 3, "stage a"),
     ("report trace.json --stage a=no_such_range", 3, "stage a"),
-    ("report trace.json --stage a=train_step --stage b=none", 3, "stage b"),
+    (
+        "report trace.json --stage a=train_step --stage b=none",
+        3,
+        "stage b",
+    ),
     ("report trace.json --stage a=train", 3, "stage a"),
     ("report trace.json --classifier best", 2, "best"),
 ];
@@ -114,26 +150,62 @@ const REPORT_OPTIONS: &[Row] = &[
 /// Of `report`: its output.
 const REPORT_OUTPUT: &[Row] = &[
     ("report trace.json -o", 2, "--output"),
-    ("report trace.json -o trace.json", 2, "trace.json is an input"),
+    (
+        "report trace.json -o trace.json",
+        2,
+        "trace.json is an input",
+    ),
     ("report trace.json -o ./trace.json", 2, "is an input"),
-    ("report trace.json -o empty-folder/../trace.json", 2, "is an input"),
+    (
+        "report trace.json -o empty-folder/../trace.json",
+        2,
+        "is an input",
+    ),
     ("report trace.json -o link.json", 2, "is an input"),
-    ("report trace.json -o new.md -o trace.json", 2, "is an input"),
+    (
+        "report trace.json -o new.md -o trace.json",
+        2,
+        "is an input",
+    ),
     ("report trace.json -o new.md -o new.md", 2, "twice"),
     ("report trace.json -o - -o -", 2, "twice"),
     ("report one.bundle -o one.bundle", 2, "is a bundle"),
     ("report one.bundle -o one.bundle --force", 2, "is a bundle"),
     ("report one.bundle -o two.bundle", 2, "is a bundle"),
-    ("report one.bundle -o one.bundle/manifest.json", 2, "is an input"),
-    ("report one.bundle -o one.bundle/torch/rank0.json", 2, "is an input"),
+    (
+        "report one.bundle -o one.bundle/manifest.json",
+        2,
+        "is an input",
+    ),
+    (
+        "report one.bundle -o one.bundle/torch/rank0.json",
+        2,
+        "is an input",
+    ),
     ("report one.bundle -o one.bundle/torch", 2, "--force"),
-    ("report trace.json --model config.json -o config.json", 2, "is an input"),
-    ("report trace.json --workload workload.toml -o workload.toml --format md", 2, "is an input"),
-    ("report trace.json --notes notes.md -o notes.md", 2, "is an input"),
+    (
+        "report trace.json --model config.json -o config.json",
+        2,
+        "is an input",
+    ),
+    (
+        "report trace.json --workload workload.toml -o workload.toml --format md",
+        2,
+        "is an input",
+    ),
+    (
+        "report trace.json --notes notes.md -o notes.md",
+        2,
+        "is an input",
+    ),
     ("report trace.json -o foreign", 2, "--force"),
     ("report trace.json -o foreign --format csv", 2, "--force"),
     ("report trace.json -o foreign --format md", 2, "--force"),
-    ("report trace.json -o taken.md", 2, "taken_files holds files"),
+    (
+        "report trace.json -o taken.md",
+        2,
+        "taken_files holds files",
+    ),
     ("report trace.json -o report.docx", 2, "report.docx"),
     ("report trace.json -o report.txt", 2, "report.txt"),
     ("report trace.json -o report.PDFX", 2, "report.PDFX"),
@@ -147,17 +219,49 @@ const REPORT_OUTPUT: &[Row] = &[
     ("report trace.json -o new.parquet", 2, "a folder"),
     ("report trace.json -o new.html --format csv", 2, "a folder"),
     ("report trace.json -o new.md --format docx", 2, "docx"),
-    ("report trace.json -o new.md --kind everything", 2, "everything"),
+    (
+        "report trace.json -o new.md --kind everything",
+        2,
+        "everything",
+    ),
     ("report trace.json -o new.md --lang fr", 2, "fr"),
-    ("report trace.json -o new.md --templates nowhere", 2, "nowhere"),
-    ("report trace.json -o new.md --templates text.txt", 2, "text.txt"),
-    ("report trace.json -o new.md --brand nowhere.toml", 2, "nowhere.toml"),
-    ("report trace.json -o new.md --brand text.txt", 2, "text.txt"),
-    ("report trace.json -o new.md --brand no-logo.toml", 2, "logo"),
+    (
+        "report trace.json -o new.md --templates nowhere",
+        2,
+        "nowhere",
+    ),
+    (
+        "report trace.json -o new.md --templates text.txt",
+        2,
+        "text.txt",
+    ),
+    (
+        "report trace.json -o new.md --brand nowhere.toml",
+        2,
+        "nowhere.toml",
+    ),
+    (
+        "report trace.json -o new.md --brand text.txt",
+        2,
+        "text.txt",
+    ),
+    (
+        "report trace.json -o new.md --brand no-logo.toml",
+        2,
+        "logo",
+    ),
     ("report trace.json -o /proc/new.md", 4, "/proc"),
     ("report trace.json -o /proc/new", 4, "/proc"),
-    ("report one.bundle --format pdf --format md -o -", 2, "--format"),
-    ("report one.bundle --format pdf --format md -o new.pdf", 2, "--format"),
+    (
+        "report one.bundle --format pdf --format md -o -",
+        2,
+        "--format",
+    ),
+    (
+        "report one.bundle --format pdf --format md -o new.pdf",
+        2,
+        "--format",
+    ),
 ];
 
 /// Of `inspect`, `kernels`, `query`.
@@ -185,7 +289,11 @@ const LOOKING: &[Row] = &[
     ("kernels trace.json --stage decode", 3, "no stage decode"),
     ("kernels trace.json --sort speed", 2, "--sort"),
     ("kernels trace.json --yaml --stage decode", 3, "decode"),
-    ("kernels trace.json --yaml --stage a --stage b", 2, "one --stage"),
+    (
+        "kernels trace.json --yaml --stage a --stage b",
+        2,
+        "one --stage",
+    ),
     ("kernels trace.json --stage a=none", 3, "stage a"),
     ("kernels runs", 2, "runs of their own"),
     ("query", 2, "PATH"),
@@ -200,10 +308,22 @@ const LOOKING: &[Row] = &[
     ("query trace.json one two", 2, "two"),
     ("query trace.json one --file two", 2, "--file"),
     ("query trace.json --file nowhere.sql", 2, "nowhere.sql"),
-    ("query trace.json select*from(nowhere)", 2, "no table `nowhere`"),
-    ("query trace.json select(nowhere)from(launches)", 2, "no column `nowhere` in launches"),
+    (
+        "query trace.json select*from(nowhere)",
+        2,
+        "no table `nowhere`",
+    ),
+    (
+        "query trace.json select(nowhere)from(launches)",
+        2,
+        "no column `nowhere` in launches",
+    ),
     ("query trace.json drop\ttable\tlaunches", 2, "only reads"),
-    ("query trace.json select(1);select(2) --csv", 2, "2 statements"),
+    (
+        "query trace.json select(1);select(2) --csv",
+        2,
+        "2 statements",
+    ),
     ("query trace.json .schema\tlaunch", 2, "launches"),
 ];
 
@@ -225,7 +345,11 @@ const BUNDLES: &[Row] = &[
     ("pack one.bundle -o new.zip", 2, ".tar.zst"),
     ("pack one.bundle -o new.tar.gz", 2, ".tar.zst"),
     ("pack one.bundle -o new", 2, ".tar.zst"),
-    ("pack one.bundle -o one.bundle/torch/rank0.json", 2, ".tar.zst"),
+    (
+        "pack one.bundle -o one.bundle/torch/rank0.json",
+        2,
+        ".tar.zst",
+    ),
     ("pack packed.tar.zst -o packed.tar.zst", 2, "is an input"),
     ("pack archived -o archived/inner.tar.zst", 2, "is an input"),
     ("pack one.bundle -o nowhere/new.tar.zst", 4, "nowhere"),
@@ -239,8 +363,16 @@ const BUNDLES: &[Row] = &[
     ("unpack cut.tar.zst -o new", 3, "cut.tar.zst"),
     ("unpack evil.tar -o new", 3, "../evil"),
     ("unpack evil.tar -o empty-folder", 3, "../evil"),
-    ("unpack packed.tar.zst -o foreign", 3, "foreign is not empty"),
-    ("unpack packed.tar.zst -o one.bundle", 3, "one.bundle is not empty"),
+    (
+        "unpack packed.tar.zst -o foreign",
+        3,
+        "foreign is not empty",
+    ),
+    (
+        "unpack packed.tar.zst -o one.bundle",
+        3,
+        "one.bundle is not empty",
+    ),
     ("unpack packed.tar.zst -o text.txt", 4, "text.txt"),
     ("unpack packed.tar.zst", 3, "packed is not empty"),
 ];
@@ -255,42 +387,162 @@ const PREDICT: &[Row] = &[
     ("predict --model brace.json --gpu H200", 3, "brace.json"),
     ("predict --model object.json --gpu H200", 3, "object.json"),
     ("predict --model empty-folder --gpu H200", 3, "empty-folder"),
-    ("predict --model config.json --gpu H9000", 2, "no GPU named H9000"),
-    ("predict --model config.json --gpu H200 --dtype fp7", 2, "fp7"),
-    ("predict --model config.json --gpu H200 --kv-dtype fp7", 2, "fp7"),
-    ("predict --model config.json --gpu H200 --batch 0", 2, "--batch"),
-    ("predict --model config.json --gpu H200 --batch many", 2, "--batch"),
-    ("predict --model config.json --gpu H200 --prompt 0", 2, "0 is not a size"),
-    ("predict --model config.json --gpu H200 --tp 0", 2, "0 is not a size"),
-    ("predict --model config.json --gpu H200 --pp 0", 2, "0 is not a size"),
-    ("predict --model config.json --gpu H200 --ep 0", 2, "0 is not a size"),
-    ("predict --model config.json --gpu H200 --dp 0", 2, "0 is not a size"),
-    ("predict --model config.json --gpu H200 --output-tokens 0", 2, "0 is not a size"),
-    ("predict --model config.json --gpu H200 --chunk 0", 2, "--chunk"),
-    ("predict --model config.json --gpu H200 --link 0", 2, "--link"),
-    ("predict --model config.json --gpu H200 --link nan", 2, "--link"),
-    ("predict --model config.json --gpu H200 --cached-prefix 2", 2, "--cached-prefix"),
-    ("predict --model config.json --gpu H200 --memory-utilization 90", 2, "--memory-utilization"),
-    ("predict --model config.json --gpu H200 --ttft-limit 0", 2, "--ttft-limit"),
-    ("predict --model config.json --gpu H200 --ttft-limit soon", 2, "--ttft-limit"),
-    ("predict --model config.json --gpu H200 --tpot-limit nan", 2, "--tpot-limit"),
-    ("predict --model config.json --gpu H200 --speculate 4", 2, "--speculate"),
-    ("predict --model config.json --gpu H200 --speculate 4:2", 2, "--speculate"),
-    ("predict --model config.json --gpu H200 --peaks nowhere.json", 3, "nowhere.json"),
-    ("predict --model config.json --gpu H200 --peaks trace.json", 3, "no measured rate"),
-    ("predict --model config.json --gpu H200 --graphs", 2, "--from"),
-    ("predict --model config.json --gpu H200 --workload workload.toml", 2, "--from"),
-    ("predict --model config.json --gpu H200 -o config.json", 2, "is an input"),
-    ("predict --model config.json --gpu H200 -o foreign", 2, "--force"),
-    ("predict --model config.json --gpu H200 -o - --format csv", 2, "a folder"),
+    (
+        "predict --model config.json --gpu H9000",
+        2,
+        "no GPU named H9000",
+    ),
+    (
+        "predict --model config.json --gpu H200 --dtype fp7",
+        2,
+        "fp7",
+    ),
+    (
+        "predict --model config.json --gpu H200 --kv-dtype fp7",
+        2,
+        "fp7",
+    ),
+    (
+        "predict --model config.json --gpu H200 --batch 0",
+        2,
+        "--batch",
+    ),
+    (
+        "predict --model config.json --gpu H200 --batch many",
+        2,
+        "--batch",
+    ),
+    (
+        "predict --model config.json --gpu H200 --prompt 0",
+        2,
+        "0 is not a size",
+    ),
+    (
+        "predict --model config.json --gpu H200 --tp 0",
+        2,
+        "0 is not a size",
+    ),
+    (
+        "predict --model config.json --gpu H200 --pp 0",
+        2,
+        "0 is not a size",
+    ),
+    (
+        "predict --model config.json --gpu H200 --ep 0",
+        2,
+        "0 is not a size",
+    ),
+    (
+        "predict --model config.json --gpu H200 --dp 0",
+        2,
+        "0 is not a size",
+    ),
+    (
+        "predict --model config.json --gpu H200 --output-tokens 0",
+        2,
+        "0 is not a size",
+    ),
+    (
+        "predict --model config.json --gpu H200 --chunk 0",
+        2,
+        "--chunk",
+    ),
+    (
+        "predict --model config.json --gpu H200 --link 0",
+        2,
+        "--link",
+    ),
+    (
+        "predict --model config.json --gpu H200 --link nan",
+        2,
+        "--link",
+    ),
+    (
+        "predict --model config.json --gpu H200 --cached-prefix 2",
+        2,
+        "--cached-prefix",
+    ),
+    (
+        "predict --model config.json --gpu H200 --memory-utilization 90",
+        2,
+        "--memory-utilization",
+    ),
+    (
+        "predict --model config.json --gpu H200 --ttft-limit 0",
+        2,
+        "--ttft-limit",
+    ),
+    (
+        "predict --model config.json --gpu H200 --ttft-limit soon",
+        2,
+        "--ttft-limit",
+    ),
+    (
+        "predict --model config.json --gpu H200 --tpot-limit nan",
+        2,
+        "--tpot-limit",
+    ),
+    (
+        "predict --model config.json --gpu H200 --speculate 4",
+        2,
+        "--speculate",
+    ),
+    (
+        "predict --model config.json --gpu H200 --speculate 4:2",
+        2,
+        "--speculate",
+    ),
+    (
+        "predict --model config.json --gpu H200 --peaks nowhere.json",
+        3,
+        "nowhere.json",
+    ),
+    (
+        "predict --model config.json --gpu H200 --peaks trace.json",
+        3,
+        "no measured rate",
+    ),
+    (
+        "predict --model config.json --gpu H200 --graphs",
+        2,
+        "--from",
+    ),
+    (
+        "predict --model config.json --gpu H200 --workload workload.toml",
+        2,
+        "--from",
+    ),
+    (
+        "predict --model config.json --gpu H200 -o config.json",
+        2,
+        "is an input",
+    ),
+    (
+        "predict --model config.json --gpu H200 -o foreign",
+        2,
+        "--force",
+    ),
+    (
+        "predict --model config.json --gpu H200 -o - --format csv",
+        2,
+        "a folder",
+    ),
     ("predict --from trace.json", 2, "nothing changes"),
     ("predict --from nowhere --graphs", 3, "nowhere"),
     ("predict --from trace.json --gpu H9000", 2, "H9000"),
-    ("predict --from trace.json --gpu H200 --gpu B200", 2, "one --gpu"),
+    (
+        "predict --from trace.json --gpu H200 --gpu B200",
+        2,
+        "one --gpu",
+    ),
     ("predict --from trace.json --batch 1,2", 2, "one --batch"),
     ("predict --from trace.json --dtype fp7", 2, "fp7"),
     ("predict --from runs --graphs", 2, "runs of their own"),
-    ("predict --from trace.json --graphs -o trace.json", 2, "is an input"),
+    (
+        "predict --from trace.json --graphs -o trace.json",
+        2,
+        "is an input",
+    ),
 ];
 
 /// Of `serve-report`.
@@ -306,12 +558,36 @@ const SERVING: &[Row] = &[
     ("serve-report load.json --slo ttft=fast", 2, "--slo"),
     ("serve-report load.json --slo ,", 2, "--slo"),
     ("serve-report load.json --slo ttft=-5ms", 2, "--slo"),
-    ("serve-report load.json --thresholds nowhere.toml", 2, "nowhere.toml"),
-    ("serve-report load.json --thresholds text.txt", 2, "text.txt"),
-    ("serve-report load.json --predicted nowhere.json", 2, "nowhere.json"),
-    ("serve-report load.json --predicted load.json", 2, "load.json"),
-    ("serve-report load.json --gpu-metrics nowhere.csv", 3, "nowhere.csv"),
-    ("serve-report load.json --gpu-metrics text.txt", 3, "text.txt"),
+    (
+        "serve-report load.json --thresholds nowhere.toml",
+        2,
+        "nowhere.toml",
+    ),
+    (
+        "serve-report load.json --thresholds text.txt",
+        2,
+        "text.txt",
+    ),
+    (
+        "serve-report load.json --predicted nowhere.json",
+        2,
+        "nowhere.json",
+    ),
+    (
+        "serve-report load.json --predicted load.json",
+        2,
+        "load.json",
+    ),
+    (
+        "serve-report load.json --gpu-metrics nowhere.csv",
+        3,
+        "nowhere.csv",
+    ),
+    (
+        "serve-report load.json --gpu-metrics text.txt",
+        3,
+        "text.txt",
+    ),
     ("serve-report load.json --notes nowhere.md", 2, "nowhere.md"),
     ("serve-report load.json --notes binary", 2, "binary"),
     ("serve-report load.json --label a --label b", 2, "--label"),
@@ -326,8 +602,16 @@ const NOT_BUILT: &[Row] = if cfg!(feature = "tables") {
     &[]
 } else {
     &[
-        ("query trace.json select(1) --parquet new", 4, "compiled without"),
-        ("report trace.json -o new --format parquet", 4, "compiled without"),
+        (
+            "query trace.json select(1) --parquet new",
+            4,
+            "compiled without",
+        ),
+        (
+            "report trace.json -o new --format parquet",
+            4,
+            "compiled without",
+        ),
     ]
 };
 
@@ -335,14 +619,30 @@ const NOT_BUILT: &[Row] = if cfg!(feature = "tables") {
 fn a_wrong_invocation_says_what_is_wrong_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     prepare(folder.path());
-    let tables =
-        [SHARED, REPORT_INPUT, REPORT_OPTIONS, REPORT_OUTPUT, LOOKING, BUNDLES, PREDICT, SERVING];
+    let tables = [
+        SHARED,
+        REPORT_INPUT,
+        REPORT_OPTIONS,
+        REPORT_OUTPUT,
+        LOOKING,
+        BUNDLES,
+        PREDICT,
+        SERVING,
+    ];
     let rows: Vec<&Row> = tables.into_iter().chain([NOT_BUILT]).flatten().collect();
     assert!(rows.len() >= 150, "{} rows", rows.len());
     let before = files(folder.path());
-    let faults: Vec<String> =
-        rows.iter().filter_map(|row| fault(folder.path(), row, &before)).collect();
-    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), rows.len(), faults.join("\n"));
+    let faults: Vec<String> = rows
+        .iter()
+        .filter_map(|row| fault(folder.path(), row, &before))
+        .collect();
+    assert!(
+        faults.is_empty(),
+        "{} of {}:\n{}",
+        faults.len(),
+        rows.len(),
+        faults.join("\n")
+    );
 }
 
 /// What is wrong with how an invocation is answered.
@@ -354,8 +654,15 @@ fn fault(folder: &Path, row: &Row, before: &BTreeMap<PathBuf, Vec<u8>>) -> Optio
         .output()
         .expect("rooflens runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    let errors = said.lines().filter(|line| line.starts_with("error: ")).count();
-    let last = said.lines().rev().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    let errors = said
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .count();
+    let last = said
+        .lines()
+        .rev()
+        .find(|line| line.starts_with("error: "))
+        .unwrap_or_default();
     let after = files(folder);
     let changed: Vec<_> = after
         .keys()
@@ -410,24 +717,51 @@ fn prepare(folder: &Path) {
     };
     write("trace.json", &trace);
     write("cut.json", &trace[..250]);
-    write("h100.json", recorded("NVIDIA H100 80GB HBM3", 1_700_000_000, 11).as_bytes());
-    write("later.json", recorded("NVIDIA H100 80GB HBM3", 1_700_000_900, 12).as_bytes());
-    write("a100.json", recorded("NVIDIA A100-SXM4-80GB", 1_700_000_900, 11).as_bytes());
-    write("load.json", &fs::read(data.join("serving/vllm.json")).expect("readable"));
+    write(
+        "h100.json",
+        recorded("NVIDIA H100 80GB HBM3", 1_700_000_000, 11).as_bytes(),
+    );
+    write(
+        "later.json",
+        recorded("NVIDIA H100 80GB HBM3", 1_700_000_900, 12).as_bytes(),
+    );
+    write(
+        "a100.json",
+        recorded("NVIDIA A100-SXM4-80GB", 1_700_000_900, 11).as_bytes(),
+    );
+    write(
+        "load.json",
+        &fs::read(data.join("serving/vllm.json")).expect("readable"),
+    );
     for (path, text) in TEXTS {
         write(path, text.as_bytes());
     }
     write("binary", &[0xff, 0xfe, 0, 1, 2, 3]);
     fs::create_dir(folder.join("empty-folder")).expect("writable");
-    for bundle in ["one.bundle", "two.bundle", "runs/one", "runs/two", "changed.bundle"] {
+    for bundle in [
+        "one.bundle",
+        "two.bundle",
+        "runs/one",
+        "runs/two",
+        "changed.bundle",
+    ] {
         write(&format!("{bundle}/torch/rank0.json"), &trace);
-        write(&format!("{bundle}/manifest.json"), manifest(&trace).as_bytes());
+        write(
+            &format!("{bundle}/manifest.json"),
+            manifest(&trace).as_bytes(),
+        );
     }
-    write("changed.bundle/manifest.json", manifest(b"other bytes").as_bytes());
+    write(
+        "changed.bundle/manifest.json",
+        manifest(b"other bytes").as_bytes(),
+    );
     write("broken.bundle/torch/rank0.json", &trace);
     write("broken.bundle/manifest.json", b"{");
     write("lossy.bundle/torch/rank0.json", EMPTY_TRACE.as_bytes());
-    write("lossy.bundle/manifest.json", manifest(EMPTY_TRACE.as_bytes()).as_bytes());
+    write(
+        "lossy.bundle/manifest.json",
+        manifest(EMPTY_TRACE.as_bytes()).as_bytes(),
+    );
     write("packed/mine", b"x");
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     std::io::Write::write_all(&mut gzip, &trace).expect("memory");
@@ -441,7 +775,9 @@ fn prepare(folder: &Path) {
     write("evil.tar", &tar_of(&[("good", b"x"), ("../evil", b"y")]));
     let sqlite = folder.join("whole.sqlite");
     let database = rusqlite::Connection::open(&sqlite).expect("writable");
-    database.execute_batch("CREATE TABLE StringIds (id, value)").expect("writable");
+    database
+        .execute_batch("CREATE TABLE StringIds (id, value)")
+        .expect("writable");
     drop(database);
     let bytes = fs::read(&sqlite).expect("readable");
     write("cut.sqlite", &bytes[..bytes.len() - 1]);
@@ -467,8 +803,14 @@ const TEXTS: &[(&str, &str)] = &[
     ("workload.toml", "batch = 1\n"),
     ("unknown-key.toml", "batchsize = 1\n"),
     ("wrong-type.toml", "batch = \"one\"\n"),
-    ("bad-pattern.toml", "[[stages]]\nname = \"a\"\nmatch = \"(\"\nkind = \"decode\"\n"),
-    ("other-stages.toml", "[[stages]]\nname = \"a\"\nmatch = \"none\"\nkind = \"decode\"\n"),
+    (
+        "bad-pattern.toml",
+        "[[stages]]\nname = \"a\"\nmatch = \"(\"\nkind = \"decode\"\n",
+    ),
+    (
+        "other-stages.toml",
+        "[[stages]]\nname = \"a\"\nmatch = \"none\"\nkind = \"decode\"\n",
+    ),
     (
         "config.json",
         r#"{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,

@@ -147,7 +147,12 @@ pub(crate) struct NsysArguments {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NsysOptions {
     /// What nsys traces
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "cuda,nvtx,osrt")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "cuda,nvtx,osrt"
+    )]
     pub(crate) trace: Vec<String>,
     /// Sample the GPUs' counters, too: needs permission, disturbs little
     #[arg(long)]

@@ -23,7 +23,12 @@ use crate::tools::{self, Probe};
 /// `baseline`
 pub(crate) fn baseline(mut arguments: BaselineArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
-    perform(&arguments.common, plan::baseline(&arguments), None, as_planned)
+    perform(
+        &arguments.common,
+        plan::baseline(&arguments),
+        None,
+        as_planned,
+    )
 }
 
 /// `nsys`
@@ -100,11 +105,16 @@ pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureEr
 /// cannot.
 pub(crate) fn bench() -> CaptureError {
     let Some(program) = tools::find("rooflens-bench") else {
-        let folder = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+        let folder = env::current_exe()
+            .ok()
+            .and_then(|program| Some(program.parent()?.to_owned()));
         return CaptureError::NoBench(folder.unwrap_or_default());
     };
     let mut command = Command::new(&program);
-    let error = command.arg0("rooflens-capture").args(env::args_os().skip(1)).exec();
+    let error = command
+        .arg0("rooflens-capture")
+        .args(env::args_os().skip(1))
+        .exec();
     CaptureError::Start(program, error)
 }
 

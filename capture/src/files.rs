@@ -38,7 +38,11 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
 
 /// Makes a file that is not there.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE)
+        .open(path)
 }
 
 /// Writes a file.
@@ -74,11 +78,17 @@ mod tests {
         fs::write(path("open"), "x").unwrap();
         fs::set_permissions(path("open"), Permissions::from_mode(0o644)).unwrap();
         copy(&path("open"), &path("a/d")).unwrap();
-        assert_eq!(["a", "a/b", "a/c", "a/d"].map(mode), [0o700, 0o700, 0o600, 0o600]);
+        assert_eq!(
+            ["a", "a/b", "a/c", "a/d"].map(mode),
+            [0o700, 0o700, 0o600, 0o600]
+        );
 
         symlink(path("a/b"), path("folder")).unwrap();
         symlink(path("elsewhere"), path("file")).unwrap();
-        assert!(matches!(make(&path("folder")), Err(CaptureError::Special(_))));
+        assert!(matches!(
+            make(&path("folder")),
+            Err(CaptureError::Special(_))
+        ));
         assert!(create(&path("file")).is_err() && create_new(&path("file")).is_err());
         publish(&path("open"), &path("file")).unwrap();
         assert!(!path("elsewhere").exists() && mode("file") == 0o600);

@@ -45,12 +45,20 @@ impl Kernel {
 impl Kernels {
     /// Reads the text; errors name the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut read =
-            Self { kernels: Vec::new(), exact_window: None, base: "function".to_owned() };
+        let mut read = Self {
+            kernels: Vec::new(),
+            exact_window: None,
+            base: "function".to_owned(),
+        };
         for (index, line) in text.lines().enumerate() {
-            read.line(line).map_err(|reason| format!("line {}: {reason}", index + 1))?;
+            read.line(line)
+                .map_err(|reason| format!("line {}: {reason}", index + 1))?;
         }
-        match read.kernels.iter().position(|kernel| kernel.regex.is_empty()) {
+        match read
+            .kernels
+            .iter()
+            .position(|kernel| kernel.regex.is_empty())
+        {
             _ if read.kernels.is_empty() => Err("it lists no kernel".to_owned()),
             Some(index) => Err(format!("kernel {} has no regex", index + 1)),
             None => Ok(read),
@@ -72,7 +80,10 @@ impl Kernels {
     /// Launches to pass over and to profile, counted over all kernels. Without a window in the file: as many launches
     /// precede the chosen ones as their ordinals say together, which holds if all are of one step of a loop.
     pub(crate) fn window(&self) -> (u64, u64) {
-        let firsts = self.kernels.iter().filter_map(|kernel| kernel.launches.first());
+        let firsts = self
+            .kernels
+            .iter()
+            .filter_map(|kernel| kernel.launches.first());
         let skip = firsts.fold(0, |sum: u64, first| sum.saturating_add(*first));
         let count = (4 * self.kernels.len() as u64).max(32);
         self.exact_window.unwrap_or((skip, count))
@@ -82,7 +93,11 @@ impl Kernels {
     pub(crate) fn describe_window(&self) -> String {
         let (skip, count) = self.window();
         let kernels = self.kernels.len();
-        let how = if self.exact_window.is_some() { "by the list" } else { "estimated" };
+        let how = if self.exact_window.is_some() {
+            "by the list"
+        } else {
+            "estimated"
+        };
         format!(
             "{kernels} kernels by name; launches {skip} to {} of them together, {how}",
             skip.saturating_add(count)
@@ -91,7 +106,10 @@ impl Kernels {
 
     fn line(&mut self, line: &str) -> Result<(), String> {
         let content = line.trim_end();
-        let (indent, content) = (content.len() - content.trim_start().len(), content.trim_start());
+        let (indent, content) = (
+            content.len() - content.trim_start().len(),
+            content.trim_start(),
+        );
         if content.is_empty() || content.starts_with('#') || matches!(content, "kernels:" | "---") {
             return Ok(());
         }
@@ -102,7 +120,9 @@ impl Kernels {
         if starts {
             self.kernels.push(Kernel::default());
         }
-        let (key, value) = content.split_once(':').ok_or("expected a key and a value")?;
+        let (key, value) = content
+            .split_once(':')
+            .ok_or("expected a key and a value")?;
         let value = value.trim();
         match (starts || indent > 0, key.trim(), self.kernels.last_mut()) {
             (true, "name", Some(kernel)) => kernel.name = scalar(value)?,
@@ -140,34 +160,51 @@ fn scalar(text: &str) -> Result<String, String> {
     } else if text.starts_with(['|', '>', '&', '*', '!', '%', '@', '`', '{', '[']) {
         Err("expected plain or quoted text on one line".to_owned())
     } else {
-        Ok(text.split(" #").next().unwrap_or_default().trim_end().to_owned())
+        Ok(text
+            .split(" #")
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+            .to_owned())
     }
 }
 
 fn list(text: &str) -> Result<Vec<u64>, String> {
-    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     let inner = inner.ok_or("expected a list such as [1, 2]")?.trim();
     if inner.is_empty() {
         return Ok(Vec::new());
     }
-    let number = |item: &str| item.trim().parse().map_err(|_| format!("{item:?} is no ordinal"));
+    let number = |item: &str| {
+        item.trim()
+            .parse()
+            .map_err(|_| format!("{item:?} is no ordinal"))
+    };
     inner.split(',').map(number).collect()
 }
 
 fn window(text: &str) -> Result<(u64, u64), String> {
-    let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let inner = text
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'));
     let inner = inner.ok_or("expected {skip: N, count: N}")?;
     let (mut skip, mut count) = (None, None);
     for pair in inner.split(',') {
         let (key, value) = pair.split_once(':').ok_or("expected {skip: N, count: N}")?;
-        let value: u64 = value.trim().parse().map_err(|_| format!("{value:?} is no number"))?;
+        let value: u64 = value
+            .trim()
+            .parse()
+            .map_err(|_| format!("{value:?} is no number"))?;
         match key.trim() {
             "skip" => skip = Some(value),
             "count" => count = Some(value).filter(|count| *count > 0),
             other => return Err(format!("{other:?} is not of a window")),
         }
     }
-    skip.zip(count).ok_or_else(|| "a window has skip and count".to_owned())
+    skip.zip(count)
+        .ok_or_else(|| "a window has skip and count".to_owned())
 }
 
 #[cfg(test)]
@@ -189,8 +226,9 @@ mod tests {
 
     #[test]
     fn a_window_of_the_file_is_exact() {
-        let read =
-            Kernels::parse(&format!("{TEXT}window: {{skip: 9, count: 4}}\nname_base: demangled\n"));
+        let read = Kernels::parse(&format!(
+            "{TEXT}window: {{skip: 9, count: 4}}\nname_base: demangled\n"
+        ));
         let read = read.expect("valid");
         assert_eq!((read.window(), read.base.as_str()), ((9, 4), "demangled"));
     }

@@ -71,8 +71,13 @@ pub fn start<A: Parser, O: Into<Outcome>, E: Display>(
             return ExitCode::from(if failed { FAILED } else { 0 });
         }
     };
-    let outcome = run(arguments)
-        .map_or_else(|error| Outcome { said: format!("error: {error}"), code: FAILED }, Into::into);
+    let outcome = run(arguments).map_or_else(
+        |error| Outcome {
+            said: format!("error: {error}"),
+            code: FAILED,
+        },
+        Into::into,
+    );
     say(&outcome.said);
     ExitCode::from(outcome.code)
 }

@@ -16,7 +16,9 @@ const PROGRAM: &str = "rooflens-capture";
 pub(crate) fn completions(shell: Shell) -> Result<String, CaptureError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), PROGRAM, &mut script);
-    io::stdout().write_all(&script).map_err(CaptureError::io(Path::new("standard output")))?;
+    io::stdout()
+        .write_all(&script)
+        .map_err(CaptureError::io(Path::new("standard output")))?;
     Ok(String::new())
 }
 
@@ -25,7 +27,10 @@ pub(crate) fn man(folder: &Path) -> Result<String, CaptureError> {
     fs::create_dir_all(folder).map_err(CaptureError::io(folder))?;
     let mut program = Arguments::command();
     program.build();
-    let commands = program.get_subcommands().filter(|one| one.get_name() != "help").cloned();
+    let commands = program
+        .get_subcommands()
+        .filter(|one| one.get_name() != "help")
+        .cloned();
     let pages: Vec<(String, Command)> = std::iter::once((PROGRAM.to_owned(), program.clone()))
         .chain(commands.map(|one| (format!("{PROGRAM}-{}", one.get_name()), one)))
         .collect();
@@ -37,7 +42,10 @@ pub(crate) fn man(folder: &Path) -> Result<String, CaptureError> {
 }
 
 fn page(name: &str, command: &mut Command) -> String {
-    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let about = command
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let help = roff(&command.render_long_help().to_string());
     let (title, name, about) = (name.to_uppercase(), roff(name), roff(&about));
     let version = env!("CARGO_PKG_VERSION");
@@ -50,7 +58,11 @@ fn page(name: &str, command: &mut Command) -> String {
 fn roff(text: &str) -> String {
     let line = |line: &str| {
         let line = line.replace('\\', "\\e").replace('-', "\\-");
-        if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
+        if line.starts_with(['.', '\'']) {
+            format!("\\&{line}")
+        } else {
+            line
+        }
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }

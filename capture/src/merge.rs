@@ -70,10 +70,15 @@ pub(crate) fn run(arguments: &MergeArguments) -> Result<String, CaptureError> {
     for (number, host) in hosts.iter().enumerate() {
         merged.add(number, host)?;
     }
-    let mut description = Description { name: arguments.name.clone(), ..Description::default() };
+    let mut description = Description {
+        name: arguments.name.clone(),
+        ..Description::default()
+    };
     if let Some(Host { manifest, .. }) = hosts.into_iter().next() {
         let tool = |artifact: Artifact| Some((artifact.pass?, artifact.producer?));
-        description.producers.extend(manifest.artifacts.into_iter().filter_map(tool));
+        description
+            .producers
+            .extend(manifest.artifacts.into_iter().filter_map(tool));
         description.labels.extend(manifest.labels);
         (description.passes, description.captured_at) = (manifest.passes, manifest.captured_at);
     }
@@ -89,7 +94,10 @@ fn host(folder: &Path) -> Result<Host, CaptureError> {
     let bytes = fs::read(&path).map_err(CaptureError::io(&path))?;
     let manifest =
         Manifest::from_json(&bytes).map_err(|error| CaptureError::Manifest(path, error))?;
-    Ok(Host { folder: folder.to_owned(), manifest })
+    Ok(Host {
+        folder: folder.to_owned(),
+        manifest,
+    })
 }
 
 impl Merged {
@@ -158,14 +166,21 @@ impl Merged {
 
 /// How a file is packed, by its name.
 fn packing(name: &str) -> &str {
-    [".zst", ".gz"].into_iter().find(|ending| name.ends_with(ending)).unwrap_or_default()
+    [".zst", ".gz"]
+        .into_iter()
+        .find(|ending| name.ends_with(ending))
+        .unwrap_or_default()
 }
 
 /// What is said of a clock.
 fn clock(number: usize, offset: Option<Offset>) -> String {
     let ms = |ns: i64| ns as f64 / 1e6;
     match offset {
-        Some(Offset { ahead, deviation: (middle, largest), matched }) => format!(
+        Some(Offset {
+            ahead,
+            deviation: (middle, largest),
+            matched,
+        }) => format!(
             "host {number}: its clock is {:+.3} ms from that of host 0, by the ends of {matched} collectives, which \
              deviate by {:.3} ms (median; at most {:.3} ms)",
             ms(ahead),

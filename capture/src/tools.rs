@@ -35,8 +35,16 @@ impl Probe {
         wants_ncu: bool,
     ) -> Self {
         let not_asked = || Err("it is not asked for".to_owned());
-        let nsys = if wants_nsys { nsys(runner, &common.profilers.nsys) } else { not_asked() };
-        let ncu = if wants_ncu { ncu(runner, &common.profilers.ncu) } else { not_asked() };
+        let nsys = if wants_nsys {
+            nsys(runner, &common.profilers.nsys)
+        } else {
+            not_asked()
+        };
+        let ncu = if wants_ncu {
+            ncu(runner, &common.profilers.ncu)
+        } else {
+            not_asked()
+        };
         Self { nsys, ncu }
     }
 }
@@ -49,43 +57,70 @@ impl Profiler {
 
     /// Whether ncu lists a section or a set of this name.
     pub(crate) fn lists(&self, name: &str) -> bool {
-        self.lists.lines().any(|line| line.split_whitespace().next() == Some(name))
+        self.lists
+            .lines()
+            .any(|line| line.split_whitespace().next() == Some(name))
     }
 }
 
 /// The program of that name beside this one, or the one on the path.
 pub(crate) fn find(name: &str) -> Option<String> {
-    let beside = std::env::current_exe().ok().map(|program| program.with_file_name(name));
+    let beside = std::env::current_exe()
+        .ok()
+        .map(|program| program.with_file_name(name));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));
-    let found: Option<PathBuf> = beside.into_iter().chain(on_path).find(|path| path.is_file());
+    let found: Option<PathBuf> = beside
+        .into_iter()
+        .chain(on_path)
+        .find(|path| path.is_file());
     found.map(|path| path.to_string_lossy().into_owned())
 }
 
 fn nsys(runner: &impl Runner, program: &str) -> Result<Profiler, String> {
     let version = version(&runner.output(program, &["--version"])?, "version");
     let mut help = runner.output(program, &["profile", "--help"])?;
-    help.push_str(&runner.output(program, &["export", "--help"]).unwrap_or_default());
-    Ok(Profiler { program: program.to_owned(), version, help, lists: String::new() })
+    help.push_str(
+        &runner
+            .output(program, &["export", "--help"])
+            .unwrap_or_default(),
+    );
+    Ok(Profiler {
+        program: program.to_owned(),
+        version,
+        help,
+        lists: String::new(),
+    })
 }
 
 fn ncu(runner: &impl Runner, program: &str) -> Result<Profiler, String> {
     let version = version(&runner.output(program, &["--version"])?, "Version");
     let help = runner.output(program, &["--help"])?;
-    let mut lists = runner.output(program, &["--list-sections"]).unwrap_or_default();
+    let mut lists = runner
+        .output(program, &["--list-sections"])
+        .unwrap_or_default();
     lists.push('\n');
     lists.push_str(&runner.output(program, &["--list-sets"]).unwrap_or_default());
-    Ok(Profiler { program: program.to_owned(), version, help, lists })
+    Ok(Profiler {
+        program: program.to_owned(),
+        version,
+        help,
+        lists,
+    })
 }
 
 fn version(text: &str, word: &str) -> String {
-    let line = text.lines().find(|line| line.contains(word)).or_else(|| text.lines().next());
+    let line = text
+        .lines()
+        .find(|line| line.contains(word))
+        .or_else(|| text.lines().next());
     line.unwrap_or_default().trim().to_owned()
 }
 
 fn has_word(text: &str, word: &str) -> bool {
     let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
-    text.match_indices(word).any(|(at, _)| ends(&text[at + word.len()..]))
+    text.match_indices(word)
+        .any(|(at, _)| ends(&text[at + word.len()..]))
 }
 
 #[cfg(test)]
@@ -95,17 +130,35 @@ mod tests {
 
     #[test]
     fn an_option_is_a_whole_word() {
-        assert!(has_word("  --gpu-metrics-device=<id>", "--gpu-metrics-device"));
-        assert!(!has_word("  --gpu-metrics-devices=<id>", "--gpu-metrics-device"));
+        assert!(has_word(
+            "  --gpu-metrics-device=<id>",
+            "--gpu-metrics-device"
+        ));
+        assert!(!has_word(
+            "  --gpu-metrics-devices=<id>",
+            "--gpu-metrics-device"
+        ));
         assert!(has_word("--set-x\n--set arg", "--set"));
     }
 
     #[test]
     fn a_missing_tool_is_a_reason() {
-        assert_eq!(nsys(&Fake::new(), "nsys").err().as_deref(), Some("nsys is not on the path"));
-        let fake = Fake::new().with("ncu --version", Ok("Copyright\nVersion 2024.1.0.0 (build)\n"));
-        assert_eq!(ncu(&fake, "ncu").err().as_deref(), Some("ncu is not on the path"));
-        let found = ncu(&fake.with("ncu", Ok("SpeedOfLight  GPU Speed Of Light\n")), "ncu");
+        assert_eq!(
+            nsys(&Fake::new(), "nsys").err().as_deref(),
+            Some("nsys is not on the path")
+        );
+        let fake = Fake::new().with(
+            "ncu --version",
+            Ok("Copyright\nVersion 2024.1.0.0 (build)\n"),
+        );
+        assert_eq!(
+            ncu(&fake, "ncu").err().as_deref(),
+            Some("ncu is not on the path")
+        );
+        let found = ncu(
+            &fake.with("ncu", Ok("SpeedOfLight  GPU Speed Of Light\n")),
+            "ncu",
+        );
         let found = found.expect("answers");
         assert_eq!(found.version, "Version 2024.1.0.0 (build)");
         assert!(found.lists("SpeedOfLight") && !found.lists("Speed"));

@@ -4,15 +4,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now, as RFC 3339 in UTC with seconds. A clock before 1970 gives 1970.
 pub(crate) fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     rfc3339(seconds)
 }
 
 /// Now, with nanoseconds.
 pub(crate) fn now_precise() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let whole = rfc3339(since.as_secs());
-    format!("{}.{:09}Z", whole.trim_end_matches('Z'), since.subsec_nanos())
+    format!(
+        "{}.{:09}Z",
+        whole.trim_end_matches('Z'),
+        since.subsec_nanos()
+    )
 }
 
 /// Seconds since 1970 as RFC 3339.

@@ -33,21 +33,41 @@ fn all_passes_make_one_bundle_without_secrets() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     // Standard output is the workload's own, of five runs: nothing of ours, nothing masked.
     assert_eq!(
-        text(&output.stdout).matches(&format!("output of the workload: {TOKEN}\n")).count(),
+        text(&output.stdout)
+            .matches(&format!("output of the workload: {TOKEN}\n"))
+            .count(),
         5
     );
     let manifest = machine.manifest();
-    assert_eq!((manifest.name.as_str(), manifest.labels["ticket"].as_str()), ("Test", "1"));
-    let passes: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
-    assert_eq!(passes, ["snapshot", "baseline", "gemm-log", "nsys", "torch", "ncu"]);
+    assert_eq!(
+        (manifest.name.as_str(), manifest.labels["ticket"].as_str()),
+        ("Test", "1")
+    );
+    let passes: Vec<&str> = manifest
+        .passes
+        .iter()
+        .map(|pass| pass.id.as_str())
+        .collect();
+    assert_eq!(
+        passes,
+        ["snapshot", "baseline", "gemm-log", "nsys", "torch", "ncu"]
+    );
     let masked = "*".repeat(ARGUMENT.len());
     for pass in &manifest.passes[1..] {
-        assert_eq!((pass.exit_code, pass.skipped.as_ref()), (Some(0), None), "{}", pass.id);
+        assert_eq!(
+            (pass.exit_code, pass.skipped.as_ref()),
+            (Some(0), None),
+            "{}",
+            pass.id
+        );
         assert!(pass.wall_ns.is_some_and(|wall| wall > 0) && pass.started_utc_ns.is_some());
         assert_eq!(pass.command.last(), Some(&masked));
     }
-    let kinds: Vec<(&str, ArtifactKind)> =
-        manifest.artifacts.iter().map(|artifact| (artifact.path.as_str(), artifact.kind)).collect();
+    let kinds: Vec<(&str, ArtifactKind)> = manifest
+        .artifacts
+        .iter()
+        .map(|artifact| (artifact.path.as_str(), artifact.kind))
+        .collect();
     for expected in [
         ("baseline/timings.json", ArtifactKind::Timings),
         ("config.json", ArtifactKind::ModelConfig),
@@ -64,8 +84,13 @@ fn all_passes_make_one_bundle_without_secrets() {
     }
     let report = fs::read(machine.bundle().join("ncu/kernels.ncu-rep")).expect("is there");
     assert!(report.starts_with(b"NVR\0") && contains(&report, "/home/************/x"));
-    let timeline = manifest.artifacts.iter().find(|a| a.kind == ArtifactKind::NsysSqlite);
-    let producer = timeline.and_then(|artifact| artifact.producer.as_ref()).expect("is known");
+    let timeline = manifest
+        .artifacts
+        .iter()
+        .find(|a| a.kind == ArtifactKind::NsysSqlite);
+    let producer = timeline
+        .and_then(|artifact| artifact.producer.as_ref())
+        .expect("is known");
     assert_eq!(producer.name, "nsys");
 }
 
@@ -76,13 +101,22 @@ fn a_missing_tool_costs_its_pass_only() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let manifest = machine.manifest();
     let skipped = pass(&manifest, "nsys");
-    assert_eq!(skipped.skipped.as_deref(), Some("no-such-nsys is not on the path"));
-    assert_eq!((skipped.kind, skipped.exit_code), (PassKind::Timeline, None));
+    assert_eq!(
+        skipped.skipped.as_deref(),
+        Some("no-such-nsys is not on the path")
+    );
+    assert_eq!(
+        (skipped.kind, skipped.exit_code),
+        (PassKind::Timeline, None)
+    );
     assert_eq!(pass(&manifest, "ncu").exit_code, Some(0));
 
     // Without a timeline ncu takes what the gate and the count give; without torch there is no trace: both are said.
     assert!(
-        pass(&manifest, "ncu").notes.iter().any(|note| note.starts_with("not the top kernels"))
+        pass(&manifest, "ncu")
+            .notes
+            .iter()
+            .any(|note| note.starts_with("not the top kernels"))
     );
     let plain = Machine::new();
     let output = plain.run(&["all", "--nsys", "no-such-nsys", "--", "true"]);
@@ -93,7 +127,10 @@ fn a_missing_tool_costs_its_pass_only() {
     let alone = Machine::new();
     let output = alone.run(&["nsys", "--nsys", "no-such-nsys", "--", "workload"]);
     assert_eq!(output.status.code(), Some(125));
-    assert_eq!(text(&output.stderr), "rooflens-capture: error: no-such-nsys is not on the path\n");
+    assert_eq!(
+        text(&output.stderr),
+        "rooflens-capture: error: no-such-nsys is not on the path\n"
+    );
     assert!(!alone.bundle().exists());
 }
 
@@ -113,7 +150,11 @@ fn a_crash_of_the_workload_is_a_recorded_fact() {
     let output = machine.run(&["nsys", "--", "workload", "0", "--token", ARGUMENT]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let manifest = machine.manifest();
-    let ids: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
+    let ids: Vec<&str> = manifest
+        .passes
+        .iter()
+        .map(|pass| pass.id.as_str())
+        .collect();
     assert_eq!(ids, ["snapshot", "baseline", "nsys"]);
     let again = machine.run(&["nsys", "--", "workload", "0", "--token", ARGUMENT]);
     assert_eq!(again.status.code(), Some(125));
@@ -121,7 +162,11 @@ fn a_crash_of_the_workload_is_a_recorded_fact() {
     // All passes are refused before the first one runs.
     let all = machine.run(&["all", "--", "true"]);
     assert_eq!(all.status.code(), Some(125));
-    assert!(!text(&all.stderr).contains("begins"), "{}", text(&all.stderr));
+    assert!(
+        !text(&all.stderr).contains("begins"),
+        "{}",
+        text(&all.stderr)
+    );
 
     let machine = Machine::new();
     let crash = machine.run(&["baseline", "--", "sh", "-c", "kill -SEGV $$"]);
@@ -150,27 +195,40 @@ fn a_signal_ends_the_workload_and_leaves_a_valid_bundle() {
     while !started.exists() && begin.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(killed.is_ok_and(|status| status.success()));
     let status = child.wait().expect("ends");
     // 128 and SIGINT.
     assert_eq!(status.code(), Some(130));
-    assert!(begin.elapsed() < Duration::from_secs(40), "the workload was waited for");
+    assert!(
+        begin.elapsed() < Duration::from_secs(40),
+        "the workload was waited for"
+    );
     let manifest = machine.manifest();
     let baseline = pass(&manifest, "baseline");
     assert_eq!(baseline.exit_code, Some(130));
     assert!(baseline.notes.contains(&"interrupted".to_owned()));
     for id in ["nsys", "ncu", "torch"] {
-        assert_eq!(pass(&manifest, id).skipped.as_deref(), Some("interrupted before it"));
+        assert_eq!(
+            pass(&manifest, id).skipped.as_deref(),
+            Some("interrupted before it")
+        );
     }
 }
 
 #[test]
 fn a_gate_that_never_matched_is_said_with_the_ranges_that_there_are() {
     let machine = Machine::new();
-    let output =
-        machine.run(&["nsys", "--gate", "decoed", "--", "workload", "0", "--token", ARGUMENT]);
-    assert_eq!(output.status.code(), Some(125), "the workload did well, the capture did not");
+    let output = machine.run(&[
+        "nsys", "--gate", "decoed", "--", "workload", "0", "--token", ARGUMENT,
+    ]);
+    assert_eq!(
+        output.status.code(),
+        Some(125),
+        "the workload did well, the capture did not"
+    );
     let manifest = machine.manifest();
     let nsys = pass(&manifest, "nsys");
     assert_eq!(nsys.exit_code, Some(0));
@@ -183,18 +241,35 @@ fn a_gate_that_never_matched_is_said_with_the_ranges_that_there_are() {
     ]);
     assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
     let manifest = machine.manifest();
-    assert!(pass(&manifest, "gated").notes.contains(&"range decode occurred".to_owned()));
+    assert!(
+        pass(&manifest, "gated")
+            .notes
+            .contains(&"range decode occurred".to_owned())
+    );
 }
 
 #[test]
 fn a_dry_run_prints_the_plan_and_does_nothing() {
     let machine = Machine::new();
-    let output = machine.run(&["all", "--dry-run", "--gate", "decode", "--", "workload", "a b"]);
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let output = machine.run(&[
+        "all",
+        "--dry-run",
+        "--gate",
+        "decode",
+        "--",
+        "workload",
+        "a b",
+    ]);
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
     let plan = text(&output.stdout);
-    for line in
-        ["# baseline\nworkload 'a b'\n", "--nvtx-include decode/", "nsys export --type sqlite"]
-    {
+    for line in [
+        "# baseline\nworkload 'a b'\n",
+        "--nvtx-include decode/",
+        "nsys export --type sqlite",
+    ] {
         assert!(plan.contains(line), "{plan}");
     }
     assert!(!machine.bundle().exists());
@@ -215,8 +290,11 @@ fn the_profiler_is_injected_around_the_chosen_instances() {
         "--",
         "python3",
     ]);
-    let output =
-        command.arg(torch.join("generate.py")).env("PYTHONPATH", &torch).output().expect("starts");
+    let output = command
+        .arg(torch.join("generate.py"))
+        .env("PYTHONPATH", &torch)
+        .output()
+        .expect("starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     machine.manifest();
     let packed = fs::read(machine.bundle().join("torch/trace.pt.trace.json.gz")).expect("is there");
@@ -247,7 +325,10 @@ fn of_several_traces_those_without_an_operator_are_left_out() {
     let output = command.env("PYTHONPATH", &torch).output().expect("starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let manifest = machine.manifest();
-    let taken = manifest.artifacts.iter().filter(|a| a.kind == ArtifactKind::TorchTrace);
+    let taken = manifest
+        .artifacts
+        .iter()
+        .filter(|a| a.kind == ArtifactKind::TorchTrace);
     let taken: Vec<&str> = taken.map(|artifact| artifact.path.as_str()).collect();
     assert_eq!(taken, ["torch/trace.pt.trace.json.gz"]);
 }
@@ -258,12 +339,18 @@ fn a_trace_that_the_workload_writes_is_taken_if_it_is_new() {
     let traces = machine.folder().join("traces");
     fs::create_dir(&traces).expect("writable");
     fs::write(traces.join("old.pt.trace.json"), "{}").expect("writable");
-    let script = format!("echo '{{\"new\": 1}}' > {}/box17_99.123.pt.trace.json", traces.display());
+    let script = format!(
+        "echo '{{\"new\": 1}}' > {}/box17_99.123.pt.trace.json",
+        traces.display()
+    );
     let folder = traces.to_str().expect("text");
     let output = machine.run(&["torch", "--trace-dir", folder, "--", "sh", "-c", &script]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let manifest = machine.manifest();
-    let taken = manifest.artifacts.iter().filter(|a| a.kind == ArtifactKind::TorchTrace);
+    let taken = manifest
+        .artifacts
+        .iter()
+        .filter(|a| a.kind == ArtifactKind::TorchTrace);
     // The name of the host is not taken.
     assert_eq!(
         taken.map(|a| a.path.as_str()).collect::<Vec<_>>(),
@@ -275,10 +362,17 @@ fn a_trace_that_the_workload_writes_is_taken_if_it_is_new() {
 fn run_python(machine: &Machine, arguments: &[&str], workload: &str) -> String {
     let fakes = fakes().join("python");
     let mut command = machine.command(arguments);
-    command.args(["--", "python3"]).arg(fakes.join("run.py")).arg(workload);
+    command
+        .args(["--", "python3"])
+        .arg(fakes.join("run.py"))
+        .arg(workload);
     let output = command.env("PYTHONPATH", &fakes).output().expect("starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(!text(&output.stderr).contains("rooflens_inject"), "{}", text(&output.stderr));
+    assert!(
+        !text(&output.stderr).contains("rooflens_inject"),
+        "{}",
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
@@ -298,14 +392,23 @@ fn a_workload_that_says_nothing_is_described_by_what_it_does() {
     run_python(&machine, &["baseline"], "ranges");
     machine.manifest();
     let (workload, timings) = described(&machine);
-    assert_eq!((workload.batch, workload.prompt_tokens), (Some(4), Some(16)));
-    assert_eq!((workload.output_tokens, workload.warmup), (Some(3), Some(1)));
+    assert_eq!(
+        (workload.batch, workload.prompt_tokens),
+        (Some(4), Some(16))
+    );
+    assert_eq!(
+        (workload.output_tokens, workload.warmup),
+        (Some(3), Some(1))
+    );
     assert_eq!(
         (workload.dtype.as_deref(), workload.config.as_deref()),
         (Some("bf16"), Some("config.json"))
     );
-    let kinds: Vec<_> =
-        workload.stages.iter().map(|stage| (stage.name.as_str(), stage.kind)).collect();
+    let kinds: Vec<_> = workload
+        .stages
+        .iter()
+        .map(|stage| (stage.name.as_str(), stage.kind))
+        .collect();
     // The longest first: 20 ms of prompts that count, 18 ms of tokens.
     let decode = ("decode loop", Some(StageKind::Decode));
     assert_eq!(kinds, [("prefill", Some(StageKind::Prefill)), decode]);
@@ -315,9 +418,15 @@ fn a_workload_that_says_nothing_is_described_by_what_it_does() {
         "decode loop": {"ms": [6.0, 6.0, 6.0], "steps": 3},
         "prefill": {"ms": [10.0, 10.0], "left_out_ms": [60.0]},
     });
-    assert_eq!((&timings["stages"], &timings["measured_by"]), (&expected, &"cuda_events".into()));
+    assert_eq!(
+        (&timings["stages"], &timings["measured_by"]),
+        (&expected, &"cuda_events".into())
+    );
     let config = fs::read_to_string(machine.bundle().join("config.json")).expect("is there");
-    assert!(config.contains(&"*".repeat(TOKEN.len())) && config.contains("\"llama\""), "{config}");
+    assert!(
+        config.contains(&"*".repeat(TOKEN.len())) && config.contains("\"llama\""),
+        "{config}"
+    );
 
     // What a person edits stays, and what is not wanted is not written.
     fs::write(machine.bundle().join("workload.toml"), "batch = 9\n").expect("writable");
@@ -325,8 +434,16 @@ fn a_workload_that_says_nothing_is_described_by_what_it_does() {
     assert_eq!(described(&machine).0.batch, Some(9));
     let plain = Machine::new();
     run_python(&plain, &["baseline", "--no-inject"], "ranges");
-    let kinds = plain.manifest().artifacts.into_iter().map(|artifact| artifact.kind);
-    let made = [ArtifactKind::Timings, ArtifactKind::Workload, ArtifactKind::ModelConfig];
+    let kinds = plain
+        .manifest()
+        .artifacts
+        .into_iter()
+        .map(|artifact| artifact.kind);
+    let made = [
+        ArtifactKind::Timings,
+        ArtifactKind::Workload,
+        ArtifactKind::ModelConfig,
+    ];
     assert!(kinds.into_iter().all(|kind| !made.contains(&kind)));
 }
 
@@ -336,8 +453,14 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     assert_eq!(run_python(&machine, &["baseline"], "train"), "ranges []\n");
     let (workload, timings) = described(&machine);
     // Two forward passes of 8 before each update, on a mesh of 2 times 4.
-    assert_eq!((workload.batch, workload.prompt_tokens), (Some(16), Some(32)));
-    assert_eq!((workload.mode, workload.model_parallel), (Some(Mode::Training), Some(4)));
+    assert_eq!(
+        (workload.batch, workload.prompt_tokens),
+        (Some(16), Some(32))
+    );
+    assert_eq!(
+        (workload.mode, workload.model_parallel),
+        (Some(Mode::Training), Some(4))
+    );
     assert_eq!(workload.noted["optimizer"], "AdamW, 4 updates");
     assert_eq!(workload.noted["processes"], "8");
     let expected = serde_json::json!({"train_step": {"ms": [21.0, 21.0, 21.0, 21.0]}});
@@ -351,14 +474,21 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     run_python(&images, &["baseline"], "image");
     let config = fs::read(images.bundle().join("config.json")).expect("is there");
     let config: serde_json::Value = serde_json::from_slice(&config).expect("valid");
-    assert_eq!((&config["model_type"], &config["intermediate_size"]), (&"vit".into(), &8.into()));
+    assert_eq!(
+        (&config["model_type"], &config["intermediate_size"]),
+        (&"vit".into(), &8.into())
+    );
     assert_eq!(described(&images).0.batch, Some(8));
 
     let loops = Machine::new();
     run_python(&loops, &["baseline"], "generate");
     let (workload, timings) = described(&loops);
     assert_eq!(
-        (workload.batch, workload.prompt_tokens, workload.output_tokens),
+        (
+            workload.batch,
+            workload.prompt_tokens,
+            workload.output_tokens
+        ),
         (Some(2), Some(8), Some(5))
     );
     let decode = serde_json::json!({"ms": [10.0, 10.0], "steps": 5});
@@ -366,30 +496,51 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     let said = run_python(&loops, &["nsys"], "generate");
     let steps = "'decode_step', ".repeat(5);
     let once = format!("'prefill', 'decode', {steps}");
-    assert_eq!(said, format!("ranges [{}]\n", once.repeat(2).trim_end_matches(", ")));
+    assert_eq!(
+        said,
+        format!("ranges [{}]\n", once.repeat(2).trim_end_matches(", "))
+    );
 }
 
 #[test]
 fn steps_are_found_by_updates_and_by_launches_of_graphs() {
     let machine = Machine::new();
     // From one update to the next it takes 3 ms; what precedes the first and follows the last is none.
-    assert_eq!(run_python(&machine, &["baseline"], "updates"), "ranges []\n");
+    assert_eq!(
+        run_python(&machine, &["baseline"], "updates"),
+        "ranges []\n"
+    );
     let expected = serde_json::json!({"train_step": {"ms": [3.0, 3.0, 3.0, 3.0]}});
     assert_eq!(timings(&machine)["stages"], expected);
     let said = run_python(&machine, &["nsys"], "updates");
-    assert_eq!(said, format!("ranges [{}]\n", ["'train_step'"; 5].join(", ")));
+    assert_eq!(
+        said,
+        format!("ranges [{}]\n", ["'train_step'"; 5].join(", "))
+    );
 
     // Ranges of the workload stand for themselves, unless steps are asked for.
     let ranges = Machine::new();
-    assert_eq!(run_python(&ranges, &["baseline"], "graphs"), "ranges ['loop']\n");
+    assert_eq!(
+        run_python(&ranges, &["baseline"], "graphs"),
+        "ranges ['loop']\n"
+    );
     assert!(timings(&ranges)["stages"].get("loop").is_some());
-    assert_eq!(run_python(&ranges, &["nsys"], "graphs"), "ranges ['loop']\n");
+    assert_eq!(
+        run_python(&ranges, &["nsys"], "graphs"),
+        "ranges ['loop']\n"
+    );
     let steps = Machine::new();
-    assert_eq!(run_python(&steps, &["baseline", "--steps"], "graphs"), "ranges []\n");
+    assert_eq!(
+        run_python(&steps, &["baseline", "--steps"], "graphs"),
+        "ranges []\n"
+    );
     let expected = serde_json::json!({"graph_launch": {"ms": [2.0, 2.0, 2.0, 2.0]}});
     assert_eq!(timings(&steps)["stages"], expected);
     let said = run_python(&steps, &["nsys", "--steps"], "graphs");
-    assert_eq!(said, format!("ranges [{}]\n", ["'graph_launch'"; 4].join(", ")));
+    assert_eq!(
+        said,
+        format!("ranges [{}]\n", ["'graph_launch'"; 4].join(", "))
+    );
 }
 
 #[test]
@@ -416,7 +567,14 @@ fn a_server_is_loaded_by_its_client_and_ended_after_it() {
     let manifest = machine.manifest();
     assert_eq!(pass(&manifest, "baseline").exit_code, Some(0));
     let result = machine.bundle().join("baseline/client/a/result.json");
-    assert_eq!(fs::metadata(&result).expect("is there").permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&result)
+            .expect("is there")
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
     let (token, login) = ("*".repeat(TOKEN.len()), "*".repeat("planted-login".len()));
     let expected = format!("{{\"steps\": 5, \"token\": \"{token}\", \"login\": \"{login}\"}}\n");
     assert_eq!(fs::read_to_string(&result).expect("is there"), expected);
@@ -425,19 +583,29 @@ fn a_server_is_loaded_by_its_client_and_ended_after_it() {
     assert_eq!(timings(&machine)["stages"], expected);
 
     let alone = Machine::new();
-    let output = alone.run(&["baseline", "--client", "true", "--ready", &ready, "--", "false"]);
+    let output = alone.run(&[
+        "baseline", "--client", "true", "--ready", &ready, "--", "false",
+    ]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("the server ended before its client"));
-    let output =
-        alone.run(&["baseline", "--client", "true", "--ready", "localhost", "--", "false"]);
+    let output = alone.run(&[
+        "baseline",
+        "--client",
+        "true",
+        "--ready",
+        "localhost",
+        "--",
+        "false",
+    ]);
     assert_eq!(output.status.code(), Some(125));
 }
 
 #[test]
 fn arguments_of_engines_are_noted_without_their_keys() {
-    for (engine, noted, parallel) in
-        [("vllm", "vllm tensor_parallel_size", 2), ("sglang", "sglang tp_size", 4)]
-    {
+    for (engine, noted, parallel) in [
+        ("vllm", "vllm tensor_parallel_size", 2),
+        ("sglang", "sglang tp_size", 4),
+    ] {
         let machine = Machine::new();
         run_python(&machine, &["baseline"], engine);
         machine.manifest();
@@ -447,8 +615,16 @@ fn arguments_of_engines_are_noted_without_their_keys() {
             (Some("Tiny"), Some(parallel))
         );
         assert_eq!(workload.noted[noted], parallel.to_string());
-        assert!(workload.noted.keys().all(|key| !key.contains("key") && !key.contains("token")));
-        assert_eq!(timings["stages"]["generate"]["ms"].as_array().map(Vec::len), Some(1));
+        assert!(
+            workload
+                .noted
+                .keys()
+                .all(|key| !key.contains("key") && !key.contains("token"))
+        );
+        assert_eq!(
+            timings["stages"]["generate"]["ms"].as_array().map(Vec::len),
+            Some(1)
+        );
         assert!(machine.bundle().join("config.json").exists());
     }
 }
@@ -458,11 +634,18 @@ fn a_model_that_cannot_be_noted_is_said_and_its_own_error_comes_through() {
     let machine = Machine::new();
     let fakes = fakes().join("python");
     let mut command = machine.command(&["baseline", "--", "python3"]);
-    command.arg(fakes.join("run.py")).arg("hostile").env("PYTHONPATH", &fakes);
+    command
+        .arg(fakes.join("run.py"))
+        .arg("hostile")
+        .env("PYTHONPATH", &fakes);
     let output = command.output().expect("starts");
     assert_eq!(
         (output.status.code(), text(&output.stdout)),
         (Some(0), "caught 'mine'\n".to_owned())
     );
-    assert!(text(&output.stderr).contains("no parameters for you"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("no parameters for you"),
+        "{}",
+        text(&output.stderr)
+    );
 }

@@ -20,7 +20,9 @@ const LISTS: [(&str, &str, Option<&str>); 9] = [
 
 /// The fixture as a bundle of this program: its export plain, in a pass `nsys`.
 fn bundle(folder: &Path, fixture: &str, pass: &str) -> PathBuf {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(fixture);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fixtures")
+        .join(fixture);
     let bundle = folder.join(fixture);
     fs::create_dir_all(bundle.join("nsys")).expect("writable");
     let packed = fs::File::open(from.join(pass).join("timeline.sqlite.zst")).expect("is there");
@@ -41,12 +43,20 @@ fn lists_are_those_of_the_analyzer() {
             .arg(bundle)
             .args(stage.map(|stage| ["--stage", stage]).iter().flatten());
         let output = command.output().expect("starts");
-        assert!(output.status.success(), "{fixture}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{fixture}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let name = format!(
             "tests/lists/{fixture}{}.yaml",
             stage.map_or_else(String::new, |s| format!("-{s}"))
         );
         let expected = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&name));
-        assert_eq!(String::from_utf8_lossy(&output.stdout), expected.expect("is there"), "{name}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            expected.expect("is there"),
+            "{name}"
+        );
     }
 }

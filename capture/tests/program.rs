@@ -20,19 +20,37 @@ fn manifest(bundle: &Path) -> Manifest {
 fn a_snapshot_and_a_manifest_make_a_bundle_on_any_machine() {
     let folder = tempfile::tempdir().expect("there is room");
     let bundle = folder.path().join("run1");
-    program().args(["snapshot", "-o"]).arg(&bundle).assert().success().stdout("");
+    program()
+        .args(["snapshot", "-o"])
+        .arg(&bundle)
+        .assert()
+        .success()
+        .stdout("");
     let text = fs::read(bundle.join("snapshot/env.json")).expect("is there");
     let environment: Environment = serde_json::from_slice(&text).expect("is valid");
     assert_eq!(environment.version, 1);
-    let keys: std::collections::BTreeSet<(&str, &str)> =
-        environment.entries.iter().map(|fact| (&*fact.subject, &*fact.key)).collect();
+    let keys: std::collections::BTreeSet<(&str, &str)> = environment
+        .entries
+        .iter()
+        .map(|fact| (&*fact.subject, &*fact.key))
+        .collect();
     assert_eq!(keys.len(), environment.entries.len(), "a fact occurs once");
-    for key in [("driver", "version"), ("cpu", "model"), ("tool", "nsys"), ("env", "RANK")] {
+    for key in [
+        ("driver", "version"),
+        ("cpu", "model"),
+        ("tool", "nsys"),
+        ("env", "RANK"),
+    ] {
         assert!(keys.contains(&key), "{key:?}");
     }
 
     let name = ["--name", "First run", "--label", "ticket=12"];
-    program().arg("manifest").arg(&bundle).args(name).assert().success();
+    program()
+        .arg("manifest")
+        .arg(&bundle)
+        .args(name)
+        .assert()
+        .success();
     let written = manifest(&bundle);
     assert_eq!(written.name, "First run");
     assert_eq!(written.labels["ticket"], "12");
@@ -41,7 +59,11 @@ fn a_snapshot_and_a_manifest_make_a_bundle_on_any_machine() {
     assert_eq!(written.artifacts[0].kind, ArtifactKind::Environment);
     assert_eq!(written.artifacts[0].bytes, text.len() as u64);
 
-    let refused = program().args(["snapshot", "-o"]).arg(&bundle).assert().code(125);
+    let refused = program()
+        .args(["snapshot", "-o"])
+        .arg(&bundle)
+        .assert()
+        .code(125);
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(said.contains("is complete"), "{said}");
 }
@@ -72,7 +94,10 @@ fn host(folder: &Path, rank: u32, origin: i64, end: impl Fn(i64) -> i64) -> Path
         ));
     }
     let export = rusqlite::Connection::open(bundle.join("nsys/timeline.sqlite"));
-    export.expect("writable").execute_batch(&sql).expect("valid");
+    export
+        .expect("writable")
+        .execute_batch(&sql)
+        .expect("valid");
     program().arg("manifest").arg(&bundle).assert().success();
     bundle
 }
@@ -92,19 +117,34 @@ fn bundles_of_hosts_become_one_with_their_clocks_told_apart() {
     });
     let merged = folder.path().join("run1");
     let merge = |first: &Path, second: &Path| {
-        program().args(["merge", "-o"]).arg(&merged).arg(first).arg(second).assert()
+        program()
+            .args(["merge", "-o"])
+            .arg(&merged)
+            .arg(first)
+            .arg(second)
+            .assert()
     };
     let said = merge(&first, &second).success();
     let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
     let (_, found) = said.split_once("host 1: its clock is +").expect("is said");
-    let found: f64 = found.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+    let found: f64 = found
+        .split(' ')
+        .next()
+        .and_then(|text| text.parse().ok())
+        .expect("a number");
     assert!((found - 3.2).abs() < 0.04, "{said}");
     assert!(said.contains("by the ends of 41 collectives"), "{said}");
-    assert!(said.contains("node1: 2 files are of this host alone"), "{said}");
+    assert!(
+        said.contains("node1: 2 files are of this host alone"),
+        "{said}"
+    );
 
     let manifest = manifest(&merged);
-    let files: Vec<(&str, Option<u32>)> =
-        manifest.artifacts.iter().map(|file| (file.path.as_str(), file.rank)).collect();
+    let files: Vec<(&str, Option<u32>)> = manifest
+        .artifacts
+        .iter()
+        .map(|file| (file.path.as_str(), file.rank))
+        .collect();
     let expected = [
         ("baseline/nvml.csv", None),
         ("nsys/rank0.sqlite", Some(0)),
@@ -114,14 +154,29 @@ fn bundles_of_hosts_become_one_with_their_clocks_told_apart() {
         ("torch/rank1.pt.trace.json", Some(1)),
     ];
     assert_eq!(files, expected);
-    let timeline = manifest.passes.iter().find(|pass| pass.id == "nsys").expect("is there");
-    assert!(timeline.notes[0].contains("host 1: its clock is +3."), "{:?}", timeline.notes);
+    let timeline = manifest
+        .passes
+        .iter()
+        .find(|pass| pass.id == "nsys")
+        .expect("is there");
+    assert!(
+        timeline.notes[0].contains("host 1: its clock is +3."),
+        "{:?}",
+        timeline.notes
+    );
 
-    let passes: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
+    let passes: Vec<&str> = manifest
+        .passes
+        .iter()
+        .map(|pass| pass.id.as_str())
+        .collect();
     let mut once = passes.clone();
     once.sort_unstable();
     assert_eq!(once, ["baseline", "nsys", "snapshot", "torch"]);
-    assert_eq!(manifest.captured_at.as_deref(), Some("2026-01-02T03:04:05Z"));
+    assert_eq!(
+        manifest.captured_at.as_deref(),
+        Some("2026-01-02T03:04:05Z")
+    );
     for file in &manifest.artifacts {
         let there = fs::metadata(merged.join(&file.path)).expect("is there");
         assert_eq!(there.permissions().mode() & 0o777, 0o600, "{}", file.path);
@@ -153,9 +208,16 @@ fn a_renewed_manifest_keeps_what_people_wrote() {
     fs::create_dir(folder.path().join("nsys")).expect("writable");
     fs::write(folder.path().join("nsys/a.txt"), "abc").expect("writable");
     fs::write(folder.path().join("manifest.json"), old).expect("writable");
-    program().arg("manifest").arg(folder.path()).assert().success();
+    program()
+        .arg("manifest")
+        .arg(folder.path())
+        .assert()
+        .success();
     let new = manifest(folder.path());
-    assert_eq!((new.name.as_str(), new.tool.name.as_str()), ("mine", "rooflens-capture"));
+    assert_eq!(
+        (new.name.as_str(), new.tool.name.as_str()),
+        ("mine", "rooflens-capture")
+    );
     assert_eq!(new.captured_at.as_deref(), Some("2026-01-02T03:04:05Z"));
     assert_eq!(new.passes[0].command, ["nsys"]);
     assert_eq!(new.artifacts[0].kind, ArtifactKind::NsysSqlite);
@@ -163,7 +225,11 @@ fn a_renewed_manifest_keeps_what_people_wrote() {
     assert!(new.artifacts[0].sha256.starts_with("ba7816bf"));
 
     let before = fs::read(folder.path().join("manifest.json")).expect("is there");
-    program().arg("manifest").arg(folder.path()).assert().success();
+    program()
+        .arg("manifest")
+        .arg(folder.path())
+        .assert()
+        .success();
     let after = fs::read(folder.path().join("manifest.json")).expect("is there");
     assert_eq!(before, after, "nothing changed");
 }
@@ -177,7 +243,10 @@ fn bench_and_peaks_are_a_program_beside_this_one_or_on_the_path() {
     let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fakes");
     let run = |path: &Path| {
         let arguments = ["bench", "--only", "a b", "--help", "-o=x"];
-        Command::new(&alone).args(arguments).env("PATH", path).assert()
+        Command::new(&alone)
+            .args(arguments)
+            .env("PATH", path)
+            .assert()
     };
     let missing = format!(
         "rooflens-capture: error: rooflens-bench is neither in {} nor on the PATH: put it there, or build both \
@@ -185,17 +254,34 @@ fn bench_and_peaks_are_a_program_beside_this_one_or_on_the_path() {
         folder.path().display()
     );
     run(folder.path()).code(125).stdout("").stderr(missing);
-    run(&fakes).code(7).stdout("bench --only a b --help -o=x\n").stderr("");
-    std::os::unix::fs::symlink(fakes.join("rooflens-bench"), folder.path().join("rooflens-bench"))
-        .expect("writable");
-    run(folder.path()).code(7).stdout("bench --only a b --help -o=x\n").stderr("");
+    run(&fakes)
+        .code(7)
+        .stdout("bench --only a b --help -o=x\n")
+        .stderr("");
+    std::os::unix::fs::symlink(
+        fakes.join("rooflens-bench"),
+        folder.path().join("rooflens-bench"),
+    )
+    .expect("writable");
+    run(folder.path())
+        .code(7)
+        .stdout("bench --only a b --help -o=x\n")
+        .stderr("");
 }
 
 #[test]
 fn our_failures_end_with_125_and_help_with_0() {
     let folder = tempfile::tempdir().expect("there is room");
-    program().arg("manifest").arg(folder.path()).assert().code(125);
-    program().arg("manifest").arg(folder.path().join("nowhere")).assert().code(125);
+    program()
+        .arg("manifest")
+        .arg(folder.path())
+        .assert()
+        .code(125);
+    program()
+        .arg("manifest")
+        .arg(folder.path().join("nowhere"))
+        .assert()
+        .code(125);
     program().arg("frobnicate").assert().code(125);
     program().arg("--version").assert().success();
     for command in ["snapshot", "manifest", "serve"] {

@@ -28,8 +28,12 @@ fn export() -> String {
             "INSERT INTO NVTX_EVENTS VALUES ({begin}, {end}, 59, 'decode', {thread});"
         ));
         // Names, time, grid.
-        let kernels =
-            [((1, 2, 3), 900, 8), ((1, 2, 3), 100, 4), ((4, 5, 6), 300, 1), ((7, 8, 8), 2000, 1)];
+        let kernels = [
+            ((1, 2, 3), 900, 8),
+            ((1, 2, 3), 100, 4),
+            ((4, 5, 6), 300, 1),
+            ((7, 8, 8), 2000, 1),
+        ];
         for (index, ((name, short, mangled), time, grid)) in (0..).zip(kernels) {
             let (start, id) = (begin + 1_000 * index * scale, 10 * instance + index);
             // No two instances last equally long: their collectives differ.
@@ -48,7 +52,12 @@ fn export() -> String {
 fn the_list_is_made_of_the_export() {
     let machine = Machine::with(&export());
     let export = machine.folder().join("export.sqlite");
-    let output = machine.plain(&["kernels", export.to_str().expect("text"), "--stage", "decode"]);
+    let output = machine.plain(&[
+        "kernels",
+        export.to_str().expect("text"),
+        "--stage",
+        "decode",
+    ]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     // Of 4 * (900 + 100 + 300) in the instances that count gemm has 4000; the collective is none of them. Launches of
     // gemm are 2 an instance; those with grid 8 have even numbers, and the cold instance's is not among them. With add
@@ -60,7 +69,12 @@ fn the_list_is_made_of_the_export() {
         window: {skip: 5, count: 2}\nname_base: function\n";
     assert_eq!(text(&output.stdout), expected);
 
-    let missing = machine.plain(&["kernels", export.to_str().expect("text"), "--stage", "prefill"]);
+    let missing = machine.plain(&[
+        "kernels",
+        export.to_str().expect("text"),
+        "--stage",
+        "prefill",
+    ]);
     assert_eq!(missing.status.code(), Some(125));
     assert!(text(&missing.stderr).contains("no stage prefill: there are decode"));
 }
@@ -78,7 +92,11 @@ fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
     let output = command.output().expect("starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let manifest = machine.manifest();
-    let ids: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
+    let ids: Vec<&str> = manifest
+        .passes
+        .iter()
+        .map(|pass| pass.id.as_str())
+        .collect();
     assert_eq!(ids, ["snapshot", "baseline", "nsys", "torch", "ncu"]);
     let ncu = pass(&manifest, "ncu");
     assert_eq!(ncu.exit_code, Some(0));
@@ -94,8 +112,14 @@ fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
     let calls = fs::read_to_string(&cuda).expect("is there");
     assert_eq!(calls, "cudaProfilerStart\ncudaProfilerStop\n");
     let notes = ncu.notes.join("\n");
-    assert!(notes.contains("profiled: range decode, instance 2 of its name"), "{notes}");
-    assert!(notes.contains("listed kernels that did not occur: add(int)"), "{notes}");
+    assert!(
+        notes.contains("profiled: range decode, instance 2 of its name"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("listed kernels that did not occur: add(int)"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -125,7 +149,10 @@ for step in range(3):
     let output = command.output().expect("starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let calls = fs::read_to_string(&cuda).expect("is there");
-    assert_eq!(calls, "end of 0\ncudaProfilerStart\ncudaProfilerStop\nend of 1\n");
+    assert_eq!(
+        calls,
+        "end of 0\ncudaProfilerStart\ncudaProfilerStop\nend of 1\n"
+    );
 }
 
 #[test]
@@ -134,14 +161,27 @@ fn a_pass_whose_time_is_up_ends_early_and_what_it_has_is_kept() {
     let begin = Instant::now();
     let script = "[ -n \"$ROOFLENS_RANGES\" ] && exec sleep 60; sleep 1";
     let output = machine.run(&["all", "--budget", "24s", "--", "sh", "-c", script]);
-    assert!(begin.elapsed() < Duration::from_secs(50), "the workload was waited for");
+    assert!(
+        begin.elapsed() < Duration::from_secs(50),
+        "the workload was waited for"
+    );
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let manifest = machine.manifest();
     assert_eq!(pass(&manifest, "baseline").cut, None);
     let nsys = pass(&manifest, "nsys");
     assert_eq!(nsys.exit_code, None);
-    assert!(nsys.cut.as_ref().is_some_and(|reason| reason.contains("--budget")), "{nsys:?}");
-    assert!(manifest.artifacts.iter().any(|artifact| artifact.path == "nsys/timeline.sqlite"));
+    assert!(
+        nsys.cut
+            .as_ref()
+            .is_some_and(|reason| reason.contains("--budget")),
+        "{nsys:?}"
+    );
+    assert!(
+        manifest
+            .artifacts
+            .iter()
+            .any(|artifact| artifact.path == "nsys/timeline.sqlite")
+    );
 }
 
 #[test]
@@ -156,7 +196,10 @@ fn of_a_server_the_steps_of_the_window_are_recorded_and_then_it_is_ended() {
     );
     let server = ["--client", &client, "--ready", &ready, "--", "python3"];
     let mut command = machine.command(&["nsys", "--steps", "--window", "6:4"]);
-    command.args(server).arg(fakes.join("async_engine.py")).arg(&port);
+    command
+        .args(server)
+        .arg(fakes.join("async_engine.py"))
+        .arg(&port);
     command.env("PYTHONPATH", &fakes).env("FAKE_CUDA", &cuda);
     let output = command.output().expect("starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -170,22 +213,35 @@ fn of_a_server_the_steps_of_the_window_are_recorded_and_then_it_is_ended() {
     let manifest = machine.manifest();
     let notes = pass(&manifest, "nsys").notes.join("\n");
     assert!(notes.contains("window: 4 steps after 6"), "{notes}");
-    assert!(notes.contains("it and its client were ended when all was recorded"), "{notes}");
+    assert!(
+        notes.contains("it and its client were ended when all was recorded"),
+        "{notes}"
+    );
 
     // A window before which the workload ends, and one of a workload that is none of a server.
     let run = |pass: &str, window: &str| {
         let arguments = ["torch", "--pass", pass, "--window", window, "--", "python3"];
         let mut command = machine.command(&arguments);
-        command.arg(fakes.join("run.py")).arg("updates").env("PYTHONPATH", &fakes);
+        command
+            .arg(fakes.join("run.py"))
+            .arg("updates")
+            .env("PYTHONPATH", &fakes);
         command.output().expect("starts")
     };
     let late = run("late", "9:1");
     assert_eq!(late.status.code(), Some(125));
-    assert!(text(&late.stderr).contains("choose a smaller SKIP"), "{}", text(&late.stderr));
+    assert!(
+        text(&late.stderr).contains("choose a smaller SKIP"),
+        "{}",
+        text(&late.stderr)
+    );
     assert_eq!(run("torch", "1:2").status.code(), Some(0));
     let packed = fs::read(machine.bundle().join("torch/trace.pt.trace.json.gz")).expect("is there");
     let trace: serde_json::Value =
         serde_json::from_slice(&machine::unpacked("x.gz", packed)).expect("valid");
     // What is between two updates is a step; the first one begins after the first update.
-    assert_eq!(trace["traceEvents"], serde_json::json!(["options record_shapes", "start", "stop"]));
+    assert_eq!(
+        trace["traceEvents"],
+        serde_json::json!(["options record_shapes", "start", "stop"])
+    );
 }

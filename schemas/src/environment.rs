@@ -62,8 +62,14 @@ impl Fact {
         key: impl Into<String>,
         value: impl Into<String>,
     ) -> Self {
-        let value = FactValue::Known { value: value.into() };
-        Self { subject: subject.into(), key: key.into(), value }
+        let value = FactValue::Known {
+            value: value.into(),
+        };
+        Self {
+            subject: subject.into(),
+            key: key.into(),
+            value,
+        }
     }
 
     /// A fact that could not be had.
@@ -72,8 +78,14 @@ impl Fact {
         key: impl Into<String>,
         reason: impl Into<String>,
     ) -> Self {
-        let value = FactValue::Missing { missing_reason: reason.into() };
-        Self { subject: subject.into(), key: key.into(), value }
+        let value = FactValue::Missing {
+            missing_reason: reason.into(),
+        };
+        Self {
+            subject: subject.into(),
+            key: key.into(),
+            value,
+        }
     }
 }
 
@@ -104,7 +116,10 @@ mod tests {
         assert_eq!(read.entries, expected);
         assert_eq!(read.entries[1].value.known(), None);
         let again = serde_json::to_string(&read).expect("serializes");
-        assert_eq!(serde_json::from_str::<Environment>(&again).expect("valid"), read);
+        assert_eq!(
+            serde_json::from_str::<Environment>(&again).expect("valid"),
+            read
+        );
     }
 
     #[test]

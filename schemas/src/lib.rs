@@ -27,7 +27,10 @@ pub use workload::{StageKind, StageRule, Workload};
 pub fn json_schemas() -> Vec<(&'static str, schemars::Schema)> {
     let mut schemas = vec![
         ("bundle.v1.schema.json", schemars::schema_for!(Manifest)),
-        ("environment.v1.schema.json", schemars::schema_for!(Environment)),
+        (
+            "environment.v1.schema.json",
+            schemars::schema_for!(Environment),
+        ),
         ("metrics.v1.schema.json", schemars::schema_for!(MetricsFile)),
         ("serving.v1.schema.json", schemars::schema_for!(ServingLine)),
         ("workload.v1.schema.json", schemars::schema_for!(Workload)),

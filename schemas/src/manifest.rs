@@ -256,7 +256,10 @@ impl std::fmt::Display for ManifestError {
         match self {
             Self::Json(error) => write!(f, "not a valid manifest: {error}"),
             Self::Version(found) => {
-                write!(f, "version {found} of the manifest is not supported, only {VERSION} is")
+                write!(
+                    f,
+                    "version {found} of the manifest is not supported, only {VERSION} is"
+                )
             }
         }
     }
@@ -359,7 +362,10 @@ mod tests {
     #[test]
     fn what_is_written_reads_back_the_same() {
         let manifest = Manifest::from_json(MINIMAL.as_bytes()).expect("valid");
-        assert_eq!(Manifest::from_json(manifest.to_json().as_bytes()).expect("valid"), manifest);
+        assert_eq!(
+            Manifest::from_json(manifest.to_json().as_bytes()).expect("valid"),
+            manifest
+        );
     }
 
     #[test]

@@ -19,7 +19,13 @@ pub const MAGIC: &[u8] = b"NVR\0";
 
 /// Fields of a block's header that are covered: the names of host and target, their addresses, and the address of the
 /// profiled process.
-const NAMES: [&[u64]; 5] = [&[3, 3, 5], &[3, 4, 5], &[3, 3, 7, 1], &[3, 4, 7, 1], &[6, 2]];
+const NAMES: [&[u64]; 5] = [
+    &[3, 3, 5],
+    &[3, 4, 5],
+    &[3, 3, 7, 1],
+    &[3, 4, 7, 1],
+    &[6, 2],
+];
 
 /// Fields of a block's header with paths: the command line and the program.
 const PATHS: [&[u64]; 2] = [&[3, 11], &[6, 3]];
@@ -86,11 +92,15 @@ fn cover_names<F: Read + Write + Seek>(report: &mut F, homes: &mut Homes) -> Res
         return Err(malformed("it does not begin like one").into());
     }
     let mut covered = 0;
-    let Some(size) = size(report)? else { return Err(Stop::Cut(0)) };
+    let Some(size) = size(report)? else {
+        return Err(Stop::Cut(0));
+    };
     report.seek(SeekFrom::Current(size as i64))?;
     while let Some(size) = self::size(report)? {
         let start = report.stream_position()?;
-        let Some(mut header) = message(report, size)? else { return Err(Stop::Cut(covered)) };
+        let Some(mut header) = message(report, size)? else {
+            return Err(Stop::Cut(covered));
+        };
         let cut = cover_header(&mut header, homes);
         if cut > 0 {
             report.seek(SeekFrom::Start(start))?;
@@ -101,9 +111,15 @@ fn cover_names<F: Read + Write + Seek>(report: &mut F, homes: &mut Homes) -> Res
         let next = number(&header, PAYLOAD).and_then(|length| payload.checked_add(length));
         let next = next.ok_or_else(|| malformed("the size of a block makes no sense"))?;
         for _ in 0..number(&header, SOURCES).unwrap_or(0) {
-            let Some(size) = self::size(report)? else { return Err(Stop::Cut(covered)) };
-            let Some(source) = message(report, size)? else { return Err(Stop::Cut(covered)) };
-            find(&source, 0..source.len(), SOURCE_PATH, &mut |path| gather(&source[path], homes));
+            let Some(size) = self::size(report)? else {
+                return Err(Stop::Cut(covered));
+            };
+            let Some(source) = message(report, size)? else {
+                return Err(Stop::Cut(covered));
+            };
+            find(&source, 0..source.len(), SOURCE_PATH, &mut |path| {
+                gather(&source[path], homes)
+            });
         }
         if next > end {
             return Err(Stop::Cut(covered));
@@ -122,7 +138,10 @@ fn cover_header(header: &mut [u8], homes: &mut Homes) -> u64 {
     for field in PATHS {
         find(header, 0..header.len(), field, &mut |path| paths.push(path));
     }
-    let known: Vec<Vec<u8>> = names.iter().map(|name| header[name.clone()].to_vec()).collect();
+    let known: Vec<Vec<u8>> = names
+        .iter()
+        .map(|name| header[name.clone()].to_vec())
+        .collect();
     let mut covered = names.into_iter().map(|name| hide(&mut header[name])).sum();
     for path in paths {
         gather(&header[path.clone()], homes);
@@ -162,7 +181,9 @@ fn cover_homes<F: Read + Write + Seek>(report: &mut F, homes: &Homes) -> io::Res
 /// Adds the home folders in a text: `/home/` and the name after it.
 fn gather(text: &[u8], homes: &mut Homes) {
     for rest in (0..text.len()).map(|at| &text[at..]) {
-        let Some(parent) = HOMES.iter().find(|parent| rest.starts_with(parent)) else { continue };
+        let Some(parent) = HOMES.iter().find(|parent| rest.starts_with(parent)) else {
+            continue;
+        };
         let is_part =
             |byte: &&u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte) || **byte > 0x7f;
         let name = rest[parent.len()..].iter().take_while(is_part).count();
@@ -182,7 +203,9 @@ fn hide(text: &mut [u8]) -> u64 {
 
 /// Covers each occurrence of `needle`, but for its first `kept` bytes. Gives their number.
 fn hide_all(text: &mut [u8], needle: &[u8], kept: usize) -> u64 {
-    let Some(first) = needle.first() else { return 0 };
+    let Some(first) = needle.first() else {
+        return 0;
+    };
     let (mut at, mut covered) = (0, 0);
     while let Some(next) = text[at..].iter().position(|byte| byte == first) {
         at += next;
@@ -212,12 +235,17 @@ fn message(report: &mut impl Read, size: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn malformed(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("not a report of a known format: {why}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("not a report of a known format: {why}"),
+    )
 }
 
 /// Where the fields at a path of field numbers lie, from the outermost message on.
 fn find(bytes: &[u8], within: Range<usize>, path: &[u64], found: &mut dyn FnMut(Range<usize>)) {
-    let Some((number, rest)) = path.split_first() else { return found(within) };
+    let Some((number, rest)) = path.split_first() else {
+        return found(within);
+    };
     let mut at = within.start;
     while at < within.end
         && let Some(field) = field(&bytes[..within.end], at)
@@ -265,14 +293,21 @@ fn field(message: &[u8], at: usize) -> Option<Field> {
         5 => plain(None, at + 4),
         _ => return None,
     };
-    (end <= message.len()).then_some(Field { number: tag >> 3, integer, content, end })
+    (end <= message.len()).then_some(Field {
+        number: tag >> 3,
+        integer,
+        content,
+        end,
+    })
 }
 
 /// Seven bits a byte, the low ones first; ten bytes at most.
 fn varint(message: &[u8], at: usize) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     for (index, byte) in message.get(at..)?.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7f).checked_shl(7 * index as u32).unwrap_or(0);
+        value |= u64::from(byte & 0x7f)
+            .checked_shl(7 * index as u32)
+            .unwrap_or(0);
         if byte & 0x80 == 0 {
             return Some((value, at + index + 1));
         }
@@ -294,14 +329,22 @@ mod tests {
     }
 
     fn sized(message: &[u8]) -> Vec<u8> {
-        [&u32::try_from(message.len()).expect("short").to_le_bytes(), message].concat()
+        [
+            &u32::try_from(message.len()).expect("short").to_le_bytes(),
+            message,
+        ]
+        .concat()
     }
 
     /// Magic, file header, and two blocks: the session with its command line, then a source and a result.
     fn report(command: &str) -> Vec<u8> {
         let system = |name: &str, address: &str| {
-            [block(1, b"Linux"), block(5, name.as_bytes()), block(7, &block(1, address.as_bytes()))]
-                .concat()
+            [
+                block(1, b"Linux"),
+                block(5, name.as_bytes()),
+                block(7, &block(1, address.as_bytes())),
+            ]
+            .concat()
         };
         let session = [
             block(3, &system("box17", "10.1.2.3")),
@@ -310,7 +353,12 @@ mod tests {
         ];
         let process = block(
             6,
-            &[&[8, 77], &block(2, b"127.0.0.1")[..], &block(3, b"/home/alice/bin/run")].concat(),
+            &[
+                &[8, 77],
+                &block(2, b"127.0.0.1")[..],
+                &block(3, b"/home/alice/bin/run"),
+            ]
+            .concat(),
         );
         let source = block(8, &block(1, &block(1, b"/home/bob/k.cu")));
         let result = block(7, b"void k(int) of /home/alice/ and /home/bob/");

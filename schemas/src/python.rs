@@ -19,8 +19,9 @@ fn without_nan(text: &str) -> Option<String> {
     let (mut inside, mut found) = (false, false);
     while let Some(character) = rest.chars().next() {
         if !inside
-            && let Some(word) =
-                ["-Infinity", "Infinity", "NaN"].iter().find(|word| rest.starts_with(**word))
+            && let Some(word) = ["-Infinity", "Infinity", "NaN"]
+                .iter()
+                .find(|word| rest.starts_with(**word))
         {
             out.push_str("null");
             rest = &rest[word.len()..];

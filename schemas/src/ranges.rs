@@ -7,8 +7,9 @@ pub const PROFILER_STEP: &str = "ProfilerStep";
 pub const DATA_LOADER: &str = "enumerate(DataLoader)#";
 
 /// NVTX domains of libraries: their ranges are not phases of the workload.
-pub const LIBRARY_DOMAINS: [&str; 8] =
-    ["NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf"];
+pub const LIBRARY_DOMAINS: [&str; 8] = [
+    "NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf",
+];
 
 /// What `torch.autograd.profiler.emit_nvtx` adds to the name of an operator, whichever comes first.
 const OPERATOR_MARKS: [&str; 3] = [", seq = ", ", op_id = ", ", sizes = "];
@@ -41,7 +42,9 @@ pub fn generic_name(name: &str) -> String {
     }
     let name = match name.strip_suffix('#').and_then(|name| name.split_once('#')) {
         Some((_, arguments)) if arguments.contains(XLA_MODULE) => {
-            let module = arguments.split_once(XLA_MODULE).map_or("", |(_, module)| module);
+            let module = arguments
+                .split_once(XLA_MODULE)
+                .map_or("", |(_, module)| module);
             module.split([',', '#']).next().unwrap_or_default()
         }
         Some((title, _)) if !title.is_empty() => title,
@@ -58,7 +61,11 @@ pub fn generic_name(name: &str) -> String {
         in_digits = letter.is_ascii_digit();
     }
     // Names such as `model.layers.3` are told apart by their digits; a name that is only digits is not.
-    if name.chars().all(|letter| letter.is_ascii_digit()) { name.to_owned() } else { out }
+    if name.chars().all(|letter| letter.is_ascii_digit()) {
+        name.to_owned()
+    } else {
+        out
+    }
 }
 
 #[cfg(test)]
@@ -68,8 +75,14 @@ mod tests {
     #[test]
     fn names_of_emit_nvtx_are_those_of_operators() {
         let given = |name| given_name(name);
-        assert_eq!(given("aten::mm, op_id = 123, sizes = [[4, 8], [8, 2]]"), "aten::mm");
-        assert_eq!(given("AddmmBackward0, seq = 7, op_id = 9"), "AddmmBackward0");
+        assert_eq!(
+            given("aten::mm, op_id = 123, sizes = [[4, 8], [8, 2]]"),
+            "aten::mm"
+        );
+        assert_eq!(
+            given("AddmmBackward0, seq = 7, op_id = 9"),
+            "AddmmBackward0"
+        );
         assert_eq!(given("forward"), "forward");
         assert_eq!(given("a, b"), "a, b");
     }

@@ -65,16 +65,28 @@ const NAMES: &[(&str, Means)] = &[
     ),
     ("execute_new_{context}_cached_{generation}", NewAndCached),
     // vLLM, `VLLM_CUSTOM_SCOPES_FOR_PROFILING` and `VLLM_NVTX_SCOPES_FOR_PROFILING`, vllm/v1/worker/gpu_model_runner.py.
-    ("gpu_model_runner: forward", Part("gpu_model_runner: forward")),
+    (
+        "gpu_model_runner: forward",
+        Part("gpu_model_runner: forward"),
+    ),
     // SGLang, `build_step_span_name` of python/sglang/srt/utils/profile_utils.py, with the names of `ForwardMode`
     // (pull requests 23419, 24911, 38630). What may follow the numbers are sums for rooflines.
-    ("step[EXTEND bs={requests} toks={requests_tokens}{*}]", PREFILL),
+    (
+        "step[EXTEND bs={requests} toks={requests_tokens}{*}]",
+        PREFILL,
+    ),
     ("step[SPLIT_PREFILL bs={requests}{*}]", PREFILL),
     ("step[DECODE bs={requests}{*}]", DECODE),
     ("step[MIXED bs={requests}{*}]", Batch(MIXED, Other)),
-    ("step[TARGET_VERIFY bs={requests}{*}]", Batch("verify_step", Other)),
+    (
+        "step[TARGET_VERIFY bs={requests}{*}]",
+        Batch("verify_step", Other),
+    ),
     ("step[VERIFY bs={requests}{*}]", Batch("verify_step", Other)),
-    ("step[DRAFT{*} bs={requests}{*}]", Batch("draft_step", Other)),
+    (
+        "step[DRAFT{*} bs={requests}{*}]",
+        Batch("draft_step", Other),
+    ),
     ("step[IDLE{*}]", Batch("idle_step", Other)),
     // TensorRT-LLM, `PyExecutor._forward_step` of tensorrt_llm/_torch/pyexecutor/py_executor.py: as it is (pull request
     // 14206), without tokens, and without the number of the step.
@@ -82,28 +94,58 @@ const NAMES: &[(&str, Means)] = &[
         "[Executor] _forward_step {n}: {context} ctx reqs, {context_tokens} ctx tokens, {generation} gen reqs",
         Counts,
     ),
-    ("[Executor] _forward_step {n}: {context} ctx reqs, {generation} gen reqs", Counts),
-    ("[Executor] _forward_step: {context} ctx reqs, {generation} gen reqs", Counts),
+    (
+        "[Executor] _forward_step {n}: {context} ctx reqs, {generation} gen reqs",
+        Counts,
+    ),
+    (
+        "[Executor] _forward_step: {context} ctx reqs, {generation} gen reqs",
+        Counts,
+    ),
     // ATOM, `run_model` (ROCm/ATOM, pull request 477).
     ("prefill[bs={requests} tok={requests_tokens} {*}]", PREFILL),
     ("decode[bs={requests} tok={requests_tokens} {*}]", DECODE),
     // PyTorch Lightning, `PyTorchProfiler.start` of lightning/pytorch/profilers/pytorch.py; the actions are named in
     // loops/training_epoch_loop.py and trainer/call.py. `optimizer_step` is left out: it calls the closure with forward and
     // backward.
-    ("[pl][profile]run_training_batch", Stage("train_step", TrainStep)),
-    ("[pl][profile][Strategy]{*}.training_step", Stage("forward", Forward)),
-    ("[pl][profile][Strategy]{*}.backward", Stage("backward", Backward)),
-    ("[pl][profile][Strategy]{*}.validation_step", Stage("validation_step", Other)),
+    (
+        "[pl][profile]run_training_batch",
+        Stage("train_step", TrainStep),
+    ),
+    (
+        "[pl][profile][Strategy]{*}.training_step",
+        Stage("forward", Forward),
+    ),
+    (
+        "[pl][profile][Strategy]{*}.backward",
+        Stage("backward", Backward),
+    ),
+    (
+        "[pl][profile][Strategy]{*}.validation_step",
+        Stage("validation_step", Other),
+    ),
     // DeepSpeed, `instrument_w_nvtx` of deepspeed/utils/nvtx.py (the qualified name of the function) on
     // deepspeed/runtime/engine.py.
     ("DeepSpeedEngine.forward", Stage("forward", Forward)),
     ("DeepSpeedEngine.backward", Stage("backward", Backward)),
-    ("DeepSpeedEngine.allreduce_gradients", Stage("allreduce_gradients", Other)),
+    (
+        "DeepSpeedEngine.allreduce_gradients",
+        Stage("allreduce_gradients", Other),
+    ),
     // Megatron-LM, `nvtx_range_push(suffix=…)` of megatron/core/pipeline_parallel/schedules.py: the function's path and the
     // suffix. (Its inference engine names steps `Prefill` and `Decode`, which need no pattern.)
-    ("megatron.core.pipeline_parallel.schedules.{*}.warmup", Stage("pipeline_warmup", Other)),
-    ("megatron.core.pipeline_parallel.schedules.{*}.steady", Stage("pipeline_steady", Other)),
-    ("megatron.core.pipeline_parallel.schedules.{*}.cooldown", Stage("pipeline_cooldown", Other)),
+    (
+        "megatron.core.pipeline_parallel.schedules.{*}.warmup",
+        Stage("pipeline_warmup", Other),
+    ),
+    (
+        "megatron.core.pipeline_parallel.schedules.{*}.steady",
+        Stage("pipeline_steady", Other),
+    ),
+    (
+        "megatron.core.pipeline_parallel.schedules.{*}.cooldown",
+        Stage("pipeline_cooldown", Other),
+    ),
 ];
 
 /// The step that a range of this name is.
@@ -112,7 +154,9 @@ pub fn step(name: &str) -> Option<Step> {
     if !name.starts_with(['e', 'g', 's', '[', 'p', 'd', 'D', 'm']) {
         return None;
     }
-    NAMES.iter().find_map(|(pattern, means)| Some(means.step(&numbers(pattern, name)?)))
+    NAMES
+        .iter()
+        .find_map(|(pattern, means)| Some(means.step(&numbers(pattern, name)?)))
 }
 
 /// The numbers of a name.
@@ -184,12 +228,22 @@ impl Means {
             Part(stage) => (stage, Other),
         };
         let is_batch = matches!(self, Counts | NewAndCached | Batch(..));
-        Step { stage, kind, is_batch, is_part: matches!(self, Part(_)), requests, tokens }
+        Step {
+            stage,
+            kind,
+            is_batch,
+            is_part: matches!(self, Part(_)),
+            requests,
+            tokens,
+        }
     }
 }
 
 fn by_counts(numbers: &Numbers) -> (&'static str, StageKind) {
-    match (numbers.context.unwrap_or(0), numbers.generation.unwrap_or(0)) {
+    match (
+        numbers.context.unwrap_or(0),
+        numbers.generation.unwrap_or(0),
+    ) {
         (0, 0) => ("idle_step", Other),
         (_, 0) => ("prefill", Prefill),
         (0, _) => ("decode_step", DecodeStep),
@@ -209,33 +263,63 @@ mod tests {
     fn steps_of_engines_are_prefill_decode_or_both() {
         let of = |name: &str| step(name).map(|step| (step.stage, step.requests, step.tokens));
         let is = |stage, requests, tokens| Some((stage, requests, tokens));
-        assert_eq!(of("execute_context_0(0)_generation_8(8)"), is("decode_step", Some(8), Some(8)));
-        assert_eq!(of("execute_context_2(900)_generation_0(0)"), is("prefill", Some(2), Some(900)));
-        assert_eq!(of("execute_context_1(100)_generation_7(7)"), is(MIXED, Some(8), Some(107)));
-        assert_eq!(of("execute_context_0(0)_generation_0(0)"), is("idle_step", Some(0), Some(0)));
+        assert_eq!(
+            of("execute_context_0(0)_generation_8(8)"),
+            is("decode_step", Some(8), Some(8))
+        );
+        assert_eq!(
+            of("execute_context_2(900)_generation_0(0)"),
+            is("prefill", Some(2), Some(900))
+        );
+        assert_eq!(
+            of("execute_context_1(100)_generation_7(7)"),
+            is(MIXED, Some(8), Some(107))
+        );
+        assert_eq!(
+            of("execute_context_0(0)_generation_0(0)"),
+            is("idle_step", Some(0), Some(0))
+        );
         let detailed =
             "execute_107_context_1(sq100sk120sqsq10000sqsk12000)_generation_7(sq7sk70sqsq7sqsk70)";
         assert_eq!(of(detailed), is(MIXED, Some(8), Some(107)));
         assert_eq!(of("execute_new_3_cached_0"), is("prefill", Some(3), None));
-        assert_eq!(of("execute_new_0_cached_4"), is("engine_step", Some(4), None));
-        assert_eq!(of("step[EXTEND bs=2 toks=4096]"), is("prefill", Some(2), Some(4096)));
-        assert_eq!(of("step[DECODE bs=64 g_sqsq=64 g_sk=9]"), is("decode_step", Some(64), None));
+        assert_eq!(
+            of("execute_new_0_cached_4"),
+            is("engine_step", Some(4), None)
+        );
+        assert_eq!(
+            of("step[EXTEND bs=2 toks=4096]"),
+            is("prefill", Some(2), Some(4096))
+        );
+        assert_eq!(
+            of("step[DECODE bs=64 g_sqsq=64 g_sk=9]"),
+            is("decode_step", Some(64), None)
+        );
         assert_eq!(of("step[MIXED bs=5]"), is(MIXED, Some(5), None));
-        assert_eq!(of("step[DRAFT_EXTEND_V2 bs=5]"), is("draft_step", Some(5), None));
+        assert_eq!(
+            of("step[DRAFT_EXTEND_V2 bs=5]"),
+            is("draft_step", Some(5), None)
+        );
         let executor = "[Executor] _forward_step 12: 0 ctx reqs, 0 ctx tokens, 32 gen reqs";
         assert_eq!(of(executor), is("decode_step", Some(32), None));
         assert_eq!(
             of("[Executor] _forward_step: 1 ctx reqs, 2 gen reqs"),
             is(MIXED, Some(3), None)
         );
-        assert_eq!(of("decode[bs=64 tok=64 d=64]"), is("decode_step", Some(64), Some(64)));
+        assert_eq!(
+            of("decode[bs=64 tok=64 d=64]"),
+            is("decode_step", Some(64), Some(64))
+        );
     }
 
     #[test]
     fn steps_of_training_are_stages_without_a_batch() {
         let of = |name: &str| step(name).map(|step| (step.stage, step.kind, step.is_batch));
         let is = |stage, kind| Some((stage, kind, false));
-        assert_eq!(of("[pl][profile]run_training_batch"), is("train_step", TrainStep));
+        assert_eq!(
+            of("[pl][profile]run_training_batch"),
+            is("train_step", TrainStep)
+        );
         let forward = "[pl][profile][Strategy]DDPStrategy.training_step";
         assert_eq!(of(forward), is("forward", Forward));
         assert_eq!(of("DeepSpeedEngine.backward"), is("backward", Backward));

@@ -112,7 +112,10 @@ pub enum StageKind {
 impl StageKind {
     /// Whether it is a part of training.
     pub const fn is_training(self) -> bool {
-        matches!(self, Self::Forward | Self::Backward | Self::Optimizer | Self::TrainStep)
+        matches!(
+            self,
+            Self::Forward | Self::Backward | Self::Optimizer | Self::TrainStep
+        )
     }
 }
 
@@ -192,15 +195,23 @@ mod tests {
         assert_eq!((nsys.batch, nsys.prompt_tokens), (Some(8), Some(1024)));
         assert_eq!((nsys.output_tokens, nsys.warmup), (Some(16), Some(2)));
         assert_eq!(workload.for_pass("baseline"), workload);
-        assert_eq!(workload.stages[0].pattern.as_deref(), Some("decode|generate"));
+        assert_eq!(
+            workload.stages[0].pattern.as_deref(),
+            Some("decode|generate")
+        );
         assert_eq!(workload.stages[0].kind, Some(StageKind::DecodeStep));
     }
 
     #[test]
     fn unknown_keys_are_errors_that_name_the_key() {
-        for text in ["batches = 8", "[[stages]]\nname = \"a\"\nkinds = 1", "[passes.x]\nsteps = 1"]
-        {
-            let error = toml::from_str::<Workload>(text).expect_err(text).to_string();
+        for text in [
+            "batches = 8",
+            "[[stages]]\nname = \"a\"\nkinds = 1",
+            "[passes.x]\nsteps = 1",
+        ] {
+            let error = toml::from_str::<Workload>(text)
+                .expect_err(text)
+                .to_string();
             assert!(error.contains("unknown field"), "{error}");
         }
     }

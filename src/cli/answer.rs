@@ -23,7 +23,9 @@ pub(super) fn csv(answer: &Answer) -> String {
     let texts = |row: &Vec<Option<Value>>| row.iter().map(cell).collect::<Vec<_>>();
     let heads: Vec<String> = answer.columns.iter().map(|name| text_cell(name)).collect();
     for line in std::iter::once(heads).chain(answer.rows.iter().map(texts)) {
-        writer.write_record(line).expect("memory takes every byte, and rows are of one length");
+        writer
+            .write_record(line)
+            .expect("memory takes every byte, and rows are of one length");
     }
     let bytes = writer.into_inner().expect("memory takes every byte");
     String::from_utf8(bytes).expect("made of strings")
@@ -52,25 +54,44 @@ pub(super) fn json(answer: &Answer) -> String {
 /// tell them apart. Control characters are replaced.
 pub(super) fn text(answer: &Answer) -> String {
     let cells: Vec<Vec<String>> = std::iter::once(answer.columns.clone())
-        .chain(answer.rows.iter().map(|row| row.iter().map(shown).collect()))
+        .chain(
+            answer
+                .rows
+                .iter()
+                .map(|row| row.iter().map(shown).collect()),
+        )
         .map(|line: Vec<String>| line.iter().map(|cell| shortened(cell, WIDTH)).collect())
         .collect();
     let widest = |column: usize| {
-        cells.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
+        cells
+            .iter()
+            .map(|line| line[column].chars().count())
+            .max()
+            .unwrap_or_default()
     };
     let widths: Vec<usize> = (0..answer.columns.len()).map(widest).collect();
     let is_number = |value: &Value| value.as_float().is_some();
-    let is_numeric =
-        |column: usize| answer.rows.iter().filter_map(|row| row[column].as_ref()).all(is_number);
+    let is_numeric = |column: usize| {
+        answer
+            .rows
+            .iter()
+            .filter_map(|row| row[column].as_ref())
+            .all(is_number)
+    };
     let right: Vec<bool> = (0..answer.columns.len()).map(is_numeric).collect();
-    cells.iter().map(|line| aligned(line, &widths, &right)).collect()
+    cells
+        .iter()
+        .map(|line| aligned(line, &widths, &right))
+        .collect()
 }
 
 fn shown(cell: &Option<Value>) -> String {
     match cell {
         Some(Value::Float(value)) => {
             let rounded = format!("{value:.*e}", DIGITS - 1);
-            rounded.parse().map_or(rounded, |value: f64| value.to_string())
+            rounded
+                .parse()
+                .map_or(rounded, |value: f64| value.to_string())
         }
         Some(other) => other.to_string(),
         None => String::new(),
@@ -85,15 +106,27 @@ fn shortened(text: &str, width: usize) -> String {
     }
     let (head, tail) = (width / 2, width.saturating_sub(width / 2 + 1));
     let start = text.chars().take(head);
-    start.chain(['…']).chain(text.chars().skip(length - tail)).collect()
+    start
+        .chain(['…'])
+        .chain(text.chars().skip(length - tail))
+        .collect()
 }
 
 fn aligned(line: &[String], widths: &[usize], right: &[bool]) -> String {
     let cell = |(column, text): (usize, &String)| {
         let width = widths[column];
-        if right[column] { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        if right[column] {
+            format!("{text:>width$}")
+        } else {
+            format!("{text:<width$}")
+        }
     };
-    let joined = line.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ");
+    let joined = line
+        .iter()
+        .enumerate()
+        .map(cell)
+        .collect::<Vec<_>>()
+        .join("  ");
     format!("{}\n", joined.trim_end())
 }
 
@@ -103,11 +136,18 @@ mod tests {
 
     fn sample() -> Answer {
         let row = |name: &str, n: Option<i64>, share: f64| {
-            vec![Some(Value::Text(name.into())), n.map(Value::Int), Some(Value::Float(share))]
+            vec![
+                Some(Value::Text(name.into())),
+                n.map(Value::Int),
+                Some(Value::Float(share)),
+            ]
         };
         Answer {
             columns: ["name", "n", "share"].map(String::from).to_vec(),
-            rows: vec![row("gemm, \"big\"", Some(10), 0.1 + 0.2), row("copy\u{1b}[2J", None, 0.25)],
+            rows: vec![
+                row("gemm, \"big\"", Some(10), 0.1 + 0.2),
+                row("copy\u{1b}[2J", None, 0.25),
+            ],
             cut: false,
         }
     }
@@ -126,7 +166,10 @@ mod tests {
             read[0],
             serde_json::json!({"name": "gemm, \"big\"", "n": 10, "share": 0.1 + 0.2})
         );
-        assert_eq!(read[1], serde_json::json!({"name": "copy\u{1b}[2J", "n": null, "share": 0.25}));
+        assert_eq!(
+            read[1],
+            serde_json::json!({"name": "copy\u{1b}[2J", "n": null, "share": 0.25})
+        );
         assert!(!json(&sample()).contains('\u{1b}'));
     }
 

@@ -151,7 +151,11 @@ pub(super) struct Input {
 impl Input {
     /// All that is named to be read.
     pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.paths.iter().chain(&self.model).chain(&self.workload).chain(&self.notes)
+        self.paths
+            .iter()
+            .chain(&self.model)
+            .chain(&self.workload)
+            .chain(&self.notes)
     }
 }
 

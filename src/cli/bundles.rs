@@ -13,8 +13,9 @@ use crate::ingest;
 use crate::render::text::clean;
 
 /// Endings that an archive's name loses when it is unpacked.
-const ARCHIVE_ENDINGS: [&str; 7] =
-    [".tar.zst", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz", ".tar", ".zip"];
+const ARCHIVE_ENDINGS: [&str; 7] = [
+    ".tar.zst", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz", ".tar", ".zip",
+];
 
 /// Endings of the archives that `pack` writes.
 const PACKED: [&str; 2] = [".tar.zst", ".tzst"];
@@ -26,7 +27,10 @@ pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
     for diagnostic in diagnostics.iter() {
         term.diagnostic(diagnostic);
     }
-    let faults = diagnostics.iter().filter(|one| one.severity > Severity::Notice).count();
+    let faults = diagnostics
+        .iter()
+        .filter(|one| one.severity > Severity::Notice)
+        .count();
     if faults > 0 {
         return Err(CliError::Gate(format!(
             "{} is not valid: {faults} fault(s)",
@@ -39,8 +43,14 @@ pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
 /// Packs a directory.
 pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let mut diagnostics = Diagnostics::default();
-    let output = args.output.clone().unwrap_or_else(|| with_ending(&args.path, PACKED[0]));
-    let name = output.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| with_ending(&args.path, PACKED[0]));
+    let name = output
+        .file_name()
+        .map(OsStr::to_string_lossy)
+        .unwrap_or_default();
     if !PACKED.iter().any(|ending| name.ends_with(ending)) {
         return Err(CliError::Usage(format!(
             "{} does not end in .tar.zst, which is what pack writes",
@@ -63,19 +73,33 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     }
     if let Some(fault) = fault {
         let artifact = fault.artifact.as_deref().unwrap_or_default();
-        let message =
-            format!("{} is not packed: {artifact}: {}", args.path.display(), fault.message);
-        return Err(CliError::Unusable { message, hint: fault.hint.clone() });
+        let message = format!(
+            "{} is not packed: {artifact}: {}",
+            args.path.display(),
+            fault.message
+        );
+        return Err(CliError::Unusable {
+            message,
+            hint: fault.hint.clone(),
+        });
     }
-    let options = PackOptions { keep_environment: args.keep_environment };
+    let options = PackOptions {
+        keep_environment: args.keep_environment,
+    };
     let packed = bundle::pack(&bundle, &output, options).map_err(writing(&output))?;
     for path in &packed.redacted {
-        term.note(&format!("{path}: removed environment variables, or names of host and user"));
+        term.note(&format!(
+            "{path}: removed environment variables, or names of host and user"
+        ));
     }
     for (path, reason) in &packed.left_out {
         term.note(&format!("{path}: left out: {reason}"));
     }
-    term.note(&format!("wrote {}: {} files", output.display(), packed.files));
+    term.note(&format!(
+        "wrote {}: {} files",
+        output.display(),
+        packed.files
+    ));
     Ok(())
 }
 
@@ -100,14 +124,21 @@ fn writing(output: &std::path::Path) -> impl FnOnce(BundleError) -> CliError {
 }
 
 fn with_ending(path: &std::path::Path, ending: &str) -> PathBuf {
-    let mut name = path.file_name().map_or_else(|| "bundle".into(), OsStr::to_os_string);
+    let mut name = path
+        .file_name()
+        .map_or_else(|| "bundle".into(), OsStr::to_os_string);
     name.push(ending);
     path.with_file_name(name)
 }
 
 fn stem(path: &std::path::Path) -> Result<String, CliError> {
-    let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    let stem = ARCHIVE_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    let name = path
+        .file_name()
+        .map(OsStr::to_string_lossy)
+        .unwrap_or_default();
+    let stem = ARCHIVE_ENDINGS
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending));
     let stem = stem.filter(|stem| !stem.is_empty()).map(str::to_owned);
     stem.ok_or_else(|| CliError::Usage(format!("{name} does not end like an archive; give -o DIR")))
 }

@@ -44,20 +44,37 @@ impl Staged {
     /// # Errors
     /// When `own` holds files of others and is not to be used by `force`, or `root` cannot be written.
     pub(super) fn new(root: &Path, own: Option<&str>, force: bool) -> Result<Self, CliError> {
-        let own = own.map(|own| if own.is_empty() { root.to_owned() } else { root.join(own) });
-        own.iter().try_for_each(|folder| refuse_foreign(folder, force))?;
+        let own = own.map(|own| {
+            if own.is_empty() {
+                root.to_owned()
+            } else {
+                root.join(own)
+            }
+        });
+        own.iter()
+            .try_for_each(|folder| refuse_foreign(folder, force))?;
         let is_new = !root.exists();
         fs::create_dir_all(root).map_err(failed(root))?;
-        let aside =
-            tempfile::Builder::new().prefix(ASIDE).tempdir_in(root).map_err(failed(root))?;
+        let aside = tempfile::Builder::new()
+            .prefix(ASIDE)
+            .tempdir_in(root)
+            .map_err(failed(root))?;
         remember(aside.path());
         let (root, aside) = (root.to_owned(), Some(aside));
-        Ok(Self { root, own, aside, files: BTreeSet::new(), is_new })
+        Ok(Self {
+            root,
+            own,
+            aside,
+            files: BTreeSet::new(),
+            is_new,
+        })
     }
 
     /// Where a file lies as long as it is not in its place.
     fn aside(&self, path: &str) -> PathBuf {
-        self.aside.as_ref().map_or_else(PathBuf::new, |aside| aside.path().join(path))
+        self.aside
+            .as_ref()
+            .map_or_else(PathBuf::new, |aside| aside.path().join(path))
     }
 
     /// Writes a file aside; `path` is relative to the root.
@@ -82,8 +99,11 @@ impl Staged {
         let list = self.own_files();
         if let Some(own) = self.own.clone().filter(|_| !list.is_empty()) {
             let mark = own.join(REPORT_MARK);
-            let mark =
-                mark.strip_prefix(&self.root).unwrap_or(&mark).to_string_lossy().into_owned();
+            let mark = mark
+                .strip_prefix(&self.root)
+                .unwrap_or(&mark)
+                .to_string_lossy()
+                .into_owned();
             let lines: String = list.iter().map(|path| format!("{path}\n")).collect();
             self.add(&mark, lines.as_bytes())?;
         }
@@ -105,10 +125,17 @@ impl Staged {
 
     /// Paths below the own folder.
     fn own_files(&self) -> BTreeSet<String> {
-        let Some(own) = &self.own else { return BTreeSet::new() };
+        let Some(own) = &self.own else {
+            return BTreeSet::new();
+        };
         let below = |path: &String| {
             let path = self.root.join(path);
-            Some(path.strip_prefix(own).ok()?.to_string_lossy().replace('\\', "/"))
+            Some(
+                path.strip_prefix(own)
+                    .ok()?
+                    .to_string_lossy()
+                    .replace('\\', "/"),
+            )
         };
         self.files.iter().filter_map(below).collect()
     }
@@ -118,7 +145,9 @@ impl Staged {
 pub(super) fn refuse_foreign(folder: &Path, force: bool) -> Result<(), CliError> {
     let shown = folder.display();
     if folder.join(FILE_NAME).is_file() {
-        return Err(CliError::Usage(format!("{shown} is a bundle; give another folder")));
+        return Err(CliError::Usage(format!(
+            "{shown} is a bundle; give another folder"
+        )));
     }
     if !force && is_foreign(folder) {
         return Err(CliError::Usage(format!(
@@ -135,14 +164,18 @@ fn is_foreign(folder: &Path) -> bool {
     }
     let of_others =
         |name: std::ffi::OsString| !name.as_encoded_bytes().starts_with(ASIDE.as_bytes());
-    fs::read_dir(folder)
-        .map_or(true, |entries| entries.flatten().any(|entry| of_others(entry.file_name())))
+    fs::read_dir(folder).map_or(true, |entries| {
+        entries.flatten().any(|entry| of_others(entry.file_name()))
+    })
 }
 
 /// The files that the mark of a folder lists; a mark that was made by others leads to no file outside of the folder.
 fn marked(folder: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(folder.join(REPORT_MARK)).unwrap_or_default();
-    text.lines().filter(|path| check_path(path).is_ok()).map(str::to_owned).collect()
+    text.lines()
+        .filter(|path| check_path(path).is_ok())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Removes a file of a former report, and the folders that it leaves empty.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::error::CliError;
 use super::term::Term;
-use crate::findings::Quantity;
+use crate::document::Quantity;
 use crate::hardware::{Gpu, Hardware};
 use rooflens_schemas::Unit;
 
@@ -45,7 +45,11 @@ pub(super) fn named<'h>(hardware: &'h Hardware, name: &str) -> Result<&'h Gpu, C
 
 fn unknown(hardware: &Hardware, name: &str) -> CliError {
     let near = nearest(hardware, name);
-    let near: Vec<&str> = near.iter().map(|gpu| gpu.name.as_str()).take(NAMED).collect();
+    let near: Vec<&str> = near
+        .iter()
+        .map(|gpu| gpu.name.as_str())
+        .take(NAMED)
+        .collect();
     CliError::Usage(match near.is_empty() {
         true => format!("no GPU named {name}; “rooflens gpus” lists the known ones"),
         false => format!("no GPU named {name}; there are {}", near.join(", ")),
@@ -57,7 +61,10 @@ fn nearest<'h>(hardware: &'h Hardware, name: &str) -> Vec<&'h Gpu> {
     let ends = name.char_indices().map(|(at, _)| at).rev();
     let beginnings = std::iter::once(name).chain(ends.map(|end| &name[..end]));
     let meant = beginnings.take_while(|beginning| plain(beginning).len() >= LEAST);
-    meant.map(|name| matching(hardware, name)).find(|found| !found.is_empty()).unwrap_or_default()
+    meant
+        .map(|name| matching(hardware, name))
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
 }
 
 /// The GPU of that name, or those in one of whose names all of its words are.
@@ -72,12 +79,20 @@ fn matching<'h>(hardware: &'h Hardware, name: &str) -> Vec<&'h Gpu> {
         .collect();
     let has = |name: &String| words.iter().all(|word| plain(name).contains(word));
     let is_near = |gpu: &&Gpu| has(&gpu.name) || gpu.aliases.iter().any(has);
-    hardware.gpus.iter().filter(|_| !words.is_empty()).filter(is_near).collect()
+    hardware
+        .gpus
+        .iter()
+        .filter(|_| !words.is_empty())
+        .filter(is_near)
+        .collect()
 }
 
 /// Letters and digits alone: people write `rtx4090` and `A100-80GB`.
 fn plain(name: &str) -> String {
-    name.chars().filter(|sign| sign.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|sign| sign.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 fn table(gpus: &[&Gpu]) -> String {
@@ -147,12 +162,20 @@ mod tests {
             ("t5000", "Jetson T5000"),
         ] {
             let gpus = matching(&hardware, name);
-            assert_eq!(gpus.first().map(|gpu| gpu.name.as_str()), Some(found), "{name}");
+            assert_eq!(
+                gpus.first().map(|gpu| gpu.name.as_str()),
+                Some(found),
+                "{name}"
+            );
         }
-        let names: Vec<&str> =
-            matching(&hardware, "a100-80gb").iter().map(|gpu| gpu.name.as_str()).collect();
+        let names: Vec<&str> = matching(&hardware, "a100-80gb")
+            .iter()
+            .map(|gpu| gpu.name.as_str())
+            .collect();
         assert_eq!(names, ["A100 PCIe 80GB", "A100 SXM4 80GB"]);
-        for part in ["orin", "thor", "gb300", "v100", "titan", "quadro", "2080", "mi355"] {
+        for part in [
+            "orin", "thor", "gb300", "v100", "titan", "quadro", "2080", "mi355",
+        ] {
             assert!(!matching(&hardware, part).is_empty(), "{part}");
         }
         let said = |name: &str| unknown(&hardware, name).to_string();

@@ -13,9 +13,9 @@ use crate::analysis::Facts;
 use crate::analysis::engine::facts::Stage;
 use crate::bundle::ArtifactFile;
 use crate::diagnostic::Severity;
-use crate::findings::Quantity;
-use crate::model::PassId;
+use crate::document::Quantity;
 use crate::render::text::{self, clean};
+use crate::session::PassId;
 
 /// Prints artifacts, tables, passes, stages and data quality.
 pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
@@ -28,9 +28,17 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
         (false, false) => describe(&mut out, &loaded),
     };
     term.print(out.as_bytes())?;
-    let unreadable =
-        loaded.diagnostics.iter().filter(|one| one.severity == Severity::Error).count();
-    let readable = loaded.bundle.files.iter().filter(|file| file.kind.is_some()).count();
+    let unreadable = loaded
+        .diagnostics
+        .iter()
+        .filter(|one| one.severity == Severity::Error)
+        .count();
+    let readable = loaded
+        .bundle
+        .files
+        .iter()
+        .filter(|file| file.kind.is_some())
+        .count();
     if readable == 0
         || (unreadable >= readable && loaded.session.tables().iter().all(|t| t.rows() == 0))
     {
@@ -51,7 +59,12 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
 
 /// What [`describe`] says, for programs; times in nanoseconds.
 fn json(loaded: &Loaded) -> Value {
-    let Loaded { bundle, session, diagnostics, .. } = loaded;
+    let Loaded {
+        bundle,
+        session,
+        diagnostics,
+        ..
+    } = loaded;
     let artifact = |file: &ArtifactFile| json!({"path": file.path, "kind": file.kind.map(|kind| kind.label()), "pass": file.pass, "sha256": file.sha256});
     let pass = |id: PassId| {
         let (passes, row) = (&session.passes, id.index());
@@ -75,9 +88,13 @@ fn json(loaded: &Loaded) -> Value {
             "time_ns": instances.iter().filter_map(|one| one.time()).sum::<i64>(),
         })
     };
-    let tables = session.tables().into_iter().filter(|table| table.rows() > 0);
-    let rows: Map<String, Value> =
-        tables.map(|table| (table.name().to_owned(), table.rows().into())).collect();
+    let tables = session
+        .tables()
+        .into_iter()
+        .filter(|table| table.rows() > 0);
+    let rows: Map<String, Value> = tables
+        .map(|table| (table.name().to_owned(), table.rows().into()))
+        .collect();
     json!({
         "bundle": bundle.name,
         "identity": bundle.id,
@@ -91,10 +108,23 @@ fn json(loaded: &Loaded) -> Value {
 }
 
 fn describe(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
-    let Loaded { bundle, session, diagnostics, .. } = loaded;
+    let Loaded {
+        bundle,
+        session,
+        diagnostics,
+        ..
+    } = loaded;
     writeln!(out, "bundle    {}", clean(&bundle.name))?;
     writeln!(out, "identity  {}", bundle.id)?;
-    writeln!(out, "manifest  {}", if bundle.manifest.is_some() { "yes" } else { "none" })?;
+    writeln!(
+        out,
+        "manifest  {}",
+        if bundle.manifest.is_some() {
+            "yes"
+        } else {
+            "none"
+        }
+    )?;
     writeln!(out, "\nartifacts")?;
     for file in &bundle.files {
         let kind = file.kind.map_or("not recognized", |kind| kind.label());
@@ -104,20 +134,35 @@ fn describe(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
     for pass in session.passes.ids() {
         let row = pass.index();
         let producer = clean(session.text(session.passes.producer[row]));
-        let (name, kind) =
-            (clean(session.text(session.passes.name[row])), session.passes.kind[row].label());
+        let (name, kind) = (
+            clean(session.text(session.passes.name[row])),
+            session.passes.kind[row].label(),
+        );
         writeln!(out, "  {name:<24} {kind:<10} {producer}")?;
     }
     writeln!(out, "\ntables")?;
-    for table in session.tables().into_iter().filter(|table| table.rows() > 0) {
+    for table in session
+        .tables()
+        .into_iter()
+        .filter(|table| table.rows() > 0)
+    {
         writeln!(out, "  {:<20} {:>12} rows", table.name(), table.rows())?;
     }
     stages(out, loaded)?;
     writeln!(out, "\ndata quality")?;
     for one in diagnostics.iter() {
         let artifact = one.artifact.as_deref().unwrap_or_default();
-        let times = if one.count > 1 { format!(" ({} times)", one.count) } else { String::new() };
-        let line = format!("{}: {artifact}{}: {}", one.severity.label(), one.at, one.message);
+        let times = if one.count > 1 {
+            format!(" ({} times)", one.count)
+        } else {
+            String::new()
+        };
+        let line = format!(
+            "{}: {artifact}{}: {}",
+            one.severity.label(),
+            one.at,
+            one.message
+        );
         writeln!(out, "  {}{times}", clean(&line))?;
     }
     if diagnostics.iter().next().is_none() {
@@ -136,7 +181,10 @@ fn stages(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
     for stage in &facts.stages {
         let instances = facts.instances_of(stage);
         let pass = clean(session.pass_name(stage.pass));
-        let time: i64 = instances.iter().filter_map(|instance| instance.time()).sum();
+        let time: i64 = instances
+            .iter()
+            .filter_map(|instance| instance.time())
+            .sum();
         let operations: usize = instances.iter().map(|instance| instance.ops.len()).sum();
         let (name, count) = (clean(&stage.name), instances.len());
         let time = Quantity::ns(time);

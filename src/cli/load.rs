@@ -19,14 +19,14 @@ use super::unrelated;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::findings::{self, Catalogue, Lang};
+use crate::document::{self, Catalogue, Lang};
 use crate::hardware::{Device, Hardware};
 use crate::ingest;
-use crate::model::pattern::whole_match;
-use crate::model::{Session, StrId};
-use crate::present;
 use crate::report::{self, Notes, Provenance, Report};
 use crate::rules;
+use crate::sections;
+use crate::session::pattern::whole_match;
+use crate::session::{Session, StrId};
 
 /// What to offer instead of an input that is of no use.
 const READABLE: &str = "a report is made of nsys exports (SQLite, Parquet, JSON Lines), nsys stats, ncu CSV, PyTorch and \
@@ -59,8 +59,16 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
         nsys::export(&mut bundle, &mut diagnostics, term)?,
         parquetdir::export(&mut bundle, &mut diagnostics, term)?,
     ];
-    replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
-    replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
+    replace(
+        &mut bundle,
+        input.model.as_deref(),
+        ArtifactKind::ModelConfig,
+    )?;
+    replace(
+        &mut bundle,
+        input.workload.as_deref(),
+        ArtifactKind::Workload,
+    )?;
     replace(&mut bundle, input.notes.as_deref(), ArtifactKind::Notes)?;
     let mut session = ingest::import(&bundle, &mut diagnostics, &mut |file| {
         term.step(format!("reading {}", file.path))
@@ -75,7 +83,13 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     if !input.stages.is_empty() || input.workload.is_some() {
         refuse_unmatched(&session, !input.stages.is_empty())?;
     }
-    Ok(Loaded { bundle, session, diagnostics, _spooled: spooled, _exported: exported })
+    Ok(Loaded {
+        bundle,
+        session,
+        diagnostics,
+        _spooled: spooled,
+        _exported: exported,
+    })
 }
 
 /// The inputs in a line.
@@ -87,7 +101,9 @@ fn shown(paths: &[PathBuf]) -> String {
 }
 
 fn check_gpu(name: Option<&str>) -> Result<(), CliError> {
-    name.map_or(Ok(()), |name| gpus::named(&Hardware::builtin(), name).map(drop))
+    name.map_or(Ok(()), |name| {
+        gpus::named(&Hardware::builtin(), name).map(drop)
+    })
 }
 
 /// Folders side by side that each have a manifest or a workload are runs of their own: one report of them would mix
@@ -113,14 +129,21 @@ fn refuse_several(bundle: &Bundle) -> Result<(), CliError> {
 
 /// Refuses a file of the command line that says nothing of what it was given for.
 fn refuse_unread(bundle: &Bundle, diagnostics: &Diagnostics) -> Result<(), CliError> {
-    for file in bundle.files.iter().filter(|file| file.pass == bundle::COMMAND_LINE) {
+    for file in bundle
+        .files
+        .iter()
+        .filter(|file| file.pass == bundle::COMMAND_LINE)
+    {
         let unread = diagnostics.iter().find(|one| {
             one.artifact.as_ref() == Some(&file.path)
                 && (one.severity >= Severity::DataLoss || one.code == ingest::config::UNSUPPORTED)
         });
         if let Some(one) = unread {
             let message = format!("{}{}: {}", file.location.display(), one.at, one.message);
-            return Err(CliError::Unusable { message, hint: one.hint.clone() });
+            return Err(CliError::Unusable {
+                message,
+                hint: one.hint.clone(),
+            });
         }
     }
     Ok(())
@@ -132,27 +155,47 @@ fn refuse_unmatched(session: &Session, each: bool) -> Result<(), CliError> {
     let names: BTreeSet<StrId> = session.ranges.name.iter().copied().collect();
     let mut unmatched = Vec::new();
     let stages = &session.workload.stages;
-    for (stage, pattern) in stages.iter().filter_map(|stage| Some((stage, stage.pattern.as_ref()?)))
+    for (stage, pattern) in stages
+        .iter()
+        .filter_map(|stage| Some((stage, stage.pattern.as_ref()?)))
     {
-        let Ok(pattern) = whole_match(pattern) else { continue };
-        if !names.iter().any(|name| pattern.is_match(given_name(session.text(*name)))) {
+        let Ok(pattern) = whole_match(pattern) else {
+            continue;
+        };
+        if !names
+            .iter()
+            .any(|name| pattern.is_match(given_name(session.text(*name))))
+        {
             unmatched.push(stage.name.as_str());
         }
     }
-    let is_fault = if each { !unmatched.is_empty() } else { unmatched.len() == stages.len() };
+    let is_fault = if each {
+        !unmatched.is_empty()
+    } else {
+        unmatched.len() == stages.len()
+    };
     if !is_fault || stages.is_empty() || names.is_empty() && !each {
         return Ok(());
     }
-    let message = format!("no range of the input matches stage {}", unmatched.join(", "));
+    let message = format!(
+        "no range of the input matches stage {}",
+        unmatched.join(", ")
+    );
     let hint = "rooflens inspect lists the stages that are found by their names".to_owned();
-    Err(CliError::Unusable { message, hint: Some(hint) })
+    Err(CliError::Unusable {
+        message,
+        hint: Some(hint),
+    })
 }
 
 /// Fails where some of what was said is an error; what could be done is done by then.
 pub(super) fn errors<'a>(
     diagnostics: impl Iterator<Item = &'a Diagnostic>,
 ) -> Result<(), CliError> {
-    match diagnostics.filter(|one| one.severity == Severity::Error).count() {
+    match diagnostics
+        .filter(|one| one.severity == Severity::Error)
+        .count()
+    {
         0 => Ok(()),
         count => Err(CliError::Errors(count)),
     }
@@ -168,7 +211,12 @@ pub(super) fn report(
     (lang, data): (Lang, bool),
     term: &mut Term,
 ) -> Result<Report, CliError> {
-    let Loaded { bundle, session, diagnostics, .. } = loaded;
+    let Loaded {
+        bundle,
+        session,
+        diagnostics,
+        ..
+    } = loaded;
     if nothing_to_report(session) {
         return Err(useless(loaded, term));
     }
@@ -180,10 +228,14 @@ pub(super) fn report(
     let context = context.with(&results);
     let text = Catalogue::of(lang);
     let judged = session.is_measured().then(|| rules::run(&context, text));
-    let context = present::Context::new(context, text).with_data(data);
-    let conclusions =
-        judged.unwrap_or_else(|| (present::first_page(&context), findings::Findings::default()));
-    let sections = present::run(&context);
+    let context = sections::Context::new(context, text).with_data(data);
+    let conclusions = judged.unwrap_or_else(|| {
+        (
+            sections::first_page(&context),
+            document::SectionContent::default(),
+        )
+    });
+    let sections = sections::run(&context);
     let provenance = provenance(loaded, &context);
     let mut report = report::build(text, &provenance, conclusions, sections, diagnostics);
     if lang != Lang::default() {
@@ -218,9 +270,12 @@ fn known_gpus(session: &Session) -> Hardware {
 }
 
 /// The metrics, which are data: what they say of themselves is English in reports of any language.
-fn metrics(context: &present::Context<'_>) -> Vec<Metric> {
-    let english = present::Context::new(**context, Catalogue::english());
-    present::run(&english).into_iter().flat_map(|(_, _, findings)| findings.metrics).collect()
+fn metrics(context: &sections::Context<'_>) -> Vec<Metric> {
+    let english = sections::Context::new(**context, Catalogue::english());
+    sections::run(&english)
+        .into_iter()
+        .flat_map(|(_, _, findings)| findings.metrics)
+        .collect()
 }
 
 /// Whether the input holds rows of something; if not, prints what it lacks.
@@ -228,12 +283,20 @@ fn metrics(context: &present::Context<'_>) -> Vec<Metric> {
 /// # Errors
 /// When it holds none.
 pub(super) fn check(loaded: &Loaded, term: &mut Term) -> Result<(), CliError> {
-    if has_rows(&loaded.session) { Ok(()) } else { Err(useless(loaded, term)) }
+    if has_rows(&loaded.session) {
+        Ok(())
+    } else {
+        Err(useless(loaded, term))
+    }
 }
 
 /// Prints what an input lacks that is of no use, and gives the reason.
 fn useless(loaded: &Loaded, term: &mut Term) -> CliError {
-    let Loaded { bundle, diagnostics, .. } = loaded;
+    let Loaded {
+        bundle,
+        diagnostics,
+        ..
+    } = loaded;
     let told = gravest(diagnostics);
     for diagnostic in diagnostics.iter().filter(|one| Some(*one) != told) {
         term.diagnostic(diagnostic);
@@ -246,7 +309,9 @@ pub(super) fn strict<'a>(
     input: &Input,
     diagnostics: impl Iterator<Item = &'a Diagnostic>,
 ) -> Result<(), CliError> {
-    let lost = diagnostics.filter(|one| one.severity >= Severity::DataLoss).count();
+    let lost = diagnostics
+        .filter(|one| one.severity >= Severity::DataLoss)
+        .count();
     if input.strict && lost > 0 {
         return Err(CliError::Strict(format!("{lost} part(s)")));
     }
@@ -265,9 +330,14 @@ fn options(input: &Input) -> Options {
 }
 
 /// Where a bundle's data came from, for the cover.
-pub(super) fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>) -> Provenance<'a> {
-    let Loaded { bundle, session, .. } = loaded;
-    let cover = present::headline::cover(context);
+pub(super) fn provenance<'a>(
+    loaded: &'a Loaded,
+    context: &sections::Context<'_>,
+) -> Provenance<'a> {
+    let Loaded {
+        bundle, session, ..
+    } = loaded;
+    let cover = sections::headline::cover(context);
     Provenance {
         bundle: &bundle.name,
         bundle_id: &bundle.id,
@@ -275,7 +345,10 @@ pub(super) fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>)
         artifacts: artifacts(bundle, ArtifactKind::Other.label()),
         title: cover.title,
         facts: cover.facts,
-        notes: session.notes.as_ref().map(|(artifact, text)| Notes { artifact, text }),
+        notes: session
+            .notes
+            .as_ref()
+            .map(|(artifact, text)| Notes { artifact, text }),
         ..Provenance::default()
     }
 }
@@ -284,7 +357,12 @@ pub(super) fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>)
 pub(super) fn artifacts(bundle: &Bundle, unknown: &str) -> Vec<[String; 4]> {
     let row = |file: &ArtifactFile| {
         let kind = file.kind.map_or(unknown, |kind| kind.label()).to_owned();
-        [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]
+        [
+            file.path.clone(),
+            kind,
+            file.pass.clone(),
+            file.sha256.clone().unwrap_or_default(),
+        ]
     };
     bundle.files.iter().map(row).collect()
 }
@@ -296,14 +374,19 @@ pub(super) fn nothing_to_report(session: &Session) -> bool {
 
 /// Whether the tables hold more than the environment.
 fn has_rows(session: &Session) -> bool {
-    let others =
-        [session.gpu_snapshots.len(), session.process_samples.len(), session.gemm_calls.len()];
+    let others = [
+        session.gpu_snapshots.len(),
+        session.process_samples.len(),
+        session.gemm_calls.len(),
+    ];
     session.is_measured() || session.has_host_work() || others.iter().any(|rows| *rows > 0)
 }
 
 /// The first of the gravest remarks, which is the reason where nothing can be used.
 pub(super) fn gravest(diagnostics: &Diagnostics) -> Option<&Diagnostic> {
-    let all = diagnostics.iter().filter(|one| one.severity >= Severity::Notice);
+    let all = diagnostics
+        .iter()
+        .filter(|one| one.severity >= Severity::Notice);
     all.min_by_key(|one| std::cmp::Reverse(one.severity))
 }
 
@@ -317,8 +400,12 @@ pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
         };
     }
     let gravest = gravest(diagnostics);
-    let kinds: BTreeSet<&str> =
-        bundle.files.iter().filter_map(|file| file.kind).map(ArtifactKind::label).collect();
+    let kinds: BTreeSet<&str> = bundle
+        .files
+        .iter()
+        .filter_map(|file| file.kind)
+        .map(ArtifactKind::label)
+        .collect();
     let name = match &bundle.files[..] {
         [file] => &file.path,
         _ => &bundle.name,
@@ -331,9 +418,13 @@ pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
             kinds.into_iter().collect::<Vec<_>>().join(", ")
         ),
     };
-    let hint =
-        gravest.and_then(|reason| reason.hint.clone()).unwrap_or_else(|| READABLE.to_owned());
-    CliError::Unusable { message, hint: Some(hint) }
+    let hint = gravest
+        .and_then(|reason| reason.hint.clone())
+        .unwrap_or_else(|| READABLE.to_owned());
+    CliError::Unusable {
+        message,
+        hint: Some(hint),
+    }
 }
 
 /// A file given on the command line takes the place of the bundle's own.
@@ -342,8 +433,9 @@ fn replace(bundle: &mut Bundle, path: Option<&Path>, kind: ArtifactKind) -> Resu
     if !path.is_file() {
         return Err(CliError::Usage(format!("{} is not a file", path.display())));
     }
-    let name =
-        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = path
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     bundle.files.retain(|file| file.kind != Some(kind));
     bundle.files.push(ArtifactFile {
         path: name,
@@ -361,11 +453,17 @@ fn stage_rules(stages: &[String]) -> Result<Vec<StageRule>, CliError> {
             .split_once('=')
             .ok_or_else(|| CliError::Usage(format!("--stage {text}: expected NAME=REGEX")))?;
         if name.trim().is_empty() {
-            return Err(CliError::Usage(format!("--stage {text}: the stage has no name")));
+            return Err(CliError::Usage(format!(
+                "--stage {text}: the stage has no name"
+            )));
         }
         whole_match(pattern)
             .map_err(|error| CliError::Usage(format!("--stage {name}: {error}")))?;
-        Ok(StageRule { name: name.to_owned(), pattern: Some(pattern.to_owned()), kind: None })
+        Ok(StageRule {
+            name: name.to_owned(),
+            pattern: Some(pattern.to_owned()),
+            kind: None,
+        })
     };
     stages.iter().map(rule).collect()
 }

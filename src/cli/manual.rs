@@ -23,7 +23,10 @@ pub(super) fn man(folder: &Path, term: &mut Term) -> Result<(), CliError> {
         fs::create_dir_all(folder)?;
         clap_mangen::generate_to(Args::command(), folder)
     };
-    write().map_err(|error| CliError::Write { path: folder.to_owned(), error })?;
+    write().map_err(|error| CliError::Write {
+        path: folder.to_owned(),
+        error,
+    })?;
     term.note(&format!("wrote man pages to {}", folder.display()));
     Ok(())
 }

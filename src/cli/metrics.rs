@@ -6,13 +6,14 @@ use super::args::Metrics;
 use super::error::CliError;
 use super::load::{errors, load, report};
 use super::term::Term;
-use crate::findings::{Cell, Column, Dataset, Lang};
+use crate::document::{Cell, Column, Dataset, Lang};
 use crate::render::{self, RenderOptions};
 use crate::report::Kind;
 
 /// Columns of the CSV.
-const COLUMNS: [&str; 10] =
-    ["metric", "pass", "stage", "gpu", "rank", "class", "value", "unit", "kind", "reason"];
+const COLUMNS: [&str; 10] = [
+    "metric", "pass", "stage", "gpu", "rank", "class", "value", "unit", "kind", "reason",
+];
 
 /// Prints `metrics.json`, or the same as CSV.
 pub(super) fn run(args: &Metrics, term: &mut Term) -> Result<(), CliError> {

@@ -11,7 +11,7 @@ use super::serve;
 use super::term::Term;
 use crate::bundle::{self, Bundle, Content};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::findings::Catalogue;
+use crate::document::Catalogue;
 use crate::hardware::Hardware;
 use crate::ingest;
 use crate::microbench::analysis::Results;
@@ -31,7 +31,10 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let mut bundle = bundle::open(&args.results, &mut diagnostics)?;
     ingest::identify(&mut bundle, &mut diagnostics);
     let contents = contents(&bundle, &args.results, &mut diagnostics);
-    let files: Vec<File<'_>> = contents.iter().map(|(path, bytes)| File { path, bytes }).collect();
+    let files: Vec<File<'_>> = contents
+        .iter()
+        .map(|(path, bytes)| File { path, bytes })
+        .collect();
     let devices = read(&files, &mut diagnostics);
     if devices.is_empty() {
         let why =
@@ -43,18 +46,27 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     }
     diagnostics.iter().for_each(|one| term.diagnostic(one));
     let hardware = Hardware::builtin();
-    let results: Vec<Results<'_>> =
-        devices.iter().map(|device| Results::of(device, &hardware)).collect();
+    let results: Vec<Results<'_>> = devices
+        .iter()
+        .map(|device| Results::of(device, &hardware))
+        .collect();
     let notes = serve::notes(args.notes.as_deref(), &bundle)?;
     let provenance = Provenance {
         bundle: &bundle.name,
         bundle_id: &bundle.id,
         manifest: bundle.manifest.as_ref(),
         artifacts: artifacts(&bundle, "microbenchmark"),
-        notes: notes.as_ref().map(|(artifact, text)| Notes { artifact, text }),
+        notes: notes
+            .as_ref()
+            .map(|(artifact, text)| Notes { artifact, text }),
         ..Provenance::default()
     };
-    let report = report(&results, Catalogue::of(writer.language()), provenance, &diagnostics);
+    let report = report(
+        &results,
+        Catalogue::of(writer.language()),
+        provenance,
+        &diagnostics,
+    );
     writer.protect(&bundle);
     let folder = format!("{}-report", file_stem(&bundle.name));
     writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;

@@ -20,16 +20,30 @@ pub(super) fn export(
     term: &mut Term,
 ) -> Result<Option<TempDir>, CliError> {
     let is_report = |file: &ArtifactFile| file.kind == Some(ArtifactKind::NsysReport);
-    let exported: Vec<String> =
-        bundle.files.iter().filter(|file| !is_report(file)).map(stem).collect();
+    let exported: Vec<String> = bundle
+        .files
+        .iter()
+        .filter(|file| !is_report(file))
+        .map(stem)
+        .collect();
     let is_wanted = |file: &ArtifactFile| is_report(file) && !exported.contains(&stem(file));
     if !bundle.files.iter().any(is_wanted) {
         return Ok(None);
     }
-    let Some(nsys) = find("nsys") else { return Ok(None) };
+    let Some(nsys) = find("nsys") else {
+        return Ok(None);
+    };
     let folder = tempfile::Builder::new().prefix("rooflens-nsys-").tempdir();
-    let folder = folder.map_err(|error| CliError::Write { path: env::temp_dir(), error })?;
-    for (number, file) in bundle.files.iter_mut().enumerate().filter(|(_, file)| is_wanted(file)) {
+    let folder = folder.map_err(|error| CliError::Write {
+        path: env::temp_dir(),
+        error,
+    })?;
+    for (number, file) in bundle
+        .files
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, file)| is_wanted(file))
+    {
         let target = folder.path().join(format!("{number}.sqlite"));
         term.step(format!("exporting {} by nsys", file.path));
         match run(&nsys, &file.location, &target) {
@@ -58,20 +72,36 @@ pub(super) fn export(
 fn stem(file: &ArtifactFile) -> String {
     let ends = [".nsys-rep", ".qdrep", ".sqlite"];
     let path = file.path.as_str();
-    ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path).to_owned()
+    ends.iter()
+        .find_map(|end| path.strip_suffix(end))
+        .unwrap_or(path)
+        .to_owned()
 }
 
 /// The first program of that name on the search path.
 fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 /// Runs the export; the error is the last line that nsys printed.
 fn run(nsys: &Path, report: &Path, target: &Path) -> Result<(), String> {
     let mut command = Command::new(nsys);
-    command.args(["export", "--type", "sqlite", "--force-overwrite", "true", "--output"]);
-    let output = command.arg(target).arg(report).stdin(Stdio::null()).output();
+    command.args([
+        "export",
+        "--type",
+        "sqlite",
+        "--force-overwrite",
+        "true",
+        "--output",
+    ]);
+    let output = command
+        .arg(target)
+        .arg(report)
+        .stdin(Stdio::null())
+        .output();
     let output = output.map_err(|error| error.to_string())?;
     if output.status.success() && target.is_file() {
         return Ok(());

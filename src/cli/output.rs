@@ -12,9 +12,9 @@ use super::files::{Staged, refuse_foreign};
 use super::templates;
 use super::term::Term;
 use crate::bundle::Bundle;
-use crate::findings;
+use crate::document;
 use crate::render::{self, RenderError, RenderOptions, Rendered};
-use crate::report::{self as document, Report};
+use crate::report::{self, Report};
 
 /// Formats that are written once, whatever the document.
 const DATA: [Format; 4] = [Format::Json, Format::Metrics, Format::Csv, Format::Parquet];
@@ -36,7 +36,10 @@ impl<'a> Writer<'a> {
         inputs: impl IntoIterator<Item = &'a PathBuf>,
     ) -> Result<Self, CliError> {
         let mut all = Inputs::default();
-        inputs.into_iter().chain(&args.brand).for_each(|path| all.add(path));
+        inputs
+            .into_iter()
+            .chain(&args.brand)
+            .for_each(|path| all.add(path));
         let options = RenderOptions {
             templates: templates::load(args.templates.as_deref())?,
             brand: args.brand.as_deref().map(templates::brand).transpose()?,
@@ -53,7 +56,11 @@ impl<'a> Writer<'a> {
                 return Err(CliError::Usage(message));
             }
         }
-        Ok(Self { args, options, inputs: all })
+        Ok(Self {
+            args,
+            options,
+            inputs: all,
+        })
     }
 
     /// The files of a bundle are not to be overwritten.
@@ -63,10 +70,10 @@ impl<'a> Writer<'a> {
     }
 
     /// The language that was asked for.
-    pub(super) const fn language(&self) -> findings::Lang {
+    pub(super) const fn language(&self) -> document::Lang {
         match self.args.lang {
-            Lang::En => findings::Lang::En,
-            Lang::Zh => findings::Lang::Zh,
+            Lang::En => document::Lang::En,
+            Lang::Zh => document::Lang::Zh,
         }
     }
 
@@ -81,7 +88,11 @@ impl<'a> Writer<'a> {
 
     fn outputs(&self, folder: &str) -> Vec<PathBuf> {
         let outputs = self.args.outputs.clone();
-        if outputs.is_empty() { vec![PathBuf::from(folder)] } else { outputs }
+        if outputs.is_empty() {
+            vec![PathBuf::from(folder)]
+        } else {
+            outputs
+        }
     }
 
     /// Writes a report to all outputs, or into `folder` if none was given: all of it or nothing.
@@ -92,7 +103,12 @@ impl<'a> Writer<'a> {
         parquet: Parquet<'_>,
         term: &mut Term,
     ) -> Result<(), CliError> {
-        let job = Job { args: self.args, options: &self.options, report, parquet };
+        let job = Job {
+            args: self.args,
+            options: &self.options,
+            report,
+            parquet,
+        };
         let mut staged = Vec::new();
         let outputs = self.outputs(folder);
         for output in &outputs {
@@ -118,7 +134,8 @@ impl Inputs {
         if path.is_dir() {
             self.add(&path.join(rooflens_schemas::manifest::FILE_NAME));
         }
-        self.0.extend(fs::canonicalize(path).ok().filter(|path| path.is_file()));
+        self.0
+            .extend(fs::canonicalize(path).ok().filter(|path| path.is_file()));
     }
 
     fn refuse(&self, output: &Path) -> Result<(), CliError> {
@@ -140,12 +157,19 @@ struct Job<'a> {
 impl Job<'_> {
     /// Writes one output aside, or prints it.
     fn stage(&self, output: &Path, term: &mut Term) -> Result<Option<Staged>, CliError> {
-        let (formats, kind) =
-            (of_output(output, &self.args.formats), self.args.kind.unwrap_or(Kind::Report));
+        let (formats, kind) = (
+            of_output(output, &self.args.formats),
+            self.args.kind.unwrap_or(Kind::Report),
+        );
         if output == Path::new("-") {
             let format = formats.first().copied().unwrap_or(Format::Md);
             let rendered = self.one(format, kind, None)?;
-            term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice))?;
+            term.print(
+                rendered
+                    .files
+                    .get(&rendered.main)
+                    .map_or(&[], Vec::as_slice),
+            )?;
             return Ok(None);
         }
         let mut staged = match formats[..] {
@@ -176,18 +200,32 @@ impl Job<'_> {
         let name = |part: Option<&OsStr>| part.map(|part| part.to_string_lossy().into_owned());
         let stem = name(real.file_stem());
         let rendered = self.one(format, kind, stem.clone())?;
-        let main = rendered.files.get(&rendered.main).map_or(&[][..], Vec::as_slice);
+        let main = rendered
+            .files
+            .get(&rendered.main)
+            .map_or(&[][..], Vec::as_slice);
         if fs::metadata(&real).is_ok_and(|there| !there.is_file()) {
             // A device or a pipe takes what is written to it.
             fs::write(&real, main).map_err(|error| CliError::Write { path: real, error })?;
             return Ok(None);
         }
-        let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let own = stem.filter(|_| format == Format::Md).map(|stem| format!("{stem}_files"));
-        let mut staged =
-            Staged::new(folder.unwrap_or(Path::new(".")), own.as_deref(), self.args.force)?;
+        let folder = real
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let own = stem
+            .filter(|_| format == Format::Md)
+            .map(|stem| format!("{stem}_files"));
+        let mut staged = Staged::new(
+            folder.unwrap_or(Path::new(".")),
+            own.as_deref(),
+            self.args.force,
+        )?;
         for (path, bytes) in &rendered.files {
-            let own = if *path == rendered.main { name(real.file_name()) } else { None };
+            let own = if *path == rendered.main {
+                name(real.file_name())
+            } else {
+                None
+            };
             staged.add(&own.unwrap_or_else(|| path.clone()), bytes)?;
         }
         Ok(Some(staged))
@@ -197,11 +235,14 @@ impl Job<'_> {
     fn stage_all(&self, staged: &mut Staged, term: &mut Term) -> Result<(), CliError> {
         let asked = self.args.kind.map(|kind| vec![kind]);
         let kinds = asked.unwrap_or_else(|| vec![Kind::Summary, Kind::Report, Kind::Appendix]);
-        let documents = kinds.iter().flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
+        let documents = kinds
+            .iter()
+            .flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
         // The HTML of the report holds summary and appendix.
         let html = (Format::Html, self.args.kind.unwrap_or(Kind::Report));
-        for (format, kind) in
-            documents.chain([html]).chain(DATA.map(|format| (format, Kind::Report)))
+        for (format, kind) in documents
+            .chain([html])
+            .chain(DATA.map(|format| (format, Kind::Report)))
         {
             step(format, kind, term);
             match self.one(format, kind, None) {
@@ -219,9 +260,9 @@ impl Job<'_> {
     /// Renders one format; `stem` is the name of the file without extension.
     fn one(&self, format: Format, kind: Kind, stem: Option<String>) -> Result<Rendered, CliError> {
         let kind = match kind {
-            Kind::Summary => document::Kind::Summary,
-            Kind::Report => document::Kind::Report,
-            Kind::Appendix => document::Kind::Appendix,
+            Kind::Summary => report::Kind::Summary,
+            Kind::Report => report::Kind::Report,
+            Kind::Appendix => report::Kind::Appendix,
         };
         let format = match format {
             Format::Pdf => render::Format::Pdf,
@@ -235,7 +276,10 @@ impl Job<'_> {
             Format::Junit => render::Format::Junit,
             Format::Github => render::Format::Github,
         };
-        let options = RenderOptions { stem, ..self.options.clone() };
+        let options = RenderOptions {
+            stem,
+            ..self.options.clone()
+        };
         Ok(render::render(self.report, kind, format, &options)?)
     }
 }
@@ -248,7 +292,10 @@ fn step(format: Format, kind: Kind, term: &Term) {
 }
 
 fn add(staged: &mut Staged, rendered: &Rendered) -> Result<(), CliError> {
-    rendered.files.iter().try_for_each(|(path, bytes)| staged.add(path, bytes))
+    rendered
+        .files
+        .iter()
+        .try_for_each(|(path, bytes)| staged.add(path, bytes))
 }
 
 /// Refuses an output before the input is read, if nothing can be written to it.
@@ -280,7 +327,11 @@ fn of_output(output: &Path, stated: &[Format]) -> Vec<Format> {
     let by_name = || extension(output).and_then(of_extension);
     let mut formats = stated.to_vec();
     formats.dedup();
-    if formats.is_empty() { by_name().into_iter().collect() } else { formats }
+    if formats.is_empty() {
+        by_name().into_iter().collect()
+    } else {
+        formats
+    }
 }
 
 /// Whether an output is one file: its name ends like one, and it is no folder.
@@ -315,8 +366,18 @@ fn of_extension(extension: &str) -> Option<Format> {
 pub(super) fn file_stem(name: &str) -> String {
     let stem: String = name
         .chars()
-        .map(|letter| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '-' })
+        .map(|letter| {
+            if letter.is_alphanumeric() || "-_.".contains(letter) {
+                letter
+            } else {
+                '-'
+            }
+        })
         .collect();
     let stem = stem.trim_matches(['.', '-']);
-    if stem.is_empty() { "rooflens".to_owned() } else { stem.to_owned() }
+    if stem.is_empty() {
+        "rooflens".to_owned()
+    } else {
+        stem.to_owned()
+    }
 }

@@ -9,7 +9,7 @@ use crate::report::Report;
 /// The tables of a session.
 pub(super) fn of_session(loaded: &Loaded) -> Result<Rendered, CliError> {
     #[cfg(feature = "tables")]
-    return files(crate::tables::parquet(&loaded.session));
+    return files(crate::parquet::parquet(&loaded.session));
     #[cfg(not(feature = "tables"))]
     missing(loaded)
 }
@@ -17,7 +17,7 @@ pub(super) fn of_session(loaded: &Loaded) -> Result<Rendered, CliError> {
 /// The data sets of a report without a session.
 pub(super) fn of_report(report: &Report) -> Result<Rendered, CliError> {
     #[cfg(feature = "tables")]
-    return files(crate::tables::parquet_of(&report.datasets));
+    return files(crate::parquet::parquet_of(&report.datasets));
     #[cfg(not(feature = "tables"))]
     missing(report)
 }
@@ -25,7 +25,7 @@ pub(super) fn of_report(report: &Report) -> Result<Rendered, CliError> {
 /// The answer of a query, as one file.
 pub(super) fn of_answer(answer: &Answer) -> Result<Vec<u8>, CliError> {
     #[cfg(feature = "tables")]
-    return crate::tables::parquet_of_answer(answer)
+    return crate::parquet::parquet_of_answer(answer)
         .map_err(|error| RenderError::Tables(error.to_string()).into());
     #[cfg(not(feature = "tables"))]
     missing(answer)
@@ -33,10 +33,13 @@ pub(super) fn of_answer(answer: &Answer) -> Result<Vec<u8>, CliError> {
 
 #[cfg(feature = "tables")]
 fn files(
-    files: Result<crate::tables::Files, crate::tables::TablesError>,
+    files: Result<crate::parquet::Files, crate::parquet::TablesError>,
 ) -> Result<Rendered, CliError> {
     let files = files.map_err(|error| RenderError::Tables(error.to_string()))?;
-    Ok(Rendered { main: String::new(), files })
+    Ok(Rendered {
+        main: String::new(),
+        files,
+    })
 }
 
 /// This build has no writer of Parquet.

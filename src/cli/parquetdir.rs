@@ -30,14 +30,23 @@ pub(super) fn export(
         return Ok(None);
     }
     let place = tempfile::Builder::new().prefix("rooflens-nsys-").tempdir();
-    let place = place.map_err(|error| CliError::Write { path: env::temp_dir(), error })?;
+    let place = place.map_err(|error| CliError::Write {
+        path: env::temp_dir(),
+        error,
+    })?;
     for (number, (folder, files)) in folders.into_iter().enumerate() {
         let location = place.path().join(format!("{number}.sqlite"));
-        let name = if folder.is_empty() { &bundle.name } else { &folder };
+        let name = if folder.is_empty() {
+            &bundle.name
+        } else {
+            &folder
+        };
         let stem = name.strip_suffix(ENDING).unwrap_or(name).to_owned();
         term.step(format!("reading the tables of {name}"));
-        let tables: Vec<_> =
-            files.iter().filter_map(|file| Some((table_of(&file.path)?.1, file))).collect();
+        let tables: Vec<_> = files
+            .iter()
+            .filter_map(|file| Some((table_of(&file.path)?.1, file)))
+            .collect();
         let lost = |file: &ArtifactFile, error: crate::ingest::IngestError| {
             diagnostics.push(error.into_diagnostic(&file.path));
         };
@@ -45,7 +54,9 @@ pub(super) fn export(
             diagnostics.push(error.into_diagnostic(name));
             continue;
         }
-        bundle.files.retain(|file| !files.iter().any(|table| table.path == file.path));
+        bundle
+            .files
+            .retain(|file| !files.iter().any(|table| table.path == file.path));
         let mut export = files.into_iter().next().unwrap_or_default();
         if bundle.manifest.is_none() {
             export.pass.clone_from(&stem);
@@ -63,18 +74,30 @@ pub(super) fn export(
 /// The tables of each folder that has the strings and others, and no export of the same report beside it.
 fn folders(bundle: &Bundle) -> BTreeMap<String, Vec<ArtifactFile>> {
     let mut folders = BTreeMap::<String, Vec<ArtifactFile>>::new();
-    for file in bundle.files.iter().filter(|file| file.kind.is_none_or(is_other)) {
+    for file in bundle
+        .files
+        .iter()
+        .filter(|file| file.kind.is_none_or(is_other))
+    {
         if let Some((folder, _)) = table_of(&file.path) {
-            folders.entry(folder.to_owned()).or_default().push(file.clone());
+            folders
+                .entry(folder.to_owned())
+                .or_default()
+                .push(file.clone());
         }
     }
     let is_export = |folder: &str, files: &[ArtifactFile]| {
-        let sqlite = folder.strip_suffix(ENDING).map(|stem| format!("{stem}.sqlite"));
+        let sqlite = folder
+            .strip_suffix(ENDING)
+            .map(|stem| format!("{stem}.sqlite"));
         files.len() > 1
             && files
                 .iter()
                 .any(|file| table_of(&file.path).is_some_and(|(_, table)| table == STRINGS))
-            && !bundle.files.iter().any(|file| Some(&file.path) == sqlite.as_ref())
+            && !bundle
+                .files
+                .iter()
+                .any(|file| Some(&file.path) == sqlite.as_ref())
     };
     folders.retain(|folder, files| is_export(folder, files));
     folders

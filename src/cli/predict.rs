@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rooflens_architecture::{Architecture, parse};
+use rooflens_llm::{Architecture, parse};
 use rooflens_predict::document::{Question, report};
 use rooflens_predict::{
     Calibration, Figure, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep,
@@ -19,14 +19,14 @@ use super::term::Term;
 use crate::analysis::{Context, Facts, Options, Results};
 use crate::bundle::Bundle;
 use crate::diagnostic::Diagnostics;
-use crate::findings::Quantity;
+use crate::document::Quantity;
 use crate::hardware::{Gpu, Hardware};
 use crate::microbench::analysis::Results as Measured;
 use crate::microbench::import::{File, read};
-use crate::model::Session;
-use crate::present::{Bound, bounds};
 use crate::render::{self, RenderOptions};
 use crate::report::Kind;
+use crate::sections::{Bound, bounds};
+use crate::session::Session;
 use crate::{bundle, ingest};
 
 /// No config is larger in good faith.
@@ -39,15 +39,25 @@ const MAX_POINTS: usize = 1_000_000;
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let writer = Writer::new(&args.output, args.model.iter().chain(&args.peaks))?;
     let mut question = question(args, term)?;
-    question.text = crate::findings::Catalogue::of(writer.language());
+    question.text = crate::document::Catalogue::of(writer.language());
     let report = report(&question);
     if args.output.outputs.is_empty() && args.output.formats.is_empty() {
         let options = RenderOptions::default();
         let rendered = render::render(&report, Kind::Summary, render::Format::Markdown, &options)?;
-        return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
+        return term.print(
+            rendered
+                .files
+                .get(&rendered.main)
+                .map_or(&[], Vec::as_slice),
+        );
     }
     let folder = format!("{}-prediction", file_stem(&question.title));
-    writer.write(&report, &folder, &|| super::parquet::of_report(&report), term)
+    writer.write(
+        &report,
+        &folder,
+        &|| super::parquet::of_report(&report),
+        term,
+    )
 }
 
 fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
@@ -57,8 +67,11 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
         term.note(remark);
     }
     let hardware = Hardware::builtin();
-    let gpus: Vec<&Gpu> =
-        args.gpus.iter().map(|name| gpus::named(&hardware, name)).collect::<Result<_, _>>()?;
+    let gpus: Vec<&Gpu> = args
+        .gpus
+        .iter()
+        .map(|name| gpus::named(&hardware, name))
+        .collect::<Result<_, _>>()?;
     let setup = setup(args, &model)?;
     if args.dtypes.is_empty() && model.quantized.is_none() && model.dtype.is_none() {
         let format = setup.weights.name;
@@ -71,7 +84,11 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     };
     let weights = match args.dtypes.is_empty() {
         true => vec![setup.weights],
-        false => args.dtypes.iter().map(|name| precision(name)).collect::<Result<_, _>>()?,
+        false => args
+            .dtypes
+            .iter()
+            .map(|name| precision(name))
+            .collect::<Result<_, _>>()?,
     };
     let sweep = Sweep {
         machines,
@@ -82,9 +99,13 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     };
     check(&sweep, args)?;
     Ok(Question {
-        text: crate::findings::Catalogue::english(),
+        text: crate::document::Catalogue::english(),
         title: title(path, &model),
-        source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        source: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         identity,
         sources: gpus.iter().map(|gpu| sources(gpu)).collect(),
         sweep,
@@ -101,13 +122,20 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
 
 /// The architecture of a config, and the SHA-256 of the file.
 fn model(path: &Path) -> Result<(Architecture, String), CliError> {
-    let unusable = |message: String| CliError::Unusable { message, hint: None };
+    let unusable = |message: String| CliError::Unusable {
+        message,
+        hint: None,
+    };
     let folder = path.is_dir().then(|| path.join("config.json"));
     let path = folder.as_deref().unwrap_or(path);
     let shown = path.display();
-    let size = fs::metadata(path).map_err(|error| unusable(format!("{shown}: {error}")))?.len();
+    let size = fs::metadata(path)
+        .map_err(|error| unusable(format!("{shown}: {error}")))?
+        .len();
     if size > MAX_CONFIG {
-        return Err(unusable(format!("{shown} is no config.json: it has {size} bytes")));
+        return Err(unusable(format!(
+            "{shown} is no config.json: it has {size} bytes"
+        )));
     }
     let bytes = fs::read(path).map_err(|error| unusable(format!("{shown}: {error}")))?;
     let value = python::json(&String::from_utf8_lossy(&bytes))
@@ -121,36 +149,66 @@ fn model(path: &Path) -> Result<(Architecture, String), CliError> {
 
 /// What the folder or file is called; the family for a file that is called `config.json` and nothing else.
 fn title(path: &Path, model: &Architecture) -> String {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let folder = || {
         let parent = if path.is_dir() { path } else { path.parent()? };
-        parent.file_name().map(|name| name.to_string_lossy().into_owned())
+        parent
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
     };
-    let named = if stem == "config" || path.is_dir() { folder() } else { Some(stem) };
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| model.family.clone())
+    let named = if stem == "config" || path.is_dir() {
+        folder()
+    } else {
+        Some(stem)
+    };
+    named
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| model.family.clone())
 }
 
 fn precision(name: &str) -> Result<Precision, CliError> {
     Precision::find(name).ok_or_else(|| {
-        let known: Vec<&str> = rooflens_predict::PRECISIONS.iter().map(|one| one.name).collect();
-        CliError::Usage(format!("no number format {name}; known are {}", known.join(", ")))
+        let known: Vec<&str> = rooflens_predict::PRECISIONS
+            .iter()
+            .map(|one| one.name)
+            .collect();
+        CliError::Usage(format!(
+            "no number format {name}; known are {}",
+            known.join(", ")
+        ))
     })
 }
 
 fn setup(args: &Args, model: &Architecture) -> Result<Setup, CliError> {
-    let stored = model.quantized.as_deref().or(model.dtype.as_deref()).unwrap_or("bf16");
+    let stored = model
+        .quantized
+        .as_deref()
+        .or(model.dtype.as_deref())
+        .unwrap_or("bf16");
     let weights = precision(args.dtypes.first().map_or(stored, String::as_str))?;
     // What is quantized is computed in 16 bits, and so is what is not.
-    let own = if weights.bytes >= 2.0 { weights.name } else { "bf16" };
+    let own = if weights.bytes >= 2.0 {
+        weights.name
+    } else {
+        "bf16"
+    };
     let activations = precision(own)?;
     let share = |name: &str, value: f64| match (0.0..=1.0).contains(&value) {
         true => Ok(value),
-        false => Err(CliError::Usage(format!("--{name} {value}: expected a share of 0 to 1"))),
+        false => Err(CliError::Usage(format!(
+            "--{name} {value}: expected a share of 0 to 1"
+        ))),
     };
     let speculation = args.speculate.as_deref().map(speculation).transpose()?;
     Ok(Setup {
         weights,
-        kv: args.kv_dtype.as_deref().map_or(Ok(activations), precision)?,
+        kv: args
+            .kv_dtype
+            .as_deref()
+            .map_or(Ok(activations), precision)?,
         activations,
         tensor: args.tensor.first().copied().unwrap_or(1),
         pipeline: args.pipeline,
@@ -167,11 +225,19 @@ fn setup(args: &Args, model: &Architecture) -> Result<Setup, CliError> {
 /// `4:0.7`: four guessed tokens, each right with a probability of 0.7.
 fn speculation(text: &str) -> Result<Speculation, CliError> {
     let wrong = || {
-        CliError::Usage(format!("--speculate {text}: expected TOKENS:ACCEPTANCE, such as 4:0.7"))
+        CliError::Usage(format!(
+            "--speculate {text}: expected TOKENS:ACCEPTANCE, such as 4:0.7"
+        ))
     };
     let (tokens, acceptance) = text.split_once(':').ok_or_else(wrong)?;
-    let tokens = tokens.parse::<u64>().ok().filter(|tokens| (1..=64).contains(tokens));
-    let acceptance = acceptance.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    let tokens = tokens
+        .parse::<u64>()
+        .ok()
+        .filter(|tokens| (1..=64).contains(tokens));
+    let acceptance = acceptance
+        .parse::<f64>()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share));
     let (tokens, acceptance) = tokens.zip(acceptance).ok_or_else(wrong)?;
     Ok(Speculation { tokens, acceptance })
 }
@@ -184,7 +250,9 @@ fn check(sweep: &Sweep, args: &Args) -> Result<(), CliError> {
         sweep.prompts.len(),
         sweep.batches.len(),
     ];
-    let points = lengths.iter().fold(1_usize, |product, length| product.saturating_mul(*length));
+    let points = lengths
+        .iter()
+        .fold(1_usize, |product, length| product.saturating_mul(*length));
     if points > MAX_POINTS {
         let message = format!("{points} points: at most {MAX_POINTS} can be asked for at once");
         return Err(CliError::Usage(message));
@@ -195,28 +263,50 @@ fn check(sweep: &Sweep, args: &Args) -> Result<(), CliError> {
     if args.chunk == Some(0) {
         return Err(CliError::Usage("--chunk 0: expected tokens".to_owned()));
     }
-    let sizes = args.tensor.iter().chain([&args.pipeline, &args.expert, &args.data]);
-    let mut all = sizes.chain(&args.prompts).chain(&args.batches).chain([&args.output_tokens]);
+    let sizes = args
+        .tensor
+        .iter()
+        .chain([&args.pipeline, &args.expert, &args.data]);
+    let mut all = sizes
+        .chain(&args.prompts)
+        .chain(&args.batches)
+        .chain([&args.output_tokens]);
     match all.find(|size| **size == 0 || **size > 1 << 24) {
-        Some(size) => {
-            Err(CliError::Usage(format!("{size} is not a size: expected 1 to {}", 1 << 24)))
-        }
+        Some(size) => Err(CliError::Usage(format!(
+            "{size} is not a size: expected 1 to {}",
+            1 << 24
+        ))),
         None => Ok(()),
     }
 }
 
 fn positive(name: &str, value: Option<f64>) -> Result<(), CliError> {
     match value.filter(|value| !(value.is_finite() && *value > 0.0)) {
-        Some(value) => Err(CliError::Usage(format!("--{name} {value}: expected a number above 0"))),
+        Some(value) => Err(CliError::Usage(format!(
+            "--{name} {value}: expected a number above 0"
+        ))),
         None => Ok(()),
     }
 }
 
 fn sources(gpu: &Gpu) -> Vec<(String, f64, String)> {
-    let memory = ("memory".to_owned(), gpu.memory_bandwidth, gpu.memory_source.clone());
-    let rates = gpu.peaks.iter().map(|peak| (peak.dtype.clone(), peak.dense, peak.source.clone()));
-    let source = gpu.peaks.first().map(|peak| peak.source.clone()).unwrap_or_default();
-    let link = gpu.nvlink_bandwidth.map(|link| ("interconnect".to_owned(), link, source));
+    let memory = (
+        "memory".to_owned(),
+        gpu.memory_bandwidth,
+        gpu.memory_source.clone(),
+    );
+    let rates = gpu
+        .peaks
+        .iter()
+        .map(|peak| (peak.dtype.clone(), peak.dense, peak.source.clone()));
+    let source = gpu
+        .peaks
+        .first()
+        .map(|peak| peak.source.clone())
+        .unwrap_or_default();
+    let link = gpu
+        .nvlink_bandwidth
+        .map(|link| ("interconnect".to_owned(), link, source));
     std::iter::once(memory).chain(rates).chain(link).collect()
 }
 
@@ -235,12 +325,18 @@ fn calibrate(
     diagnostics.iter().for_each(|one| term.diagnostic(one));
     let hardware = Hardware::builtin();
     let source = path.display().to_string();
-    let mut calibration = Calibration { source, ..Calibration::default() };
+    let mut calibration = Calibration {
+        source,
+        ..Calibration::default()
+    };
     let mut all = Vec::new();
     for (machine, gpu) in machines.iter_mut().zip(gpus) {
         let rates = rates(&session, &hardware, gpu);
         if rates.is_empty() {
-            term.note(&format!("{}: nothing was measured on it; its peaks stay", gpu.name));
+            term.note(&format!(
+                "{}: nothing was measured on it; its peaks stay",
+                gpu.name
+            ));
         }
         let (measured, figures) = machine.clone().measured(&rates);
         *machine = measured;
@@ -251,7 +347,10 @@ fn calibrate(
     operations(&bundle, gpus, &mut calibration);
     if calibration.figures.is_empty() {
         let message = format!("{} holds no measured rate of these GPUs", path.display());
-        return Err(CliError::Unusable { message, hint: None });
+        return Err(CliError::Unusable {
+            message,
+            hint: None,
+        });
     }
     Ok(calibration)
 }
@@ -266,9 +365,15 @@ fn rates(session: &Session, hardware: &Hardware, gpu: &Gpu) -> Vec<Rate> {
             continue;
         }
         let (least, most) = (peaks.min[row], peaks.max[row]);
-        let spread = least.zip(most).map(|(least, most)| (most - least) / peaks.median[row]);
+        let spread = least
+            .zip(most)
+            .map(|(least, most)| (most - least) / peaks.median[row]);
         let what = session.text(peaks.what[row]).to_owned();
-        let rate = Rate { what, median: peaks.median[row], spread };
+        let rate = Rate {
+            what,
+            median: peaks.median[row],
+            spread,
+        };
         match best.iter_mut().find(|known| known.what == rate.what) {
             Some(known) if known.median < rate.median => *known = rate,
             Some(_) => (),
@@ -283,7 +388,9 @@ fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
     let (facts, hardware, options) = (Facts::new(session), Hardware::builtin(), Options::default());
     let context = Context::new(session, &facts, &hardware, &options);
     let results = Results::compute(&context);
-    let bounds = bounds(&context.with(&results), &|machine| machine.measured(rates).0);
+    let bounds = bounds(&context.with(&results), &|machine| {
+        machine.measured(rates).0
+    });
     let factor = |kinds: &[StageKind]| {
         let own = |one: &&Bound| kinds.contains(&one.kind);
         // Without a profiler, if there is such a run.
@@ -295,7 +402,11 @@ fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
     calibration.decode = factor(&[StageKind::Decode, StageKind::DecodeStep]);
     for one in &bounds {
         let decodes = matches!(one.kind, StageKind::Decode | StageKind::DecodeStep);
-        let applied = if decodes { calibration.decode } else { calibration.prefill };
+        let applied = if decodes {
+            calibration.decode
+        } else {
+            calibration.prefill
+        };
         let time = |value: f64| Quantity::new(value, Unit::Nanoseconds);
         calibration.figures.push(Figure {
             what: format!("{} ({})", one.stage, one.pass),
@@ -311,11 +422,19 @@ fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
 fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
     let mut diagnostics = Diagnostics::default();
     let contents = microbench::contents(bundle, &[], &mut diagnostics);
-    let files: Vec<File<'_>> = contents.iter().map(|(path, bytes)| File { path, bytes }).collect();
+    let files: Vec<File<'_>> = contents
+        .iter()
+        .map(|(path, bytes)| File { path, bytes })
+        .collect();
     let (devices, hardware) = (read(&files, &mut diagnostics), Hardware::builtin());
     for device in &devices {
         let results = Measured::of(device, &hardware);
-        let named = |gpu: &&Gpu| results.specified.as_ref().is_some_and(|own| own.name == gpu.name);
+        let named = |gpu: &&Gpu| {
+            results
+                .specified
+                .as_ref()
+                .is_some_and(|own| own.name == gpu.name)
+        };
         if !gpus.iter().any(named) {
             continue;
         }
@@ -338,5 +457,9 @@ fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
 
 /// The batch sizes that were asked for, or those of most interest.
 fn batches(args: &Args) -> Vec<u64> {
-    if args.batches.is_empty() { vec![1, 8, 32] } else { args.batches.clone() }
+    if args.batches.is_empty() {
+        vec![1, 8, 32]
+    } else {
+        args.batches.clone()
+    }
 }

@@ -28,10 +28,16 @@ SELECT …;          SQLite's dialect, and median(x), quantile_cont(x, share), s
 /// Answers the statements of the argument, of a file or of standard input; without them, those that are typed.
 pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
     let given = given(args)?;
-    let input = Input { paths: vec![args.path.clone()], ..Input::default() };
+    let input = Input {
+        paths: vec![args.path.clone()],
+        ..Input::default()
+    };
     let loaded = load(&input, term)?;
     check(&loaded, term)?;
-    loaded.diagnostics.iter().for_each(|diagnostic| term.diagnostic(diagnostic));
+    loaded
+        .diagnostics
+        .iter()
+        .for_each(|diagnostic| term.diagnostic(diagnostic));
     let asked = Asked::new(args, loaded.session)?;
     match given {
         Some(sql) => asked.answer(&sql, term)?,
@@ -45,7 +51,10 @@ fn given(args: &Query) -> Result<Option<String>, CliError> {
     if let Some(sql) = &args.sql {
         return Ok(Some(sql.clone()));
     }
-    let stdin = args.file.as_ref().is_none_or(|file| file.as_os_str() == "-");
+    let stdin = args
+        .file
+        .as_ref()
+        .is_none_or(|file| file.as_os_str() == "-");
     let sql = match &args.file {
         Some(file) if !stdin => fs::read_to_string(file)
             .map_err(|error| CliError::Usage(format!("cannot read {}: {error}", file.display())))?,
@@ -72,7 +81,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn new(args: &'a Query, session: crate::model::Session) -> Result<Self, CliError> {
+    fn new(args: &'a Query, session: crate::session::Session) -> Result<Self, CliError> {
         let deadline = Arc::<Mutex<Option<Instant>>>::default();
         let watched = Arc::clone(&deadline);
         let is_over = move || {
@@ -81,7 +90,11 @@ impl<'a> Asked<'a> {
         };
         let database = Database::new(&Arc::new(session), is_over)
             .map_err(|error| CliError::Query(error.to_string()))?;
-        Ok(Self { args, database, deadline })
+        Ok(Self {
+            args,
+            database,
+            deadline,
+        })
     }
 
     /// Prints the answers of statements, or what a word with a dot asks for.
@@ -102,9 +115,15 @@ impl<'a> Asked<'a> {
         };
         if let Some(path) = &self.args.parquet {
             let bytes = parquet::of_answer(one()?)?;
-            fs::write(path, bytes)
-                .map_err(|error| CliError::Write { path: path.clone(), error })?;
-            term.note(&format!("wrote {}: {} rows", path.display(), one()?.rows.len()));
+            fs::write(path, bytes).map_err(|error| CliError::Write {
+                path: path.clone(),
+                error,
+            })?;
+            term.note(&format!(
+                "wrote {}: {} rows",
+                path.display(),
+                one()?.rows.len()
+            ));
         } else if self.args.json {
             term.print(answer::json(one()?).as_bytes())?;
         } else if self.args.csv {
@@ -114,26 +133,33 @@ impl<'a> Asked<'a> {
             term.print(texts.join("\n").as_bytes())?;
         }
         if answers.iter().any(|answer| answer.cut) {
-            term.note(&format!("cut at {} rows: --limit N shows more", self.limit()));
+            term.note(&format!(
+                "cut at {} rows: --limit N shows more",
+                self.limit()
+            ));
         }
         Ok(())
     }
 
     fn limit(&self) -> usize {
         let is_data = self.args.csv || self.args.json || self.args.parquet.is_some();
-        self.args.limit.unwrap_or(if is_data { usize::MAX } else { ROWS })
+        self.args
+            .limit
+            .unwrap_or(if is_data { usize::MAX } else { ROWS })
     }
 
     fn ask(&self, sql: &str) -> Result<Vec<Answer>, CliError> {
         let seconds = self.args.timeout;
         let deadline = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
-        self.database.ask(sql, self.limit()).map_err(|error| match error {
-            QueryError::Stopped => {
-                CliError::Query(format!("stopped after {seconds} s; --timeout SECONDS allows more"))
-            }
-            other => CliError::Query(other.to_string()),
-        })
+        self.database
+            .ask(sql, self.limit())
+            .map_err(|error| match error {
+                QueryError::Stopped => CliError::Query(format!(
+                    "stopped after {seconds} s; --timeout SECONDS allows more"
+                )),
+                other => CliError::Query(other.to_string()),
+            })
     }
 }
 
@@ -141,8 +167,9 @@ impl<'a> Asked<'a> {
 fn parts(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for line in text.lines() {
-        let is_between =
-            parts.last().is_none_or(|part| matches!(part.trim(), "") || part.trim().ends_with(';'));
+        let is_between = parts
+            .last()
+            .is_none_or(|part| matches!(part.trim(), "") || part.trim().ends_with(';'));
         if is_between && line.trim_start().starts_with('.') {
             parts.extend([line.to_owned(), String::new()]);
         } else if let Some(part) = parts.last_mut() {
@@ -184,7 +211,11 @@ fn described(asked: &str, database: &Database) -> Result<Option<Answer>, CliErro
         _ => return Ok(None),
     }
     let row = |table: &Described| {
-        vec![text(table.name), Some(Value::Int(table.rows as i64)), text(table.doc)]
+        vec![
+            text(table.name),
+            Some(Value::Int(table.rows as i64)),
+            text(table.doc),
+        ]
     };
     Ok(Some(Answer {
         columns: ["table", "rows", "description"].map(String::from).to_vec(),
@@ -206,7 +237,9 @@ fn columns(tables: &[&Described]) -> Answer {
         })
     });
     Answer {
-        columns: ["table", "column", "type", "unit", "description"].map(String::from).to_vec(),
+        columns: ["table", "column", "type", "unit", "description"]
+            .map(String::from)
+            .to_vec(),
         rows: rows.collect(),
         cut: false,
     }
@@ -225,7 +258,12 @@ mod tests {
         let text = ".tables\nselect 1\n.5 as a;\n.schema kernels\nselect 2";
         assert_eq!(
             parts(text),
-            [".tables", "select 1\n.5 as a;\n", ".schema kernels", "select 2\n"]
+            [
+                ".tables",
+                "select 1\n.5 as a;\n",
+                ".schema kernels",
+                "select 2\n"
+            ]
         );
     }
 }

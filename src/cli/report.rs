@@ -17,7 +17,14 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     if microbench::is_all_of(&loaded.bundle) {
         term.note("notice: these are microbenchmarks: the report is that of rooflens bench-report");
         let (results, notes) = (args.input.paths.clone(), args.input.notes.clone());
-        return microbench::run(&BenchReport { results, notes, output: args.output.clone() }, term);
+        return microbench::run(
+            &BenchReport {
+                results,
+                notes,
+                output: args.output.clone(),
+            },
+            term,
+        );
     }
     if nothing_to_report(&loaded.session)
         && let Some((path, format)) = serve::find(&loaded.bundle)
@@ -31,7 +38,12 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let wanted = (writer.language(), writer.writes_data());
     let report = report(&loaded, &args.input, wanted, term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &loaded));
-    writer.write(&report, &folder, &|| super::parquet::of_session(&loaded), term)?;
+    writer.write(
+        &report,
+        &folder,
+        &|| super::parquet::of_session(&loaded),
+        term,
+    )?;
     errors(report.data_quality.iter())
 }
 
@@ -52,10 +64,16 @@ fn as_load_test(args: &Args) -> ServeReport {
 /// What the user called the input, without the ending of an archive; the bundle's name for `.` and for several.
 fn default_name(paths: &[PathBuf], loaded: &Loaded) -> String {
     let named = match paths {
-        [path] => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        [path] => path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned()),
         _ => None,
     };
     let name = named.unwrap_or_else(|| loaded.bundle.name.clone());
-    let ends = [".zst", ".gz", ".xz", ".bz2", ".tgz", ".tar", ".zip", ".sqlite", ".json", ".csv"];
-    file_stem(ends.iter().fold(name.as_str(), |name, end| name.strip_suffix(end).unwrap_or(name)))
+    let ends = [
+        ".zst", ".gz", ".xz", ".bz2", ".tgz", ".tar", ".zip", ".sqlite", ".json", ".csv",
+    ];
+    file_stem(ends.iter().fold(name.as_str(), |name, end| {
+        name.strip_suffix(end).unwrap_or(name)
+    }))
 }

@@ -36,7 +36,10 @@ impl Scratch {
         aside::remember(folder.path());
         #[cfg(unix)]
         on_signal().ok()?;
-        Some(Self { _lock: lock, _folder: folder })
+        Some(Self {
+            _lock: lock,
+            _folder: folder,
+        })
     }
 }
 
@@ -58,10 +61,15 @@ fn lock(folder: &Path) -> io::Result<File> {
 
 /// Removes folders whose commands were killed: of the same user, with a file that nobody has locked.
 fn remove_stale(place: &Path, own: &Path) {
-    let Ok(entries) = fs::read_dir(place) else { return };
+    let Ok(entries) = fs::read_dir(place) else {
+        return;
+    };
     let is_scratch =
         |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
-    for entry in entries.flatten().filter(|entry| is_scratch(&entry.file_name())) {
+    for entry in entries
+        .flatten()
+        .filter(|entry| is_scratch(&entry.file_name()))
+    {
         let (path, lock) = (entry.path(), entry.path().join(LOCK));
         // Others may put here what they like: neither links nor pipes are opened.
         let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|there| there.is_file());
@@ -76,8 +84,11 @@ fn remove_stale(place: &Path, own: &Path) {
 #[cfg(unix)]
 fn is_of_same_user(path: &Path, own: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let user =
-        |path: &Path| fs::symlink_metadata(path).ok().map(|there| (there.is_dir(), there.uid()));
+    let user = |path: &Path| {
+        fs::symlink_metadata(path)
+            .ok()
+            .map(|there| (there.is_dir(), there.uid()))
+    };
     user(path).is_some_and(|(is_dir, _)| is_dir) && user(path) == user(own)
 }
 
@@ -91,14 +102,16 @@ fn is_of_same_user(path: &Path, _: &Path) -> bool {
 fn on_signal() -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            ENDING.store(true, Ordering::SeqCst);
-            aside::remembered().iter().for_each(|path| remove(path));
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-            std::process::exit(128 + signal);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                ENDING.store(true, Ordering::SeqCst);
+                aside::remembered().iter().for_each(|path| remove(path));
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+                std::process::exit(128 + signal);
+            }
+        })?;
     Ok(())
 }
 

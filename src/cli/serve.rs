@@ -12,9 +12,8 @@ use super::parquet;
 use super::term::Term;
 use crate::bundle::{self, ArtifactFile, Bundle, Content};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::findings::Catalogue;
+use crate::document::Catalogue;
 use crate::ingest;
-use crate::model::Session;
 use crate::report::{Notes, Provenance};
 use crate::serving::analysis::goodput::Slo;
 use crate::serving::analysis::predicted::Predicted;
@@ -23,6 +22,7 @@ use crate::serving::analysis::{Options, Results};
 use crate::serving::import::{File, Input, read};
 use crate::serving::model::GpuSample;
 use crate::serving::{self};
+use crate::session::Session;
 
 /// Largest result file: raw samples of ten million requests.
 const MAX_BYTES: u64 = 4 << 30;
@@ -42,7 +42,11 @@ const SMALL: u64 = 256 << 20;
 
 /// Writes the report of load tests.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let files = args.results.iter().chain(&args.thresholds).chain(&args.predicted);
+    let files = args
+        .results
+        .iter()
+        .chain(&args.thresholds)
+        .chain(&args.predicted);
     let files = files.chain(&args.gpu_metrics).chain(&args.notes);
     let mut writer = Writer::new(&args.output, files)?;
     let options = options(args)?;
@@ -54,7 +58,9 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     in_order(&mut bundle, &args.results);
     let mut input = results(&bundle, &mut diagnostics, term);
     label(&mut input, args)?;
-    input.gpu.extend(gpu_metrics(args, &bundle, &mut diagnostics)?);
+    input
+        .gpu
+        .extend(gpu_metrics(args, &bundle, &mut diagnostics)?);
     serving::check(&mut input, &mut diagnostics);
     let text = Catalogue::of(writer.language());
     let Some(results) = Results::compute(&input, &options) else {
@@ -99,7 +105,9 @@ fn options(args: &Args) -> Result<Options, CliError> {
         ));
     }
     Ok(Options {
-        slo: slo.map_err(|error| CliError::Usage(format!("--slo {error}")))?.unwrap_or_default(),
+        slo: slo
+            .map_err(|error| CliError::Usage(format!("--slo {error}")))?
+            .unwrap_or_default(),
         thresholds: thresholds.transpose()?.unwrap_or_default(),
         predicted: predicted.transpose()?,
     })
@@ -108,7 +116,11 @@ fn options(args: &Args) -> Result<Options, CliError> {
 /// Says what files are. Text of DCGM's exporter is read with the results here, which know when each scrape was made.
 fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     ingest::identify(bundle, diagnostics);
-    for file in bundle.files.iter_mut().filter(|file| file.kind == Some(ArtifactKind::NvmlCsv)) {
+    for file in bundle
+        .files
+        .iter_mut()
+        .filter(|file| file.kind == Some(ArtifactKind::NvmlCsv))
+    {
         if ingest::nvml::is_dcgm(file) {
             file.kind = None;
         }
@@ -131,8 +143,11 @@ fn refuse(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
         if let Some(kind) = kind {
             let message = format!("a {}, not a load test", kind.label());
             let refused = Diagnostic::new(Severity::Error, "serving/refused", message);
-            diagnostics
-                .push(refused.artifact(&file.path).hint("rooflens report makes a report of it"));
+            diagnostics.push(
+                refused
+                    .artifact(&file.path)
+                    .hint("rooflens report makes a report of it"),
+            );
         }
         kind.is_none()
     });
@@ -140,8 +155,14 @@ fn refuse(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
 
 /// Puts files in the order of the arguments, for the first one is what others are compared with.
 fn in_order(bundle: &mut Bundle, given: &[PathBuf]) {
-    let place = |file: &ArtifactFile| given.iter().position(|path| file.location.starts_with(path));
-    bundle.files.sort_by_key(|file| place(file).unwrap_or(given.len()));
+    let place = |file: &ArtifactFile| {
+        given
+            .iter()
+            .position(|path| file.location.starts_with(path))
+    };
+    bundle
+        .files
+        .sort_by_key(|file| place(file).unwrap_or(given.len()));
 }
 
 /// Reads the results.
@@ -158,7 +179,10 @@ fn results(bundle: &Bundle, diagnostics: &mut Diagnostics, term: &Term) -> Input
             }
         }
     }
-    let files: Vec<File<'_>> = contents.iter().map(|(path, bytes)| File { path, bytes }).collect();
+    let files: Vec<File<'_>> = contents
+        .iter()
+        .map(|(path, bytes)| File { path, bytes })
+        .collect();
     read(&files, diagnostics)
 }
 
@@ -199,11 +223,17 @@ fn gpu_metrics(
         all.extend(samples(&ingest::import(&given, diagnostics, &mut |_| {})));
         all.extend(results(&given, diagnostics, &Term::new(true, Color::Never)).gpu);
         if all.len() == before {
-            let names: Vec<_> =
-                args.gpu_metrics.iter().map(|path| path.display().to_string()).collect();
+            let names: Vec<_> = args
+                .gpu_metrics
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
             let message = format!("no sample of a GPU in {}", names.join(", "));
             let hint = "--gpu-metrics takes NVML CSV, or text of DCGM's exporter".to_owned();
-            return Err(CliError::Unusable { message, hint: Some(hint) });
+            return Err(CliError::Unusable {
+                message,
+                hint: Some(hint),
+            });
         }
     }
     Ok(all)
@@ -226,7 +256,10 @@ pub(super) fn notes(
     given: Option<&Path>,
     bundle: &Bundle,
 ) -> Result<Option<(String, String)>, CliError> {
-    let beside = bundle.files.iter().find(|file| file.kind == Some(ArtifactKind::Notes));
+    let beside = bundle
+        .files
+        .iter()
+        .find(|file| file.kind == Some(ArtifactKind::Notes));
     let path = given.or(beside.map(|file| file.location.as_path()));
     let Some(path) = path else { return Ok(None) };
     let text = std::fs::read_to_string(path);
@@ -247,8 +280,12 @@ fn provenance<'a>(bundle: &'a Bundle, notes: Option<&'a (String, String)>) -> Pr
 
 /// The first load test among files that `report` cannot read: its path and format.
 pub(super) fn find(bundle: &Bundle) -> Option<(&str, &'static str)> {
-    bundle.files.iter().filter(|file| may_be_result(file)).find_map(|file| {
-        let bytes = Content::open(&file.location).ok()?.bytes(SMALL).ok()?;
-        Some((file.path.as_str(), serving::import::format_of(&bytes)?))
-    })
+    bundle
+        .files
+        .iter()
+        .filter(|file| may_be_result(file))
+        .find_map(|file| {
+            let bytes = Content::open(&file.location).ok()?.bytes(SMALL).ok()?;
+            Some((file.path.as_str(), serving::import::format_of(&bytes)?))
+        })
 }

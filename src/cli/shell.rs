@@ -22,7 +22,11 @@ pub(super) fn run(asked: &Asked<'_>, term: &mut Term) -> Result<(), CliError> {
     term.note("SQL ends with a semicolon; .tables lists tables, .help helps, .quit ends");
     let mut statement = String::new();
     loop {
-        match editor.readline(if statement.is_empty() { "rooflens> " } else { "       -> " }) {
+        match editor.readline(if statement.is_empty() {
+            "rooflens> "
+        } else {
+            "       -> "
+        }) {
             Ok(line) => statement.push_str(&format!("{line}\n")),
             Err(ReadlineError::Interrupted) => {
                 statement.clear();
@@ -55,7 +59,9 @@ pub(super) fn run(asked: &Asked<'_>, term: &mut Term) -> Result<(), CliError> {
 /// What ends with its line.
 fn is_whole(typed: &str) -> bool {
     typed.starts_with('.')
-        || ["describe ", "show tables"].iter().any(|word| typed.starts_with(word))
+        || ["describe ", "show tables"]
+            .iter()
+            .any(|word| typed.starts_with(word))
 }
 
 /// Names of tables and columns, by which words are completed.
@@ -87,9 +93,17 @@ impl Completer for Names {
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let before = &line[..end];
         let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
-        let start = before.rfind(|letter| !is_name(letter)).map_or(0, |at| at + 1);
-        let names = self.0.iter().filter(|name| name.starts_with(&before[start..]));
-        let pair = |name: &String| Pair { display: name.clone(), replacement: name.clone() };
+        let start = before
+            .rfind(|letter| !is_name(letter))
+            .map_or(0, |at| at + 1);
+        let names = self
+            .0
+            .iter()
+            .filter(|name| name.starts_with(&before[start..]));
+        let pair = |name: &String| Pair {
+            display: name.clone(),
+            replacement: name.clone(),
+        };
         Ok((start, names.map(pair).collect()))
     }
 }

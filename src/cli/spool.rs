@@ -24,9 +24,17 @@ impl Spooled {
     pub(super) fn new(paths: &[PathBuf]) -> Result<Self, CliError> {
         let mut spooled = Self::default();
         for path in paths {
-            let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+            let path = if path == Path::new("-") {
+                Path::new("/dev/stdin")
+            } else {
+                path
+            };
             let is_kept = fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
-            let kept = if is_kept { spooled.keep(path)? } else { path.to_owned() };
+            let kept = if is_kept {
+                spooled.keep(path)?
+            } else {
+                path.to_owned()
+            };
             spooled.paths.push(kept);
         }
         Ok(spooled)
@@ -39,13 +47,21 @@ impl Spooled {
         };
         let folder = match self.folder.take() {
             Some(folder) => folder,
-            None => tempfile::Builder::new().prefix("rooflens-").tempdir().map_err(failed)?,
+            None => tempfile::Builder::new()
+                .prefix("rooflens-")
+                .tempdir()
+                .map_err(failed)?,
         };
-        let name = path.file_name().map_or_else(|| "pipe".into(), |name| name.to_string_lossy());
+        let name = path
+            .file_name()
+            .map_or_else(|| "pipe".into(), |name| name.to_string_lossy());
         // `/dev/fd/63` is the 63rd open file.
         let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
-        let copy =
-            folder.path().join(if is_number { format!("pipe-{name}") } else { name.into_owned() });
+        let copy = folder.path().join(if is_number {
+            format!("pipe-{name}")
+        } else {
+            name.into_owned()
+        });
         self.folder = Some(folder);
         let copied = File::open(path).and_then(|mut from| {
             File::create(&copy).and_then(|mut to| io::copy(&mut from, &mut to))

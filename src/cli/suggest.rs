@@ -14,7 +14,7 @@ use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::analysis::kernels::kernel_sums::by_pass;
 use crate::analysis::kernels::matmul::Shape;
 use crate::analysis::kernels::operator_flops;
-use crate::model::{PassId, Session};
+use crate::session::{PassId, Session};
 
 /// The description; what is not known is a comment to complete.
 pub(super) fn workload(loaded: &Loaded) -> String {
@@ -23,7 +23,10 @@ pub(super) fn workload(loaded: &Loaded) -> String {
     let (batch, prompt) = tokens(session).unzip();
     let steps = steps(session, &facts);
     let output = session.timings.steps.iter().flatten().copied().max();
-    let output = stated.output_tokens.or(output).or(steps.values().copied().max());
+    let output = stated
+        .output_tokens
+        .or(output)
+        .or(steps.values().copied().max());
     let config = loaded.bundle.files.iter();
     let mut config = config.filter(|file| file.kind == Some(ArtifactKind::ModelConfig));
     let config = config.next().map(|file| file.path.to_string());
@@ -36,25 +39,60 @@ pub(super) fn workload(loaded: &Loaded) -> String {
         };
     };
     let number = |value: Option<u64>| value.map(|value| value.to_string());
-    line("name", stated.name.as_deref().map(quoted), "a name for people");
+    line(
+        "name",
+        stated.name.as_deref().map(quoted),
+        "a name for people",
+    );
     let mode = stated
         .mode
         .or_else(|| mode(session, &facts))
         .and_then(|mode| serde_json::to_string(&mode).ok());
     line("mode", mode, "\"inference\" or \"training\"");
     let dtype = stated.dtype.clone().or_else(|| dtype(session, &facts));
-    line("dtype", dtype.as_deref().map(quoted), "data type of the GEMMs, such as \"bf16\"");
-    line("config", config.as_deref().map(quoted), "path of the model's config.json in the bundle");
-    line("batch", number(stated.batch.or(batch)), "sequences in a batch, per GPU");
+    line(
+        "dtype",
+        dtype.as_deref().map(quoted),
+        "data type of the GEMMs, such as \"bf16\"",
+    );
+    line(
+        "config",
+        config.as_deref().map(quoted),
+        "path of the model's config.json in the bundle",
+    );
+    line(
+        "batch",
+        number(stated.batch.or(batch)),
+        "sequences in a batch, per GPU",
+    );
     let prompt = stated.prompt_tokens.or(prompt.flatten());
-    line("prompt_tokens", number(prompt), "prompt or sequence length, tokens");
-    line("output_tokens", number(output), "tokens decoded in a decode stage");
-    line("warmup", number(stated.warmup), "leading instances of each stage that are warm-up");
-    line("model_parallel", number(stated.model_parallel), "GPUs that share one model, if not 1");
+    line(
+        "prompt_tokens",
+        number(prompt),
+        "prompt or sequence length, tokens",
+    );
+    line(
+        "output_tokens",
+        number(output),
+        "tokens decoded in a decode stage",
+    );
+    line(
+        "warmup",
+        number(stated.warmup),
+        "leading instances of each stage that are warm-up",
+    );
+    line(
+        "model_parallel",
+        number(stated.model_parallel),
+        "GPUs that share one model, if not 1",
+    );
     stages(&mut out, session, &facts);
     for (pass, own) in steps.iter().filter(|(_, own)| Some(**own) != output) {
-        let _ =
-            writeln!(out, "\n[passes.{}]\noutput_tokens = {own}", quoted(session.pass_name(*pass)));
+        let _ = writeln!(
+            out,
+            "\n[passes.{}]\noutput_tokens = {own}",
+            quoted(session.pass_name(*pass))
+        );
     }
     out
 }
@@ -83,9 +121,14 @@ fn tokens(session: &Session) -> Option<(u64, Option<u64>)> {
 
 /// Decode steps of an instance, by pass.
 fn steps(session: &Session, facts: &Facts) -> BTreeMap<PassId, u64> {
-    let decode = facts.summaries.iter().filter(|one| one.kind(facts) == StageKind::Decode);
+    let decode = facts
+        .summaries
+        .iter()
+        .filter(|one| one.kind(facts) == StageKind::Decode);
     let steps = decode.filter_map(|one| Some((one.stage(facts).pass, one.steps? as u64)));
-    steps.filter(|(pass, steps)| *steps > 0 && !session.pass_name(*pass).is_empty()).collect()
+    steps
+        .filter(|(pass, steps)| *steps > 0 && !session.pass_name(*pass).is_empty())
+        .collect()
 }
 
 /// Training, if something belongs to a backward pass; inference, if something decodes or fills a cache.
@@ -109,34 +152,54 @@ fn dtype(session: &Session, facts: &Facts) -> Option<String> {
     stated.or_else(|| {
         let mut times = BTreeMap::<&str, i64>::new();
         let passes = by_pass(session, &facts.identities);
-        for (sum, identity) in
-            passes.iter().flat_map(|pass| pass.identified(facts, KernelClass::Gemm))
+        for (sum, identity) in passes
+            .iter()
+            .flat_map(|pass| pass.identified(facts, KernelClass::Gemm))
         {
             *times.entry(identity.dtype).or_default() += sum.total;
         }
         let known = times.into_iter().filter(|(dtype, _)| !dtype.is_empty());
-        known.max_by_key(|(_, time)| *time).map(|(dtype, _)| dtype.to_owned())
+        known
+            .max_by_key(|(_, time)| *time)
+            .map(|(dtype, _)| dtype.to_owned())
     })
 }
 
 /// The stages, by ranges of their names; built-in names stay in force where some range is called otherwise.
 fn stages(out: &mut String, session: &Session, facts: &Facts) {
     let mut known: Vec<(&str, StageKind)> = Vec::new();
-    for stage in facts.stages.iter().filter(|stage| stage.name != WHOLE_CAPTURE) {
+    for stage in facts
+        .stages
+        .iter()
+        .filter(|stage| stage.name != WHOLE_CAPTURE)
+    {
         if known.iter().all(|(name, _)| *name != stage.name) {
             known.push((&stage.name, stage.kind));
         }
     }
-    let is_range = |name: &str| session.ranges.name.iter().any(|id| session.text(*id) == name);
-    let mark = if known.iter().all(|(name, _)| is_range(name)) { "" } else { "# " };
+    let is_range = |name: &str| {
+        session
+            .ranges
+            .name
+            .iter()
+            .any(|id| session.text(*id) == name)
+    };
+    let mark = if known.iter().all(|(name, _)| is_range(name)) {
+        ""
+    } else {
+        "# "
+    };
     if known.is_empty() {
         out.push_str("\n# [[stages]] # ranges that are stages: name, match, kind\n");
     }
     for (name, kind) in known {
         let _ = write!(out, "\n{mark}[[stages]]\n{mark}name = {}\n", quoted(name));
         if kind != StageKind::Other {
-            let _ =
-                writeln!(out, "{mark}kind = {}", serde_json::to_string(&kind).unwrap_or_default());
+            let _ = writeln!(
+                out,
+                "{mark}kind = {}",
+                serde_json::to_string(&kind).unwrap_or_default()
+            );
         }
     }
 }

@@ -17,21 +17,37 @@ pub(super) fn run(
     Templates::Export { folder, force }: &Templates,
     term: &mut Term,
 ) -> Result<(), CliError> {
-    let taken = TEMPLATES.iter().map(|(path, _)| folder.join(path)).find(|path| path.exists());
+    let taken = TEMPLATES
+        .iter()
+        .map(|(path, _)| folder.join(path))
+        .find(|path| path.exists());
     if let Some(path) = taken.filter(|_| !force) {
-        return Err(CliError::Usage(format!("{} exists; --force overwrites it", path.display())));
+        return Err(CliError::Usage(format!(
+            "{} exists; --force overwrites it",
+            path.display()
+        )));
     }
     let mut files = Staged::new(folder, None, *force)?;
-    TEMPLATES.iter().try_for_each(|(path, text)| files.add(path, text))?;
+    TEMPLATES
+        .iter()
+        .try_for_each(|(path, text)| files.add(path, text))?;
     files.commit()?;
-    term.note(&format!("wrote {}: {} files", folder.display(), TEMPLATES.len()));
+    term.note(&format!(
+        "wrote {}: {} files",
+        folder.display(),
+        TEMPLATES.len()
+    ));
     Ok(())
 }
 
 /// The brand of a TOML file, with its logo.
 pub(super) fn brand(file: &Path) -> Result<Brand, CliError> {
     let refused = |reason: String| {
-        CliError::Usage(format!("cannot use brand {}: {}", file.display(), reason.trim_end()))
+        CliError::Usage(format!(
+            "cannot use brand {}: {}",
+            file.display(),
+            reason.trim_end()
+        ))
     };
     let text = fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
     let beside = |path: &str| {
@@ -58,9 +74,15 @@ pub(super) fn load(folder: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>, C
                 folders.push(path);
                 continue;
             }
-            let name =
-                path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-            files.insert(name, fs::read(&path).map_err(|error| unreadable(&path, error))?);
+            let name = path
+                .strip_prefix(root)
+                .unwrap_or(&path)
+                .to_string_lossy()
+                .replace('\\', "/");
+            files.insert(
+                name,
+                fs::read(&path).map_err(|error| unreadable(&path, error))?,
+            );
         }
     }
     Ok(files)

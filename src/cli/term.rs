@@ -84,7 +84,10 @@ impl Term {
             String::new()
         };
         let (message, at) = (printable(&diagnostic.message), diagnostic.at.to_string());
-        self.print_error_line(&format!("{label}: {artifact}{message}{}{times}", clean(&at)));
+        self.print_error_line(&format!(
+            "{label}: {artifact}{message}{}{times}",
+            clean(&at)
+        ));
         if let Some(hint) = &diagnostic.hint {
             self.print_error_line(&format!("  hint: {}", printable(hint)));
         }
@@ -116,11 +119,18 @@ impl Term {
         let mut out = io::stdout().lock();
         out.write_all(bytes)
             .and_then(|()| out.flush())
-            .map_err(|error| CliError::Write { path: PathBuf::from("standard output"), error })
+            .map_err(|error| CliError::Write {
+                path: PathBuf::from("standard output"),
+                error,
+            })
     }
 
     fn painted(&self, code: &str, text: &str) -> String {
-        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.color {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     fn print_error_line(&self, line: &str) {
@@ -147,6 +157,9 @@ mod tests {
     #[test]
     fn a_name_in_a_message_neither_acts_nor_poses_as_a_message() {
         let name = "a\u{1b}[2J\u{9b}2J\u{202e}b\r\nerror: c";
-        assert_eq!(printable(name), "a\u{fffd}[2J\u{fffd}2J\u{fffd}b\n  error: c");
+        assert_eq!(
+            printable(name),
+            "a\u{fffd}[2J\u{fffd}2J\u{fffd}b\n  error: c"
+        );
     }
 }

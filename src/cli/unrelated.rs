@@ -8,7 +8,7 @@ use rooflens_schemas::PassKind;
 use super::error::CliError;
 use crate::bundle::{ArtifactFile, Bundle};
 use crate::hardware::Hardware;
-use crate::model::{Ns, PassId, Session};
+use crate::session::{Ns, PassId, Session};
 
 /// A recording, as far as it tells which run it is of.
 struct Recording<'a> {
@@ -31,14 +31,24 @@ pub(super) fn refuse(
     given: &[PathBuf],
 ) -> Result<(), CliError> {
     let folders: Vec<&PathBuf> = given.iter().filter(|path| path.is_dir()).collect();
-    let is_named =
-        |file: &&ArtifactFile| !folders.iter().any(|folder| file.location.starts_with(folder));
-    let named: BTreeSet<&str> =
-        bundle.files.iter().filter(is_named).map(|file| file.path.as_str()).collect();
+    let is_named = |file: &&ArtifactFile| {
+        !folders
+            .iter()
+            .any(|folder| file.location.starts_with(folder))
+    };
+    let named: BTreeSet<&str> = bundle
+        .files
+        .iter()
+        .filter(is_named)
+        .map(|file| file.path.as_str())
+        .collect();
     if given.len() < 2 || bundle.manifest.is_some() || named.len() < 2 {
         return Ok(());
     }
-    let passes = session.passes.ids().filter(|pass| named.contains(session.artifact_of(*pass)));
+    let passes = session
+        .passes
+        .ids()
+        .filter(|pass| named.contains(session.artifact_of(*pass)));
     let all: Vec<Recording<'_>> = recordings(session, &passes.collect::<Vec<_>>());
     for (at, one) in all.iter().enumerate() {
         for other in &all[..at] {
@@ -62,7 +72,11 @@ impl Recording<'_> {
         if apart != Some(false) && !other.gpus.is_empty() && shared(&self.gpus, &other.gpus) {
             let list =
                 |gpus: &BTreeSet<String>| gpus.iter().cloned().collect::<Vec<_>>().join(", ");
-            return Some(format!("they ran on {} and {}", list(&self.gpus), list(&other.gpus)));
+            return Some(format!(
+                "they ran on {} and {}",
+                list(&self.gpus),
+                list(&other.gpus)
+            ));
         }
         let alike = self.kind == other.kind && self.artifact != other.artifact;
         (alike && apart == Some(true) && self.processes.is_disjoint(&other.processes))
@@ -76,16 +90,20 @@ fn recordings<'a>(session: &'a Session, passes: &[PassId]) -> Vec<Recording<'a>>
     let recording = |pass: &PassId| {
         let own = gpus.ids().filter(|gpu| gpus.pass[gpu.index()] == *pass);
         let names = own.filter_map(|gpu| hardware.find(session.text(gpus.name[gpu.index()])));
-        let own = processes.ids().filter(|process| processes.pass[process.index()] == *pass);
+        let own = processes
+            .ids()
+            .filter(|process| processes.pass[process.index()] == *pass);
         let origin = session.passes.utc_origin[pass.index()];
         Recording {
             artifact: session.artifact_of(*pass),
             kind: session.passes.kind[pass.index()],
             gpus: names.map(|gpu| gpu.name.clone()).collect(),
             processes: own.map(|process| processes.pid[process.index()]).collect(),
-            time: origin.zip(spans[pass.index()]).map(|(origin, (start, end))| {
-                (origin.saturating_add(start), origin.saturating_add(end))
-            }),
+            time: origin
+                .zip(spans[pass.index()])
+                .map(|(origin, (start, end))| {
+                    (origin.saturating_add(start), origin.saturating_add(end))
+                }),
         }
     };
     passes.iter().map(recording).collect()
@@ -103,6 +121,11 @@ fn spans(session: &Session) -> Vec<Option<(Ns, Ns)>> {
     };
     rows(&launches.pass, &launches.start, &launches.end, &mut spans);
     rows(&calls.pass, &calls.start, &calls.end, &mut spans);
-    rows(&operators.pass, &operators.start, &operators.end, &mut spans);
+    rows(
+        &operators.pass,
+        &operators.start,
+        &operators.end,
+        &mut spans,
+    );
     spans
 }

@@ -9,10 +9,10 @@ use super::load::{Loaded, check, errors, load, provenance, strict};
 use super::output::{Writer, file_stem};
 use super::term::Term;
 use crate::analysis::{Context, Facts, Options, Results};
-use crate::findings::Catalogue;
+use crate::document::Catalogue;
 use crate::hardware::{DTYPES, Hardware};
-use crate::present;
 use crate::report::arrange::meta;
+use crate::sections;
 use crate::whatif::{Change, Device, measure, predict, show};
 
 /// A change of one thing each, and of what.
@@ -74,7 +74,10 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let results = Results::some(&context, &measure::RESULTS);
     let context = context.with(&results);
     let text = Catalogue::of(writer.language());
-    let unusable = |message: String| CliError::Unusable { message, hint: None };
+    let unusable = |message: String| CliError::Unusable {
+        message,
+        hint: None,
+    };
     let stages =
         measure::stages(&context).map_err(|missing| unusable(text.line(missing.0, &[])))?;
     let change = change(args, &context, &loaded)?;
@@ -89,11 +92,22 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         term.diagnostic(diagnostic);
     }
     strict(&input, loaded.diagnostics.iter())?;
-    let shown = show::Shown { text, context, change: &change, batch: args.batch, stages: &stages };
-    let meta = meta(&provenance(&loaded, &present::Context::new(context, text)));
+    let shown = show::Shown {
+        text,
+        context,
+        change: &change,
+        batch: args.batch,
+        stages: &stages,
+    };
+    let meta = meta(&provenance(&loaded, &sections::Context::new(context, text)));
     let report = show::report(&shown, meta);
     let folder = format!("{}-predicted", file_stem(&loaded.bundle.name));
-    writer.write(&report, &folder, &|| super::parquet::of_report(&report), term)?;
+    writer.write(
+        &report,
+        &folder,
+        &|| super::parquet::of_report(&report),
+        term,
+    )?;
     errors(loaded.diagnostics.iter())
 }
 
@@ -117,14 +131,23 @@ fn check_change(args: &Asked<'_>, hardware: &Hardware) -> Result<(), CliError> {
 
 /// What changes, in relation to what was measured.
 fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Change, CliError> {
-    let unusable = |message: &str| CliError::Unusable { message: message.to_owned(), hint: None };
+    let unusable = |message: &str| CliError::Unusable {
+        message: message.to_owned(),
+        hint: None,
+    };
     let needs_ceilings = args.gpu.is_some() || args.batch.is_some() || args.dtype.is_some();
     let own = match measure::own_device(context) {
         Some(own) => own,
         None if !needs_ceilings => Device::default(),
-        None => return Err(unusable("the GPU of the bundle is not in the table of GPUs")),
+        None => {
+            return Err(unusable(
+                "the GPU of the bundle is not in the table of GPUs",
+            ));
+        }
     };
-    let asked = args.gpu.and_then(|name| gpus::named(context.hardware, name).ok());
+    let asked = args
+        .gpu
+        .and_then(|name| gpus::named(context.hardware, name).ok());
     let to = match asked.filter(|gpu| gpu.name != own.name) {
         Some(gpu) => measure::device(gpu),
         None => own.clone(),
@@ -141,7 +164,11 @@ fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Ch
     let batch = match args.batch {
         None => 1.0,
         Some(batch) => {
-            let measured = loaded.session.workload.batch.filter(|measured| *measured > 0);
+            let measured = loaded
+                .session
+                .workload
+                .batch
+                .filter(|measured| *measured > 0);
             let measured = measured.ok_or_else(|| {
                 unusable(
                     "the measured batch is not known: state `batch` in workload.toml (--workload)",
@@ -150,5 +177,11 @@ fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Ch
             batch as f64 / measured as f64
         }
     };
-    Ok(Change { batch, dtype: args.dtype.cloned(), graphs: args.graphs, from, to })
+    Ok(Change {
+        batch,
+        dtype: args.dtype.cloned(),
+        graphs: args.graphs,
+        from,
+        to,
+    })
 }

@@ -23,7 +23,9 @@ fn what_cannot_be_looked_through_is_left_out_and_named() {
         write(&root, path, bytes);
     }
     let other = rusqlite::Connection::open(root.join("other.sqlite")).expect("opens");
-    other.execute_batch("CREATE TABLE t AS SELECT 'hunter2'").expect("runs");
+    other
+        .execute_batch("CREATE TABLE t AS SELECT 'hunter2'")
+        .expect("runs");
     let (mut bundle, mut diagnostics) = open(&root);
     rooflens::ingest::identify(&mut bundle, &mut diagnostics);
     let out = folder.path().join("out.tar.zst");
@@ -36,12 +38,26 @@ fn what_cannot_be_looked_through_is_left_out_and_named() {
         assert!(why.contains(reason), "{path}: {why}");
     }
     let (clean, diagnostics) = open(&out);
-    assert_eq!(codes(&diagnostics), [""; 0], "the manifest states what is packed");
+    assert_eq!(
+        codes(&diagnostics),
+        [""; 0],
+        "the manifest states what is packed"
+    );
     assert_eq!(clean.files.len(), 1);
     let told = bundle::validate(&[root]);
-    let told = told.iter().filter(|one| one.code == "bundle/not-packed").count();
+    let told = told
+        .iter()
+        .filter(|one| one.code == "bundle/not-packed")
+        .count();
     assert_eq!(told, 5, "what can be told without a manifest");
-    let kept = bundle::pack(&bundle, &out, PackOptions { keep_environment: true }).expect("packs");
+    let kept = bundle::pack(
+        &bundle,
+        &out,
+        PackOptions {
+            keep_environment: true,
+        },
+    )
+    .expect("packs");
     assert_eq!((kept.left_out.len(), kept.files), (0, 9));
 }
 
@@ -51,7 +67,10 @@ fn packing_removes_environment_variables_unless_told_otherwise() {
     let plain = folder.path().join("export.sqlite");
     let sql = "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT);
         INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE_0', 'TOKEN=hunter2');";
-    rusqlite::Connection::open(&plain).expect("opens").execute_batch(sql).expect("runs");
+    rusqlite::Connection::open(&plain)
+        .expect("opens")
+        .execute_batch(sql)
+        .expect("runs");
     let packed = zstd::encode_all(&*fs::read(&plain).expect("readable"), 3).expect("packs");
     write(folder.path(), "in/nsys/timeline.sqlite.zst", &packed);
     let (bundle, _) = open(&folder.path().join("in"));
@@ -60,13 +79,24 @@ fn packing_removes_environment_variables_unless_told_otherwise() {
     let report = bundle::pack(&bundle, &out, PackOptions::default()).expect("packs");
     assert_eq!(report.redacted, ["nsys/timeline.sqlite.zst"]);
     let (clean, diagnostics) = open(&out);
-    assert_eq!(codes(&diagnostics), [""; 0], "the manifest states the redacted file");
+    assert_eq!(
+        codes(&diagnostics),
+        [""; 0],
+        "the manifest states the redacted file"
+    );
     assert!(!holds_secret(&clean));
     assert!(!codes(&bundle::validate(&[out])).contains(&"bundle/secrets"));
 
     let out = folder.path().join("kept.tar.zst");
-    let keep = PackOptions { keep_environment: true };
-    assert!(bundle::pack(&bundle, &out, keep).expect("packs").redacted.is_empty());
+    let keep = PackOptions {
+        keep_environment: true,
+    };
+    assert!(
+        bundle::pack(&bundle, &out, keep)
+            .expect("packs")
+            .redacted
+            .is_empty()
+    );
     assert!(holds_secret(&open(&out).0));
     assert!(codes(&bundle::validate(&[out])).contains(&"bundle/secrets"));
 }

@@ -17,7 +17,10 @@ fn a_file_that_cannot_be_read_costs_itself() {
     assert_eq!(codes(&diagnostics), ["bundle/unreadable"]);
     assert_eq!(bundle.files.len(), 1);
     let alone = bundle::open(&[unreadable], &mut diagnostics);
-    assert!(matches!(alone, Err(BundleError::Io { .. } | BundleError::Archive { .. })));
+    assert!(matches!(
+        alone,
+        Err(BundleError::Io { .. } | BundleError::Archive { .. })
+    ));
 }
 
 #[test]
@@ -26,7 +29,11 @@ fn what_a_report_wrote_is_no_input() {
     write(folder.path(), "torch/trace.json", b"{}");
     let before = open(folder.path()).0;
     write(folder.path(), "run-report/metrics.json", b"{}");
-    write(folder.path(), &format!("run-report/{}", bundle::REPORT_MARK), b"metrics.json\n");
+    write(
+        folder.path(),
+        &format!("run-report/{}", bundle::REPORT_MARK),
+        b"metrics.json\n",
+    );
     let after = open(folder.path()).0;
     assert_eq!((after.files.len(), &after.id), (1, &before.id));
 }
@@ -34,13 +41,25 @@ fn what_a_report_wrote_is_no_input() {
 #[test]
 fn an_archive_is_unpacked_as_a_whole_or_not_at_all() {
     let folder = tempdir();
-    let hostile = archive(folder.path(), &[entry("a.csv", b"x"), entry("../evil", b"y")]);
+    let hostile = archive(
+        folder.path(),
+        &[entry("a.csv", b"x"), entry("../evil", b"y")],
+    );
     let target = folder.path().join("new");
-    assert!(matches!(bundle::unpack(&hostile, &target), Err(BundleError::Path { .. })));
+    assert!(matches!(
+        bundle::unpack(&hostile, &target),
+        Err(BundleError::Path { .. })
+    ));
     assert!(!target.exists());
     fs::create_dir(&target).expect("writable");
-    assert!(matches!(bundle::unpack(&hostile, &target), Err(BundleError::Path { .. })));
+    assert!(matches!(
+        bundle::unpack(&hostile, &target),
+        Err(BundleError::Path { .. })
+    ));
     assert_eq!(fs::read_dir(&target).expect("it stays").count(), 0);
     let file = write(folder.path(), "plain.txt", b"no archive");
-    assert!(matches!(bundle::unpack(&file, &target), Err(BundleError::NoArchive(_))));
+    assert!(matches!(
+        bundle::unpack(&file, &target),
+        Err(BundleError::NoArchive(_))
+    ));
 }

@@ -15,7 +15,13 @@ use super::programs::ONE_KERNEL;
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("readable");
     let mut names: Vec<String> = entries
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     names.sort();
     names
@@ -31,9 +37,16 @@ fn waiting(place: &Path) -> Child {
         .stdout(Stdio::null())
         .spawn()
         .expect("rooflens runs");
-    child.stdin.as_mut().expect("a pipe").write_all(b"[").expect("it is read");
+    child
+        .stdin
+        .as_mut()
+        .expect("a pipe")
+        .write_all(b"[")
+        .expect("it is read");
     let kept = || {
-        let mut new = names(place).into_iter().filter(|name| !before.contains(name));
+        let mut new = names(place)
+            .into_iter()
+            .filter(|name| !before.contains(name));
         // The lock, and what holds the input.
         new.any(|name| names(&place.join(name)).len() == 2)
     };
@@ -45,7 +58,9 @@ fn waiting(place: &Path) -> Child {
 }
 
 fn send(signal: &str, child: &Child) {
-    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    let sent = Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .status();
     assert!(sent.expect("kill runs").success());
 }
 
@@ -66,12 +81,17 @@ fn what_a_killed_command_left_the_next_one_removes_and_nothing_else() {
     let mut killed = waiting(place.path());
     let left = names(place.path());
     let mut alive = waiting(place.path());
-    let kept: Vec<String> =
-        names(place.path()).into_iter().filter(|name| !left.contains(name)).collect();
+    let kept: Vec<String> = names(place.path())
+        .into_iter()
+        .filter(|name| !left.contains(name))
+        .collect();
     send("-KILL", &killed);
     killed.wait().expect("it ends");
     // Folders that others call so, one of them with a link where a lock would be.
-    let (foreign, linked) = (place.path().join("rooflens-a"), place.path().join("rooflens-b"));
+    let (foreign, linked) = (
+        place.path().join("rooflens-a"),
+        place.path().join("rooflens-b"),
+    );
     fs::create_dir(&foreign).expect("writable");
     fs::create_dir(&linked).expect("writable");
     std::os::unix::fs::symlink("/dev/zero", linked.join("lock")).expect("a link");
@@ -104,14 +124,22 @@ fn a_full_disk_leaves_the_former_report() {
     fs::create_dir(folder.path().join("x")).expect("writable");
     fs::write(folder.path().join("x/report.md"), "former").expect("writable");
     fs::write(folder.path().join("x/.rooflens-files"), "report.md\n").expect("writable");
-    for line in ["-o x.md", "-o x --format md", "-o new.md", "-o new/folder --format json"] {
+    for line in [
+        "-o x.md",
+        "-o x --format md",
+        "-o new.md",
+        "-o new/folder --format json",
+    ] {
         let output = run(line);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(4), "{line}: {said}");
         assert!(said.contains("cannot write"), "{line}: {said}");
     }
     for path in ["x.md", "x/report.md"] {
-        assert_eq!(fs::read_to_string(folder.path().join(path)).expect("there"), "former");
+        assert_eq!(
+            fs::read_to_string(folder.path().join(path)).expect("there"),
+            "former"
+        );
     }
     let left = [names(folder.path()), names(&folder.path().join("x"))];
     assert_eq!(left[1], [".rooflens-files", "report.md"]);
@@ -128,7 +156,10 @@ fn of_outputs_one_that_is_full_is_an_error_and_a_reader_who_went_is_none() {
             .spawn()
             .expect("rooflens runs")
     };
-    let full = File::options().write(true).open("/dev/full").expect("a device");
+    let full = File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("a device");
     assert_eq!(run(full.into()).wait().expect("it ends").code(), Some(4));
     let mut child = run(Stdio::piped());
     drop(child.stdout.take());

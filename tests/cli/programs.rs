@@ -12,9 +12,16 @@ pub(super) const ONE_KERNEL: &str =
 fn shells_and_manuals_know_the_commands() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let completions = rooflens(&["completions", "bash"]);
-    assert!(text(&completions.stdout).contains("serve-report"), "{completions:?}");
+    assert!(
+        text(&completions.stdout).contains("serve-report"),
+        "{completions:?}"
+    );
     let pages = folder.path().join("man");
-    assert!(rooflens(&["man", pages.to_str().expect("UTF-8")]).status.success());
+    assert!(
+        rooflens(&["man", pages.to_str().expect("UTF-8")])
+            .status
+            .success()
+    );
     let page = std::fs::read_to_string(pages.join("rooflens-query.1")).expect("a page");
     assert!(page.contains(".TH rooflens-query 1"), "{page}");
     assert!(page.contains("\\-\\-timeout"), "{page}");
@@ -24,7 +31,12 @@ fn shells_and_manuals_know_the_commands() {
 fn a_pipe_is_an_input() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens"));
     let mut child = command
-        .args(["query", "-", "select name, duration from launches", "--json"])
+        .args([
+            "query",
+            "-",
+            "select name, duration from launches",
+            "--json",
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -33,7 +45,10 @@ fn a_pipe_is_an_input() {
     std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), &trace)
         .expect("it is read");
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(text(&output.stdout), "[{\"name\":\"gemm_kernel\",\"duration\":40000}]\n");
+    assert_eq!(
+        text(&output.stdout),
+        "[{\"name\":\"gemm_kernel\",\"duration\":40000}]\n"
+    );
 }
 
 #[test]
@@ -70,7 +85,11 @@ fn colours_are_as_asked() {
         let output = rooflens(&["query", ONE_KERNEL, "select nowhere", "--color", color]);
         text(&output.stderr)
     };
-    assert!(said("always").starts_with("\u{1b}[31;1merror\u{1b}[0m: "), "{:?}", said("always"));
+    assert!(
+        said("always").starts_with("\u{1b}[31;1merror\u{1b}[0m: "),
+        "{:?}",
+        said("always")
+    );
     assert!(said("never").starts_with("error: ") && said("auto").starts_with("error: "));
 }
 
@@ -84,12 +103,19 @@ fn kernels_are_sorted_by_what_is_asked() {
         )
     };
     // b runs thrice for 30 µs, a once for 40: b has more time, a the longer mean.
-    let events =
-        [event("a", 1000, 40), event("b", 1100, 30), event("b", 1200, 30), event("b", 1300, 30)];
+    let events = [
+        event("a", 1000, 40),
+        event("b", 1100, 30),
+        event("b", 1200, 30),
+        event("b", 1300, 30),
+    ];
     let head = trace.split("\"traceEvents\"").next().expect("a head");
     let path = folder.path().join("trace.json");
-    std::fs::write(&path, format!("{head}\"traceEvents\": [{}]}}", events.join(",")))
-        .expect("writable");
+    std::fs::write(
+        &path,
+        format!("{head}\"traceEvents\": [{}]}}", events.join(",")),
+    )
+    .expect("writable");
     let path = path.to_str().expect("UTF-8");
     let first = |sort: &str| {
         let output = rooflens(&["kernels", path, "--sort", sort, "--limit", "1"]);
@@ -100,5 +126,8 @@ fn kernels_are_sorted_by_what_is_asked() {
             .expect("a name")
             .to_owned()
     };
-    assert_eq!(["total", "count", "mean", "max", "name"].map(first), ["b", "b", "a", "a", "a"]);
+    assert_eq!(
+        ["total", "count", "mean", "max", "name"].map(first),
+        ["b", "b", "a", "a", "a"]
+    );
 }

@@ -50,7 +50,12 @@ fn the_site_has_every_page() {
     let listed: BTreeSet<String> = links(Path::new("docs/SUMMARY.md")).into_iter().collect();
     let mut pages: BTreeSet<String> = documents()
         .iter()
-        .map(|page| page.strip_prefix("docs").expect("in it").to_string_lossy().replace('\\', "/"))
+        .map(|page| {
+            page.strip_prefix("docs")
+                .expect("in it")
+                .to_string_lossy()
+                .replace('\\', "/")
+        })
         .collect();
     pages.remove("SUMMARY.md");
     assert_eq!(listed, pages);
@@ -69,8 +74,14 @@ fn each_rule_has_a_page_that_the_list_of_findings_links() {
     let listed: BTreeSet<String> = links(Path::new("docs/findings.md")).into_iter().collect();
     for rule in RULES {
         let page = format!("findings/{}.md", rule.id);
-        assert!(super::root().join("docs").join(&page).exists(), "docs/{page} is missing");
-        assert!(listed.contains(&page), "docs/findings.md does not list {page}");
+        assert!(
+            super::root().join("docs").join(&page).exists(),
+            "docs/{page} is missing"
+        );
+        assert!(
+            listed.contains(&page),
+            "docs/findings.md does not list {page}"
+        );
     }
 }
 

@@ -13,8 +13,12 @@ fn commands_of_the_tutorial_print_what_it_quotes() {
     let mut run = 0;
     for part in document.split("```sh\n").skip(1) {
         let (command, rest) = part.split_once("```\n").expect("the block ends");
-        let Some(quoted) = rest.trim_start().strip_prefix("```text\n") else { continue };
-        let Some(arguments) = command.strip_prefix("rooflens ") else { continue };
+        let Some(quoted) = rest.trim_start().strip_prefix("```text\n") else {
+            continue;
+        };
+        let Some(arguments) = command.strip_prefix("rooflens ") else {
+            continue;
+        };
         let (quoted, _) = quoted.split_once("```").expect("the block ends");
         let arguments = arguments.split(['|', '#']).next().expect("one part");
         let arguments = arguments.split_whitespace().map(|word| match word {
@@ -30,7 +34,10 @@ fn commands_of_the_tutorial_print_what_it_quotes() {
         let printed = String::from_utf8(output.stdout).expect("UTF-8");
         let mut lines = printed.lines().map(str::trim_end);
         for line in quoted.lines().filter(|line| *line != "…") {
-            assert!(lines.any(|own| own == line), "{command}does not print: {line}\n{printed}");
+            assert!(
+                lines.any(|own| own == line),
+                "{command}does not print: {line}\n{printed}"
+            );
         }
         run += 1;
     }

@@ -50,7 +50,9 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
         "query" => QUERIES.map(|query| query.as_bytes().to_vec()).to_vec(),
         "pages" | "redaction" => databases(),
         "archive" => archives(),
-        "parquet" => ["CUPTI_ACTIVITY_KIND_KERNEL", "StringIds", "NVTX_EVENTS"].map(table).to_vec(),
+        "parquet" => ["CUPTI_ACTIVITY_KIND_KERNEL", "StringIds", "NVTX_EVENTS"]
+            .map(table)
+            .to_vec(),
         "blocks" => vec![fixture("h100-train/torch/trace.json.zst"), trace()],
         _ => all(),
     }
@@ -59,17 +61,35 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
 fn all() -> Vec<Vec<u8>> {
     let mut all = vec![trace(), report(), page(), details()];
     all.extend(
-        [CUBLAS, SAMPLES, SMI, TIMINGS, ENVIRONMENT, WORKLOAD, JSON_LINES].map(<[u8]>::to_vec),
+        [
+            CUBLAS,
+            SAMPLES,
+            SMI,
+            TIMINGS,
+            ENVIRONMENT,
+            WORKLOAD,
+            JSON_LINES,
+        ]
+        .map(<[u8]>::to_vec),
     );
     all.extend(seeds());
-    all.extend(found("ncu-rep").into_iter().chain(found("csv")).chain(found("json")));
+    all.extend(
+        found("ncu-rep")
+            .into_iter()
+            .chain(found("csv"))
+            .chain(found("json")),
+    );
     all.extend(databases());
     all
 }
 
 fn seed(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/seeds").join(name))
-        .unwrap()
+    std::fs::read(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data/seeds")
+            .join(name),
+    )
+    .unwrap()
 }
 
 /// A small file of each format that the fixtures lack.
@@ -92,7 +112,12 @@ fn seeds() -> Vec<Vec<u8>> {
         &["rocpd_info.sql", "rocpd_4.sql"],
     ];
     let config = fixture("h200-qwen3-compiled/config.json");
-    files.map(seed).into_iter().chain(scripts.map(database)).chain([config]).collect()
+    files
+        .map(seed)
+        .into_iter()
+        .chain(scripts.map(database))
+        .chain([config])
+        .collect()
 }
 
 /// The database that scripts make.
@@ -100,7 +125,8 @@ fn database(scripts: &[&str]) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let base = Connection::open(file.path()).unwrap();
     for script in scripts {
-        base.execute_batch(&String::from_utf8(seed(script)).unwrap()).unwrap();
+        base.execute_batch(&String::from_utf8(seed(script)).unwrap())
+            .unwrap();
     }
     drop(base);
     std::fs::read(file.path()).unwrap()
@@ -122,11 +148,19 @@ fn found(extension: &str) -> Vec<Vec<u8>> {
         }
     }
     paths.sort();
-    paths.iter().step_by(4).map(|path| beginning(path)).collect()
+    paths
+        .iter()
+        .step_by(4)
+        .map(|path| beginning(path))
+        .collect()
 }
 
 fn fixture(path: &str) -> Vec<u8> {
-    beginning(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(path))
+    beginning(
+        &Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures")
+            .join(path),
+    )
 }
 
 /// A table of a Parquet export.
@@ -136,11 +170,17 @@ fn table(name: &str) -> Vec<u8> {
 }
 
 fn beginning(path: &Path) -> Vec<u8> {
-    let Ok(file) = std::fs::File::open(path) else { return Vec::new() };
+    let Ok(file) = std::fs::File::open(path) else {
+        return Vec::new();
+    };
     let mut bytes = Vec::new();
     let packed = path.extension().is_some_and(|extension| extension == "zst");
     if packed {
-        zstd::Decoder::new(file).unwrap().take(PIECE).read_to_end(&mut bytes).unwrap();
+        zstd::Decoder::new(file)
+            .unwrap()
+            .take(PIECE)
+            .read_to_end(&mut bytes)
+            .unwrap();
     } else {
         file.take(PIECE).read_to_end(&mut bytes).unwrap();
     }
@@ -169,15 +209,29 @@ fn trace() -> Vec<u8> {
 /// A report of Nsight Compute: one block with two launches.
 fn report() -> Vec<u8> {
     let field = |number: u8, body: &[u8]| [&[number << 3 | 2, body.len() as u8], body].concat();
-    let launch =
-        [field(7, b"kernel"), field(10, b"\x08\x02"), field(13, b"\x08\x00\x12\x02\x20\x07")]
-            .concat();
+    let launch = [
+        field(7, b"kernel"),
+        field(10, b"\x08\x02"),
+        field(13, b"\x08\x00\x12\x02\x20\x07"),
+    ]
+    .concat();
     let sized = |body: &[u8]| [&(body.len() as u32).to_le_bytes()[..], body].concat();
     let payload = sized(&launch).repeat(2);
     let names = field(4, &field(1, b"gpu__time_duration.sum"));
-    let header =
-        [&[0x10, 2][..], &names, &[0x28, payload.len() as u8], &field(6, b"\x08\x07")].concat();
-    [b"NVR\0".to_vec(), sized(b"\x08\x07"), sized(&header), payload].concat()
+    let header = [
+        &[0x10, 2][..],
+        &names,
+        &[0x28, payload.len() as u8],
+        &field(6, b"\x08\x07"),
+    ]
+    .concat();
+    [
+        b"NVR\0".to_vec(),
+        sized(b"\x08\x07"),
+        sized(&header),
+        payload,
+    ]
+    .concat()
 }
 
 fn page() -> Vec<u8> {

@@ -26,7 +26,9 @@ fn setting(name: &str) -> Option<String> {
 #[test]
 fn no_input_panics_or_costs_too_much() {
     let seconds = setting("SECONDS").and_then(|text| text.parse::<u64>().ok());
-    let seed = setting("SEED").and_then(|text| text.parse().ok()).unwrap_or(1);
+    let seed = setting("SEED")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1);
     let only = setting("TARGET");
     let chosen = |target: &&Target| only.as_ref().is_none_or(|only| only == target.0);
     let targets: Vec<&Target> = targets::ALL.iter().filter(chosen).collect();
@@ -76,7 +78,9 @@ fn what_once_did_harm_does_none() {
 
 #[test]
 fn a_corpus_for_other_fuzzers() {
-    let Some(folder) = setting("CORPUS") else { return };
+    let Some(folder) = setting("CORPUS") else {
+        return;
+    };
     for (name, _) in targets::ALL {
         let folder = std::path::Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).unwrap();

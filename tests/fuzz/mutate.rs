@@ -86,7 +86,11 @@ impl Random {
 
     /// A number below `limit`, 0 for none.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        if limit == 0 { 0 } else { (self.next() % limit as u64) as usize }
+        if limit == 0 {
+            0
+        } else {
+            (self.next() % limit as u64) as usize
+        }
     }
 
     /// A part of so many bytes: begin, and a length of at most so many bits, short ones more often.
@@ -141,10 +145,28 @@ fn insert(data: &mut Vec<u8>, at: usize, part: &[u8]) {
 
 /// Another number in place of the one that begins next.
 fn number(random: &mut Random, data: &mut Vec<u8>, at: usize) {
-    let Some(first) = data[at..].iter().position(u8::is_ascii_digit) else { return };
+    let Some(first) = data[at..].iter().position(u8::is_ascii_digit) else {
+        return;
+    };
     let first = at + first;
-    let length = data[first..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let numbers =
-        ["0", "1", "7", "255", "65536", "2147483648", "9223372036854775807", "1e9", "00", "-1"];
-    data.splice(first..first + length, numbers[random.below(numbers.len())].bytes());
+    let length = data[first..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let numbers = [
+        "0",
+        "1",
+        "7",
+        "255",
+        "65536",
+        "2147483648",
+        "9223372036854775807",
+        "1e9",
+        "00",
+        "-1",
+    ];
+    data.splice(
+        first..first + length,
+        numbers[random.below(numbers.len())].bytes(),
+    );
 }

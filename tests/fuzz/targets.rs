@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use rooflens::analysis::{Context, Facts, Options, Results};
 use rooflens::bundle::{self, ArtifactFile, Bundle, PackOptions};
 use rooflens::diagnostic::{Diagnostics, Severity};
-use rooflens::findings::Catalogue;
+use rooflens::document::Catalogue;
 use rooflens::hardware::Hardware;
 use rooflens::ingest::nsys;
-use rooflens::model::Session;
-use rooflens::model::budget::{Inflation, rows_of};
-use rooflens::model::table::Cell;
 use rooflens::query::Database;
-use rooflens::{ingest, present, rules};
+use rooflens::session::Session;
+use rooflens::session::budget::{Inflation, rows_of};
+use rooflens::session::table::Cell;
+use rooflens::{ingest, rules, sections};
 use rooflens_sqlite_pages::{Error, Pages, Value};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
@@ -63,8 +63,15 @@ fn read(path: &Path) -> Option<(Bundle, Session, Diagnostics)> {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let rows: u64 = session.tables().iter().map(|table| table.bytes()).sum();
     let limit = rows_of(bundle.input_bytes);
-    assert!(rows <= 2 * limit, "{rows} bytes of rows, of {limit} at most");
-    assert!(began.elapsed() < LONGEST, "reading takes {:?}", began.elapsed());
+    assert!(
+        rows <= 2 * limit,
+        "{rows} bytes of rows, of {limit} at most"
+    );
+    assert!(
+        began.elapsed() < LONGEST,
+        "reading takes {:?}",
+        began.elapsed()
+    );
     Some((bundle, session, diagnostics))
 }
 
@@ -76,8 +83,12 @@ fn analyze(session: &Session) {
     let results = Results::compute(&context);
     let context = context.with(&results);
     let _ = rules::run(&context, Catalogue::english());
-    let _ = present::run(&present::Context::new(context, Catalogue::english()));
-    assert!(began.elapsed() < LONGEST, "analysis takes {:?}", began.elapsed());
+    let _ = sections::run(&sections::Context::new(context, Catalogue::english()));
+    assert!(
+        began.elapsed() < LONGEST,
+        "analysis takes {:?}",
+        began.elapsed()
+    );
 }
 
 /// Any file: whatever importer takes it.
@@ -119,17 +130,30 @@ pub(crate) fn blocks(data: &[u8]) {
     let read_text = |text: &[u8]| {
         write(&path, text);
         read(&path).map(|(_, session, diagnostics)| {
-            let lost = diagnostics.iter().any(|one| one.severity >= Severity::DataLoss);
+            let lost = diagnostics
+                .iter()
+                .any(|one| one.severity >= Severity::DataLoss);
             (cells(&session), lost)
         })
     };
     // Raw values keep the digits, and what stands twice.
-    let Ok(events) = serde_json::from_slice::<Trace<'_>>(data) else { return };
-    let spread: Vec<String> =
-        events.events.iter().map(|event| format!(" {}\r\n", event.get())).collect();
-    let spread = format!("{{\"schemaVersion\":1,\"traceEvents\": [{}]\n}}", spread.join("\t,"));
+    let Ok(events) = serde_json::from_slice::<Trace<'_>>(data) else {
+        return;
+    };
+    let spread: Vec<String> = events
+        .events
+        .iter()
+        .map(|event| format!(" {}\r\n", event.get()))
+        .collect();
+    let spread = format!(
+        "{{\"schemaVersion\":1,\"traceEvents\": [{}]\n}}",
+        spread.join("\t,")
+    );
     let tight: Vec<&str> = events.events.iter().map(|event| event.get()).collect();
-    let tight = format!("{{\"schemaVersion\":1,\"traceEvents\":[{}]}}", tight.join(","));
+    let tight = format!(
+        "{{\"schemaVersion\":1,\"traceEvents\":[{}]}}",
+        tight.join(",")
+    );
     assert_eq!(read_text(tight.as_bytes()), read_text(spread.as_bytes()));
 }
 
@@ -145,11 +169,19 @@ pub(crate) fn parquet(data: &[u8]) {
     let location = folder.path().join("StringIds.parquet");
     write(&location, data);
     let inflation = Some(Inflation::of(data.len() as u64));
-    let file = ArtifactFile { location, inflation, ..ArtifactFile::default() };
+    let file = ArtifactFile {
+        location,
+        inflation,
+        ..ArtifactFile::default()
+    };
     let made = folder.path().join("made.sqlite");
     let lost = &mut |_: &ArtifactFile, _| ();
     nsys::parquet::to_sqlite(&[("StringIds", &file)], &made, lost).expect("there is room");
-    assert!(began.elapsed() < LONGEST, "reading takes {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < LONGEST,
+        "reading takes {:?}",
+        began.elapsed()
+    );
 }
 
 /// Tables of an SQLite file as the scanner reads them are those that SQLite reads; damage that one sees may escape the
@@ -158,10 +190,16 @@ pub(crate) fn pages(data: &[u8]) {
     let folder = folder();
     let path = folder.path().join("data.sqlite");
     write(&path, data);
-    let (Ok(pages), Ok(base)) = (Pages::open(&path), open_sqlite(&path)) else { return };
+    let (Ok(pages), Ok(base)) = (Pages::open(&path), open_sqlite(&path)) else {
+        return;
+    };
     for (name, root) in tables(&base).unwrap_or_default() {
-        let Ok(expected) = sqlite_rows(&base, &name) else { continue };
-        let Ok(Some(found)) = scanned_rows(&pages, root) else { continue };
+        let Ok(expected) = sqlite_rows(&base, &name) else {
+            continue;
+        };
+        let Ok(Some(found)) = scanned_rows(&pages, root) else {
+            continue;
+        };
         assert_eq!(found.len(), expected.len(), "rows of {name}");
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(found.0, expected.0, "rowids of {name}");
@@ -169,7 +207,11 @@ pub(crate) fn pages(data: &[u8]) {
             let rowid = Some(found.0.to_le_bytes().to_vec());
             let mut cells = found.1.iter().zip(&expected.1);
             let same = cells.all(|(a, b)| a.is_none() || a == b || *b == rowid);
-            assert!(same, "{name}, row {}: {:?} is not {:?}", found.0, found.1, expected.1);
+            assert!(
+                same,
+                "{name}, row {}: {:?} is not {:?}",
+                found.0, found.1, expected.1
+            );
         }
     }
 }
@@ -196,7 +238,8 @@ fn tables(base: &Connection) -> rusqlite::Result<Vec<(String, u32)>> {
         AND sql NOT LIKE '%VIRTUAL%' AND sql NOT LIKE '%GENERATED%' AND sql NOT LIKE '% AS %'
         AND sql NOT LIKE '%WITHOUT%' AND sql NOT LIKE '%DEFAULT%'";
     let mut list = base.prepare(plain)?;
-    list.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    list.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
 }
 
 fn sqlite_rows(base: &Connection, table: &str) -> rusqlite::Result<Vec<Row>> {
@@ -221,7 +264,9 @@ fn sqlite_rows(base: &Connection, table: &str) -> rusqlite::Result<Vec<Row>> {
 }
 
 fn scanned_rows(pages: &Pages, root: u32) -> Result<Option<Vec<Row>>, Error> {
-    let Some(tree) = pages.tree(root)? else { return Ok(None) };
+    let Some(tree) = pages.tree(root)? else {
+        return Ok(None);
+    };
     let (mut rows, mut last) = (Vec::new(), None);
     for chunk in tree.chunks() {
         let bounds = tree.records(chunk, |record| {
@@ -281,17 +326,25 @@ pub(crate) fn workload(data: &[u8]) {
 /// What is packed holds no environment, and opens again with as many files as were packed.
 pub(crate) fn redaction(data: &[u8]) {
     let folder = folder();
-    let (path, out) = (folder.path().join("data.sqlite"), folder.path().join("out.tar.zst"));
+    let (path, out) = (
+        folder.path().join("data.sqlite"),
+        folder.path().join("out.tar.zst"),
+    );
     write(&path, data);
     let mut diagnostics = Diagnostics::default();
-    let Ok(mut opened) = bundle::open(&[path], &mut diagnostics) else { return };
+    let Ok(mut opened) = bundle::open(&[path], &mut diagnostics) else {
+        return;
+    };
     ingest::identify(&mut opened, &mut diagnostics);
     if bundle::pack(&opened, &out, PackOptions::default()).is_err() {
         return;
     }
     let unpacked = folder.path().join("unpacked");
     bundle::unpack(&out, &unpacked).expect("what was packed unpacks");
-    for entry in std::fs::read_dir(&unpacked).expect("the folder is there").flatten() {
+    for entry in std::fs::read_dir(&unpacked)
+        .expect("the folder is there")
+        .flatten()
+    {
         if let Ok(found) = bundle::EnvironmentDump::find(&entry.path()) {
             assert_eq!(found.rows, 0, "an environment was packed");
         }
@@ -300,13 +353,20 @@ pub(crate) fn redaction(data: &[u8]) {
 
 /// A file that is cut, or gone, between being looked at and being read costs itself.
 pub(crate) fn faults(data: &[u8]) {
-    let Some((&how, data)) = data.split_first() else { return };
+    let Some((&how, data)) = data.split_first() else {
+        return;
+    };
     let folder = folder();
-    let (path, trace) = (folder.path().join("data.json"), folder.path().join("trace.json"));
+    let (path, trace) = (
+        folder.path().join("data.json"),
+        folder.path().join("trace.json"),
+    );
     write(&path, data);
     write(&trace, TRACE.as_bytes());
     let mut diagnostics = Diagnostics::default();
-    let Ok(mut opened) = bundle::open(&[path.clone(), trace], &mut diagnostics) else { return };
+    let Ok(mut opened) = bundle::open(&[path.clone(), trace], &mut diagnostics) else {
+        return;
+    };
     ingest::identify(&mut opened, &mut diagnostics);
     match how % 3 {
         0 => write(&path, &data[..data.len() * usize::from(how) / 256]),
@@ -327,7 +387,9 @@ pub(crate) fn faults(data: &[u8]) {
 
 /// A query over a small session.
 pub(crate) fn query(data: &[u8]) {
-    let Ok(sql) = std::str::from_utf8(data) else { return };
+    let Ok(sql) = std::str::from_utf8(data) else {
+        return;
+    };
     let folder = folder();
     let path = folder.path().join("trace.json");
     write(&path, TRACE.as_bytes());

@@ -1,6 +1,6 @@
 //! Collectives out of NCCL's ranges, their payloads, and the kernels that they launch.
 
-use rooflens::model::Collectives;
+use rooflens::session::Collectives;
 
 use super::*;
 
@@ -40,7 +40,10 @@ impl Export {
              (start, eventType, text, globalTid, domainId) VALUES (0, 75, 'NCCL', {THREAD}, 1)"
         );
         let statements = [STRINGS, names, KERNELS_2020, CALLS, &ranges];
-        Self { statements: statements.map(str::to_owned).to_vec(), time: 900 }
+        Self {
+            statements: statements.map(str::to_owned).to_vec(),
+            time: 900,
+        }
     }
 
     /// A range with the payload of that schema: communicator, a word of eight bytes, a word of four.
@@ -64,7 +67,10 @@ impl Export {
 
     /// The communicator `id`: its ranks in the low half of a word, the own rank in the high half.
     fn communicator(self, id: u64, ranks: u64, rank: u64) -> Self {
-        self.range("ncclCommInitRankConfig", Some((101, id, rank << 32 | ranks, 0)))
+        self.range(
+            "ncclCommInitRankConfig",
+            Some((101, id, rank << 32 | ranks, 0)),
+        )
     }
 
     /// Kernels that the last range launches.
@@ -85,7 +91,12 @@ impl Export {
 }
 
 fn bytes(table: &Collectives) -> Vec<(Option<u64>, Option<u64>)> {
-    table.bytes_in.iter().copied().zip(table.bytes_out.iter().copied()).collect()
+    table
+        .bytes_in
+        .iter()
+        .copied()
+        .zip(table.bytes_out.iter().copied())
+        .collect()
 }
 
 /// A communicator of 4 ranks, of which this is number 2; sizes as NCCL states them, 1000 bytes each.
@@ -108,7 +119,10 @@ fn sizes_of_messages_become_input_and_output() {
     }
     let read = export.import();
     let table = &read.session.collectives;
-    assert_eq!(bytes(table), names.map(|(_, _, input, output)| (input, output)));
+    assert_eq!(
+        bytes(table),
+        names.map(|(_, _, input, output)| (input, output))
+    );
     assert_eq!(read.names(&table.operation), names.map(|(name, ..)| name));
     assert_eq!(read.names(&table.group), ["0x00000000000000ab"; 8]);
     assert_eq!((table.group_size[0], table.rank[0]), (Some(4), Some(2)));
@@ -122,33 +136,49 @@ fn sizes_of_messages_become_input_and_output() {
 
 #[test]
 fn without_payloads_the_operation_is_known_and_no_size() {
-    let read = Export::new().range("ncclAllGather", None).kernels(1).import();
+    let read = Export::new()
+        .range("ncclAllGather", None)
+        .kernels(1)
+        .import();
     let table = &read.session.collectives;
     assert_eq!(
         (read.names(&table.operation), bytes(table)),
         (vec!["ncclAllGather"], vec![(None, None)])
     );
-    assert_eq!((read.names(&table.group), table.group_size[0]), (vec![""], None));
+    assert_eq!(
+        (read.names(&table.group), table.group_size[0]),
+        (vec![""], None)
+    );
     // A communicator that was made before the capture: one rank's share is known, the whole is not.
-    let late = Export::new().range("ncclAllGather", Some((102, 0xab, 1000, 0))).kernels(1);
+    let late = Export::new()
+        .range("ncclAllGather", Some((102, 0xab, 1000, 0)))
+        .kernels(1);
     let mut late = late;
     late.statements.push(SCHEMAS.to_owned());
-    assert_eq!(bytes(&late.import().session.collectives), [(Some(1000), None)]);
+    assert_eq!(
+        bytes(&late.import().session.collectives),
+        [(Some(1000), None)]
+    );
 }
 
 #[test]
 fn the_end_of_a_group_launches_for_its_calls() {
     let message = |name: &'static str, size, peer| (name, Some((103, 0xab, size, peer)));
     let group = |calls: &[(&'static str, Option<Payload>)], kernels| {
-        let mut export = Export::new().communicator(0xab, 2, 0).range("ncclGroupStart", None);
+        let mut export = Export::new()
+            .communicator(0xab, 2, 0)
+            .range("ncclGroupStart", None);
         export.statements.push(SCHEMAS.to_owned());
         for (name, payload) in calls {
             export = export.range(name, *payload);
         }
         let read = export.range("ncclGroupEnd", None).kernels(kernels).import();
         let table = &read.session.collectives;
-        let operations: Vec<String> =
-            read.names(&table.operation).into_iter().map(str::to_owned).collect();
+        let operations: Vec<String> = read
+            .names(&table.operation)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         let unjoined: u64 = read
             .codes()
             .iter()
@@ -159,33 +189,58 @@ fn the_end_of_a_group_launches_for_its_calls() {
     let own = |name: &str| vec![name.to_owned()];
     // One message.
     let found = group(&[message("ncclSend", 10, 1)], 1);
-    assert_eq!(found, (own("ncclSend"), vec![(Some(10), Some(0))], vec![Some(1)], 0));
+    assert_eq!(
+        found,
+        (own("ncclSend"), vec![(Some(10), Some(0))], vec![Some(1)], 0)
+    );
     // To one rank and from it; to and from each rank, this one too.
     let both = [message("ncclSend", 10, 1), message("ncclRecv", 30, 1)];
-    assert_eq!(group(&both, 1), (own("sendrecv"), vec![(Some(10), Some(30))], vec![Some(1)], 0));
+    assert_eq!(
+        group(&both, 1),
+        (
+            own("sendrecv"),
+            vec![(Some(10), Some(30))],
+            vec![Some(1)],
+            0
+        )
+    );
     let all = [
         message("ncclSend", 10, 0),
         message("ncclRecv", 10, 0),
         message("ncclSend", 10, 1),
         message("ncclRecv", 30, 1),
     ];
-    assert_eq!(group(&all, 1), (own("alltoall"), vec![(Some(20), Some(40))], vec![None], 0));
+    assert_eq!(
+        group(&all, 1),
+        (own("alltoall"), vec![(Some(20), Some(40))], vec![None], 0)
+    );
     // Several all-reduces in one kernel; different calls in one; one call without a kernel, or with two.
     let reduce = |name: &'static str| (name, Some((102, 0xab, 1000, 0)));
     let twice = [reduce("ncclAllReduce"), reduce("ncclAllReduce")];
     assert_eq!(
         group(&twice, 1),
-        (own("ncclAllReduce"), vec![(Some(2000), Some(2000))], vec![None], 0)
+        (
+            own("ncclAllReduce"),
+            vec![(Some(2000), Some(2000))],
+            vec![None],
+            0
+        )
     );
     let nothing = |unjoined| (Vec::new(), Vec::new(), Vec::new(), unjoined);
-    assert_eq!(group(&[reduce("ncclAllReduce"), reduce("ncclAllGather")], 1), nothing(2));
+    assert_eq!(
+        group(&[reduce("ncclAllReduce"), reduce("ncclAllGather")], 1),
+        nothing(2)
+    );
     assert_eq!(group(&both[..1], 0), nothing(1));
     assert_eq!(group(&both, 2), nothing(2));
 }
 
 #[test]
 fn kernels_of_other_ranges_and_malformed_payloads_are_left_alone() {
-    let mut export = Export::new().communicator(0xab, 2, 0).range("ncclAllReduce", None).kernels(1);
+    let mut export = Export::new()
+        .communicator(0xab, 2, 0)
+        .range("ncclAllReduce", None)
+        .kernels(1);
     export.statements.push(SCHEMAS.to_owned());
     // The second range says that its payload has 24 bytes at 32, and ends before.
     export.statements.push(format!(
@@ -195,7 +250,8 @@ fn kernels_of_other_ranges_and_malformed_payloads_are_left_alone() {
     let read = export.range("user", None).kernels(1).import();
     assert_eq!(bytes(&read.session.collectives), [(None, None)]);
     assert!(
-        read.codes().contains(&("nsys/bad-payloads", Severity::Notice, 1)),
+        read.codes()
+            .contains(&("nsys/bad-payloads", Severity::Notice, 1)),
         "{:?}",
         read.codes()
     );

@@ -2,7 +2,7 @@
 
 use rooflens::analysis::Facts;
 use rooflens::diagnostic::Severity;
-use rooflens::model::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind};
+use rooflens::session::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind};
 
 use super::*;
 
@@ -16,23 +16,44 @@ fn an_export_of_2020_has_no_versions_and_its_gpu_in_two_tables() {
         globalMemoryBandwidth INTEGER, coreClockRate INTEGER);
         INSERT INTO TARGET_INFO_CUDA_GPU VALUES (0, 'x', 30, 8, 6, 6442450944, 336000000000, 1425000000)";
     let process = global(77, 0);
-    let (launch, made) = (call(100, 110, 0, process | 5, 9, 3), kernel(200, 260, 9, process));
+    let (launch, made) = (
+        call(100, 110, 0, process | 5, 9, 3),
+        kernel(200, 260, 9, process),
+    );
     let read = import(&[STRINGS, gpus, KERNELS_2020, &made, CALLS, &launch]);
     let session = &read.session;
-    assert_eq!(read.names(&session.passes.producer), ["nsys, exported before 2022"]);
+    assert_eq!(
+        read.names(&session.passes.producer),
+        ["nsys, exported before 2022"]
+    );
     assert_eq!(read.fact("export schema"), None);
     let gpus = &session.gpus;
     assert_eq!((gpus.len(), gpus.ordinal[0]), (1, 0));
     assert_eq!(read.names(&gpus.name), ["NVIDIA GeForce RTX 3060 Laptop"]);
-    assert_eq!((gpus.sm_count[0], gpus.compute_capability[0]), (Some(30), Some(86)));
-    assert_eq!((gpus.memory_bytes[0], gpus.clock_hz[0]), (Some(6 << 30), Some(1_425_000_000)));
+    assert_eq!(
+        (gpus.sm_count[0], gpus.compute_capability[0]),
+        (Some(30), Some(86))
+    );
+    assert_eq!(
+        (gpus.memory_bytes[0], gpus.clock_hz[0]),
+        (Some(6 << 30), Some(1_425_000_000))
+    );
     assert_eq!(gpus.memory_bandwidth[0], Some(336_000_000_000));
     let launches = &session.launches;
-    assert_eq!((launches.start[0], launches.end[0], launches.stream[0]), (200, 260, 7));
+    assert_eq!(
+        (launches.start[0], launches.end[0], launches.stream[0]),
+        (200, 260, 7)
+    );
     assert_eq!(launches.grid[0], Dim3 { x: 4, y: 2, z: 1 });
     assert_eq!(launches.block[0], Dim3 { x: 128, y: 1, z: 1 });
-    assert_eq!((launches.registers[0], launches.shared_bytes[0]), (Some(32), Some(16 + 48)));
-    assert_eq!(session.kernel_name(launches.kernel[0]), "void axpy<float>(int, float*)");
+    assert_eq!(
+        (launches.registers[0], launches.shared_bytes[0]),
+        (Some(32), Some(16 + 48))
+    );
+    assert_eq!(
+        session.kernel_name(launches.kernel[0]),
+        "void axpy<float>(int, float*)"
+    );
     assert_eq!((session.processes.pid[0], session.threads.tid[0]), (77, 5));
     assert_eq!(read.names(&session.api_calls.name), ["cudaLaunchKernel"]);
     assert_eq!(read.codes(), [("nsys/no-ranges", Severity::Notice, 1)]);
@@ -46,7 +67,10 @@ fn versions_are_read_from_both_generations_of_tables() {
              ('EXPORT_SCHEMA_VERSION', '3.20.2'), ('EXPORT_PRODUCT_VERSION', '2025.3.1.90')"
         );
         let read = import(&[&versions]);
-        assert_eq!(read.names(&read.session.passes.producer), ["nsys 2025.3.1.90"]);
+        assert_eq!(
+            read.names(&read.session.passes.producer),
+            ["nsys 2025.3.1.90"]
+        );
         assert_eq!(read.fact("export schema"), Some("3.20.2"));
         assert_eq!(read.codes(), [("nsys/no-gpu-work", Severity::DataLoss, 1)]);
     }
@@ -101,12 +125,23 @@ fn of_calls_written_twice_the_inner_is_nested_and_work_joins_the_outer() {
     // Written inner first, so that the order of rows does not help.
     let read = import(&[STRINGS, CALLS, &inner, &outer, &driver, KERNELS_2020, &made]);
     let calls = &read.session.api_calls;
-    assert_eq!(read.names(&calls.name), ["cudaMalloc", "cudaMalloc", "cuLaunchKernel"]);
+    assert_eq!(
+        read.names(&calls.name),
+        ["cudaMalloc", "cudaMalloc", "cuLaunchKernel"]
+    );
     assert_eq!(calls.nested, [true, false, true]);
-    assert_eq!(calls.level, [ApiLevel::Runtime, ApiLevel::Runtime, ApiLevel::Driver]);
+    assert_eq!(
+        calls.level,
+        [ApiLevel::Runtime, ApiLevel::Runtime, ApiLevel::Driver]
+    );
     let facts = Facts::new(&read.session);
     assert_eq!(
-        facts.ops.api_call.iter().map(|id| id.map(|id| id.0)).collect::<Vec<_>>(),
+        facts
+            .ops
+            .api_call
+            .iter()
+            .map(|id| id.map(|id| id.0))
+            .collect::<Vec<_>>(),
         [Some(1)]
     );
 }
@@ -128,7 +163,12 @@ fn correlation_ids_count_within_their_process() {
     // The operation at 200 is of process 5, whose call is the second row.
     assert_eq!(facts.ops.start, [200, 300]);
     assert_eq!(
-        facts.ops.api_call.iter().map(|id| id.map(|id| id.0)).collect::<Vec<_>>(),
+        facts
+            .ops
+            .api_call
+            .iter()
+            .map(|id| id.map(|id| id.0))
+            .collect::<Vec<_>>(),
         [Some(1), Some(0)]
     );
 }
@@ -149,15 +189,20 @@ fn ranges_have_text_or_a_text_id_domains_and_sometimes_no_end() {
     let made = kernel(200, 260, 9, global(5, 0));
     let read = import(&[STRINGS, RANGES, &rows, KERNELS_2020, &made]);
     let ranges = &read.session.ranges;
-    assert_eq!(read.names(&ranges.name), ["by text", "by id", "by id", "open"]);
+    assert_eq!(
+        read.names(&ranges.name),
+        ["by text", "by id", "by id", "open"]
+    );
     assert_eq!(read.names(&ranges.domain), ["", "NCCL", "", ""]);
     let (push_pop, start_end) = (RangeKind::PushPop, RangeKind::StartEnd);
     assert_eq!(ranges.kind, [push_pop, push_pop, start_end, push_pop]);
     // The capture's last trace is the kernel's end.
     assert_eq!(ranges.end, [90, 50, 60, 260]);
     assert_eq!(ranges.unclosed, [false, false, false, true]);
-    let expected =
-        [("nsys/bad-rows", Severity::DataLoss, 1), ("nsys/unclosed-ranges", Severity::Notice, 1)];
+    let expected = [
+        ("nsys/bad-rows", Severity::DataLoss, 1),
+        ("nsys/unclosed-ranges", Severity::Notice, 1),
+    ];
     assert_eq!(read.codes(), expected);
     assert!(read.messages()[0].contains("row 7, end Some(49) lies before start 50"));
 }
@@ -168,10 +213,24 @@ fn copies_and_memsets_of_all_kinds() {
     let copy = |start: i64, kind: i64, from: i64, to: i64| {
         format!("({start}, {start} + 5, 0, 1, 7, {start}, {process}, 1024, {kind}, {from}, {to})")
     };
-    let kinds =
-        [(1, 0, 2), (2, 2, 1), (8, 2, 2), (9, 1, 0), (10, 2, 2), (11, 4, 4), (12, 6, 4), (5, 3, 3)];
-    let rows: Vec<_> = (0..).zip(kinds).map(|(at, (k, f, t))| copy(10 * at, k, f, t)).collect();
-    let insert = format!("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES {}", rows.join(", "));
+    let kinds = [
+        (1, 0, 2),
+        (2, 2, 1),
+        (8, 2, 2),
+        (9, 1, 0),
+        (10, 2, 2),
+        (11, 4, 4),
+        (12, 6, 4),
+        (5, 3, 3),
+    ];
+    let rows: Vec<_> = (0..)
+        .zip(kinds)
+        .map(|(at, (k, f, t))| copy(10 * at, k, f, t))
+        .collect();
+    let insert = format!(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES {}",
+        rows.join(", ")
+    );
     let memset = format!(
         "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER, deviceId INTEGER,
          contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, value INTEGER,
@@ -199,9 +258,17 @@ fn copies_and_memsets_of_all_kinds() {
     assert_eq!(copies.destination[..4], [device, pinned, device, pageable]);
     assert_eq!(
         copies.source[5..],
-        [MemoryKind::Managed, MemoryKind::Managed, MemoryKind::Array, MemoryKind::Unknown]
+        [
+            MemoryKind::Managed,
+            MemoryKind::Managed,
+            MemoryKind::Array,
+            MemoryKind::Unknown
+        ]
     );
-    assert_eq!(copies.bytes, [1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024, 64]);
+    assert_eq!(
+        copies.bytes,
+        [1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024, 64]
+    );
     let expected = [
         ("nsys/bad-rows", Severity::DataLoss, 1),
         ("nsys/no-kernels", Severity::DataLoss, 1),
@@ -233,15 +300,23 @@ fn graphs_traced_whole_and_their_nodes() {
     );
     let read = import(&[STRINGS, &tables]);
     let graphs = &read.session.graph_launches;
-    assert_eq!((graphs.start[0], graphs.end[0], graphs.graph[0]), (10, 90, Some(2)));
+    assert_eq!(
+        (graphs.start[0], graphs.end[0], graphs.graph[0]),
+        (10, 90, Some(2))
+    );
     assert_eq!(read.session.graph_nodes.node, [2 << 32 | 1, 4 << 32 | 1]);
     assert_eq!(read.session.graph_nodes.original, [None, Some(2 << 32 | 1)]);
     // The third row tells of an instantiation.
     let created = &read.session.graph_creations;
-    assert_eq!((&created.time[..], &created.graph[..]), (&[1, 2][..], &[2, 3][..]));
+    assert_eq!(
+        (&created.time[..], &created.graph[..]),
+        (&[1, 2][..], &[2, 3][..])
+    );
     assert_eq!(created.original, [None, Some(2)]);
-    let expected =
-        [("nsys/whole-graphs", Severity::Notice, 1), ("nsys/no-ranges", Severity::Notice, 1)];
+    let expected = [
+        ("nsys/whole-graphs", Severity::Notice, 1),
+        ("nsys/no-ranges", Severity::Notice, 1),
+    ];
     assert_eq!(read.codes(), expected);
 }
 
@@ -263,7 +338,10 @@ fn a_clock_that_wrapped_is_unwrapped_and_times_before_zero_stay() {
     assert_eq!(samples.value, [2_330_513_255.0, 55.0, 1_980_000_000.0]);
     assert_eq!(
         read.names(&samples.metric[..2]),
-        ["GPC Clock Frequency [Hz]", "DRAM Read Bandwidth [Throughput %]"]
+        [
+            "GPC Clock Frequency [Hz]",
+            "DRAM Read Bandwidth [Throughput %]"
+        ]
     );
     // The type's low byte, 1, is the GPU.
     let gpu = samples.gpu[0].expect("the type names it");
@@ -289,11 +367,17 @@ fn calls_of_the_system_and_overhead_of_processes_that_use_cuda() {
     let (calls, overheads) = (&read.session.os_calls, &read.session.overheads);
     assert_eq!((&calls.start[..], &calls.end[..]), (&[10][..], &[20][..]));
     assert_eq!(read.names(&calls.name), ["axpy"]);
-    assert_eq!((&overheads.start[..], &overheads.end[..]), (&[40][..], &[50][..]));
+    assert_eq!(
+        (&overheads.start[..], &overheads.end[..]),
+        (&[40][..], &[50][..])
+    );
     assert_eq!(read.names(&overheads.name), ["by id"]);
     assert_eq!(calls.thread[0], read.session.api_calls.thread[0]);
     assert_eq!(read.session.processes.len(), 1);
-    assert!(read.codes().contains(&("nsys/bad-rows", Severity::DataLoss, 1)));
+    assert!(
+        read.codes()
+            .contains(&("nsys/bad-rows", Severity::DataLoss, 1))
+    );
 }
 
 /// `SCHED_EVENTS` of 2020 without states, and of 2023 with them; process 77 calls CUDA on thread 5.
@@ -313,10 +397,20 @@ fn a_thread_is_off_the_cpu_from_one_event_to_the_next() {
     let off = &read.session.off_cpu;
     // Out at 20 and again at 30, in at 40: of [20, 30) nothing is known. Out at 70, in (any number but 0) at 90.
     // The last event is at no time of a capture.
-    assert_eq!((&off.start[..], &off.end[..]), (&[30, 70][..], &[40, 90][..]));
+    assert_eq!(
+        (&off.start[..], &off.end[..]),
+        (&[30, 70][..], &[40, 90][..])
+    );
     assert_eq!(off.thread[0], read.session.api_calls.thread[0]);
-    assert_eq!(read.session.threads.len(), 1, "of threads without CUDA calls nothing is read");
-    assert!(read.codes().contains(&("nsys/bad-rows", Severity::DataLoss, 1)));
+    assert_eq!(
+        read.session.threads.len(),
+        1,
+        "of threads without CUDA calls nothing is read"
+    );
+    assert!(
+        read.codes()
+            .contains(&("nsys/bad-rows", Severity::DataLoss, 1))
+    );
     // A thread that ended (state 5) is not off the CPU until another one gets its number.
     let new = format!(
         "CREATE TABLE SCHED_EVENTS (start INTEGER NOT NULL, cpu INTEGER NOT NULL, isSchedIn INTEGER NOT NULL,
@@ -327,7 +421,10 @@ fn a_thread_is_off_the_cpu_from_one_event_to_the_next() {
     );
     let read = import(&[STRINGS, CALLS, &launch, &new]);
     let off = &read.session.off_cpu;
-    assert_eq!((&off.start[..], &off.end[..]), (&[10, 50][..], &[20, 60][..]));
+    assert_eq!(
+        (&off.start[..], &off.end[..]),
+        (&[10, 50][..], &[20, 60][..])
+    );
 }
 
 /// Samples 1 and 2 are of a thread that calls CUDA, 3 of another; of call stacks the innermost function counts.
@@ -350,7 +447,13 @@ fn cpu_samples_are_of_threads_that_call_cuda() {
     let (session, rows) = (&read.session, &read.session.cpu_samples);
     let text = |id| session.text(id);
     let found: Vec<_> = (0..rows.len())
-        .map(|row| (rows.time[row], text(rows.library[row]), text(rows.function[row])))
+        .map(|row| {
+            (
+                rows.time[row],
+                text(rows.library[row]),
+                text(rows.function[row]),
+            )
+        })
         .collect();
     assert_eq!(found, [(50, "python3.12", ""), (60, "libc.so.6", "malloc")]);
     assert_eq!(rows.thread[0], session.api_calls.thread[0]);
@@ -369,5 +472,8 @@ fn copies_without_launches_lose_no_kernel() {
     let ranges = ("nsys/no-ranges", Severity::Notice, 1);
     // Another call than one that launches; and one that does, whose kernel is missing.
     assert_eq!(codes(4), [("nsys/no-kernels", Severity::Notice, 1), ranges]);
-    assert_eq!(codes(3), [("nsys/lost-activity", Severity::DataLoss, 1), ranges]);
+    assert_eq!(
+        codes(3),
+        [("nsys/lost-activity", Severity::DataLoss, 1), ranges]
+    );
 }

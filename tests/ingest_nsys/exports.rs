@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use rooflens::ingest::nsys::parquet;
-use rooflens::model::table::Cell;
+use rooflens::session::table::Cell;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
@@ -22,14 +22,18 @@ fn fixture() -> rooflens::bundle::content::PlainFile {
 /// The cells of a table of the session, names in place of their ids.
 fn cells(session: &Session, name: &str) -> Vec<String> {
     let tables = session.tables();
-    let table = tables.iter().find(|table| table.name() == name).expect("there is such a table");
+    let table = tables
+        .iter()
+        .find(|table| table.name() == name)
+        .expect("there is such a table");
     let rows = (0..table.rows()).map(|row| {
         let text = |cell| match cell {
             Cell::Interned(id) => session.text(id).to_owned(),
             other => format!("{other:?}"),
         };
-        let row: Vec<String> =
-            (0..table.columns().len()).map(|column| text(table.cell(row, column))).collect();
+        let row: Vec<String> = (0..table.columns().len())
+            .map(|column| text(table.cell(row, column)))
+            .collect();
         row.join(" ")
     });
     rows.collect()
@@ -80,8 +84,9 @@ const KERNEL: [&str; 11] = [
 fn json_lines(database: &Connection) -> String {
     let mut lines = String::new();
     let mut each = |table: &str, line: &dyn Fn(&Row<'_>) -> Value| {
-        let mut statement =
-            database.prepare(&format!("SELECT * FROM {table}")).expect("the table is there");
+        let mut statement = database
+            .prepare(&format!("SELECT * FROM {table}"))
+            .expect("the table is there");
         let mut rows = statement.query([]).expect("it can be read");
         while let Some(row) = rows.next().expect("it is sound") {
             writeln!(lines, "{}", line(row)).expect("there is room");
@@ -114,7 +119,10 @@ fn json_lines(database: &Connection) -> String {
     });
     each("CUPTI_ACTIVITY_KIND_KERNEL", &|row| {
         let mut event = message(row, &WORK);
-        event.insert("kernel".to_owned(), message(row, &KERNEL.map(|name| (name, name))).into());
+        event.insert(
+            "kernel".to_owned(),
+            message(row, &KERNEL.map(|name| (name, name))).into(),
+        );
         json!({"Type": 79, "CudaEvent": event})
     });
     each("CUPTI_ACTIVITY_KIND_MEMCPY", &|row| {
@@ -139,13 +147,21 @@ fn json_lines(database: &Connection) -> String {
 #[test]
 fn json_lines_say_what_the_sqlite_export_says() {
     let plain = fixture();
-    let expected = super::read(&plain.path).expect("the fixture is sound").session;
+    let expected = super::read(&plain.path)
+        .expect("the fixture is sound")
+        .session;
     let lines = json_lines(&Connection::open(&plain.path).expect("it opens"));
-    let read = import_bytes(lines.as_bytes()).expect("the lines are read").session;
+    let read = import_bytes(lines.as_bytes())
+        .expect("the lines are read")
+        .session;
     for table in ["launches", "copies", "api_calls", "ranges"] {
         assert_eq!(cells(&read, table), cells(&expected, table), "{table}");
     }
-    assert_eq!((read.launches.len(), read.api_calls.len()), (534, 1727), "by sqlite3");
+    assert_eq!(
+        (read.launches.len(), read.api_calls.len()),
+        (534, 1727),
+        "by sqlite3"
+    );
 }
 
 /// All rows of a table, of which a file has the first 300.
@@ -165,8 +181,19 @@ fn parquet_files() -> Vec<(String, ArtifactFile)> {
     let files = std::fs::read_dir(folder).expect("the folder is there");
     let file = |entry: std::io::Result<std::fs::DirEntry>| {
         let location = entry.expect("it can be listed").path();
-        let table = location.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        (table.clone(), ArtifactFile { path: table, location, ..ArtifactFile::default() })
+        let table = location
+            .file_stem()
+            .expect("it has a name")
+            .to_string_lossy()
+            .into_owned();
+        (
+            table.clone(),
+            ArtifactFile {
+                path: table,
+                location,
+                ..ArtifactFile::default()
+            },
+        )
     };
     files.map(file).collect()
 }
@@ -176,7 +203,10 @@ fn made(files: &[(String, ArtifactFile)]) -> (tempfile::TempDir, Connection, Vec
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("made.sqlite");
     let mut lost = Vec::new();
-    let tables: Vec<_> = files.iter().map(|(table, file)| (table.as_str(), file)).collect();
+    let tables: Vec<_> = files
+        .iter()
+        .map(|(table, file)| (table.as_str(), file))
+        .collect();
     let made = parquet::to_sqlite(&tables, &path, |file, error| {
         lost.push(format!("{}: {error}", file.path));
     });
@@ -204,9 +234,15 @@ fn a_damaged_table_costs_itself_and_no_byte_more_than_that() {
     for (table, file) in parquet_files() {
         let bytes = std::fs::read(&file.location).expect("the file is there");
         let location = folder.path().join(&table);
-        let damaged = ArtifactFile { location: location.clone(), ..file };
+        let damaged = ArtifactFile {
+            location: location.clone(),
+            ..file
+        };
         // Each byte in turn, of the footer above all; and the file cut off.
-        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(12)).chain([bytes.len() - 5]) {
+        for at in (0..bytes.len())
+            .step_by(bytes.len().div_ceil(12))
+            .chain([bytes.len() - 5])
+        {
             for flip in [0x01, 0xff] {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= flip;

@@ -8,8 +8,13 @@ use super::*;
 #[test]
 fn a_needed_column_that_is_missing_is_named() {
     let bare = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, deviceId INTEGER)";
-    let error = import_bytes(&database(&[STRINGS, bare])).map(|_| ()).expect_err("no end");
-    assert_eq!(error.to_string(), "column end of CUPTI_ACTIVITY_KIND_KERNEL is missing");
+    let error = import_bytes(&database(&[STRINGS, bare]))
+        .map(|_| ())
+        .expect_err("no end");
+    assert_eq!(
+        error.to_string(),
+        "column end of CUPTI_ACTIVITY_KIND_KERNEL is missing"
+    );
 }
 
 #[test]
@@ -39,23 +44,35 @@ fn that_a_launcher_marks_no_range_is_not_passed_on() {
         "CREATE TABLE DIAGNOSTIC_EVENT (timestamp INTEGER, timestampType INTEGER,
         source INTEGER, severity INTEGER, text TEXT, globalPid INTEGER);
         INSERT INTO DIAGNOSTIC_EVENT VALUES {}, {}, {}, {}",
-        said(launcher, "No NVTX events collected. Does the process use NVTX?"),
-        said(launcher, "No CUDA events collected. Does the process use CUDA?"),
+        said(
+            launcher,
+            "No NVTX events collected. Does the process use NVTX?"
+        ),
+        said(
+            launcher,
+            "No CUDA events collected. Does the process use CUDA?"
+        ),
         said(launcher, "Something else"),
         said(worker, "No OpenGL events collected."),
     );
     let messages = |parts: &[&str]| {
         let read = import(parts);
         let all = read.messages();
-        let said = all.iter().filter_map(|message| message.strip_prefix("nsys says: "));
-        said.map(|message| message.chars().take(9).collect::<String>()).collect::<Vec<_>>()
+        let said = all
+            .iter()
+            .filter_map(|message| message.strip_prefix("nsys says: "));
+        said.map(|message| message.chars().take(9).collect::<String>())
+            .collect::<Vec<_>>()
     };
     let kernel = kernel(1, 2, 3, worker);
     let with_work = messages(&[STRINGS, &table, KERNELS_2020, &kernel]);
     assert_eq!(with_work, ["No CUDA e", "Something", "No OpenGL"]);
     // Where nothing ran on a GPU, any process may be the one that matters.
     let without = messages(&[STRINGS, &table]);
-    assert_eq!(without, ["No NVTX e", "No CUDA e", "Something", "No OpenGL"]);
+    assert_eq!(
+        without,
+        ["No NVTX e", "No CUDA e", "Something", "No OpenGL"]
+    );
 }
 
 #[test]
@@ -82,7 +99,10 @@ fn rows_of_wrong_types_are_left_out_and_counted() {
         let read = import(&[STRINGS, KERNELS_2020, &rows[at]]);
         read.messages()[0].rsplit(": ").next().map(str::to_owned)
     };
-    assert_eq!(message(2).as_deref(), Some("row 1, start is the text \"soon\""));
+    assert_eq!(
+        message(2).as_deref(),
+        Some("row 1, start is the text \"soon\"")
+    );
     assert_eq!(message(3).as_deref(), Some("row 1, blockX is 5000000000"));
     assert_eq!(message(4).as_deref(), Some("row 1, start is 80.5"));
 }
@@ -90,9 +110,16 @@ fn rows_of_wrong_types_are_left_out_and_counted() {
 #[test]
 fn what_is_no_export_is_refused() {
     let other = database(&["CREATE TABLE songs (id INTEGER PRIMARY KEY, title TEXT)"]);
-    let error = import_bytes(&other).map(|_| ()).expect_err("songs are no profile");
-    assert!(matches!(error.kind, IngestErrorKind::Unsupported(_)), "{error}");
-    let empty = import_bytes(b"SQLite format 3\0").map(|_| ()).expect_err("16 bytes");
+    let error = import_bytes(&other)
+        .map(|_| ())
+        .expect_err("songs are no profile");
+    assert!(
+        matches!(error.kind, IngestErrorKind::Unsupported(_)),
+        "{error}"
+    );
+    let empty = import_bytes(b"SQLite format 3\0")
+        .map(|_| ())
+        .expect_err("16 bytes");
     assert!(matches!(empty.kind, IngestErrorKind::Truncated), "{empty}");
 }
 
@@ -100,8 +127,13 @@ fn what_is_no_export_is_refused() {
 fn an_export_that_is_cut_off_is_refused() {
     let bytes = database(&[STRINGS, KERNELS_2020, &kernel(1, 2, 3, global(5, 0))]);
     for length in [0, 99, 4096, bytes.len() - 4096, bytes.len() - 1] {
-        let error = import_bytes(&bytes[..length]).map(|_| ()).expect_err("cut off");
-        assert!(matches!(error.kind, IngestErrorKind::Truncated), "{length}: {error}");
+        let error = import_bytes(&bytes[..length])
+            .map(|_| ())
+            .expect_err("cut off");
+        assert!(
+            matches!(error.kind, IngestErrorKind::Truncated),
+            "{length}: {error}"
+        );
     }
 }
 
@@ -110,8 +142,13 @@ fn a_page_that_is_no_page_is_named() {
     let mut bytes = database(&[STRINGS, KERNELS_2020, &kernel(1, 2, 3, global(5, 0))]);
     // Page 1 is the schema, 2 the strings, 3 the kernels.
     bytes[2 * 4096] = 0x77;
-    let error = import_bytes(&bytes).map(|_| ()).expect_err("page 3 is broken");
-    assert!(matches!(error.kind, IngestErrorKind::MalformedPage { page: 3, .. }), "{error}");
+    let error = import_bytes(&bytes)
+        .map(|_| ())
+        .expect_err("page 3 is broken");
+    assert!(
+        matches!(error.kind, IngestErrorKind::MalformedPage { page: 3, .. }),
+        "{error}"
+    );
 }
 
 #[test]

@@ -25,7 +25,10 @@ fn for_each_fixture(mut visit: impl FnMut(&Path, &str)) {
     assert!(packed.len() >= 7, "the fixtures are there");
     for path in packed {
         let plain = Content::open(&path).and_then(|content| content.plain_file());
-        visit(&plain.expect("the fixture unpacks").path, &path.to_string_lossy());
+        visit(
+            &plain.expect("the fixture unpacks").path,
+            &path.to_string_lossy(),
+        );
     }
 }
 
@@ -35,9 +38,12 @@ fn sums_by_sql(path: &Path) -> BTreeMap<String, (i64, i64)> {
     let sql = "SELECT value, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL
         JOIN StringIds ON id = demangledName GROUP BY value";
     // A capture of whole graphs has no kernel table.
-    let Ok(mut statement) = database.prepare(sql) else { return BTreeMap::new() };
+    let Ok(mut statement) = database.prepare(sql) else {
+        return BTreeMap::new();
+    };
     let rows = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))));
-    rows.and_then(Iterator::collect).expect("the tables are sound")
+    rows.and_then(Iterator::collect)
+        .expect("the tables are sound")
 }
 
 #[test]
@@ -48,7 +54,9 @@ fn kernel_time_by_name_is_what_sql_says() {
         let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();
         let launches = &session.launches;
         for row in 0..launches.len() {
-            let sum = sums.entry(session.kernel_name(launches.kernel[row]).to_owned()).or_default();
+            let sum = sums
+                .entry(session.kernel_name(launches.kernel[row]).to_owned())
+                .or_default();
             *sum = (sum.0 + 1, sum.1 + launches.end[row] - launches.start[row]);
         }
         assert_eq!(sums, sums_by_sql(path), "{name}");

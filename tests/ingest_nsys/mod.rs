@@ -12,7 +12,7 @@ use std::path::Path;
 use rooflens::bundle::ArtifactFile;
 use rooflens::diagnostic::{Diagnostics, Severity};
 use rooflens::ingest::{IngestError, nsys};
-use rooflens::model::Session;
+use rooflens::session::Session;
 use rusqlite::Connection;
 
 /// The global process id of process `pid`, and the global thread id of its thread `tid`.
@@ -64,20 +64,29 @@ struct Imported {
 impl Imported {
     /// Code, severity and count of each diagnostic.
     fn codes(&self) -> Vec<(&'static str, Severity, u64)> {
-        self.diagnostics.iter().map(|one| (one.code, one.severity, one.count)).collect()
+        self.diagnostics
+            .iter()
+            .map(|one| (one.code, one.severity, one.count))
+            .collect()
     }
 
     fn messages(&self) -> Vec<&str> {
-        self.diagnostics.iter().map(|one| one.message.as_str()).collect()
+        self.diagnostics
+            .iter()
+            .map(|one| one.message.as_str())
+            .collect()
     }
 
-    fn names(&self, ids: &[rooflens::model::StrId]) -> Vec<&str> {
+    fn names(&self, ids: &[rooflens::session::StrId]) -> Vec<&str> {
         ids.iter().map(|id| self.session.text(*id)).collect()
     }
 
     fn fact(&self, key: &str) -> Option<&str> {
         let facts = &self.session.environment;
-        let row = facts.key.iter().position(|one| self.session.text(*one) == key)?;
+        let row = facts
+            .key
+            .iter()
+            .position(|one| self.session.text(*one) == key)?;
         Some(self.session.text(facts.value[row]))
     }
 }
@@ -91,7 +100,10 @@ fn read(path: &Path) -> Result<Imported, IngestError> {
     };
     let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
     (nsys::IMPORTER.import)(&file, &mut session, &mut diagnostics)?;
-    Ok(Imported { session, diagnostics })
+    Ok(Imported {
+        session,
+        diagnostics,
+    })
 }
 
 /// The bytes of a database that these statements make.
@@ -99,7 +111,9 @@ fn database(statements: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("made.sqlite");
     let database = Connection::open(&path).expect("SQLite makes a file");
-    database.execute_batch(&statements.join(";\n")).expect("the statements are right");
+    database
+        .execute_batch(&statements.join(";\n"))
+        .expect("the statements are right");
     drop(database);
     std::fs::read(&path).expect("the file is there")
 }

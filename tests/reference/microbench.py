@@ -1,6 +1,6 @@
 """Figures of `rooflens bench-report` derived with NumPy, which its tests repeat.
 
-    python3 tests/reference/microbench.py src/microbench/testdata
+    python3 tests/reference/microbench.py src/studies/microbench/testdata
 
 Prints the ceilings and ridge point, the median, least and best efficiency of each operation and dtype, and the fits
 of time against work: lstsq on rows (1, work) ÷ time, right side 1.

@@ -3,7 +3,7 @@
     python3 tests/reference/prediction.py
 
 prints one line a model: parameters, FLOPs of the last of 1024 tokens (2 per multiply-add, causal attention, head
-included), bytes of key-value cache a token in 16 bits. `src/architecture/config/tests.rs` holds the same numbers.
+included), bytes of key-value cache a token in 16 bits. `src/base/llm/config/tests.rs` holds the same numbers.
 """
 
 CONTEXT = 1024

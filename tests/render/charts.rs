@@ -40,7 +40,13 @@ fn label(tag: &BytesStart<'_>, text: String) -> Label {
         Some("end") => x - width,
         _ => x,
     };
-    Label { text, left, right: left + width, top: y - size * 0.65, bottom: y }
+    Label {
+        text,
+        left,
+        right: left + width,
+        top: y - size * 0.65,
+        bottom: y,
+    }
 }
 
 /// Parses a chart; every number in it must be finite. Returns its size and its upright texts.
@@ -80,8 +86,13 @@ fn parse(svg: &str) -> (f64, f64, Vec<Label>) {
 
 fn charts() -> Vec<(String, String)> {
     let rendered = rendered(Format::Markdown);
-    let charts = rendered.files.into_iter().filter(|(path, _)| path.ends_with(".svg"));
-    charts.map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap())).collect()
+    let charts = rendered
+        .files
+        .into_iter()
+        .filter(|(path, _)| path.ends_with(".svg"));
+    charts
+        .map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap()))
+        .collect()
 }
 
 #[test]
@@ -94,10 +105,18 @@ fn no_text_is_clipped_or_covers_another() {
                 && label.top >= 0.0
                 && label.right <= width
                 && label.bottom <= height;
-            assert!(inside, "{path}: {} at {label:?} of {width} x {height}", label.text);
+            assert!(
+                inside,
+                "{path}: {} at {label:?} of {width} x {height}",
+                label.text
+            );
             let covered = labels.iter().take(n).find(|other| other.overlaps(label));
             let covered = covered.map(|other| &other.text);
-            assert!(covered.is_none(), "{path}: {} covers {covered:?}", label.text);
+            assert!(
+                covered.is_none(),
+                "{path}: {} covers {covered:?}",
+                label.text
+            );
         }
     }
 }
@@ -114,8 +133,15 @@ fn numbers_are_finite_and_names_stay_text() {
 #[test]
 fn a_roofline_shows_roofs_and_heaviest_kernels() {
     let charts = charts();
-    let (_, svg) = charts.iter().find(|(path, _)| path.contains("roofline")).unwrap();
-    for text in ["DRAM 4.80 TB/s (datasheet)", "BF16 743 TFLOP/s (measured)", "30.0 %"] {
+    let (_, svg) = charts
+        .iter()
+        .find(|(path, _)| path.contains("roofline"))
+        .unwrap();
+    for text in [
+        "DRAM 4.80 TB/s (datasheet)",
+        "BF16 743 TFLOP/s (measured)",
+        "30.0 %",
+    ] {
         assert!(svg.contains(&format!(">{text}</text>")), "{text}");
     }
     // Three measured roofs are dashed.
@@ -126,7 +152,10 @@ fn a_roofline_shows_roofs_and_heaviest_kernels() {
 #[test]
 fn bars_show_shares_of_their_total() {
     let charts = charts();
-    let (_, svg) = charts.iter().find(|(path, _)| path.contains("stages-share")).unwrap();
+    let (_, svg) = charts
+        .iter()
+        .find(|(path, _)| path.contains("stages-share"))
+        .unwrap();
     // 120 of 223 ms.
     assert!(svg.contains(">54 %</text>"));
 }

@@ -1,13 +1,13 @@
 //! A report made by hand: every kind of block and chart, long tables, names that try to break out.
 
 use rooflens::diagnostic::{Diagnostic, Location, Severity};
-use rooflens::findings::catalogue::{HOST_TIME, MBU, MFU};
-use rooflens::findings::chart::{
+use rooflens::document::catalogue::{HOST_TIME, MBU, MFU};
+use rooflens::document::chart::{
     Bar, Ceiling, Color, Dots, Event, Flame, FlameFrame, Iteration, Lane, Panel, Part, Plot, Point,
     Roofline, Scatter, Series, StackedBars,
 };
-use rooflens::findings::{
-    Block, Catalogue, Cell, Chart, Column, Dataset, Gain, GainKind, Inline, Method, Observation,
+use rooflens::document::{
+    Block, Catalogue, Cell, Chart, Column, Dataset, Finding, Gain, GainKind, Inline, Method,
     Quantity, Query, View,
 };
 use rooflens::report::{Meta, Report, Section};
@@ -44,7 +44,11 @@ pub(crate) fn report() -> Report {
 fn notes() -> Vec<Block> {
     vec![
         Block::Heading(HOSTILE.to_owned()),
-        Block::Prose(vec!["The first ".into(), Quantity::ns(5_120).into(), " are noise.".into()]),
+        Block::Prose(vec![
+            "The first ".into(),
+            Quantity::ns(5_120).into(),
+            " are noise.".into(),
+        ]),
         Block::Bullets(vec![vec!["- one".into()], vec![HOSTILE.into()]]),
         Block::List(vec![vec!["1. one".into()], vec![HOSTILE.into()]]),
         Block::Code(format!("```\n{HOSTILE}\n\tlast")),
@@ -63,7 +67,10 @@ fn meta() -> Meta {
         bundle: "h200-example-8b".to_owned(),
         bundle_id: "4f0c1d2e3b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0".to_owned(),
         captured_at: Some("2026-03-01T12:34:56.789Z".to_owned()),
-        generator: Tool { name: "rooflens".to_owned(), version: Some("0.1.0".to_owned()) },
+        generator: Tool {
+            name: "rooflens".to_owned(),
+            version: Some("0.1.0".to_owned()),
+        },
         facts: vec![
             fact("GPU", "NVIDIA H200 SXM, 132 SMs, 141 GB"),
             fact("Driver", "575.57.08, CUDA 12.9"),
@@ -75,15 +82,19 @@ fn meta() -> Meta {
 }
 
 fn evidence(artifact: &str, table: &str, rows: u64) -> Evidence {
-    Evidence { artifact: artifact.to_owned(), table: Some(table.to_owned()), rows: Some(rows) }
+    Evidence {
+        artifact: artifact.to_owned(),
+        table: Some(table.to_owned()),
+        rows: Some(rows),
+    }
 }
 
-fn verdict() -> Vec<Observation> {
+fn verdict() -> Vec<Finding> {
     vec![
-        Observation {
+        Finding {
             id: "launch-bound",
             title: "Launch-bound: decode".to_owned(),
-            severity: rooflens::findings::Severity::Critical,
+            severity: rooflens::document::Severity::Critical,
             weight_ns: 1.511e9,
             gain: Some(Gain {
                 saved_ns: 1.511e9,
@@ -97,11 +108,17 @@ fn verdict() -> Vec<Observation> {
                 Inline::Code("--cuda-graph-trace=node".to_owned()),
             ]),
             query: Some(Query {
-                gives: vec!["idle nanoseconds of instance ".into(), Quantity::count(3).into()],
+                gives: vec![
+                    "idle nanoseconds of instance ".into(),
+                    Quantity::count(3).into(),
+                ],
                 sql: "SELECT SUM(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start >= 17;"
                     .to_owned(),
             }),
-            scope: Scope { stage: Some("decode".to_owned()), ..Scope::default() },
+            scope: Scope {
+                stage: Some("decode".to_owned()),
+                ..Scope::default()
+            },
             statement: vec![
                 "In ".into(),
                 Inline::Strong("decode".to_owned()),
@@ -116,25 +133,39 @@ fn verdict() -> Vec<Observation> {
                 " each.".into(),
             ],
             advice: Some(vec!["Capture the step as a CUDA graph.".into()]),
-            evidence: vec![evidence("nsys/profile.sqlite", "CUPTI_ACTIVITY_KIND_KERNEL", 84_868)],
+            evidence: vec![evidence(
+                "nsys/profile.sqlite",
+                "CUPTI_ACTIVITY_KIND_KERNEL",
+                84_868,
+            )],
             root: None,
             on_measurement: false,
         },
-        Observation {
+        Finding {
             id: "hostile",
             weight_ns: 1.0,
-            statement: vec!["The kernel ".into(), Inline::Code(long_name(7)), " is slow.".into()],
+            statement: vec![
+                "The kernel ".into(),
+                Inline::Code(long_name(7)),
+                " is slow.".into(),
+            ],
             evidence: vec![evidence(HOSTILE, "KERNEL", 1)],
             title: HOSTILE.to_owned(),
-            query: Some(Query { gives: vec![HOSTILE.into()], sql: HOSTILE.to_owned() }),
-            ..Observation::default()
+            query: Some(Query {
+                gives: vec![HOSTILE.into()],
+                sql: HOSTILE.to_owned(),
+            }),
+            ..Finding::default()
         },
     ]
 }
 
 fn headline() -> Vec<Block> {
     let tile = |name: &str, value: f64, unit| {
-        (name.to_owned(), vec![Inline::Quantity(Quantity::new(value, unit))])
+        (
+            name.to_owned(),
+            vec![Inline::Quantity(Quantity::new(value, unit))],
+        )
     };
     vec![
         Block::Facts(vec![
@@ -148,15 +179,29 @@ fn headline() -> Vec<Block> {
 }
 
 fn sections() -> Vec<Section> {
-    let columns = &["kernel", "class", "launches", "total_ns", "share", "mean_ns", "intensity"];
+    let columns = &[
+        "kernel",
+        "class",
+        "launches",
+        "total_ns",
+        "share",
+        "mean_ns",
+        "intensity",
+    ];
     vec![
         section(
             "environment",
             "Environment",
             vec![Block::Facts(vec![
                 ("GPU".to_owned(), vec!["NVIDIA H200 SXM".into()]),
-                ("Clock".to_owned(), vec![Quantity::new(1.98e9, Unit::Hertz).into()]),
-                ("Command".to_owned(), vec![Inline::Code("python bench.py --batch 8".to_owned())]),
+                (
+                    "Clock".to_owned(),
+                    vec![Quantity::new(1.98e9, Unit::Hertz).into()],
+                ),
+                (
+                    "Command".to_owned(),
+                    vec![Inline::Code("python bench.py --batch 8".to_owned())],
+                ),
             ])],
         ),
         section(
@@ -176,7 +221,11 @@ fn sections() -> Vec<Section> {
                 Block::Missing("no counters: capture an ncu pass".to_owned()),
             ],
         ),
-        section("timeline", "Timeline", vec![Block::Chart(series()), iterations()]),
+        section(
+            "timeline",
+            "Timeline",
+            vec![Block::Chart(series()), iterations()],
+        ),
         section(
             "kernels",
             "Kernels",
@@ -197,19 +246,30 @@ fn sections() -> Vec<Section> {
         ),
         section(
             "findings",
-            "Findings",
-            verdict().into_iter().map(|one| Block::Finding(Box::new(one))).collect(),
+            "SectionContent",
+            verdict()
+                .into_iter()
+                .map(|one| Block::Finding(Box::new(one)))
+                .collect(),
         ),
     ]
 }
 
 fn appendix() -> Vec<Section> {
     let names = View::new("kernels", "Kernels by name", &["kernel", "launches"], 60);
-    vec![section("names-appendix", "Whole kernel names", vec![Block::Table(names)])]
+    vec![section(
+        "names-appendix",
+        "Whole kernel names",
+        vec![Block::Table(names)],
+    )]
 }
 
 fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
-    Section { id: id.to_owned(), title: title.to_owned(), blocks }
+    Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks,
+    }
 }
 
 fn kernel_name(n: usize) -> String {
@@ -231,7 +291,11 @@ fn kernels() -> Dataset {
             Cell::Int(total),
             Cell::Float(total as f64 / 3.6e9),
             Cell::Float(total as f64 / 1000.0),
-            if n % 5 == 4 { Cell::Missing } else { Cell::Float(0.25 * 1.17f64.powi(n as i32)) },
+            if n % 5 == 4 {
+                Cell::Missing
+            } else {
+                Cell::Float(0.25 * 1.17f64.powi(n as i32))
+            },
         ]
     };
     Dataset {
@@ -282,11 +346,19 @@ fn stages() -> Dataset {
 
 fn chart(id: &str, title: &str, plot: Plot) -> Chart {
     let description = format!("{title}, drawn for a test.");
-    Chart { id: id.to_owned(), title: title.to_owned(), description, plot }
+    Chart {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        description,
+        plot,
+    }
 }
 
 fn stacked(normalized: bool) -> Chart {
-    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    let part = |name: &str, color| Part {
+        name: name.to_owned(),
+        color,
+    };
     let bar = |label: &str, values: &[f64], note: &str| Bar {
         label: label.to_owned(),
         values: values.to_vec(),
@@ -307,21 +379,42 @@ fn stacked(normalized: bool) -> Chart {
             part("idle", Color::Idle),
         ],
         bars: vec![
-            bar("prefill", &[1.2e8, 3e7, 1e7, 2e7, 5e6, 0.0, 4e6, 2e7, 1.4e7], "222.8 ms"),
-            bar("decode", &[9e8, 2e8, 1e8, 3e8, 2e8, 1e8, 2e8, 1e8, 1.5e9], "3.603 s"),
+            bar(
+                "prefill",
+                &[1.2e8, 3e7, 1e7, 2e7, 5e6, 0.0, 4e6, 2e7, 1.4e7],
+                "222.8 ms",
+            ),
+            bar(
+                "decode",
+                &[9e8, 2e8, 1e8, 3e8, 2e8, 1e8, 2e8, 1e8, 1.5e9],
+                "3.603 s",
+            ),
             bar(&HOSTILE.repeat(2), &[f64::NAN, -1.0, 0.0, 1e8], HOSTILE),
         ],
     };
-    let id = if normalized { "stages-share" } else { "stages-time" };
+    let id = if normalized {
+        "stages-share"
+    } else {
+        "stages-time"
+    };
     chart(id, "Where the time goes", Plot::StackedBars(plot))
 }
 
 fn ceiling(label: &str, value: f64, measured: bool) -> Ceiling {
-    Ceiling { label: label.to_owned(), value, measured }
+    Ceiling {
+        label: label.to_owned(),
+        value,
+        measured,
+    }
 }
 
 fn points(count: usize, x: impl Fn(usize) -> f64, y: impl Fn(usize) -> f64) -> Vec<Point> {
-    let colors = [Color::MemoryBound, Color::ComputeBound, Color::LatencyBound, Color::Balanced];
+    let colors = [
+        Color::MemoryBound,
+        Color::ComputeBound,
+        Color::LatencyBound,
+        Color::Balanced,
+    ];
     (0..count)
         .map(|n| Point {
             label: kernel_name(n),
@@ -334,7 +427,13 @@ fn points(count: usize, x: impl Fn(usize) -> f64, y: impl Fn(usize) -> f64) -> V
 }
 
 fn roofline() -> Chart {
-    let x = |n: usize| if n == 39 { 0.0 } else { 0.3 * 1.25f64.powi((n * 7 % 31) as i32) };
+    let x = |n: usize| {
+        if n == 39 {
+            0.0
+        } else {
+            0.3 * 1.25f64.powi((n * 7 % 31) as i32)
+        }
+    };
     let y = move |n: usize| (x(n) * 4.3e12).min(8e14) * [0.9, 0.5, 0.05, 0.7, 0.008][n % 5];
     let plot = Roofline {
         bandwidths: vec![
@@ -350,7 +449,11 @@ fn roofline() -> Chart {
         points: points(40, x, y),
         levels: Vec::new(),
     };
-    chart("roofline-dram", "Kernels on the roofline of device memory", Plot::Roofline(plot))
+    chart(
+        "roofline-dram",
+        "Kernels on the roofline of device memory",
+        Plot::Roofline(plot),
+    )
 }
 
 fn scatter() -> Chart {
@@ -371,7 +474,9 @@ fn series() -> Chart {
     let panel = |label: &str, unit, factor: f64, limit: Option<(&str, f64)>| Panel {
         label: label.to_owned(),
         unit,
-        points: (0..12_000).map(|n| (n * 300_000, wave(n) * factor)).collect(),
+        points: (0..12_000)
+            .map(|n| (n * 300_000, wave(n) * factor))
+            .collect(),
         limit: limit.map(|(label, value)| (label.to_owned(), value)),
     };
     let band = |label: &str, from: i64, to: i64| (label.to_owned(), from, to);
@@ -389,20 +494,42 @@ fn series() -> Chart {
         ],
         duration: 3_600_000_000,
     };
-    chart("power", "Power, clock and memory over time", Plot::Series(plot))
+    chart(
+        "power",
+        "Power, clock and memory over time",
+        Plot::Series(plot),
+    )
 }
 
 fn dots() -> Chart {
     let dots = |center: f64, spread: f64| {
-        let dot = |n: i32| (center * (1.0 + spread * f64::from(n * 7 % 11 - 5) / 500.0), false);
-        (0..9).map(dot).chain([(center * 1.09, true)]).collect::<Vec<_>>()
+        let dot = |n: i32| {
+            (
+                center * (1.0 + spread * f64::from(n * 7 % 11 - 5) / 500.0),
+                false,
+            )
+        };
+        (0..9)
+            .map(dot)
+            .chain([(center * 1.09, true)])
+            .collect::<Vec<_>>()
     };
     let rows = vec![
         ("prefill".to_owned(), dots(2.228e8, 1.0)),
         ("decode".to_owned(), dots(3.603e9, 2.0)),
-        ("a stage with a name that is long enough to be cut somewhere".to_owned(), dots(5e4, 0.5)),
+        (
+            "a stage with a name that is long enough to be cut somewhere".to_owned(),
+            dots(5e4, 0.5),
+        ),
     ];
-    chart("repeats", "Repeats of each stage", Plot::Dots(Dots { unit: Unit::Nanoseconds, rows }))
+    chart(
+        "repeats",
+        "Repeats of each stage",
+        Plot::Dots(Dots {
+            unit: Unit::Nanoseconds,
+            rows,
+        }),
+    )
 }
 
 fn flame() -> Chart {
@@ -416,7 +543,10 @@ fn flame() -> Chart {
     let plot = Flame {
         unit: Unit::Nanoseconds,
         total: 1e9,
-        parts: vec![Part { name: "matrix products".to_owned(), color: Color::Gemm }],
+        parts: vec![Part {
+            name: "matrix products".to_owned(),
+            color: Color::Gemm,
+        }],
         frames: vec![
             frame("decode", 0, 0.0, 1e9, None),
             frame(HOSTILE, 1, 0.0, 6e8, None),
@@ -432,7 +562,10 @@ fn flame() -> Chart {
 }
 
 fn metrics() -> Vec<rooflens_schemas::Metric> {
-    let stage = |name: &str| Scope { stage: Some(name.to_owned()), ..Scope::default() };
+    let stage = |name: &str| Scope {
+        stage: Some(name.to_owned()),
+        ..Scope::default()
+    };
     vec![
         MFU.derived(stage("prefill"), 0.412, "989 TFLOP/s, datasheet"),
         HOST_TIME.measured(stage("decode"), 3.603e9, "NVTX"),
@@ -455,20 +588,37 @@ fn data_quality() -> Vec<Diagnostic> {
 fn methods() -> Vec<Method> {
     let text = "FLOPs of the model, without recomputation, by time and peak rate.";
     vec![
-        Method { title: "MFU".to_owned(), text: vec![text.into()] },
-        Method { title: HOSTILE.to_owned(), text: vec![Inline::Code(long_name(1))] },
+        Method {
+            title: "MFU".to_owned(),
+            text: vec![text.into()],
+        },
+        Method {
+            title: HOSTILE.to_owned(),
+            text: vec![Inline::Code(long_name(1))],
+        },
     ]
 }
 
 /// One iteration: a call at 2 µs of 5 µs launches a kernel of 31.2 µs that starts 7.5 µs later.
 fn iterations() -> Block {
-    let event = |name, start, duration, call| Event { name, start, duration, call };
-    let lane = |label: &str, event| Lane { label: label.to_owned(), events: vec![event] };
+    let event = |name, start, duration, call| Event {
+        name,
+        start,
+        duration,
+        call,
+    };
+    let lane = |label: &str, event| Lane {
+        label: label.to_owned(),
+        events: vec![event],
+    };
     let name = |name: &str, color| (name.to_owned(), color);
     Block::Iterations(vec![Iteration {
         label: HOSTILE.to_owned(),
         extent: 50_000,
-        names: vec![name("cudaLaunchKernel", Color::Other), name("gemm <b>", Color::Gemm)],
+        names: vec![
+            name("cudaLaunchKernel", Color::Other),
+            name("gemm <b>", Color::Gemm),
+        ],
         lanes: vec![
             lane("CPU thread 7", event(0, 2_000, 5_000, None)),
             lane("GPU 0, stream 7", event(1, 9_500, 31_200, Some(0))),

@@ -25,9 +25,17 @@ fn files_that_may_be_of_one_run_are_one_report() {
     write("second-rank.json", recorded(gpu, 1_700_000_000, 12)).expect("writable");
     write("later.json", recorded(gpu, 1_700_000_900, 12)).expect("writable");
     for others in [&["second-cycle.json"], &["second-rank.json"]] as [&[&str]; 2] {
-        run(folder.path(), &[&["inspect", "first.json"], others].concat()).success();
+        run(
+            folder.path(),
+            &[&["inspect", "first.json"], others].concat(),
+        )
+        .success();
     }
-    run(folder.path(), &["inspect", "first.json", "later.json", "--merge"]).success();
+    run(
+        folder.path(),
+        &["inspect", "first.json", "later.json", "--merge"],
+    )
+    .success();
     run(folder.path(), &["inspect", "."]).success();
 }
 

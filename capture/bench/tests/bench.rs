@@ -27,7 +27,12 @@ fn without_a_driver_both_end_with_one_sentence_and_leave_nothing() {
     let folder = tempfile::tempdir().expect("there is room");
     let place = folder.path().join("run1");
     for command in ["peaks", "bench"] {
-        let refused = program().args([command, "-o"]).arg(&place).assert().code(125).stdout("");
+        let refused = program()
+            .args([command, "-o"])
+            .arg(&place)
+            .assert()
+            .code(125)
+            .stdout("");
         let said = said(refused.get_output());
         assert_eq!(
             said,
@@ -41,16 +46,25 @@ fn without_a_driver_both_end_with_one_sentence_and_leave_nothing() {
 fn help_names_the_command_as_it_was_called() {
     for command in ["peaks", "bench"] {
         let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_rooflens-bench"));
-        let output = program.arg0("rooflens-capture").args([command, "--help"]).output();
+        let output = program
+            .arg0("rooflens-capture")
+            .args([command, "--help"])
+            .output();
         let text = String::from_utf8_lossy(&output.expect("starts").stdout).into_owned();
         let usage = format!("Usage: rooflens-capture {command} [OPTIONS]");
-        assert!(text.contains(&usage) && text.contains("Examples:"), "{text}");
+        assert!(
+            text.contains(&usage) && text.contains("Examples:"),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn the_built_in_sweep_can_be_printed_and_read_back() {
-    let printed = program().args(["bench", "--print-sweep"]).assert().success();
+    let printed = program()
+        .args(["bench", "--print-sweep"])
+        .assert()
+        .success();
     let text = String::from_utf8_lossy(&printed.get_output().stdout).into_owned();
     assert!(text.contains("operation = \"attention_prefill\""), "{text}");
 }
@@ -60,7 +74,14 @@ fn a_wrong_sweep_is_told_before_the_device_is_asked() {
     let folder = tempfile::tempdir().expect("there is room");
     let sweep = folder.path().join("sweep.toml");
     std::fs::write(&sweep, "version = 1\n[[case]]\noperation = \"sort\"\n").expect("writable");
-    let refused = program().args(["bench", "-o", "x", "--sweep"]).arg(&sweep).assert().code(125);
+    let refused = program()
+        .args(["bench", "-o", "x", "--sweep"])
+        .arg(&sweep)
+        .assert()
+        .code(125);
     let said = said(refused.get_output());
-    assert!(said.contains("sweep.toml: sort: not an operation: expected one of linear,"), "{said}");
+    assert!(
+        said.contains("sweep.toml: sort: not an operation: expected one of linear,"),
+        "{said}"
+    );
 }

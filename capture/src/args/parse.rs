@@ -32,7 +32,10 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
         "m" => 60,
         _ => 1,
     };
-    let time = number.parse().ok().filter(|count| (1..=1_000_000).contains(count));
+    let time = number
+        .parse()
+        .ok()
+        .filter(|count| (1..=1_000_000).contains(count));
     let time = time.map(|count: u64| Duration::from_secs(count * seconds));
     time.ok_or_else(|| "expected a time such as 90s, 10m or 1h".to_owned())
 }
@@ -40,7 +43,10 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
 /// `SKIP:COUNT`.
 pub(super) fn parse_window(text: &str) -> Result<(u64, u64), String> {
     let window = text.split_once(':').and_then(|(skip, count)| {
-        Some((skip.parse().ok()?, count.parse().ok().filter(|count| *count > 0)?))
+        Some((
+            skip.parse().ok()?,
+            count.parse().ok().filter(|count| *count > 0)?,
+        ))
     });
     window.ok_or_else(|| "expected SKIP:COUNT, such as 2:3".to_owned())
 }
@@ -52,11 +58,23 @@ mod tests {
     #[test]
     fn windows_and_pass_names_are_checked() {
         assert_eq!(parse_window("2:3"), Ok((2, 3)));
-        assert!(["", "2", "2:0", "a:1"].iter().all(|text| parse_window(text).is_err()));
+        assert!(
+            ["", "2", "2:0", "a:1"]
+                .iter()
+                .all(|text| parse_window(text).is_err())
+        );
         assert_eq!(parse_time("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(parse_time("90"), Ok(Duration::from_secs(90)));
-        assert!(["", "m", "-1", "0s", "1d", "1.5h"].iter().all(|text| parse_time(text).is_err()));
+        assert!(
+            ["", "m", "-1", "0s", "1d", "1.5h"]
+                .iter()
+                .all(|text| parse_time(text).is_err())
+        );
         assert!(parse_pass("nsys-decode.1").is_ok());
-        assert!(["", ".x", "a/b", "logs", "-a"].iter().all(|text| parse_pass(text).is_err()));
+        assert!(
+            ["", ".x", "a/b", "logs", "-a"]
+                .iter()
+                .all(|text| parse_pass(text).is_err())
+        );
     }
 }

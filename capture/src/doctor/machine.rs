@@ -38,7 +38,10 @@ fn room(path: &Path) -> Option<(u64, u64)> {
     let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in a zero, and the call writes to the struct given.
     let code = unsafe { libc::statvfs(path.as_ptr(), &raw mut found) };
-    (code == 0).then_some((found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize))
+    (code == 0).then_some((
+        found.f_bavail * found.f_frsize,
+        found.f_blocks * found.f_frsize,
+    ))
 }
 
 fn gib(bytes: u64) -> String {
@@ -48,9 +51,16 @@ fn gib(bytes: u64) -> String {
 fn disk<R: Runner>(machine: &Machine<'_, R>) -> Check {
     let id = "disk";
     let folder = machine.arguments.output.as_path();
-    let existing = folder.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
+    let existing = folder
+        .ancestors()
+        .find(|path| path.is_dir())
+        .unwrap_or(Path::new("."));
     let Some((free, _)) = room(existing) else {
-        return Check::new(id, Status::Unknown, format!("{} cannot be asked", existing.display()));
+        return Check::new(
+            id,
+            Status::Unknown,
+            format!("{} cannot be asked", existing.display()),
+        );
     };
     let finding = format!("{} free in {}", gib(free), existing.display());
     disk_status(id, free, finding)
@@ -68,13 +78,18 @@ fn disk_status(id: &'static str, free: u64, finding: String) -> Check {
 /// Instances of a GPU share clocks and power, and some counters cannot be read in them.
 fn mig<R: Runner>(machine: &Machine<'_, R>) -> Check {
     let id = "mig";
-    let query = ["--query-gpu=index,mig.mode.current", "--format=csv,noheader"];
+    let query = [
+        "--query-gpu=index,mig.mode.current",
+        "--format=csv,noheader",
+    ];
     let said = match machine.runner.output("nvidia-smi", &query) {
         Ok(said) => said,
         Err(reason) => return Check::new(id, Status::Unknown, reason),
     };
     let enabled = said.lines().filter_map(|line| line.split_once(','));
-    let enabled = enabled.filter(|(_, mode)| mode.trim() == "Enabled").map(|(gpu, _)| gpu.trim());
+    let enabled = enabled
+        .filter(|(_, mode)| mode.trim() == "Enabled")
+        .map(|(gpu, _)| gpu.trim());
     match enabled.collect::<Vec<_>>().join(",") {
         gpus if gpus.is_empty() => Check::new(id, Status::Ok, "no GPU is divided"),
         gpus => {
@@ -91,16 +106,24 @@ fn mig<R: Runner>(machine: &Machine<'_, R>) -> Check {
 fn other_profilers<R: Runner>(machine: &Machine<'_, R>) -> Check {
     let id = "other-profilers";
     let (mut profilers, mut monitors) = (Vec::new(), Vec::new());
-    for entry in fs::read_dir(machine.root.join("proc")).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(machine.root.join("proc"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let pid = entry.file_name().to_string_lossy().into_owned();
         if !pid.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
-        let name = machine.read(&format!("proc/{pid}/comm")).unwrap_or_default();
+        let name = machine
+            .read(&format!("proc/{pid}/comm"))
+            .unwrap_or_default();
         let name = name.trim();
         if PROFILERS.contains(&name) {
             profilers.push((pid, name.to_owned()));
-        } else if MONITORS.iter().any(|monitor| name.starts_with(&monitor[..monitor.len().min(15)]))
+        } else if MONITORS
+            .iter()
+            .any(|monitor| name.starts_with(&monitor[..monitor.len().min(15)]))
         {
             monitors.push(name.to_owned());
         }
@@ -111,12 +134,17 @@ fn other_profilers<R: Runner>(machine: &Machine<'_, R>) -> Check {
     if !profilers.is_empty() {
         let names: Vec<&str> = profilers.iter().map(|(_, name)| name.as_str()).collect();
         let pids: Vec<&str> = profilers.iter().map(|(pid, _)| pid.as_str()).collect();
-        let finding = format!("running: {}: one program at a time can profile", names.join(", "));
+        let finding = format!(
+            "running: {}: one program at a time can profile",
+            names.join(", ")
+        );
         return Check::new(id, Status::Problem, finding).fix(format!("kill {}", pids.join(" ")));
     }
     if !monitors.is_empty() {
-        let finding =
-            format!("running: {}: it may hold the counters that ncu reads", monitors.join(", "));
+        let finding = format!(
+            "running: {}: it may hold the counters that ncu reads",
+            monitors.join(", ")
+        );
         return Check::new(id, Status::Warning, finding).fix("dcgmi profile --pause");
     }
     Check::new(id, Status::Ok, "none runs")
@@ -177,7 +205,10 @@ mod tests {
         assert_eq!(status(50 * GIB), Status::Ok);
         // Docker's default is 64 MiB.
         let shared = shared_status("shared-memory", 64 << 20, true);
-        assert_eq!(shared.finding, "/dev/shm has 0.1 GiB: data loaders and NCCL may fail");
+        assert_eq!(
+            shared.finding,
+            "/dev/shm has 0.1 GiB: data loaders and NCCL may fail"
+        );
         assert_eq!(shared.fix.as_deref(), Some("docker run --shm-size=16g ..."));
         assert!(room(Path::new("/")).is_some_and(|(free, size)| free <= size && size > 0));
     }

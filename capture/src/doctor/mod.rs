@@ -45,7 +45,12 @@ pub(crate) struct Check {
 
 impl Check {
     fn new(id: &'static str, status: Status, finding: impl Into<String>) -> Self {
-        Self { id, status, finding: finding.into(), fix: None }
+        Self {
+            id,
+            status,
+            finding: finding.into(),
+            fix: None,
+        }
     }
 
     fn fix(mut self, command: impl Into<String>) -> Self {
@@ -77,7 +82,9 @@ impl<R: Runner> Machine<'_, R> {
     fn field(&self, path: &str, key: &str) -> Option<String> {
         let text = self.read(path)?;
         let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
-        pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
+        pairs
+            .find(|(name, _)| name.trim() == key)
+            .map(|(_, value)| value.trim().to_owned())
     }
 
     /// Whether it is a container: its remedies are options of `docker run`.
@@ -95,7 +102,11 @@ impl<R: Runner> Machine<'_, R> {
 
 /// Prints the checks. Exit code 1 says that a pass would fail.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Outcome, CaptureError> {
-    let machine = Machine { root: &arguments.root, runner: &System, arguments };
+    let machine = Machine {
+        root: &arguments.root,
+        runner: &System,
+        arguments,
+    };
     let checks = machine.checks();
     let is_ok = checks.iter().all(|check| check.status != Status::Problem);
     let text = match arguments.json {
@@ -107,7 +118,10 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Outcome, CaptureError> 
     };
     // Nobody reads it: nothing is left to be done.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(Outcome { said: String::new(), code: u8::from(!is_ok) })
+    Ok(Outcome {
+        said: String::new(),
+        code: u8::from(!is_ok),
+    })
 }
 
 /// A line a check, with its remedy below.
@@ -121,7 +135,10 @@ fn table(checks: &[Check]) -> String {
             Status::Warning => "warning",
             Status::Problem => "PROBLEM",
         };
-        text.push_str(&format!("{mark:<8}{:<width$}  {}\n", check.id, check.finding));
+        text.push_str(&format!(
+            "{mark:<8}{:<width$}  {}\n",
+            check.id, check.finding
+        ));
         if let Some(fix) = &check.fix {
             text.push_str(&format!("{:<8}{:<width$}  fix: {fix}\n", "", ""));
         }

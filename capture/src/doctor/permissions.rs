@@ -9,7 +9,12 @@ const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
 
 pub(super) fn checks<R: Runner>(machine: &Machine<'_, R>) -> Vec<Check> {
-    vec![counters(machine), perf_events(machine), ptrace(machine), seccomp(machine)]
+    vec![
+        counters(machine),
+        perf_events(machine),
+        ptrace(machine),
+        seccomp(machine),
+    ]
 }
 
 fn has_capability<R: Runner>(machine: &Machine<'_, R>, bit: u32) -> bool {
@@ -22,12 +27,17 @@ fn has_capability<R: Runner>(machine: &Machine<'_, R>, bit: u32) -> bool {
 fn counters<R: Runner>(machine: &Machine<'_, R>) -> Check {
     let id = "gpu-counters";
     let params = "proc/driver/nvidia/params";
-    let names = ["RmProfilingAdminOnly", "NVreg_RestrictProfilingToAdminUsers"];
+    let names = [
+        "RmProfilingAdminOnly",
+        "NVreg_RestrictProfilingToAdminUsers",
+    ];
     let restricted = names.iter().find_map(|name| machine.field(params, name));
     match restricted.as_deref() {
-        None => {
-            Check::new(id, Status::Unknown, format!("/{params} does not say who may read them"))
-        }
+        None => Check::new(
+            id,
+            Status::Unknown,
+            format!("/{params} does not say who may read them"),
+        ),
         Some("0") => Check::new(id, Status::Ok, "all users may read them"),
         Some(_) if has_capability(machine, SYS_ADMIN) => Check::new(
             id,

@@ -34,7 +34,11 @@ const PLACES: [(&str, [&str; 3]); 2] = [
     ),
     (
         "ncu",
-        ["opt/nvidia/nsight-compute/*", "usr/local/cuda/bin", "usr/local/NVIDIA-Nsight-Compute"],
+        [
+            "opt/nvidia/nsight-compute/*",
+            "usr/local/cuda/bin",
+            "usr/local/NVIDIA-Nsight-Compute",
+        ],
     ),
 ];
 
@@ -94,9 +98,18 @@ fn profiler<R: Runner>(
         Err(reason) => return missing(machine, id, &reason),
     };
     // The year tells the version from a copyright.
-    let version = text.split_whitespace().filter(|word| word.matches('.').count() >= 2);
-    let Some(version) = version.map(|word| word.split('-').next().unwrap_or(word)).next() else {
-        return Check::new(id, Status::Unknown, format!("{program} --version does not say"));
+    let version = text
+        .split_whitespace()
+        .filter(|word| word.matches('.').count() >= 2);
+    let Some(version) = version
+        .map(|word| word.split('-').next().unwrap_or(word))
+        .next()
+    else {
+        return Check::new(
+            id,
+            Status::Unknown,
+            format!("{program} --version does not say"),
+        );
     };
     let branch = driver.map(|driver| numbers(driver).0).unwrap_or(0);
     let newest = RELEASES.iter().rev().find(|(driver, _)| *driver <= branch);
@@ -111,7 +124,10 @@ fn profiler<R: Runner>(
 }
 
 fn missing<R: Runner>(machine: &Machine<'_, R>, id: &'static str, reason: &str) -> Check {
-    let found = PLACES.iter().filter(|(name, _)| *name == id).flat_map(|(_, places)| places);
+    let found = PLACES
+        .iter()
+        .filter(|(name, _)| *name == id)
+        .flat_map(|(_, places)| places);
     let mut found: Vec<PathBuf> = found.flat_map(|place| below(machine, place, id)).collect();
     found.sort();
     // Nothing is newer than the last one: names hold versions.
@@ -137,7 +153,10 @@ fn below<R: Runner>(machine: &Machine<'_, R>, place: &str, name: &str) -> Vec<Pa
     let Some((before, after)) = place.split_once('*') else {
         return whole(place).into_iter().collect();
     };
-    let entries = fs::read_dir(machine.root.join(before)).into_iter().flatten().flatten();
+    let entries = fs::read_dir(machine.root.join(before))
+        .into_iter()
+        .flatten()
+        .flatten();
     let folders =
         entries.map(|entry| format!("{before}{}{after}", entry.file_name().to_string_lossy()));
     folders.filter_map(|folder| whole(&folder)).collect()
@@ -157,14 +176,19 @@ fn torch<R: Runner>(machine: &Machine<'_, R>, driver: Option<&str>) -> Check {
         Err(reason) => return Check::new(id, Status::Unknown, format!("no PyTorch: {reason}")),
     };
     let mut words = said.split_whitespace();
-    let (version, cuda) = (words.next().unwrap_or_default(), words.next().unwrap_or("None"));
+    let (version, cuda) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or("None"),
+    );
     if cuda == "None" {
         let finding = format!("{version} is built without CUDA: the workload does not use the GPU");
         let fix = format!("{python} -m pip install --force-reinstall torch");
         return Check::new(id, Status::Warning, finding).fix(fix);
     }
-    let needed =
-        DRIVERS.iter().find(|(major, _)| *major == numbers(cuda).0).map(|(_, driver)| *driver);
+    let needed = DRIVERS
+        .iter()
+        .find(|(major, _)| *major == numbers(cuda).0)
+        .map(|(_, driver)| *driver);
     match (needed, driver.map(|driver| numbers(driver).0)) {
         (Some(needed), Some(has)) if has < needed => {
             let finding =

@@ -37,7 +37,10 @@ pub(super) fn write(
         ("output_tokens", number(sizes.output_tokens)),
         ("warmup", number(stages.warmup())),
         ("model_parallel", number(sizes.model_parallel)),
-        ("recomputation", sizes.recomputation.map(|value| value.to_string())),
+        (
+            "recomputation",
+            sizes.recomputation.map(|value| value.to_string()),
+        ),
     ] {
         keys.extend(value.map(|value| (key, value)));
     }
@@ -52,7 +55,11 @@ pub(super) fn write(
     for remark in &sizes.remarks {
         text.push_str(&format!("# {remark}\n"));
     }
-    for (key, value) in name(notes).map(|name| ("name", quoted(&name))).into_iter().chain(keys) {
+    for (key, value) in name(notes)
+        .map(|name| ("name", quoted(&name)))
+        .into_iter()
+        .chain(keys)
+    {
         text.push_str(&format!("{key} = {value}\n"));
     }
     text.push_str(&format!("inferred = [{}]\n", inferred.join(", ")));
@@ -75,7 +82,10 @@ fn quoted(text: &str) -> String {
 fn name(notes: &Notes) -> Option<String> {
     let of_engine = || {
         let arguments = notes.engines.values().next()?;
-        let model = ["model", "model_path"].iter().find_map(|key| arguments.get(*key))?.as_str()?;
+        let model = ["model", "model_path"]
+            .iter()
+            .find_map(|key| arguments.get(*key))?
+            .as_str()?;
         Some(model.rsplit('/').next().unwrap_or(model).to_owned())
     };
     let of_model = sizes::model_of(notes).map(|model| model.class.clone());
@@ -84,8 +94,11 @@ fn name(notes: &Notes) -> Option<String> {
 
 /// Which ranges are stages, where their names alone do not say it.
 fn rules(stages: &Stages) -> String {
-    let known: Vec<&Timed> =
-        stages.all.iter().filter(|stage| stage.kind != StageKind::Other).collect();
+    let known: Vec<&Timed> = stages
+        .all
+        .iter()
+        .filter(|stage| stage.kind != StageKind::Other)
+        .collect();
     if stages.lacks_ranges || known.iter().all(|stage| stage.is_built_in) {
         return String::new();
     }
@@ -93,7 +106,10 @@ fn rules(stages: &Stages) -> String {
         let kind = serde_json::to_value(stage.kind).unwrap_or_default();
         let kind = kind.as_str().unwrap_or("other").to_owned();
         let (name, pattern) = (quoted(&stage.name), quoted(&pattern(&stage.range)));
-        format!("\n[[stages]]\nname = {name}\nmatch = {pattern}\nkind = {}\n", quoted(&kind))
+        format!(
+            "\n[[stages]]\nname = {name}\nmatch = {pattern}\nkind = {}\n",
+            quoted(&kind)
+        )
     };
     known.iter().map(rule).collect()
 }
@@ -123,7 +139,10 @@ fn noted(notes: &Notes) -> BTreeMap<String, String> {
         }
     };
     let listed = |map: &BTreeMap<String, u64>| {
-        map.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+        map.iter()
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     if let Some(model) = sizes::model_of(notes) {
         add("parameters", listed(&model.parameters));
@@ -132,7 +151,11 @@ fn noted(notes: &Notes) -> BTreeMap<String, String> {
         add("autocast", model.autocast.clone().unwrap_or_default());
         add(
             "fsdp",
-            if model.is_fsdp { "parameters are sharded".to_owned() } else { String::new() },
+            if model.is_fsdp {
+                "parameters are sharded".to_owned()
+            } else {
+                String::new()
+            },
         );
     }
     let updates = |map: &BTreeMap<String, u64>| {
@@ -144,11 +167,22 @@ fn noted(notes: &Notes) -> BTreeMap<String, String> {
     add("optimizer", updates(&notes.optimizers));
     add("torch.compile", plain(notes.compile.iter()));
     add("parallel", plain(notes.parallel.wrappers.iter()));
-    add("backend", notes.parallel.backend.clone().unwrap_or_default());
+    add(
+        "backend",
+        notes.parallel.backend.clone().unwrap_or_default(),
+    );
     let world = notes.parallel.world_size.or(notes.world_size);
-    add("processes", world.map(|size| size.to_string()).unwrap_or_default());
+    add(
+        "processes",
+        world.map(|size| size.to_string()).unwrap_or_default(),
+    );
     let meshes = notes.parallel.meshes.iter().map(|mesh| {
-        let sizes = mesh.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" x ");
+        let sizes = mesh
+            .shape
+            .iter()
+            .map(u64::to_string)
+            .collect::<Vec<_>>()
+            .join(" x ");
         format!("{} ({})", sizes, mesh.names.join(", "))
     });
     add("device meshes", meshes.collect::<Vec<_>>().join("; "));
@@ -161,11 +195,16 @@ fn noted(notes: &Notes) -> BTreeMap<String, String> {
 }
 
 fn plain<'a>(pairs: impl Iterator<Item = (&'a String, &'a Value)>) -> String {
-    pairs.map(|(name, value)| format!("{name} {}", shown(value))).collect::<Vec<_>>().join(", ")
+    pairs
+        .map(|(name, value)| format!("{name} {}", shown(value)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -193,8 +232,14 @@ mod tests {
         );
         assert_eq!(workload.name.as_deref(), Some("Odd \"name\"\n"));
         assert_eq!((workload.batch, workload.prompt_tokens), (Some(2), Some(7)));
-        assert_eq!(workload.inferred, ["mode", "dtype", "config", "batch", "prompt_tokens"]);
-        assert_eq!(workload.noted["torch.compile"], "calls 1, mode reduce-overhead");
+        assert_eq!(
+            workload.inferred,
+            ["mode", "dtype", "config", "batch", "prompt_tokens"]
+        );
+        assert_eq!(
+            workload.noted["torch.compile"],
+            "calls 1, mode reduce-overhead"
+        );
         assert_eq!(workload.noted["vllm max_num_seqs"], "64");
     }
 
@@ -205,12 +250,20 @@ mod tests {
                     "seen": [{"train": 1, "backward": 1, "update": 1}]},
                 "optimizer": {"opened": 1, "ms": [1.0], "events": [true], "seen": [{"update": 1}]}}}"#,
         );
-        let rules: Vec<_> =
-            workload.stages.iter().map(|rule| (rule.name.as_str(), rule.kind)).collect();
-        let expected =
-            [("it (N)", Some(StageKind::TrainStep)), ("optimizer", Some(StageKind::Optimizer))];
+        let rules: Vec<_> = workload
+            .stages
+            .iter()
+            .map(|rule| (rule.name.as_str(), rule.kind))
+            .collect();
+        let expected = [
+            ("it (N)", Some(StageKind::TrainStep)),
+            ("optimizer", Some(StageKind::Optimizer)),
+        ];
         assert_eq!(rules, expected);
-        assert_eq!(workload.stages[0].pattern.as_deref(), Some(r"it \((N|\d+)\)"));
+        assert_eq!(
+            workload.stages[0].pattern.as_deref(),
+            Some(r"it \((N|\d+)\)")
+        );
         let named = r#"{"ranges": {"prefill": {"opened": 1, "ms": [5.0], "events": [true]}}}"#;
         let notes: facts::Notes = serde_json::from_str(named).unwrap();
         assert_eq!(rules_of(&notes), "", "the name says it");

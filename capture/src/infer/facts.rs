@@ -102,12 +102,23 @@ pub(super) struct Stage {
 
 /// Notes of all processes of a run. What cannot be read is left out.
 pub(super) fn read(folder: &Path) -> Vec<Notes> {
-    let mut files: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
     files.sort_by_key(fs::DirEntry::file_name);
     let notes = files.iter().filter_map(|file| {
-        let is_notes = file.path().extension().is_some_and(|ending| ending == "json");
-        let is_small = file.metadata().is_ok_and(|metadata| metadata.len() < MAX_BYTES);
-        let text = (is_notes && is_small).then(|| fs::read(file.path()).ok()).flatten()?;
+        let is_notes = file
+            .path()
+            .extension()
+            .is_some_and(|ending| ending == "json");
+        let is_small = file
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() < MAX_BYTES);
+        let text = (is_notes && is_small)
+            .then(|| fs::read(file.path()).ok())
+            .flatten()?;
         serde_json::from_slice(&text).ok()
     });
     notes.collect()
@@ -117,14 +128,23 @@ pub(super) fn read(folder: &Path) -> Vec<Notes> {
 pub(super) fn main_of(all: Vec<Notes>) -> Option<Notes> {
     let opened = |notes: &Notes| notes.steps.values().map(|stage| stage.opened).sum::<u64>();
     // An engine's arguments are in one process, and its steps in those that compute.
-    let steps = all.iter().max_by_key(|notes| opened(notes)).map(|notes| notes.steps.clone());
+    let steps = all
+        .iter()
+        .max_by_key(|notes| opened(notes))
+        .map(|notes| notes.steps.clone());
     let engines = all.iter().find(|notes| !notes.engines.is_empty());
     let engines = engines.map(|notes| (notes.engines.clone(), notes.served_config.clone()));
     let main = all.into_iter().min_by_key(|notes| {
-        let calls: u64 =
-            notes.models.iter().flat_map(|model| &model.calls).map(|call| call.count).sum();
+        let calls: u64 = notes
+            .models
+            .iter()
+            .flat_map(|model| &model.calls)
+            .map(|call| call.count)
+            .sum();
         let ranges: u64 = notes.ranges.values().map(|stage| stage.opened).sum();
-        let done = calls.saturating_add(ranges).saturating_add(notes.engines.len() as u64);
+        let done = calls
+            .saturating_add(ranges)
+            .saturating_add(notes.engines.len() as u64);
         (notes.rank.unwrap_or(0), u64::MAX - done)
     });
     main.map(|mut main| {

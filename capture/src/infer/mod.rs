@@ -31,14 +31,21 @@ pub(crate) fn write(
         .iter()
         .filter_map(|folder| facts::main_of(facts::read(folder)))
         .collect();
-    let Some(first) = runs.first() else { return Ok(None) };
+    let Some(first) = runs.first() else {
+        return Ok(None);
+    };
     let mut written = Vec::new();
     let mut put = |path: &Path, text: String| {
         if path.exists() {
             return Ok(());
         }
         files::write(path, secrets.masked_text(&text)).map_err(CaptureError::io(path))?;
-        written.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        written.push(
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+        );
         Ok(())
     };
     let (sizes, stages) = (sizes::of(first), stages::of(&runs));
@@ -58,7 +65,12 @@ pub(crate) fn write(
         ] {
             head.extend(value.map(|value| (key.to_owned(), value.into())));
         }
-        head.extend(first.torch.clone().map(|torch| ("torch".to_owned(), torch.into())));
+        head.extend(
+            first
+                .torch
+                .clone()
+                .map(|torch| ("torch".to_owned(), torch.into())),
+        );
         put(&pass.join(TIMINGS), format!("{:#}\n", stages.timings(head)))?;
     }
     let said = format!("inferred from the workload: {}", written.join(", "));
@@ -69,7 +81,10 @@ pub(crate) fn write(
 fn counted_runs(notes: &Path) -> Vec<std::path::PathBuf> {
     let mut runs: Vec<(u32, std::path::PathBuf)> = Vec::new();
     for entry in fs::read_dir(notes).into_iter().flatten().flatten() {
-        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
         runs.extend(number.map(|number| (number, entry.path())));
     }
     runs.sort();

@@ -8,8 +8,14 @@ use serde_json::Value;
 use super::facts::{Call, Model, Notes};
 
 /// Names of mesh dimensions whose devices share one model.
-const MODEL_PARALLEL: [&str; 6] =
-    ["tp", "tensor", "tensor_parallel", "pp", "pipeline", "pipeline_parallel"];
+const MODEL_PARALLEL: [&str; 6] = [
+    "tp",
+    "tensor",
+    "tensor_parallel",
+    "pp",
+    "pipeline",
+    "pipeline_parallel",
+];
 
 /// What is known of the sizes. A value that changes from call to call is none.
 #[derive(Debug, Default, PartialEq)]
@@ -32,14 +38,21 @@ pub(super) fn model_of(notes: &Notes) -> Option<&Model> {
 
 /// Parameters of all data types.
 pub(super) fn parameters(model: &Model) -> u64 {
-    model.parameters.values().fold(0, |sum, count| sum.saturating_add(*count))
+    model
+        .parameters
+        .values()
+        .fold(0, |sum, count| sum.saturating_add(*count))
 }
 
 /// The sizes of a run.
 pub(super) fn of(notes: &Notes) -> Sizes {
     let Some(model) = model_of(notes) else {
         let mode = (!notes.engines.is_empty()).then_some(Mode::Inference);
-        return Sizes { mode, model_parallel: model_parallel(notes, None), ..Sizes::default() };
+        return Sizes {
+            mode,
+            model_parallel: model_parallel(notes, None),
+            ..Sizes::default()
+        };
     };
     let called = |phase: &str| model.calls.iter().any(|call| call.phase == phase);
     let trains = notes.optimizers.values().any(|updates| *updates > 0) && called("train");
@@ -62,14 +75,19 @@ pub(super) fn of(notes: &Notes) -> Sizes {
     let own = || model.calls.iter().filter(|call| call.phase == phase);
     sizes.batch = sizes.usual("batch", own().map(|call: &Call| (call.batch, call.count)));
     sizes.prompt_tokens = sizes.usual("prompt_tokens", own().map(|call| (call.tokens, call.count)));
-    sizes.output_tokens = sizes
-        .usual("output_tokens", model.decodes.iter().map(|(steps, count)| (Some(*steps), *count)));
+    sizes.output_tokens = sizes.usual(
+        "output_tokens",
+        model
+            .decodes
+            .iter()
+            .map(|(steps, count)| (Some(*steps), *count)),
+    );
     if trains && let (Some(batch), Some(passes)) = (sizes.batch, accumulated(notes)) {
         sizes.batch = batch.checked_mul(passes);
         if passes > 1 {
-            sizes
-                .remarks
-                .push(format!("batch: {passes} forward passes of {batch} before each update"));
+            sizes.remarks.push(format!(
+                "batch: {passes} forward passes of {batch} before each update"
+            ));
         }
     }
     sizes
@@ -94,7 +112,9 @@ impl Sizes {
             return Some(*value);
         }
         let (least, most) = (counts.keys().next()?, counts.keys().next_back()?);
-        self.remarks.push(format!("{what} is left out: it changes, from {least} to {most}"));
+        self.remarks.push(format!(
+            "{what} is left out: it changes, from {least} to {most}"
+        ));
         None
     }
 }
@@ -109,7 +129,8 @@ fn accumulated(notes: &Notes) -> Option<u64> {
             .first()
             .is_some_and(|seen| seen.contains_key("train") && !seen.contains_key("update"))
     });
-    seen.copied().map(|passes| if is_split { 1 } else { passes })
+    seen.copied()
+        .map(|passes| if is_split { 1 } else { passes })
 }
 
 /// Data type of the matrix work.
@@ -128,15 +149,22 @@ fn dtype(model: &Model) -> Option<&'static str> {
         _ => None,
     };
     // Weights of four or eight bits are packed into integers: the work has the type of the others.
-    let of_weights = model.parameters.iter().filter(|(name, _)| by_name(name).is_some());
-    let most = of_weights.max_by_key(|(_, count)| **count).and_then(|(name, _)| by_name(name));
+    let of_weights = model
+        .parameters
+        .iter()
+        .filter(|(name, _)| by_name(name).is_some());
+    let most = of_weights
+        .max_by_key(|(_, count)| **count)
+        .and_then(|(name, _)| by_name(name));
     model.autocast.as_deref().and_then(by_name).or(most)
 }
 
 fn model_parallel(notes: &Notes, model: Option<&Model>) -> Option<u64> {
     let of_engine = notes.engines.values().map(|arguments| {
         let size = |names: [&str; 2]| {
-            let value = names.iter().find_map(|name| arguments.get(*name).and_then(Value::as_u64));
+            let value = names
+                .iter()
+                .find_map(|name| arguments.get(*name).and_then(Value::as_u64));
             value.unwrap_or(1).max(1)
         };
         size(["tensor_parallel_size", "tp_size"])
@@ -148,9 +176,15 @@ fn model_parallel(notes: &Notes, model: Option<&Model>) -> Option<u64> {
             shared.filter(|(name, _)| MODEL_PARALLEL.contains(&name.to_lowercase().as_str()));
         shared.fold(1, |product: u64, (_, size)| product.saturating_mul(*size))
     });
-    let of_model =
-        model.into_iter().flat_map(|model| [model.tensor_parallel, model.devices]).flatten();
-    of_engine.chain(of_meshes).chain(of_model).max().filter(|count| *count > 1)
+    let of_model = model
+        .into_iter()
+        .flat_map(|model| [model.tensor_parallel, model.devices])
+        .flatten();
+    of_engine
+        .chain(of_meshes)
+        .chain(of_model)
+        .max()
+        .filter(|count| *count > 1)
 }
 
 #[cfg(test)]
@@ -189,10 +223,16 @@ mod tests {
             {"phase": "train", "batch": 8, "tokens": 130, "count": 1}]}],
             "steps": {"train_step": {"seen": [{"train": 2, "update": 1}]}}}"#,
         ));
-        assert_eq!((sizes.mode, sizes.dtype), (Some(Mode::Training), Some("bf16")));
+        assert_eq!(
+            (sizes.mode, sizes.dtype),
+            (Some(Mode::Training), Some("bf16"))
+        );
         // Two passes of 8 before each update.
         assert_eq!((sizes.batch, sizes.prompt_tokens), (Some(16), None));
-        assert_eq!(sizes.remarks[0], "prompt_tokens is left out: it changes, from 100 to 130");
+        assert_eq!(
+            sizes.remarks[0],
+            "prompt_tokens is left out: it changes, from 100 to 130"
+        );
     }
 
     #[test]
@@ -214,6 +254,9 @@ mod tests {
             Some("tf32")
         );
         assert_eq!(with(r#"{"parameters": {"float32": 9}}"#), Some("fp32"));
-        assert_eq!(with(r#"{"parameters": {"uint8": 9, "bfloat16": 2}}"#), Some("bf16"));
+        assert_eq!(
+            with(r#"{"parameters": {"uint8": 9, "bfloat16": 2}}"#),
+            Some("bf16")
+        );
     }
 }

@@ -44,15 +44,20 @@ pub(super) struct Stages {
 pub(super) fn of(runs: &[Notes]) -> Stages {
     let user = timed(runs, |notes| &notes.ranges);
     let lacks_ranges = user.is_empty();
-    let is_told =
-        user.iter().any(|stage| !matches!(stage.kind, StageKind::Other | StageKind::Optimizer));
+    let is_told = user
+        .iter()
+        .any(|stage| !matches!(stage.kind, StageKind::Other | StageKind::Optimizer));
     let mut all = user;
     let names: Vec<String> = all.iter().map(|stage| stage.name.clone()).collect();
     let has_step = all.iter().any(|stage| stage.kind == StageKind::TrainStep);
     let steps = timed(runs, |notes| &notes.steps);
     // Ranges of forward and backward passes leave out what the whole step takes.
     let is_lacking = |stage: &Timed| !is_told || !has_step && stage.kind == StageKind::TrainStep;
-    all.extend(steps.into_iter().filter(|stage| is_lacking(stage) && !names.contains(&stage.name)));
+    all.extend(
+        steps
+            .into_iter()
+            .filter(|stage| is_lacking(stage) && !names.contains(&stage.name)),
+    );
     Stages { all, lacks_ranges }
 }
 
@@ -63,11 +68,16 @@ fn timed(runs: &[Notes], of: impl Fn(&Notes) -> &BTreeMap<String, Stage>) -> Vec
             by_name.entry(name).or_default().push(stage);
         }
     }
-    let mut all: Vec<Timed> = by_name.iter().filter_map(|(name, runs)| one(name, runs)).collect();
+    let mut all: Vec<Timed> = by_name
+        .iter()
+        .filter_map(|(name, runs)| one(name, runs))
+        .collect();
     let total = |stage: &Timed| stage.ms.iter().sum::<f64>();
     all.sort_by(|a, b| {
         let is_other = |stage: &Timed| stage.kind == StageKind::Other;
-        is_other(a).cmp(&is_other(b)).then(total(b).total_cmp(&total(a)))
+        is_other(a)
+            .cmp(&is_other(b))
+            .then(total(b).total_cmp(&total(a)))
     });
     all.truncate(MAX_STAGES);
     // Spellings of one built-in name are one stage; the longest stands for it.
@@ -81,8 +91,9 @@ fn timed(runs: &[Notes], of: impl Fn(&Notes) -> &BTreeMap<String, Stage>) -> Vec
 }
 
 fn one(range: &str, runs: &[&Stage]) -> Option<Timed> {
-    let seen =
-        most_frequent(runs.iter().flat_map(|stage| &stage.seen)).cloned().unwrap_or_default();
+    let seen = most_frequent(runs.iter().flat_map(|stage| &stage.seen))
+        .cloned()
+        .unwrap_or_default();
     let built_in = built_in(range);
     let kind = built_in.map_or_else(|| kind(&seen), |(_, kind)| kind);
     let by_events = runs.iter().any(|stage| stage.events.contains(&true));
@@ -110,7 +121,11 @@ fn one(range: &str, runs: &[&Stage]) -> Option<Timed> {
         for (index, ms) in run.ms.iter().copied().enumerate() {
             let steps = run.seen.get(index).and_then(steps_of);
             let is_other = run.events.get(index) != Some(&by_events) || steps != counted;
-            if index < warmup || is_other { stage.left_out.push(ms) } else { stage.ms.push(ms) }
+            if index < warmup || is_other {
+                stage.left_out.push(ms)
+            } else {
+                stage.ms.push(ms)
+            }
         }
     }
     (!stage.ms.is_empty()).then_some(stage)
@@ -118,8 +133,15 @@ fn one(range: &str, runs: &[&Stage]) -> Option<Timed> {
 
 /// The built-in stage that ranges of this name are.
 fn built_in(range: &str) -> Option<(&'static str, StageKind)> {
-    let plain = |name: &str| name.trim().to_ascii_lowercase().replace(['_', ' ', '-'], "");
-    BUILT_IN_STAGES.iter().find(|(name, _)| plain(name) == plain(range)).copied()
+    let plain = |name: &str| {
+        name.trim()
+            .to_ascii_lowercase()
+            .replace(['_', ' ', '-'], "")
+    };
+    BUILT_IN_STAGES
+        .iter()
+        .find(|(name, _)| plain(name) == plain(range))
+        .copied()
 }
 
 /// What a range computes, by what happens in one.
@@ -145,8 +167,13 @@ fn leading_slow(ms: &[f64]) -> usize {
     let half = ms.len() / 2;
     let mut later = ms[half..].to_vec();
     later.sort_by(f64::total_cmp);
-    let Some(median) = later.get((later.len().max(1) - 1) / 2) else { return 0 };
-    ms[..half].iter().take_while(|one| **one > SLOW * median).count()
+    let Some(median) = later.get((later.len().max(1) - 1) / 2) else {
+        return 0;
+    };
+    ms[..half]
+        .iter()
+        .take_while(|one| **one > SLOW * median)
+        .count()
 }
 
 /// The most frequent value; of equally frequent ones the greatest.
@@ -156,7 +183,11 @@ pub(super) fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T
         *counts.entry(value).or_default() += 1;
     }
     let most = counts.values().copied().max()?;
-    counts.into_iter().filter(|(_, count)| *count == most).map(|(value, _)| value).next_back()
+    counts
+        .into_iter()
+        .filter(|(_, count)| *count == most)
+        .map(|(value, _)| value)
+        .next_back()
 }
 
 impl Stages {
@@ -166,7 +197,10 @@ impl Stages {
             .all
             .iter()
             .filter(|stage| !matches!(stage.kind, StageKind::Other | StageKind::DecodeStep));
-        whole.map(|stage| stage.warmup as u64).max().filter(|count| *count > 0)
+        whole
+            .map(|stage| stage.warmup as u64)
+            .max()
+            .filter(|count| *count > 0)
     }
 
     /// `timings.json`, beside what the sizes say.
@@ -189,11 +223,21 @@ impl Stages {
         head.insert("version".to_owned(), 1.into());
         head.insert(
             "measured_by".to_owned(),
-            if by_events { "cuda_events" } else { "host_clock" }.into(),
+            if by_events {
+                "cuda_events"
+            } else {
+                "host_clock"
+            }
+            .into(),
         );
         head.insert(
             "ranges".to_owned(),
-            if self.lacks_ranges { INJECTED } else { "workload" }.into(),
+            if self.lacks_ranges {
+                INJECTED
+            } else {
+                "workload"
+            }
+            .into(),
         );
         head.insert("stages".to_owned(), stages.into());
         head.into()
@@ -219,9 +263,15 @@ mod tests {
 
     fn notes(ranges: &[(&str, Stage)], steps: &[(&str, Stage)]) -> Notes {
         let map = |list: &[(&str, Stage)]| {
-            list.iter().map(|(name, stage)| ((*name).to_owned(), stage.clone())).collect()
+            list.iter()
+                .map(|(name, stage)| ((*name).to_owned(), stage.clone()))
+                .collect()
         };
-        Notes { ranges: map(ranges), steps: map(steps), ..Notes::default() }
+        Notes {
+            ranges: map(ranges),
+            steps: map(steps),
+            ..Notes::default()
+        }
     }
 
     #[test]
@@ -230,7 +280,10 @@ mod tests {
         let run = notes(
             &[
                 ("iteration N", stage(&[9.0, 9.0], &step)),
-                ("epoch", stage(&[20.0], &[("train", 4), ("backward", 4), ("update", 2)])),
+                (
+                    "epoch",
+                    stage(&[20.0], &[("train", 4), ("backward", 4), ("update", 2)]),
+                ),
                 ("fwd", stage(&[3.0, 3.0], &[("train", 1)])),
                 ("Decode-Step", stage(&[1.0], &[])),
                 ("data", stage(&[2.0], &[])),
@@ -238,8 +291,11 @@ mod tests {
             &[("train_step", stage(&[9.0], &step))],
         );
         let found = of(&[run]);
-        let kinds: BTreeMap<&str, StageKind> =
-            found.all.iter().map(|stage| (stage.name.as_str(), stage.kind)).collect();
+        let kinds: BTreeMap<&str, StageKind> = found
+            .all
+            .iter()
+            .map(|stage| (stage.name.as_str(), stage.kind))
+            .collect();
         let expected = [
             ("iteration N", StageKind::TrainStep),
             ("epoch", StageKind::Other),
@@ -262,12 +318,20 @@ mod tests {
 
     #[test]
     fn ranges_of_passes_leave_out_the_step_around_them() {
-        let own = [("forward", stage(&[3.0], &[("train", 1)])), ("backward", stage(&[5.0], &[]))];
-        let step =
-            [("train_step", stage(&[9.0], &[("update", 1)])), ("forward", stage(&[1.0], &[]))];
+        let own = [
+            ("forward", stage(&[3.0], &[("train", 1)])),
+            ("backward", stage(&[5.0], &[])),
+        ];
+        let step = [
+            ("train_step", stage(&[9.0], &[("update", 1)])),
+            ("forward", stage(&[1.0], &[])),
+        ];
         let found = of(&[notes(&own, &step)]);
-        let times: BTreeMap<&str, f64> =
-            found.all.iter().map(|stage| (stage.name.as_str(), stage.ms[0])).collect();
+        let times: BTreeMap<&str, f64> = found
+            .all
+            .iter()
+            .map(|stage| (stage.name.as_str(), stage.ms[0]))
+            .collect();
         let expected = [("forward", 3.0), ("backward", 5.0), ("train_step", 9.0)];
         assert_eq!(times, BTreeMap::from(expected));
     }
@@ -288,7 +352,10 @@ mod tests {
 
     #[test]
     fn steps_are_counted_by_their_ranges_where_no_model_was_seen() {
-        let found = of(&[notes(&[("decode", stage(&[3.0, 3.0], &[("step", 5)]))], &[])]);
+        let found = of(&[notes(
+            &[("decode", stage(&[3.0, 3.0], &[("step", 5)]))],
+            &[],
+        )]);
         assert_eq!(found.all[0].steps, Some(5));
     }
 }

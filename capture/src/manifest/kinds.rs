@@ -5,7 +5,10 @@ use rooflens_schemas::ArtifactKind;
 /// The kind of the file at this path inside the bundle.
 pub(crate) fn kind_of(path: &str) -> ArtifactKind {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
+    let name = name
+        .strip_suffix(".zst")
+        .or_else(|| name.strip_suffix(".gz"))
+        .unwrap_or(name);
     let by_name = match name {
         "env.json" => ArtifactKind::Environment,
         "timings.json" => ArtifactKind::Timings,
@@ -25,9 +28,14 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
         ArtifactKind::NsysSqlite
     } else if ends("_cuda_gpu_kern_sum.csv") {
         ArtifactKind::NsysKernelSum
-    } else if ["_cuda_api_sum.csv", "_osrt_sum.csv", "_nvtx_sum.csv", "_nvtx_pushpop_sum.csv"]
-        .iter()
-        .any(|ending| ends(ending))
+    } else if [
+        "_cuda_api_sum.csv",
+        "_osrt_sum.csv",
+        "_nvtx_sum.csv",
+        "_nvtx_pushpop_sum.csv",
+    ]
+    .iter()
+    .any(|ending| ends(ending))
     {
         ArtifactKind::NsysCallSum
     } else if ends("_cuda_gpu_trace.csv") {
@@ -54,7 +62,10 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
 
 /// Whether such a file comes from a run: descriptions of the workload do not.
 pub(crate) const fn belongs_to_a_pass(kind: ArtifactKind) -> bool {
-    !matches!(kind, ArtifactKind::ModelConfig | ArtifactKind::Workload | ArtifactKind::Notes)
+    !matches!(
+        kind,
+        ArtifactKind::ModelConfig | ArtifactKind::Workload | ArtifactKind::Notes
+    )
 }
 
 /// The rank in a name such as `rank3.pt.trace.json`.
@@ -88,7 +99,10 @@ mod tests {
             ("serving/open-0.5.jsonl", ArtifactKind::Serving),
             ("serving/closed-16.jsonl.zst", ArtifactKind::Serving),
             ("serving/prompts.jsonl", ArtifactKind::Other),
-            ("serving/metrics/open-8.0001.prom", ArtifactKind::ServerMetrics),
+            (
+                "serving/metrics/open-8.0001.prom",
+                ArtifactKind::ServerMetrics,
+            ),
             ("README.md", ArtifactKind::Other),
             ("notes.md", ArtifactKind::Notes),
             ("nsys/notes.md", ArtifactKind::Other),

@@ -65,11 +65,19 @@ fn hash(bundle: &Path, path: String) -> Result<Listed, CaptureError> {
                 }
             }
         }
-        let hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hash
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Ok((hex, bytes))
     };
     let (sha256, bytes) = hash().map_err(CaptureError::io(&location))?;
-    Ok(Listed { path, sha256, bytes })
+    Ok(Listed {
+        path,
+        sha256,
+        bytes,
+    })
 }
 
 #[cfg(test)]
@@ -80,7 +88,12 @@ mod tests {
     #[test]
     fn files_are_listed_by_path_with_their_hashes() {
         let bundle = tempfile::tempdir().unwrap();
-        for (path, text) in [("b", "abc"), ("a/c", ""), (".x", "x"), ("manifest.json", "x")] {
+        for (path, text) in [
+            ("b", "abc"),
+            ("a/c", ""),
+            (".x", "x"),
+            ("manifest.json", "x"),
+        ] {
             let path = bundle.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();

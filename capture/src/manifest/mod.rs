@@ -34,7 +34,9 @@ pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError>
         (None, Some(old)) => old.name.clone(),
         (None, None) => folder_name(bundle),
     };
-    new.captured_at = old.and_then(|old| old.captured_at).or_else(|| captured_at(bundle, &new));
+    new.captured_at = old
+        .and_then(|old| old.captured_at)
+        .or_else(|| captured_at(bundle, &new));
     new.labels.extend(arguments.labels.iter().cloned());
     write(&bundle.join(manifest::FILE_NAME), new.to_json().as_bytes())?;
     let left = match bundle.join(WORK).exists() {
@@ -44,7 +46,10 @@ pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError>
         false => "",
     };
     let (shown, passes) = (bundle.display(), new.passes.len());
-    Ok(format!("{shown}: {} files in {passes} passes{left}", files.len()))
+    Ok(format!(
+        "{shown}: {} files in {passes} passes{left}",
+        files.len()
+    ))
 }
 
 /// Renews the manifest of a bundle that is complete already; without a manifest nothing is done.
@@ -53,7 +58,11 @@ pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError>
 /// A file that cannot be read or written, or a manifest that cannot be kept.
 pub fn renew(bundle: &Path) -> Result<(), CaptureError> {
     if bundle.join(manifest::FILE_NAME).exists() {
-        run(&ManifestArguments { bundle: bundle.to_owned(), name: None, labels: Vec::new() })?;
+        run(&ManifestArguments {
+            bundle: bundle.to_owned(),
+            name: None,
+            labels: Vec::new(),
+        })?;
     }
     Ok(())
 }
@@ -75,27 +84,44 @@ pub(crate) fn describe_bundle(
     description: Description,
 ) -> Result<String, CaptureError> {
     let mut old = read(bundle)?.unwrap_or_else(|| describe(&[], None));
-    old.name = description.name.unwrap_or_else(|| match old.name.is_empty() {
-        true => folder_name(bundle),
-        false => old.name.clone(),
-    });
+    old.name = description
+        .name
+        .unwrap_or_else(|| match old.name.is_empty() {
+            true => folder_name(bundle),
+            false => old.name.clone(),
+        });
     old.captured_at = old.captured_at.take().or(description.captured_at);
     old.labels.extend(description.labels);
     let is_new = |old: &Pass| description.passes.iter().all(|new| new.id != old.id);
     old.passes.retain(is_new);
     let mut known = old.passes.iter().chain(&description.passes);
     if bundle.join("snapshot").is_dir() && known.all(|pass| pass.id != "snapshot") {
-        old.passes.insert(0, Pass { id: "snapshot".to_owned(), ..Pass::default() });
+        old.passes.insert(
+            0,
+            Pass {
+                id: "snapshot".to_owned(),
+                ..Pass::default()
+            },
+        );
     }
     old.passes.extend(description.passes);
     let files = list(bundle)?;
     let mut new = describe(&files, Some(&old));
-    for artifact in new.artifacts.iter_mut().filter(|artifact| artifact.producer.is_none()) {
+    for artifact in new
+        .artifacts
+        .iter_mut()
+        .filter(|artifact| artifact.producer.is_none())
+    {
         artifact.producer = producer(artifact, &description.producers);
     }
     (new.name, new.captured_at) = (old.name, old.captured_at);
     write(&bundle.join(manifest::FILE_NAME), new.to_json().as_bytes())?;
-    Ok(format!("{}: {} files in {} passes", bundle.display(), files.len(), new.passes.len()))
+    Ok(format!(
+        "{}: {} files in {} passes",
+        bundle.display(),
+        files.len(),
+        new.passes.len()
+    ))
 }
 
 /// Profiles are of the profiler of their pass; samples and times are not.
@@ -104,7 +130,9 @@ fn producer(artifact: &Artifact, producers: &[(String, Tool)]) -> Option<Tool> {
         artifact.kind.pass_kind(),
         Some(PassKind::Timeline | PassKind::Counters | PassKind::Operators)
     );
-    let of_pass = producers.iter().find(|(pass, _)| Some(pass) == artifact.pass.as_ref());
+    let of_pass = producers
+        .iter()
+        .find(|(pass, _)| Some(pass) == artifact.pass.as_ref());
     of_pass.filter(|_| is_profile).map(|(_, tool)| tool.clone())
 }
 
@@ -115,7 +143,9 @@ fn read(bundle: &Path) -> Result<Option<Manifest>, CaptureError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(CaptureError::Io(path, error)),
     };
-    Manifest::from_json(&bytes).map(Some).map_err(|error| CaptureError::Manifest(path, error))
+    Manifest::from_json(&bytes)
+        .map(Some)
+        .map_err(|error| CaptureError::Manifest(path, error))
 }
 
 /// The manifest of these files. What an old one says of a pass or a file is kept; hashes and sizes are new.
@@ -125,19 +155,26 @@ fn describe(files: &[Listed], old: Option<&Manifest>) -> Manifest {
         .flat_map(|old| &old.artifacts)
         .map(|artifact| (artifact.path.as_str(), artifact))
         .collect();
-    let mut artifacts: Vec<Artifact> =
-        files.iter().map(|file| artifact(file, known.get(file.path.as_str()).copied())).collect();
+    let mut artifacts: Vec<Artifact> = files
+        .iter()
+        .map(|file| artifact(file, known.get(file.path.as_str()).copied()))
+        .collect();
     let passes = passes(&artifacts, old);
     for artifact in &mut artifacts {
         // A folder of logs or notes is no pass.
-        artifact.pass.take_if(|pass| passes.iter().all(|known| known.id != *pass));
+        artifact
+            .pass
+            .take_if(|pass| passes.iter().all(|known| known.id != *pass));
     }
     let version = Some(env!("CARGO_PKG_VERSION").to_owned());
     Manifest {
         version: manifest::VERSION,
         name: String::new(),
         captured_at: None,
-        tool: Tool { name: env!("CARGO_PKG_NAME").to_owned(), version },
+        tool: Tool {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version,
+        },
         passes,
         artifacts,
         labels: old.map(|old| old.labels.clone()).unwrap_or_default(),
@@ -146,7 +183,10 @@ fn describe(files: &[Listed], old: Option<&Manifest>) -> Manifest {
 
 fn artifact(file: &Listed, known: Option<&Artifact>) -> Artifact {
     let kind = kinds::kind_of(&file.path);
-    let folder = file.path.split_once('/').map(|(folder, _)| folder.to_owned());
+    let folder = file
+        .path
+        .split_once('/')
+        .map(|(folder, _)| folder.to_owned());
     let pass = folder.filter(|_| kinds::belongs_to_a_pass(kind));
     let fresh = Artifact {
         path: file.path.clone(),
@@ -158,7 +198,11 @@ fn artifact(file: &Listed, known: Option<&Artifact>) -> Artifact {
         bytes: file.bytes,
     };
     match known {
-        Some(known) => Artifact { sha256: fresh.sha256, bytes: fresh.bytes, ..known.clone() },
+        Some(known) => Artifact {
+            sha256: fresh.sha256,
+            bytes: fresh.bytes,
+            ..known.clone()
+        },
         None => fresh,
     }
 }
@@ -172,7 +216,11 @@ fn passes(artifacts: &[Artifact], old: Option<&Manifest>) -> Vec<Pass> {
         };
         if passes.iter().all(|pass| &pass.id != id) {
             let id = id.clone();
-            passes.push(Pass { id, kind, ..Pass::default() });
+            passes.push(Pass {
+                id,
+                kind,
+                ..Pass::default()
+            });
         }
     }
     passes
@@ -183,12 +231,16 @@ fn captured_at(bundle: &Path, manifest: &Manifest) -> Option<String> {
     let mut artifacts = manifest.artifacts.iter();
     let snapshot = artifacts.find(|artifact| artifact.kind == ArtifactKind::Environment)?;
     let bytes = fs::read(bundle.join(&snapshot.path)).ok()?;
-    serde_json::from_slice::<Environment>(&bytes).ok()?.captured_at
+    serde_json::from_slice::<Environment>(&bytes)
+        .ok()?
+        .captured_at
 }
 
 fn folder_name(bundle: &Path) -> String {
     let absolute = fs::canonicalize(bundle).unwrap_or_else(|_| bundle.to_owned());
-    let name = absolute.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = absolute
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "bundle".to_owned())
 }
 

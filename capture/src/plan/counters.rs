@@ -48,7 +48,11 @@ pub(crate) fn passes(
         steps.extend(planned(arguments, ncu, &timeline, lists, time));
         Ok(steps)
     };
-    let read = if export.exists() { read() } else { Err("no timeline".to_owned()) };
+    let read = if export.exists() {
+        read()
+    } else {
+        Err("no timeline".to_owned())
+    };
     read.unwrap_or_else(|reason: String| {
         let mut pass = plain;
         pass.notes.push(format!("not the top kernels: {reason}"));
@@ -72,8 +76,13 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
     let (mut lists, mut skipped) = (Vec::new(), Vec::new());
     for name in names {
         let is_unit = arguments.common.steps && name.is_none();
-        let listed =
-            timeline::list(timeline, &stages, name.as_deref(), is_unit, arguments.top as usize);
+        let listed = timeline::list(
+            timeline,
+            &stages,
+            name.as_deref(),
+            is_unit,
+            arguments.top as usize,
+        );
         let written = listed.and_then(|listed| {
             let path = list_path(bundle, name.as_deref());
             files::write(&path, &listed.yaml)
@@ -85,7 +94,11 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
             (Err(reason), None) => return Err(reason),
             (Err(reason), Some(stage)) => {
                 let (pass, reason) = (id(Some(stage)), format!("no top kernels: {reason}"));
-                skipped.push(Step::Skip { pass, kind: PassKind::Counters, reason });
+                skipped.push(Step::Skip {
+                    pass,
+                    kind: PassKind::Counters,
+                    reason,
+                });
             }
         }
     }
@@ -101,9 +114,13 @@ fn planned(
     time: Option<Duration>,
 ) -> Vec<Step> {
     let ranges = pushed(&ranges_folder(&arguments.common.output));
-    let can_start = ["--profile-from-start", "--filter-mode", "--kernel-name-base"]
-        .iter()
-        .all(|option| ncu.knows(option));
+    let can_start = [
+        "--profile-from-start",
+        "--filter-mode",
+        "--kernel-name-base",
+    ]
+    .iter()
+    .all(|option| ncu.knows(option));
     let is_told = |stage: &Stage| {
         let place = stage.listed.place.as_ref();
         can_start
@@ -115,11 +132,18 @@ fn planned(
     let time = time.map(|time| time / passes.max(1) as u32);
     let mut steps = Vec::new();
     if !told.is_empty() {
-        steps.push(or_skip("ncu", windowed(arguments, ncu, timeline, &told, time)));
+        steps.push(or_skip(
+            "ncu",
+            windowed(arguments, ncu, timeline, &told, time),
+        ));
     }
     let is_one = told.is_empty() && counted.len() == 1;
     for stage in counted {
-        let id = if is_one { "ncu".to_owned() } else { id(stage.name.as_deref()) };
+        let id = if is_one {
+            "ncu".to_owned()
+        } else {
+            id(stage.name.as_deref())
+        };
         steps.push(or_skip(&id, by_count(&id, arguments, ncu, &stage, time)));
     }
     steps
@@ -135,26 +159,44 @@ fn windowed(
 ) -> Result<PassPlan, String> {
     let common = &arguments.common;
     let (base, kernels) = names_of(stages);
-    let each: Vec<String> = kernels.iter().map(|(name, _)| timeline::exactly(name)).collect();
-    let mut filters = ["--profile-from-start", "off", "--filter-mode", "per-launch-config"]
-        .map(str::to_owned)
-        .to_vec();
+    let each: Vec<String> = kernels
+        .iter()
+        .map(|(name, _)| timeline::exactly(name))
+        .collect();
+    let mut filters = [
+        "--profile-from-start",
+        "off",
+        "--filter-mode",
+        "per-launch-config",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     filters.extend(["--launch-count".to_owned(), "1".to_owned()]);
     filters.extend(names(base, &each.join("|"), ncu)?);
-    let mut places: Vec<_> =
-        stages.iter().filter_map(|stage| stage.listed.place.as_ref()).collect();
+    let mut places: Vec<_> = stages
+        .iter()
+        .filter_map(|stage| stage.listed.place.as_ref())
+        .collect();
     places.sort_by_key(|place| place.start());
     let counts = timeline::stops(timeline, &places, base == "mangled");
-    let launches = Planned { launches: counts.last().copied(), time };
+    let launches = Planned {
+        launches: counts.last().copied(),
+        time,
+    };
     let mut pass = filtered("ncu", common, &arguments.ncu, filters, launches, ncu)?;
     for place in &places {
         let (range, number) = (&place.range, place.ordinal + 1);
-        pass.notes.push(format!("profiled: range {range}, instance {number} of its name"));
+        pass.notes.push(format!(
+            "profiled: range {range}, instance {number} of its name"
+        ));
     }
-    pass.notes.push("the workload ends after the last of these".to_owned());
+    pass.notes
+        .push("the workload ends after the last of these".to_owned());
     let work = work_folder(&common.output, "ncu");
-    let window: Vec<(&str, usize)> =
-        places.iter().map(|place| (place.range.as_str(), place.ordinal)).collect();
+    let window: Vec<(&str, usize)> = places
+        .iter()
+        .map(|place| (place.range.as_str(), place.ordinal))
+        .collect();
     let text = |name: &str| work.join(name).to_string_lossy().into_owned();
     pass.variables = [
         (WINDOW, serde_json::json!(window).to_string()),
@@ -166,8 +208,11 @@ fn windowed(
     pass.is_injected = true;
     if let Harvest::Ncu(export) = &mut pass.harvest {
         let file = |index: usize| work.join(format!("stop.{index}"));
-        export.stops =
-            counts.into_iter().enumerate().map(|(index, count)| (count, file(index))).collect();
+        export.stops = counts
+            .into_iter()
+            .enumerate()
+            .map(|(index, count)| (count, file(index)))
+            .collect();
         export.kernels = kernels;
     }
     let steps = arguments.server_steps();
@@ -188,10 +233,22 @@ fn names_of(stages: &[Stage]) -> (&'static str, Vec<(String, String)>) {
     }
     let length: usize = mangled.iter().map(|(name, _)| name.len() + 3).sum();
     let is_known = stages.iter().all(|stage| stage.listed.mangled.is_some()) && length < LONGEST;
-    let all = stages.iter().flat_map(|stage| stage.listed.names.iter().cloned());
-    let (base, names) = if is_known { ("mangled", mangled) } else { ("function", all.collect()) };
+    let all = stages
+        .iter()
+        .flat_map(|stage| stage.listed.names.iter().cloned());
+    let (base, names) = if is_known {
+        ("mangled", mangled)
+    } else {
+        ("function", all.collect())
+    };
     let mut seen = BTreeSet::new();
-    (base, names.into_iter().filter(|(name, _)| seen.insert(name.clone())).collect())
+    (
+        base,
+        names
+            .into_iter()
+            .filter(|(name, _)| seen.insert(name.clone()))
+            .collect(),
+    )
 }
 
 /// A run of launches, counted from the beginning of the process.
@@ -209,9 +266,24 @@ fn by_count(
         kernels.exact_window = Some(unit);
     }
     // The list counts launches from where the timeline begins: with the process, or with the gate.
-    let whole = Gate { window: arguments.server_steps(), ..Gate::default() };
-    let gate = if arguments.gate_nsys { &arguments.gate } else { &whole };
-    pass(id, &arguments.common, gate, &arguments.ncu, Some(&kernels), time, ncu)
+    let whole = Gate {
+        window: arguments.server_steps(),
+        ..Gate::default()
+    };
+    let gate = if arguments.gate_nsys {
+        &arguments.gate
+    } else {
+        &whole
+    };
+    pass(
+        id,
+        &arguments.common,
+        gate,
+        &arguments.ncu,
+        Some(&kernels),
+        time,
+        ncu,
+    )
 }
 
 /// The ranges that Python pushed in the timeline's run.
@@ -240,5 +312,8 @@ fn list_path(bundle: &Path, stage: Option<&str>) -> PathBuf {
 /// A name of files: ranges may be called anything.
 fn plain(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    name.chars().take(80).map(|c| if is_plain(c) { c } else { '-' }).collect()
+    name.chars()
+        .take(80)
+        .map(|c| if is_plain(c) { c } else { '-' })
+        .collect()
 }

@@ -11,10 +11,14 @@ impl<'a> Range<'a> {
     /// Reads `NAME`, `NAME@DOMAIN` or `NAME@*`.
     pub(super) fn of(gate: &'a str) -> Self {
         match gate.rsplit_once('@') {
-            Some((name, domain)) if !name.is_empty() && !domain.is_empty() => {
-                Self { name, domain: Some(domain) }
-            }
-            _ => Self { name: gate, domain: None },
+            Some((name, domain)) if !name.is_empty() && !domain.is_empty() => Self {
+                name,
+                domain: Some(domain),
+            },
+            _ => Self {
+                name: gate,
+                domain: None,
+            },
         }
     }
 

@@ -33,13 +33,20 @@ pub(crate) const READY_FILE: &str = "ready";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Facts about the machine, asking this Python for its packages.
-    Snapshot { python: String, profilers: Profilers },
+    Snapshot {
+        python: String,
+        profilers: Profilers,
+    },
     /// A run of the workload.
     Pass(PassPlan),
     /// Passes of ncu, which are planned once there is a timeline; as it is shown before, and runs without one.
     Counters(PassPlan),
     /// A pass that cannot run.
-    Skip { pass: String, kind: PassKind, reason: String },
+    Skip {
+        pass: String,
+        kind: PassKind,
+        reason: String,
+    },
 }
 
 /// A run of the workload and what becomes of its files.
@@ -89,7 +96,11 @@ pub(crate) fn work_folder(bundle: &Path, pass: &str) -> PathBuf {
 pub(crate) fn baseline(arguments: &BaselineArguments) -> Vec<Step> {
     let common = &arguments.common;
     let mut steps = vec![snapshot(common)];
-    steps.extend(baseline_passes(common, &arguments.repeats, pass_name(common, "baseline")));
+    steps.extend(baseline_passes(
+        common,
+        &arguments.repeats,
+        pass_name(common, "baseline"),
+    ));
     steps
 }
 
@@ -135,7 +146,11 @@ pub(crate) fn torch(arguments: &TorchArguments) -> Vec<Step> {
 pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let common = &arguments.common;
     let mut steps = vec![snapshot(common)];
-    steps.extend(baseline_passes(common, &arguments.repeats, "baseline".to_owned()));
+    steps.extend(baseline_passes(
+        common,
+        &arguments.repeats,
+        "baseline".to_owned(),
+    ));
     let window = arguments.server_steps();
     let gate = Some(&arguments.gate).filter(|_| arguments.gate_nsys || window.is_some());
     let timeline = probe.nsys.as_ref().map_err(Clone::clone);
@@ -145,23 +160,40 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     steps.push(or_skip("nsys", PassKind::Timeline, timeline));
     let (gate, torch) = (&arguments.gate, &arguments.torch);
     let is_expected = torch.trace_dir.is_some();
-    steps.push(Step::Pass(torch::pass("torch", common, gate, torch, is_expected)));
+    steps.push(Step::Pass(torch::pass(
+        "torch",
+        common,
+        gate,
+        torch,
+        is_expected,
+    )));
     let ncu = probe.ncu.as_ref().map_err(Clone::clone);
-    let plain = Gate { window, ..gate.clone() };
+    let plain = Gate {
+        window,
+        ..gate.clone()
+    };
     let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, &plain, &arguments.ncu, None, None, ncu));
     steps.push(match ncu {
         Ok(pass) => Step::Counters(pass),
-        Err(reason) => Step::Skip { pass: "ncu".to_owned(), kind: PassKind::Counters, reason },
+        Err(reason) => Step::Skip {
+            pass: "ncu".to_owned(),
+            kind: PassKind::Counters,
+            reason,
+        },
     });
     steps
 }
 
 /// The pass, limited to these steps of a Python workload, if to any.
 fn in_steps(mut pass: PassPlan, steps: Option<(u64, u64)>, common: &Common) -> PassPlan {
-    let Some((skip, count)) = steps else { return pass };
-    pass.variables.push((WINDOW.to_owned(), format!("{skip}:{count}")));
+    let Some((skip, count)) = steps else {
+        return pass;
+    };
+    pass.variables
+        .push((WINDOW.to_owned(), format!("{skip}:{count}")));
     pass.is_injected = true;
-    pass.notes.push(format!("window: {count} steps after {skip}"));
+    pass.notes
+        .push(format!("window: {count} steps after {skip}"));
     with_window(pass, common)
 }
 
@@ -171,7 +203,8 @@ fn with_window(mut pass: PassPlan, common: &Common) -> PassPlan {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     pass.variables.push((WINDOW_DIR.to_owned(), text(&folder)));
     if common.client.is_some() {
-        pass.variables.push((READY.to_owned(), text(&folder.join(READY_FILE))));
+        pass.variables
+            .push((READY.to_owned(), text(&folder.join(READY_FILE))));
     }
     pass.window = Some(folder);
     pass
@@ -182,7 +215,11 @@ fn with_ranges(pass: PassPlan, common: &Common) -> PassPlan {
     let folder = ranges_folder(&common.output).to_string_lossy().into_owned();
     let mut variables = pass.variables;
     variables.push((RANGES.to_owned(), folder));
-    PassPlan { variables, is_injected: true, ..pass }
+    PassPlan {
+        variables,
+        is_injected: true,
+        ..pass
+    }
 }
 
 /// Where processes note the ranges that they push: it outlives the pass.
@@ -238,7 +275,11 @@ impl Harvest {
     fn commands(&self) -> Vec<Vec<String>> {
         match self {
             Self::Nsys(export) => vec![export.command("timeline")],
-            Self::Ncu(export) => export.pages().into_iter().map(|(_, command)| command).collect(),
+            Self::Ncu(export) => export
+                .pages()
+                .into_iter()
+                .map(|(_, command)| command)
+                .collect(),
             Self::Timings | Self::Torch(_) | Self::GemmLog => Vec::new(),
         }
     }
@@ -252,8 +293,15 @@ fn pass_name(common: &Common, default: &str) -> String {
 fn snapshot(common: &Common) -> Step {
     let program = common.command.first().map_or("", String::as_str);
     let name = program.rsplit('/').next().unwrap_or_default();
-    let python = if name.starts_with("python") { program } else { "python3" };
-    Step::Snapshot { python: python.to_owned(), profilers: common.profilers.clone() }
+    let python = if name.starts_with("python") {
+        program
+    } else {
+        "python3"
+    };
+    Step::Snapshot {
+        python: python.to_owned(),
+        profilers: common.profilers.clone(),
+    }
 }
 
 fn baseline_passes(common: &Common, repeats: &Repeats, id: String) -> Vec<Step> {
@@ -291,7 +339,9 @@ fn gemm_log(common: &Common) -> PassPlan {
         id: id.to_owned(),
         kind: PassKind::Operators,
         command: common.command.clone(),
-        variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+        variables: variables
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
         repeats: 1,
         warmup: 0,
         is_injected: false,
@@ -304,7 +354,11 @@ fn gemm_log(common: &Common) -> PassPlan {
 fn or_skip(pass: &str, kind: PassKind, plan: Result<PassPlan, String>) -> Step {
     match plan {
         Ok(plan) => Step::Pass(plan),
-        Err(reason) => Step::Skip { pass: pass.to_owned(), kind, reason },
+        Err(reason) => Step::Skip {
+            pass: pass.to_owned(),
+            kind,
+            reason,
+        },
     }
 }
 

@@ -35,7 +35,10 @@ const BASE: [&str; 10] = [
 ];
 /// Of these, what is left out where time is short: a launch has 25 passes on an H100 with all of them.
 const DETAIL: [&str; 3] = ["WarpStateStats", "SchedulerStats", "MemoryWorkloadAnalysis"];
-const MEMORY: [&str; 2] = ["MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables"];
+const MEMORY: [&str; 2] = [
+    "MemoryWorkloadAnalysis_Chart",
+    "MemoryWorkloadAnalysis_Tables",
+];
 const COMPUTE: [&str; 2] = ["ComputeWorkloadAnalysis", "InstructionStats"];
 
 /// How the report becomes CSV.
@@ -60,7 +63,10 @@ impl Export {
         let page = |page: &str| {
             let report = self.report.to_string_lossy().into_owned();
             let command = [&self.program, "--import", &report, "--csv", "--page", page];
-            (format!("kernels.{page}.csv"), command.map(str::to_owned).into())
+            (
+                format!("kernels.{page}.csv"),
+                command.map(str::to_owned).into(),
+            )
         };
         vec![page("raw"), page("details")]
     }
@@ -80,7 +86,10 @@ pub(crate) fn pass(
     let mut filters = gated(gate, ncu)?;
     if gate.steps().is_some() {
         if !ncu.knows("--profile-from-start") {
-            return Err(format!("{} cannot record steps: leave --window out", ncu.version));
+            return Err(format!(
+                "{} cannot record steps: leave --window out",
+                ncu.version
+            ));
         }
         filters.extend(["--profile-from-start", "off"].map(str::to_owned));
     }
@@ -90,8 +99,13 @@ pub(crate) fn pass(
         filters.extend(["--kill", "yes"].map(str::to_owned));
     }
     let names = kernels.iter().flat_map(|list| &list.kernels);
-    let names = names.map(|kernel| (kernel.function(), kernel.name.clone())).collect();
-    let planned = Planned { launches: count(options, kernels), time };
+    let names = names
+        .map(|kernel| (kernel.function(), kernel.name.clone()))
+        .collect();
+    let planned = Planned {
+        launches: count(options, kernels),
+        time,
+    };
     let mut pass = filtered(id, common, options, filters, planned, ncu)?;
     pass.notes.extend(notes);
     if let Harvest::Ncu(export) = &mut pass.harvest {
@@ -132,7 +146,12 @@ pub(super) fn filtered(
     if ncu.knows("--graph-profiling") {
         command.extend(["--graph-profiling", "node"].map(str::to_owned));
     }
-    command.extend(sections(options, planned.is_short_of_time(), ncu, &mut notes)?);
+    command.extend(sections(
+        options,
+        planned.is_short_of_time(),
+        ncu,
+        &mut notes,
+    )?);
     command.extend(control(options, ncu, &mut notes));
     command.extend(filters);
     let output = report.with_extension("").to_string_lossy().into_owned();
@@ -149,7 +168,15 @@ pub(super) fn filtered(
         warmup: 0,
         is_injected: false,
         window: None,
-        harvest: Harvest::Ncu(Export { program, version, report, planned, stops, kernels, kills }),
+        harvest: Harvest::Ncu(Export {
+            program,
+            version,
+            report,
+            planned,
+            stops,
+            kernels,
+            kills,
+        }),
         notes,
     })
 }
@@ -168,15 +195,22 @@ fn sections(
     notes: &mut Vec<String>,
 ) -> Result<Vec<String>, String> {
     if let Some(unknown) = options.sections.iter().find(|name| !ncu.lists(name)) {
-        return Err(format!("{} has no section {unknown}: see ncu --list-sections", ncu.version));
+        return Err(format!(
+            "{} has no section {unknown}: see ncu --list-sections",
+            ncu.version
+        ));
     }
     let chosen: Vec<&str> = match options.preset {
         _ if !options.sections.is_empty() => options.sections.iter().map(String::as_str).collect(),
         Preset::Full => return Ok(["--set", "full"].map(str::to_owned).into()),
         Preset::Roofline if is_short_of_time => {
             let out = DETAIL.join(", ");
-            notes.push(format!("left out for time: {out}; a longer --budget collects them"));
-            BASE.into_iter().filter(|name| !DETAIL.contains(name)).collect()
+            notes.push(format!(
+                "left out for time: {out}; a longer --budget collects them"
+            ));
+            BASE.into_iter()
+                .filter(|name| !DETAIL.contains(name))
+                .collect()
         }
         Preset::Roofline => BASE.to_vec(),
         Preset::Memory => [&BASE[..], &MEMORY].concat(),
@@ -185,12 +219,21 @@ fn sections(
     let (known, unknown): (Vec<&str>, Vec<&str>) =
         chosen.into_iter().partition(|name| ncu.lists(name));
     if known.is_empty() {
-        return Err(format!("{} lists none of the preset's sections: name some", ncu.version));
+        return Err(format!(
+            "{} lists none of the preset's sections: name some",
+            ncu.version
+        ));
     }
     if !unknown.is_empty() {
-        notes.push(format!("sections that this ncu does not have: {}", unknown.join(", ")));
+        notes.push(format!(
+            "sections that this ncu does not have: {}",
+            unknown.join(", ")
+        ));
     }
-    Ok(known.into_iter().flat_map(|name| ["--section".to_owned(), name.to_owned()]).collect())
+    Ok(known
+        .into_iter()
+        .flat_map(|name| ["--section".to_owned(), name.to_owned()])
+        .collect())
 }
 
 fn control(options: &NcuOptions, ncu: &Profiler, notes: &mut Vec<String>) -> Vec<String> {
@@ -215,16 +258,25 @@ fn control(options: &NcuOptions, ncu: &Profiler, notes: &mut Vec<String>) -> Vec
 }
 
 fn gated(gate: &Gate, ncu: &Profiler) -> Result<Vec<String>, String> {
-    let Some(range) = &gate.gate else { return Ok(Vec::new()) };
+    let Some(range) = &gate.gate else {
+        return Ok(Vec::new());
+    };
     if !ncu.knows("--nvtx-include") {
-        return Err(format!("{} cannot be gated by a range: leave --gate out", ncu.version));
+        return Err(format!(
+            "{} cannot be gated by a range: leave --gate out",
+            ncu.version
+        ));
     }
     let include = Range::of(range).include();
-    let mut flags = ["--nvtx", "--nvtx-include", &include].map(str::to_owned).to_vec();
+    let mut flags = ["--nvtx", "--nvtx-include", &include]
+        .map(str::to_owned)
+        .to_vec();
     if let Some(instance) = gate.instance {
         if !ncu.knows("--range-filter") {
             let version = &ncu.version;
-            return Err(format!("{version} cannot choose an instance: leave --instance out"));
+            return Err(format!(
+                "{version} cannot choose an instance: leave --instance out"
+            ));
         }
         flags.extend(["--range-filter".to_owned(), format!("::{instance}")]);
     }
@@ -246,7 +298,9 @@ fn launches(
         skip = kernels.window().0;
         notes.push(kernels.describe_window());
         if kernels.window().1 > WINDOW && options.launch_count.is_none() {
-            notes.push(format!("cut to {WINDOW} launches: --launch-count profiles more"));
+            notes.push(format!(
+                "cut to {WINDOW} launches: --launch-count profiles more"
+            ));
         }
     }
     let skip = options.launch_skip.unwrap_or(skip);
@@ -262,11 +316,26 @@ pub(super) fn names(base: &str, pattern: &str, ncu: &Profiler) -> Result<Vec<Str
     let (base, pattern) = (base.to_owned(), pattern.to_owned());
     if ncu.knows("--kernel-name-base") {
         let name = format!("regex:{pattern}");
-        Ok(["--kernel-name-base".to_owned(), base, "--kernel-name".to_owned(), name].into())
+        Ok([
+            "--kernel-name-base".to_owned(),
+            base,
+            "--kernel-name".to_owned(),
+            name,
+        ]
+        .into())
     } else if ncu.knows("--kernel-regex-base") {
         // Until 2020.3.
-        Ok(["--kernel-regex-base".to_owned(), base, "--kernel-regex".to_owned(), pattern].into())
+        Ok([
+            "--kernel-regex-base".to_owned(),
+            base,
+            "--kernel-regex".to_owned(),
+            pattern,
+        ]
+        .into())
     } else {
-        Err(format!("{} cannot choose kernels by name: leave --kernels out", ncu.version))
+        Err(format!(
+            "{} cannot choose kernels by name: leave --kernels out",
+            ncu.version
+        ))
     }
 }

@@ -29,7 +29,10 @@ impl Export {
         command.extend(["--type", "sqlite", "--force-overwrite", "true"].map(str::to_owned));
         command.extend(self.flags.iter().cloned());
         let path = |ending: &str| {
-            self.folder.join(format!("{name}{ending}")).to_string_lossy().into_owned()
+            self.folder
+                .join(format!("{name}{ending}"))
+                .to_string_lossy()
+                .into_owned()
         };
         command.extend(["--output".to_owned(), path(".sqlite"), path(".nsys-rep")]);
         command
@@ -53,7 +56,10 @@ pub(super) fn pass(
     }
     let mut command = profile(nsys, &trace, options.scheduling);
     if options.scheduling && !nsys.knows("--cpuctxsw") {
-        return Err(format!("{} cannot record scheduling: leave --scheduling out", nsys.version));
+        return Err(format!(
+            "{} cannot record scheduling: leave --scheduling out",
+            nsys.version
+        ));
     }
     if trace.contains(&"cuda") && nsys.knows("--cuda-graph-trace") {
         // Kernels inside of graphs are seen only so.
@@ -65,11 +71,16 @@ pub(super) fn pass(
     let mut notes = vec![nsys.version.clone()];
     if let Some((range, instances)) = gate {
         command.extend(gated(range, instances, nsys)?);
-        notes.push(format!("gated by range {range}: its first {instances} instance(s)"));
+        notes.push(format!(
+            "gated by range {range}: its first {instances} instance(s)"
+        ));
     }
     if steps.is_some() {
         if !nsys.knows("--capture-range") {
-            return Err(format!("{} cannot record steps: leave --window out", nsys.version));
+            return Err(format!(
+                "{} cannot record steps: leave --window out",
+                nsys.version
+            ));
         }
         command.push("--capture-range=cudaProfilerApi".to_owned());
         command.extend(range_end(1, nsys)?);
@@ -103,7 +114,10 @@ pub(super) fn pass(
 
 /// Tables without rows are written, too: absent and empty are not the same. Payloads of ranges tell what a collective moves.
 fn export_flags(nsys: &Profiler) -> Vec<String> {
-    let flags = [("--lazy", "--lazy=false"), ("--include-blobs", "--include-blobs=true")];
+    let flags = [
+        ("--lazy", "--lazy=false"),
+        ("--include-blobs", "--include-blobs=true"),
+    ];
     flags
         .into_iter()
         .filter(|(name, _)| nsys.knows(name))
@@ -129,16 +143,25 @@ fn gpu_metrics(nsys: &Profiler) -> Result<String, String> {
     let names = ["--gpu-metrics-devices", "--gpu-metrics-device"];
     match names.into_iter().find(|name| nsys.knows(name)) {
         Some(name) => Ok(format!("{name}=all")),
-        None => Err(format!("{} cannot sample GPU metrics: leave --gpu-metrics out", nsys.version)),
+        None => Err(format!(
+            "{} cannot sample GPU metrics: leave --gpu-metrics out",
+            nsys.version
+        )),
     }
 }
 
 /// Ranges of PyTorch and of most programs have names that are not registered: nsys looks at those only if told so.
 fn gated(range: &str, instances: u32, nsys: &Profiler) -> Result<Vec<String>, String> {
     if !nsys.knows("--nvtx-capture") {
-        return Err(format!("{} cannot be gated by a range: leave --gate out", nsys.version));
+        return Err(format!(
+            "{} cannot be gated by a range: leave --gate out",
+            nsys.version
+        ));
     }
-    let mut flags = vec!["--capture-range=nvtx".to_owned(), format!("--nvtx-capture={range}")];
+    let mut flags = vec![
+        "--capture-range=nvtx".to_owned(),
+        format!("--nvtx-capture={range}"),
+    ];
     flags.push("--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0".to_owned());
     flags.extend(range_end(instances, nsys)?);
     Ok(flags)
@@ -154,7 +177,10 @@ fn range_end(instances: u32, nsys: &Profiler) -> Result<Option<String>, String> 
         return Ok(Some(format!("--capture-range-end={end}")));
     }
     if instances > 1 {
-        return Err(format!("{} records one instance only: leave --instances out", nsys.version));
+        return Err(format!(
+            "{} records one instance only: leave --instances out",
+            nsys.version
+        ));
     }
     let stops = nsys.knows("--stop-on-range-end");
     Ok(stops.then(|| "--stop-on-range-end=true".to_owned()))

@@ -2,7 +2,11 @@
 
 /// Words, each quoted if it must be.
 pub(crate) fn line(words: &[String]) -> String {
-    words.iter().map(|one| word(one)).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|one| word(one))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// One word.
@@ -23,10 +27,22 @@ mod tests {
 
     #[test]
     fn a_shell_reads_the_same_words() {
-        let words = ["a b", "", "it's", "$HOME", "*", "x\ny", "^(a|b)$", "plain-1.0=x"];
+        let words = [
+            "a b",
+            "",
+            "it's",
+            "$HOME",
+            "*",
+            "x\ny",
+            "^(a|b)$",
+            "plain-1.0=x",
+        ];
         let words = words.map(str::to_owned);
         let script = format!("printf '%s\\0' {}", line(&words));
-        let output = Command::new("sh").args(["-c", &script]).output().expect("there is a shell");
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .output()
+            .expect("there is a shell");
         let expected: String = words.iter().map(|word| format!("{word}\0")).collect();
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     }

@@ -28,7 +28,10 @@ fn nsys_2023() -> Profiler {
 }
 
 fn nsys_2020() -> Profiler {
-    nsys("NVIDIA Nsight Systems version 2020.3.2", "--stop-on-range-end=\n")
+    nsys(
+        "NVIDIA Nsight Systems version 2020.3.2",
+        "--stop-on-range-end=\n",
+    )
 }
 
 fn ncu(version: &str, help: &str, lists: &str) -> Profiler {
@@ -46,12 +49,20 @@ fn ncu_2025() -> Profiler {
     let lists = "SpeedOfLight  GPU Speed Of Light Throughput\nSpeedOfLight_RooflineChart  x\n\
         SpeedOfLight_HierarchicalTensorRooflineChart x\nSpeedOfLight_HierarchicalHalfRooflineChart x\n\
         SpeedOfLight_HierarchicalSingleRooflineChart x\nMemoryWorkloadAnalysis x\nLaunchStats x\nOccupancy x\n";
-    ncu("Version 2025.3.1.0", "--kernel-name-base arg\n--range-filter arg\n", lists)
+    ncu(
+        "Version 2025.3.1.0",
+        "--kernel-name-base arg\n--range-filter arg\n",
+        lists,
+    )
 }
 
 fn ncu_2020() -> Profiler {
     let lists = "LaunchStats  Launch Statistics  ...\nSpeedOfLight  GPU Speed Of Light  ...\n";
-    ncu("Version 2020.1.0.0", "--kernel-regex-base arg\n--kernel-regex arg\n", lists)
+    ncu(
+        "Version 2020.1.0.0",
+        "--kernel-regex-base arg\n--kernel-regex arg\n",
+        lists,
+    )
 }
 
 fn command(line: &str) -> Command {
@@ -60,19 +71,31 @@ fn command(line: &str) -> Command {
 }
 
 fn nsys_line(line: &str, nsys: Profiler) -> Result<String, String> {
-    let Command::Nsys(arguments) = command(line) else { panic!("not nsys") };
-    let probe = Probe { nsys: Ok(nsys), ncu: Err(String::new()) };
+    let Command::Nsys(arguments) = command(line) else {
+        panic!("not nsys")
+    };
+    let probe = Probe {
+        nsys: Ok(nsys),
+        ncu: Err(String::new()),
+    };
     super::nsys(&arguments, &probe).map(|steps| last_command(&steps))
 }
 
 fn ncu_line(line: &str, kernels: Option<&Kernels>, ncu: Profiler) -> Result<String, String> {
-    let Command::Ncu(arguments) = command(line) else { panic!("not ncu") };
-    let probe = Probe { nsys: Err(String::new()), ncu: Ok(ncu) };
+    let Command::Ncu(arguments) = command(line) else {
+        panic!("not ncu")
+    };
+    let probe = Probe {
+        nsys: Err(String::new()),
+        ncu: Ok(ncu),
+    };
     super::ncu(&arguments, kernels, &probe).map(|steps| last_command(&steps))
 }
 
 fn last_command(steps: &[Step]) -> String {
-    let Some(Step::Pass(pass)) = steps.last() else { panic!("no pass") };
+    let Some(Step::Pass(pass)) = steps.last() else {
+        panic!("no pass")
+    };
     quote::line(&pass.command)
 }
 
@@ -93,31 +116,49 @@ fn nsys_is_given_what_its_help_names() {
 #[test]
 fn an_old_nsys_does_without_or_says_what_it_cannot() {
     let oldest = nsys_line("nsys -o b --gate decode -- x", nsys_2020()).expect("planned");
-    assert!(oldest.contains("--stop-on-range-end=true") && !oldest.contains("graph"), "{oldest}");
+    assert!(
+        oldest.contains("--stop-on-range-end=true") && !oldest.contains("graph"),
+        "{oldest}"
+    );
     for line in [
         "nsys -o b --gpu-metrics -- x",
         "nsys -o b --scheduling -- x",
         "nsys -o b --gate a --instances 2 -- x",
     ] {
         let error = nsys_line(line, nsys_2020()).expect_err(line);
-        assert!(error.contains("2020.3.2") && error.contains("leave"), "{error}");
+        assert!(
+            error.contains("2020.3.2") && error.contains("leave"),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn threads_off_the_cpu_are_recorded_when_asked_for() {
     let line = nsys_line("nsys -o b --scheduling -- x", nsys_2025()).expect("planned");
-    assert!(line.contains("--sample=none --cpuctxsw=process-tree "), "{line}");
+    assert!(
+        line.contains("--sample=none --cpuctxsw=process-tree "),
+        "{line}"
+    );
 }
 
 #[test]
 fn exports_hold_empty_tables_and_payloads_where_the_tool_knows_them() {
     let export = |nsys: Profiler| {
-        let Command::Nsys(arguments) = command("nsys -o b -- x") else { panic!("not nsys") };
-        let probe = Probe { nsys: Ok(nsys), ncu: Err(String::new()) };
+        let Command::Nsys(arguments) = command("nsys -o b -- x") else {
+            panic!("not nsys")
+        };
+        let probe = Probe {
+            nsys: Ok(nsys),
+            ncu: Err(String::new()),
+        };
         let steps = super::nsys(&arguments, &probe).expect("planned");
-        let Some(Step::Pass(pass)) = steps.last() else { panic!("no pass") };
-        let Harvest::Nsys(export) = &pass.harvest else { panic!("no export") };
+        let Some(Step::Pass(pass)) = steps.last() else {
+            panic!("no pass")
+        };
+        let Harvest::Nsys(export) = &pass.harvest else {
+            panic!("no export")
+        };
         quote::line(&export.command("timeline"))
     };
     let recorded = recorded().nsys.expect("recorded");
@@ -130,8 +171,14 @@ fn several_instances_are_a_repeated_capture_and_a_gate_needs_nvtx() {
     let line = "nsys -o b --pass decode --trace cuda --gate decode --instances 3 -- x";
     let planned = nsys_line(line, nsys_2025()).expect("planned");
     assert!(planned.contains("--trace=cuda,nvtx "), "{planned}");
-    assert!(planned.contains("--capture-range-end=repeat:3 "), "{planned}");
-    assert!(planned.contains("--output b/.work/decode/timeline x"), "{planned}");
+    assert!(
+        planned.contains("--capture-range-end=repeat:3 "),
+        "{planned}"
+    );
+    assert!(
+        planned.contains("--output b/.work/decode/timeline x"),
+        "{planned}"
+    );
 }
 
 #[test]
@@ -146,9 +193,16 @@ fn ncu_is_given_sections_that_it_lists_and_ranges_with_a_slash() {
          --range-filter ::3 --launch-count 5 --force-overwrite --export b/.work/ncu/kernels python3 a.py"
     );
     let old = ncu_line("ncu -o b -- x", None, ncu_2020()).expect("planned");
-    assert!(old.contains("--section SpeedOfLight --section LaunchStats --cache"), "{old}");
+    assert!(
+        old.contains("--section SpeedOfLight --section LaunchStats --cache"),
+        "{old}"
+    );
     assert!(ncu_line(line, None, ncu_2020()).is_err_and(|error| error.contains("instance")));
-    let full = ncu_line("ncu -o b --preset full --clock-control base -- x", None, ncu_2020());
+    let full = ncu_line(
+        "ncu -o b --preset full --clock-control base -- x",
+        None,
+        ncu_2020(),
+    );
     assert!(
         full.is_ok_and(|line| line.contains("--set full") && line.contains("--clock-control base"))
     );
@@ -157,7 +211,9 @@ fn ncu_is_given_sections_that_it_lists_and_ranges_with_a_slash() {
 #[test]
 fn where_time_is_short_a_launch_has_fewer_passes() {
     let ncu = recorded().ncu.expect("recorded");
-    let Command::Ncu(arguments) = command("ncu -o run -- ./a") else { panic!("ncu") };
+    let Command::Ncu(arguments) = command("ncu -o run -- ./a") else {
+        panic!("ncu")
+    };
     // 60 launches of 0.65 s are 39 s.
     for (time, is_whole) in [(None, true), (Some(40), true), (Some(38), false)] {
         let time = time.map(Duration::from_secs);
@@ -171,10 +227,18 @@ fn where_time_is_short_a_launch_has_fewer_passes() {
             &ncu,
         );
         let pass = pass.expect("planned");
-        assert_eq!(pass.command.contains(&"WarpStateStats".to_owned()), is_whole);
-        assert!(pass.command.contains(&"SpeedOfLight_HierarchicalTensorRooflineChart".to_owned()));
         assert_eq!(
-            pass.notes.iter().any(|note| note.starts_with("left out for time: ")),
+            pass.command.contains(&"WarpStateStats".to_owned()),
+            is_whole
+        );
+        assert!(
+            pass.command
+                .contains(&"SpeedOfLight_HierarchicalTensorRooflineChart".to_owned())
+        );
+        assert_eq!(
+            pass.notes
+                .iter()
+                .any(|note| note.starts_with("left out for time: ")),
             !is_whole
         );
     }
@@ -191,13 +255,20 @@ fn chosen_kernels_are_one_run_with_one_expression() {
     let text =
         "- name: a\n  regex: '^a$'\n  launches: [10]\n- name: b\n  regex: ^b\n  launches: [4]\n";
     let kernels = Kernels::parse(text).expect("valid");
-    let line = ncu_line("ncu -o b --section SpeedOfLight -- x", Some(&kernels), ncu_2025());
+    let line = ncu_line(
+        "ncu -o b --section SpeedOfLight -- x",
+        Some(&kernels),
+        ncu_2025(),
+    );
     // 10 launches of a and 4 of b come before those that were chosen.
     assert!(line.is_ok_and(|line| line.contains(
         "--kernel-name-base function --kernel-name 'regex:^a$|^b' --launch-skip 14 --launch-count 32"
     )));
-    let old =
-        ncu_line("ncu -o b --launch-skip 1 --launch-count 2 -- x", Some(&kernels), ncu_2020());
+    let old = ncu_line(
+        "ncu -o b --launch-skip 1 --launch-count 2 -- x",
+        Some(&kernels),
+        ncu_2020(),
+    );
     assert!(old.is_ok_and(|line| line.contains(
         "--kernel-regex-base function --kernel-regex '^a$|^b' --launch-skip 1 --launch-count 2"
     )));
@@ -218,12 +289,31 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
         };
         steps.iter().map(name).collect::<Vec<_>>()
     };
-    let probe = Probe { nsys: Ok(nsys_2025()), ncu: Ok(ncu_2025()) };
-    let expected = ["snapshot python3", "baseline", "gemm-log", "nsys", "torch", "ncu later"];
+    let probe = Probe {
+        nsys: Ok(nsys_2025()),
+        ncu: Ok(ncu_2025()),
+    };
+    let expected = [
+        "snapshot python3",
+        "baseline",
+        "gemm-log",
+        "nsys",
+        "torch",
+        "ncu later",
+    ];
     assert_eq!(names(&all(&arguments, &probe)), expected);
-    let bare = Probe { nsys: Err("no nsys".to_owned()), ncu: Err("no ncu".to_owned()) };
-    let expected =
-        ["snapshot python3", "baseline", "gemm-log", "no nsys: no nsys", "torch", "no ncu: no ncu"];
+    let bare = Probe {
+        nsys: Err("no nsys".to_owned()),
+        ncu: Err("no ncu".to_owned()),
+    };
+    let expected = [
+        "snapshot python3",
+        "baseline",
+        "gemm-log",
+        "no nsys: no nsys",
+        "torch",
+        "no ncu: no ncu",
+    ];
     assert_eq!(names(&all(&arguments, &bare)), expected);
 }
 
@@ -231,7 +321,9 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
 fn of_a_server_all_profiled_passes_are_limited_to_the_window() {
     let probe = recorded();
     let passes = |line: &str| {
-        let Command::All(arguments) = command(line) else { panic!("not all") };
+        let Command::All(arguments) = command(line) else {
+            panic!("not all")
+        };
         let told = |step: Step| match step {
             Step::Pass(pass) | Step::Counters(pass) => {
                 let limit = |word: &str| pass.command.iter().any(|one| one == word);
@@ -241,7 +333,10 @@ fn of_a_server_all_profiled_passes_are_limited_to_the_window() {
             }
             _ => None,
         };
-        all(&arguments, &probe).into_iter().filter_map(told).collect::<Vec<_>>()
+        all(&arguments, &probe)
+            .into_iter()
+            .filter_map(told)
+            .collect::<Vec<_>>()
     };
     let told = |id: &str, is_limited, waits| (id.to_owned(), is_limited, waits);
     let server = "all -o b --window 5:3 --client c --ready h:1/x -- python3 a.py";
@@ -255,7 +350,12 @@ fn of_a_server_all_profiled_passes_are_limited_to_the_window() {
     // Of another workload torch alone is: the timeline of all is small enough.
     let expected = [false, false, true, false];
     let own = passes("all -o b --window 5:3 -- python3 a.py");
-    assert_eq!(own.iter().map(|(_, is_limited, _)| *is_limited).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        own.iter()
+            .map(|(_, is_limited, _)| *is_limited)
+            .collect::<Vec<_>>(),
+        expected
+    );
 
     let Command::Nsys(gated) = command("nsys -o b --gate decode --window 1:2 -- x") else {
         panic!("not nsys")
@@ -292,17 +392,24 @@ fn recorded() -> Probe {
         help: include_str!("../../tests/probes/ncu-2025.3.1.txt").to_owned(),
         lists: include_str!("../../tests/probes/ncu-2025.3.1-sections.txt").to_owned(),
     };
-    Probe { nsys: Ok(nsys), ncu: Ok(ncu) }
+    Probe {
+        nsys: Ok(nsys),
+        ncu: Ok(ncu),
+    }
 }
 
 #[test]
 fn the_recorded_tools_know_every_option_that_they_are_given() {
     let probe = recorded();
     let line = "all -o b --gate decode@llm --gate-nsys --instances 2 --gpu-metrics --scheduling --preset compute -- x";
-    let Command::All(arguments) = command(line) else { panic!("not all") };
+    let Command::All(arguments) = command(line) else {
+        panic!("not all")
+    };
     let mut checked = 0;
     for step in all(&arguments, &probe) {
-        let (Step::Pass(pass) | Step::Counters(pass)) = step else { continue };
+        let (Step::Pass(pass) | Step::Counters(pass)) = step else {
+            continue;
+        };
         let tool = match pass.kind {
             PassKind::Timeline => probe.nsys.as_ref(),
             PassKind::Counters => probe.ncu.as_ref(),
@@ -311,12 +418,24 @@ fn the_recorded_tools_know_every_option_that_they_are_given() {
         let tool = tool.expect("recorded");
         for word in pass.command.iter().filter(|word| word.starts_with("--")) {
             let option = word.split('=').next().expect("a word");
-            assert!(tool.knows(option), "{} does not know {option}", tool.version);
+            assert!(
+                tool.knows(option),
+                "{} does not know {option}",
+                tool.version
+            );
             checked += 1;
         }
-        let named = pass.command.windows(2).filter(|pair| pair[0] == "--section");
+        let named = pass
+            .command
+            .windows(2)
+            .filter(|pair| pair[0] == "--section");
         for pair in named {
-            assert!(tool.lists(&pair[1]), "{} has no section {}", tool.version, pair[1]);
+            assert!(
+                tool.lists(&pair[1]),
+                "{} has no section {}",
+                tool.version,
+                pair[1]
+            );
         }
     }
     assert!(checked > 15, "{checked} options");

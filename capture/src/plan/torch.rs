@@ -40,7 +40,10 @@ pub(super) fn pass(
         warmup: 0,
         is_injected: options.trace_dir.is_none(),
         window: None,
-        harvest: Harvest::Torch(Collection { trace_dir: options.trace_dir.clone(), is_expected }),
+        harvest: Harvest::Torch(Collection {
+            trace_dir: options.trace_dir.clone(),
+            is_expected,
+        }),
         notes: vec![note],
     };
     in_steps(pass, gate.steps(), common)
@@ -68,7 +71,10 @@ fn variables(
         variables.push(("ROOFLENS_TORCH_SKIP", skip.to_string()));
         variables.push(("ROOFLENS_TORCH_COUNT", count.to_string()));
     }
-    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 fn injection_note(gate: &Gate) -> String {

@@ -10,7 +10,11 @@ use super::Secrets;
 use super::sqlite::{Database, Table};
 
 /// Tables that hold facts of the process and the machine, a name and a value each.
-const FACTS: [&str; 3] = ["META_DATA_CAPTURE", "META_DATA_EXPORT", "TARGET_INFO_SYSTEM_ENV"];
+const FACTS: [&str; 3] = [
+    "META_DATA_CAPTURE",
+    "META_DATA_EXPORT",
+    "TARGET_INFO_SYSTEM_ENV",
+];
 
 /// Removes environments, and host and user names, from an export. Gives the number of values that are gone.
 ///
@@ -29,12 +33,19 @@ pub(crate) fn redact(path: &Path, secrets: &Secrets) -> io::Result<u64> {
     for table in &schema.tables {
         let before = gone;
         let named = table.column("name").zip(table.column("value"));
-        if named.is_none() && FACTS.iter().any(|name| table.name.eq_ignore_ascii_case(name)) {
+        if named.is_none()
+            && FACTS
+                .iter()
+                .any(|name| table.name.eq_ignore_ascii_case(name))
+        {
             return Err(refused(format!("{} has no name and value", table.name)));
         }
         db.rows(table, |row| {
             if row.width() > table.columns.len() {
-                return Err(refused(format!("{} has more columns than it states", table.name)));
+                return Err(refused(format!(
+                    "{} has more columns than it states",
+                    table.name
+                )));
             }
             if let Some((name, value)) = named {
                 gone += redact_fact(&db, row, name, value, secrets)?;
@@ -44,7 +55,10 @@ pub(crate) fn redact(path: &Path, secrets: &Secrets) -> io::Result<u64> {
         })?;
         db.clear_unused(table)?;
         if gone > before && schema.indexed.contains(&table.name.to_ascii_lowercase()) {
-            return Err(refused(format!("an index of {} holds what was removed", table.name)));
+            return Err(refused(format!(
+                "an index of {} holds what was removed",
+                table.name
+            )));
         }
     }
     Ok(gone + secrets.mask_file(path)?)
@@ -57,7 +71,9 @@ pub(crate) fn range_names(path: &Path, most: usize) -> io::Result<BTreeSet<Strin
     let find = |name: &str| tables.iter().find(|table| table.name == name);
     let mut names = BTreeSet::new();
     let mut ids = BTreeSet::new();
-    let Some(events) = find("NVTX_EVENTS") else { return Ok(names) };
+    let Some(events) = find("NVTX_EVENTS") else {
+        return Ok(names);
+    };
     let (text, id) = (events.column("text"), events.column("textId"));
     db.rows(events, |row| {
         if let Some(name) = text.and_then(|column| row.value(column).text()) {
@@ -105,7 +121,10 @@ fn redact_fact(
     value: usize,
     secrets: &Secrets,
 ) -> io::Result<u64> {
-    let key = row.value(name).bytes().and_then(|key| std::str::from_utf8(key).ok());
+    let key = row
+        .value(name)
+        .bytes()
+        .and_then(|key| std::str::from_utf8(key).ok());
     let key = key.unwrap_or_default();
     let is_secret = |text: &[u8]| secrets.is_argument(text);
     if row.value(value).bytes().is_some_and(is_secret) {
@@ -120,7 +139,11 @@ fn redact_fact(
     let is_name = ["Hostname", "DEVICE_DISPLAY_NAME"].contains(&key) || key.ends_with("USER_NAME");
     if key == "DeviceEnvironment" || is_name && !secrets.keep_names {
         db.overwrite(row, value, 0)?;
-        return Ok(u64::from(row.value(value).bytes().is_some_and(|bytes| !bytes.is_empty())));
+        return Ok(u64::from(
+            row.value(value)
+                .bytes()
+                .is_some_and(|bytes| !bytes.is_empty()),
+        ));
     }
     Ok(0)
 }
@@ -129,11 +152,18 @@ fn redact_fact(
 fn redact_dumps(db: &Database, row: &Record<'_>, secrets: &Secrets) -> io::Result<u64> {
     let mut gone = 0;
     for column in 0..row.width() {
-        if row.value(column).bytes().is_some_and(|text| secrets.is_dump(text)) {
+        if row
+            .value(column)
+            .bytes()
+            .is_some_and(|text| secrets.is_dump(text))
+        {
             db.overwrite(row, column, 0)?;
             gone += 1;
         } else if row.places(column).count() > 1
-            && row.value(column).bytes().is_some_and(|text| secrets.are_in(text))
+            && row
+                .value(column)
+                .bytes()
+                .is_some_and(|text| secrets.are_in(text))
         {
             // Byte by byte the file would not show what lies across the end of a page.
             db.overwrite(row, column, b'*')?;
@@ -174,7 +204,9 @@ mod tests {
     fn redacted(sql: &str) -> Result<Vec<u8>, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let export = Connection::open(file.path()).unwrap();
-        export.execute_batch(&format!("PRAGMA page_size = 1024; {EXPORT} {sql}")).unwrap();
+        export
+            .execute_batch(&format!("PRAGMA page_size = 1024; {EXPORT} {sql}"))
+            .unwrap();
         drop(export);
         let environment = [
             ("SOME_TOKEN", "hunter2hunter2"),
@@ -196,9 +228,18 @@ mod tests {
                 "CREATE TABLE W (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
                 "W is no ordinary",
             ),
-            ("CREATE TABLE Meta_Data_Export (key TEXT, text TEXT)", "no name and value"),
-            ("CREATE INDEX i ON META_DATA_CAPTURE (value)", "an index of META_DATA_CAPTURE"),
-            ("CREATE INDEX i ON StringIds (value)", "an index of StringIds"),
+            (
+                "CREATE TABLE Meta_Data_Export (key TEXT, text TEXT)",
+                "no name and value",
+            ),
+            (
+                "CREATE INDEX i ON META_DATA_CAPTURE (value)",
+                "an index of META_DATA_CAPTURE",
+            ),
+            (
+                "CREATE INDEX i ON StringIds (value)",
+                "an index of StringIds",
+            ),
             (
                 "CREATE TABLE big (x); INSERT INTO big VALUES (zeroblob(9999)); DROP TABLE big",
                 "pages",
@@ -227,7 +268,13 @@ mod tests {
                 ('text', '{\"a\": \"hunter2hunter2\"}'), ('64', 'aHVudGVyMmh1bnRlcjI=');";
         let bytes = redacted(sql).unwrap();
         let holds = |text: &str| memchr::memmem::find(&bytes, text.as_bytes()).is_some();
-        for gone in ["xhamlet", "Environment_Variable", "ARGUMENTabc\u{1}", "hunter2", "aHVudGVy"] {
+        for gone in [
+            "xhamlet",
+            "Environment_Variable",
+            "ARGUMENTabc\u{1}",
+            "hunter2",
+            "aHVudGVy",
+        ] {
             assert!(!holds(gone), "{gone}");
         }
         assert!(holds("ARGUMENT***") && holds("otherabcd"));
@@ -248,31 +295,58 @@ mod tests {
             )
             .unwrap();
         let before = std::fs::read(file.path()).unwrap();
-        assert!(memchr::memmem::find_iter(&before, b"MY_KEY=hunter2").count() > 1, "a stale copy");
+        assert!(
+            memchr::memmem::find_iter(&before, b"MY_KEY=hunter2").count() > 1,
+            "a stale copy"
+        );
         drop(export);
         let environment = ["HOME=/root", "SHELL=/bin/sh", "MY_KEY=hunter2hunter2"];
         let pairs = environment.iter().filter_map(|pair| pair.split_once('='));
         let command = ["python3", "--key", "swordfish"].map(str::to_owned);
-        let secrets =
-            Secrets::of(pairs.map(|(a, b)| (a.to_owned(), b.to_owned())), &command, false);
+        let secrets = Secrets::of(
+            pairs.map(|(a, b)| (a.to_owned(), b.to_owned())),
+            &command,
+            false,
+        );
         assert!(redact(file.path(), &secrets).unwrap() >= 6);
 
         let bytes = std::fs::read(file.path()).unwrap();
-        for gone in ["hunter2", "xyzzy", "qqqq", "plugh", "box17", "alice", "swordfish", "SHELL="] {
-            assert!(memchr::memmem::find(&bytes, gone.as_bytes()).is_none(), "{gone}");
+        for gone in [
+            "hunter2",
+            "xyzzy",
+            "qqqq",
+            "plugh",
+            "box17",
+            "alice",
+            "swordfish",
+            "SHELL=",
+        ] {
+            assert!(
+                memchr::memmem::find(&bytes, gone.as_bytes()).is_none(),
+                "{gone}"
+            );
         }
         let names = range_names(file.path(), 100).unwrap();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), ["decode", "prefill"]);
         let sqlite = Connection::open(file.path()).unwrap();
-        let count = |sql: &str| sqlite.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        let count = |sql: &str| {
+            sqlite
+                .query_row(sql, [], |row| row.get::<_, i64>(0))
+                .unwrap()
+        };
         // These are the analyzer's own questions after environments.
         let left =
             "SELECT count(*) FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE%'";
         assert_eq!(count(left), 0);
         let left = "SELECT count(*) FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment' AND length(value) > 0";
         assert_eq!(count(left), 0);
-        assert_eq!(count("SELECT count(*) FROM TARGET_INFO_SYSTEM_ENV WHERE value = '16'"), 1);
-        let sound: String = sqlite.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
+        assert_eq!(
+            count("SELECT count(*) FROM TARGET_INFO_SYSTEM_ENV WHERE value = '16'"),
+            1
+        );
+        let sound: String = sqlite
+            .query_row("PRAGMA integrity_check", [], |r| r.get(0))
+            .unwrap();
         assert_eq!(sound, "ok");
     }
 }

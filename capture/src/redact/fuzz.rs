@@ -13,8 +13,13 @@ use super::{Secrets, export};
 const EXECUTIONS: u32 = 100;
 
 /// Values of variables whose names tell.
-const PLANTED: [&str; 5] =
-    ["hunter2-hunter2", "p\"l\\a'nt ed/é", "a+b/c==dd", "correct\nhorse", "%00%41secret"];
+const PLANTED: [&str; 5] = [
+    "hunter2-hunter2",
+    "p\"l\\a'nt ed/é",
+    "a+b/c==dd",
+    "correct\nhorse",
+    "%00%41secret",
+];
 
 /// xorshift64*.
 struct Random(u64);
@@ -44,13 +49,22 @@ fn forms(secret: &str) -> [String; 4] {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),
     });
-    [secret.to_owned(), json(secret), json(&json(secret)), percent.collect()]
+    [
+        secret.to_owned(),
+        json(secret),
+        json(&json(secret)),
+        percent.collect(),
+    ]
 }
 
 fn assert_gone(bytes: &[u8]) {
     for form in PLANTED.iter().flat_map(|secret| forms(secret)) {
         let found = memchr::memmem::find(bytes, form.as_bytes());
-        assert!(found.is_none(), "{form:?} in {:?}", String::from_utf8_lossy(bytes));
+        assert!(
+            found.is_none(),
+            "{form:?} in {:?}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 }
 
@@ -60,7 +74,11 @@ fn text(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..random.below(12) {
         let form = &forms(PLANTED[random.below(PLANTED.len())])[random.below(4)];
-        let end = if random.below(3) == 0 { random.below(form.len()) } else { form.len() };
+        let end = if random.below(3) == 0 {
+            random.below(form.len())
+        } else {
+            form.len()
+        };
         bytes.extend(&form.as_bytes()[..end]);
         for _ in 0..random.below(6) {
             bytes.push(BETWEEN[random.below(BETWEEN.len())]);
@@ -106,7 +124,8 @@ fn healthy() -> Vec<u8> {
     )
     .unwrap();
     for form in PLANTED.iter().flat_map(|secret| forms(secret)) {
-        base.execute("INSERT INTO StringIds (value) VALUES (?1)", [&form]).unwrap();
+        base.execute("INSERT INTO StringIds (value) VALUES (?1)", [&form])
+            .unwrap();
         let row = "INSERT INTO META_DATA_CAPTURE VALUES ('ENVIRONMENT_VARIABLE', ?1)";
         base.execute(row, [&form]).unwrap();
     }
@@ -116,7 +135,12 @@ fn healthy() -> Vec<u8> {
 
 #[test]
 fn no_planted_secret_comes_out() {
-    let setting = |name: &str| std::env::var(format!("ROOFLENS_FUZZ_{name}")).ok()?.parse().ok();
+    let setting = |name: &str| {
+        std::env::var(format!("ROOFLENS_FUZZ_{name}"))
+            .ok()?
+            .parse()
+            .ok()
+    };
     let share = setting("SECONDS").map(Duration::from_secs);
     let mut random = Random(setting("SEED").unwrap_or(1).max(1));
     let (secrets, healthy, began) = (secrets(), healthy(), Instant::now());

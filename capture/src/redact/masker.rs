@@ -24,14 +24,21 @@ pub(crate) struct Settled {
 
 impl Masker {
     pub(super) const fn new(needles: Arc<Needles>) -> Self {
-        Self { needles, held: Vec::new(), masks: Vec::new() }
+        Self {
+            needles,
+            held: Vec::new(),
+            masks: Vec::new(),
+        }
     }
 
     /// Takes more bytes. Gives what is settled now, from where the last call left off.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Settled {
         self.held.extend_from_slice(bytes);
         if self.needles.is_empty() {
-            return Settled { bytes: std::mem::take(&mut self.held), masks: Vec::new() };
+            return Settled {
+                bytes: std::mem::take(&mut self.held),
+                masks: Vec::new(),
+            };
         }
         self.cover();
         self.settle(self.needles.open_end(&self.held))

@@ -39,10 +39,17 @@ impl Needles {
         // The last piece is no shorter than the others.
         let pieces = (characters.len() / PIECE).max(1);
         for piece in 0..pieces {
-            let end = if piece + 1 == pieces { characters.len() } else { (piece + 1) * PIECE };
+            let end = if piece + 1 == pieces {
+                characters.len()
+            } else {
+                (piece + 1) * PIECE
+            };
             let piece: String = characters[piece * PIECE..end].iter().collect();
             self.push(&piece, 0);
-            for text in base64(piece.as_bytes()).iter().filter(|text| text.len() >= SHORTEST) {
+            for text in base64(piece.as_bytes())
+                .iter()
+                .filter(|text| text.len() >= SHORTEST)
+            {
                 self.push(text, 0);
             }
         }
@@ -59,13 +66,20 @@ impl Needles {
         let plain: String = text.chars().skip(anchor.start).take(anchor.len()).collect();
         let finder = Finder::new(plain.as_bytes()).into_owned();
         let longest = |one: &Vec<Vec<u8>>| one.iter().map(Vec::len).max().unwrap_or(0);
-        self.longest = self.longest.max(characters.iter().map(longest).sum::<usize>());
+        self.longest = self
+            .longest
+            .max(characters.iter().map(longest).sum::<usize>());
         self.begins.resize(256, false);
         for spelling in characters.first().into_iter().flatten() {
             self.begins[usize::from(spelling[0].to_ascii_lowercase())] = true;
             self.begins[usize::from(spelling[0].to_ascii_uppercase())] = true;
         }
-        self.all.push(Needle { characters, kept, anchor, finder });
+        self.all.push(Needle {
+            characters,
+            kept,
+            anchor,
+            finder,
+        });
     }
 
     /// Where bytes are to be covered, in no order; ranges may overlap.
@@ -74,7 +88,11 @@ impl Needles {
         for needle in &self.all {
             if needle.anchor.is_empty() {
                 let begins = |at: &usize| self.begins[usize::from(bytes[*at])];
-                found.extend((0..bytes.len()).filter(begins).filter_map(|at| needle.at(bytes, at)));
+                found.extend(
+                    (0..bytes.len())
+                        .filter(begins)
+                        .filter_map(|at| needle.at(bytes, at)),
+                );
             } else {
                 let places = needle.finder.find_iter(bytes);
                 found.extend(places.filter_map(|at| needle.at(bytes, at)));
@@ -102,8 +120,10 @@ impl Needles {
 impl Needle {
     /// What is to be covered of the text whose anchor is at an offset.
     fn at(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
-        let (before, after) =
-            (&self.characters[..self.anchor.start], &self.characters[self.anchor.end..]);
+        let (before, after) = (
+            &self.characters[..self.anchor.start],
+            &self.characters[self.anchor.end..],
+        );
         let mut starts = vec![at];
         for spellings in before.iter().rev() {
             starts = step(&starts, spellings, |start, spelling| {
@@ -134,7 +154,10 @@ impl Needle {
             }
             places = step(&places, spellings, |at, spelling| {
                 let end = at + spelling.len();
-                bytes.get(at..end).filter(|bytes| is_spelt(bytes, spelling)).map(|_| end)
+                bytes
+                    .get(at..end)
+                    .filter(|bytes| is_spelt(bytes, spelling))
+                    .map(|_| end)
             });
             if places.is_empty() {
                 return false;
@@ -150,7 +173,10 @@ fn forward(bytes: &[u8], at: usize, characters: &[Vec<Vec<u8>>]) -> Vec<usize> {
     for spellings in characters {
         ends = step(&ends, spellings, |end, spelling| {
             let next = end + spelling.len();
-            bytes.get(end..next).filter(|bytes| is_spelt(bytes, spelling)).map(|_| next)
+            bytes
+                .get(end..next)
+                .filter(|bytes| is_spelt(bytes, spelling))
+                .map(|_| next)
         });
         if ends.is_empty() {
             break;
@@ -167,7 +193,11 @@ fn step(
 ) -> Vec<usize> {
     let mut next = Vec::new();
     for place in places {
-        next.extend(spellings.iter().filter_map(|spelling| one(*place, spelling)));
+        next.extend(
+            spellings
+                .iter()
+                .filter_map(|spelling| one(*place, spelling)),
+        );
     }
     next.sort_unstable();
     next.dedup();
@@ -264,7 +294,9 @@ fn base64(bytes: &[u8]) -> [String; 3] {
         let bit = |at: usize| usize::from(bytes[at / 8 - before] >> (7 - at % 8) & 1);
         let (first, last) = ((8 * before).div_ceil(6), 8 * (before + bytes.len()) / 6);
         let digit = |at: usize| (6 * at..6 * at + 6).fold(0, |digit, at| 2 * digit + bit(at));
-        (first..last).map(|at| char::from(DIGITS[digit(at)])).collect()
+        (first..last)
+            .map(|at| char::from(DIGITS[digit(at)]))
+            .collect()
     })
 }
 
@@ -276,7 +308,10 @@ mod tests {
         let mut needles = Needles::default();
         needles.add(text);
         let found = needles.scan(bytes.as_bytes());
-        found.into_iter().map(|range| bytes[range].to_owned()).collect()
+        found
+            .into_iter()
+            .map(|range| bytes[range].to_owned())
+            .collect()
     }
 
     /// Spellings by Python: `json.dumps`, `repr`, `ascii`, `urllib.parse.quote` and `quote_plus`, `html.escape`,

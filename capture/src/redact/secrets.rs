@@ -17,8 +17,9 @@ const SHORTEST: usize = 6;
 const CHUNK: usize = 4 << 20;
 
 /// What stands between a name and its value.
-const BETWEEN: [&str; 12] =
-    ["=", "='", "=\"", ": ", ":", "\": \"", "\":\"", "': '", "\", \"", "\",\"", "', '", " "];
+const BETWEEN: [&str; 12] = [
+    "=", "='", "=\"", ": ", ":", "\": \"", "\":\"", "': '", "\", \"", "\",\"", "', '", " ",
+];
 
 /// What is masked, wherever it occurs.
 pub(crate) struct Secrets {
@@ -59,10 +60,20 @@ impl Secrets {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         for (index, span) in in_arguments(&command) {
             let argument = command[index];
-            add(&mut needles, &span.name, &argument[span.range], span.telling);
+            add(
+                &mut needles,
+                &span.name,
+                &argument[span.range],
+                span.telling,
+            );
             arguments.push(argument.to_owned());
         }
-        Self { needles: Arc::new(needles), variables, arguments, keep_names }
+        Self {
+            needles: Arc::new(needles),
+            variables,
+            arguments,
+            keep_names,
+        }
     }
 
     /// The command line without secrets.
@@ -88,8 +99,11 @@ impl Secrets {
 
     /// Covers what is in the file, in place. Gives the number of places. A link is an error.
     pub(crate) fn mask_file(&self, path: &Path) -> io::Result<u64> {
-        let no_link =
-            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
+        let no_link = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path);
         let mut file = no_link?;
         let (mut masker, mut buffer) = (self.masker(), vec![0; CHUNK]);
         let mut written = Written::default();
@@ -111,7 +125,9 @@ impl Secrets {
 
     /// Whether the text is an argument of the command that holds a secret.
     pub(crate) fn is_argument(&self, text: &[u8]) -> bool {
-        self.arguments.iter().any(|argument| argument.as_bytes() == text)
+        self.arguments
+            .iter()
+            .any(|argument| argument.as_bytes() == text)
     }
 
     /// Whether the text is a dump of an environment: it assigns several of our variables.
@@ -132,7 +148,9 @@ fn add(needles: &mut Needles, name: &str, value: &str, telling: Telling) {
     if value.len() >= SHORTEST && !(telling == Telling::Weak && is_ordinary(value)) {
         needles.add(value);
         // Of an address whose path is the secret, programs print the path alone, too.
-        let path = value.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        let path = value
+            .split_once("://")
+            .and_then(|(_, rest)| rest.split_once('/'));
         for part in path.into_iter().flat_map(|(_, path)| path.split('/')) {
             if part.len() >= SHORTEST && !is_ordinary(part) {
                 needles.add(part);
@@ -140,7 +158,10 @@ fn add(needles: &mut Needles, name: &str, value: &str, telling: Telling) {
         }
     } else if !value.is_empty() && !name.is_empty() {
         // Blanks stand between words of any text, too.
-        for between in BETWEEN.iter().filter(|between| **between != " " || name.starts_with('-')) {
+        for between in BETWEEN
+            .iter()
+            .filter(|between| **between != " " || name.starts_with('-'))
+        {
             needles.add_behind(&format!("{name}{between}"), value);
         }
     }
@@ -195,7 +216,10 @@ mod tests {
     #[test]
     fn command_lines_keep_their_arguments_but_no_secret() {
         for (command, masked) in [
-            ("run --token hunter2 --batch 8", "run --token ******* --batch 8"),
+            (
+                "run --token hunter2 --batch 8",
+                "run --token ******* --batch 8",
+            ),
             ("run --api-key=hunter22 -k a", "run --api-key=******** -k a"),
             ("env WANDB_API_KEY=abc run", "env WANDB_API_KEY=*** run"),
             (
@@ -205,15 +229,24 @@ mod tests {
             ("run sk-0123456789abcdef", "run *******************"),
             ("run /home/alice/x.py", "run /home/*****/x.py"),
             ("run http://u:pw@host/x", "run http://u:**@host/x"),
-            ("run 0123456789abcdef0123456789abcdef", &format!("run {}", "*".repeat(32))),
+            (
+                "run 0123456789abcdef0123456789abcdef",
+                &format!("run {}", "*".repeat(32)),
+            ),
             ("run x=hf_abcdefghijkl", "run x=***************"),
             (
                 "ncu --kernel-name regex:^_ZN2at6native13reduce_kernelILi128ELi4ENS0_8ReduceOpIN3c10EEvT1_$",
                 "ncu --kernel-name regex:^_ZN2at6native13reduce_kernelILi128ELi4ENS0_8ReduceOpIN3c10EEvT1_$",
             ),
-            ("run _0123456789abcdef0123456789abcdef", &format!("run {}", "*".repeat(33))),
+            (
+                "run _0123456789abcdef0123456789abcdef",
+                &format!("run {}", "*".repeat(33)),
+            ),
             ("run --pass abc --pw=d", "run --pass *** --pw=*"),
-            ("curl -u me:pw -u 1000:100 -ume:pw", "curl -u me:** -u 1000:100 -ume:**"),
+            (
+                "curl -u me:pw -u 1000:100 -ume:pw",
+                "curl -u me:** -u 1000:100 -ume:**",
+            ),
             (
                 "run https://abcdef@host/x git://git@host",
                 "run https://******@host/x git://git@host",
@@ -238,11 +271,20 @@ mod tests {
     #[test]
     fn headers_and_words_of_a_shell_lose_their_secrets() {
         for (argument, masked) in [
-            ("Authorization: Bearer abc.def", "Authorization: Bearer *******"),
+            (
+                "Authorization: Bearer abc.def",
+                "Authorization: Bearer *******",
+            ),
             ("X-Api-Key: a b", "X-Api-Key: ***"),
             ("cookie: a=b; c=d", "cookie: ********"),
-            ("cd; FOO_TOKEN=x run --pass y -u me:z 1", "cd; FOO_TOKEN=* run --pass * -u me:* 1"),
-            ("curl -H 'authorization: basic eHh4' u", "curl -H 'authorization: basic ****' u"),
+            (
+                "cd; FOO_TOKEN=x run --pass y -u me:z 1",
+                "cd; FOO_TOKEN=* run --pass * -u me:* 1",
+            ),
+            (
+                "curl -H 'authorization: basic eHh4' u",
+                "curl -H 'authorization: basic ****' u",
+            ),
         ] {
             let command = ["sh".to_owned(), "-c".to_owned(), argument.to_owned()];
             assert_eq!(secrets("run").masked(&command)[2], masked);
@@ -262,14 +304,27 @@ mod tests {
             ("SLACK_WEBHOOK", "https://hooks/T0/B0"),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let secrets = Secrets::of(environment.into_iter(), &words("run --pin 1 --pass zz"), false);
+        let secrets = Secrets::of(
+            environment.into_iter(),
+            &words("run --pin 1 --pass zz"),
+            false,
+        );
         for (text, masked) in [
             ("DB_PASS=abc abc", "DB_PASS=*** abc"),
-            ("{'DB_PASS': 'abc', \"MY_PWD\": \"x\"}", "{'DB_PASS': '***', \"MY_PWD\": \"*\"}"),
+            (
+                "{'DB_PASS': 'abc', \"MY_PWD\": \"x\"}",
+                "{'DB_PASS': '***', \"MY_PWD\": \"*\"}",
+            ),
             (r#"{\"DB_PASS\": \"abc\"}"#, r#"{\"DB_PASS\": \"***\"}"#),
             ("DB_PASS=abd", "DB_PASS=abd"),
-            ("SORT_KEY=decode decode prefill", "SORT_KEY=****** decode prefill"),
-            ("/tmp/agent /srv/decode sample", "/tmp/agent /srv/decode sample"),
+            (
+                "SORT_KEY=decode decode prefill",
+                "SORT_KEY=****** decode prefill",
+            ),
+            (
+                "/tmp/agent /srv/decode sample",
+                "/tmp/agent /srv/decode sample",
+            ),
             ("run --pass zz zz", "run --pass ** zz"),
             ("to https://hooks/T0/B0", "to *******************"),
         ] {
@@ -283,14 +338,22 @@ mod tests {
         let secrets = secrets("run --token hunter2 --pass ab");
         let text = "a hf_abcdefghijkl hunter2 /home/alice hunter2hunter2 --pass ab --pass abc aHVudGVyMg== hunter hf_";
         let masked = secrets.masked_text(text);
-        assert_eq!(masked.matches('*').count(), 15 + 7 + 5 + 14 + 2 + 2 + 9, "{masked}");
+        assert_eq!(
+            masked.matches('*').count(),
+            15 + 7 + 5 + 14 + 2 + 2 + 9,
+            "{masked}"
+        );
         for size in 1..text.len() {
             let (mut masker, mut written) = (secrets.masker(), Vec::new());
             for piece in text.as_bytes().chunks(size) {
                 written.extend(masker.push(piece).bytes);
             }
             written.extend(masker.finish().bytes);
-            assert_eq!(String::from_utf8_lossy(&written), masked, "pieces of {size}");
+            assert_eq!(
+                String::from_utf8_lossy(&written),
+                masked,
+                "pieces of {size}"
+            );
         }
     }
 
@@ -312,7 +375,12 @@ mod tests {
         bytes.resize(CHUNK - 4, b'.');
         bytes.extend(b"swordfish and token hunter2 /home/alice/");
         fs::write(file.path(), &bytes).unwrap();
-        assert_eq!(secrets("run --token hunter2").mask_file(file.path()).unwrap(), 4);
+        assert_eq!(
+            secrets("run --token hunter2")
+                .mask_file(file.path())
+                .unwrap(),
+            4
+        );
         let masked = fs::read(file.path()).unwrap();
         assert_eq!(masked.len(), bytes.len());
         assert!(masked.starts_with(b"a *************** b"));

@@ -41,9 +41,15 @@ impl Database {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let pages = Pages::open(path)?;
         if !pages.is_utf8 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "its texts are not UTF-8"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "its texts are not UTF-8",
+            ));
         }
-        Ok(Self { pages, file: OpenOptions::new().read(true).write(true).open(path)? })
+        Ok(Self {
+            pages,
+            file: OpenOptions::new().read(true).write(true).open(path)?,
+        })
     }
 
     /// Whether the file has pages that were given up, or bytes behind its pages: both may hold what was deleted.
@@ -55,15 +61,27 @@ impl Database {
 
     /// What the file says it holds.
     pub(crate) fn schema(&self) -> io::Result<Schema> {
-        let own = Table { name: String::new(), root: 1, columns: Vec::new() };
+        let own = Table {
+            name: String::new(),
+            root: 1,
+            columns: Vec::new(),
+        };
         let mut schema = Schema::default();
         self.rows(&own, |row| {
             let [kind, name, of, sql] = [0, 1, 2, 4].map(|column| row.value(column).text());
-            let root = row.value(3).int().and_then(|root| u32::try_from(root).ok()).unwrap_or(0);
+            let root = row
+                .value(3)
+                .int()
+                .and_then(|root| u32::try_from(root).ok())
+                .unwrap_or(0);
             let (name, of) = (name.unwrap_or_default().to_owned(), of.unwrap_or_default());
             match (kind, sql) {
                 (Some("table"), Some(sql)) if root > 0 && self.pages.tree(root)?.is_some() => {
-                    schema.tables.push(Table { name, root, columns: columns(sql) });
+                    schema.tables.push(Table {
+                        name,
+                        root,
+                        columns: columns(sql),
+                    });
                 }
                 (Some("view" | "trigger"), _) if root == 0 => {}
                 (Some("index"), _) => schema.indexed.push(of.to_ascii_lowercase()),
@@ -80,8 +98,11 @@ impl Database {
         table: &Table,
         mut each: impl FnMut(&Record<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let Some(tree) = self.pages.tree(table.root)? else { return Ok(()) };
-        tree.chunks().try_for_each(|leaves| tree.records(leaves, &mut each).map(drop))
+        let Some(tree) = self.pages.tree(table.root)? else {
+            return Ok(());
+        };
+        tree.chunks()
+            .try_for_each(|leaves| tree.records(leaves, &mut each).map(drop))
     }
 
     /// Writes this byte over a value.
@@ -92,7 +113,9 @@ impl Database {
 
     /// Clears the unused parts of a table's pages.
     pub(crate) fn clear_unused(&self, table: &Table) -> io::Result<()> {
-        let Some(tree) = self.pages.tree(table.root)? else { return Ok(()) };
+        let Some(tree) = self.pages.tree(table.root)? else {
+            return Ok(());
+        };
         tree.unused(|offset, bytes| self.file.write_all_at(&vec![0; bytes.len()], offset))
     }
 }
@@ -100,16 +123,23 @@ impl Database {
 impl Table {
     /// Where a column is.
     pub(crate) fn column(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))
+        self.columns
+            .iter()
+            .position(|column| column.eq_ignore_ascii_case(name))
     }
 }
 
 /// Names of the columns of `CREATE TABLE name (column type, …)`. nsys explains its columns in comments.
 fn columns(sql: &str) -> Vec<String> {
-    let lines = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
+    let lines = sql
+        .lines()
+        .map(|line| line.split("--").next().unwrap_or_default());
     let mut sql = lines.collect::<Vec<_>>().join(" ");
     while let Some((before, rest)) = sql.split_once("/*") {
-        sql = format!("{before} {}", rest.split_once("*/").map_or("", |(_, after)| after));
+        sql = format!(
+            "{before} {}",
+            rest.split_once("*/").map_or("", |(_, after)| after)
+        );
     }
     let inner = sql.split_once('(').map_or("", |(_, inner)| inner);
     let (mut depth, mut quoted, mut part, mut parts) = (0, false, String::new(), Vec::new());
@@ -121,11 +151,18 @@ fn columns(sql: &str) -> Vec<String> {
             ',' if !quoted && depth == 0 => parts.push(std::mem::take(&mut part)),
             _ => {}
         }
-        part.push(if c == ',' && depth == 0 && !quoted { ' ' } else { c });
+        part.push(if c == ',' && depth == 0 && !quoted {
+            ' '
+        } else {
+            c
+        });
     }
     parts.push(part);
     let name = |part: &String| {
-        let word = part.split_whitespace().next()?.trim_matches(['"', '`', '[', ']', ')']);
+        let word = part
+            .split_whitespace()
+            .next()?
+            .trim_matches(['"', '`', '[', ']', ')']);
         let is_constraint = ["PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "CONSTRAINT"]
             .iter()
             .any(|start| word.eq_ignore_ascii_case(start));
@@ -143,7 +180,10 @@ mod tests {
 
     fn database(sql: &str) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
-        Connection::open(file.path()).unwrap().execute_batch(sql).unwrap();
+        Connection::open(file.path())
+            .unwrap()
+            .execute_batch(sql)
+            .unwrap();
         file
     }
 
@@ -161,13 +201,19 @@ mod tests {
         let schema = db.schema().unwrap();
         let tables = schema.tables;
         assert_eq!(schema.unreadable, ["w"]);
-        assert_eq!(tables.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(
+            tables.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(),
+            ["a"]
+        );
         assert_eq!(tables[0].columns, ["id", "text", "n"]);
         let mut expected = 1;
         db.rows(&tables[0], |row| {
             let zeros = "0".repeat(2 * expected as usize);
             assert_eq!(row.rowid, expected);
-            assert_eq!(row.value(1).text(), Some(format!("row {expected} {zeros}").as_str()));
+            assert_eq!(
+                row.value(1).text(),
+                Some(format!("row {expected} {zeros}").as_str())
+            );
             let sign = if expected % 2 == 1 { -1 } else { 1 };
             assert_eq!(row.value(2).int(), Some(sign * expected * expected));
             expected += 1;
@@ -186,18 +232,29 @@ mod tests {
         let db = Database::open(file.path()).unwrap();
         let table = &db.schema().unwrap().tables[0];
         db.rows(table, |row| {
-            if row.value(0).text() == Some("gone") { db.overwrite(row, 1, b'*') } else { Ok(()) }
+            if row.value(0).text() == Some("gone") {
+                db.overwrite(row, 1, b'*')
+            } else {
+                Ok(())
+            }
         })
         .unwrap();
         db.clear_unused(table).unwrap();
         let sqlite = Connection::open(file.path()).unwrap();
-        let sound: String = sqlite.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
+        let sound: String = sqlite
+            .query_row("PRAGMA integrity_check", [], |r| r.get(0))
+            .unwrap();
         assert_eq!(sound, "ok");
-        let value: String =
-            sqlite.query_row("SELECT value FROM a WHERE name = 'gone'", [], |r| r.get(0)).unwrap();
+        let value: String = sqlite
+            .query_row("SELECT value FROM a WHERE name = 'gone'", [], |r| r.get(0))
+            .unwrap();
         assert_eq!(value, "*".repeat(20_000));
         let rest: String = sqlite
-            .query_row("SELECT group_concat(value) FROM a WHERE name <> 'gone'", [], |r| r.get(0))
+            .query_row(
+                "SELECT group_concat(value) FROM a WHERE name <> 'gone'",
+                [],
+                |r| r.get(0),
+            )
             .unwrap();
         assert_eq!(rest, "kept,y");
     }
@@ -210,7 +267,9 @@ mod tests {
             let mut broken = bytes.clone();
             broken[at] ^= 0xff;
             std::fs::write(file.path(), &broken).unwrap();
-            let Ok(db) = Database::open(file.path()) else { continue };
+            let Ok(db) = Database::open(file.path()) else {
+                continue;
+            };
             for table in db.schema().unwrap_or_default().tables {
                 // An error or rows: no panic, no endless walk.
                 let _ = db.rows(&table, |_| Ok(()));

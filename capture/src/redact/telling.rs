@@ -87,7 +87,10 @@ pub(super) struct Span {
 pub(super) fn telling(name: &str) -> Option<Telling> {
     let lower = name.to_ascii_lowercase().replace(['-', '.'], "_");
     let mut bare = lower.clone();
-    for word in HARMLESS.iter().filter(|_| !lower.ends_with("authorization")) {
+    for word in HARMLESS
+        .iter()
+        .filter(|_| !lower.ends_with("authorization"))
+    {
         bare = bare.replace(word, "");
     }
     if STRONG.iter().any(|word| bare.contains(word)) {
@@ -117,9 +120,11 @@ pub(super) fn spans(text: &str) -> Vec<Span> {
     let mut spans = in_addresses(text);
     spans.extend(after_names(text));
     spans.extend(
-        words(text, |c| c.is_whitespace() || "\"'`=,;&?:/()[]{}<>@\\|".contains(c))
-            .filter(|(_, word)| looks_secret(word))
-            .map(|(at, word)| strong(at..at + word.len(), "")),
+        words(text, |c| {
+            c.is_whitespace() || "\"'`=,;&?:/()[]{}<>@\\|".contains(c)
+        })
+        .filter(|(_, word)| looks_secret(word))
+        .map(|(at, word)| strong(at..at + word.len(), "")),
     );
     let lower = text.to_ascii_lowercase();
     spans.extend(lower.match_indices("bearer ").filter_map(|(at, scheme)| {
@@ -135,11 +140,17 @@ pub(super) fn in_arguments(arguments: &[&str]) -> Vec<(usize, Span)> {
     let mut before: Option<&str> = None;
     for (index, argument) in arguments.iter().enumerate() {
         let option = before.take().filter(|_| !argument.starts_with("--"));
-        found.extend(option.and_then(|option| of_option(option, argument)).map(|s| (index, s)));
+        found.extend(
+            option
+                .and_then(|option| of_option(option, argument))
+                .map(|s| (index, s)),
+        );
         if argument.starts_with('-') && !argument.contains(['=', ' ']) {
             before = Some(argument);
         }
-        let login = argument.strip_prefix("--user=").or_else(|| argument.strip_prefix("-u"));
+        let login = argument
+            .strip_prefix("--user=")
+            .or_else(|| argument.strip_prefix("-u"));
         if let Some(login) = login.filter(|login| !login.is_empty()) {
             let start = argument.len() - login.len();
             found.extend(password(login, start).map(|span| (index, span)));
@@ -161,7 +172,11 @@ pub(super) fn in_arguments(arguments: &[&str]) -> Vec<(usize, Span)> {
 }
 
 fn strong(range: Range<usize>, name: &str) -> Span {
-    Span { range, telling: Telling::Strong, name: name.to_owned() }
+    Span {
+        range,
+        telling: Telling::Strong,
+        name: name.to_owned(),
+    }
 }
 
 /// The secret of an argument that follows an option.
@@ -172,7 +187,11 @@ fn of_option(option: &str, argument: &str) -> Option<Span> {
     let telling = telling(option)?;
     let start = behind_scheme(argument, 0);
     let name = option.to_owned();
-    (start < argument.len()).then_some(Span { range: start..argument.len(), telling, name })
+    (start < argument.len()).then_some(Span {
+        range: start..argument.len(),
+        telling,
+        name,
+    })
 }
 
 /// The password of `user:password`. Numbers are of a user and a group.
@@ -189,16 +208,23 @@ fn whole(argument: &str) -> Option<Span> {
     let at = argument.find(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)))?;
     let (name, rest) = argument.split_at(at);
     let separator = if rest.starts_with('=') { "=" } else { ": " };
-    let value = rest.strip_prefix(separator).filter(|value| !value.is_empty())?;
+    let value = rest
+        .strip_prefix(separator)
+        .filter(|value| !value.is_empty())?;
     let start = behind_scheme(argument, argument.len() - value.len());
     let telling = telling(name)?;
-    Some(Span { range: start..argument.len(), telling, name: name.to_owned() })
+    Some(Span {
+        range: start..argument.len(),
+        telling,
+        name: name.to_owned(),
+    })
 }
 
 /// The offset, or that of what follows the name of a scheme there.
 fn behind_scheme(text: &str, at: usize) -> usize {
     let scheme = SCHEMES.iter().find(|scheme| {
-        text.get(at..at + scheme.len()).is_some_and(|text| text.eq_ignore_ascii_case(scheme))
+        text.get(at..at + scheme.len())
+            .is_some_and(|text| text.eq_ignore_ascii_case(scheme))
     });
     at + scheme.map_or(0, |scheme| scheme.len())
 }
@@ -210,7 +236,9 @@ fn in_addresses(text: &str) -> Vec<Span> {
         let start = at + mark.len();
         let rest = &text[start..];
         let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'<>,;".contains(c));
-        let Some((login, _)) = rest[..end.unwrap_or(rest.len())].rsplit_once('@') else { continue };
+        let Some((login, _)) = rest[..end.unwrap_or(rest.len())].rsplit_once('@') else {
+            continue;
+        };
         match login.split_once(':') {
             Some((_, "")) => {}
             Some((user, password)) => {
@@ -219,7 +247,11 @@ fn in_addresses(text: &str) -> Vec<Span> {
             }
             None if login != "git" && text[..at].ends_with(['p', 's']) && !login.is_empty() => {
                 let range = start..start + login.len();
-                spans.push(Span { range, telling: Telling::Weak, name: String::new() });
+                spans.push(Span {
+                    range,
+                    telling: Telling::Weak,
+                    name: String::new(),
+                });
             }
             None => {}
         }
@@ -234,7 +266,9 @@ fn after_names(text: &str) -> Vec<Span> {
         let head = text[..at].trim_end_matches([' ', '"', '\'', '\\']);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         let name = &head[head.trim_end_matches(is_name).len()..];
-        let Some(telling) = telling(name) else { continue };
+        let Some(telling) = telling(name) else {
+            continue;
+        };
         let start = at + separator.len();
         let value = text[start..].trim_start_matches([' ', '"', '\'', '\\']);
         if value.starts_with("//") {
@@ -243,12 +277,19 @@ fn after_names(text: &str) -> Vec<Span> {
         let start = behind_scheme(text, text.len() - value.len());
         let range = match name.to_ascii_lowercase().ends_with("cookie") {
             true => {
-                start..text[start..].find(['"', '\'', '\n']).map_or(text.len(), |end| start + end)
+                start
+                    ..text[start..]
+                        .find(['"', '\'', '\n'])
+                        .map_or(text.len(), |end| start + end)
             }
             false => value_at(text, start),
         };
         if !range.is_empty() {
-            spans.push(Span { range, telling, name: name.to_owned() });
+            spans.push(Span {
+                range,
+                telling,
+                name: name.to_owned(),
+            });
         }
     }
     spans
@@ -256,7 +297,10 @@ fn after_names(text: &str) -> Vec<Span> {
 
 /// A value to its end: the quote that it stands in, or what separates values.
 fn value_at(text: &str, start: usize) -> Range<usize> {
-    let quote = text[..start].chars().next_back().filter(|c| ['"', '\''].contains(c));
+    let quote = text[..start]
+        .chars()
+        .next_back()
+        .filter(|c| ['"', '\''].contains(c));
     let ends = |c: char| match quote {
         Some(quote) => c == quote,
         None => c.is_whitespace() || "\"'`,;&)}]<>".contains(c),

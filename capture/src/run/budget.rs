@@ -33,7 +33,11 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(time: Option<Duration>) -> Self {
         let begin = Instant::now();
-        Self { begin, end: time.map(|time| begin + time), baseline: None }
+        Self {
+            begin,
+            end: time.map(|time| begin + time),
+            baseline: None,
+        }
     }
 
     /// The un-profiled run has ended.
@@ -43,17 +47,23 @@ impl Budget {
 
     /// How long a pass takes; none before the un-profiled run is measured.
     pub(super) fn estimate(&self, pass: &PassPlan) -> Option<Duration> {
-        self.baseline.map(|_| Duration::from_secs_f64(self.seconds(pass)))
+        self.baseline
+            .map(|_| Duration::from_secs_f64(self.seconds(pass)))
     }
 
     /// How long the launches of ncu may take, as the last pass; none where nobody knows how long anything takes.
     pub(super) fn launches(&self) -> Option<Duration> {
-        let (once, spent) = (self.baseline?.as_secs_f64(), self.begin.elapsed().as_secs_f64());
+        let (once, spent) = (
+            self.baseline?.as_secs_f64(),
+            self.begin.elapsed().as_secs_f64(),
+        );
         let left = match self.end {
             Some(end) => end.saturating_duration_since(Instant::now()).as_secs_f64(),
             None => USUAL.0 * once + USUAL.1 - spent,
         };
-        Some(Duration::from_secs_f64((left - COUNTERS.0 * once - COUNTERS.1).max(0.0)))
+        Some(Duration::from_secs_f64(
+            (left - COUNTERS.0 * once - COUNTERS.1).max(0.0),
+        ))
     }
 
     /// How long a pass may take, if time is limited: what the others leave or, if that is too little for all, its part.
@@ -62,14 +72,21 @@ impl Budget {
         pass: &PassPlan,
         later: impl Iterator<Item = &'a Step>,
     ) -> Option<Duration> {
-        let left = self.end?.saturating_duration_since(Instant::now()).as_secs_f64();
+        let left = self
+            .end?
+            .saturating_duration_since(Instant::now())
+            .as_secs_f64();
         if self.baseline.is_none() {
             // The others are profiled runs of the same: nobody knows better.
             return Some(Duration::from_secs_f64(left / 4.0));
         }
         let own = self.seconds(pass);
         let later: f64 = later.map(|step| self.seconds_of(step)).sum();
-        let limit = if own + later < left { left - later } else { left * own / (own + later) };
+        let limit = if own + later < left {
+            left - later
+        } else {
+            left * own / (own + later)
+        };
         Some(Duration::from_secs_f64(limit))
     }
 
@@ -103,28 +120,42 @@ mod tests {
 
     /// A pass of this kind, which takes factor * 10 s and some more.
     fn step(kind: PassKind) -> Step {
-        Step::Pass(PassPlan { kind, ..some_pass() })
+        Step::Pass(PassPlan {
+            kind,
+            ..some_pass()
+        })
     }
 
     #[test]
     fn a_pass_may_take_what_the_others_leave_or_its_part() {
-        let Step::Pass(timeline) = step(PassKind::Timeline) else { panic!("a pass") };
+        let Step::Pass(timeline) = step(PassKind::Timeline) else {
+            panic!("a pass")
+        };
         let later = [step(PassKind::Operators)];
         let mut budget = Budget::new(Some(Duration::from_secs(100)));
         let quarter = budget.limit(&timeline, later.iter()).expect("limited");
-        assert!((24.0..=25.0).contains(&quarter.as_secs_f64()), "{quarter:?}");
+        assert!(
+            (24.0..=25.0).contains(&quarter.as_secs_f64()),
+            "{quarter:?}"
+        );
         assert_eq!(budget.estimate(&timeline), None);
 
         budget.measured(Duration::from_secs(10));
         // 1.4 * 10 + 5 and 1.3 * 10 + 3: of 100 s the other leaves 84.
         assert_eq!(budget.estimate(&timeline), Some(Duration::from_secs(19)));
-        let limit = budget.limit(&timeline, later.iter()).expect("limited").as_secs_f64();
+        let limit = budget
+            .limit(&timeline, later.iter())
+            .expect("limited")
+            .as_secs_f64();
         assert!((83.0..=84.0).contains(&limit), "{limit}");
 
         // Of 7 s for 35 it is 19 parts of 35.
         let mut budget = Budget::new(Some(Duration::from_secs(7)));
         budget.measured(Duration::from_secs(10));
-        let limit = budget.limit(&timeline, later.iter()).expect("limited").as_secs_f64();
+        let limit = budget
+            .limit(&timeline, later.iter())
+            .expect("limited")
+            .as_secs_f64();
         assert!((3.7..=3.8).contains(&limit), "{limit}");
         assert_eq!(Budget::new(None).limit(&timeline, later.iter()), None);
     }

@@ -51,13 +51,24 @@ pub(crate) struct Ended {
 impl Run<'_> {
     /// Runs it to its end. It has a process group of its own, so that signals reach all of it, and each once.
     pub(crate) fn wait(&self, signals: &Forwarder) -> io::Result<Ended> {
-        let (program, arguments) =
-            self.command.split_first().ok_or_else(|| io::Error::other("no command"))?;
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .ok_or_else(|| io::Error::other("no command"))?;
         // A group in the background is stopped if it reads from the terminal.
-        let stdin = if io::stdin().is_terminal() { Stdio::null() } else { Stdio::inherit() };
+        let stdin = if io::stdin().is_terminal() {
+            Stdio::null()
+        } else {
+            Stdio::inherit()
+        };
         let (stdout, stderr) = (files::create(self.stdout)?, files::create(self.stderr)?);
-        let log = |file| Log { file, masker: self.secrets.masker() };
-        let client = self.expectation.and_then(|expectation| expectation.client.as_ref());
+        let log = |file| Log {
+            file,
+            masker: self.secrets.masker(),
+        };
+        let client = self
+            .expectation
+            .and_then(|expectation| expectation.client.as_ref());
         let client = match client {
             Some(client) => {
                 let file = files::create(&client.log)?;
@@ -65,7 +76,9 @@ impl Run<'_> {
             }
             None => None,
         };
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let start = Instant::now();
         let mut child = Command::new(program)
             .args(arguments)
@@ -77,17 +90,27 @@ impl Run<'_> {
             .spawn()?;
         // What is left of an interrupted run is still read.
         signals.target(child.id(), self.expectation.is_some());
-        let watch = self.expectation.map(|expectation| Watch::start(expectation, child.id()));
+        let watch = self
+            .expectation
+            .map(|expectation| Watch::start(expectation, child.id()));
         let client = client.map(|(client, logs)| Running::start(client, child.id(), logs));
         let shown = !self.is_quiet;
         let counter = watch.as_ref().zip(self.expectation);
         let counter = counter.map(|(watch, expectation)| watch.counter(expectation));
         let (stdout, stderr) = (log(stdout), log(stderr));
         let tees = [
-            child.stdout.take().map(|from| tee(from, stdout, shown.then(io::stdout), counter)),
-            child.stderr.take().map(|from| tee(from, stderr, shown.then(io::stderr), None)),
+            child
+                .stdout
+                .take()
+                .map(|from| tee(from, stdout, shown.then(io::stdout), counter)),
+            child
+                .stderr
+                .take()
+                .map(|from| tee(from, stderr, shown.then(io::stderr), None)),
         ];
-        let is_late = self.limit.is_some_and(|limit| !ends_within(&mut child, limit));
+        let is_late = self
+            .limit
+            .is_some_and(|limit| !ends_within(&mut child, limit));
         let status = child.wait();
         let wall = start.elapsed();
         signals.target(0, false);
@@ -97,7 +120,13 @@ impl Run<'_> {
         let started_utc_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
         // What a server says of its end, which is ours, says nothing.
         let code = served.map_or(code(status?), |served| served.code.unwrap_or(0));
-        Ok(Ended { code, wall, started_utc_ns, is_cut, served })
+        Ok(Ended {
+            code,
+            wall,
+            started_utc_ns,
+            is_cut,
+            served,
+        })
     }
 }
 
@@ -151,7 +180,9 @@ pub(super) fn tee(
             log.write(&buffer[..read]);
             if let Some(shown) = &mut shown {
                 // So does a closed terminal.
-                let _ = shown.write_all(&buffer[..read]).and_then(|()| shown.flush());
+                let _ = shown
+                    .write_all(&buffer[..read])
+                    .and_then(|()| shown.flush());
             }
         }
         log.finish();
@@ -166,7 +197,10 @@ fn drain(tees: &[Option<JoinHandle<()>>]) {
 }
 
 fn code(status: ExitStatus) -> i32 {
-    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(125)
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .unwrap_or(125)
 }
 
 #[cfg(test)]
@@ -194,6 +228,9 @@ mod tests {
         };
         let ended = run.wait(&Forwarder::start().unwrap()).unwrap();
         assert!(ended.is_cut && ended.code == 128 + 9 && ended.wall < Duration::from_secs(5));
-        assert_eq!(std::fs::read_to_string(&stdout).unwrap(), "*************** hunter2-");
+        assert_eq!(
+            std::fs::read_to_string(&stdout).unwrap(),
+            "*************** hunter2-"
+        );
     }
 }

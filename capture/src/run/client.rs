@@ -80,8 +80,13 @@ impl Client {
             // Without the file no step counts, and the notes say so.
             let _ = files::write(&folder.join(READY_FILE), "");
         }
-        say(&format!("the server is ready after {ready:.1} s: the client begins"));
-        let served = Served { code: self.load(logs, stopped)?, ready };
+        say(&format!(
+            "the server is ready after {ready:.1} s: the client begins"
+        ));
+        let served = Served {
+            code: self.load(logs, stopped)?,
+            ready,
+        };
         let begin = Instant::now();
         let mut signals = SIGNALS.into_iter().peekable();
         loop {
@@ -106,9 +111,17 @@ impl Client {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn();
-        let Ok(mut child) = child else { return Some(Some(i32::from(crate::FAILED))) };
-        let _ = child.stdout.take().map(|from| tee(from, out, None::<Stdout>, None));
-        let _ = child.stderr.take().map(|from| tee(from, err, None::<Stdout>, None));
+        let Ok(mut child) = child else {
+            return Some(Some(i32::from(crate::FAILED)));
+        };
+        let _ = child
+            .stdout
+            .take()
+            .map(|from| tee(from, out, None::<Stdout>, None));
+        let _ = child
+            .stderr
+            .take()
+            .map(|from| tee(from, err, None::<Stdout>, None));
         loop {
             if let Ok(Some(status)) = child.try_wait() {
                 return Some(Some(status.code().unwrap_or(1)));
@@ -125,7 +138,10 @@ impl Client {
 
     fn is_ready(&self) -> bool {
         let (authority, path) = self.ready.split_once('/').unwrap_or((&self.ready, ""));
-        let address = authority.to_socket_addrs().ok().and_then(|mut all| all.next());
+        let address = authority
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut all| all.next());
         let Some(address) = address else { return false };
         let ask = || -> std::io::Result<bool> {
             let mut socket = TcpStream::connect_timeout(&address, POLL)?;
@@ -146,7 +162,10 @@ pub(super) fn results(
     session: &Session<'_>,
     folders: &Folders,
 ) -> Result<(), CaptureError> {
-    for entry in fs::read_dir(from).map_err(CaptureError::io(from))?.flatten() {
+    for entry in fs::read_dir(from)
+        .map_err(CaptureError::io(from))?
+        .flatten()
+    {
         let (path, to) = (entry.path(), to.join(entry.file_name()));
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => results(&path, &to, session, folders)?,
@@ -169,10 +188,9 @@ pub(crate) fn parse_ready(text: &str) -> Result<String, String> {
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
     {
         true => Ok(address.to_owned()),
-        false => {
-            Err("expected HOST:PORT/PATH, such as localhost:8000/health; https is not asked"
-                .to_owned())
-        }
+        false => Err(
+            "expected HOST:PORT/PATH, such as localhost:8000/health; https is not asked".to_owned(),
+        ),
     }
 }
 

@@ -22,8 +22,14 @@ pub(super) fn take(
     folders: &Folders,
     code: i32,
 ) -> Result<Harvested, CaptureError> {
-    let producer = Some(Tool { name: "ncu".to_owned(), version: Some(export.version.clone()) });
-    let mut harvested = Harvested { producer, ..Harvested::default() };
+    let producer = Some(Tool {
+        name: "ncu".to_owned(),
+        version: Some(export.version.clone()),
+    });
+    let mut harvested = Harvested {
+        producer,
+        ..Harvested::default()
+    };
     let Some(hidden) = masked(&export.report, TAKEN, session, folders)? else {
         let why = match code {
             0 => "no launch was selected",
@@ -44,7 +50,9 @@ pub(super) fn take(
     thread::scope(|scope| {
         let page = |page| scope.spawn(move || printed(page, export, session, folders));
         let pages: Vec<_> = export.pages().into_iter().map(page).collect();
-        let said = pages.into_iter().filter_map(|page| page.join().ok().flatten());
+        let said = pages
+            .into_iter()
+            .filter_map(|page| page.join().ok().flatten());
         harvested.notes.extend(said);
     });
     Ok(harvested)
@@ -90,7 +98,9 @@ fn absent(export: &ncu::Export, folders: &Folders) -> Option<String> {
     let names: BTreeSet<&str> = names.filter_map(|rest| rest.split('"').next()).collect();
     // ncu may cut long names.
     let is_there = |name: &str| {
-        names.iter().any(|one| one.contains(name) || name.starts_with(one.trim_end_matches("...")))
+        names
+            .iter()
+            .any(|one| one.contains(name) || name.starts_with(one.trim_end_matches("...")))
     };
     let absent = export.kernels.iter().filter(|(name, _)| !is_there(name));
     let absent: Vec<String> = absent.map(|(_, shown)| shortened(shown)).collect();
@@ -110,12 +120,14 @@ fn shortened(name: &str) -> String {
 fn cover_names(report: &Path) -> Result<String, CaptureError> {
     let file = fs::File::options().read(true).write(true).open(report);
     match file.and_then(|mut file| ncu_report::cover(&mut file)) {
-        Ok(covered) => {
-            Ok(format!("kernels.ncu-rep: {covered} names and addresses of host and user covered"))
-        }
+        Ok(covered) => Ok(format!(
+            "kernels.ncu-rep: {covered} names and addresses of host and user covered"
+        )),
         Err(error) => {
             fs::remove_file(report).map_err(CaptureError::io(report))?;
-            Ok(format!("kernels.ncu-rep is left out: it cannot be redacted: {error}"))
+            Ok(format!(
+                "kernels.ncu-rep is left out: it cannot be redacted: {error}"
+            ))
         }
     }
 }

@@ -54,8 +54,14 @@ impl Harvested {
 
 /// The traces that are there before the run.
 pub(super) fn before(harvest: &Harvest) -> BTreeSet<PathBuf> {
-    let Harvest::Torch(collection) = harvest else { return BTreeSet::new() };
-    collection.trace_dir.as_deref().map(traces).unwrap_or_default()
+    let Harvest::Torch(collection) = harvest else {
+        return BTreeSet::new();
+    };
+    collection
+        .trace_dir
+        .as_deref()
+        .map(traces)
+        .unwrap_or_default()
 }
 
 /// Takes files into the bundle.
@@ -84,7 +90,12 @@ pub(super) fn after(
                 found = if working.is_empty() { idle } else { working };
             }
             found.extend(traces(&folders.out));
-            collect(found.difference(before), collection.is_expected, session, folders)
+            collect(
+                found.difference(before),
+                collection.is_expected,
+                session,
+                folders,
+            )
         }
         Harvest::GemmLog => pack_logs(session, folders),
     }
@@ -105,7 +116,10 @@ fn descriptions(session: &Session<'_>, folders: &Folders) -> Result<(), CaptureE
 fn inferred(session: &Session<'_>, folders: &Folders) -> Result<Harvested, CaptureError> {
     let notes = inject::notes_folder(&folders.work);
     let said = infer::write(&notes, &session.bundle, &folders.pass, &session.secrets)?;
-    Ok(Harvested { notes: said.into_iter().collect(), ..Harvested::default() })
+    Ok(Harvested {
+        notes: said.into_iter().collect(),
+        ..Harvested::default()
+    })
 }
 
 /// Takes a file into the bundle if it is there.
@@ -115,7 +129,9 @@ pub(super) fn take(
     session: &Session<'_>,
     folders: &Folders,
 ) -> Result<bool, CaptureError> {
-    let Some(hidden) = masked(from, TAKEN, session, folders)? else { return Ok(false) };
+    let Some(hidden) = masked(from, TAKEN, session, folders)? else {
+        return Ok(false);
+    };
     files::publish(&hidden, to).map_err(CaptureError::io(to))?;
     Ok(true)
 }
@@ -132,7 +148,10 @@ pub(super) fn masked(
     }
     let hidden = folders.work.join(name);
     files::copy(from, &hidden).map_err(CaptureError::io(&hidden))?;
-    session.secrets.mask_file(&hidden).map_err(CaptureError::io(&hidden))?;
+    session
+        .secrets
+        .mask_file(&hidden)
+        .map_err(CaptureError::io(&hidden))?;
     Ok(Some(hidden))
 }
 
@@ -141,8 +160,14 @@ fn timeline(
     session: &Session<'_>,
     folders: &Folders,
 ) -> Result<Harvested, CaptureError> {
-    let producer = Some(Tool { name: "nsys".to_owned(), version: Some(export.version.clone()) });
-    let mut harvested = Harvested { producer, ..Harvested::default() };
+    let producer = Some(Tool {
+        name: "nsys".to_owned(),
+        version: Some(export.version.clone()),
+    });
+    let mut harvested = Harvested {
+        producer,
+        ..Harvested::default()
+    };
     let reports = reports(&folders.work).map_err(CaptureError::io(&folders.work))?;
     for name in &reports {
         match exported(name, export, session, folders) {
@@ -151,7 +176,12 @@ fn timeline(
         }
         let report = format!("{name}.nsys-rep");
         if export.keep_report {
-            take(&folders.work.join(&report), &folders.pass.join(&report), session, folders)?;
+            take(
+                &folders.work.join(&report),
+                &folders.pass.join(&report),
+                session,
+                folders,
+            )?;
             harvested.notes.push(format!(
                 "{report} is kept as nsys wrote it, with the environment of the process; rooflens pack leaves it out"
             ));
@@ -179,7 +209,11 @@ fn timeline(
 /// What nsys recorded before it makes a report of it.
 fn holds_stream(folder: &Path) -> bool {
     let is_stream = |entry: fs::DirEntry| entry.path().extension().is_some_and(|e| e == "qdstrm");
-    fs::read_dir(folder).into_iter().flatten().flatten().any(is_stream)
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(is_stream)
 }
 
 /// Names of the reports, without the ending.
@@ -205,11 +239,14 @@ fn exported(
     let hidden = folders.work.join(&file);
     let gone = export::redact(&hidden, &session.secrets)
         .map_err(|error| format!("{file} is left out: it cannot be redacted: {error}"))?;
-    let mut notes =
-        vec![format!("{file}: {gone} values with environments, names or secrets removed")];
+    let mut notes = vec![format!(
+        "{file}: {gone} values with environments, names or secrets removed"
+    )];
     if let Some(gate) = &nsys.gate {
         let names = export::range_names(&hidden, usize::MAX).unwrap_or_default();
-        let wanted = gate.rsplit_once('@').map_or(gate.as_str(), |(name, _)| name);
+        let wanted = gate
+            .rsplit_once('@')
+            .map_or(gate.as_str(), |(name, _)| name);
         let found = names.contains(wanted) || names.contains(gate);
         notes.push(match found {
             true => format!("range {gate} occurred"),
@@ -248,12 +285,15 @@ fn export_one(
             let _ = (fs::remove_file(&stdout), fs::remove_file(&stderr));
             Ok(())
         }
-        Ok(ended) if ended.is_cut => {
-            Err(format!("nsys export did not end within {} s", ended.wall.as_secs()))
-        }
-        Ok(ended) => {
-            Err(format!("nsys export ended with {}: see {}", ended.code, stderr.display()))
-        }
+        Ok(ended) if ended.is_cut => Err(format!(
+            "nsys export did not end within {} s",
+            ended.wall.as_secs()
+        )),
+        Ok(ended) => Err(format!(
+            "nsys export ended with {}: see {}",
+            ended.code,
+            stderr.display()
+        )),
         Err(error) => Err(format!("nsys export: {error}")),
     }
 }
@@ -266,7 +306,10 @@ fn existing_ranges(
 ) -> String {
     crate::say("the gate's range did not occur: one more run tells which ranges there are");
     let log = |stream: &str| folders.logs.join(format!("ranges.{stream}.txt"));
-    let variables = [("ROOFLENS_OUT".to_owned(), folders.out.to_string_lossy().into_owned())];
+    let variables = [(
+        "ROOFLENS_OUT".to_owned(),
+        folders.out.to_string_lossy().into_owned(),
+    )];
     let run = Run {
         command: &nsys.ranges,
         variables: &variables,
@@ -303,7 +346,10 @@ fn listed(names: &BTreeSet<String>) -> String {
 fn traces(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let (path, name) = (
+            entry.path(),
+            entry.file_name().to_string_lossy().into_owned(),
+        );
         if path.is_dir() {
             found.extend(traces(&path));
         } else if name.ends_with(".pt.trace.json") || name.ends_with(".pt.trace.json.gz") {
@@ -315,7 +361,9 @@ fn traces(folder: &Path) -> BTreeSet<PathBuf> {
 
 /// Whether a trace of ours holds an operator. Processes in which `torch.compile` compiles import torch, too, and run none.
 fn has_operators(trace: &Path) -> bool {
-    let Ok(file) = fs::File::open(trace) else { return true };
+    let Ok(file) = fs::File::open(trace) else {
+        return true;
+    };
     let mut lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let finder = memchr::memmem::Finder::new("\"cat\": \"cpu_op\"");
     lines.any(|line| finder.find(&line).is_some())
@@ -328,8 +376,14 @@ fn collect<'a>(
     session: &Session<'_>,
     folders: &Folders,
 ) -> Result<Harvested, CaptureError> {
-    let producer = Some(Tool { name: "torch.profiler".to_owned(), version: None });
-    let mut harvested = Harvested { producer, ..Harvested::default() };
+    let producer = Some(Tool {
+        name: "torch.profiler".to_owned(),
+        version: None,
+    });
+    let mut harvested = Harvested {
+        producer,
+        ..Harvested::default()
+    };
     let mut names = BTreeSet::new();
     for trace in traces {
         let stem = rank(trace).map_or_else(|| "trace".to_owned(), |rank| format!("rank{rank}"));
@@ -337,9 +391,14 @@ fn collect<'a>(
             1 => stem.clone(),
             _ => format!("{stem}.{index}"),
         });
-        let name = free.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
+        let name = free
+            .into_iter()
+            .find(|name| !names.contains(name))
+            .unwrap_or_default();
         let to = folders.pass.join(format!("{name}.pt.trace.json"));
-        harvested.notes.extend(take_packed(trace, &to, session, folders)?);
+        harvested
+            .notes
+            .extend(take_packed(trace, &to, session, folders)?);
         names.insert(name);
     }
     if names.is_empty() {
@@ -357,7 +416,9 @@ fn rank(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let (_, rest) = name.split_once("rank")?;
     let rest = rest.trim_start_matches(['-', '_']);
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
@@ -368,7 +429,12 @@ fn pack_logs(session: &Session<'_>, folders: &Folders) -> Result<Harvested, Capt
         let log = folders.work.join(name);
         if log.is_file() {
             is_empty = false;
-            harvested.notes.extend(take_packed(&log, &folders.pass.join(name), session, folders)?);
+            harvested.notes.extend(take_packed(
+                &log,
+                &folders.pass.join(name),
+                session,
+                folders,
+            )?);
         }
     }
     match is_empty {
@@ -391,19 +457,26 @@ fn take_packed(
         files::copy(from, &packed).map_err(CaptureError::io(&packed))?;
         if let Err(reason) = gzip(&["-df"], &packed) {
             let name = from.file_name().unwrap_or_default().to_string_lossy();
-            return Ok(Some(format!("{name} is left out: it cannot be unpacked: {reason}")));
+            return Ok(Some(format!(
+                "{name} is left out: it cannot be unpacked: {reason}"
+            )));
         }
     } else {
         files::copy(from, &hidden).map_err(CaptureError::io(&hidden))?;
     }
-    session.secrets.mask_file(&hidden).map_err(CaptureError::io(&hidden))?;
+    session
+        .secrets
+        .mask_file(&hidden)
+        .map_err(CaptureError::io(&hidden))?;
     let ending = to.extension().unwrap_or_default().to_string_lossy();
     let (done, to, note) = match gzip(&["-nf"], &hidden) {
         Ok(()) => (packed, to.with_extension(format!("{ending}.gz")), None),
         // It stays as it is.
-        Err(reason) => {
-            (hidden, to.to_owned(), Some(format!("{} is not packed: {reason}", to.display())))
-        }
+        Err(reason) => (
+            hidden,
+            to.to_owned(),
+            Some(format!("{} is not packed: {reason}", to.display())),
+        ),
     };
     files::publish(&done, &to).map_err(CaptureError::io(&to))?;
     Ok(note)
@@ -411,7 +484,11 @@ fn take_packed(
 
 /// Runs gzip, which is everywhere, on a file.
 fn gzip(options: &[&str], path: &Path) -> Result<(), String> {
-    let status = Command::new("gzip").args(options).arg(path).stdin(Stdio::null()).status();
+    let status = Command::new("gzip")
+        .args(options)
+        .arg(path)
+        .stdin(Stdio::null())
+        .status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("gzip failed: {status}")),

@@ -12,19 +12,58 @@ use crate::plan::{Harvest, PassPlan, ranges_folder};
 /// Where the modules are, below the folder that `PYTHONPATH` begins with.
 const FILES: [(&str, &str); 14] = [
     ("sitecustomize.py", include_str!("inject/sitecustomize.py")),
-    ("rooflens_inject/__init__.py", include_str!("inject/rooflens_inject/__init__.py")),
-    ("rooflens_inject/clock.py", include_str!("inject/rooflens_inject/clock.py")),
-    ("rooflens_inject/engines.py", include_str!("inject/rooflens_inject/engines.py")),
-    ("rooflens_inject/loading.py", include_str!("inject/rooflens_inject/loading.py")),
-    ("rooflens_inject/models.py", include_str!("inject/rooflens_inject/models.py")),
-    ("rooflens_inject/notes.py", include_str!("inject/rooflens_inject/notes.py")),
-    ("rooflens_inject/ranges.py", include_str!("inject/rooflens_inject/ranges.py")),
-    ("rooflens_inject/stages.py", include_str!("inject/rooflens_inject/stages.py")),
-    ("rooflens_inject/steps.py", include_str!("inject/rooflens_inject/steps.py")),
-    ("rooflens_inject/steps_window.py", include_str!("inject/rooflens_inject/steps_window.py")),
-    ("rooflens_inject/tracer.py", include_str!("inject/rooflens_inject/tracer.py")),
-    ("rooflens_inject/training.py", include_str!("inject/rooflens_inject/training.py")),
-    ("rooflens_inject/window.py", include_str!("inject/rooflens_inject/window.py")),
+    (
+        "rooflens_inject/__init__.py",
+        include_str!("inject/rooflens_inject/__init__.py"),
+    ),
+    (
+        "rooflens_inject/clock.py",
+        include_str!("inject/rooflens_inject/clock.py"),
+    ),
+    (
+        "rooflens_inject/engines.py",
+        include_str!("inject/rooflens_inject/engines.py"),
+    ),
+    (
+        "rooflens_inject/loading.py",
+        include_str!("inject/rooflens_inject/loading.py"),
+    ),
+    (
+        "rooflens_inject/models.py",
+        include_str!("inject/rooflens_inject/models.py"),
+    ),
+    (
+        "rooflens_inject/notes.py",
+        include_str!("inject/rooflens_inject/notes.py"),
+    ),
+    (
+        "rooflens_inject/ranges.py",
+        include_str!("inject/rooflens_inject/ranges.py"),
+    ),
+    (
+        "rooflens_inject/stages.py",
+        include_str!("inject/rooflens_inject/stages.py"),
+    ),
+    (
+        "rooflens_inject/steps.py",
+        include_str!("inject/rooflens_inject/steps.py"),
+    ),
+    (
+        "rooflens_inject/steps_window.py",
+        include_str!("inject/rooflens_inject/steps_window.py"),
+    ),
+    (
+        "rooflens_inject/tracer.py",
+        include_str!("inject/rooflens_inject/tracer.py"),
+    ),
+    (
+        "rooflens_inject/training.py",
+        include_str!("inject/rooflens_inject/training.py"),
+    ),
+    (
+        "rooflens_inject/window.py",
+        include_str!("inject/rooflens_inject/window.py"),
+    ),
 ];
 
 /// Whether steps become ranges, beside those of the workload or instead of them.
@@ -77,7 +116,10 @@ pub(super) fn notes_of(
     let name = run.map_or_else(|| "warmup".to_owned(), |run| run.to_string());
     let folder = notes_folder(&folders.work).join(name);
     files::make(&folder)?;
-    Ok(("ROOFLENS_NOTES_DIR".to_owned(), folder.to_string_lossy().into_owned()))
+    Ok((
+        "ROOFLENS_NOTES_DIR".to_owned(),
+        folder.to_string_lossy().into_owned(),
+    ))
 }
 
 /// Notes of all runs, a folder each.
@@ -89,7 +131,10 @@ pub(super) fn notes_folder(work: &Path) -> PathBuf {
 fn python_path(inject: &Path) -> (String, String) {
     let old = std::env::var("PYTHONPATH").unwrap_or_default();
     let separator = if old.is_empty() { "" } else { ":" };
-    ("PYTHONPATH".to_owned(), format!("{}{separator}{old}", inject.display()))
+    (
+        "PYTHONPATH".to_owned(),
+        format!("{}{separator}{old}", inject.display()),
+    )
 }
 
 #[cfg(test)]
@@ -103,9 +148,16 @@ mod tests {
         let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/run/inject");
         let mut there: Vec<String> = Vec::new();
         for folder in ["", "rooflens_inject"] {
-            for entry in fs::read_dir(package.join(folder)).expect("is there").flatten() {
+            for entry in fs::read_dir(package.join(folder))
+                .expect("is there")
+                .flatten()
+            {
                 let path = Path::new(folder).join(entry.file_name());
-                there.extend(path.to_str().filter(|name| name.ends_with(".py")).map(str::to_owned));
+                there.extend(
+                    path.to_str()
+                        .filter(|name| name.ends_with(".py"))
+                        .map(str::to_owned),
+                );
             }
         }
         there.sort();

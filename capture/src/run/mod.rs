@@ -88,7 +88,12 @@ impl<'a> Session<'a> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        let words: Vec<String> = common.command.iter().chain(&common.client).cloned().collect();
+        let words: Vec<String> = common
+            .command
+            .iter()
+            .chain(&common.client)
+            .cloned()
+            .collect();
         let secrets = Secrets::of(variables, &words, common.keep_names);
         let signals = Forwarder::start().map_err(CaptureError::io(&bundle))?;
         Ok(Self {
@@ -151,18 +156,31 @@ impl<'a> Session<'a> {
 
     fn snapshot(&self, python: String, profilers: Profilers) -> Result<(), CaptureError> {
         let output = self.bundle.clone();
-        snapshot::write_if_absent(&SnapshotArguments { output, python, uuid: false, profilers })
+        snapshot::write_if_absent(&SnapshotArguments {
+            output,
+            python,
+            uuid: false,
+            profilers,
+        })
     }
 
     fn skip(&mut self, pass: &str, kind: PassKind, reason: String) {
         say(&format!("{pass}: skipped: {reason}"));
         let id = pass.to_owned();
-        self.passes.push(Pass { id, kind, skipped: Some(reason), ..Pass::default() });
+        self.passes.push(Pass {
+            id,
+            kind,
+            skipped: Some(reason),
+            ..Pass::default()
+        });
     }
 
     fn pass(&mut self, plan: PassPlan, limit: Option<Duration>) -> Result<(), CaptureError> {
         let seconds = |time: Duration| format!("about {} s", time.as_secs().max(1));
-        let about = self.budget.estimate(&plan).map(|time| format!(", {}", seconds(time)));
+        let about = self
+            .budget
+            .estimate(&plan)
+            .map(|time| format!(", {}", seconds(time)));
         let most = limit.map(|limit| format!(", at most {} s", limit.as_secs()));
         say(&format!(
             "{}: begins{}{}",
@@ -191,7 +209,8 @@ impl<'a> Session<'a> {
             self.budget.measured(Duration::from_nanos(wall));
         }
         pass.notes.extend(done.notes);
-        self.producers.extend(done.producer.map(|tool| (plan.id, tool)));
+        self.producers
+            .extend(done.producer.map(|tool| (plan.id, tool)));
         self.passes.push(pass);
         // What is captured is whole, whatever becomes of the passes after it.
         self.describe().map(drop)
@@ -203,7 +222,9 @@ impl<'a> Session<'a> {
             fs::remove_dir_all(&work).map_err(CaptureError::io(&work))?;
         }
         let said = self.describe()?;
-        let code = self.failed.map_or(0, |code| u8::try_from(code).unwrap_or(crate::FAILED));
+        let code = self
+            .failed
+            .map_or(0, |code| u8::try_from(code).unwrap_or(crate::FAILED));
         Ok(Outcome { said, code })
     }
 
@@ -222,7 +243,9 @@ impl<'a> Session<'a> {
 
 /// The code, with the name of the signal that it stands for.
 fn exit_code(code: i32) -> String {
-    let signal = code.checked_sub(128).and_then(signal_hook::low_level::signal_name);
+    let signal = code
+        .checked_sub(128)
+        .and_then(signal_hook::low_level::signal_name);
     let signal = signal.map_or_else(String::new, |name| format!(" ({name})"));
     format!("exit code {code}{signal}")
 }

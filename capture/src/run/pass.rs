@@ -83,15 +83,29 @@ pub(super) fn run(
         }
     };
     write_runs(plan, &runs, &folders.pass)?;
-    let code = runs.iter().map(|run| run.code).find(|code| *code != 0).unwrap_or(0);
+    let code = runs
+        .iter()
+        .map(|run| run.code)
+        .find(|code| *code != 0)
+        .unwrap_or(0);
     let cut = runs.iter().find(|run| run.is_cut).map(|run| cut(run.wall));
     notes.extend(cut.clone());
     if session.common.client.is_some() {
-        client::results(&folders.work.join(CLIENT), &folders.pass.join(CLIENT), session, &folders)?;
+        client::results(
+            &folders.work.join(CLIENT),
+            &folders.pass.join(CLIENT),
+            session,
+            &folders,
+        )?;
         notes.extend(runs.iter().map(|run| client_note(run.served)));
     }
     let is_in_steps = plan.variables.iter().any(|(name, _)| name == WINDOW);
-    notes.extend(plan.window.as_deref().filter(|_| is_in_steps).and_then(window::trouble));
+    notes.extend(
+        plan.window
+            .as_deref()
+            .filter(|_| is_in_steps)
+            .and_then(window::trouble),
+    );
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
     let is_ended = cut.is_some() || is_killed(plan) && !harvested.is_unfit;
     notes.extend(harvested.notes);
@@ -109,13 +123,21 @@ pub(super) fn run(
         skipped: None,
         notes: plan.notes.clone(),
     };
-    Ok(Done { pass, notes, producer: harvested.producer, is_unfit: harvested.is_unfit })
+    Ok(Done {
+        pass,
+        notes,
+        producer: harvested.producer,
+        is_unfit: harvested.is_unfit,
+    })
 }
 
 /// What the manifest says of a client.
 fn client_note(served: Option<Served>) -> String {
     match served {
-        Some(Served { code: Some(code), ready }) => {
+        Some(Served {
+            code: Some(code),
+            ready,
+        }) => {
             format!(
                 "the server was ready after {ready:.1} s and ended when the client had, with exit code {code}"
             )
@@ -153,8 +175,12 @@ fn repeat(
     let mut runs = Vec::new();
     for index in 0..plan.warmup + plan.repeats {
         let past = runs.iter().map(|run: &Ended| run.wall).sum();
-        let expectation =
-            expectation(plan, limit.map(|limit| limit.saturating_sub(past)), session, folders);
+        let expectation = expectation(
+            plan,
+            limit.map(|limit| limit.saturating_sub(past)),
+            session,
+            folders,
+        );
         let counted = index.checked_sub(plan.warmup);
         runs.push(one(plan, session, folders, counted, &expectation, notes)?);
         if session.signals.interrupted() {
@@ -194,7 +220,10 @@ fn expectation(
     let runs = plan.warmup + plan.repeats;
     Expectation {
         name: plan.id.clone(),
-        estimate: session.budget.estimate(plan).map(|estimate| estimate / runs),
+        estimate: session
+            .budget
+            .estimate(plan)
+            .map(|estimate| estimate / runs),
         limit,
         launches,
         stops,
@@ -215,7 +244,12 @@ fn one(
     let mut variables = plan.variables.clone();
     variables.push((OUT.to_owned(), folders.out.to_string_lossy().into_owned()));
     let has_notes = !session.common.no_inject;
-    variables.extend(inject::prepare(plan, folders, &session.bundle, session.common)?);
+    variables.extend(inject::prepare(
+        plan,
+        folders,
+        &session.bundle,
+        session.common,
+    )?);
     if has_notes && plan.harvest == Harvest::Timings {
         variables.push(inject::notes_of(folders, counted)?);
     }
@@ -224,7 +258,11 @@ fn one(
         (None, _) => ".warmup".to_owned(),
         (Some(index), _) => format!(".{}", index + 1),
     };
-    let log = |stream: &str| folders.logs.join(format!("{}{suffix}.{stream}.txt", plan.id));
+    let log = |stream: &str| {
+        folders
+            .logs
+            .join(format!("{}{suffix}.{stream}.txt", plan.id))
+    };
     let sampler = (counted == Some(0)).then(|| sampler(plan, session, &folders.pass));
     let run = Run {
         command: &plan.command,
@@ -255,7 +293,11 @@ fn sampler(
     let period = Duration::from_millis(session.common.nvml_period);
     let is_baseline = plan.kind == PassKind::Baseline;
     let wanted = !period.is_zero() && plan.harvest != Harvest::GemmLog;
-    let period = if plan.kind == PassKind::Counters { period.max(SELDOM) } else { period };
+    let period = if plan.kind == PassKind::Counters {
+        period.max(SELDOM)
+    } else {
+        period
+    };
     wanted.then(|| Sampler::start(&folder.join("nvml.csv"), period, is_baseline))
 }
 
@@ -295,7 +337,10 @@ mod tests {
 
     #[test]
     fn the_wall_time_is_the_median_of_counted_runs() {
-        let run = |seconds| Ended { wall: Duration::from_secs(seconds), ..Ended::default() };
+        let run = |seconds| Ended {
+            wall: Duration::from_secs(seconds),
+            ..Ended::default()
+        };
         let runs = [9, 5, 1, 3, 4].map(run);
         // Of 1, 3, 4, 5 the lower middle is 3.
         assert_eq!(wall(&runs, 1), Some(3_000_000_000));

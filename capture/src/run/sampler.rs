@@ -43,7 +43,9 @@ impl Sampler {
     /// Begins to write samples of all GPUs. GPM shares the counters with profilers: it is for runs without one.
     pub(crate) fn start(path: &Path, period: Duration, with_gpm: bool) -> Result<Self, String> {
         let nvml = Nvml::init().map_err(|error| format!("NVML cannot be loaded: {error}"))?;
-        let count = nvml.device_count().map_err(|error| format!("NVML: {error}"))?;
+        let count = nvml
+            .device_count()
+            .map_err(|error| format!("NVML: {error}"))?;
         if count == 0 {
             return Err("NVML knows no GPU".to_owned());
         }
@@ -51,7 +53,14 @@ impl Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            sample(&nvml, count, &mut BufWriter::new(file), period, with_gpm, &stopped)
+            sample(
+                &nvml,
+                count,
+                &mut BufWriter::new(file),
+                period,
+                with_gpm,
+                &stopped,
+            )
         });
         Ok(Self { stop, thread })
     }
@@ -91,7 +100,13 @@ fn sample(
             let device = nvml.device_by_index(index).ok()?;
             let has_gpm = with_gpm && device.gpm_support().unwrap_or(false);
             let gpm = has_gpm.then(|| device.gpm_sample().ok()).flatten();
-            Some(Gpu { index, device, gpm, gpm_at: start, pcie_at: start })
+            Some(Gpu {
+                index,
+                device,
+                gpm,
+                gpm_at: start,
+                pcie_at: start,
+            })
         })
         .collect();
     let mut next = start;
@@ -117,7 +132,10 @@ fn sample(
 
 fn row(nvml: &Nvml, gpu: &mut Gpu<'_>) -> String {
     let device = &gpu.device;
-    let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let utc = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos();
     let monotonic = monotonic_ns();
     let utilization = device.utilization_rates().ok();
     let mut cells = vec![
@@ -129,7 +147,12 @@ fn row(nvml: &Nvml, gpu: &mut Gpu<'_>) -> String {
         cell(utilization.as_ref().map(|share| share.memory)),
         cell(device.temperature(TemperatureSensor::Gpu).ok()),
         cell(device.memory_info().ok().map(|memory| memory.used)),
-        cell(device.current_throttle_reasons().ok().map(|reasons| reasons.bits())),
+        cell(
+            device
+                .current_throttle_reasons()
+                .ok()
+                .map(|reasons| reasons.bits()),
+        ),
         gpu.index.to_string(),
         cell(device.total_energy_consumption().ok()),
     ];
@@ -147,7 +170,9 @@ fn slow_cells(nvml: &Nvml, gpu: &mut Gpu<'_>) -> [String; 6] {
         if now - gpu.gpm_at < SLOW {
             return cells;
         }
-        let Ok(sample) = gpu.device.gpm_sample() else { return cells };
+        let Ok(sample) = gpu.device.gpm_sample() else {
+            return cells;
+        };
         let read = gpm_metrics_get(nvml, before, &sample, &GPM).unwrap_or_default();
         for (index, metric) in read.into_iter().enumerate().take(cells.len()) {
             // GPM counts MiB a second on PCIe; the column has kB.
@@ -166,7 +191,10 @@ fn slow_cells(nvml: &Nvml, gpu: &mut Gpu<'_>) -> [String; 6] {
 
 /// CLOCK_MONOTONIC, which profilers use and [`Instant`] does not tell.
 fn monotonic_ns() -> i64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the call writes to the struct given. It cannot fail: Linux has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec * 1_000_000_000 + now.tv_nsec

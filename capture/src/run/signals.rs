@@ -24,7 +24,10 @@ struct State {
 impl Forwarder {
     /// Takes the signals over.
     pub(crate) fn start() -> io::Result<Self> {
-        let state = Arc::new(State { group: AtomicI32::new(0), count: AtomicU32::new(0) });
+        let state = Arc::new(State {
+            group: AtomicI32::new(0),
+            count: AtomicU32::new(0),
+        });
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let own = Arc::clone(&state);
         thread::spawn(move || {

@@ -20,8 +20,14 @@ const LINES: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(30)];
 const SIGNALS: [(u64, i32); 3] = [(0, libc::SIGINT), (10, libc::SIGTERM), (20, libc::SIGKILL)];
 
 /// Programs of the profilers: they live on, to write what was recorded. Names as the kernel cuts them.
-const PROFILERS: [&str; 6] =
-    ["nsys", "nsys-launcher", "nsys-tee", "ncu", "TreeLauncherSub", "QdstrmImporter"];
+const PROFILERS: [&str; 6] = [
+    "nsys",
+    "nsys-launcher",
+    "nsys-tee",
+    "ncu",
+    "TreeLauncherSub",
+    "QdstrmImporter",
+];
 
 /// How ncu ends the line of a launch that it has profiled.
 const PROFILED: &[u8] = b"100% - ";
@@ -86,13 +92,21 @@ impl Watch {
         let profiled = Arc::new(AtomicU64::new(0));
         let (own, count) = (expectation.clone(), Arc::clone(&profiled));
         let thread = thread::spawn(move || watch(&own, child, &count, &stopped));
-        Self { stop, thread, profiled }
+        Self {
+            stop,
+            thread,
+            profiled,
+        }
     }
 
     /// What counts launches in the output of ncu.
     pub(super) fn counter(&self, expectation: &Expectation) -> Counter {
         let (profiled, stops) = (Arc::clone(&self.profiled), expectation.stops.clone());
-        Counter { profiled, stops, tail: Vec::new() }
+        Counter {
+            profiled,
+            stops,
+            tail: Vec::new(),
+        }
     }
 
     /// Ends watching. Gives whether the run was ended because its time was up.
@@ -105,13 +119,20 @@ impl Watch {
 fn watch(own: &Expectation, child: u32, profiled: &AtomicU64, stopped: &Receiver<()>) -> bool {
     let start = Instant::now();
     let [terminal, log] = LINES;
-    let between = if io::stderr().is_terminal() { terminal } else { log };
+    let between = if io::stderr().is_terminal() {
+        terminal
+    } else {
+        log
+    };
     let (mut sent, mut shown) = (0, start);
     while stopped.recv_timeout(Duration::from_millis(500)) == Err(RecvTimeoutError::Timeout) {
         let elapsed = start.elapsed();
         if let Some(over) = own.limit.and_then(|limit| elapsed.checked_sub(limit)) {
             if sent == 0 {
-                say(&format!("{}: its time is up: it is ended with what it has", own.name));
+                say(&format!(
+                    "{}: its time is up: it is ended with what it has",
+                    own.name
+                ));
             }
             while sent < SIGNALS.len() && over.as_secs() >= SIGNALS[sent].0 {
                 end(child, own.is_profiled, SIGNALS[sent].1);
@@ -196,7 +217,10 @@ mod tests {
             progress(&known, elapsed, 12),
             "ncu: 35 s of about 60 s, 12 of 20 launches profiled"
         );
-        let unknown = Expectation { name: "baseline".to_owned(), ..Expectation::default() };
+        let unknown = Expectation {
+            name: "baseline".to_owned(),
+            ..Expectation::default()
+        };
         assert_eq!(progress(&unknown, elapsed, 0), "baseline: 35 s");
     }
 
@@ -206,7 +230,11 @@ mod tests {
         let stop = folder.path().join("stop.0");
         let profiled = Arc::new(AtomicU64::new(0));
         let stops = vec![(2, stop.clone())];
-        let mut counter = Counter { profiled: Arc::clone(&profiled), stops, tail: Vec::new() };
+        let mut counter = Counter {
+            profiled: Arc::clone(&profiled),
+            stops,
+            tail: Vec::new(),
+        };
         counter.read(b"==PROF== Profiling \"a\": 0%....50%....10");
         counter.read(b"0% - 25 passes\n==PROF== Profiling \"b\": 0%....50%....100%");
         assert_eq!((profiled.load(Ordering::SeqCst), stop.exists()), (1, false));
@@ -218,6 +246,10 @@ mod tests {
     #[test]
     fn the_name_of_a_process_and_its_parent_are_read() {
         let own = i32::try_from(std::process::id()).expect("small");
-        assert!(processes().iter().any(|(pid, parent, _)| *pid == own && *parent > 0));
+        assert!(
+            processes()
+                .iter()
+                .any(|(pid, parent, _)| *pid == own && *parent > 0)
+        );
     }
 }

@@ -35,7 +35,10 @@ pub(crate) struct ServeArguments {
     pub(crate) model: String,
     /// Requests a second, one level of load after another
     #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = parse_rate)]
-    #[arg(required_unless_present = "concurrency", conflicts_with = "concurrency")]
+    #[arg(
+        required_unless_present = "concurrency",
+        conflicts_with = "concurrency"
+    )]
     pub(crate) rate: Vec<f64>,
     /// Requests in flight, one level of load after another
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
@@ -145,14 +148,26 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, milliseconds) in
-            [("500ms", 500), ("30s", 30_000), ("90", 90_000), ("1.5m", 90_000), ("1h", 3_600_000)]
-        {
-            assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("90", 90_000),
+            ("1.5m", 90_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(
+                parse_time(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
         }
         for text in ["", "s", "-1s", "0", "5 s", "1d", "NaN", "inf", "1e99"] {
             assert!(parse_time(text).is_err(), "{text}");
         }
-        assert!(["0", "-1", "NaN", "inf", "x"].iter().all(|text| parse_rate(text).is_err()));
+        assert!(
+            ["0", "-1", "NaN", "inf", "x"]
+                .iter()
+                .all(|text| parse_rate(text).is_err())
+        );
     }
 }

@@ -79,7 +79,13 @@ impl Connection {
         // Without it the rest of a request waits for an acknowledgement.
         let _ = socket.set_nodelay(true);
         let transport = connector.wrap(Socket::new(socket))?;
-        Ok(Self { transport, out: Vec::new(), sent: 0, is_reused: false, exchange: None })
+        Ok(Self {
+            transport,
+            out: Vec::new(),
+            sent: 0,
+            is_reused: false,
+            exchange: None,
+        })
     }
 
     /// Sends a request.
@@ -198,7 +204,13 @@ impl Exchange {
         // The clock of the kernel's stamps may be set.
         let now = arrived.max(self.read_at);
         self.read_at = now;
-        let Self { response, events, answer, said, .. } = self;
+        let Self {
+            response,
+            events,
+            answer,
+            said,
+            ..
+        } = self;
         response.feed(bytes, |status, body| {
             if status == 200 {
                 return events.feed(body, |event| answer.take(event, now));
@@ -248,7 +260,11 @@ impl Exchange {
             prompt_tokens: usage.map_or(self.words, |usage| usage.prompt_tokens),
             output_tokens: usage.map_or(events as u64, |usage| usage.completion_tokens),
             itl_s: std::mem::take(&mut self.answer.itl_s),
-            status: if verdict.is_ok() { RequestStatus::Ok } else { RequestStatus::Error },
+            status: if verdict.is_ok() {
+                RequestStatus::Ok
+            } else {
+                RequestStatus::Error
+            },
             error: verdict.as_ref().err().map(ToString::to_string),
         };
         let said =

@@ -152,18 +152,22 @@ impl Response {
 
     fn field(&mut self, line: &[u8]) -> Result<(), RequestError> {
         let line = String::from_utf8_lossy(line).to_ascii_lowercase();
-        let (name, value) =
-            line.split_once(':').ok_or(RequestError::Http("a header without a colon"))?;
+        let (name, value) = line
+            .split_once(':')
+            .ok_or(RequestError::Http("a header without a colon"))?;
         match (name, value.trim()) {
             ("transfer-encoding", value) => self.is_chunked = value.ends_with("chunked"),
             ("content-length", value) => {
-                let length =
-                    value.parse().map_err(|_| RequestError::Http("a length that is no number"))?;
+                let length = value
+                    .parse()
+                    .map_err(|_| RequestError::Http("a length that is no number"))?;
                 self.length = Some(length);
             }
             ("connection", "close") => self.keeps_alive = false,
             ("content-encoding", value) if value != "identity" => {
-                return Err(RequestError::Http("a body that is packed, which was not asked for"));
+                return Err(RequestError::Http(
+                    "a body that is packed, which was not asked for",
+                ));
             }
             _ => {}
         }
@@ -184,13 +188,22 @@ impl Response {
 }
 
 fn sized(left: u64) -> State {
-    if left == 0 { State::Done } else { State::Sized(left) }
+    if left == 0 {
+        State::Done
+    } else {
+        State::Sized(left)
+    }
 }
 
 fn status(line: &[u8]) -> Option<u16> {
-    let rest = line.strip_prefix(b"HTTP/1.1 ").or_else(|| line.strip_prefix(b"HTTP/1.0 "))?;
+    let rest = line
+        .strip_prefix(b"HTTP/1.1 ")
+        .or_else(|| line.strip_prefix(b"HTTP/1.0 "))?;
     let digits = std::str::from_utf8(rest.get(..3)?).ok()?;
-    digits.parse().ok().filter(|status| (100..600).contains(status))
+    digits
+        .parse()
+        .ok()
+        .filter(|status| (100..600).contains(status))
 }
 
 /// Hexadecimal, with an extension behind a semicolon that means nothing here.
@@ -226,7 +239,10 @@ mod tests {
         for piece in 1..chunked.len() {
             for answer in [&chunked[..], &sized[..]] {
                 let (body, response) = read(answer, piece).expect("valid");
-                assert_eq!((body.as_slice(), response.status), (&b"hello, world"[..], 200));
+                assert_eq!(
+                    (body.as_slice(), response.status),
+                    (&b"hello, world"[..], 200)
+                );
                 assert!(response.keeps_alive(), "{piece}");
             }
         }
@@ -237,12 +253,18 @@ mod tests {
         for (answer, is_kept) in [
             (&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], true),
             (b"HTTP/1.1 204 No Content\r\n\r\n", true),
-            (b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n", false),
+            (
+                b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n",
+                false,
+            ),
             (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", false),
             (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", false),
         ] {
             let (_, response) = read(answer, 1000).expect("valid");
-            assert_eq!((response.is_done(), response.keeps_alive()), (true, is_kept));
+            assert_eq!(
+                (response.is_done(), response.keeps_alive()),
+                (true, is_kept)
+            );
         }
         let (body, mut response) = read(b"HTTP/1.1 200 OK\r\n\r\nabc", 1).expect("valid");
         assert!(!response.is_done() && response.close() && !response.keeps_alive());

@@ -189,7 +189,9 @@ impl Test<'_> {
             let tally = workers.and_then(|workers| {
                 let tally = self.collect(level, name, &records, out)?;
                 for worker in workers {
-                    worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker failed")))?;
+                    worker
+                        .join()
+                        .unwrap_or_else(|_| Err(io::Error::other("a worker failed")))?;
                 }
                 Ok(tally)
             });
@@ -222,7 +224,10 @@ impl Test<'_> {
             tally.sent = level.sent.load(Ordering::Relaxed);
             if shown.elapsed() >= SHOWN && io::stderr().is_terminal() {
                 shown = Instant::now();
-                show(&format!("{name}: {}", tally.describe(level.start.elapsed().as_secs_f64())));
+                show(&format!(
+                    "{name}: {}",
+                    tally.describe(level.start.elapsed().as_secs_f64())
+                ));
             }
         }
         show("");
@@ -242,7 +247,9 @@ impl Test<'_> {
         *count += 1;
         // Once for each reason; only here, for it may repeat what it was sent.
         if let Some(said) = record.said.filter(|_| *count == 1) {
-            let said = self.secrets.masked_text(&said.replace(char::is_control, " "));
+            let said = self
+                .secrets
+                .masked_text(&said.replace(char::is_control, " "));
             say(&format!("{reason}: the server says: {said}"));
         }
     }
@@ -251,10 +258,16 @@ impl Test<'_> {
 impl Tally {
     fn describe(&self, seconds: f64) -> String {
         let failed: u64 = self.failed.values().sum();
-        let reasons: Vec<String> =
-            self.failed.iter().map(|(reason, count)| format!("{count} × {reason}")).collect();
-        let reasons =
-            if failed == 0 { String::new() } else { format!(" ({})", reasons.join(", ")) };
+        let reasons: Vec<String> = self
+            .failed
+            .iter()
+            .map(|(reason, count)| format!("{count} × {reason}"))
+            .collect();
+        let reasons = if failed == 0 {
+            String::new()
+        } else {
+            format!(" ({})", reasons.join(", "))
+        };
         let (sent, ok) = (self.sent, self.ok);
         let rate = ok as f64 / seconds.max(1e-3);
         format!(

@@ -74,7 +74,11 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn new(rate: f64, random: Random) -> Self {
-        Self { random, rate, seconds: 0.0 }
+        Self {
+            random,
+            rate,
+            seconds: 0.0,
+        }
     }
 }
 
@@ -106,7 +110,9 @@ impl Lengths {
     pub(super) fn parse(text: &str) -> Option<Result<Self, String>> {
         let expected = || format!("expected tokens from 1 to {MOST_TOKENS}");
         if let Some(range) = text.strip_prefix("uniform:") {
-            let ends = range.split_once('-').and_then(|(a, b)| Some((length(a)?, length(b)?)));
+            let ends = range
+                .split_once('-')
+                .and_then(|(a, b)| Some((length(a)?, length(b)?)));
             let ends = ends.filter(|(a, b)| a <= b);
             let wrong = || format!("{}: uniform:A-B with A not above B", expected());
             return Some(ends.map(|(a, b)| Self::Uniform(a, b)).ok_or_else(wrong));
@@ -114,10 +120,18 @@ impl Lengths {
         if let Some(shape) = text.strip_prefix("lognormal:") {
             let parse = |(median, sigma): (&str, &str)| {
                 let median = f64::from(length(median)?);
-                let sigma = sigma.parse().ok().filter(|sigma| (0.0..=5.0).contains(sigma))?;
+                let sigma = sigma
+                    .parse()
+                    .ok()
+                    .filter(|sigma| (0.0..=5.0).contains(sigma))?;
                 Some(Self::LogNormal { median, sigma })
             };
-            let wrong = || format!("{}: lognormal:MEDIAN:SIGMA with SIGMA from 0 to 5", expected());
+            let wrong = || {
+                format!(
+                    "{}: lognormal:MEDIAN:SIGMA with SIGMA from 0 to 5",
+                    expected()
+                )
+            };
             return Some(shape.split_once(':').and_then(parse).ok_or_else(wrong));
         }
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
@@ -126,7 +140,10 @@ impl Lengths {
 
     /// A length a line.
     pub(super) fn of_lines(lines: &str) -> Result<Self, String> {
-        let lines = lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let lines = lines
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty());
         let lengths: Result<Vec<u32>, String> = lines
             .map(|(index, line)| {
                 let wrong = || format!("line {}: expected 1 to {MOST_TOKENS}", index + 1);
@@ -153,7 +170,9 @@ impl Lengths {
 }
 
 fn length(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|length| (1..=MOST_TOKENS).contains(length))
+    text.parse()
+        .ok()
+        .filter(|length| (1..=MOST_TOKENS).contains(length))
 }
 
 #[cfg(test)]
@@ -173,10 +192,14 @@ mod tests {
     #[test]
     fn arrivals_are_a_poisson_process() {
         let n = 100_000;
-        let times: Vec<f64> =
-            Arrivals::new(50.0, Random::new(7, 0)).take(n).map(|at| at.as_secs_f64()).collect();
-        let gaps: Vec<f64> =
-            times.iter().scan(0.0, |last, at| Some(at - std::mem::replace(last, *at))).collect();
+        let times: Vec<f64> = Arrivals::new(50.0, Random::new(7, 0))
+            .take(n)
+            .map(|at| at.as_secs_f64())
+            .collect();
+        let gaps: Vec<f64> = times
+            .iter()
+            .scan(0.0, |last, at| Some(at - std::mem::replace(last, *at)))
+            .collect();
         let mean = gaps.iter().sum::<f64>() / n as f64;
         let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n as f64;
         let long = gaps.iter().filter(|gap| **gap > 0.02).count() as f64 / n as f64;
@@ -184,7 +207,11 @@ mod tests {
         assert!((square.sqrt() / 0.02 - 1.0).abs() < 0.02, "{square}");
         assert!((long - 0.367_879).abs() < 0.006, "{long}");
         let again = Arrivals::new(50.0, Random::new(7, 0)).take(3);
-        assert!(again.map(|at| at.as_secs_f64()).eq(times[..3].iter().copied()));
+        assert!(
+            again
+                .map(|at| at.as_secs_f64())
+                .eq(times[..3].iter().copied())
+        );
     }
 
     #[test]
@@ -210,12 +237,25 @@ mod tests {
 
     #[test]
     fn lengths_that_make_no_sense_are_refused() {
-        for text in ["0", "uniform:9-3", "uniform:3", "lognormal:5", "lognormal:5:-1", "9999999"] {
+        for text in [
+            "0",
+            "uniform:9-3",
+            "uniform:3",
+            "lognormal:5",
+            "lognormal:5:-1",
+            "9999999",
+        ] {
             assert!(matches!(Lengths::parse(text), Some(Err(_))), "{text}");
         }
         assert_eq!(Lengths::parse("lengths.txt"), None);
-        assert_eq!(Lengths::of_lines("3\n\n 5 \n"), Ok(Lengths::Sampled(vec![3, 5])));
-        assert_eq!(Lengths::of_lines("3\nx"), Err("line 2: expected 1 to 1000000".to_owned()));
+        assert_eq!(
+            Lengths::of_lines("3\n\n 5 \n"),
+            Ok(Lengths::Sampled(vec![3, 5]))
+        );
+        assert_eq!(
+            Lengths::of_lines("3\nx"),
+            Err("line 2: expected 1 to 1000000".to_owned())
+        );
         assert!(Lengths::of_lines("\n").is_err());
     }
 }

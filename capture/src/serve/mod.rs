@@ -59,8 +59,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
     let loads = loads(arguments)?;
     let url = Url::parse(&arguments.url).map_err(CaptureError::Tool)?;
     let key = key(arguments)?;
-    let command: Vec<String> =
-        env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let command: Vec<String> = env::args_os()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let secrets = secrets(key.as_deref(), &command);
     let target = Target {
         connector: Connector::to(&url).map_err(CaptureError::Tool)?,
@@ -98,7 +99,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
     };
     let started = utc::now();
     take_snapshot(bundle)?;
-    test.gpu = target.connector.is_local.then(snapshot::first_gpu).flatten();
+    test.gpu = target
+        .connector
+        .is_local
+        .then(snapshot::first_gpu)
+        .flatten();
     let code = measure(&mut test, &loads, &folder, &mut pass)?;
     for note in &test.notes {
         say(&format!("{}: {note}", arguments.pass));
@@ -132,10 +137,13 @@ fn measure(
     pass: &mut Pass,
 ) -> Result<u8, CaptureError> {
     test.metrics = metrics(test.arguments, test.url).unwrap_or_else(|reason| {
-        test.notes.push(format!("no metrics of the server: {reason}"));
+        test.notes
+            .push(format!("no metrics of the server: {reason}"));
         None
     });
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let start = Instant::now();
     let sampler = sampler(test, folder);
     let (mut answered, mut offset) = (0, test.arguments.warmup);
@@ -176,7 +184,9 @@ fn sampler(test: &mut Test<'_>, folder: &Path) -> Option<Sampler> {
         true => Sampler::start(&folder.join("nvml.csv"), period, true),
         false => Err("the server is on another machine".to_owned()),
     };
-    sampler.map_err(|reason| test.notes.push(format!("no NVML samples: {reason}"))).ok()
+    sampler
+        .map_err(|reason| test.notes.push(format!("no NVML samples: {reason}")))
+        .ok()
 }
 
 /// The levels in their order, each once: their files have their names.
@@ -184,7 +194,11 @@ fn loads(arguments: &ServeArguments) -> Result<Vec<Load>, CaptureError> {
     let open = arguments.rate.iter().copied().map(Load::Open);
     let closed = arguments.concurrency.iter().copied().map(Load::Closed);
     let loads: Vec<Load> = open.chain(closed).collect();
-    match loads.iter().enumerate().find(|(index, load)| loads[..*index].contains(load)) {
+    match loads
+        .iter()
+        .enumerate()
+        .find(|(index, load)| loads[..*index].contains(load))
+    {
         Some((_, twice)) => Err(CaptureError::Tool(format!(
             "{} is asked for twice: name each level once",
             twice.name()
@@ -195,7 +209,9 @@ fn loads(arguments: &ServeArguments) -> Result<Vec<Load>, CaptureError> {
 
 /// The key of the variable that the command line names.
 fn key(arguments: &ServeArguments) -> Result<Option<String>, CaptureError> {
-    let Some(name) = &arguments.api_key_env else { return Ok(None) };
+    let Some(name) = &arguments.api_key_env else {
+        return Ok(None);
+    };
     let key = env::var(name).unwrap_or_default();
     match key.bytes().all(|byte| byte.is_ascii_graphic()) && !key.is_empty() {
         true => Ok(Some(key)),
@@ -207,8 +223,14 @@ fn key(arguments: &ServeArguments) -> Result<Option<String>, CaptureError> {
 
 /// The head of a request, up to the length of its body.
 fn head(url: &Url, is_chat: bool, key: Option<&str>) -> String {
-    let path = url.below(if is_chat { "chat/completions" } else { "completions" });
-    let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
+    let path = url.below(if is_chat {
+        "chat/completions"
+    } else {
+        "completions"
+    });
+    let key = key
+        .map(|key| format!("Authorization: Bearer {key}\r\n"))
+        .unwrap_or_default();
     format!(
         "POST {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: rooflens-capture/{}\r\nAccept: text/event-stream\r\n\
          {key}Content-Type: application/json\r\nContent-Length: ",
@@ -222,7 +244,10 @@ fn metrics(arguments: &ServeArguments, url: &Url) -> Result<Option<Metrics>, Str
     let url = match &arguments.metrics_url {
         _ if arguments.no_metrics => return Ok(None),
         Some(url) => Url::parse(url)?,
-        None => Url { path: "/metrics".to_owned(), ..url.clone() },
+        None => Url {
+            path: "/metrics".to_owned(),
+            ..url.clone()
+        },
     };
     let metrics = Metrics::of(url)?;
     metrics.ask().map(|_| Some(metrics))
@@ -231,5 +256,10 @@ fn metrics(arguments: &ServeArguments, url: &Url) -> Result<Option<Metrics>, Str
 fn take_snapshot(bundle: &Path) -> Result<(), CaptureError> {
     let [nsys, ncu, python] = ["nsys", "ncu", "python3"].map(str::to_owned);
     let (output, profilers) = (bundle.to_owned(), Profilers { nsys, ncu });
-    snapshot::write_if_absent(&SnapshotArguments { output, python, uuid: false, profilers })
+    snapshot::write_if_absent(&SnapshotArguments {
+        output,
+        python,
+        uuid: false,
+        profilers,
+    })
 }

@@ -55,7 +55,10 @@ impl Prompts {
         let mut body = serde_json::Map::new();
         body.insert("model".to_owned(), arguments.model.clone().into());
         body.insert("stream".to_owned(), true.into());
-        body.insert("stream_options".to_owned(), serde_json::json!({"include_usage": true}));
+        body.insert(
+            "stream_options".to_owned(),
+            serde_json::json!({"include_usage": true}),
+        );
         if !arguments.stop_at_eos {
             body.insert("ignore_eos".to_owned(), true.into());
         }
@@ -64,7 +67,13 @@ impl Prompts {
         start.pop();
         let words = WORDS.split(' ').collect();
         let output = arguments.output_tokens.clone();
-        Ok(Self { source, output, words, is_chat: arguments.chat, start })
+        Ok(Self {
+            source,
+            output,
+            words,
+            is_chat: arguments.chat,
+            start,
+        })
     }
 
     /// The body of the request at this place; rows of a dataset come in turn.
@@ -72,8 +81,9 @@ impl Prompts {
         let (prompt, words, output_tokens) = match &self.source {
             Source::Lengths(lengths) => {
                 let length = lengths.draw(&mut random) as usize;
-                let words: Vec<&str> =
-                    (0..length).map(|_| self.words[random.below(self.words.len())]).collect();
+                let words: Vec<&str> = (0..length)
+                    .map(|_| self.words[random.below(self.words.len())])
+                    .collect();
                 (self.prompt(&words.join(" ")), length, None)
             }
             Source::Rows(rows) => {
@@ -85,13 +95,20 @@ impl Prompts {
                         let prompt = format!("\"messages\":{}", messages.get());
                         (prompt, of_messages(messages), row.output_tokens)
                     }
-                    None => (self.prompt(text), text.split_whitespace().count(), row.output_tokens),
+                    None => (
+                        self.prompt(text),
+                        text.split_whitespace().count(),
+                        row.output_tokens,
+                    ),
                 }
             }
         };
         let output_tokens = output_tokens.unwrap_or_else(|| self.output.draw(&mut random));
         let json = format!("{},\"max_tokens\":{output_tokens},{prompt}}}", self.start);
-        Body { json, words: words as u64 }
+        Body {
+            json,
+            words: words as u64,
+        }
     }
 
     fn prompt(&self, text: &str) -> String {
@@ -172,11 +189,20 @@ mod tests {
         let chat = prompts(&[&dataset[..], &["--chat", "--stop-at-eos"]].concat()).unwrap();
         let first = body(&chat, 2);
         assert_eq!(first["messages"][0]["content"], "a \"b\"");
-        assert_eq!((&first["max_tokens"], first.get("ignore_eos")), (&Value::from(3), None));
-        assert_eq!(body(&chat, 1)["messages"], serde_json::json!([{"role": "user"}]));
+        assert_eq!(
+            (&first["max_tokens"], first.get("ignore_eos")),
+            (&Value::from(3), None)
+        );
+        assert_eq!(
+            body(&chat, 1)["messages"],
+            serde_json::json!([{"role": "user"}])
+        );
         assert_eq!(body(&chat, 1)["max_tokens"], 128);
         let refused = prompts(&dataset).err().unwrap().to_string();
-        assert!(refused.ends_with("line 3: \"messages\" need --chat"), "{refused}");
+        assert!(
+            refused.ends_with("line 3: \"messages\" need --chat"),
+            "{refused}"
+        );
         for (text, reason) in [("", "no prompts"), ("{}", "neither"), ("x", "line 1")] {
             std::fs::write(file.path(), text).unwrap();
             let refused = prompts(&dataset).err().unwrap().to_string();
@@ -188,6 +214,9 @@ mod tests {
     fn members_of_the_users_own_are_sent() {
         let own = ["--extra-body", r#"{"temperature": 0, "ignore_eos": false}"#];
         let sent = body(&prompts(&own).unwrap(), 0);
-        assert_eq!((&sent["temperature"], &sent["ignore_eos"]), (&0.into(), &false.into()));
+        assert_eq!(
+            (&sent["temperature"], &sent["ignore_eos"]),
+            (&0.into(), &false.into())
+        );
     }
 }

@@ -34,16 +34,23 @@ pub(super) struct Scraper {
 
 impl Metrics {
     pub(super) fn of(url: Url) -> Result<Self, String> {
-        Ok(Self { connector: Connector::to(&url)?, url, count: 0 })
+        Ok(Self {
+            connector: Connector::to(&url)?,
+            url,
+            count: 0,
+        })
     }
 
     /// What the server answers.
     pub(super) fn ask(&self) -> Result<Vec<u8>, String> {
-        self.answer().map_err(|error| format!("{}: {error}", self.url))
+        self.answer()
+            .map_err(|error| format!("{}: {error}", self.url))
     }
 
     fn answer(&self) -> Result<Vec<u8>, RequestError> {
-        let Url { authority, path, .. } = &self.url;
+        let Url {
+            authority, path, ..
+        } = &self.url;
         let mut connection = self.connector.connect()?;
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/plain\r\nConnection: close\r\n\r\n"
@@ -61,16 +68,24 @@ impl Metrics {
                 Ok(())
             })?;
             if text.len() > MOST_BYTES || start.elapsed() > PATIENCE {
-                return Err(RequestError::Http("metrics of more than 16 MiB or 5 seconds"));
+                return Err(RequestError::Http(
+                    "metrics of more than 16 MiB or 5 seconds",
+                ));
             }
         }
-        if response.status == 200 { Ok(text) } else { Err(RequestError::Status(response.status)) }
+        if response.status == 200 {
+            Ok(text)
+        } else {
+            Err(RequestError::Status(response.status))
+        }
     }
 
     /// Writes a snapshot, with its time, in seconds since 1970, in a comment. Names sort as the snapshots were taken.
     fn write(&mut self, folder: &Path, name: &str, masker: &Masker) -> Result<(), String> {
         let path = folder.join(format!("{:05}-{name}.prom", self.count));
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let comment = format!("# scraped_at {:.6}\n", since.as_secs_f64());
         let text = [comment.into_bytes(), self.ask()?].concat();
         self.count += 1;
@@ -107,6 +122,8 @@ impl Scraper {
     pub(super) fn finish(self) -> Result<(Metrics, Result<(), String>), String> {
         // It has ended by itself if nobody hears it.
         let _ = self.stop.send(());
-        self.thread.join().map_err(|_| "snapshots of metrics failed".to_owned())
+        self.thread
+            .join()
+            .map_err(|_| "snapshots of metrics failed".to_owned())
     }
 }

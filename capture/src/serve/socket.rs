@@ -29,7 +29,10 @@ impl Socket {
             let option = libc::SO_TIMESTAMPNS;
             libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, option, value, size);
         }
-        Self { stream, arrived: None }
+        Self {
+            stream,
+            arrived: None,
+        }
     }
 
     /// When the last of what was read last came; now, if the kernel does not say.
@@ -49,7 +52,10 @@ impl Read for Socket {
         let (read, stamp) = receive(self.stream.as_raw_fd(), buffer)?;
         self.arrived = stamp.map(|stamp| {
             let (clock, now) = clocks();
-            let age = clock.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(stamp);
+            let age = clock
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .saturating_sub(stamp);
             now.checked_sub(age).unwrap_or(now)
         });
         Ok(read)
@@ -82,7 +88,10 @@ fn clocks() -> (SystemTime, Instant) {
 /// Bytes that wait in the socket, and when the last of them arrived, since 1970.
 fn receive(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
     let mut control = [0_u64; CONTROL_WORDS];
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
     // SAFETY: a header of zeros is an empty one. The kernel writes within the two buffers that it is told of, which
     // live as long as the call, and only what it wrote is read: a message whose header says that it holds the time.
     unsafe {
@@ -98,7 +107,9 @@ fn receive(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Durati
             && ((*header).cmsg_level, (*header).cmsg_type)
                 == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
         let stamp = is_stamp.then(|| {
-            let time = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
+            let time = libc::CMSG_DATA(header)
+                .cast::<libc::timespec>()
+                .read_unaligned();
             Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
         });
         Ok((read, stamp))

@@ -72,13 +72,18 @@ impl Events {
 /// The event of a line. An event of this API is one line of JSON, so that none of more lines is waited for. Comments,
 /// which keep connections alive, and other fields are passed over.
 fn event(line: &[u8]) -> Result<Option<Event>, RequestError> {
-    let Some(data) = line.strip_prefix(b"data:") else { return Ok(None) };
+    let Some(data) = line.strip_prefix(b"data:") else {
+        return Ok(None);
+    };
     let data = data.trim_ascii();
     if data.is_empty() {
         return Ok(None);
     }
     if data == b"[DONE]" {
-        return Ok(Some(Event { is_done: true, ..Event::default() }));
+        return Ok(Some(Event {
+            is_done: true,
+            ..Event::default()
+        }));
     }
     let chunk: Chunk = serde_json::from_slice(data)
         .map_err(|_| RequestError::Stream("an event that is not the API's JSON"))?;
@@ -87,8 +92,17 @@ fn event(line: &[u8]) -> Result<Option<Event>, RequestError> {
     }
     let texts = chunk.choices.iter().flatten().flat_map(Choice::texts);
     let has_token = texts.into_iter().any(|text| text.0);
-    let is_finish = chunk.choices.iter().flatten().any(|choice| choice.finish_reason.0);
-    Ok(Some(Event { has_token, is_finish, is_done: false, usage: chunk.usage }))
+    let is_finish = chunk
+        .choices
+        .iter()
+        .flatten()
+        .any(|choice| choice.finish_reason.0);
+    Ok(Some(Event {
+        has_token,
+        is_finish,
+        is_done: false,
+        usage: chunk.usage,
+    }))
 }
 
 /// `completions` and `chat/completions`, as far as it matters here.
@@ -199,20 +213,38 @@ mod tests {
             (r#"{"text":"a"}"#, true),
             (r#"{"text":""}"#, false),
             (r#"{"delta":{"role":"assistant","content":""}}"#, false),
-            (r#"{"delta":{"content":null,"reasoning_content":"hm"}}"#, true),
+            (
+                r#"{"delta":{"content":null,"reasoning_content":"hm"}}"#,
+                true,
+            ),
             (r#"{"delta":{"content":null,"reasoning":"hm"}}"#, true),
             (r#"{"delta":{"tool_calls":[{"index":0}]}}"#, true),
             (r#"{"delta":{"tool_calls":[]}}"#, false),
-            (r#"{"delta":{"content":"\u00fc"},"logprobs":{"a":[1,{}]}}"#, true),
+            (
+                r#"{"delta":{"content":"\u00fc"},"logprobs":{"a":[1,{}]}}"#,
+                true,
+            ),
         ] {
-            let event = one(&format!(r#"{{"id":"x","choices":[{choice}],"usage":null}}"#));
-            assert_eq!((event.has_token, event.is_finish), (has_token, false), "{choice}");
+            let event = one(&format!(
+                r#"{{"id":"x","choices":[{choice}],"usage":null}}"#
+            ));
+            assert_eq!(
+                (event.has_token, event.is_finish),
+                (has_token, false),
+                "{choice}"
+            );
         }
         let last = one(r#"{"choices":[{"text":"","finish_reason":"length"}]}"#);
         assert!(last.is_finish && !last.has_token);
         let usage =
             one(r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,"x":1}}"#);
-        assert_eq!(usage.usage, Some(Usage { prompt_tokens: 9, completion_tokens: 4 }));
+        assert_eq!(
+            usage.usage,
+            Some(Usage {
+                prompt_tokens: 9,
+                completion_tokens: 4
+            })
+        );
         assert!(one("[DONE]").is_done);
     }
 
@@ -221,8 +253,10 @@ mod tests {
         let stream = b": ping\r\n\r\nevent: x\r\ndata: {\"choices\":[{\"text\":\"a\"}]}\r\n\r\ndata:\n\ndata:[DONE]\n\n";
         for piece in 1..stream.len() {
             let events = read(stream, piece).expect("valid");
-            let said: Vec<_> =
-                events.iter().map(|event| (event.has_token, event.is_done)).collect();
+            let said: Vec<_> = events
+                .iter()
+                .map(|event| (event.has_token, event.is_done))
+                .collect();
             assert_eq!(said, [(true, false), (false, true)]);
         }
     }
@@ -241,7 +275,10 @@ mod tests {
         ] {
             assert!(matches!(read(stream, 4096), Err(RequestError::Stream(_))));
         }
-        let error = read(b"data: {\"error\":{\"message\":\"key sk-1 is bad\"}}\n\n", 9);
+        let error = read(
+            b"data: {\"error\":{\"message\":\"key sk-1 is bad\"}}\n\n",
+            9,
+        );
         assert_eq!(error, Err(RequestError::Server));
     }
 }

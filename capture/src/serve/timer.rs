@@ -26,23 +26,41 @@ impl Timer {
     pub(super) fn set(&self, after: Duration) -> io::Result<()> {
         // Nothing would disarm it.
         let after = after.max(Duration::from_nanos(1));
-        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let none = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         let value = libc::timespec {
             tv_sec: libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: after.subsec_nanos().into(),
         };
-        let setting = libc::itimerspec { it_interval: none, it_value: value };
+        let setting = libc::itimerspec {
+            it_interval: none,
+            it_value: value,
+        };
         // SAFETY: the setting is read, and the old one is not asked for.
         let set = unsafe {
-            libc::timerfd_settime(self.descriptor(), 0, &raw const setting, std::ptr::null_mut())
+            libc::timerfd_settime(
+                self.descriptor(),
+                0,
+                &raw const setting,
+                std::ptr::null_mut(),
+            )
         };
-        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        if set < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// Asks for as many open files as this process may have.
 pub(super) fn raise_open_files() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the struct is written, then read. If it fails, connections beyond the limit fail and say so.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {

@@ -28,8 +28,9 @@ impl Connector {
             ));
         }
         let (host, port) = (url.host.as_str(), url.port);
-        let addresses =
-            (host, port).to_socket_addrs().map_err(|error| format!("{url}: {error}"))?;
+        let addresses = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| format!("{url}: {error}"))?;
         let mut reason = "the name has no address".to_owned();
         for address in addresses {
             match TcpStream::connect_timeout(&address, PATIENCE) {
@@ -45,14 +46,18 @@ impl Connector {
                 Err(error) => reason = error.to_string(),
             }
         }
-        Err(format!("cannot connect to {url}: {reason}: start the server, or correct --url"))
+        Err(format!(
+            "cannot connect to {url}: {reason}: start the server, or correct --url"
+        ))
     }
 
     /// Speaks TLS on the socket if the address says so.
     pub(super) fn wrap<S: Read + Write>(&self, socket: S) -> io::Result<Transport<S>> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            return tls.wrap(socket).map(|stream| Transport::Tls(Box::new(stream)));
+            return tls
+                .wrap(socket)
+                .map(|stream| Transport::Tls(Box::new(stream)));
         }
         Ok(Transport::Plain(socket))
     }
@@ -142,7 +147,7 @@ mod tls {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err(
-                    "no certificates of authorities: name a file by SSL_CERT_FILE".to_owned()
+                    "no certificates of authorities: name a file by SSL_CERT_FILE".to_owned(),
                 );
             }
             let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -152,7 +157,10 @@ mod tls {
                 .with_root_certificates(roots)
                 .with_no_client_auth();
             let name = ServerName::try_from(url.host.clone()).map_err(|error| error.to_string())?;
-            Ok(Self { config: Arc::new(config), name })
+            Ok(Self {
+                config: Arc::new(config),
+                name,
+            })
         }
 
         pub(super) fn wrap<S: Read + Write>(
@@ -160,7 +168,10 @@ mod tls {
             socket: S,
         ) -> io::Result<StreamOwned<ClientConnection, S>> {
             let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
-            Ok(StreamOwned::new(connection.map_err(io::Error::other)?, socket))
+            Ok(StreamOwned::new(
+                connection.map_err(io::Error::other)?,
+                socket,
+            ))
         }
     }
 }

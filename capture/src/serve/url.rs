@@ -18,8 +18,9 @@ pub(super) struct Url {
 impl Url {
     /// Errors say what to write instead.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let (scheme, rest) =
-            text.split_once("://").ok_or("expected http://HOST:PORT/v1 or https://…")?;
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or("expected http://HOST:PORT/v1 or https://…")?;
         let is_tls = match scheme {
             "http" => false,
             "https" => true,
@@ -27,22 +28,38 @@ impl Url {
         };
         if rest.contains(['@', '?', '#']) || rest.contains(|c: char| c <= ' ' || !c.is_ascii()) {
             let how = "give a key by --api-key-env, and nothing but host, port and path here";
-            return Err(format!("the address has a login, a query or a blank: {how}"));
+            return Err(format!(
+                "the address has a login, a query or a blank: {how}"
+            ));
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let default = if is_tls { 443 } else { 80 };
         // A colon inside of brackets is one of an IPv6 address.
-        let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| !port.contains(']'))
+        let (host, port) = match authority
+            .rsplit_once(':')
+            .filter(|(_, port)| !port.contains(']'))
         {
-            Some((host, port)) => (host, port.parse().map_err(|_| format!("{port} is no port"))?),
+            Some((host, port)) => (
+                host,
+                port.parse().map_err(|_| format!("{port} is no port"))?,
+            ),
             None => (authority, default),
         };
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let host = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
         if host.is_empty() {
             return Err("the address has no host".to_owned());
         }
         let path = format!("/{}", path.trim_matches('/'));
-        Ok(Self { is_tls, host, port, path, authority: authority.to_owned() })
+        Ok(Self {
+            is_tls,
+            host,
+            port,
+            path,
+            authority: authority.to_owned(),
+        })
     }
 
     /// The same server, at another path below this one.
@@ -71,11 +88,21 @@ mod tests {
             ("https://[fe80::1]", "fe80::1", 443, "/"),
         ] {
             let url = Url::parse(text).expect(text);
-            assert_eq!((&*url.host, url.port, &*url.path), (host, port, path), "{text}");
+            assert_eq!(
+                (&*url.host, url.port, &*url.path),
+                (host, port, path),
+                "{text}"
+            );
         }
         let url = Url::parse("http://[::1]:1/v1/").expect("valid");
-        assert_eq!((url.to_string(), url.below("x")), ("http://[::1]:1/v1".into(), "/v1/x".into()));
-        assert_eq!(Url::parse("http://h").expect("valid").below("metrics"), "/metrics");
+        assert_eq!(
+            (url.to_string(), url.below("x")),
+            ("http://[::1]:1/v1".into(), "/v1/x".into())
+        );
+        assert_eq!(
+            Url::parse("http://h").expect("valid").below("metrics"),
+            "/metrics"
+        );
     }
 
     #[test]

@@ -104,11 +104,16 @@ impl<'a> Worker<'a> {
     ) -> io::Result<Self> {
         let (poll, timer) = (Poll::new()?, Timer::new()?);
         let descriptor = timer.descriptor();
-        poll.registry().register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE)?;
+        poll.registry()
+            .register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE)?;
         let schedule = match level.load {
             Load::Open(rate) => {
                 let arrivals = Arrivals::new(rate, Random::new(level.seed, u64::MAX)).enumerate();
-                Schedule::Open(arrivals.skip(index as usize).step_by(level.workers as usize))
+                Schedule::Open(
+                    arrivals
+                        .skip(index as usize)
+                        .step_by(level.workers as usize),
+                )
             }
             Load::Closed(clients) => {
                 let own = (index..clients).step_by(level.workers as usize);
@@ -175,8 +180,17 @@ impl<'a> Worker<'a> {
             Schedule::Closed(_) => (level.next.fetch_add(1, Ordering::Relaxed), None),
         };
         let random = Random::new(level.seed, id);
-        let body = || level.target.prompts.body(level.offset.wrapping_add(id), random);
-        (id < level.requests).then(|| Planned { id, due, body: body() })
+        let body = || {
+            level
+                .target
+                .prompts
+                .body(level.offset.wrapping_add(id), random)
+        };
+        (id < level.requests).then(|| Planned {
+            id,
+            due,
+            body: body(),
+        })
     }
 
     /// When the planned request is due; of a closed loop once a client waits.
@@ -196,12 +210,18 @@ impl<'a> Worker<'a> {
             }
             if let Schedule::Closed(waiting) = &mut self.schedule {
                 waiting.pop();
-                if self.level.duration.is_some_and(|duration| now - self.level.start >= duration) {
+                if self
+                    .level
+                    .duration
+                    .is_some_and(|duration| now - self.level.start >= duration)
+                {
                     self.planned = None;
                     return;
                 }
             }
-            let Some(planned) = self.planned.take() else { return };
+            let Some(planned) = self.planned.take() else {
+                return;
+            };
             self.send(planned, due, now);
             self.planned = self.plan();
         }
@@ -210,7 +230,11 @@ impl<'a> Worker<'a> {
     fn send(&mut self, planned: Planned, due: Instant, now: Instant) {
         self.level.sent.fetch_add(1, Ordering::Relaxed);
         self.in_flight += 1;
-        let Planned { id, body: Body { json, words }, .. } = planned;
+        let Planned {
+            id,
+            body: Body { json, words },
+            ..
+        } = planned;
         let out = format!("{}{}\r\n\r\n{json}", self.level.target.head, json.len()).into_bytes();
         let exchange = Exchange::new(id, words, due, now);
         let token = match self.idle.pop() {
@@ -225,7 +249,9 @@ impl<'a> Worker<'a> {
 
     fn begin(&mut self, token: usize, exchange: Exchange, out: Vec<u8>, deadline: Instant) {
         self.deadlines.push_back((deadline, token, exchange.id));
-        let Some(connection) = self.connections.get_mut(&token) else { return };
+        let Some(connection) = self.connections.get_mut(&token) else {
+            return;
+        };
         if let Err(error) = connection.begin(exchange, out) {
             self.lose(token, error);
         }
@@ -266,7 +292,9 @@ impl<'a> Worker<'a> {
     /// A connection has ended. What it had not answered is sent again if the server had not seen it.
     fn lose(&mut self, token: usize, error: RequestError) {
         self.idle.retain(|idle| *idle != token);
-        let Some(mut connection) = self.connections.remove(&token) else { return };
+        let Some(mut connection) = self.connections.remove(&token) else {
+            return;
+        };
         let now = Instant::now();
         if let Some((exchange, out)) = connection.take_unanswered(&error) {
             match self.open() {
@@ -286,7 +314,11 @@ impl<'a> Worker<'a> {
     fn ended(&mut self, record: Record) {
         self.in_flight -= 1;
         if let Schedule::Closed(waiting) = &mut self.schedule {
-            let pause = if record.is_ok() { Duration::ZERO } else { AFTER_FAILURE };
+            let pause = if record.is_ok() {
+                Duration::ZERO
+            } else {
+                AFTER_FAILURE
+            };
             waiting.push(Reverse(Instant::now() + pause));
         }
         // Nobody listens any more if the file cannot be written.
@@ -295,12 +327,18 @@ impl<'a> Worker<'a> {
 
     fn expire(&mut self) {
         let now = Instant::now();
-        while let Some((_, token, id)) =
-            self.deadlines.front().filter(|(at, ..)| *at <= now).copied()
+        while let Some((_, token, id)) = self
+            .deadlines
+            .front()
+            .filter(|(at, ..)| *at <= now)
+            .copied()
         {
             self.deadlines.pop_front();
             let is_its = |exchange: &Exchange| exchange.id == id && !exchange.is_recorded;
-            let exchange = self.connections.get(&token).and_then(|it| it.exchange.as_ref());
+            let exchange = self
+                .connections
+                .get(&token)
+                .and_then(|it| it.exchange.as_ref());
             if exchange.is_some_and(is_its) {
                 self.lose(token, RequestError::Timeout);
             }
@@ -310,14 +348,17 @@ impl<'a> Worker<'a> {
     /// What is in flight is recorded as interrupted, and nothing more is sent.
     fn abandon(&mut self) {
         let tokens: Vec<usize> = self.connections.keys().copied().collect();
-        tokens.into_iter().for_each(|token| self.lose(token, RequestError::Interrupted));
+        tokens
+            .into_iter()
+            .for_each(|token| self.lose(token, RequestError::Interrupted));
         self.planned = None;
     }
 
     fn set_timer(&mut self) -> io::Result<()> {
         let wakes = self.due();
         if let Some(at) = wakes.filter(|_| wakes != self.wakes) {
-            self.timer.set(at.saturating_duration_since(Instant::now()))?;
+            self.timer
+                .set(at.saturating_duration_since(Instant::now()))?;
         }
         self.wakes = wakes;
         Ok(())

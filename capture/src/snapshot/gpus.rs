@@ -18,11 +18,18 @@ pub(crate) fn facts(with_uuid: bool) -> Vec<Fact> {
         }
     };
     let cuda = nvml.sys_cuda_driver_version().map(|version| {
-        format!("{}.{}", cuda_driver_version_major(version), cuda_driver_version_minor(version))
+        format!(
+            "{}.{}",
+            cuda_driver_version_major(version),
+            cuda_driver_version_minor(version)
+        )
     });
     let (count, gpu_count) = match nvml.device_count() {
         Ok(count) => (count, Fact::known("driver", "gpu_count", count.to_string())),
-        Err(error) => (0, Fact::missing("driver", "gpu_count", format!("NVML: {error}"))),
+        Err(error) => (
+            0,
+            Fact::missing("driver", "gpu_count", format!("NVML: {error}")),
+        ),
     };
     let mut facts = vec![
         fact("driver", "version", nvml.sys_driver_version()),
@@ -49,24 +56,56 @@ pub(crate) fn first_gpu() -> Option<String> {
 }
 
 fn gpu_facts(gpu_name: &str, gpu: &Device<'_>) -> Vec<Fact> {
-    let capability = gpu.cuda_compute_capability().map(|at| format!("{}.{}", at.major, at.minor));
+    let capability = gpu
+        .cuda_compute_capability()
+        .map(|at| format!("{}.{}", at.major, at.minor));
     let watts = |milliwatts: u32| f64::from(milliwatts) / 1000.0;
-    let mode = gpu.mig_mode().map(|mode| if mode.current == 0 { "off" } else { "on" });
+    let mode = gpu
+        .mig_mode()
+        .map(|mode| if mode.current == 0 { "off" } else { "on" });
     let on = |is_on: bool| if is_on { "on" } else { "off" };
     vec![
         fact(gpu_name, "name", gpu.name()),
         fact(gpu_name, "compute_capability", capability),
         fact(gpu_name, "cuda_cores", gpu.num_cores()),
-        fact(gpu_name, "memory_bytes", gpu.memory_info().map(|memory| memory.total)),
+        fact(
+            gpu_name,
+            "memory_bytes",
+            gpu.memory_info().map(|memory| memory.total),
+        ),
         fact(gpu_name, "memory_bus_bits", gpu.memory_bus_width()),
         fact(gpu_name, "sm_clock_max_mhz", gpu.max_clock_info(Clock::SM)),
-        fact(gpu_name, "memory_clock_max_mhz", gpu.max_clock_info(Clock::Memory)),
-        fact(gpu_name, "sm_clock_application_mhz", gpu.applications_clock(Clock::SM)),
-        fact(gpu_name, "power_limit_w", gpu.enforced_power_limit().map(watts)),
-        fact(gpu_name, "power_limit_default_w", gpu.power_management_limit_default().map(watts)),
-        fact(gpu_name, "ecc", gpu.is_ecc_enabled().map(|ecc| on(ecc.currently_enabled))),
+        fact(
+            gpu_name,
+            "memory_clock_max_mhz",
+            gpu.max_clock_info(Clock::Memory),
+        ),
+        fact(
+            gpu_name,
+            "sm_clock_application_mhz",
+            gpu.applications_clock(Clock::SM),
+        ),
+        fact(
+            gpu_name,
+            "power_limit_w",
+            gpu.enforced_power_limit().map(watts),
+        ),
+        fact(
+            gpu_name,
+            "power_limit_default_w",
+            gpu.power_management_limit_default().map(watts),
+        ),
+        fact(
+            gpu_name,
+            "ecc",
+            gpu.is_ecc_enabled().map(|ecc| on(ecc.currently_enabled)),
+        ),
         fact(gpu_name, "mig", mode),
-        fact(gpu_name, "persistence_mode", gpu.is_in_persistent_mode().map(on)),
+        fact(
+            gpu_name,
+            "persistence_mode",
+            gpu.is_in_persistent_mode().map(on),
+        ),
         fact(gpu_name, "pcie_generation", gpu.current_pcie_link_gen()),
         fact(gpu_name, "pcie_lanes", gpu.current_pcie_link_width()),
         fact(gpu_name, "pcie_generation_max", gpu.max_pcie_link_gen()),
@@ -76,13 +115,25 @@ fn gpu_facts(gpu_name: &str, gpu: &Device<'_>) -> Vec<Fact> {
 
 /// NVLink: how many links are up, and their version.
 fn link_facts(gpu_name: &str, gpu: &Device<'_>) -> Vec<Fact> {
-    let links: Vec<_> = (0..MAX_LINKS).map(|link| gpu.link_wrapper_for(link)).collect();
+    let links: Vec<_> = (0..MAX_LINKS)
+        .map(|link| gpu.link_wrapper_for(link))
+        .collect();
     let states: Vec<_> = links.iter().map(|link| link.is_active()).collect();
     let active = states.iter().position(|state| matches!(state, Ok(true)));
-    let up = states.iter().filter(|state| matches!(state, Ok(true))).count();
+    let up = states
+        .iter()
+        .filter(|state| matches!(state, Ok(true)))
+        .count();
     let known = states.iter().any(Result::is_ok);
-    let first = states.into_iter().next().unwrap_or(Err(NvmlError::NotSupported));
-    let count = if known { Ok(up) } else { first.map(usize::from) };
+    let first = states
+        .into_iter()
+        .next()
+        .unwrap_or(Err(NvmlError::NotSupported));
+    let count = if known {
+        Ok(up)
+    } else {
+        first.map(usize::from)
+    };
     let mut facts = vec![fact(gpu_name, "nvlink_active_links", count)];
     facts.extend(active.map(|link| fact(gpu_name, "nvlink_version", links[link].version())));
     facts
@@ -103,7 +154,10 @@ mod tests {
     fn what_nvml_does_not_know_is_missing_with_its_words() {
         let unsupported = fact("gpu 0", "ecc", Err::<u32, _>(NvmlError::NotSupported));
         assert_eq!(unsupported.value.known(), None);
-        assert_eq!(fact("gpu 0", "pcie_lanes", Ok(16)), Fact::known("gpu 0", "pcie_lanes", "16"));
+        assert_eq!(
+            fact("gpu 0", "pcie_lanes", Ok(16)),
+            Fact::known("gpu 0", "pcie_lanes", "16")
+        );
     }
 
     #[test]

@@ -9,27 +9,53 @@ use rooflens_schemas::Fact;
 pub(crate) fn facts(root: &Path) -> Vec<Fact> {
     let processors = "proc/cpuinfo";
     let cores = |text: &str| {
-        let count = text.lines().filter(|line| field(line, "processor", ':').is_some()).count();
+        let count = text
+            .lines()
+            .filter(|line| field(line, "processor", ':').is_some())
+            .count();
         (count > 0).then(|| count.to_string())
     };
     let memory = |text: &str| {
-        let kibibytes =
-            find(text, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+        let kibibytes = find(text, "MemTotal", ':')?
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<u64>()
+            .ok()?;
         Some(kibibytes.checked_mul(1024)?.to_string())
     };
     let whole = |text: &str| Some(text.trim().to_owned());
     let system = |text: &str| Some(find(text, "PRETTY_NAME", '=')?.trim_matches('"').to_owned());
     let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     vec![
-        fact(root, "cpu", "model", processors, |text| find(text, "model name", ':')),
+        fact(root, "cpu", "model", processors, |text| {
+            find(text, "model name", ':')
+        }),
         fact(root, "cpu", "logical_cores", processors, cores),
         fact(root, "cpu", "governor", governor, whole),
         fact(root, "memory", "total_bytes", "proc/meminfo", memory),
         fact(root, "os", "name", "etc/os-release", system),
-        fact(root, "os", "kernel_release", "proc/sys/kernel/osrelease", whole),
+        fact(
+            root,
+            "os",
+            "kernel_release",
+            "proc/sys/kernel/osrelease",
+            whole,
+        ),
         container(root),
-        fact(root, "container", "cpu_limit", "sys/fs/cgroup/cpu.max", cpu_limit),
-        fact(root, "container", "memory_limit_bytes", "sys/fs/cgroup/memory.max", whole),
+        fact(
+            root,
+            "container",
+            "cpu_limit",
+            "sys/fs/cgroup/cpu.max",
+            cpu_limit,
+        ),
+        fact(
+            root,
+            "container",
+            "memory_limit_bytes",
+            "sys/fs/cgroup/memory.max",
+            whole,
+        ),
     ]
 }
 
@@ -51,9 +77,13 @@ pub(crate) fn is_container(root: &Path) -> bool {
 
 /// What made the container: a hint, because nothing says so for sure.
 fn runtime(root: &Path) -> Option<&'static str> {
-    let mark = CONTAINER_MARKS.iter().find(|(file, _)| root.join(file).exists());
+    let mark = CONTAINER_MARKS
+        .iter()
+        .find(|(file, _)| root.join(file).exists());
     let groups = fs::read_to_string(root.join("proc/1/cgroup")).unwrap_or_default();
-    let group = CONTAINER_GROUPS.into_iter().find(|word| groups.contains(word));
+    let group = CONTAINER_GROUPS
+        .into_iter()
+        .find(|word| groups.contains(word));
     mark.map(|(_, name)| *name).or(group)
 }
 
@@ -67,7 +97,9 @@ fn container(root: &Path) -> Fact {
 /// Cores from a quota and its period in microseconds; `max` where there is none.
 fn cpu_limit(text: &str) -> Option<String> {
     let (quota, period) = text.trim().split_once(' ')?;
-    let Ok(quota) = quota.parse::<f64>() else { return Some(quota.to_owned()) };
+    let Ok(quota) = quota.parse::<f64>() else {
+        return Some(quota.to_owned());
+    };
     let period = period.parse::<f64>().ok().filter(|period| *period > 0.0)?;
     Some((quota / period).to_string())
 }
@@ -114,8 +146,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let processor = "processor\t: 0\nmodel name\t: Fast CPU @ 4 GHz\n\n";
         write(root.path(), "proc/cpuinfo", &processor.repeat(3));
-        write(root.path(), "proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n");
-        write(root.path(), "etc/os-release", "NAME=\"Linux\"\nPRETTY_NAME=\"Linux 24.04\"\n");
+        write(
+            root.path(),
+            "proc/meminfo",
+            "MemTotal:       2048 kB\nMemFree: 1 kB\n",
+        );
+        write(
+            root.path(),
+            "etc/os-release",
+            "NAME=\"Linux\"\nPRETTY_NAME=\"Linux 24.04\"\n",
+        );
         write(root.path(), "proc/sys/kernel/osrelease", "6.18.44\n");
         write(root.path(), "proc/1/cgroup", "0::/kubepods.slice/pod1\n");
         write(root.path(), "sys/fs/cgroup/cpu.max", "250000 100000\n");
@@ -131,7 +171,10 @@ mod tests {
             ("container", "cpu_limit", "2.5"),
             ("container", "memory_limit_bytes", "max"),
         ] {
-            assert!(facts.contains(&Fact::known(subject, key, value)), "{key}: {facts:?}");
+            assert!(
+                facts.contains(&Fact::known(subject, key, value)),
+                "{key}: {facts:?}"
+            );
         }
         let governor = facts.iter().find(|fact| fact.key == "governor").unwrap();
         assert_eq!(governor.value.known(), None);
@@ -142,6 +185,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "proc/cpuinfo", "");
         write(root.path(), "proc/meminfo", "MemTotal: many kB\n");
-        assert!(facts(root.path()).iter().all(|fact| fact.value.known().is_none()));
+        assert!(
+            facts(root.path())
+                .iter()
+                .all(|fact| fact.value.known().is_none())
+        );
     }
 }

@@ -44,18 +44,33 @@ fn write(arguments: &SnapshotArguments) -> Result<String, CaptureError> {
     files::make(&folder)?;
     let mut entries = gpus::facts(arguments.uuid);
     entries.extend(host::facts(Path::new("/")));
-    entries.extend(tools::facts(&System, &arguments.python, &arguments.profilers));
+    entries.extend(tools::facts(
+        &System,
+        &arguments.python,
+        &arguments.profilers,
+    ));
     entries.extend(variables::facts(|name| std::env::var(name).ok()));
     entries.push(write_smi(&System, &folder)?);
-    let missing = entries.iter().filter(|fact| fact.value.known().is_none()).count();
-    let said = format!("{}: {} facts, {missing} of them missing", folder.display(), entries.len());
+    let missing = entries
+        .iter()
+        .filter(|fact| fact.value.known().is_none())
+        .count();
+    let said = format!(
+        "{}: {} facts, {missing} of them missing",
+        folder.display(),
+        entries.len()
+    );
     write_environment(entries, &folder)?;
     Ok(said)
 }
 
 fn write_environment(entries: Vec<Fact>, folder: &Path) -> Result<(), CaptureError> {
     let version = environment::VERSION;
-    let environment = Environment { version, captured_at: Some(utc::now()), entries };
+    let environment = Environment {
+        version,
+        captured_at: Some(utc::now()),
+        entries,
+    };
     let mut text = serde_json::to_string_pretty(&environment).expect("facts have string keys");
     text.push('\n');
     let path = folder.join(environment::FILE_NAME);
@@ -94,7 +109,10 @@ mod tests {
     fn without_nvidia_smi_there_is_a_reason_and_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let fact = write_smi(&Fake::new(), folder.path()).unwrap();
-        assert_eq!(fact, Fact::missing("tool", "nvidia_smi", "nvidia-smi is not on the path"));
+        assert_eq!(
+            fact,
+            Fact::missing("tool", "nvidia_smi", "nvidia-smi is not on the path")
+        );
         assert!(!folder.path().join("nvidia-smi.xml").exists());
     }
 }

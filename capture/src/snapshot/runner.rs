@@ -67,7 +67,10 @@ fn wait(child: &mut Child, program: &str) -> Result<(), String> {
                 // It may have ended meanwhile; either way it is gone.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{program} did not answer within {} s", PATIENCE.as_secs()));
+                return Err(format!(
+                    "{program} did not answer within {} s",
+                    PATIENCE.as_secs()
+                ));
             }
             Err(error) => return Err(format!("{program} cannot be waited for: {error}")),
         }
@@ -113,12 +116,22 @@ mod tests {
     #[test]
     fn programs_answer_fail_or_are_not_there() {
         assert_eq!(System.output("echo", &["a", "b"]), Ok("a b\n".to_owned()));
-        assert!(System.output("false", &[]).is_err_and(|reason| reason.contains("failed")));
+        assert!(
+            System
+                .output("false", &[])
+                .is_err_and(|reason| reason.contains("failed"))
+        );
         let start = Instant::now();
         let held = System.output("sh", &["-c", "echo a; sleep 60 & echo b"]);
         assert_eq!(held, Ok("a\nb\n".to_owned()));
-        assert!(start.elapsed() < Duration::from_secs(10), "its grandchild is not waited for");
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "its grandchild is not waited for"
+        );
         let missing = System.output("no-such-program-anywhere", &[]);
-        assert_eq!(missing, Err("no-such-program-anywhere is not on the path".to_owned()));
+        assert_eq!(
+            missing,
+            Err("no-such-program-anywhere is not on the path".to_owned())
+        );
     }
 }

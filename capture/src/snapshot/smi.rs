@@ -14,7 +14,9 @@ const IDENTITIES: [&str; 8] = [
 
 /// The same XML with `N/A`, the tool's own word, in place of identities.
 pub(crate) fn redacted(xml: &str) -> String {
-    IDENTITIES.iter().fold(xml.to_owned(), |xml, element| without_text(&xml, element))
+    IDENTITIES
+        .iter()
+        .fold(xml.to_owned(), |xml, element| without_text(&xml, element))
 }
 
 fn without_text(xml: &str, element: &str) -> String {
@@ -22,7 +24,9 @@ fn without_text(xml: &str, element: &str) -> String {
     let mut kept = String::with_capacity(xml.len());
     let mut rest = xml;
     while let Some((before, after)) = rest.split_once(&open) {
-        let Some((_, after)) = after.split_once(&close) else { break };
+        let Some((_, after)) = after.split_once(&close) else {
+            break;
+        };
         kept.push_str(before);
         kept.push_str(&open);
         kept.push_str("N/A");

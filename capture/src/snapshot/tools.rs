@@ -56,7 +56,10 @@ mod tests {
     use super::*;
 
     fn profilers() -> Profilers {
-        Profilers { nsys: "nsys".to_owned(), ncu: "ncu".to_owned() }
+        Profilers {
+            nsys: "nsys".to_owned(),
+            ncu: "ncu".to_owned(),
+        }
     }
 
     #[test]
@@ -81,7 +84,10 @@ mod tests {
             ("git", "commit", "4b825dc"),
             ("git", "dirty", "true"),
         ] {
-            assert!(facts.contains(&Fact::known(subject, key, value)), "{key}: {facts:?}");
+            assert!(
+                facts.contains(&Fact::known(subject, key, value)),
+                "{key}: {facts:?}"
+            );
         }
         assert!(facts.contains(&Fact::missing("tool", "nsys", "nsys is not on the path")));
     }
@@ -91,6 +97,9 @@ mod tests {
         let clean = Fake::new().with("git", Ok("\n"));
         assert_eq!(git(&clean)[1], Fact::known("git", "dirty", "false"));
         let none = Fake::new().with("git", Err("git failed: exit status: 128"));
-        assert_eq!(git(&none)[1], Fact::missing("git", "dirty", "git failed: exit status: 128"));
+        assert_eq!(
+            git(&none)[1],
+            Fact::missing("git", "dirty", "git failed: exit status: 128")
+        );
     }
 }

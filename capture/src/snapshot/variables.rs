@@ -76,7 +76,13 @@ mod tests {
     #[test]
     fn the_list_is_sorted_and_holds_nothing_that_names_machines_or_keys() {
         assert!(NAMES.is_sorted_by(|a, b| a < b));
-        let telling = ["TOKEN", "KEY", "SECRET", "PASS", "HOST", "ADDR", "COMM_ID", "PATH", "USER"];
-        assert!(NAMES.iter().all(|name| telling.iter().all(|part| !name.contains(part))));
+        let telling = [
+            "TOKEN", "KEY", "SECRET", "PASS", "HOST", "ADDR", "COMM_ID", "PATH", "USER",
+        ];
+        assert!(
+            NAMES
+                .iter()
+                .all(|name| telling.iter().all(|part| !name.contains(part)))
+        );
     }
 }

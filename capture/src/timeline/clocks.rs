@@ -23,7 +23,10 @@ pub(crate) fn offset(one: &Timeline, other: &Timeline) -> Option<Offset> {
     let shift = other.origin?.checked_sub(one.origin?)?;
     let mut differences = Vec::new();
     for (name, ends) in ends {
-        let Some(others) = others.remove(name).filter(|others| others.len() == ends.len()) else {
+        let Some(others) = others
+            .remove(name)
+            .filter(|others| others.len() == ends.len())
+        else {
             continue;
         };
         let pairs = ends.into_iter().zip(others);
@@ -34,14 +37,22 @@ pub(crate) fn offset(one: &Timeline, other: &Timeline) -> Option<Offset> {
     let mut away: Vec<i64> = differences.iter().map(|one| (one - ahead).abs()).collect();
     let middle = median(&mut away)?;
     let largest = away.last().copied().unwrap_or(middle);
-    Some(Offset { ahead, deviation: (middle, largest), matched: differences.len() })
+    Some(Offset {
+        ahead,
+        deviation: (middle, largest),
+        matched: differences.len(),
+    })
 }
 
 impl Timeline {
     /// Ends of the first process's collectives by their names, in the order of their starts.
     fn ends(&self) -> BTreeMap<&str, Vec<i64>> {
         let mut ends: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-        for launch in self.in_order().into_iter().map(|index| &self.launches[index]) {
+        for launch in self
+            .in_order()
+            .into_iter()
+            .map(|index| &self.launches[index])
+        {
             let name = self.kernels[launch.kernel].name.as_str();
             if is_collective(name) && !is_message(name) {
                 ends.entry(name).or_default().push(launch.end);
@@ -68,11 +79,18 @@ mod tests {
     use super::*;
 
     fn timeline(origin: Option<i64>, ends: &[(&str, i64)]) -> Timeline {
-        let mut timeline = Timeline { origin, ..Timeline::default() };
+        let mut timeline = Timeline {
+            origin,
+            ..Timeline::default()
+        };
         for (name, end) in ends {
             let kernel = timeline.kernels.len();
             let (name, function) = ((*name).to_owned(), String::new());
-            timeline.kernels.push(Kernel { name, function, mangled: None });
+            timeline.kernels.push(Kernel {
+                name,
+                function,
+                mangled: None,
+            });
             timeline.launches.push(Launch {
                 start: end - 50,
                 end: *end,
@@ -89,13 +107,41 @@ mod tests {
     #[test]
     fn the_median_of_matched_ends_is_the_offset() {
         let (all, one) = ("ncclDevKernel_AllReduce_Sum", "ncclDevKernel_SendRecv");
-        let host = [(all, 1_000), (all, 2_000), ("gemm", 2_500), (all, 3_000), (one, 4_000)];
+        let host = [
+            (all, 1_000),
+            (all, 2_000),
+            ("gemm", 2_500),
+            (all, 3_000),
+            (one, 4_000),
+        ];
         // 700 later, of which 500 are its beginning; -10, 0 and 30 of jitter, and a message that tells nothing.
-        let other = [(all, 1_190), (all, 2_200), ("gemm", 9_999), (all, 3_230), (one, 9_999)];
-        let found = offset(&timeline(Some(10_000), &host), &timeline(Some(10_500), &other));
-        assert_eq!(found, Some(Offset { ahead: 700, deviation: (10, 30), matched: 3 }));
+        let other = [
+            (all, 1_190),
+            (all, 2_200),
+            ("gemm", 9_999),
+            (all, 3_230),
+            (one, 9_999),
+        ];
+        let found = offset(
+            &timeline(Some(10_000), &host),
+            &timeline(Some(10_500), &other),
+        );
+        assert_eq!(
+            found,
+            Some(Offset {
+                ahead: 700,
+                deviation: (10, 30),
+                matched: 3
+            })
+        );
         // One collective less: which are the same is not known.
-        assert_eq!(offset(&timeline(Some(0), &host), &timeline(Some(0), &other[1..])), None);
-        assert_eq!(offset(&timeline(None, &host), &timeline(Some(0), &other)), None);
+        assert_eq!(
+            offset(&timeline(Some(0), &host), &timeline(Some(0), &other[1..])),
+            None
+        );
+        assert_eq!(
+            offset(&timeline(None, &host), &timeline(Some(0), &other)),
+            None
+        );
     }
 }

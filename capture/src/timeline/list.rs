@@ -66,7 +66,10 @@ pub(crate) fn list(
         return Err(format!("no kernel{stage} in the timeline"));
     }
     let kernel = |one: &Selected| &timeline.kernels[one.kernel];
-    let mangled = selected.iter().map(|one| kernel(one).mangled.clone()).collect();
+    let mangled = selected
+        .iter()
+        .map(|one| kernel(one).mangled.clone())
+        .collect();
     let name = |one: &Selected| (kernel(one).function.clone(), kernel(one).name.clone());
     Ok(Listed {
         yaml: yaml(timeline, &launches, &selected),
@@ -88,9 +91,15 @@ fn unknown(name: &str, stages: &Stages) -> String {
 /// The first instance that counts with most of the kernels: an early one, because the workload runs until then.
 fn place(timeline: &Timeline, stage: &Stage, selected: &[Selected]) -> Option<Place> {
     let kernels = |one: &Instance| {
-        let launches = one.launches.iter().map(|index| timeline.launches[*index].kernel);
+        let launches = one
+            .launches
+            .iter()
+            .map(|index| timeline.launches[*index].kernel);
         let there: HashSet<usize> = launches.collect();
-        selected.iter().filter(|one| there.contains(&one.kernel)).count()
+        selected
+            .iter()
+            .filter(|one| there.contains(&one.kernel))
+            .count()
     };
     let mut best: Option<(usize, &Instance)> = None;
     for one in stage.instances.iter().filter(|one| !one.is_excluded) {
@@ -109,13 +118,20 @@ fn place(timeline: &Timeline, stage: &Stage, selected: &[Selected]) -> Option<Pl
     launches.sort_by_key(|index| (issued(index), *index));
     let wanted = selected.iter().filter_map(|one| {
         let own = launches.iter().copied();
-        let own: Vec<usize> =
-            own.filter(|index| timeline.launches[*index].kernel == one.kernel).collect();
+        let own: Vec<usize> = own
+            .filter(|index| timeline.launches[*index].kernel == one.kernel)
+            .collect();
         Some((one.kernel, timeline.longest_grid(&own)?))
     });
     let wanted = wanted.collect();
     let (range, start) = (range.name.clone(), range.start);
-    is_told.then_some(Place { range, ordinal, start, launches, wanted })
+    is_told.then_some(Place {
+        range,
+        ordinal,
+        start,
+        launches,
+        wanted,
+    })
 }
 
 fn yaml(timeline: &Timeline, launches: &[usize], selected: &[Selected]) -> String {
@@ -125,8 +141,14 @@ fn yaml(timeline: &Timeline, launches: &[usize], selected: &[Selected]) -> Strin
     for one in selected {
         let kernel = &timeline.kernels[one.kernel];
         text.push_str(&format!("  - name: {}\n", quoted(&kernel.name)));
-        text.push_str(&format!("    regex: {}\n", quoted(&exactly(&kernel.function))));
-        text.push_str(&format!("    share: {:.6}\n    launches: {:?}\n", one.share, one.launches));
+        text.push_str(&format!(
+            "    regex: {}\n",
+            quoted(&exactly(&kernel.function))
+        ));
+        text.push_str(&format!(
+            "    share: {:.6}\n    launches: {:?}\n",
+            one.share, one.launches
+        ));
     }
     if let Some((skip, count)) = timeline.window(launches, selected) {
         text.push_str(

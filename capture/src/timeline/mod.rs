@@ -105,7 +105,11 @@ impl Timeline {
 
     /// How many processes launch kernels.
     pub(crate) fn processes(&self) -> usize {
-        self.launches.iter().map(|launch| launch.process).collect::<HashSet<i64>>().len()
+        self.launches
+            .iter()
+            .map(|launch| launch.process)
+            .collect::<HashSet<i64>>()
+            .len()
     }
 
     /// The launches of the first process by their start.
@@ -121,8 +125,11 @@ impl Timeline {
     /// for ever.
     fn profiled(&self) -> Vec<usize> {
         let process = self.first_process();
-        let is_collective: Vec<bool> =
-            self.kernels.iter().map(|kernel| is_collective(&kernel.name)).collect();
+        let is_collective: Vec<bool> = self
+            .kernels
+            .iter()
+            .map(|kernel| is_collective(&kernel.name))
+            .collect();
         let own = |index: &usize| {
             let launch = &self.launches[*index];
             Some(launch.process) == process && !is_collective[launch.kernel]
@@ -138,7 +145,11 @@ impl Timeline {
         let mut ordinals = HashMap::new();
         for index in order {
             let range = &self.ranges[index];
-            let key = (range.name.as_str(), range.domain.as_str(), range.thread & !THREAD);
+            let key = (
+                range.name.as_str(),
+                range.domain.as_str(),
+                range.thread & !THREAD,
+            );
             let count = counts.entry(key).or_insert(0);
             ordinals.insert(index, *count);
             *count += 1;

@@ -36,7 +36,11 @@ impl Columns<'_> {
 pub(super) fn read(path: &Path) -> io::Result<Timeline> {
     let database = Database::open(path)?;
     let tables = database.schema()?.tables;
-    let mut reader = Reader { database, tables, strings: HashMap::new() };
+    let mut reader = Reader {
+        database,
+        tables,
+        strings: HashMap::new(),
+    };
     reader.strings = reader.strings()?;
     let mut timeline = Timeline::default();
     let mut issued = reader.kernels(&mut timeline)?;
@@ -59,7 +63,9 @@ pub(super) fn read(path: &Path) -> io::Result<Timeline> {
 
 impl Reader {
     fn rows(&self, table: &str, mut each: impl FnMut(&Columns<'_>, &Record<'_>)) -> io::Result<()> {
-        let Some(table) = self.tables.iter().find(|one| one.name == table) else { return Ok(()) };
+        let Some(table) = self.tables.iter().find(|one| one.name == table) else {
+            return Ok(());
+        };
         let columns = Columns(table);
         self.database.rows(table, |row| {
             each(&columns, row);
@@ -70,7 +76,10 @@ impl Reader {
     fn strings(&self) -> io::Result<HashMap<i64, String>> {
         let mut strings = HashMap::new();
         self.rows("StringIds", |columns, row| {
-            let text = columns.0.column("value").and_then(|column| row.value(column).text());
+            let text = columns
+                .0
+                .column("value")
+                .and_then(|column| row.value(column).text());
             if let Some(text) = text {
                 // The column of an integer primary key is the row id, and empty in the record.
                 strings.insert(columns.int(row, "id").unwrap_or(row.rowid), text.to_owned());
@@ -89,7 +98,9 @@ impl Reader {
         let mut by_name: HashMap<String, usize> = HashMap::new();
         let mut issued = Vec::new();
         self.rows("CUPTI_ACTIVITY_KIND_KERNEL", |columns, row| {
-            let Some((start, end, key)) = times(columns, row) else { return };
+            let Some((start, end, key)) = times(columns, row) else {
+                return;
+            };
             let int = |name| columns.int(row, name);
             let ids = (int("demangledName"), int("shortName"));
             let kernel = *numbers.entry(ids).or_insert_with(|| {
@@ -98,7 +109,11 @@ impl Reader {
                 let function = function.unwrap_or_else(|| function_of(&name));
                 let mangled = self.string(int("mangledName"));
                 *by_name.entry(name.clone()).or_insert_with(|| {
-                    timeline.kernels.push(Kernel { name, function, mangled });
+                    timeline.kernels.push(Kernel {
+                        name,
+                        function,
+                        mangled,
+                    });
                     timeline.kernels.len() - 1
                 })
             });
@@ -118,7 +133,12 @@ impl Reader {
                 ],
                 call: None,
             });
-            timeline.work.push(Work { start, end, call: None, launch: Some(launch) });
+            timeline.work.push(Work {
+                start,
+                end,
+                call: None,
+                launch: Some(launch),
+            });
             issued.push(key);
         })?;
         Ok(issued)
@@ -132,7 +152,12 @@ impl Reader {
         let mut issued = Vec::new();
         self.rows(&format!("CUPTI_ACTIVITY_KIND_{kind}"), |columns, row| {
             if let Some((start, end, key)) = times(columns, row) {
-                timeline.work.push(Work { start, end, call: None, launch: None });
+                timeline.work.push(Work {
+                    start,
+                    end,
+                    call: None,
+                    launch: None,
+                });
                 issued.push(key);
             }
         })?;
@@ -145,9 +170,12 @@ impl Reader {
         let mut calls: HashMap<Correlation, Call> = HashMap::new();
         self.rows("CUPTI_ACTIVITY_KIND_RUNTIME", |columns, row| {
             let int = |name| columns.int(row, name);
-            let (Some(start), Some(end), Some(thread), Some(correlation)) =
-                (int("start"), int("end"), int("globalTid"), int("correlationId"))
-            else {
+            let (Some(start), Some(end), Some(thread), Some(correlation)) = (
+                int("start"),
+                int("end"),
+                int("globalTid"),
+                int("correlationId"),
+            ) else {
                 return;
             };
             let key = (thread & !THREAD, correlation);
@@ -166,8 +194,13 @@ impl Reader {
         let (mut ranges, mut domains) = (Vec::new(), HashMap::new());
         self.rows("NVTX_EVENTS", |columns, row| {
             let int = |name| columns.int(row, name);
-            let text = columns.0.column("text").and_then(|column| row.value(column).text());
-            let text = text.map(str::to_owned).or_else(|| self.string(int("textId")));
+            let text = columns
+                .0
+                .column("text")
+                .and_then(|column| row.value(column).text());
+            let text = text
+                .map(str::to_owned)
+                .or_else(|| self.string(int("textId")));
             let (thread, domain) = (int("globalTid").unwrap_or(0), int("domainId").unwrap_or(0));
             match (int("eventType"), int("start"), int("end")) {
                 (Some(DOMAIN), ..) => {
@@ -175,8 +208,14 @@ impl Reader {
                 }
                 (Some(kind @ (PUSH_POP | START_END)), Some(start), Some(end)) if end >= start => {
                     let (name, is_pushed) = (text.unwrap_or_default(), kind == PUSH_POP);
-                    let range =
-                        Range { name, domain: String::new(), start, end, thread, is_pushed };
+                    let range = Range {
+                        name,
+                        domain: String::new(),
+                        start,
+                        end,
+                        thread,
+                        is_pushed,
+                    };
                     ranges.push((range, domain));
                 }
                 _ => {}
@@ -184,7 +223,10 @@ impl Reader {
         })?;
         let named = ranges.into_iter().map(|(range, domain)| {
             let name = domains.get(&(range.thread & !THREAD, domain)).cloned();
-            Range { domain: name.unwrap_or_default(), ..range }
+            Range {
+                domain: name.unwrap_or_default(),
+                ..range
+            }
         });
         Ok(named.collect())
     }

@@ -28,18 +28,31 @@ impl Timeline {
         for index in launches {
             by_kernel[self.launches[*index].kernel].push(*index);
         }
-        let time = |own: &[usize]| own.iter().map(|index| self.launches[*index].duration()).sum();
+        let time = |own: &[usize]| {
+            own.iter()
+                .map(|index| self.launches[*index].duration())
+                .sum()
+        };
         let times: Vec<i64> = by_kernel.iter().map(|own| time(own)).collect();
         let total = times.iter().sum::<i64>();
-        let mut kernels: Vec<usize> =
-            (0..self.kernels.len()).filter(|kernel| !by_kernel[*kernel].is_empty()).collect();
+        let mut kernels: Vec<usize> = (0..self.kernels.len())
+            .filter(|kernel| !by_kernel[*kernel].is_empty())
+            .collect();
         kernels.sort_by_key(|kernel| (Reverse(times[*kernel]), *kernel));
         kernels.truncate(top);
         let numbers = self.numbers();
         let selected = |kernel: usize| Selected {
             kernel,
-            share: if total > 0 { times[kernel] as f64 / total as f64 } else { 0.0 },
-            launches: self.typical(&by_kernel[kernel]).iter().map(|at| numbers[at]).collect(),
+            share: if total > 0 {
+                times[kernel] as f64 / total as f64
+            } else {
+                0.0
+            },
+            launches: self
+                .typical(&by_kernel[kernel])
+                .iter()
+                .map(|at| numbers[at])
+                .collect(),
         };
         kernels.into_iter().map(selected).collect()
     }
@@ -56,10 +69,17 @@ impl Timeline {
         }
         let mut wanted = HashMap::new();
         for (place, own) in by_place.iter().enumerate() {
-            wanted.extend(self.near_median(own).into_iter().map(|index| (index, place)));
+            wanted.extend(
+                self.near_median(own)
+                    .into_iter()
+                    .map(|index| (index, place)),
+            );
         }
-        let order: Vec<Option<usize>> =
-            self.counted(selected).iter().map(|index| wanted.get(index).copied()).collect();
+        let order: Vec<Option<usize>> = self
+            .counted(selected)
+            .iter()
+            .map(|index| wanted.get(index).copied())
+            .collect();
         shortest(&order, selected.len())
     }
 
@@ -67,7 +87,11 @@ impl Timeline {
     pub(super) fn counted(&self, selected: &[Selected]) -> Vec<usize> {
         let function = |kernel: usize| &self.kernels[kernel].function;
         let is_counted: Vec<bool> = (0..self.kernels.len())
-            .map(|kernel| selected.iter().any(|one| function(one.kernel) == function(kernel)))
+            .map(|kernel| {
+                selected
+                    .iter()
+                    .any(|one| function(one.kernel) == function(kernel))
+            })
             .collect();
         let mut order = self.in_order();
         order.retain(|index| is_counted[self.launches[*index].kernel]);
@@ -111,13 +135,17 @@ impl Timeline {
             let launch = &self.launches[*index];
             *grids.entry(launch.grid).or_insert(0) += launch.duration();
         }
-        let longest = grids.into_iter().max_by_key(|(grid, time)| (*time, Reverse(*grid)));
+        let longest = grids
+            .into_iter()
+            .max_by_key(|(grid, time)| (*time, Reverse(*grid)));
         longest.map(|(grid, _)| grid)
     }
 
     /// The launches of the grid with the most time, by duration, and their median duration.
     fn of_longest_grid(&self, own: &[usize]) -> (i64, Vec<usize>) {
-        let Some(grid) = self.longest_grid(own) else { return (0, Vec::new()) };
+        let Some(grid) = self.longest_grid(own) else {
+            return (0, Vec::new());
+        };
         let duration = |index: &usize| self.launches[*index].duration();
         let of_grid = |index: &usize| self.launches[*index].grid == grid;
         let mut own: Vec<usize> = own.iter().copied().filter(of_grid).collect();
@@ -155,7 +183,17 @@ mod tests {
 
     #[test]
     fn runs_are_shortened_from_both_ends() {
-        let order = [Some(0), None, Some(0), Some(1), None, Some(2), Some(0), Some(1), None];
+        let order = [
+            Some(0),
+            None,
+            Some(0),
+            Some(1),
+            None,
+            Some(2),
+            Some(0),
+            Some(1),
+            None,
+        ];
         // 3 to 6 hold 1, 2 and 0, and so do 5 to 7, which are fewer.
         assert_eq!(shortest(&order, 3), Some((5, 3)));
         assert_eq!(shortest(&order, 4), None);

@@ -76,9 +76,18 @@ impl Stages {
             .collect();
         let issued = Issued::of(timeline, &own, &domains);
         let stages = named.into_iter().map(|(rule, ranges)| {
-            let instances = ranges.iter().map(|index| issued.instance(timeline, *index)).collect();
+            let instances = ranges
+                .iter()
+                .map(|index| issued.instance(timeline, *index))
+                .collect();
             let (is_decode, is_step) = (rule.is_decode, rule.is_step);
-            Stage { name: rule.name, is_decode, is_step, parent: None, instances }
+            Stage {
+                name: rule.name,
+                is_decode,
+                is_step,
+                parent: None,
+                instances,
+            }
         });
         let mut stages = Self(stages.collect());
         stages.nest();
@@ -96,13 +105,22 @@ impl Stages {
         let is_inner = |index: &usize| self.0.iter().all(|stage| stage.parent != Some(*index));
         let time = |stage: &Stage| -> i64 {
             let launches = stage.launches();
-            launches.into_iter().map(|index| timeline.launches[index].duration()).sum()
+            launches
+                .into_iter()
+                .map(|index| timeline.launches[index].duration())
+                .sum()
         };
-        let inner = (0..self.0.len()).filter(is_inner).map(|index| &self.0[index]);
+        let inner = (0..self.0.len())
+            .filter(is_inner)
+            .map(|index| &self.0[index]);
         let mut times: Vec<(i64, &Stage)> = inner.map(|stage| (time(stage), stage)).collect();
         times.retain(|(time, _)| *time > 0);
         times.sort_by_key(|(time, _)| Reverse(*time));
-        times.into_iter().take(most).map(|(_, stage)| stage.name.clone()).collect()
+        times
+            .into_iter()
+            .take(most)
+            .map(|(_, stage)| stage.name.clone())
+            .collect()
     }
 
     fn around(&self, stage: usize, inner: &Instance) -> Option<usize> {
@@ -111,13 +129,19 @@ impl Stages {
         };
         let instances = &self.0[stage].instances;
         let after = instances.partition_point(|one| one.start <= inner.start);
-        (0..after).rev().take(64).find(|index| contains(&instances[*index]))
+        (0..after)
+            .rev()
+            .take(64)
+            .find(|index| contains(&instances[*index]))
     }
 
     fn nest(&mut self) {
         let count = self.0.len();
         let lies_in = |child: usize, parent: usize| {
-            self.0[child].instances.iter().any(|one| self.around(parent, one).is_some())
+            self.0[child]
+                .instances
+                .iter()
+                .any(|one| self.around(parent, one).is_some())
         };
         let parents: Vec<Option<usize>> = (0..count)
             .map(|child| {
@@ -125,7 +149,9 @@ impl Stages {
                     .filter(|parent| *parent != child && lies_in(child, *parent))
                     .collect();
                 let innermost = |one: &&usize| {
-                    around.iter().all(|other| *one == other || lies_in(**one, *other))
+                    around
+                        .iter()
+                        .all(|other| *one == other || lies_in(**one, *other))
                 };
                 let parent = around.iter().find(innermost).copied();
                 parent.filter(|parent| !lies_in(*parent, child))
@@ -133,7 +159,9 @@ impl Stages {
             .collect();
         for (child, parent) in parents.into_iter().enumerate() {
             self.0[child].parent = parent;
-            let Some(parent) = parent.filter(|_| self.0[child].is_step) else { continue };
+            let Some(parent) = parent.filter(|_| self.0[child].is_step) else {
+                continue;
+            };
             let mut steps = vec![0; self.0[parent].instances.len()];
             for one in &self.0[child].instances {
                 if let Some(index) = self.around(parent, one) {
@@ -150,19 +178,28 @@ impl Stages {
     fn exclude(&mut self, rules: &Rules) {
         for stage in &mut self.0 {
             let count = stage.instances.len() as u64;
-            let declared = if count > rules.warmup { rules.warmup } else { 0 };
+            let declared = if count > rules.warmup {
+                rules.warmup
+            } else {
+                0
+            };
             let stated = rules.output_tokens.filter(|_| stage.is_decode);
             let steps = stage.instances.iter().filter_map(|one| one.steps);
             let expected = stated.or_else(|| most_frequent(steps));
             for (ordinal, one) in (0..).zip(&mut stage.instances) {
-                let differs = one.steps.zip(expected).is_some_and(|(steps, most)| steps != most);
+                let differs = one
+                    .steps
+                    .zip(expected)
+                    .is_some_and(|(steps, most)| steps != most);
                 one.is_excluded = ordinal < declared || differs;
             }
             exclude_cold_start(&mut stage.instances);
         }
         // A part of another stage counts if that counts.
         for index in 0..self.0.len() {
-            let Some(parent) = self.0[index].parent else { continue };
+            let Some(parent) = self.0[index].parent else {
+                continue;
+            };
             let outer = |one: &Instance| {
                 let around = self.around(parent, one)?;
                 Some(self.0[parent].instances[around].is_excluded)
@@ -179,13 +216,19 @@ impl Stage {
     /// The kernels of the instances that count.
     pub(super) fn launches(&self) -> Vec<usize> {
         let counted = self.instances.iter().filter(|one| !one.is_excluded);
-        counted.flat_map(|one| one.launches.iter().copied()).collect()
+        counted
+            .flat_map(|one| one.launches.iter().copied())
+            .collect()
     }
 }
 
 /// Stages with their ranges: by rule, or by outermost names where no rule matches.
 fn drafts(timeline: &Timeline, own: &[usize], rules: &Rules) -> Vec<(StageRule, Vec<usize>)> {
-    let stated = if rules.stages.is_empty() { built_in() } else { rules.stages.clone() };
+    let stated = if rules.stages.is_empty() {
+        built_in()
+    } else {
+        rules.stages.clone()
+    };
     let mut drafts: Vec<(StageRule, Vec<usize>)> = Vec::new();
     let mut names: BTreeMap<&str, Option<StageRule>> = BTreeMap::new();
     let is_built_in = rules.stages.is_empty();
@@ -195,7 +238,11 @@ fn drafts(timeline: &Timeline, own: &[usize], rules: &Rules) -> Vec<(StageRule, 
         let rule = names.entry(name).or_insert_with(|| {
             let given = given_name(name);
             let rule = stated.iter().find(|rule| rule.matches(given)).cloned();
-            rule.or_else(|| steps::step(given).filter(|_| is_built_in).map(StageRule::from))
+            rule.or_else(|| {
+                steps::step(given)
+                    .filter(|_| is_built_in)
+                    .map(StageRule::from)
+            })
         });
         let Some(rule) = rule.as_ref() else { continue };
         if rule.is_part {
@@ -207,14 +254,26 @@ fn drafts(timeline: &Timeline, own: &[usize], rules: &Rules) -> Vec<(StageRule, 
             None => drafts.push((rule.clone(), vec![*index])),
         }
     }
-    if let Some(part) =
-        parts.first().and_then(|part| names[timeline.ranges[*part].name.as_str()].clone())
+    if let Some(part) = parts
+        .first()
+        .and_then(|part| names[timeline.ranges[*part].name.as_str()].clone())
         && drafts.iter().all(|(rule, _)| rule.name == PROFILER_STEP)
     {
         drafts.push((part, parts));
     }
-    let better = ["prefill", "decode", "decode_step", "train_step", "training_step", steps::MIXED];
-    if is_built_in && drafts.iter().any(|(rule, _)| better.contains(&rule.name.as_str())) {
+    let better = [
+        "prefill",
+        "decode",
+        "decode_step",
+        "train_step",
+        "training_step",
+        steps::MIXED,
+    ];
+    if is_built_in
+        && drafts
+            .iter()
+            .any(|(rule, _)| better.contains(&rule.name.as_str()))
+    {
         drafts.retain(|(rule, _)| rule.name != PROFILER_STEP);
     }
     // Those of engines follow the others.
@@ -253,7 +312,15 @@ fn outermost(timeline: &Timeline, own: &[usize]) -> Vec<(StageRule, Vec<usize>)>
     let mut order: Vec<_> = members.into_iter().collect();
     order.sort_by(|(a, (at, _)), (b, (bt, _))| (bt, a).cmp(&(at, b)));
     order.truncate(MAX_UNNAMED);
-    let draft = |(name, (_, ranges))| (StageRule { name, ..StageRule::default() }, ranges);
+    let draft = |(name, (_, ranges))| {
+        (
+            StageRule {
+                name,
+                ..StageRule::default()
+            },
+            ranges,
+        )
+    };
     order.into_iter().map(draft).collect()
 }
 
@@ -265,13 +332,22 @@ fn built_in() -> Vec<StageRule> {
         is_step: kind == StageKind::DecodeStep,
         is_part: false,
     };
-    BUILT_IN_STAGES.into_iter().chain([(PROFILER_STEP, StageKind::Other)]).map(rule).collect()
+    BUILT_IN_STAGES
+        .into_iter()
+        .chain([(PROFILER_STEP, StageKind::Other)])
+        .map(rule)
+        .collect()
 }
 
 impl From<Step> for StageRule {
     fn from(step: Step) -> Self {
         let (is_step, is_part) = (step.kind == StageKind::DecodeStep, step.is_part);
-        Self { name: step.stage.to_owned(), is_step, is_part, ..Self::default() }
+        Self {
+            name: step.stage.to_owned(),
+            is_step,
+            is_part,
+            ..Self::default()
+        }
     }
 }
 
@@ -301,7 +377,12 @@ fn squeezed(name: &str) -> String {
 fn without_recursion(timeline: &Timeline, mut list: Vec<usize>) -> Vec<usize> {
     let range = |index: &usize| &timeline.ranges[*index];
     list.sort_by_key(|index| {
-        (range(index).thread, range(index).start, Reverse(range(index).end), *index)
+        (
+            range(index).thread,
+            range(index).start,
+            Reverse(range(index).end),
+            *index,
+        )
     });
     let mut outer = None;
     list.retain(|index| {
@@ -329,7 +410,9 @@ impl Issued {
         sorted.sort_by_key(|index| timeline.ranges[*index].start);
         for range in sorted.iter().map(|index| &timeline.ranges[*index]) {
             if domains.contains(range.domain.as_str()) {
-                open.entry(range.thread).or_default().add(range.start, range.end);
+                open.entry(range.thread)
+                    .or_default()
+                    .add(range.start, range.end);
             }
         }
         let process = timeline.first_process().unwrap_or(-1);
@@ -338,15 +421,22 @@ impl Issued {
             let Some(call) = work.call.filter(|call| call.thread & !THREAD == process) else {
                 continue;
             };
-            let is_covered =
-                open.get(&call.thread).is_some_and(|open| open.at(call.start, call.start));
-            threads.entry(call.thread).or_default().push((call, index, false));
+            let is_covered = open
+                .get(&call.thread)
+                .is_some_and(|open| open.at(call.start, call.start));
+            threads
+                .entry(call.thread)
+                .or_default()
+                .push((call, index, false));
             if !is_covered {
                 let mut lenders = open.iter().filter(|(thread, open)| {
                     **thread != call.thread && open.at(call.start, call.end)
                 });
                 if let (Some((thread, _)), None) = (lenders.next(), lenders.next()) {
-                    threads.entry(*thread).or_default().push((call, index, true));
+                    threads
+                        .entry(*thread)
+                        .or_default()
+                        .push((call, index, true));
                 }
             }
         }
@@ -358,15 +448,23 @@ impl Issued {
 
     fn instance(&self, timeline: &Timeline, index: usize) -> Instance {
         let range = &timeline.ranges[index];
-        let list = self.threads.get(&range.thread).map_or(&[][..], Vec::as_slice);
+        let list = self
+            .threads
+            .get(&range.thread)
+            .map_or(&[][..], Vec::as_slice);
         let first = list.partition_point(|(call, ..)| call.start < range.start);
-        let within = list[first..].iter().take_while(|(call, ..)| call.start < range.end);
+        let within = list[first..]
+            .iter()
+            .take_while(|(call, ..)| call.start < range.end);
         let work: Vec<usize> = within
             .filter(|(call, _, is_lent)| !is_lent || call.end <= range.end)
             .map(|(_, index, _)| *index)
             .collect();
         let all = || work.iter().map(|index| &timeline.work[*index]);
-        let (first, last) = (all().map(|one| one.start).min(), all().map(|one| one.end).max());
+        let (first, last) = (
+            all().map(|one| one.start).min(),
+            all().map(|one| one.end).max(),
+        );
         Instance {
             range: index,
             start: range.start,
@@ -390,7 +488,8 @@ struct Open {
 impl Open {
     fn add(&mut self, start: i64, end: i64) {
         self.starts.push(start);
-        self.reach.push(self.reach.last().map_or(end, |last| end.max(*last)));
+        self.reach
+            .push(self.reach.last().map_or(end, |last| end.max(*last)));
     }
 
     /// Whether one is open from here to there.
@@ -404,24 +503,36 @@ impl Open {
 fn most_frequent(values: impl Iterator<Item = u64>) -> Option<u64> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     values.for_each(|value| *counts.entry(value).or_default() += 1);
-    counts.into_iter().max_by_key(|(value, count)| (*count, *value)).map(|(value, _)| value)
+    counts
+        .into_iter()
+        .max_by_key(|(value, count)| (*count, *value))
+        .map(|(value, _)| value)
 }
 
 /// The first instance that counts is left out if it is an outlier against the rest.
 fn exclude_cold_start(instances: &mut [Instance]) {
-    let counted: Vec<usize> =
-        (0..instances.len()).filter(|index| !instances[*index].is_excluded).collect();
-    let time =
-        |index: &usize| instances[*index].projection.map(|(start, end)| (end - start) as f64);
+    let counted: Vec<usize> = (0..instances.len())
+        .filter(|index| !instances[*index].is_excluded)
+        .collect();
+    let time = |index: &usize| {
+        instances[*index]
+            .projection
+            .map(|(start, end)| (end - start) as f64)
+    };
     let times: Option<Vec<f64>> = counted.iter().map(time).collect();
-    if times.and_then(|times| z_of_first(&times)).is_some_and(|z| z > WARMUP_Z) {
+    if times
+        .and_then(|times| z_of_first(&times))
+        .is_some_and(|z| z > WARMUP_Z)
+    {
         instances[counted[0]].is_excluded = true;
     }
 }
 
 /// Modified z-score of the first value against the rest.
 fn z_of_first(values: &[f64]) -> Option<f64> {
-    let (first, rest) = values.split_first().filter(|(_, rest)| rest.len() >= MIN_REST)?;
+    let (first, rest) = values
+        .split_first()
+        .filter(|(_, rest)| rest.len() >= MIN_REST)?;
     let middle = median(rest);
     let deviations: Vec<f64> = rest.iter().map(|value| (value - middle).abs()).collect();
     let spread = match median(&deviations) {
@@ -472,8 +583,14 @@ mod tests {
             "gpu_model_runner: forward",
             "forward",
         ];
-        let ranges = names.iter().zip([0, 10, 20, 30]).map(|(name, start)| range(name, start));
-        let timeline = Timeline { ranges: ranges.collect(), ..Timeline::default() };
+        let ranges = names
+            .iter()
+            .zip([0, 10, 20, 30])
+            .map(|(name, start)| range(name, start));
+        let timeline = Timeline {
+            ranges: ranges.collect(),
+            ..Timeline::default()
+        };
         let found = |own: &[usize]| -> Vec<String> {
             let drafts = drafts(&timeline, own, &Rules::default());
             drafts.into_iter().map(|(rule, _)| rule.name).collect()

@@ -18,12 +18,19 @@ pub(crate) fn stops(timeline: &Timeline, places: &[&Place], is_mangled: bool) ->
             _ => kernel.function.as_str(),
         }
     };
-    let listed: HashSet<&str> =
-        places.iter().flat_map(|place| &place.wanted).map(|(kernel, _)| name(*kernel)).collect();
+    let listed: HashSet<&str> = places
+        .iter()
+        .flat_map(|place| &place.wanted)
+        .map(|(kernel, _)| name(*kernel))
+        .collect();
     let mut profiled: HashSet<Configuration<'_>> = HashSet::new();
     let stop = |place: &&Place| {
         let mut missing: HashSet<(usize, [i64; 3])> = place.wanted.iter().copied().collect();
-        for launch in place.launches.iter().map(|index| &timeline.launches[*index]) {
+        for launch in place
+            .launches
+            .iter()
+            .map(|index| &timeline.launches[*index])
+        {
             if missing.is_empty() {
                 break;
             }
@@ -51,8 +58,11 @@ mod tests {
 
     #[test]
     fn profiling_stops_with_the_last_kernel_that_is_wanted() {
-        let kernel =
-            |name: &str| Kernel { name: name.to_owned(), function: name.to_owned(), mangled: None };
+        let kernel = |name: &str| Kernel {
+            name: name.to_owned(),
+            function: name.to_owned(),
+            mangled: None,
+        };
         let launch = |(kernel, grid): (usize, i64)| Launch {
             start: 0,
             end: 1,
@@ -64,15 +74,30 @@ mod tests {
         };
         let kernels = ["a", "b", "c"].map(kernel).into();
         // a with two grids, c, a again, b; then c alone, and a with its second grid.
-        let launches = [(0, 4), (0, 8), (2, 1), (0, 8), (1, 1), (2, 1), (0, 8), (1, 2)];
-        let timeline =
-            Timeline { kernels, launches: launches.map(launch).into(), ..Timeline::default() };
+        let launches = [
+            (0, 4),
+            (0, 8),
+            (2, 1),
+            (0, 8),
+            (1, 1),
+            (2, 1),
+            (0, 8),
+            (1, 2),
+        ];
+        let timeline = Timeline {
+            kernels,
+            launches: launches.map(launch).into(),
+            ..Timeline::default()
+        };
         let place = |launches: std::ops::Range<usize>, wanted: &[(usize, i64)]| Place {
             range: String::new(),
             ordinal: 0,
             start: 0,
             launches: launches.collect(),
-            wanted: wanted.iter().map(|(kernel, grid)| (*kernel, [*grid, 1, 1])).collect(),
+            wanted: wanted
+                .iter()
+                .map(|(kernel, grid)| (*kernel, [*grid, 1, 1]))
+                .collect(),
         };
         let forward = place(0..6, &[(0, 8), (1, 1)]);
         let backward = place(6..8, &[(0, 8), (1, 2)]);

@@ -20,19 +20,28 @@ impl Timeline {
         let unit = self.unit()?;
         let counted = self.counted(selected);
         let begin = self.launches[unit[0]].start;
-        let skip = counted.iter().take_while(|index| self.launches[**index].start < begin).count();
+        let skip = counted
+            .iter()
+            .take_while(|index| self.launches[**index].start < begin)
+            .count();
         let place = |index: &usize| {
-            selected.iter().position(|one| one.kernel == self.launches[*index].kernel)
+            selected
+                .iter()
+                .position(|one| one.kernel == self.launches[*index].kernel)
         };
         let within = counted[skip..].iter().take(unit.len());
         let end = self.launches[*unit.last()?].start;
-        let within: Vec<Option<usize>> =
-            within.take_while(|index| self.launches[**index].start <= end).map(place).collect();
+        let within: Vec<Option<usize>> = within
+            .take_while(|index| self.launches[**index].start <= end)
+            .map(place)
+            .collect();
         let mut seen: Vec<usize> = within.iter().flatten().copied().collect();
         seen.sort_unstable();
         seen.dedup();
-        let renumbered: Vec<Option<usize>> =
-            within.iter().map(|place| seen.binary_search(&(*place)?).ok()).collect();
+        let renumbered: Vec<Option<usize>> = within
+            .iter()
+            .map(|place| seen.binary_search(&(*place)?).ok())
+            .collect();
         let (before, count) = super::select::shortest(&renumbered, seen.len())?;
         Some((skip as u64 + before, count))
     }
@@ -44,7 +53,10 @@ impl Timeline {
         if let Some(unit) = self.unit_of_graphs(&order) {
             return Some(unit);
         }
-        let kernels: Vec<usize> = order.iter().map(|index| self.launches[*index].kernel).collect();
+        let kernels: Vec<usize> = order
+            .iter()
+            .map(|index| self.launches[*index].kernel)
+            .collect();
         let (first, length) = repeating(&kernels)?;
         Some(order[first + length..first + 2 * length].to_vec())
     }
@@ -55,7 +67,9 @@ impl Timeline {
         let mut graphs: Vec<(Call, Vec<usize>)> = Vec::new();
         let mut by_call: HashMap<(i64, i64), usize> = HashMap::new();
         for index in order {
-            let Some(call) = self.launches[*index].call else { continue };
+            let Some(call) = self.launches[*index].call else {
+                continue;
+            };
             let at = *by_call.entry((call.thread, call.start)).or_insert_with(|| {
                 graphs.push((call, Vec::new()));
                 graphs.len() - 1
@@ -67,26 +81,37 @@ impl Timeline {
         let time = |of: &mut dyn Iterator<Item = usize>| -> i64 {
             of.map(|index| self.launches[index].duration()).sum()
         };
-        let own = time(&mut graphs.iter().flat_map(|(_, launches)| launches.iter().copied()));
+        let own = time(
+            &mut graphs
+                .iter()
+                .flat_map(|(_, launches)| launches.iter().copied()),
+        );
         if 2 * own < time(&mut order.iter().copied()) {
             return None;
         }
         graphs.sort_by_key(|(call, _)| call.start);
         let mut names: HashMap<Vec<usize>, usize> = HashMap::new();
         let mut names_of = |launches: &Vec<usize>| {
-            let mut kernels: Vec<usize> =
-                launches.iter().map(|index| self.launches[*index].kernel).collect();
+            let mut kernels: Vec<usize> = launches
+                .iter()
+                .map(|index| self.launches[*index].kernel)
+                .collect();
             // Branches of a graph run in any order.
             kernels.sort_unstable();
             let count = names.len();
             *names.entry(kernels).or_insert(count)
         };
-        let symbols: Vec<usize> = graphs.iter().map(|(_, launches)| names_of(launches)).collect();
+        let symbols: Vec<usize> = graphs
+            .iter()
+            .map(|(_, launches)| names_of(launches))
+            .collect();
         let (first, length) = repeating(&symbols)?;
         let [begin, end] = [first + length, first + 2 * length].map(|at| graphs.get(at));
         let (begin, end) = (begin?.0.start, end.map_or(i64::MAX, |(call, _)| call.start));
         let is_within = |index: &&usize| {
-            self.launches[**index].call.is_some_and(|call| (begin..end).contains(&call.start))
+            self.launches[**index]
+                .call
+                .is_some_and(|call| (begin..end).contains(&call.start))
         };
         Some(order.iter().filter(is_within).copied().collect())
     }
@@ -100,8 +125,14 @@ fn repeating(kernels: &[usize]) -> Option<(usize, usize)> {
         if !(middle..middle + length).all(is_same) {
             continue;
         }
-        let first = (0..middle).rev().take_while(|index| is_same(*index)).last().unwrap_or(middle);
-        let last = (middle..count - length).take_while(|index| is_same(*index)).last();
+        let first = (0..middle)
+            .rev()
+            .take_while(|index| is_same(*index))
+            .last()
+            .unwrap_or(middle);
+        let last = (middle..count - length)
+            .take_while(|index| is_same(*index))
+            .last();
         let repeated = last.unwrap_or(middle) + 1 + length - first;
         if repeated >= REPEATS * length && SHARE * repeated >= count {
             return Some((first, length));
@@ -117,13 +148,22 @@ mod tests {
 
     #[test]
     fn graphs_repeat_whatever_lies_between_them() {
-        let kernel =
-            |name: &str| Kernel { name: name.to_owned(), function: name.to_owned(), mangled: None };
-        let mut timeline =
-            Timeline { kernels: ["a", "b", "c"].map(kernel).into(), ..Timeline::default() };
+        let kernel = |name: &str| Kernel {
+            name: name.to_owned(),
+            function: name.to_owned(),
+            mangled: None,
+        };
+        let mut timeline = Timeline {
+            kernels: ["a", "b", "c"].map(kernel).into(),
+            ..Timeline::default()
+        };
         let mut launch = |kernel: usize, call: i64| {
             let start = 100 * timeline.launches.len() as i64;
-            let call = Some(Call { start: call, end: call + 1, thread: 1 });
+            let call = Some(Call {
+                start: call,
+                end: call + 1,
+                thread: 1,
+            });
             let (process, grid, block) = (0, [1; 3], [1; 4]);
             timeline.launches.push(Launch {
                 start,
@@ -137,13 +177,18 @@ mod tests {
         };
         // Four graphs of a, b and a; after each as many c as there were graphs.
         for step in 0..4 {
-            [0, 1, 0].into_iter().for_each(|kernel| launch(kernel, 10 * step));
+            [0, 1, 0]
+                .into_iter()
+                .for_each(|kernel| launch(kernel, 10 * step));
             (0..=step).for_each(|index| launch(2, 10 * step + 1 + index));
         }
         // The second graph is the fifth to the seventh launch, and two c follow it.
         assert_eq!(timeline.unit(), Some(vec![4, 5, 6, 7, 8]));
         // Without graphs nothing repeats.
-        timeline.launches.iter_mut().for_each(|launch| launch.call = None);
+        timeline
+            .launches
+            .iter_mut()
+            .for_each(|launch| launch.call = None);
         assert_eq!(timeline.unit(), None);
     }
 

@@ -19,7 +19,9 @@ impl Rules {
     /// Those of a bundle, as they hold for this pass. Without a description there are none.
     pub(crate) fn of_bundle(bundle: &Path, pass: &str) -> Self {
         let path = bundle.join(rooflens_schemas::workload::FILE_NAME);
-        fs::read_to_string(path).map(|text| Self::parse(&text, pass)).unwrap_or_default()
+        fs::read_to_string(path)
+            .map(|text| Self::parse(&text, pass))
+            .unwrap_or_default()
     }
 
     fn parse(text: &str, pass: &str) -> Self {
@@ -34,9 +36,19 @@ impl Rules {
                 }
                 continue;
             }
-            let Some((key, value)) = line.split_once('=') else { continue };
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
             let (key, value) = (key.trim(), value.trim());
-            let number = || value.split('#').next().unwrap_or_default().trim().parse().ok();
+            let number = || {
+                value
+                    .split('#')
+                    .next()
+                    .unwrap_or_default()
+                    .trim()
+                    .parse()
+                    .ok()
+            };
             let counts = section.is_empty() || section == own;
             match (key, rules.stages.last_mut()) {
                 ("warmup", _) if counts => rules.warmup = number().unwrap_or(0),
@@ -75,8 +87,15 @@ mod tests {
                     \n[[stages]]\nname = 'a b'\nmatch = \"a|b\"\n\n[passes.nsys]\nwarmup = 2\noutput_tokens = 8\n";
         let rules = Rules::parse(text, "nsys");
         assert_eq!((rules.warmup, rules.output_tokens), (2, Some(8)));
-        let names: Vec<&str> = rules.stages.iter().map(|stage| stage.name.as_str()).collect();
-        assert_eq!((names, rules.stages[0].is_decode), (vec!["decode", "a b"], true));
+        let names: Vec<&str> = rules
+            .stages
+            .iter()
+            .map(|stage| stage.name.as_str())
+            .collect();
+        assert_eq!(
+            (names, rules.stages[0].is_decode),
+            (vec!["decode", "a b"], true)
+        );
         assert_eq!(rules.stages[1].pattern.as_deref(), Some("a|b"));
         assert_eq!(Rules::parse(text, "torch").warmup, 0);
     }

@@ -118,13 +118,29 @@ struct Loop<F> {
 
 impl<F: Fn(&Asked) -> Script> Loop<F> {
     fn new(mut listener: TcpListener, script: F, seen: Arc<Mutex<Seen>>) -> Self {
-        let (poll, timer) = (Poll::new().expect("epoll"), timer::Timer::new().expect("timerfd"));
+        let (poll, timer) = (
+            Poll::new().expect("epoll"),
+            timer::Timer::new().expect("timerfd"),
+        );
         let registry = poll.registry();
-        registry.register(&mut listener, LISTENER, Interest::READABLE).expect("new");
+        registry
+            .register(&mut listener, LISTENER, Interest::READABLE)
+            .expect("new");
         let descriptor = timer.descriptor();
-        registry.register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE).expect("new");
+        registry
+            .register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE)
+            .expect("new");
         let (connections, due) = (BTreeMap::new(), BinaryHeap::new());
-        Self { poll, timer, listener, script, seen, connections, count: 0, due }
+        Self {
+            poll,
+            timer,
+            listener,
+            script,
+            seen,
+            connections,
+            count: 0,
+            due,
+        }
     }
 
     fn run(mut self) -> io::Result<()> {
@@ -132,12 +148,15 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
         loop {
             self.answer()?;
             if let Some(Reverse((at, _))) = self.due.peek() {
-                self.timer.set(at.saturating_duration_since(Instant::now()))?;
+                self.timer
+                    .set(at.saturating_duration_since(Instant::now()))?;
             }
-            self.poll.poll(&mut events, None).or_else(|error| match error.kind() {
-                io::ErrorKind::Interrupted => Ok(()),
-                _ => Err(error),
-            })?;
+            self.poll
+                .poll(&mut events, None)
+                .or_else(|error| match error.kind() {
+                    io::ErrorKind::Interrupted => Ok(()),
+                    _ => Err(error),
+                })?;
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept()?,
@@ -158,7 +177,9 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
             let _ = socket.set_nodelay(true);
             let token = Token(self.count);
             let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut socket, token, interest)?;
+            self.poll
+                .registry()
+                .register(&mut socket, token, interest)?;
             let (input, out, script) = (Vec::new(), Vec::new(), Script::default());
             let connection = Connection {
                 socket: Socket::new(socket),
@@ -176,7 +197,9 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
 
     /// Reads what is there; a client that is gone is forgotten.
     fn ready(&mut self, token: usize) {
-        let Some(connection) = self.connections.get_mut(&token) else { return };
+        let Some(connection) = self.connections.get_mut(&token) else {
+            return;
+        };
         let mut buffer = [0; 16 << 10];
         loop {
             match connection.socket.read(&mut buffer) {
@@ -187,19 +210,28 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
             }
         }
         connection.write();
-        let Some((head, body)) = whole_request(&mut connection.input) else { return };
+        let Some((head, body)) = whole_request(&mut connection.input) else {
+            return;
+        };
         connection.began = connection.socket.arrived();
         connection.next = 0;
         if head.starts_with("GET /metrics ") {
             let text = "vllm:num_requests_running 3\n";
-            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}",
+                text.len()
+            );
             connection.script = Script::one(answer.into_bytes(), End::Keep);
         } else {
             let mut seen = self.seen.lock().expect("no panic");
             connection.is_asked = true;
             seen.in_flight += 1;
             seen.most_in_flight = seen.most_in_flight.max(seen.in_flight);
-            let asked = Asked { index: seen.asked.len(), head, body };
+            let asked = Asked {
+                index: seen.asked.len(),
+                head,
+                body,
+            };
             connection.script = (self.script)(&asked);
             seen.asked.push(asked);
         }
@@ -222,7 +254,9 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
                 break;
             }
             self.due.pop();
-            let Some(connection) = self.connections.get_mut(&token) else { continue };
+            let Some(connection) = self.connections.get_mut(&token) else {
+                continue;
+            };
             let step = &mut connection.script.steps[connection.next].1;
             connection.out.append(step);
             connection.next += 1;
@@ -264,14 +298,22 @@ impl Connection {
 impl Script {
     /// One piece at once.
     pub(crate) fn one(bytes: Vec<u8>, end: End) -> Self {
-        Self { steps: vec![(Duration::ZERO, bytes)], end, stall: Duration::ZERO }
+        Self {
+            steps: vec![(Duration::ZERO, bytes)],
+            end,
+            stall: Duration::ZERO,
+        }
     }
 
     /// A stream of events of `completions` in which the first token comes after `ttft` and each other one `itl` later.
     pub(crate) fn tokens(ttft: Duration, itl: Duration, count: u32) -> Self {
         let mut steps = Vec::new();
         for index in 0..count {
-            let mut bytes = if index == 0 { HEAD.as_bytes().to_vec() } else { Vec::new() };
+            let mut bytes = if index == 0 {
+                HEAD.as_bytes().to_vec()
+            } else {
+                Vec::new()
+            };
             let token =
                 r#"{"id":"c","object":"text_completion","choices":[{"index":0,"text":" so"}]}"#;
             bytes.extend(chunk(&format!("data: {token}\n\n")));
@@ -285,7 +327,10 @@ impl Script {
             }
             steps.push((ttft + itl * index, bytes));
         }
-        Self { steps, ..Self::default() }
+        Self {
+            steps,
+            ..Self::default()
+        }
     }
 }
 
@@ -301,7 +346,10 @@ pub(crate) fn chunk(text: &str) -> Vec<u8> {
 fn whole_request(input: &mut Vec<u8>) -> Option<(String, String)> {
     let end = input.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&input[..end]).into_owned();
-    let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next());
+    let length = head
+        .split("Content-Length: ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
     let length: usize = length.map_or(0, |length| length.parse().expect("a number"));
     if input.len() < end + length {
         return None;
@@ -313,12 +361,21 @@ fn whole_request(input: &mut Vec<u8>) -> Option<(String, String)> {
 
 /// The socket is closed with RST.
 fn reset(socket: &Socket) {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
     let size = libc::socklen_t::try_from(size_of_val(&linger)).expect("small");
     // SAFETY: the option is read from the struct given, of the size given.
     let set = unsafe {
         let value = (&raw const linger).cast();
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, size)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            value,
+            size,
+        )
     };
     assert_eq!(set, 0);
 }

@@ -14,23 +14,67 @@ use crate::machine::{Machine, contains, text, unpacked, walk};
 /// Variables of the environment: name, value, and what of it is secret.
 const VARIABLES: [(&str, &str, &[&str]); 20] = [
     ("HF_TOKEN", "hf_Zq8planted01", &["hf_Zq8planted01"]),
-    ("OPENAI_API_KEY", "sk-planted02ABCDEF", &["sk-planted02ABCDEF"]),
-    ("AWS_SECRET_ACCESS_KEY", "wJalr/XUtn+planted03", &["wJalr/XUtn+planted03"]),
-    ("DB_PASSWORD", "p\"l\\an'ted04 é€😀", &["p\"l\\an'ted04 é€😀"]),
+    (
+        "OPENAI_API_KEY",
+        "sk-planted02ABCDEF",
+        &["sk-planted02ABCDEF"],
+    ),
+    (
+        "AWS_SECRET_ACCESS_KEY",
+        "wJalr/XUtn+planted03",
+        &["wJalr/XUtn+planted03"],
+    ),
+    (
+        "DB_PASSWORD",
+        "p\"l\\an'ted04 é€😀",
+        &["p\"l\\an'ted04 é€😀"],
+    ),
     ("MYSQL_PWD", "planted05-pwd", &["planted05-pwd"]),
     ("DB_PASS", "planted06-pass", &["planted06-pass"]),
     ("SESSION_COOKIE", "sid=planted07; x", &["sid=planted07; x"]),
-    ("SLACK_WEBHOOK_URL", "https://hooks/services/T1/planted08", &["/T1/planted08"]),
-    ("DATABASE_URL", "postgres://me:planted09-db@host/db", &["planted09-db"]),
-    ("MIRRORS", "https://u:planted10@a,https://planted11tok@b", &["planted10", "planted11tok"]),
-    ("SERVICE", "{\"password\":\"planted12-json\",\"n\":1}", &["planted12-json"]),
+    (
+        "SLACK_WEBHOOK_URL",
+        "https://hooks/services/T1/planted08",
+        &["/T1/planted08"],
+    ),
+    (
+        "DATABASE_URL",
+        "postgres://me:planted09-db@host/db",
+        &["planted09-db"],
+    ),
+    (
+        "MIRRORS",
+        "https://u:planted10@a,https://planted11tok@b",
+        &["planted10", "planted11tok"],
+    ),
+    (
+        "SERVICE",
+        "{\"password\":\"planted12-json\",\"n\":1}",
+        &["planted12-json"],
+    ),
     ("VPN_PSK", "tab\tplanted13", &["tab\tplanted13"]),
-    ("GITHUB_TOKEN", "ghp_planted14abcdefgh", &["ghp_planted14abcdefgh"]),
-    ("CI_JOB_JWT", "eyJplanted15.abc.def", &["eyJplanted15.abc.def"]),
-    ("SMTP_PASSPHRASE", "correct horse planted16", &["correct horse planted16"]),
+    (
+        "GITHUB_TOKEN",
+        "ghp_planted14abcdefgh",
+        &["ghp_planted14abcdefgh"],
+    ),
+    (
+        "CI_JOB_JWT",
+        "eyJplanted15.abc.def",
+        &["eyJplanted15.abc.def"],
+    ),
+    (
+        "SMTP_PASSPHRASE",
+        "correct horse planted16",
+        &["correct horse planted16"],
+    ),
     ("WEIRD_SECRET", "!#$%&()=?@", &["!#$%&()=?@"]),
     ("HEX_CREDENTIAL", "00ff11ee22dd33cc", &["00ff11ee22dd33cc"]),
-    ("PEM_SECRET", "-----BEGIN-----\nplanted18", &["-----BEGIN-----\nplanted18"]),
+    (
+        "PEM_SECRET",
+        "-----BEGIN-----\nplanted18",
+        &["-----BEGIN-----\nplanted18"],
+    ),
     ("SHORT_PASS", "s9x", &[]),
     ("SORT_KEY", "decode", &[]),
 ];
@@ -44,27 +88,51 @@ const ARGUMENTS: [(&str, &[&str]); 14] = [
     ("-u", &[]),
     ("me:planted21-login", &["planted21-login"]),
     ("-H", &[]),
-    ("Authorization: Bearer planted22.bearer", &["planted22.bearer"]),
+    (
+        "Authorization: Bearer planted22.bearer",
+        &["planted22.bearer"],
+    ),
     ("https://planted23tok@host/x", &["planted23tok"]),
     ("{\"api_key\":\"planted24-json\"}", &["planted24-json"]),
-    ("https://x:planted25@h https://y:planted26@i", &["planted25", "planted26"]),
+    (
+        "https://x:planted25@h https://y:planted26@i",
+        &["planted25", "planted26"],
+    ),
     ("API_KEY=planted27", &["planted27"]),
-    ("FOO_SECRET=planted28 run --password planted29", &["planted28", "planted29"]),
+    (
+        "FOO_SECRET=planted28 run --password planted29",
+        &["planted28", "planted29"],
+    ),
     ("--batch=8", &[]),
 ];
 
 /// Texts that only a short secret's own name makes one.
-const SHORT: [&str; 3] = ["SHORT_PASS=s9x", "\"SHORT_PASS\": \"s9x\"", "SHORT_PASS: s9x"];
+const SHORT: [&str; 3] = [
+    "SHORT_PASS=s9x",
+    "\"SHORT_PASS\": \"s9x\"",
+    "SHORT_PASS: s9x",
+];
 
 fn forms(secrets: &[&str]) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/leaks/forms.py");
     let mut python = Command::new("python3");
-    let mut python =
-        python.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
+    let mut python = python
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
     let input = serde_json::to_vec(secrets).expect("texts");
-    python.stdin.take().expect("piped").write_all(&input).expect("small");
+    python
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(&input)
+        .expect("small");
     let output = python.wait_with_output().expect("ends").stdout;
-    serde_json::from_slice::<Vec<Vec<String>>>(&output).expect("lists").concat()
+    serde_json::from_slice::<Vec<Vec<String>>>(&output)
+        .expect("lists")
+        .concat()
 }
 
 /// An export that holds the texts in facts, in names of ranges, and beside what stays.
@@ -88,9 +156,15 @@ fn export(texts: &[String]) -> String {
 /// What others could read in a folder, or may of the files that are part of the bundle.
 fn readable(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+        let Ok(metadata) = entry.path().symlink_metadata() else {
+            continue;
+        };
         if metadata.permissions().mode() & 0o077 != 0 {
-            found.push(format!("{:o} {}", metadata.permissions().mode(), entry.path().display()));
+            found.push(format!(
+                "{:o} {}",
+                metadata.permissions().mode(),
+                entry.path().display()
+            ));
         }
         // What is in the hidden folder has modes of its own; nobody comes that far.
         if metadata.is_dir() && entry.file_name() != ".work" {
@@ -118,7 +192,11 @@ fn watch(bundle: &Path, secrets: &[&str], ended: &AtomicBool) -> (Vec<String>, u
             readable(bundle.parent().expect("it has one"), &mut found);
             looks += 1;
         }
-        for log in fs::read_dir(bundle.join("logs")).into_iter().flatten().flatten() {
+        for log in fs::read_dir(bundle.join("logs"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let bytes = fs::read(log.path()).unwrap_or_default();
             let held = secrets.iter().filter(|secret| contains(&bytes, secret));
             found.extend(held.map(|secret| format!("{secret} in {}", log.path().display())));
@@ -142,18 +220,29 @@ fn no_secret_is_in_a_bundle_at_any_time_in_any_form() {
     fs::write(planted.join("text"), texts.join("\n")).expect("writable");
     let json = serde_json::json!({ "model_type": "llama", "traceEvents": [], "leaks": texts });
     fs::write(planted.join("config.json"), json.to_string()).expect("writable");
-    for path in
-        [planted.join("text"), planted.join("config.json"), machine.folder().join("export.sqlite")]
-    {
+    for path in [
+        planted.join("text"),
+        planted.join("config.json"),
+        machine.folder().join("export.sqlite"),
+    ] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("ours");
     }
     fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).expect("ours");
 
-    let mut arguments =
-        vec!["all", "--no-inject", "--gemm-log", "--nvml-period", "0", "--", "leaky"];
+    let mut arguments = vec![
+        "all",
+        "--no-inject",
+        "--gemm-log",
+        "--nvml-period",
+        "0",
+        "--",
+        "leaky",
+    ];
     arguments.extend(ARGUMENTS.iter().map(|(argument, _)| *argument));
     let mut command = machine.command(&arguments);
-    command.envs(VARIABLES.iter().map(|(name, value, _)| (name, value))).env("LEAKS", &planted);
+    command
+        .envs(VARIABLES.iter().map(|(name, value, _)| (name, value)))
+        .env("LEAKS", &planted);
     let ended = AtomicBool::new(false);
     let (output, (found, looks)) = thread::scope(|scope| {
         let watched = scope.spawn(|| watch(&machine.bundle(), &secrets, &ended));
@@ -177,7 +266,11 @@ fn no_secret_is_in_a_bundle_at_any_time_in_any_form() {
     let export = fs::read(machine.bundle().join("nsys/timeline.sqlite")).expect("is there");
     assert!(contains(&export, "decode"));
     let log = fs::read(machine.bundle().join("logs/baseline.stdout.txt")).expect("is there");
-    assert_eq!(log.len(), texts.join("\n").len(), "masks are as long as what they cover");
+    assert_eq!(
+        log.len(),
+        texts.join("\n").len(),
+        "masks are as long as what they cover"
+    );
 }
 
 #[test]

@@ -63,7 +63,11 @@ impl Machine {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let (subcommand, rest) = arguments.split_first().expect("a subcommand");
-        let path = format!("{}:{}", fakes().display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!(
+            "{}:{}",
+            fakes().display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
         let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens-capture"));
         command
             .arg(subcommand)
@@ -91,9 +95,14 @@ impl Machine {
         let mut listed = vec!["manifest.json".to_owned()];
         for artifact in &manifest.artifacts {
             let bytes = fs::read(bundle.join(&artifact.path)).expect("is there");
-            let hash: String =
-                Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!((hash, bytes.len() as u64), (artifact.sha256.clone(), artifact.bytes));
+            let hash: String = Sha256::digest(&bytes)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            assert_eq!(
+                (hash, bytes.len() as u64),
+                (artifact.sha256.clone(), artifact.bytes)
+            );
             let is_known = |id: &String| manifest.passes.iter().any(|pass| pass.id == *id);
             let is_profile = artifact.kind.pass_kind().is_some();
             let fits = artifact.pass.as_ref().map_or(!is_profile, is_known);
@@ -144,11 +153,17 @@ pub(crate) fn unpacked(name: &str, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
 }
 
 pub(crate) fn pass<'a>(manifest: &'a Manifest, id: &str) -> &'a Pass {
-    manifest.passes.iter().find(|pass| pass.id == id).unwrap_or_else(|| panic!("no pass {id}"))
+    manifest
+        .passes
+        .iter()
+        .find(|pass| pass.id == id)
+        .unwrap_or_else(|| panic!("no pass {id}"))
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -36,18 +36,26 @@ const CASES: &str = include_str!("check.toml");
 /// Runs all checks, each way of an operation for itself; one that fails costs that one.
 pub(super) fn run(device: &Device) -> Vec<Check> {
     let sweep = Sweep::parse(CASES).expect("a test reads the cases");
-    sweep.cases.iter().flat_map(|case| ways(device, case)).collect()
+    sweep
+        .cases
+        .iter()
+        .flat_map(|case| ways(device, case))
+        .collect()
 }
 
 fn ways(device: &Device, case: &Case) -> Vec<Check> {
     // The first way is ours.
     let names = [case.name(), format!("{} by cuDNN", case.name())];
     let ways = names.into_iter().zip(workloads::ways(case.kind));
-    let mut checks: Vec<(String, Result<f64, CudaError>)> =
-        ways.map(|(name, way)| (name, one(device, case, way))).collect();
+    let mut checks: Vec<(String, Result<f64, CudaError>)> = ways
+        .map(|(name, way)| (name, one(device, case, way)))
+        .collect();
     // What one way does not have another one must.
     let lacks = |outcome: &Result<f64, CudaError>| {
-        matches!(outcome, Err(CudaError::Unsupported(_) | CudaError::NoLibrary(_)))
+        matches!(
+            outcome,
+            Err(CudaError::Unsupported(_) | CudaError::NoLibrary(_))
+        )
     };
     if checks.iter().any(|(_, outcome)| !lacks(outcome)) {
         checks.retain(|(_, outcome)| !lacks(outcome));
@@ -65,7 +73,12 @@ fn one(device: &Device, case: &Case, way: &Way) -> Result<f64, CudaError> {
     device.synchronize()?;
     let read = |tensor: &Tensor| Ok(decode(&tensor.download()?, tensor));
     let inputs: Result<Vec<_>, CudaError> = workload.inputs.iter().map(|t| read(t)).collect();
-    let output = workload.output.as_deref().map(read).transpose()?.unwrap_or_default();
+    let output = workload
+        .output
+        .as_deref()
+        .map(read)
+        .transpose()?
+        .unwrap_or_default();
     let expected = expect(case, &inputs?);
     if output.len() != expected.len() {
         let message = format!("{} values instead of {}", output.len(), expected.len());
@@ -105,8 +118,12 @@ fn expect(case: &Case, inputs: &[Vec<f32>]) -> Vec<f32> {
     match case.kind {
         Kind::Linear => reference::linear(a, b, inputs.get(2).map(Vec::as_slice), s("in")),
         Kind::BatchedGemm => {
-            let pairs = a.chunks_exact(s("m") * s("k")).zip(b.chunks_exact(s("n") * s("k")));
-            pairs.flat_map(|(x, w)| reference::linear(x, w, None, s("k"))).collect()
+            let pairs = a
+                .chunks_exact(s("m") * s("k"))
+                .zip(b.chunks_exact(s("n") * s("k")));
+            pairs
+                .flat_map(|(x, w)| reference::linear(x, w, None, s("k")))
+                .collect()
         }
         Kind::AttentionPrefill => {
             reference::attention(a, b, c, attention(case, s("sequence"), s("sequence")))
@@ -117,7 +134,11 @@ fn expect(case: &Case, inputs: &[Vec<f32>]) -> Vec<f32> {
         Kind::RmsNorm => reference::rms_norm(a, b),
         Kind::Gelu => a.iter().map(|x| reference::gelu(*x)).collect(),
         Kind::Silu => a.iter().map(|x| reference::silu(*x)).collect(),
-        Kind::SiluMul => a.iter().zip(b).map(|(g, u)| reference::silu(*g) * u).collect(),
+        Kind::SiluMul => a
+            .iter()
+            .zip(b)
+            .map(|(g, u)| reference::silu(*g) * u)
+            .collect(),
         Kind::Rotary => reference::rotary(a, b, c, s("heads"), s("head_dim")),
         Kind::Embedding => {
             let row = |index: &f32| a.chunks_exact(s("hidden")).nth(*index as usize);
@@ -131,16 +152,28 @@ fn expect(case: &Case, inputs: &[Vec<f32>]) -> Vec<f32> {
 
 fn attention(case: &Case, queries: usize, keys: usize) -> Attention {
     let s = |name| case.size(name) as usize;
-    Attention { heads: s("heads"), kv_heads: s("kv_heads"), queries, keys, dim: s("head_dim") }
+    Attention {
+        heads: s("heads"),
+        kv_heads: s("kv_heads"),
+        queries,
+        keys,
+        dim: s("head_dim"),
+    }
 }
 
 /// The numbers of a tensor; indices as they are.
 fn decode(bytes: &[u8], tensor: &Tensor) -> Vec<f32> {
     let wide = bytes.as_chunks::<4>().0.iter();
-    let narrow = bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_ne_bytes(*pair));
+    let narrow = bytes
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .map(|pair| u16::from_ne_bytes(*pair));
     match tensor.dtype {
         _ if tensor.indices => wide.map(|four| u32::from_ne_bytes(*four) as f32).collect(),
-        Dtype::Bf16 => narrow.map(|bits| f32::from_bits(u32::from(bits) << 16)).collect(),
+        Dtype::Bf16 => narrow
+            .map(|bits| f32::from_bits(u32::from(bits) << 16))
+            .collect(),
         Dtype::Fp16 => narrow.map(half).collect(),
         _ => wide.map(|four| f32::from_ne_bytes(*four)).collect(),
     }
@@ -176,7 +209,10 @@ mod tests {
         // |10.1 − 10| = 0.1 of an allowed 10 · 0.02; |0.5 − 0.49| = 0.01 of 0.02.
         assert!((worst(&[10.1, 0.5], &[10.0, 0.49], 0.02) - 0.5).abs() < 1e-4);
         assert_eq!(worst(&[f32::NAN], &[1.0], 0.1), f64::INFINITY);
-        let check = |outcome| Check { name: "x".to_owned(), outcome };
+        let check = |outcome| Check {
+            name: "x".to_owned(),
+            outcome,
+        };
         assert!(check(Ok(0.9)).passed() && !check(Ok(1.1)).passed());
         assert!(!check(Err("no".to_owned())).passed());
     }
@@ -188,10 +224,17 @@ mod tests {
         assert_eq!(sweep.cases.len(), 55);
         let table: toml::Table = CASES.parse().expect("is valid");
         let entries = table["case"].as_array().expect("a list");
-        for description in DESCRIPTIONS.iter().filter(|description| !description.kind.is_copy()) {
+        for description in DESCRIPTIONS
+            .iter()
+            .filter(|description| !description.kind.is_copy())
+        {
             let is_it =
                 |entry: &&toml::Value| entry["operation"].as_str() == Some(description.name);
-            assert!(entries.iter().any(|entry| is_it(&entry)), "{}", description.name);
+            assert!(
+                entries.iter().any(|entry| is_it(&entry)),
+                "{}",
+                description.name
+            );
             for entry in entries.iter().filter(is_it) {
                 let stated = |(name, _): &(&str, u64)| entry.get(name).is_some();
                 assert!(description.sizes.iter().all(stated), "{entry}");

@@ -65,9 +65,12 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, BenchError> {
         return Ok(String::new());
     }
     let mut sweep = read(arguments.sweep.as_deref())?;
-    sweep
-        .cases
-        .retain(|case| arguments.only.as_ref().is_none_or(|text| case.name().contains(text)));
+    sweep.cases.retain(|case| {
+        arguments
+            .only
+            .as_ref()
+            .is_none_or(|text| case.name().contains(text))
+    });
     let device = Device::open(arguments.device, arguments.python_libraries)?;
     if let Some(path) = &arguments.cudnn {
         load_cudnn(path)?;
@@ -98,9 +101,15 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, BenchError> {
         }
         write(folder, &header, &outcomes)?;
     }
-    let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
+    let failed = outcomes
+        .iter()
+        .filter(|outcome| outcome.result.is_err())
+        .count();
     let count = outcomes.len();
-    Ok(format!("{count} cases, {failed} failed; written to {}", folder.display()))
+    Ok(format!(
+        "{count} cases, {failed} failed; written to {}",
+        folder.display()
+    ))
 }
 
 fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured, CudaError> {
@@ -111,7 +120,9 @@ fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured,
     device.restart_low_water()?;
     let copies = workloads::copies(case.bytes(), device.l2_bytes);
     let operation = workload.operation(case.kind, copies);
-    let timed = nvtx.range(&case.name(), || measure(device, plan, operation, &mut || ()))?;
+    let timed = nvtx.range(&case.name(), || {
+        measure(device, plan, operation, &mut || ())
+    })?;
     Ok(Measured {
         timed,
         implementation: workload.implementation,
@@ -125,7 +136,10 @@ fn self_test(device: &Device) -> Result<String, BenchError> {
     for check in &checks {
         say(&check.line());
     }
-    let (failed, count) = (checks.iter().filter(|check| !check.passed()).count(), checks.len());
+    let (failed, count) = (
+        checks.iter().filter(|check| !check.passed()).count(),
+        checks.len(),
+    );
     match failed {
         0 => Ok(format!("all {count} checks passed on {}", device.name)),
         _ => Err(CudaError::SelfTest { failed, count }.into()),
@@ -142,7 +156,10 @@ fn read(path: Option<&Path>) -> Result<Sweep, CaptureError> {
 
 fn write(folder: &Path, header: &Header, outcomes: &[Outcome]) -> Result<(), CaptureError> {
     let json = format!("{:#}\n", output::to_json(header, outcomes));
-    for (name, text) in [("bench.json", json), ("bench.csv", output::to_csv(outcomes))] {
+    for (name, text) in [
+        ("bench.json", json),
+        ("bench.csv", output::to_csv(outcomes)),
+    ] {
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(CaptureError::io(&path))?;
     }

@@ -51,7 +51,13 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
     Description {
         kind: Kind::Linear,
         name: "linear",
-        sizes: &[("batch", 1), ("sequence", 2048), ("in", 4096), ("out", 4096), ("bias", 0)],
+        sizes: &[
+            ("batch", 1),
+            ("sequence", 2048),
+            ("in", 4096),
+            ("out", 4096),
+            ("bias", 0),
+        ],
         flops_formula: "2*T*out*in + bias*T*out",
         flops: |c| c.t() * c.f("out") * (2.0 * c.f("in") + c.f("bias")),
         bytes_formula: "e*(T*in + out*in + T*out + bias*out)",
@@ -111,7 +117,12 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
     Description {
         kind: Kind::Softmax,
         name: "softmax",
-        sizes: &[("batch", 1), ("heads", 32), ("sequence", 1024), ("keys", 1024)],
+        sizes: &[
+            ("batch", 1),
+            ("heads", 32),
+            ("sequence", 1024),
+            ("keys", 1024),
+        ],
         flops_formula: "5*batch*heads*sequence*keys",
         flops: |c| 5.0 * c.t() * c.f("heads") * c.f("keys"),
         bytes_formula: "2*e*batch*heads*sequence*keys",
@@ -171,7 +182,12 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
     Description {
         kind: Kind::Rotary,
         name: "rotary",
-        sizes: &[("batch", 1), ("sequence", 2048), ("heads", 32), ("head_dim", 128)],
+        sizes: &[
+            ("batch", 1),
+            ("sequence", 2048),
+            ("heads", 32),
+            ("head_dim", 128),
+        ],
         flops_formula: "3*T*heads*head_dim",
         flops: |c| 3.0 * c.t() * c.f("heads") * c.f("head_dim"),
         bytes_formula: "2*e*T*heads*head_dim + 4*sequence*head_dim (tables in fp32)",
@@ -181,7 +197,12 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
     Description {
         kind: Kind::Embedding,
         name: "embedding",
-        sizes: &[("batch", 1), ("sequence", 2048), ("hidden", 4096), ("vocabulary", 32000)],
+        sizes: &[
+            ("batch", 1),
+            ("sequence", 2048),
+            ("hidden", 4096),
+            ("vocabulary", 32000),
+        ],
         flops_formula: "0",
         flops: |_| 0.0,
         bytes_formula: "2*e*T*hidden + 4*T",
@@ -214,7 +235,12 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
     Description {
         kind: Kind::Lstm,
         name: "lstm",
-        sizes: &[("batch", 64), ("sequence", 64), ("in", 1024), ("hidden", 1024)],
+        sizes: &[
+            ("batch", 64),
+            ("sequence", 64),
+            ("in", 1024),
+            ("hidden", 1024),
+        ],
         flops_formula: "8*T*hidden*(in + hidden), matrix products alone",
         flops: |c| 8.0 * c.t() * c.f("hidden") * (c.f("in") + c.f("hidden")),
         bytes_formula: "e*(T*in + 4*hidden*(in + hidden) + T*hidden)",
@@ -265,18 +291,26 @@ pub(crate) struct Case {
 impl Kind {
     /// What is known of it.
     pub(crate) fn description(self) -> &'static Description {
-        let found = DESCRIPTIONS.iter().find(|description| description.kind == self);
+        let found = DESCRIPTIONS
+            .iter()
+            .find(|description| description.kind == self);
         found.expect("each kind is in the table: a test counts them")
     }
 
     /// Whether cuDNN is tried.
     pub(crate) fn uses_cudnn(self) -> bool {
-        matches!(self, Self::Conv2d | Self::AttentionPrefill | Self::AttentionDecode)
+        matches!(
+            self,
+            Self::Conv2d | Self::AttentionPrefill | Self::AttentionDecode
+        )
     }
 
     /// Copies have no number format.
     pub(crate) fn is_copy(self) -> bool {
-        matches!(self, Self::CopyDevice | Self::CopyToDevice | Self::CopyToHost)
+        matches!(
+            self,
+            Self::CopyDevice | Self::CopyToDevice | Self::CopyToHost
+        )
     }
 }
 
@@ -356,9 +390,16 @@ mod tests {
     fn case(kind: Kind, dtype: Dtype, sizes: &[(&'static str, u64)]) -> Case {
         let mut all: BTreeMap<_, _> = kind.description().sizes.iter().copied().collect();
         for (name, value) in sizes {
-            assert!(all.insert(name, *value).is_some(), "{name} is a size of {kind:?}");
+            assert!(
+                all.insert(name, *value).is_some(),
+                "{name} is a size of {kind:?}"
+            );
         }
-        Case { kind, dtype, sizes: all }
+        Case {
+            kind,
+            dtype,
+            sizes: all,
+        }
     }
 
     #[test]
@@ -373,25 +414,49 @@ mod tests {
 
     #[test]
     fn a_linear_layer_costs_two_flop_a_weight_and_token() {
-        let sizes = [("batch", 2), ("sequence", 3), ("in", 5), ("out", 7), ("bias", 1)];
+        let sizes = [
+            ("batch", 2),
+            ("sequence", 3),
+            ("in", 5),
+            ("out", 7),
+            ("bias", 1),
+        ];
         let linear = case(Kind::Linear, Dtype::Bf16, &sizes);
         // 2·6·5·7 + 6·7 = 462; 2·(6·5 + 7·5 + 6·7 + 7) = 228.
         assert_eq!((linear.flops(), linear.bytes()), (462.0, 228.0));
-        assert_eq!(linear.name(), "linear bf16 batch=2 sequence=3 in=5 out=7 bias=1");
+        assert_eq!(
+            linear.name(),
+            "linear bf16 batch=2 sequence=3 in=5 out=7 bias=1"
+        );
     }
 
     #[test]
     fn causal_attention_counts_the_lower_triangle() {
-        let sizes = [("batch", 1), ("sequence", 4), ("heads", 2), ("kv_heads", 1), ("head_dim", 8)];
+        let sizes = [
+            ("batch", 1),
+            ("sequence", 4),
+            ("heads", 2),
+            ("kv_heads", 1),
+            ("head_dim", 8),
+        ];
         let prefill = case(Kind::AttentionPrefill, Dtype::Bf16, &sizes);
         // 10 of 16 pairs, two products of 2·8 FLOP each, 2 heads: 10·2·16·2 = 640.
         assert_eq!(prefill.flops(), 640.0);
         // Q and O 2·4·8, K and V 1·4·8 elements: 2·(64 + 64 + 32 + 32).
         assert_eq!(prefill.bytes(), 384.0);
-        let sizes = [("batch", 3), ("context", 5), ("heads", 4), ("kv_heads", 2), ("head_dim", 8)];
+        let sizes = [
+            ("batch", 3),
+            ("context", 5),
+            ("heads", 4),
+            ("kv_heads", 2),
+            ("head_dim", 8),
+        ];
         let decode = case(Kind::AttentionDecode, Dtype::Fp16, &sizes);
         // 3·4 heads · 5 keys · 2 products · 16 FLOP = 1920; Q, O 3·4·8 and K, V 3·2·5·8 elements.
-        assert_eq!((decode.flops(), decode.bytes()), (1920.0, 2.0 * (2.0 * 96.0 + 2.0 * 240.0)));
+        assert_eq!(
+            (decode.flops(), decode.bytes()),
+            (1920.0, 2.0 * (2.0 * 96.0 + 2.0 * 240.0))
+        );
     }
 
     #[test]
@@ -404,7 +469,10 @@ mod tests {
         assert_eq!(of(Kind::SiluMul).bytes(), 3.0 * 4096.0);
         assert_eq!(of(Kind::RmsNorm).flops(), 4.0 * 1024.0);
         let softmax = [("batch", 1), ("heads", 2), ("sequence", 3), ("keys", 4)];
-        assert_eq!(case(Kind::Softmax, Dtype::Bf16, &softmax).bytes(), 2.0 * 2.0 * 24.0);
+        assert_eq!(
+            case(Kind::Softmax, Dtype::Bf16, &softmax).bytes(),
+            2.0 * 2.0 * 24.0
+        );
     }
 
     #[test]
@@ -426,7 +494,10 @@ mod tests {
         let sizes = [("batch", 2), ("sequence", 3), ("in", 5), ("hidden", 7)];
         let lstm = case(Kind::Lstm, Dtype::Fp32, &sizes);
         // Six products of a vector of 12 by 12 × 28: 2·12·28·6 = 4032.
-        assert_eq!((lstm.flops(), lstm.bytes()), (4032.0, 4.0 * (30.0 + 336.0 + 42.0)));
+        assert_eq!(
+            (lstm.flops(), lstm.bytes()),
+            (4032.0, 4.0 * (30.0 + 336.0 + 42.0))
+        );
     }
 
     #[test]
@@ -434,10 +505,24 @@ mod tests {
         let rotary = [("batch", 2), ("sequence", 3), ("heads", 4), ("head_dim", 8)];
         let rotary = case(Kind::Rotary, Dtype::Bf16, &rotary);
         // 192 elements; tables 2 × 3 × 4 numbers of 4 bytes.
-        assert_eq!((rotary.flops(), rotary.bytes()), (576.0, 2.0 * 2.0 * 192.0 + 96.0));
-        let embedding = [("batch", 1), ("sequence", 3), ("hidden", 16), ("vocabulary", 9)];
-        assert_eq!(case(Kind::Embedding, Dtype::Bf16, &embedding).bytes(), 2.0 * 96.0 + 12.0);
+        assert_eq!(
+            (rotary.flops(), rotary.bytes()),
+            (576.0, 2.0 * 2.0 * 192.0 + 96.0)
+        );
+        let embedding = [
+            ("batch", 1),
+            ("sequence", 3),
+            ("hidden", 16),
+            ("vocabulary", 9),
+        ];
+        assert_eq!(
+            case(Kind::Embedding, Dtype::Bf16, &embedding).bytes(),
+            2.0 * 96.0 + 12.0
+        );
         let copy = case(Kind::CopyDevice, Dtype::Bf16, &[("bytes", 100)]);
-        assert_eq!((copy.bytes(), copy.name().as_str()), (200.0, "copy_d2d bytes=100"));
+        assert_eq!(
+            (copy.bytes(), copy.name().as_str()),
+            (200.0, "copy_d2d bytes=100")
+        );
     }
 }

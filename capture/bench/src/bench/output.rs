@@ -35,7 +35,11 @@ pub(super) struct Header {
 
 /// The JSON document; a case without a result has `error` instead.
 pub(super) fn to_json(header: &Header, outcomes: &[Outcome]) -> Value {
-    let Plan { samples, sample_s, warmup_s } = header.plan;
+    let Plan {
+        samples,
+        sample_s,
+        warmup_s,
+    } = header.plan;
     json!({
         "version": 1,
         "gpu": header.gpu,
@@ -50,8 +54,11 @@ pub(super) fn to_json(header: &Header, outcomes: &[Outcome]) -> Value {
 fn case_json(outcome: &Outcome) -> Value {
     let case = &outcome.case;
     let description = case.kind.description();
-    let sizes: Map<String, Value> =
-        case.sizes.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    let sizes: Map<String, Value> = case
+        .sizes
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
+        .collect();
     let mut entry = json!({
         "name": case.name(),
         "operation": description.name,
@@ -65,7 +72,12 @@ fn case_json(outcome: &Outcome) -> Value {
     });
     match &outcome.result {
         Err(reason) => entry["error"] = json!(reason),
-        Ok(Measured { timed, implementation, copies, peak_memory_bytes }) => {
+        Ok(Measured {
+            timed,
+            implementation,
+            copies,
+            peak_memory_bytes,
+        }) => {
             timed.add_to(&mut entry);
             entry["flop_per_s"] = json!(case.flops() / timed.seconds.median);
             entry["bytes_per_s"] = json!(case.bytes() / timed.seconds.median);
@@ -135,19 +147,51 @@ mod tests {
 
     fn outcomes() -> [Outcome; 2] {
         let sizes = BTreeMap::from([("batch", 1), ("m", 10), ("n", 10), ("k", 50)]);
-        let case = Case { kind: Kind::BatchedGemm, dtype: Dtype::Bf16, sizes };
+        let case = Case {
+            kind: Kind::BatchedGemm,
+            dtype: Dtype::Bf16,
+            sizes,
+        };
         let seconds = Statistics::of(&[0.5, 1.5, 1.0]).expect("not empty");
         let implementation = Some("a library".to_owned());
-        let timed = Measurement { seconds, launches: 4, in_graph: true };
-        let measured = Measured { timed, implementation, copies: 2, peak_memory_bytes: 7 };
+        let timed = Measurement {
+            seconds,
+            launches: 4,
+            in_graph: true,
+        };
+        let measured = Measured {
+            timed,
+            implementation,
+            copies: 2,
+            peak_memory_bytes: 7,
+        };
         let failed = Err("no \"algorithm\", sorry".to_owned());
-        [Outcome { case: case.clone(), result: Ok(measured) }, Outcome { case, result: failed }]
+        [
+            Outcome {
+                case: case.clone(),
+                result: Ok(measured),
+            },
+            Outcome {
+                case,
+                result: failed,
+            },
+        ]
     }
 
     fn header() -> Header {
-        let plan = Plan { samples: 3, sample_s: 0.002, warmup_s: 0.05 };
+        let plan = Plan {
+            samples: 3,
+            sample_s: 0.002,
+            warmup_s: 0.05,
+        };
         let (gpu, libraries) = ("GPU".to_owned(), Value::Null);
-        Header { gpu, capability: (9, 0), l2_bytes: 50, libraries, plan }
+        Header {
+            gpu,
+            capability: (9, 0),
+            l2_bytes: 50,
+            libraries,
+            plan,
+        }
     }
 
     #[test]
@@ -163,7 +207,10 @@ mod tests {
             (&first["n"], &first["median_s"], &first["std_s"]),
             (&json!(3), &json!(1.0), &json!(0.5))
         );
-        assert_eq!((&first["sizes"]["k"], &first["cuda_graph"]), (&json!(50), &json!(true)));
+        assert_eq!(
+            (&first["sizes"]["k"], &first["cuda_graph"]),
+            (&json!(50), &json!(true))
+        );
         assert_eq!(json["cases"][1]["error"], "no \"algorithm\", sorry");
         assert_eq!(
             (&json["plan"]["sample_ms"], &json["compute_capability"]),
@@ -182,6 +229,10 @@ mod tests {
             )
         );
         assert_eq!(lines[1].matches(',').count(), lines[0].matches(',').count());
-        assert!(lines[2].ends_with(",\"no \"\"algorithm\"\", sorry\""), "{}", lines[2]);
+        assert!(
+            lines[2].ends_with(",\"no \"\"algorithm\"\", sorry\""),
+            "{}",
+            lines[2]
+        );
     }
 }

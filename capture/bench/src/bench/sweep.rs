@@ -64,10 +64,16 @@ impl Sweep {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let document: Document = toml::from_str(text).map_err(|error| error.to_string())?;
         if document.version != 1 {
-            return Err(format!("version {} is not known: expected 1", document.version));
+            return Err(format!(
+                "version {} is not known: expected 1",
+                document.version
+            ));
         }
         let samples = document.samples.unwrap_or(30) as usize;
-        let times = [document.sample_ms.unwrap_or(2.0), document.warmup_ms.unwrap_or(50.0)];
+        let times = [
+            document.sample_ms.unwrap_or(2.0),
+            document.warmup_ms.unwrap_or(50.0),
+        ];
         if !times.iter().all(|ms| (0.0..=60_000.0).contains(ms)) {
             return Err("sample_ms and warmup_ms must be from 0 to 60000".to_owned());
         }
@@ -75,7 +81,11 @@ impl Sweep {
             return Err("samples must be from 3 to 100000".to_owned());
         }
         let [sample_s, warmup_s] = times.map(|ms| ms / 1e3);
-        let plan = Plan { samples, sample_s, warmup_s };
+        let plan = Plan {
+            samples,
+            sample_s,
+            warmup_s,
+        };
         let mut cases = Vec::new();
         for entry in &document.case {
             expand(entry, &mut cases).map_err(|reason| format!("{}: {reason}", entry.operation))?;
@@ -85,21 +95,37 @@ impl Sweep {
 }
 
 fn expand(entry: &Entry, cases: &mut Vec<Case>) -> Result<(), String> {
-    let found = DESCRIPTIONS.iter().find(|description| description.name == entry.operation);
+    let found = DESCRIPTIONS
+        .iter()
+        .find(|description| description.name == entry.operation);
     let Some(description) = found else {
-        let known: Vec<&str> = DESCRIPTIONS.iter().map(|description| description.name).collect();
-        return Err(format!("not an operation: expected one of {}", known.join(", ")));
+        let known: Vec<&str> = DESCRIPTIONS
+            .iter()
+            .map(|description| description.name)
+            .collect();
+        return Err(format!(
+            "not an operation: expected one of {}",
+            known.join(", ")
+        ));
     };
-    let unknown =
-        entry.sizes.keys().find(|name| !description.sizes.iter().any(|(known, _)| known == name));
+    let unknown = entry
+        .sizes
+        .keys()
+        .find(|name| !description.sizes.iter().any(|(known, _)| known == name));
     if let Some(name) = unknown {
         let known: Vec<&str> = description.sizes.iter().map(|(name, _)| *name).collect();
-        return Err(format!("{name} is not a size of it: expected {}", known.join(", ")));
+        return Err(format!(
+            "{name} is not a size of it: expected {}",
+            known.join(", ")
+        ));
     }
     for dtype in dtypes(entry, description.kind)? {
         let mut lists = vec![BTreeMap::new()];
         for (name, default) in description.sizes {
-            let values = entry.sizes.get(*name).map_or_else(|| vec![*default], OneOrMore::list);
+            let values = entry
+                .sizes
+                .get(*name)
+                .map_or_else(|| vec![*default], OneOrMore::list);
             let grown = lists.iter().flat_map(|sizes| {
                 values.iter().map(|value| {
                     let mut sizes: BTreeMap<&'static str, u64> = sizes.clone();
@@ -118,11 +144,15 @@ fn expand(entry: &Entry, cases: &mut Vec<Case>) -> Result<(), String> {
     if cases.len() > MOST_CASES {
         return Err(format!("more than {MOST_CASES} cases"));
     }
-    cases.iter().try_for_each(|case| check(case, case.kind.description()))
+    cases
+        .iter()
+        .try_for_each(|case| check(case, case.kind.description()))
 }
 
 fn dtypes(entry: &Entry, kind: Kind) -> Result<Vec<Dtype>, String> {
-    let Some(names) = &entry.dtype else { return Ok(vec![Dtype::Bf16]) };
+    let Some(names) = &entry.dtype else {
+        return Ok(vec![Dtype::Bf16]);
+    };
     if kind.is_copy() {
         return Err("a copy has no dtype".to_owned());
     }
@@ -174,18 +204,36 @@ mod tests {
             bytes = 4096
         "#;
         let sweep = Sweep::parse(text).expect("is valid");
-        assert_eq!(sweep.plan, Plan { samples: 5, sample_s: 2e-3, warmup_s: 0.05 });
+        assert_eq!(
+            sweep.plan,
+            Plan {
+                samples: 5,
+                sample_s: 2e-3,
+                warmup_s: 0.05
+            }
+        );
         assert_eq!(sweep.cases.len(), 2 * 2 * 2 + 1);
-        let rows =
-            sweep.cases.iter().map(|case| (case.dtype, case.size("sequence"), case.size("out")));
+        let rows = sweep
+            .cases
+            .iter()
+            .map(|case| (case.dtype, case.size("sequence"), case.size("out")));
         let rows: Vec<_> = rows.take(5).collect();
         let bf16 = Dtype::Bf16;
         assert_eq!(
             rows,
-            [(bf16, 1, 8), (bf16, 1, 16), (bf16, 2, 8), (bf16, 2, 16), (Dtype::Fp16, 1, 8)]
+            [
+                (bf16, 1, 8),
+                (bf16, 1, 16),
+                (bf16, 2, 8),
+                (bf16, 2, 16),
+                (Dtype::Fp16, 1, 8)
+            ]
         );
         // What is not stated has its default.
-        assert_eq!((sweep.cases[0].size("in"), sweep.cases[0].size("bias")), (4096, 1));
+        assert_eq!(
+            (sweep.cases[0].size("in"), sweep.cases[0].size("bias")),
+            (4096, 1)
+        );
     }
 
     #[test]
@@ -195,11 +243,23 @@ mod tests {
             assert!(said.contains(expected), "{said}");
         };
         wrong("operation = \"sort\"", "expected one of linear,");
-        wrong("operation = \"gelu\"\nheads = 4", "heads is not a size of it");
-        wrong("operation = \"gelu\"\nhidden = 0", "hidden = 0: expected 1 to");
+        wrong(
+            "operation = \"gelu\"\nheads = 4",
+            "heads is not a size of it",
+        );
+        wrong(
+            "operation = \"gelu\"\nhidden = 0",
+            "hidden = 0: expected 1 to",
+        );
         wrong("operation = \"gelu\"\nhidden = -1", "");
-        wrong("operation = \"gelu\"\ndtype = \"int8\"", "expected fp32, tf32, fp16 or bf16");
-        wrong("operation = \"linear\"\nin = 2147483647\nout = 2147483647", "too large");
+        wrong(
+            "operation = \"gelu\"\ndtype = \"int8\"",
+            "expected fp32, tf32, fp16 or bf16",
+        );
+        wrong(
+            "operation = \"linear\"\nin = 2147483647\nout = 2147483647",
+            "too large",
+        );
         wrong("operation = \"copy_d2d\"\ndtype = \"fp32\"", "no dtype");
         assert!(
             Sweep::parse("version = 2\ncase = []").is_err_and(|said| said.contains("expected 1"))

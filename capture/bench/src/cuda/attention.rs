@@ -42,10 +42,24 @@ impl Shape {
     /// # Errors
     /// A place is too small.
     fn addresses(self, [q, k, v, out]: [Place<'_>; 4]) -> Result<Addresses, CudaError> {
-        let Self { batch, heads, kv_heads, queries, keys, dim, dtype, .. } = self;
+        let Self {
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            dim,
+            dtype,
+            ..
+        } = self;
         let wide = [batch, heads, queries, dim, dtype.bytes()];
         let narrow = [batch, kv_heads, keys, dim, dtype.bytes()];
-        Ok([q.holding(&wide)?, k.holding(&narrow)?, v.holding(&narrow)?, out.holding(&wide)?])
+        Ok([
+            q.holding(&wide)?,
+            k.holding(&narrow)?,
+            v.holding(&narrow)?,
+            out.holding(&wide)?,
+        ])
     }
 }
 
@@ -81,16 +95,30 @@ impl Attention {
         let handle = Handle::new(device).map_err(CudaError::cudnn("create"))?;
         let mut graph = Graph::default();
         describe(&mut graph, shape, dtype).map_err(CudaError::cudnn("attention graph"))?;
-        let plan = graph.plan(handle.0).map_err(CudaError::cudnn("attention plan"))?;
+        let plan = graph
+            .plan(handle.0)
+            .map_err(CudaError::cudnn("attention plan"))?;
         let mut bytes = [0i64];
         plan.get(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, &mut bytes)
             .map_err(CudaError::cudnn("workspace"))?;
         let workspace = device.allocate(u64::try_from(bytes[0]).unwrap_or(0).max(1))?;
-        let masked = if version < MASK_BY_INFINITY { f32::MIN } else { f32::NEG_INFINITY };
+        let masked = if version < MASK_BY_INFINITY {
+            f32::MIN
+        } else {
+            f32::NEG_INFINITY
+        };
         let mut scalars = vec![1.0 / (shape.dim as f32).sqrt()];
         scalars.extend(shape.causal.then_some(masked));
         let packs = RefCell::default();
-        Ok(Self { shape, packs, plan, _graph: graph, handle, workspace, scalars })
+        Ok(Self {
+            shape,
+            packs,
+            plan,
+            _graph: graph,
+            handle,
+            workspace,
+            scalars,
+        })
     }
 
     /// Enqueues the attention of these operands. Their description is kept for the next launch.
@@ -110,7 +138,11 @@ impl Attention {
 
     fn pack(&self, operands: Addresses) -> Result<Descriptor, CudnnError> {
         let mut pointers = operands.map(|address| address as *mut c_void).to_vec();
-        pointers.extend(self.scalars.iter().map(|scalar| (&raw const *scalar) as *mut c_void));
+        pointers.extend(
+            self.scalars
+                .iter()
+                .map(|scalar| (&raw const *scalar) as *mut c_void),
+        );
         let ids: Vec<i64> = (1..=pointers.len() as i64).collect();
         let workspace = self.workspace.address() as *mut c_void;
         Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?
@@ -124,14 +156,26 @@ impl Attention {
 /// The operations in cuDNN's own order, on which its engines depend: also the logarithm of the sum, which nobody reads.
 /// The tensors of the variant pack come first: Q, K, V, the result, the factor and the mask.
 fn describe(graph: &mut Graph, shape: Shape, dtype: Type) -> Result<(), CudnnError> {
-    let Shape { batch, heads, kv_heads, queries, keys, dim, .. } = shape;
+    let Shape {
+        batch,
+        heads,
+        kv_heads,
+        queries,
+        keys,
+        dim,
+        ..
+    } = shape;
     let (wide, narrow) = ([batch, heads, queries, dim], [batch, kv_heads, keys, dim]);
     let q = graph.memory(Layout::dense(wide), dtype)?;
     let k = graph.memory(Layout::dense(narrow).transposed(), dtype)?;
     let v = graph.memory(Layout::dense(narrow), dtype)?;
     let out = graph.memory(Layout::dense(wide), dtype)?;
     let factor = graph.scalar()?;
-    let mask = if shape.causal { Some(graph.scalar()?) } else { None };
+    let mask = if shape.causal {
+        Some(graph.scalar()?)
+    } else {
+        None
+    };
 
     let products = Layout::dense([batch, heads, queries, keys]);
     let products = graph.between(products, Type::CUDNN_DATA_FLOAT)?;
@@ -141,7 +185,10 @@ fn describe(graph: &mut Graph, shape: Shape, dtype: Type) -> Result<(), CudnnErr
         let (row, column) = (graph.index(scores, 2)?, graph.index(scores, 3)?);
         let seen = (Pointwise::CUDNN_POINTWISE_CMP_GE, Type::CUDNN_DATA_BOOLEAN);
         let seen = graph.map_to(seen.0, &[row, column], seen.1)?;
-        scores = graph.map(Pointwise::CUDNN_POINTWISE_BINARY_SELECT, &[scores, mask, seen])?;
+        scores = graph.map(
+            Pointwise::CUDNN_POINTWISE_BINARY_SELECT,
+            &[scores, mask, seen],
+        )?;
     }
     let top = graph.reduce(Reduction::CUDNN_REDUCE_TENSOR_MAX, scores)?;
     let below = graph.map(Pointwise::CUDNN_POINTWISE_SUB, &[scores, top])?;

@@ -17,7 +17,14 @@ pub(crate) fn launch_batched(
     product: Product,
     operands: Operands<'_>,
 ) -> Result<(), CudaError> {
-    let Product { m, n, k, transposed, dtype, .. } = product;
+    let Product {
+        m,
+        n,
+        k,
+        transposed,
+        dtype,
+        ..
+    } = product;
     let kind = match dtype {
         Dtype::Fp16 => sys::cudaDataType_t::CUDA_R_16F,
         Dtype::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
@@ -32,8 +39,11 @@ pub(crate) fn launch_batched(
     };
     let algorithm = sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
     let plain = sys::cublasOperation_t::CUBLAS_OP_N;
-    let (of_w, leading) =
-        if transposed { (sys::cublasOperation_t::CUBLAS_OP_T, k) } else { (plain, n) };
+    let (of_w, leading) = if transposed {
+        (sys::cublasOperation_t::CUBLAS_OP_T, k)
+    } else {
+        (plain, n)
+    };
     let factors = [1, 0].map(|factor| Scalar::new(factor, dtype));
     let handle = *device.blas()?.handle();
     let (rows, columns, depth) = (small(n)?, small(m)?, small(k)?);

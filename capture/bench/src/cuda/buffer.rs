@@ -17,11 +17,18 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// Not suballocated from a pool, so that free memory can be watched.
     pub(super) fn new(stream: &Arc<CudaStream>, bytes: u64) -> Result<Self, CudaError> {
-        stream.context().bind_to_thread().map_err(CudaError::driver("bind"))?;
+        stream
+            .context()
+            .bind_to_thread()
+            .map_err(CudaError::driver("bind"))?;
         // SAFETY: the size is not zero; the address is released once, on drop.
         let address = unsafe { result::malloc_sync((bytes as usize).max(256)) };
         let address = address.map_err(CudaError::driver("allocate"))?;
-        Ok(Self { address, bytes, stream: stream.clone() })
+        Ok(Self {
+            address,
+            bytes,
+            stream: stream.clone(),
+        })
     }
 
     /// Address on the device.
@@ -31,7 +38,11 @@ impl Buffer {
 
     /// All of it.
     pub(crate) fn place(&self) -> Place<'_> {
-        Place { address: self.address, bytes: self.bytes, buffer: PhantomData }
+        Place {
+            address: self.address,
+            bytes: self.bytes,
+            buffer: PhantomData,
+        }
     }
 
     /// Size in bytes.
@@ -51,7 +62,9 @@ impl Buffer {
 
     /// Copies to the host and waits for all work before it.
     pub(crate) fn download(&self) -> Result<Vec<u8>, CudaError> {
-        self.stream.synchronize().map_err(CudaError::driver("synchronize"))?;
+        self.stream
+            .synchronize()
+            .map_err(CudaError::driver("synchronize"))?;
         let mut data = vec![0u8; self.bytes as usize];
         // SAFETY: the vector is as long as the memory.
         let done = unsafe { result::memcpy_dtoh_sync(&mut data, self.address) };
@@ -98,7 +111,11 @@ impl Place<'_> {
     /// The place so many bytes behind this one; beyond the end, a place without any.
     pub(crate) fn after(self, bytes: u64) -> Self {
         let skipped = bytes.min(self.bytes);
-        Self { address: self.address + skipped, bytes: self.bytes - skipped, ..self }
+        Self {
+            address: self.address + skipped,
+            bytes: self.bytes - skipped,
+            ..self
+        }
     }
 
     /// Address on the device.
@@ -111,7 +128,9 @@ impl Place<'_> {
     /// # Errors
     /// It is larger than what is left of the buffer.
     pub(super) fn holding(self, dimensions: &[u64]) -> Result<u64, CudaError> {
-        let needed = dimensions.iter().try_fold(1, |size: u64, next| size.checked_mul(*next));
+        let needed = dimensions
+            .iter()
+            .try_fold(1, |size: u64, next| size.checked_mul(*next));
         match needed {
             Some(needed) if needed <= self.bytes => Ok(self.address),
             _ => Err(CudaError::Unsupported(format!(
@@ -143,10 +162,16 @@ impl Pinned {
         let bytes = (bytes as usize).max(256);
         // SAFETY: the size is not zero; the memory is initialized before use and released once, on drop.
         let address = unsafe { result::malloc_host(bytes, 0) };
-        let address = address.map_err(CudaError::driver("allocate pinned memory"))?.cast::<u8>();
+        let address = address
+            .map_err(CudaError::driver("allocate pinned memory"))?
+            .cast::<u8>();
         // SAFETY: the memory is that long.
         unsafe { address.write_bytes(0, bytes) };
-        Ok(Self { address, bytes, stream: stream.clone() })
+        Ok(Self {
+            address,
+            bytes,
+            stream: stream.clone(),
+        })
     }
 }
 
@@ -165,7 +190,11 @@ mod tests {
 
     #[test]
     fn a_place_holds_what_is_left_of_its_buffer() {
-        let place = Place { address: 4096, bytes: 24, buffer: PhantomData };
+        let place = Place {
+            address: 4096,
+            bytes: 24,
+            buffer: PhantomData,
+        };
         assert!(matches!(place.holding(&[2, 3, 4]), Ok(4096)));
         assert!(place.holding(&[25]).is_err());
         // 2^33 * 2^33 is 0 modulo 2^64.

@@ -15,16 +15,28 @@ pub(crate) struct ClockReader {
 impl ClockReader {
     /// For the GPU that CUDA opened.
     pub(crate) fn new(device: &Device) -> Self {
-        Self { nvml: Nvml::init().ok(), address: device.pci_address().unwrap_or_default() }
+        Self {
+            nvml: Nvml::init().ok(),
+            address: device.pci_address().unwrap_or_default(),
+        }
     }
 
     /// `sm_mhz`, `memory_mhz` and `power_w` now, as far as they are known.
     pub(crate) fn now(&self) -> Value {
         self.read(|gpu| {
             [
-                ("sm_mhz", gpu.clock_info(Clock::SM).ok().map(|mhz| json!(mhz))),
-                ("memory_mhz", gpu.clock_info(Clock::Memory).ok().map(|mhz| json!(mhz))),
-                ("power_w", gpu.power_usage().ok().map(|mw| json!(f64::from(mw) / 1e3))),
+                (
+                    "sm_mhz",
+                    gpu.clock_info(Clock::SM).ok().map(|mhz| json!(mhz)),
+                ),
+                (
+                    "memory_mhz",
+                    gpu.clock_info(Clock::Memory).ok().map(|mhz| json!(mhz)),
+                ),
+                (
+                    "power_w",
+                    gpu.power_usage().ok().map(|mw| json!(f64::from(mw) / 1e3)),
+                ),
             ]
         })
     }
@@ -34,8 +46,14 @@ impl ClockReader {
         self.read(|gpu| {
             let limit = gpu.enforced_power_limit().ok();
             [
-                ("sm_max_mhz", gpu.max_clock_info(Clock::SM).ok().map(|mhz| json!(mhz))),
-                ("memory_max_mhz", gpu.max_clock_info(Clock::Memory).ok().map(|mhz| json!(mhz))),
+                (
+                    "sm_max_mhz",
+                    gpu.max_clock_info(Clock::SM).ok().map(|mhz| json!(mhz)),
+                ),
+                (
+                    "memory_max_mhz",
+                    gpu.max_clock_info(Clock::Memory).ok().map(|mhz| json!(mhz)),
+                ),
                 ("power_limit_w", limit.map(|mw| json!(f64::from(mw) / 1e3))),
             ]
         })
@@ -50,7 +68,9 @@ impl ClockReader {
             .as_ref()
             .and_then(|nvml| nvml.device_by_pci_bus_id(self.address.as_str()).ok());
         let Some(gpu) = gpu else { return Value::Null };
-        let known = ask(&gpu).into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        let known = ask(&gpu)
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
         Value::Object(known.collect::<Map<_, _>>())
     }
 }

@@ -34,7 +34,14 @@ impl Image {
     /// # Errors
     /// A place is too small.
     fn addresses(self, of: Operands<'_>) -> Result<[u64; 3], CudaError> {
-        let Self { batch, input, output, kernel, dtype, .. } = self;
+        let Self {
+            batch,
+            input,
+            output,
+            kernel,
+            dtype,
+            ..
+        } = self;
         let ([from, height, width], [to, rows, columns]) = (input, output);
         Ok([
             of.x.holding(&[batch, from, height, width, dtype.bytes()])?,
@@ -68,7 +75,12 @@ impl Convolution {
             Dtype::Fp32 | Dtype::Tf32 => Type::CUDNN_DATA_FLOAT,
             Dtype::Fp16 => Type::CUDNN_DATA_HALF,
             Dtype::Bf16 => Type::CUDNN_DATA_BFLOAT16,
-            other => return Err(CudaError::Unsupported(format!("cuDNN with {}", other.name()))),
+            other => {
+                return Err(CudaError::Unsupported(format!(
+                    "cuDNN with {}",
+                    other.name()
+                )));
+            }
         };
         let math = match image.dtype {
             Dtype::Fp32 => Math::CUDNN_FMA_MATH,
@@ -85,8 +97,12 @@ impl Convolution {
             algorithm: Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
             workspace: device.allocate(1)?,
         };
-        convolution.describe(device, image, kind, math).map_err(CudaError::cudnn("describe"))?;
-        let bytes = convolution.search().map_err(CudaError::cudnn("search for an algorithm"))?;
+        convolution
+            .describe(device, image, kind, math)
+            .map_err(CudaError::cudnn("describe"))?;
+        let bytes = convolution
+            .search()
+            .map_err(CudaError::cudnn("search for an algorithm"))?;
         convolution.workspace = device.allocate(bytes.max(1) as u64)?;
         Ok(convolution)
     }
@@ -247,7 +263,10 @@ mod tests {
     #[test]
     fn numbers_that_no_known_version_has_are_of_no_use() {
         // 6 is Winograd and 3 is FMA in cudnn_ops.h.
-        let known = (Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, Math::CUDNN_FMA_MATH);
+        let known = (
+            Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD,
+            Math::CUDNN_FMA_MATH,
+        );
         assert_eq!(usable(&written([6, 0, 3])), Some(known));
         for unknown in [[8, 0, 3], [6, 0, 4], [6, 1, 3], [6, u32::MAX, 3]] {
             assert_eq!(usable(&written(unknown)), None, "{unknown:?}");

@@ -52,10 +52,16 @@ impl Device {
         let context = CudaContext::new(ordinal).map_err(|error| {
             CudaError::NoDriver(format!("device {ordinal} cannot be used: {error:?}"))
         })?;
-        let attribute = |which| context.attribute(which).map_err(CudaError::driver("attribute"));
+        let attribute = |which| {
+            context
+                .attribute(which)
+                .map_err(CudaError::driver("attribute"))
+        };
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let l2_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
-        let capability = context.compute_capability().map_err(CudaError::driver("capability"))?;
+        let capability = context
+            .compute_capability()
+            .map_err(CudaError::driver("capability"))?;
         let name = context.name().map_err(CudaError::driver("name"))?;
         // The default stream cannot be captured into a graph.
         let stream = context.new_stream().map_err(CudaError::driver("stream"))?;
@@ -77,8 +83,12 @@ impl Device {
 
     /// Bytes of memory that are free now; the lowest number ever seen is kept.
     pub(crate) fn free_memory(&self) -> Result<u64, CudaError> {
-        let (free, _) = self.context.mem_get_info().map_err(CudaError::driver("free memory"))?;
-        self.lowest_free.set(self.lowest_free.get().min(free as u64));
+        let (free, _) = self
+            .context
+            .mem_get_info()
+            .map_err(CudaError::driver("free memory"))?;
+        self.lowest_free
+            .set(self.lowest_free.get().min(free as u64));
         Ok(free as u64)
     }
 
@@ -97,7 +107,10 @@ impl Device {
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Buffer, CudaError> {
         let free = self.free_memory()?;
         if bytes > free {
-            return Err(CudaError::Memory { needed: bytes, free });
+            return Err(CudaError::Memory {
+                needed: bytes,
+                free,
+            });
         }
         let buffer = Buffer::new(&self.stream, bytes)?;
         self.free_memory()?;
@@ -120,9 +133,16 @@ impl Device {
             Fill::Below(bound) => ("fill_indices", 4, Argument::Int(bound)),
         };
         place.holding(&[elements, width])?;
-        let grid = Grid { blocks: (self.multiprocessors * 8, 1, 1), threads: 256 };
-        let arguments =
-            [Argument::Place(place), Argument::Long(elements), Argument::Int(seed), last];
+        let grid = Grid {
+            blocks: (self.multiprocessors * 8, 1, 1),
+            threads: 256,
+        };
+        let arguments = [
+            Argument::Place(place),
+            Argument::Long(elements),
+            Argument::Int(seed),
+            last,
+        ];
         let kernel = self.kernel(Source::Fill, dtype, kernel)?;
         // SAFETY: these are the arguments of both kernels, and the place holds as many numbers.
         unsafe { kernel.launch(grid, &arguments) }
@@ -154,19 +174,25 @@ impl Device {
             None => {
                 let image = kernels::compile(source, dtype, self.capability)?;
                 let image = cudarc::nvrtc::Ptx::from_binary(image);
-                let module =
-                    self.context.load_module(image).map_err(CudaError::driver("load kernels"))?;
+                let module = self
+                    .context
+                    .load_module(image)
+                    .map_err(CudaError::driver("load kernels"))?;
                 self.modules.borrow_mut().insert(key, module.clone());
                 module
             }
         };
-        let function = module.load_function(name).map_err(CudaError::driver("find kernel"))?;
+        let function = module
+            .load_function(name)
+            .map_err(CudaError::driver("find kernel"))?;
         Ok(Kernel::new(function, self.stream.clone()))
     }
 
     /// Waits until all enqueued work is done.
     pub(crate) fn synchronize(&self) -> Result<(), CudaError> {
-        self.stream.synchronize().map_err(CudaError::driver("synchronize"))
+        self.stream
+            .synchronize()
+            .map_err(CudaError::driver("synchronize"))
     }
 
     /// The stream of all work.
@@ -197,7 +223,10 @@ impl Device {
             // Nothing was set before: this thread alone has the cell.
             let _ = self.blas.set((blas, workspace));
         }
-        self.blas.get().map(|(blas, _)| blas).ok_or(CudaError::NoLibrary("cuBLAS"))
+        self.blas
+            .get()
+            .map(|(blas, _)| blas)
+            .ok_or(CudaError::NoLibrary("cuBLAS"))
     }
 
     /// PCI address, by which NVML knows the same GPU.

@@ -14,8 +14,15 @@ pub(crate) enum Dtype {
 
 impl Dtype {
     /// All of them, widest first.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Fp64, Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16, Self::Fp8E4m3, Self::Int8];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Fp64,
+        Self::Fp32,
+        Self::Tf32,
+        Self::Fp16,
+        Self::Bf16,
+        Self::Fp8E4m3,
+        Self::Int8,
+    ];
 
     /// Name, bytes, capability and macro.
     const fn facts(self) -> (&'static str, u64, (i32, i32), &'static str) {

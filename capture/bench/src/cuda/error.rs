@@ -20,13 +20,19 @@ pub(crate) enum CudaError {
     NoCudnn(PathBuf),
     /// A call of the driver failed.
     #[error("CUDA driver: {what}: {error:?}")]
-    Driver { what: &'static str, error: driver::DriverError },
+    Driver {
+        what: &'static str,
+        error: driver::DriverError,
+    },
     /// A call of cuBLAS or cuBLASLt failed.
     #[error("cuBLAS: {what}: {status}")]
     Cublas { what: &'static str, status: String },
     /// A call of cuDNN failed.
     #[error("cuDNN: {what}: {error}")]
-    Cudnn { what: &'static str, error: cudnn::result::CudnnError },
+    Cudnn {
+        what: &'static str,
+        error: cudnn::result::CudnnError,
+    },
     /// A kernel of ours did not compile.
     #[error("NVRTC: {0}")]
     Compile(String),
@@ -49,7 +55,10 @@ impl CudaError {
 
     /// An error of cuBLAS in a call that does `what`.
     pub(crate) fn cublas(what: &'static str) -> impl FnOnce(cublas::result::CublasError) -> Self {
-        move |error| Self::Cublas { what, status: format!("{:?}", error.0) }
+        move |error| Self::Cublas {
+            what,
+            status: format!("{:?}", error.0),
+        }
     }
 
     /// An error of cuDNN in a call that does `what`.
@@ -59,7 +68,10 @@ impl CudaError {
 
     /// An error of cuBLASLt in a call that does `what`.
     pub(crate) fn lt(what: &'static str) -> impl FnOnce(cublaslt::result::CublasError) -> Self {
-        move |error| Self::Cublas { what, status: format!("{:?}", error.0) }
+        move |error| Self::Cublas {
+            what,
+            status: format!("{:?}", error.0),
+        }
     }
 }
 

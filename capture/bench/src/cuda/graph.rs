@@ -26,7 +26,10 @@ impl Layout {
     pub(super) fn dense(sizes: [u64; 4]) -> Self {
         let sizes = sizes.map(|size| size as i64);
         let [_, b, c, d] = sizes;
-        Self { sizes, strides: [b * c * d, c * d, d, 1] }
+        Self {
+            sizes,
+            strides: [b * c * d, c * d, d, 1],
+        }
     }
 
     /// With the last two dimensions exchanged: the same memory.
@@ -87,7 +90,10 @@ impl Graph {
             .with(Name::CUDNN_ATTR_TENSOR_STRIDES, &layout.strides)?
             .one(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &(index as i64 + 1))?
             .one(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &ALIGNMENT)?
-            .one(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, &(place == Place::Virtual))?
+            .one(
+                Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL,
+                &(place == Place::Virtual),
+            )?
             .one(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, &(place == Place::Host))?
             .finish()?;
         self.tensors.push(tensor);
@@ -165,7 +171,10 @@ impl Graph {
         let layout = Layout::dense([a, b, c, 1]);
         let result = self.between(layout, Type::CUDNN_DATA_FLOAT)?;
         let how = Descriptor::new(Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR)?
-            .one(Name::CUDNN_ATTR_REDUCTION_COMP_TYPE, &Type::CUDNN_DATA_FLOAT)?
+            .one(
+                Name::CUDNN_ATTR_REDUCTION_COMP_TYPE,
+                &Type::CUDNN_DATA_FLOAT,
+            )?
             .one(Name::CUDNN_ATTR_REDUCTION_OPERATOR, &how)?
             .finish()?;
         let operation = Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)?
@@ -185,7 +194,10 @@ impl Graph {
             .finish()?;
         let heuristic = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
             .one(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &graph)?
-            .one(Name::CUDNN_ATTR_ENGINEHEUR_MODE, &Heuristic::CUDNN_HEUR_MODE_A)?
+            .one(
+                Name::CUDNN_ATTR_ENGINEHEUR_MODE,
+                &Heuristic::CUDNN_HEUR_MODE_A,
+            )?
             .finish()?;
         let mut engines = Vec::new();
         for _ in 0..ENGINES {
@@ -236,6 +248,9 @@ mod tests {
         let dense = Layout::dense([2, 3, 5, 7]);
         assert_eq!(dense.strides, [105, 35, 7, 1]);
         let transposed = dense.transposed();
-        assert_eq!((transposed.sizes, transposed.strides), ([2, 3, 7, 5], [105, 35, 1, 7]));
+        assert_eq!(
+            (transposed.sizes, transposed.strides),
+            ([2, 3, 7, 5], [105, 35, 1, 7])
+        );
     }
 }

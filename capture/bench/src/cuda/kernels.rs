@@ -48,7 +48,10 @@ pub(super) fn compile(
     let text = CString::new(text).map_err(|error| CudaError::Compile(error.to_string()))?;
     let failed = |error: result::NvrtcError| CudaError::Compile(format!("{error:?}"));
     let program = result::create_program(&text, None).map_err(failed)?;
-    let options = [format!("--gpu-architecture=sm_{major}{minor}"), "--std=c++17".to_owned()];
+    let options = [
+        format!("--gpu-architecture=sm_{major}{minor}"),
+        "--std=c++17".to_owned(),
+    ];
     // SAFETY: the program is valid until it is destroyed below, and the vector is as long as NVRTC asks.
     let image = unsafe {
         let image = result::compile_program(program, &options).and_then(|()| {
@@ -86,7 +89,11 @@ pub(crate) enum Argument<'b> {
 
 impl Argument<'_> {
     fn address(&self) -> u64 {
-        if let Self::Place(place) = self { place.address() } else { 0 }
+        if let Self::Place(place) = self {
+            place.address()
+        } else {
+            0
+        }
     }
 }
 
@@ -122,7 +129,11 @@ impl Kernel {
             };
         }
         let block_dim = (grid.threads, 1, 1);
-        let shape = LaunchConfig { grid_dim: grid.blocks, block_dim, shared_mem_bytes: 0 };
+        let shape = LaunchConfig {
+            grid_dim: grid.blocks,
+            block_dim,
+            shared_mem_bytes: 0,
+        };
         // SAFETY: as the caller promises; the places are those of live buffers.
         let launched = unsafe { builder.launch(shape) };
         launched.map(|_| ()).map_err(CudaError::driver("launch"))
@@ -155,7 +166,9 @@ mod tests {
                 let on_tensor_cores = source == Source::Attention && dtype == Dtype::Fp32;
                 let image = compile(source, dtype, (9, 0));
                 // A cubin is an ELF file.
-                let compiled = image.as_ref().is_ok_and(|image| image.starts_with(b"\x7fELF"));
+                let compiled = image
+                    .as_ref()
+                    .is_ok_and(|image| image.starts_with(b"\x7fELF"));
                 assert_eq!(compiled, !on_tensor_cores, "{source:?} {dtype:?} {image:?}");
             }
         }

@@ -10,13 +10,29 @@ use super::CudaError;
 /// A library, how to ask for it, and how the names of its files start. cuBLAS needs cuBLASLt, which is therefore first.
 type Library = (&'static str, unsafe fn() -> bool, &'static [&'static str]);
 const LIBRARIES: [Library; 3] = [
-    ("NVRTC (libnvrtc)", nvrtc::sys::is_culib_present, &["libnvrtc-builtins.so.", "libnvrtc.so."]),
-    ("cuBLASLt (libcublasLt)", cublaslt::sys::is_culib_present, &["libcublasLt.so."]),
-    ("cuBLAS (libcublas)", cublas::sys::is_culib_present, &["libcublas.so."]),
+    (
+        "NVRTC (libnvrtc)",
+        nvrtc::sys::is_culib_present,
+        &["libnvrtc-builtins.so.", "libnvrtc.so."],
+    ),
+    (
+        "cuBLASLt (libcublasLt)",
+        cublaslt::sys::is_culib_present,
+        &["libcublasLt.so."],
+    ),
+    (
+        "cuBLAS (libcublas)",
+        cublas::sys::is_culib_present,
+        &["libcublas.so."],
+    ),
 ];
 
 /// Needed by convolutions and attention alone, and not part of the toolkit.
-const CUDNN: Library = ("cuDNN (libcudnn)", cudnn::sys::is_culib_present, &["libcudnn.so."]);
+const CUDNN: Library = (
+    "cuDNN (libcudnn)",
+    cudnn::sys::is_culib_present,
+    &["libcudnn.so."],
+);
 
 /// Makes sure that cuDNN can be loaded: from where the loader or the toolkit has it, or by [`load_cudnn`].
 ///
@@ -39,7 +55,9 @@ pub(crate) fn load_cudnn(path: &Path) -> Result<(), CudaError> {
     }
     // The version is that of the library that is used; another one than ours is then loaded beside it.
     let version = cudnn_version();
-    let files = loaded().into_iter().filter(|file| file.contains("/libcudnn.so"));
+    let files = loaded()
+        .into_iter()
+        .filter(|file| file.contains("/libcudnn.so"));
     let (ours, others): (Vec<_>, Vec<_>) =
         files.partition(|file| Path::new(file).starts_with(&named));
     if version.is_some() && !ours.is_empty() && others.is_empty() {
@@ -52,7 +70,9 @@ pub(crate) fn load_cudnn(path: &Path) -> Result<(), CudaError> {
 /// cuDNN's version as it numbers itself (90 100 is 9.1.0), if it can be loaded.
 pub(crate) fn cudnn_version() -> Option<usize> {
     // SAFETY: the library is there; the call answers with a number.
-    require_cudnn().ok().map(|()| unsafe { cudnn::sys::cudnnGetVersion() })
+    require_cudnn()
+        .ok()
+        .map(|()| unsafe { cudnn::sys::cudnnGetVersion() })
 }
 
 /// Makes sure that the driver and the toolkit's libraries can be loaded.
@@ -65,13 +85,17 @@ pub(crate) fn cudnn_version() -> Option<usize> {
 pub(crate) fn require(of_python: bool) -> Result<(), CudaError> {
     // SAFETY: loading a library runs its initializers; these are NVIDIA's own.
     if !unsafe { driver::sys::is_culib_present() } {
-        return Err(CudaError::NoDriver("libcuda.so.1 cannot be loaded".to_owned()));
+        return Err(CudaError::NoDriver(
+            "libcuda.so.1 cannot be loaded".to_owned(),
+        ));
     }
     let mut folders = toolkit_folders();
     if of_python {
         folders.extend(python_folders());
     }
-    LIBRARIES.iter().try_for_each(|library| find(library, &folders))
+    LIBRARIES
+        .iter()
+        .try_for_each(|library| find(library, &folders))
 }
 
 /// Loads one library, if need be from a folder where the loader does not look.
@@ -82,13 +106,18 @@ fn find((name, is_present, prefixes): &Library, folders: &[PathBuf]) -> Result<(
         prefixes.iter().for_each(|prefix| load_from(folder, prefix));
         is_present()
     };
-    if is_present() || folders.iter().any(load) { Ok(()) } else { Err(CudaError::NoLibrary(name)) }
+    if is_present() || folders.iter().any(load) {
+        Ok(())
+    } else {
+        Err(CudaError::NoLibrary(name))
+    }
 }
 
 /// Loads the files of `folder` whose names start with `prefix`, for good: the loader then finds them by name.
 fn load_from(folder: &Path, prefix: &str) {
     let files = list(folder).into_iter().filter(|file| {
-        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        file.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
     });
     files.for_each(|file| load(&file));
 }
@@ -103,9 +132,13 @@ fn load(file: &Path) {
 /// Folders of the toolkit.
 fn toolkit_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    let roots = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let roots = ["CUDA_HOME", "CUDA_PATH"]
+        .iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from);
     let installed = list(Path::new("/usr/local")).into_iter().filter(|path| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cuda"))
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("cuda"))
     });
     for root in roots.chain(installed) {
         folders.extend([root.join("lib64"), root.join("targets/x86_64-linux/lib")]);
@@ -117,10 +150,14 @@ fn toolkit_folders() -> Vec<PathBuf> {
 fn python_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for prefix in python_prefixes() {
-        let versions = ["lib", "local/lib"].iter().flat_map(|lib| list(&prefix.join(lib)));
+        let versions = ["lib", "local/lib"]
+            .iter()
+            .flat_map(|lib| list(&prefix.join(lib)));
         for version in versions {
             let packages = ["site-packages/nvidia", "dist-packages/nvidia"];
-            let packages = packages.iter().flat_map(|packages| list(&version.join(packages)));
+            let packages = packages
+                .iter()
+                .flat_map(|packages| list(&version.join(packages)));
             folders.extend(packages.map(|package| package.join("lib")));
         }
     }
@@ -153,8 +190,16 @@ fn list(folder: &Path) -> Vec<PathBuf> {
 /// Where the loaded CUDA libraries come from: distinct paths from the process's memory map.
 pub(crate) fn loaded() -> Vec<String> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let known = ["/libcuda.so", "/libnvrtc.so", "/libcublas.so", "/libcublasLt.so", "/libcudnn.so"];
+    let paths = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let known = [
+        "/libcuda.so",
+        "/libnvrtc.so",
+        "/libcublas.so",
+        "/libcublasLt.so",
+        "/libcudnn.so",
+    ];
     let mut paths: Vec<String> = paths
         .filter(|path| known.iter().any(|name| path.contains(name)))
         .map(str::to_owned)
@@ -167,5 +212,9 @@ pub(crate) fn loaded() -> Vec<String> {
 /// Whether NVRTC is there, which needs no GPU.
 #[cfg(test)]
 pub(super) fn has_nvrtc() -> bool {
-    find(&LIBRARIES[0], &[toolkit_folders(), python_folders()].concat()).is_ok()
+    find(
+        &LIBRARIES[0],
+        &[toolkit_folders(), python_folders()].concat(),
+    )
+    .is_ok()
 }

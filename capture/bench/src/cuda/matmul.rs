@@ -102,7 +102,12 @@ fn formats(dtype: Dtype) -> (Type, Type, Compute, Type) {
     match dtype {
         Dtype::Fp64 => (CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F),
         Dtype::Fp32 => (CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        Dtype::Tf32 => (CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F),
+        Dtype::Tf32 => (
+            CUDA_R_32F,
+            CUDA_R_32F,
+            CUBLAS_COMPUTE_32F_FAST_TF32,
+            CUDA_R_32F,
+        ),
         Dtype::Fp16 => (CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         Dtype::Bf16 => (CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         Dtype::Fp8E4m3 => (CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -145,11 +150,21 @@ impl Matmul {
         if product.bias {
             let bias =
                 bias.ok_or_else(|| CudaError::Unsupported("a bias without a vector".to_owned()))?;
-            let address = bias.place().holding(&[product.n, product.dtype.product().bytes()])?;
+            let address = bias
+                .place()
+                .holding(&[product.n, product.dtype.product().bytes()])?;
             matmul._constants.push(bias);
             let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
-            set(description, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
-            set(description, Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address)?;
+            set(
+                description,
+                Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE,
+                &epilogue,
+            )?;
+            set(
+                description,
+                Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                &address,
+            )?;
         }
         if product.dtype == Dtype::Fp8E4m3 {
             let one = device.allocate(4)?;
@@ -245,7 +260,9 @@ impl Matmul {
         found.truncate(usize::try_from(count).unwrap_or(0));
         let algorithms: Vec<_> = found.iter().filter_map(algorithm).collect();
         if algorithms.is_empty() {
-            return Err(CudaError::Unsupported("cuBLASLt has no algorithm for it".to_owned()));
+            return Err(CudaError::Unsupported(
+                "cuBLASLt has no algorithm for it".to_owned(),
+            ));
         }
         Ok(algorithms)
     }
@@ -282,7 +299,13 @@ type Description = ([sys::cublasLtMatrixLayout_t; 3], sys::cublasLtMatmulDesc_t)
 /// Row-major D = X · W is column-major Dᵀ = Wᵀ · Xᵀ: W is cuBLAS's A, X its B.
 fn describe(product: Product) -> Result<Description, CudaError> {
     let (operand, result, compute, scale) = formats(product.dtype);
-    let Product { m, n, k, transposed, .. } = product;
+    let Product {
+        m,
+        n,
+        k,
+        transposed,
+        ..
+    } = product;
     let layout = |format, rows: u64, columns: u64| {
         lt::create_matrix_layout(format, rows, columns, rows as i64)
             .map_err(CudaError::lt("layout"))
@@ -293,7 +316,11 @@ fn describe(product: Product) -> Result<Description, CudaError> {
     let description = lt::create_matmul_desc(compute, scale);
     let description = description.map_err(CudaError::lt("description"))?;
     let transpose = i32::from(transposed);
-    set(description, Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &transpose)?;
+    set(
+        description,
+        Attribute::CUBLASLT_MATMUL_DESC_TRANSA,
+        &transpose,
+    )?;
     Ok((layouts, description))
 }
 

@@ -47,9 +47,16 @@ struct Version {
     set_injection: extern "C" fn(u32),
 }
 
-static CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), table: module_table };
-static VERSION: Version =
-    Version { size: size_of::<Version>(), version: 3, reserved: 0, set_injection: ignore };
+static CALLBACKS: Callbacks = Callbacks {
+    size: size_of::<Callbacks>(),
+    table: module_table,
+};
+static VERSION: Version = Version {
+    size: size_of::<Version>(),
+    version: 3,
+    reserved: 0,
+    set_injection: ignore,
+};
 
 extern "C" fn ignore(_: u32) {}
 
@@ -68,7 +75,9 @@ extern "C" fn module_table(
 ) -> c_int {
     let number = (module as usize).wrapping_sub(1);
     let tables = TABLES.get_or_init(|| std::array::from_fn(pointers));
-    let (Some(found), Some(size)) = (tables.get(number), SIZES.get(number)) else { return 0 };
+    let (Some(found), Some(size)) = (tables.get(number), SIZES.get(number)) else {
+        return 0;
+    };
     // SAFETY: the profiler passes null or places to write to; the table is a static.
     unsafe {
         if !functions.is_null() {
@@ -100,11 +109,15 @@ impl Nvtx {
         type Initialize = unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
         static DONE: OnceLock<()> = OnceLock::new();
         DONE.get_or_init(|| {
-            let Some(path) = std::env::var_os("NVTX_INJECTION64_PATH") else { return };
+            let Some(path) = std::env::var_os("NVTX_INJECTION64_PATH") else {
+                return;
+            };
             // SAFETY: the profiler that started us asks for its library to be loaded, and the library for our tables,
             // which are statics. It stays loaded.
             unsafe {
-                let Ok(library) = libloading::Library::new(path) else { return };
+                let Ok(library) = libloading::Library::new(path) else {
+                    return;
+                };
                 if let Ok(start) = library.get::<Initialize>(b"InitializeInjectionNvtx2\0") {
                     start(export_table);
                 }
@@ -120,7 +133,9 @@ impl Nvtx {
         type Pop = unsafe extern "C" fn() -> c_int;
         let push = PLACES[0][RANGE_PUSH_A].load(Ordering::Acquire);
         let pop = PLACES[0][RANGE_POP].load(Ordering::Acquire);
-        let name = CString::new(name).ok().filter(|_| !push.is_null() && !pop.is_null());
+        let name = CString::new(name)
+            .ok()
+            .filter(|_| !push.is_null() && !pop.is_null());
         let Some(name) = name else { return work() };
         // SAFETY: the profiler wrote functions of these types; the name lives through the call.
         unsafe { transmute::<*mut c_void, Push>(push)(name.as_ptr()) };
@@ -140,7 +155,10 @@ mod tests {
     extern "C" fn push(name: *const c_char) -> c_int {
         // SAFETY: the caller passes a string.
         let name = unsafe { std::ffi::CStr::from_ptr(name) };
-        PUSHED.lock().expect("no panic").push(name.to_string_lossy().into_owned());
+        PUSHED
+            .lock()
+            .expect("no panic")
+            .push(name.to_string_lossy().into_owned());
         0
     }
 

@@ -27,7 +27,15 @@ impl Statistics {
         let squares: f64 = sorted.iter().map(|x| (x - mean) * (x - mean)).sum();
         let std = (squares / n.saturating_sub(1).max(1) as f64).sqrt();
         let (median, p95) = (quantile(&sorted, 0.5), quantile(&sorted, 0.95));
-        Some(Self { n, mean, std, median, min, max, p95 })
+        Some(Self {
+            n,
+            mean,
+            std,
+            median,
+            min,
+            max,
+            p95,
+        })
     }
 
     /// (max − min) / median.
@@ -59,7 +67,10 @@ mod tests {
     fn statistics_of_five_times() {
         // Sorted 1 2 3 4 10: mean 20/5, squares 9+4+1+0+36 = 50, std √(50/4); rank of p95 is 3.8: 4 + 0.8·6.
         let s = Statistics::of(&[4.0, 1.0, 10.0, 2.0, 3.0]).expect("not empty");
-        assert_eq!((s.n, s.mean, s.median, s.min, s.max), (5, 4.0, 3.0, 1.0, 10.0));
+        assert_eq!(
+            (s.n, s.mean, s.median, s.min, s.max),
+            (5, 4.0, 3.0, 1.0, 10.0)
+        );
         assert!((s.std - 12.5f64.sqrt()).abs() < 1e-12);
         assert!((s.p95 - 8.8).abs() < 1e-12);
         assert_eq!(s.spread(), 3.0);
@@ -74,6 +85,9 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_lies_between() {
-        assert_eq!(Statistics::of(&[1.0, 2.0, 4.0, 8.0]).map(|s| s.median), Some(3.0));
+        assert_eq!(
+            Statistics::of(&[1.0, 2.0, 4.0, 8.0]).map(|s| s.median),
+            Some(3.0)
+        );
     }
 }

@@ -57,13 +57,19 @@ impl Measurement {
 pub(crate) fn measure(
     device: &Device,
     plan: Plan,
-    Operation { launch, copies, in_graph }: Operation<'_>,
+    Operation {
+        launch,
+        copies,
+        in_graph,
+    }: Operation<'_>,
     observe: &mut dyn FnMut(),
 ) -> Result<Measurement, CudaError> {
     let timer = Timer::new(device)?;
     let launches = launches_of_a_sample(&timer, plan, launch)?;
     device.free_memory()?;
-    let captured = in_graph.then(|| capture(device, launches, copies, launch)).flatten();
+    let captured = in_graph
+        .then(|| capture(device, launches, copies, launch))
+        .flatten();
     let graphs = captured.unwrap_or_default();
     let mut enqueue = |sample: usize| match graphs.get(sample % graphs.len().max(1)) {
         Some(graph) => graph.launch().map_err(CudaError::driver("launch a graph")),
@@ -85,7 +91,11 @@ pub(crate) fn measure(
     }
     let seconds = Statistics::of(&seconds)
         .ok_or_else(|| CudaError::Unsupported("a measurement without samples".to_owned()))?;
-    Ok(Measurement { seconds, launches, in_graph: !graphs.is_empty() })
+    Ok(Measurement {
+        seconds,
+        launches,
+        in_graph: !graphs.is_empty(),
+    })
 }
 
 /// So many that a sample takes its shortest time.
@@ -114,7 +124,9 @@ fn capture(
 ) -> Option<Vec<CudaGraph>> {
     let stream = device.stream();
     let graphs = (0..copies.div_ceil(launches).max(1)).map(|graph| {
-        stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED).ok()?;
+        stream
+            .begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+            .ok()?;
         let launched = (graph * launches..(graph + 1) * launches).try_for_each(&mut *launch);
         // The capture is ended in any case: the stream is of no use before.
         let captured = stream.end_capture(sys::CUgraphInstantiate_flags(0));
@@ -164,9 +176,13 @@ impl<'d> Timer<'d> {
         meanwhile: impl FnOnce(),
     ) -> Result<f64, CudaError> {
         let stream = self.device.stream();
-        self.start.record(stream).map_err(CudaError::driver("record"))?;
+        self.start
+            .record(stream)
+            .map_err(CudaError::driver("record"))?;
         enqueue()?;
-        self.end.record(stream).map_err(CudaError::driver("record"))?;
+        self.end
+            .record(stream)
+            .map_err(CudaError::driver("record"))?;
         meanwhile();
         self.end.synchronize().map_err(CudaError::driver("wait"))?;
         elapsed(&self.start, &self.end)

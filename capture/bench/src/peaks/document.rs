@@ -76,9 +76,14 @@ impl Peaks {
 
     /// FLOP per byte at which a format's rate and the copy bandwidth meet.
     fn ridges(&self) -> Map<String, Value> {
-        let Ok(copy) = &self.memory.copy else { return Map::new() };
+        let Ok(copy) = &self.memory.copy else {
+            return Map::new();
+        };
         let rates = self.matmul.iter().filter_map(|(dtype, outcome)| {
-            Some((dtype.name().to_owned(), json!(outcome.as_ref().ok()?.rate() / copy.rate())))
+            Some((
+                dtype.name().to_owned(),
+                json!(outcome.as_ref().ok()?.rate() / copy.rate()),
+            ))
         });
         rates.collect()
     }
@@ -89,7 +94,10 @@ impl Peaks {
         let line = |name: &str, outcome: &Outcome, scale: f64, unit: &str| match outcome {
             Ok(measured) => {
                 let spread = measured.timed.seconds.spread() * 100.0;
-                format!("{name:10} {:9.1} {unit} (spread {spread:.1} %)", measured.rate() / scale)
+                format!(
+                    "{name:10} {:9.1} {unit} (spread {spread:.1} %)",
+                    measured.rate() / scale
+                )
             }
             Err(reason) => format!("{name:10} {reason}"),
         };
@@ -118,8 +126,17 @@ mod tests {
 
     fn measured(seconds: f64, work: f64) -> Outcome {
         let seconds = Statistics::of(&[seconds]).expect("not empty");
-        let timed = Measurement { seconds, launches: 1, in_graph: true };
-        Ok(Measured { timed, work, clocks: Value::Null, note: json!({}) })
+        let timed = Measurement {
+            seconds,
+            launches: 1,
+            in_graph: true,
+        };
+        Ok(Measured {
+            timed,
+            work,
+            clocks: Value::Null,
+            note: json!({}),
+        })
     }
 
     #[test]
@@ -149,6 +166,10 @@ mod tests {
         assert_eq!(json["write"], "no room");
         assert_eq!(json["ridge"]["bf16"], 200.0);
         assert_eq!(json["ridge"]["fp8_e4m3"], Value::Null);
-        assert!(peaks.to_text().contains("bf16           800.0 TFLOP/s"), "{}", peaks.to_text());
+        assert!(
+            peaks.to_text().contains("bf16           800.0 TFLOP/s"),
+            "{}",
+            peaks.to_text()
+        );
     }
 }

@@ -13,12 +13,19 @@ use crate::cuda::{
 const CANDIDATES: usize = 16;
 
 /// How each is tried.
-const TRIAL: Plan = Plan { samples: 3, sample_s: 2e-3, warmup_s: 0.0 };
+const TRIAL: Plan = Plan {
+    samples: 3,
+    sample_s: 2e-3,
+    warmup_s: 0.0,
+};
 
 /// Each format in turn; one that fails costs that one.
 pub(super) fn measure_all(gpu: &Gpu<'_>, size: u64) -> Vec<(Dtype, Outcome)> {
     let one = |dtype| one(gpu, size, dtype).map_err(|error| error.to_string());
-    Dtype::ALL.into_iter().map(|dtype| (dtype, one(dtype))).collect()
+    Dtype::ALL
+        .into_iter()
+        .map(|dtype| (dtype, one(dtype)))
+        .collect()
 }
 
 /// A library's product, ready to be launched.
@@ -43,16 +50,38 @@ type Trial = (f64, Way);
 
 fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
     let (device, elements) = (gpu.device, size * size);
-    let (x, w) = (device.random(dtype, elements, 1)?, device.random(dtype, elements, 2)?);
+    let (x, w) = (
+        device.random(dtype, elements, 1)?,
+        device.random(dtype, elements, 2)?,
+    );
     let d = device.allocate(elements * dtype.product().bytes())?;
-    let operands = Operands { x: x.place(), w: w.place(), d: d.place() };
+    let operands = Operands {
+        x: x.place(),
+        w: w.place(),
+        d: d.place(),
+    };
     // cuBLAS has 8-bit products with W stored as [n, k] only.
-    let layouts: &[bool] = if dtype.bytes() == 1 { &[true] } else { &[true, false] };
+    let layouts: &[bool] = if dtype.bytes() == 1 {
+        &[true]
+    } else {
+        &[true, false]
+    };
     // cuBLASLt comes first: its failure tells more.
     let trials = layouts.iter().flat_map(|transposed| {
         let (transposed, bias, accumulate) = (*transposed, false, false);
-        let product = Product { m: size, n: size, k: size, transposed, bias, accumulate, dtype };
-        let trials = [by_lt(device, product, operands), by_blas(device, product, operands)];
+        let product = Product {
+            m: size,
+            n: size,
+            k: size,
+            transposed,
+            bias,
+            accumulate,
+            dtype,
+        };
+        let trials = [
+            by_lt(device, product, operands),
+            by_blas(device, product, operands),
+        ];
         trials.map(|trial| trial.map(|(seconds, way)| (seconds, (transposed, way))))
     });
     let (_, (transposed, way)) = fastest(trials)?;
@@ -61,7 +90,9 @@ fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
         "library": if matches!(way, Way::Lt(_)) { "cuBLASLt" } else { "cuBLAS" },
     });
     let size = size as f64;
-    measured(gpu, 2.0 * size * size * size, note, &mut |_| way.launch(device, operands))
+    measured(gpu, 2.0 * size * size * size, note, &mut |_| {
+        way.launch(device, operands)
+    })
 }
 
 fn by_blas(device: &Device, product: Product, operands: Operands<'_>) -> Result<Trial, CudaError> {
@@ -84,7 +115,11 @@ fn trial(
     device: &Device,
     launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
 ) -> Result<f64, CudaError> {
-    let operation = Operation { launch, copies: 1, in_graph: false };
+    let operation = Operation {
+        launch,
+        copies: 1,
+        in_graph: false,
+    };
     let trial = measure(device, TRIAL, operation, &mut || ())?;
     Ok(trial.seconds.median)
 }

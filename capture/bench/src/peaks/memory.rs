@@ -15,7 +15,11 @@ pub(super) fn measure_all(gpu: &Gpu<'_>) -> Memory {
         Ok(buffers) => buffers,
         Err(error) => {
             let failed: Outcome = Err(error.to_string());
-            return Memory { copy: failed.clone(), read: failed.clone(), write: failed };
+            return Memory {
+                copy: failed.clone(),
+                read: failed.clone(),
+                write: failed,
+            };
         }
     };
     let run = |bytes: u64, launch: &mut dyn FnMut(usize) -> Result<(), CudaError>| {
@@ -25,7 +29,10 @@ pub(super) fn measure_all(gpu: &Gpu<'_>) -> Memory {
     let stream = |name, buffer: &Buffer, sink: Option<&Buffer>| {
         let kernel = gpu.device.kernel(Source::Stream, Dtype::Fp32, name);
         let kernel = kernel.map_err(|error| error.to_string())?;
-        let grid = Grid { blocks: (gpu.device.multiprocessors * 16, 1, 1), threads: 256 };
+        let grid = Grid {
+            blocks: (gpu.device.multiprocessors * 16, 1, 1),
+            threads: 256,
+        };
         let packs = Argument::Long(buffer.bytes() / 16);
         run(buffer.bytes(), &mut |launch| {
             let number = Argument::Int(launch as u32);

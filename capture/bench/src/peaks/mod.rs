@@ -60,8 +60,16 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, BenchError> {
     let device = Device::open(arguments.device, arguments.python_libraries)?;
     let clocks = ClockReader::new(&device);
     let warmup_s = f64::from(arguments.warmup) * 1e-3;
-    let plan = Plan { samples: arguments.samples as usize, sample_s: 2e-3, warmup_s };
-    let gpu = Gpu { device: &device, clocks: &clocks, plan };
+    let plan = Plan {
+        samples: arguments.samples as usize,
+        sample_s: 2e-3,
+        warmup_s,
+    };
+    let gpu = Gpu {
+        device: &device,
+        clocks: &clocks,
+        plan,
+    };
     let peaks = document::Peaks {
         gpu: device.name.clone(),
         size: arguments.size,
@@ -72,7 +80,11 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, BenchError> {
     };
     write(&path, &peaks.to_json())?;
     renew_manifest(&arguments.output)?;
-    Ok(format!("{}\nwritten to {}", peaks.to_text(), path.display()))
+    Ok(format!(
+        "{}\nwritten to {}",
+        peaks.to_text(),
+        path.display()
+    ))
 }
 
 /// What is measured, and how.
@@ -90,14 +102,28 @@ fn measured(
     launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
 ) -> Result<Measured, CudaError> {
     let mut clocks = Value::Null;
-    let operation = Operation { launch, copies: 1, in_graph: false };
-    let timed = measure(gpu.device, gpu.plan, operation, &mut || clocks = gpu.clocks.now())?;
-    Ok(Measured { timed, work, clocks, note })
+    let operation = Operation {
+        launch,
+        copies: 1,
+        in_graph: false,
+    };
+    let timed = measure(gpu.device, gpu.plan, operation, &mut || {
+        clocks = gpu.clocks.now()
+    })?;
+    Ok(Measured {
+        timed,
+        work,
+        clocks,
+        note,
+    })
 }
 
 /// The file itself, or its place in a bundle.
 fn file(output: &Path) -> PathBuf {
-    if output.extension().is_some_and(|extension| extension == "json") {
+    if output
+        .extension()
+        .is_some_and(|extension| extension == "json")
+    {
         output.to_owned()
     } else {
         output.join("snapshot/peaks.json")
@@ -105,7 +131,10 @@ fn file(output: &Path) -> PathBuf {
 }
 
 fn write(path: &Path, document: &Value) -> Result<(), CaptureError> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         std::fs::create_dir_all(folder).map_err(CaptureError::io(folder))?;
     }
     std::fs::write(path, format!("{document:#}\n")).map_err(CaptureError::io(path))
@@ -117,7 +146,10 @@ mod tests {
 
     #[test]
     fn a_bundle_gets_the_file_into_its_snapshot() {
-        assert_eq!(file(Path::new("run1")), Path::new("run1/snapshot/peaks.json"));
+        assert_eq!(
+            file(Path::new("run1")),
+            Path::new("run1/snapshot/peaks.json")
+        );
         assert_eq!(file(Path::new("a/p.json")), Path::new("a/p.json"));
     }
 

@@ -23,7 +23,9 @@ pub(super) fn prefill<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let (batch, length) = (case.size("batch"), case.size("sequence"));
     let [q, k, v] = operands(setup, length, length)?;
     let out = setup.empty(q.elements)?;
-    let kernel = setup.device.kernel(Source::Attention, case.dtype, "prefill")?;
+    let kernel = setup
+        .device
+        .kernel(Source::Attention, case.dtype, "prefill")?;
     let grid = grid(length.div_ceil(TILE), batch * u64::from(heads))?;
     let length = setup.small("sequence")?;
     let [heads, kv_heads, length] = [heads, kv_heads, length].map(Argument::Int);
@@ -85,7 +87,16 @@ fn cudnn<'a>(
     let [batch, heads, kv_heads, dim] =
         ["batch", "heads", "kv_heads", "head_dim"].map(|name| setup.case.size(name));
     let dtype = setup.case.dtype;
-    let shape = Shape { batch, heads, kv_heads, queries, keys, dim, causal, dtype };
+    let shape = Shape {
+        batch,
+        heads,
+        kv_heads,
+        queries,
+        keys,
+        dim,
+        causal,
+        dtype,
+    };
     let attention = Attention::new(setup.device, shape)?;
     let [q, k, v] = operands(setup, queries, keys)?;
     let out = setup.empty(q.elements)?;
@@ -94,7 +105,10 @@ fn cudnn<'a>(
         attention.launch([&q, &k, &v, &out].map(|tensor| tensor.at(launch)))
     });
     let implementation = Some(cudnn_name("fused attention, first choice of its heuristic"));
-    Ok(Workload { implementation, ..Workload::new(launch, inputs, output) })
+    Ok(Workload {
+        implementation,
+        ..Workload::new(launch, inputs, output)
+    })
 }
 
 /// So many parts of the context that every multiprocessor has about four blocks, each with 64 keys at least.
@@ -110,7 +124,9 @@ fn scale() -> f32 {
 fn heads(setup: &Setup<'_>) -> Result<(u32, u32), CudaError> {
     let (heads, kv_heads) = (setup.small("heads")?, setup.small("kv_heads")?);
     if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
-        return Err(unsupported(format!("{heads} heads over {kv_heads} key/value heads")));
+        return Err(unsupported(format!(
+            "{heads} heads over {kv_heads} key/value heads"
+        )));
     }
     Ok((heads, kv_heads))
 }
@@ -118,7 +134,9 @@ fn heads(setup: &Setup<'_>) -> Result<(u32, u32), CudaError> {
 fn own_heads(setup: &Setup<'_>) -> Result<(u32, u32), CudaError> {
     match setup.case.size("head_dim") {
         DIM => heads(setup),
-        dim => Err(unsupported(format!("head_dim = {dim} without cuDNN: only {DIM}"))),
+        dim => Err(unsupported(format!(
+            "head_dim = {dim} without cuDNN: only {DIM}"
+        ))),
     }
 }
 
@@ -126,14 +144,21 @@ fn operands(setup: &Setup<'_>, queries: u64, keys: u64) -> Result<[Rc<Tensor>; 3
     let rows = setup.case.size("batch") * setup.case.size("head_dim");
     let q = rows * setup.case.size("heads") * queries;
     let kv = rows * setup.case.size("kv_heads") * keys;
-    Ok([setup.random(q, 1)?, setup.random(kv, 2)?, setup.random(kv, 3)?])
+    Ok([
+        setup.random(q, 1)?,
+        setup.random(kv, 2)?,
+        setup.random(kv, 3)?,
+    ])
 }
 
 fn grid(x: u64, y: u64) -> Result<Grid, CudaError> {
     let fits = x < 1 << 31 && y < 1 << 16;
     let blocks = fits.then_some((x as u32, y as u32, 1));
     let blocks = blocks.ok_or_else(|| unsupported(format!("a grid of {x} by {y} blocks")))?;
-    Ok(Grid { blocks, threads: 128 })
+    Ok(Grid {
+        blocks,
+        threads: 128,
+    })
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let (device, bytes) = (setup.device, setup.case.size("bytes"));
     let copies = setup.copies as usize;
     if setup.case.kind == Kind::CopyDevice {
-        let pairs: Result<Vec<_>, CudaError> =
-            (0..copies).map(|_| Ok((device.allocate(bytes)?, device.allocate(bytes)?))).collect();
+        let pairs: Result<Vec<_>, CudaError> = (0..copies)
+            .map(|_| Ok((device.allocate(bytes)?, device.allocate(bytes)?)))
+            .collect();
         let pairs = pairs?;
         let launch = Box::new(move |launch: usize| {
             let (to, from) = &pairs[launch % copies];

@@ -8,7 +8,15 @@ use crate::cuda::{
 };
 
 fn product(case: &Case, [m, n, k]: [u64; 3], bias: bool, accumulate: bool) -> Product {
-    Product { m, n, k, transposed: true, bias, accumulate, dtype: case.dtype }
+    Product {
+        m,
+        n,
+        k,
+        transposed: true,
+        bias,
+        accumulate,
+        dtype: case.dtype,
+    }
 }
 
 /// A linear layer.
@@ -34,7 +42,10 @@ pub(super) fn batched<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let (case, device) = (setup.case, setup.device);
     let [batch, m, n, k] = ["batch", "m", "n", "k"].map(|name| case.size(name));
     let product = product(case, [m, n, k], false, false);
-    let (x, w) = (setup.random(batch * m * k, 1)?, setup.random(batch * n * k, 2)?);
+    let (x, w) = (
+        setup.random(batch * m * k, 1)?,
+        setup.random(batch * n * k, 2)?,
+    );
     let d = setup.empty(batch * m * n)?;
     Ok(Workload::product(
         move |operands| launch_batched(device, batch, product, operands),
@@ -48,7 +59,14 @@ pub(super) fn cudnn<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let (rows, columns) = case.image();
     let [batch, channels_in, channels_out] =
         ["batch", "channels_in", "channels_out"].map(|name| case.size(name));
-    for name in ["batch", "channels_in", "channels_out", "height", "width", "kernel"] {
+    for name in [
+        "batch",
+        "channels_in",
+        "channels_out",
+        "height",
+        "width",
+        "kernel",
+    ] {
         setup.small(name)?;
     }
     let image = Image {
@@ -61,13 +79,19 @@ pub(super) fn cudnn<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         dtype: case.dtype,
     };
     let convolution = Convolution::new(setup.device, image)?;
-    let x = setup.random(batch * channels_in * case.size("height") * case.size("width"), 1)?;
+    let x = setup.random(
+        batch * channels_in * case.size("height") * case.size("width"),
+        1,
+    )?;
     let w = setup.random(channels_out * channels_in * image.kernel * image.kernel, 2)?;
     let d = setup.empty(batch * channels_out * rows * columns)?;
     let what = "the fastest of its algorithms; channels last";
     let implementation = Some(cudnn_name(what));
     let workload = Workload::product(move |operands| convolution.launch(operands), [x, w, d]);
-    Ok(Workload { implementation, ..workload })
+    Ok(Workload {
+        implementation,
+        ..workload
+    })
 }
 
 /// A convolution: the patches of the image as a matrix, times the filters.
@@ -75,7 +99,10 @@ pub(super) fn patches<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let case = setup.case;
     setup.require_packs("channels_in", case.size("channels_in"))?;
     let (rows, columns) = case.image();
-    let (m, n) = (case.size("batch") * rows * columns, case.size("channels_out"));
+    let (m, n) = (
+        case.size("batch") * rows * columns,
+        case.size("channels_out"),
+    );
     let k = case.size("kernel") * case.size("kernel") * case.size("channels_in");
     if m == 0 || m * k > 1 << 40 {
         return Err(unsupported(format!("a matrix of {m} by {k} patches")));
@@ -85,7 +112,12 @@ pub(super) fn patches<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let (w, d) = (setup.random(n * k, 2)?, setup.empty(m * n)?);
     let patches = setup.tensor(m * k, case.dtype, 1)?;
     let kernel = setup.device.kernel(Source::Gather, case.dtype, "patches")?;
-    let matmul = Matmul::new(setup.device, product(case, [m, n, k], false, false), None, 1)?;
+    let matmul = Matmul::new(
+        setup.device,
+        product(case, [m, n, k], false, false),
+        None,
+        1,
+    )?;
     let mut sizes = Vec::new();
     for name in ["height", "width", "channels_in"] {
         sizes.push(Argument::Int(setup.small(name)?));
@@ -95,15 +127,24 @@ pub(super) fn patches<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
         sizes.push(Argument::Int(setup.small(name)?));
     }
     let packs = m * k * case.dtype.bytes() / 16;
-    let grid = Grid { blocks: (setup.device.multiprocessors * 16, 1, 1), threads: 256 };
+    let grid = Grid {
+        blocks: (setup.device.multiprocessors * 16, 1, 1),
+        threads: 256,
+    };
     let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
     let launch = Box::new(move |launch: usize| {
-        let mut arguments = [patches.at(launch), x.at(launch)].map(Argument::Place).to_vec();
+        let mut arguments = [patches.at(launch), x.at(launch)]
+            .map(Argument::Place)
+            .to_vec();
         arguments.push(Argument::Long(packs));
         arguments.extend(&sizes);
         // SAFETY: the arguments are the kernel's, and the tensors have the sizes that it is given.
         unsafe { kernel.launch(grid, &arguments)? };
-        matmul.launch(Operands { x: patches.at(launch), w: w.at(launch), d: d.at(launch) })
+        matmul.launch(Operands {
+            x: patches.at(launch),
+            w: w.at(launch),
+            d: d.at(launch),
+        })
     });
     Ok(Workload::new(launch, inputs, output))
 }
@@ -115,9 +156,14 @@ pub(super) fn lstm<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let (steps, e) = (case.size("sequence"), case.dtype.bytes());
     // cuBLASLt chooses algorithms for addresses that are multiples of 256; a step's start must be one.
     if !(batch * hidden * e).is_multiple_of(256) {
-        return Err(unsupported("batch * hidden is not a multiple of 256 bytes".to_owned()));
+        return Err(unsupported(
+            "batch * hidden is not a multiple of 256 bytes".to_owned(),
+        ));
     }
-    let (x, w) = (setup.random(case.tokens() * input, 1)?, setup.random(4 * hidden * input, 2)?);
+    let (x, w) = (
+        setup.random(case.tokens() * input, 1)?,
+        setup.random(4 * hidden * input, 2)?,
+    );
     let u = setup.random(4 * hidden * hidden, 3)?;
     let out = setup.empty(case.tokens() * hidden)?;
     let gates = setup.tensor(case.tokens() * 4 * hidden, case.dtype, 1)?;
@@ -131,18 +177,32 @@ pub(super) fn lstm<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let kernel = device.kernel(Source::Recurrent, case.dtype, "lstm_step")?;
     let blocks = u32::try_from((batch * hidden).div_ceil(256));
     let blocks = blocks.map_err(|_| unsupported("more than 2^32 blocks".to_owned()))?;
-    let grid = Grid { blocks: (blocks, 1, 1), threads: 256 };
-    let sizes = [Argument::Int(setup.small("batch")?), Argument::Int(setup.small("hidden")?)];
+    let grid = Grid {
+        blocks: (blocks, 1, 1),
+        threads: 256,
+    };
+    let sizes = [
+        Argument::Int(setup.small("batch")?),
+        Argument::Int(setup.small("hidden")?),
+    ];
     let (inputs, output) = (vec![x.clone(), w.clone(), u.clone()], Some(out.clone()));
     let launch = Box::new(move |launch: usize| {
         cell.buffer.copy_from(&zeros.buffer)?;
-        whole.launch(Operands { x: x.at(launch), w: w.at(launch), d: gates.at(launch) })?;
+        whole.launch(Operands {
+            x: x.at(launch),
+            w: w.at(launch),
+            d: gates.at(launch),
+        })?;
         for number in 0..steps {
             let d = gates.at(launch).after(number * batch * 4 * hidden * e);
             let h = out.at(launch).after(number * batch * hidden * e);
             if number > 0 {
                 let before = out.at(launch).after((number - 1) * batch * hidden * e);
-                step.launch(Operands { x: before, w: u.at(launch), d })?;
+                step.launch(Operands {
+                    x: before,
+                    w: u.at(launch),
+                    d,
+                })?;
             }
             let places = [h, cell.at(0), d].map(Argument::Place);
             // SAFETY: the arguments are the kernel's, and a step of the tensors has the sizes that it is given.

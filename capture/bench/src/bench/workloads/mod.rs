@@ -32,7 +32,9 @@ pub(super) struct Tensor {
 impl Tensor {
     /// The copy for that launch.
     fn at(&self, launch: usize) -> Place<'_> {
-        self.buffer.place().after(launch as u64 % self.copies * self.stride)
+        self.buffer
+            .place()
+            .after(launch as u64 % self.copies * self.stride)
     }
 
     /// The bytes of the first copy, after all work on it.
@@ -59,13 +61,22 @@ pub(super) struct Workload<'a> {
 
 impl<'a> Workload<'a> {
     fn new(launch: Launch<'a>, inputs: Vec<Rc<Tensor>>, output: Option<Rc<Tensor>>) -> Self {
-        Self { launch, inputs, output, implementation: None }
+        Self {
+            launch,
+            inputs,
+            output,
+            implementation: None,
+        }
     }
 
     /// As it is measured. In a graph, copies are others: 1 GiB within an H100 at 2.4 instead of 3.0 TB/s.
     pub(super) fn operation(&mut self, kind: Kind, copies: u64) -> Operation<'_> {
         let in_graph = !kind.is_copy();
-        Operation { launch: &mut *self.launch, copies: copies as usize, in_graph }
+        Operation {
+            launch: &mut *self.launch,
+            copies: copies as usize,
+            in_graph,
+        }
     }
 
     /// One of our kernels: its arguments are the result, the operands and `rest`.
@@ -81,7 +92,9 @@ impl<'a> Workload<'a> {
     ) -> Self {
         let tensors = [slice::from_ref(&output), &inputs].concat();
         let launch = Box::new(move |launch: usize| {
-            let places = tensors.iter().map(|tensor| Argument::Place(tensor.at(launch)));
+            let places = tensors
+                .iter()
+                .map(|tensor| Argument::Place(tensor.at(launch)));
             let arguments: Vec<_> = places.chain(rest.iter().copied()).collect();
             // SAFETY: as the caller promises.
             unsafe { kernel.launch(grid, &arguments) }
@@ -96,7 +109,11 @@ impl<'a> Workload<'a> {
     ) -> Self {
         let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
         let launch = Box::new(move |launch: usize| {
-            product(Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) })
+            product(Operands {
+                x: x.at(launch),
+                w: w.at(launch),
+                d: d.at(launch),
+            })
         });
         Self::new(launch, inputs, output)
     }
@@ -110,7 +127,11 @@ pub(super) struct Setup<'a> {
 }
 
 /// How the ways of an operation are tried.
-const TRIAL: Plan = Plan { samples: 3, sample_s: 1e-3, warmup_s: 0.0 };
+const TRIAL: Plan = Plan {
+    samples: 3,
+    sample_s: 1e-3,
+    warmup_s: 0.0,
+};
 
 /// Prepares a case: by the fastest of its ways.
 ///
@@ -124,7 +145,12 @@ pub(super) fn prepare<'a>(device: &'a Device, case: &'a Case) -> Result<Workload
     }
     let timed = ways.iter().map(|way| {
         let mut way = way(&setup)?;
-        let timed = measure(device, TRIAL, way.operation(case.kind, setup.copies), &mut || ())?;
+        let timed = measure(
+            device,
+            TRIAL,
+            way.operation(case.kind, setup.copies),
+            &mut || (),
+        )?;
         Ok((timed.seconds.median, way))
     });
     fastest(timed).map(|(_, way)| way)
@@ -165,9 +191,16 @@ impl<'a> Setup<'a> {
         // Twice the bytes that move: what else is allocated is a workspace, or a scratch matrix, and is checked then.
         let needed = case.bytes() * 2.0;
         if needed > free as f64 {
-            return Err(CudaError::Memory { needed: needed as u64, free });
+            return Err(CudaError::Memory {
+                needed: needed as u64,
+                free,
+            });
         }
-        Ok(Self { device, case, copies })
+        Ok(Self {
+            device,
+            case,
+            copies,
+        })
     }
 
     /// A size as the kernels take it.
@@ -185,7 +218,14 @@ impl<'a> Setup<'a> {
         // Each copy starts where any access is aligned.
         let stride = (elements * dtype.bytes()).next_multiple_of(256);
         let buffer = Rc::new(self.device.allocate(stride * copies)?);
-        Ok(Rc::new(Tensor { buffer, stride, copies, elements, dtype, indices: false }))
+        Ok(Rc::new(Tensor {
+            buffer,
+            stride,
+            copies,
+            elements,
+            dtype,
+            indices: false,
+        }))
     }
 
     /// A tensor of values uniform in [−1, 1], different in each copy.
@@ -208,13 +248,21 @@ impl<'a> Setup<'a> {
         let stride = (elements * 4).next_multiple_of(256);
         let buffer = Rc::new(self.device.allocate(stride * self.copies)?);
         let (copies, dtype) = (self.copies, Dtype::Fp32);
-        let tensor = Tensor { buffer, stride, copies, elements, dtype, indices: true };
+        let tensor = Tensor {
+            buffer,
+            stride,
+            copies,
+            elements,
+            dtype,
+            indices: true,
+        };
         self.fill(&tensor, stride * copies / 4, seed, Fill::Below(bound))?;
         Ok(Rc::new(tensor))
     }
 
     fn fill(&self, tensor: &Tensor, elements: u64, seed: u32, with: Fill) -> Result<(), CudaError> {
-        self.device.fill(tensor.dtype, (tensor.buffer.place(), elements), seed, with)
+        self.device
+            .fill(tensor.dtype, (tensor.buffer.place(), elements), seed, with)
     }
 
     /// Refuses a length that is not a multiple of what one 16-byte access moves.
@@ -223,7 +271,9 @@ impl<'a> Setup<'a> {
         if length.is_multiple_of(lanes) {
             Ok(())
         } else {
-            Err(unsupported(format!("{name} = {length} is not a multiple of {lanes}")))
+            Err(unsupported(format!(
+                "{name} = {length} is not a multiple of {lanes}"
+            )))
         }
     }
 }

@@ -16,7 +16,9 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
         _ => (case.tokens(), setup.small("hidden")?, 1),
     };
     let grid = row_grid(setup, rows, columns)?;
-    let kernel = setup.device.kernel(Source::Rows, case.dtype, case.kind.description().name)?;
+    let kernel = setup
+        .device
+        .kernel(Source::Rows, case.dtype, case.kind.description().name)?;
     let x = setup.random(rows * u64::from(columns), 1)?;
     let y = setup.empty(rows * u64::from(columns))?;
     let mut inputs = vec![x];
@@ -35,9 +37,14 @@ pub(super) fn embedding<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError
     let (tokens, hidden) = (case.tokens(), setup.small("hidden")?);
     let vocabulary = setup.small("vocabulary")?;
     let grid = row_grid(setup, tokens, hidden)?;
-    let kernel = setup.device.kernel(Source::Gather, case.dtype, "embedding")?;
+    let kernel = setup
+        .device
+        .kernel(Source::Gather, case.dtype, "embedding")?;
     // The table is not copied: which of its rows are read differs from launch to launch.
-    let once = Setup { copies: 1, ..*setup };
+    let once = Setup {
+        copies: 1,
+        ..*setup
+    };
     let table = once.random(u64::from(vocabulary) * u64::from(hidden), 1)?;
     let index = setup.indices(tokens, vocabulary, 2)?;
     let y = setup.empty(tokens * u64::from(hidden))?;
@@ -53,5 +60,8 @@ fn row_grid(setup: &Setup<'_>, rows: u64, columns: u32) -> Result<Grid, CudaErro
     let blocks = u32::try_from(rows).ok().filter(|rows| *rows < 1 << 31);
     let blocks = blocks.ok_or_else(|| unsupported(format!("{rows} rows are beyond 2^31")))?;
     let threads = packs.next_multiple_of(32).clamp(32, 512) as u32;
-    Ok(Grid { blocks: (blocks, 1, 1), threads })
+    Ok(Grid {
+        blocks: (blocks, 1, 1),
+        threads,
+    })
 }

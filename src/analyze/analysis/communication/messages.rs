@@ -1,0 +1,153 @@
+//! Messages from one rank to another: which end waits for which.
+//!
+//! A receiver waits until the sender has begun. A sender does not wait for the receiver as long as NCCL's buffers
+//! hold the message: it is done, and the receiver then only empties them. So the sender's time is the transfer, less
+//! what it takes beyond the shortest send of its kind before the receiver has come.
+
+use std::collections::BTreeMap;
+
+use super::calls::{Call, Run};
+use super::matching::{Match, Matching};
+use super::operation::Operation;
+use super::waits::Wait;
+use crate::engine::stats::median;
+use rooflens_session::Ns;
+
+/// Sends of one kind differ by so much without waiting.
+const NOISE_NS: Ns = 5_000;
+
+/// Messages of one size from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Rank that sends.
+    pub from: u32,
+    /// Rank that receives.
+    pub to: u32,
+    /// Bytes.
+    pub bytes: Option<u64>,
+}
+
+/// A message whose both ends are known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message<'a> {
+    key: Key,
+    pub(super) sent: &'a Call,
+    pub(super) received: &'a Call,
+    /// By how much the receiver begins later than the sender, on one clock.
+    later: Ns,
+    pub(super) sender: Wait,
+    pub(super) receiver: Wait,
+}
+
+/// What the messages of a kind take.
+#[derive(Clone, Debug, Default)]
+pub struct Pair {
+    /// Messages.
+    pub count: u64,
+    /// Time in which the sender waits for the receiver, nanoseconds.
+    pub sender_wait: Ns,
+    /// Time in which the receiver waits for the sender, nanoseconds.
+    pub receiver_wait: Ns,
+    transfers: Vec<f64>,
+}
+
+impl Pair {
+    /// Time in which either waits, nanoseconds.
+    pub const fn waits(&self) -> Ns {
+        self.sender_wait.saturating_add(self.receiver_wait)
+    }
+
+    /// Median transfer, nanoseconds.
+    pub fn transfer(&self) -> Option<f64> {
+        median(&self.transfers)
+    }
+}
+
+/// The messages of a run, as they were matched.
+pub(super) fn all<'a>(run: &'a Run, matching: &Matching) -> Vec<Message<'a>> {
+    let found = matching
+        .matches
+        .iter()
+        .filter_map(|one| Message::of(run, matching, one));
+    let mut messages: Vec<Message<'_>> = found.collect();
+    let mut shortest: BTreeMap<Key, Ns> = BTreeMap::new();
+    for message in &messages {
+        let time = message.sent.duration();
+        let least = shortest.entry(message.key).or_insert(time);
+        *least = time.min(*least);
+    }
+    for message in &mut messages {
+        let least = shortest.get(&message.key).copied().unwrap_or(0);
+        let time = message.sent.duration();
+        let wait = message.later.min(time - least);
+        let wait = if wait > NOISE_NS { wait } else { 0 };
+        message.sender = Wait {
+            wait,
+            transfer: time - wait,
+        };
+        let wait = message
+            .later
+            .saturating_neg()
+            .clamp(0, message.received.duration());
+        message.receiver = Wait {
+            wait,
+            transfer: message.sender.transfer,
+        };
+    }
+    messages
+}
+
+impl<'a> Message<'a> {
+    /// The message that a match is, if it is one; who waits is not known yet.
+    fn of(run: &'a Run, matching: &Matching, one: &Match) -> Option<Self> {
+        let [first, second] = one[..] else {
+            return None;
+        };
+        let call = |(member, call): (usize, usize)| &run.members[member].calls[call];
+        let (sender, receiver) = match (call(first).operation, call(second).operation) {
+            (Operation::Send, Operation::Receive) => (first, second),
+            (Operation::Receive, Operation::Send) => (second, first),
+            _ => return None,
+        };
+        let (sent, received) = (call(sender), call(receiver));
+        let rank = |(member, _): (usize, usize)| run.members[member].rank;
+        let offset = |(member, _): (usize, usize)| matching.offsets[member];
+        let apart = (offset(receiver) - offset(sender)).round() as Ns;
+        Some(Self {
+            key: Key {
+                from: rank(sender),
+                to: rank(receiver),
+                bytes: sent.bytes,
+            },
+            sent,
+            received,
+            later: received
+                .start
+                .saturating_sub(sent.start)
+                .saturating_sub(apart),
+            sender: Wait::default(),
+            receiver: Wait::default(),
+        })
+    }
+}
+
+impl Key {
+    /// Bytes per second if a message takes so many nanoseconds.
+    pub fn rate(&self, transfer: Option<f64>) -> Option<f64> {
+        let (bytes, time) = self.bytes.zip(transfer.filter(|time| *time > 0.0))?;
+        Some(bytes as f64 / time * 1e9)
+    }
+}
+
+/// The messages of a run by kind.
+pub(super) fn by_pair(run: &Run, matching: &Matching) -> Vec<(Key, Pair)> {
+    let mut pairs: BTreeMap<Key, Pair> = BTreeMap::new();
+    for message in all(run, matching) {
+        let pair = pairs.entry(message.key).or_default();
+        pair.count += 1;
+        pair.sender_wait = pair.sender_wait.saturating_add(message.sender.wait);
+        pair.receiver_wait = pair.receiver_wait.saturating_add(message.receiver.wait);
+        pair.transfers.push(message.sender.transfer as f64);
+    }
+    pairs.into_iter().collect()
+}

@@ -1,0 +1,264 @@
+//! How fast the GPU of a rank was: the same kernels against those of the fastest rank, and the clocks.
+
+use std::collections::BTreeMap;
+
+use super::calls::{Member, Run};
+use super::lines::Line;
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource, StageInstance};
+use crate::engine::intervals::total;
+use crate::engine::sm_clock::Clocks;
+use crate::engine::tiers::{Tier, tier};
+use crate::system::power::reasons;
+use crate::system::power::sampled;
+use crate::system::power::samples::{Device, Sample};
+use rooflens_session::{Dim3, KernelId, Ns, Session};
+
+/// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their
+/// launches may differ, for their work to be taken as equal. Persistent kernels have one grid for all sizes, so
+/// less proves nothing.
+const IN_COMMON: f64 = 0.9;
+const COUNTS: f64 = 0.02;
+
+/// The part of the slowdown of the same kernels that a lower clock must account for to be its reason.
+pub const BY_CLOCK: f64 = 0.5;
+
+/// What a line says of the speed of its GPU; absent where the artifacts do not say it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Speed {
+    /// Times of kernels ÷ those of the same kernels on the rank that computes shortest, if both do the same.
+    pub slowdown: Option<f64>,
+    /// Mean SM clock, hertz.
+    pub clock: Option<f64>,
+    /// The clock of the rank that computes shortest ÷ this one.
+    pub clock_ratio: Option<f64>,
+    /// The reason that lowered the clock most often, and the share of the samples that state it.
+    pub limit: Option<(&'static str, f64)>,
+    /// Most sampled power of the board, watts, and that of the rank that computes shortest.
+    pub power: (Option<f64>, Option<f64>),
+    /// Number of its GPU.
+    pub gpu: Option<u32>,
+}
+
+/// Launches and their time, by kernel and grid, and in how many instances.
+struct Work {
+    by_kernel: BTreeMap<(KernelId, Dim3), (u64, Ns)>,
+    instances: usize,
+}
+
+/// A clock that explains slower kernels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LowerClock {
+    /// Time of the kernels ÷ that on the rank that computes shortest.
+    pub slowdown: f64,
+    /// Mean SM clock in hertz of this rank and of that one.
+    pub clocks: (f64, f64),
+    /// The part of the slowdown that is as much as the clock is lower.
+    pub share: f64,
+    /// What lowered the clock most often, and in what share of the samples.
+    pub limit: Option<(&'static str, f64)>,
+    /// Most sampled power of the board of this rank and of that one, watts.
+    pub power: Option<(f64, f64)>,
+}
+
+impl Speed {
+    /// The part of the slowdown that is as much as the clock is lower.
+    pub fn by_clock(&self) -> Option<f64> {
+        let slowdown = self.slowdown.filter(|slowdown| *slowdown > 1.0)?;
+        Some(((self.clock_ratio? - 1.0) / (slowdown - 1.0)).clamp(0.0, 1.0))
+    }
+
+    /// The lower clock, if it is the reason of slower kernels.
+    pub fn lower_clock(&self) -> Option<LowerClock> {
+        let share = self.by_clock().filter(|share| *share >= BY_CLOCK)?;
+        let (slowdown, clock) = (self.slowdown?, self.clock?);
+        let clocks = (clock, clock * self.clock_ratio?);
+        let power = self.power.0.zip(self.power.1);
+        Some(LowerClock {
+            slowdown,
+            clocks,
+            share,
+            limit: self.limit,
+            power,
+        })
+    }
+}
+
+/// Finds the speeds of all lines of a run.
+pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
+    if run.members.len() < 2 {
+        return;
+    }
+    let sampled = sampled(context);
+    let clocks: Vec<Option<Clocks>> = run
+        .members
+        .iter()
+        .map(|member| Clocks::of(context, member.pass, Some(member.gpu)))
+        .collect();
+    for line in &mut *lines {
+        let times = times(context, &run.members[line.member], line);
+        let own = clocks[line.member].as_ref();
+        line.speed.clock = own.and_then(|clocks| clocks.mean(times.iter().copied()));
+        let member = &run.members[line.member];
+        let samples = samples(context.session, member, sampled, &times);
+        line.speed.limit = limit(&samples);
+        let watts = samples.iter().filter_map(|sample| sample.watts);
+        line.speed.power.0 = watts.reduce(f64::max);
+        line.speed.gpu = Some(context.session.gpus.ordinal[member.gpu.index()]);
+    }
+    let fastest: Vec<Option<usize>> = lines
+        .iter()
+        .map(|line| fastest(context, lines, line))
+        .collect();
+    for (at, fastest) in fastest.into_iter().enumerate() {
+        let Some(fastest) = fastest.filter(|fastest| *fastest != at) else {
+            continue;
+        };
+        let work = |line: &Line| Work::of(context, &run.members[line.member], line);
+        let slowdown = work(&lines[at]).slowdown(&work(&lines[fastest]));
+        let clock = lines[fastest].speed.clock.zip(lines[at].speed.clock);
+        let power = lines[fastest].speed.power.0;
+        let speed = &mut lines[at].speed;
+        speed.slowdown = slowdown;
+        speed.power.1 = power;
+        speed.clock_ratio = clock
+            .map(|(fast, own)| fast / own)
+            .filter(|ratio| ratio.is_finite());
+    }
+}
+
+/// The line of the same stage whose rank computes shortest.
+fn fastest(context: &Context<'_>, lines: &[Line], line: &Line) -> Option<usize> {
+    let same = |other: &&usize| lines[**other].stage_name(context) == line.stage_name(context);
+    let all: Vec<usize> = (0..lines.len())
+        .filter(|other| lines[*other].compute > 0.0)
+        .collect();
+    all.iter().filter(same).copied().min_by(|a, b| {
+        lines[*a]
+            .compute
+            .total_cmp(&lines[*b].compute)
+            .then(lines[*a].rank.cmp(&lines[*b].rank))
+    })
+}
+
+/// The counted instances of a line, none for that of the whole pass.
+fn instances<'a>(
+    context: &'a Context<'_>,
+    member: &'a Member,
+    line: &Line,
+) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
+    let stage = line
+        .stage
+        .map(|stage| context.facts.instances_of(&context.facts.stages[stage]));
+    let counts = |one: &&StageInstance| one.process == member.process && one.excluded.is_none();
+    stage.into_iter().flatten().filter(counts)
+}
+
+/// The times of a line: projections of instances, or the whole pass.
+fn times(context: &Context<'_>, member: &Member, line: &Line) -> Vec<(Ns, Ns)> {
+    let (facts, ops) = (context.facts, &context.facts.ops);
+    if line.stage.is_some() {
+        return instances(context, member, line)
+            .filter_map(|one| one.projection)
+            .collect();
+    }
+    let own = || {
+        facts
+            .ops_of(member.pass)
+            .filter(|op| is_own(context, member, *op))
+    };
+    let start = own().map(|op| ops.start[op]).min();
+    start
+        .zip(own().map(|op| ops.end[op]).max())
+        .into_iter()
+        .collect()
+}
+
+fn is_own(context: &Context<'_>, member: &Member, op: usize) -> bool {
+    let ops = &context.facts.ops;
+    ops.gpu[op] == member.gpu && ops.process[op] == member.process
+}
+
+/// The samples of the rank's GPU at these times.
+fn samples<'a>(
+    session: &Session,
+    member: &Member,
+    devices: &'a [Device],
+    times: &[(Ns, Ns)],
+) -> Vec<&'a Sample> {
+    let Some(origin) = session.passes.utc_origin[member.pass.index()] else {
+        return Vec::new();
+    };
+    let ordinal = session.gpus.ordinal[member.gpu.index()];
+    let own = devices.iter().filter(|device| device.index == ordinal);
+    own.flat_map(|device| times.iter().flat_map(|time| device.within(origin, *time)))
+        .collect()
+}
+
+/// The reason that lowers the clock in most of these samples.
+fn limit(samples: &[&Sample]) -> Option<(&'static str, f64)> {
+    let masks: Vec<u64> = samples.iter().filter_map(|sample| sample.reasons).collect();
+    let share = |bit: u64| {
+        masks.iter().filter(|mask| **mask & bit != 0).count() as f64 / masks.len().max(1) as f64
+    };
+    let lowering = reasons::REASONS.iter().filter(|reason| reason.lowers_clock);
+    let shares = lowering.map(|reason| (reason.name, share(reason.bit)));
+    shares
+        .filter(|(_, share)| *share > 0.0)
+        .reduce(|a, b| if b.1 > a.1 { b } else { a })
+}
+
+impl Work {
+    fn of(context: &Context<'_>, member: &Member, line: &Line) -> Self {
+        let mut work = Self {
+            by_kernel: BTreeMap::new(),
+            instances: 1,
+        };
+        if line.stage.is_some() {
+            work.instances = 0;
+            for one in instances(context, member, line) {
+                work.instances += 1;
+                one.ops.iter().for_each(|op| work.add(context, member, *op));
+            }
+        } else {
+            let all = context.facts.ops_of(member.pass);
+            all.for_each(|op| work.add(context, member, op as OpIndex));
+        }
+        work
+    }
+
+    fn add(&mut self, context: &Context<'_>, member: &Member, op: OpIndex) {
+        let (session, facts, op) = (context.session, context.facts, op as usize);
+        let OpSource::Launch(launch) = facts.ops.source[op] else {
+            return;
+        };
+        if is_own(context, member, op) && tier(session, facts, op) == Tier::Compute {
+            let row = launch.index();
+            let key = (session.launches.kernel[row], session.launches.grid[row]);
+            let sum = self.by_kernel.entry(key).or_default();
+            sum.0 += 1;
+            sum.1 = sum
+                .1
+                .saturating_add(facts.ops.end[op] - facts.ops.start[op]);
+        }
+    }
+
+    /// How many times as long its kernels take as the same ones of another rank; `None` if their work differs.
+    fn slowdown(&self, other: &Self) -> Option<f64> {
+        let whole = total(self.by_kernel.values().map(|(_, time)| *time));
+        let (mut here, mut there, mut common) = (0.0, 0.0, 0 as Ns);
+        let (mut count_here, mut count_there) = (0.0, 0.0);
+        for (key, (count, time)) in &self.by_kernel {
+            if let Some((its_count, its_time)) = other.by_kernel.get(key) {
+                common = common.saturating_add(*time);
+                here += *time as f64;
+                there += *its_time as f64 / *its_count as f64 * *count as f64;
+                count_here += *count as f64 / self.instances.max(1) as f64;
+                count_there += *its_count as f64 / other.instances.max(1) as f64;
+            }
+        }
+        let same_kernels = common as f64 > IN_COMMON * whole as f64;
+        let same_counts = (count_here / count_there - 1.0_f64).abs() <= COUNTS;
+        (same_kernels && same_counts && there > 0.0).then(|| here / there)
+    }
+}

@@ -1,0 +1,106 @@
+//! What a rank computes in a stage against another one: sizes of GEMMs where they are known, and operations.
+
+use super::calls::Run;
+use super::lines::Line;
+use crate::Context;
+use crate::kernels::matmul::Gemm;
+use crate::kernels::matmul::stages::StageProducts;
+
+/// Part of the GEMM time of both ranks whose sizes must be known for their work to be compared.
+const KNOWN: f64 = 0.9;
+
+/// Difference of ratios below which rows explain the work.
+const SAME: f64 = 0.02;
+
+/// The work of a rank in a stage against that of another one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkDifference {
+    /// FLOPs of its GEMMs ÷ those of the other; absent where the sizes of too many are not known.
+    pub flops: Option<f64>,
+    /// Rows M of the GEMMs of equal N and K with the most time, here and there: if they are as different as the FLOPs.
+    pub rows: Option<(u64, u64)>,
+    /// GPU operations of an instance, here and there.
+    pub operations: (f64, f64),
+}
+
+impl WorkDifference {
+    /// Compares the work of two lines of a run; none for the whole pass.
+    pub(super) fn of(context: &Context<'_>, run: &Run, own: &Line, other: &Line) -> Option<Self> {
+        let process = |line: &Line| run.members[line.member].process;
+        let operations = |line: &Line| {
+            let stage = line.stage?;
+            let mut all = context.facts.summaries.iter();
+            let summary = all.find(|one| (one.stage, one.process) == (stage, process(line)))?;
+            Some(summary.operations)
+        };
+        let products = |line: &Line| {
+            let mut all = context.results.gemm().ok()?.iter();
+            let of_line = |one: &&StageProducts| {
+                (Some(one.summary.stage), one.summary.process) == (line.stage, process(line))
+            };
+            all.find(of_line)
+                .filter(|one| one.shape_coverage() >= KNOWN)
+        };
+        let operations = (operations(own)?, operations(other)?);
+        let products = products(own).zip(products(other));
+        let flops = products.map(|(own, other)| flops(own) / flops(other));
+        let flops = flops.filter(|ratio| ratio.is_finite());
+        let rows = products
+            .zip(flops)
+            .and_then(|((own, other), flops)| rows(own, other, flops));
+        Some(Self {
+            flops,
+            rows,
+            operations,
+        })
+    }
+
+    /// How much more it computes, as a share of the other's work, if that is known to be more than nothing.
+    pub fn more(&self) -> Option<f64> {
+        self.flops
+            .map(|flops| flops - 1.0)
+            .filter(|more| *more > SAME)
+    }
+
+    /// Whether both are known to compute the same.
+    pub fn is_equal(&self) -> bool {
+        self.flops.is_some_and(|flops| (flops - 1.0).abs() <= SAME)
+    }
+
+    /// Operations here and there, if their numbers differ and sizes do not tell.
+    pub fn more_operations(&self) -> Option<(f64, f64)> {
+        let (own, other) = self.operations;
+        (self.flops.is_none() && own > (1.0 + SAME) * other && other > 0.0).then_some((own, other))
+    }
+}
+
+fn flops(products: &StageProducts) -> f64 {
+    products.per_instance(
+        products
+            .groups
+            .iter()
+            .filter_map(|group| group.sum.flops)
+            .sum(),
+    )
+}
+
+/// Rows of GEMMs of equal N and K: those with the most time whose ratio is that of the FLOPs.
+fn rows(own: &StageProducts, other: &StageProducts, flops: f64) -> Option<(u64, u64)> {
+    let sizes = |products: &StageProducts| -> Vec<(Gemm, i64)> {
+        let all = products.groups.iter();
+        all.filter_map(|group| Some((group.gemm()?, group.sum.time)))
+            .collect()
+    };
+    let (own, other) = (sizes(own), sizes(other));
+    let pairs = own.iter().flat_map(|(gemm, time)| {
+        let same = |its: &Gemm| (its.n, its.k, its.batch) == (gemm.n, gemm.k, gemm.batch);
+        let fits = move |its: &Gemm| (gemm.m as f64 / its.m as f64 / flops - 1.0).abs() <= SAME;
+        let partners = other
+            .iter()
+            .map(|(its, _)| its)
+            .filter(move |its| same(its) && fits(its));
+        partners.map(move |its| (*time, (gemm.m, its.m)))
+    });
+    let pairs = pairs.filter(|(_, (own, other))| own != other);
+    pairs.max_by_key(|(time, _)| *time).map(|(_, rows)| rows)
+}

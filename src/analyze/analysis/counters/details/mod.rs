@@ -1,0 +1,93 @@
+//! Profiled kernels in depth: occupancy and what limits it, warp states, schedulers, tensor pipe, waves, and
+//! what ncu's own rules estimate; launches of one kernel with one grid and block together.
+
+pub mod figures;
+pub mod groups;
+pub mod histograms;
+pub mod remarks;
+pub mod stalls;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use self::figures::Figures;
+use self::groups::{Group, Launch};
+use self::histograms::Histogram;
+use self::remarks::RuleSum;
+use self::timeline::Timeline;
+use crate::counters::ncu::KernelCounters;
+use crate::{Context, Known};
+use rooflens_session::{PassId, ProfileId, ProfileRule};
+
+/// Profiled kernels in depth.
+pub struct Details {
+    /// All profiled launches, by [`ProfileId`].
+    pub launches: Vec<Launch>,
+    /// By pass.
+    pub passes: Vec<PassDetails>,
+    /// ncu's remarks by launch that advise something: estimates first, the largest first.
+    pub advice: BTreeMap<ProfileId, Vec<ProfileRule>>,
+}
+
+/// Profiled kernels of one pass.
+pub struct PassDetails {
+    /// The pass.
+    pub pass: PassId,
+    /// Its launches, in the order of their rows.
+    pub launches: Vec<ProfileId>,
+    /// Their profiled time, seconds.
+    pub seconds: f64,
+    /// Means over them, weighted by duration.
+    pub means: Figures,
+    /// Launches of one kernel, grid and block, the longest first.
+    pub groups: Vec<Group>,
+    /// What ncu's rules say, those first that estimate to save most.
+    pub rules: Vec<RuleSum>,
+    /// How figures spread.
+    pub histograms: Vec<Histogram>,
+}
+
+impl PassDetails {
+    /// A time as a share of the profiled time; absent without any.
+    pub fn share(&self, seconds: f64) -> Option<f64> {
+        (self.seconds > 0.0).then(|| seconds / self.seconds)
+    }
+}
+
+impl Details {
+    /// One launch.
+    pub fn launch(&self, profile: ProfileId) -> &Launch {
+        &self.launches[profile.index()]
+    }
+}
+
+/// Figures of all launches, and by pass.
+pub fn compute(context: &Context<'_>) -> Known<Details> {
+    let (session, counters) = (context.session, context.results.counters()?);
+    let (timeline, advice) = (Timeline::new(context), remarks::advice(session));
+    let launches = groups::launches(session, counters);
+    let one = |(pass, kernels): (PassId, Vec<&KernelCounters>)| {
+        let ids: Vec<ProfileId> = kernels.iter().map(|kernel| kernel.profile).collect();
+        let own: Vec<&Launch> = ids.iter().map(|id| &launches[id.index()]).collect();
+        let weights = groups::weights(&own).into_iter();
+        let figures: Vec<_> = weights
+            .zip(&own)
+            .map(|(weight, one)| (weight, &one.figures))
+            .collect();
+        PassDetails {
+            pass,
+            seconds: own.iter().map(|launch| launch.seconds).sum(),
+            means: Figures::mean(&figures),
+            groups: groups::groups(counters, &timeline, &own),
+            rules: remarks::sums(session, &own, &advice),
+            histograms: histograms::of(&own),
+            launches: ids,
+        }
+    };
+    let passes = counters.by_pass().into_iter().map(one).collect();
+    Ok(Details {
+        launches,
+        passes,
+        advice,
+    })
+}

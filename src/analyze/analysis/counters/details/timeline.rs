@@ -1,0 +1,49 @@
+//! The time of the timeline that profiled launches stand for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Context;
+use rooflens_session::{Ns, ProfileId};
+
+/// Launches of the outermost stages with counters, each with its time and the profiled launches that stand for it.
+#[derive(Default)]
+pub(super) struct Timeline {
+    times: Vec<Ns>,
+    by_profile: BTreeMap<ProfileId, Vec<usize>>,
+}
+
+impl Timeline {
+    pub(super) fn new(context: &Context<'_>) -> Self {
+        let mut timeline = Self::default();
+        let Ok(matching) = context.results.matching() else {
+            return timeline;
+        };
+        let outermost = matching
+            .lines
+            .iter()
+            .filter(|l| l.summary.is_outermost(context.facts));
+        for group in outermost.flat_map(|line| &line.groups) {
+            for at in &group.from {
+                timeline
+                    .by_profile
+                    .entry(*at)
+                    .or_default()
+                    .push(timeline.times.len());
+            }
+            timeline.times.push(group.time);
+        }
+        timeline
+    }
+
+    /// What some profiled launches stand for, nanoseconds over all counted instances; none if nothing.
+    pub(super) fn of(&self, profiles: &[ProfileId]) -> Option<Ns> {
+        let own = profiles
+            .iter()
+            .filter_map(|profile| self.by_profile.get(profile));
+        let places: BTreeSet<usize> = own.flatten().copied().collect();
+        let sum = places
+            .iter()
+            .fold(0, |sum: Ns, at| sum.saturating_add(self.times[*at]));
+        (!places.is_empty()).then_some(sum)
+    }
+}

@@ -1,0 +1,352 @@
+//! Bound classes of profiled launches, by two rules.
+
+use std::fmt;
+
+use super::{KernelCounters, Level, Levels, SpeedOfLight};
+use crate::Classifier;
+
+/// Threads of a warp.
+const WARP: f64 = 32.0;
+
+/// What bounds a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bound {
+    /// The SM's pipes.
+    Compute,
+    /// They too, with hardly a floating-point operation: index arithmetic, conversions.
+    Instruction,
+    /// Device memory.
+    Dram,
+    /// The L2 cache.
+    L2,
+    /// The L1 cache.
+    L1,
+    /// Memory, by the seed rule, which looks at DRAM alone.
+    Memory,
+    /// Neither: waiting.
+    Latency,
+    /// Compute and memory alike.
+    Balanced,
+    /// No counters.
+    Unknown,
+}
+
+impl Bound {
+    /// All classes in the order in which reports show them.
+    pub const ALL: [Self; 9] = [
+        Self::Compute,
+        Self::Instruction,
+        Self::Dram,
+        Self::L2,
+        Self::L1,
+        Self::Memory,
+        Self::Latency,
+        Self::Balanced,
+        Self::Unknown,
+    ];
+
+    /// The word that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Compute => "compute-bound",
+            Self::Instruction => "instruction-bound",
+            Self::Dram => "dram-bound",
+            Self::L2 => "l2-bound",
+            Self::L1 => "l1-bound",
+            Self::Memory => "memory-bound",
+            Self::Latency => "latency-bound",
+            Self::Balanced => "balanced",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A class and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The class.
+    pub bound: Bound,
+    /// The reason; none where the class says it all.
+    pub reason: Option<Reason>,
+    /// The nearest other class; absent where there are no counters.
+    pub next: Option<Next>,
+}
+
+/// Why a launch is in its class.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// Latency: fewer blocks than fit on the GPU at once.
+    SmallGrid,
+    /// Latency: few resident warps.
+    LowOccupancy,
+    /// Latency: what most warps wait for, in ncu's words.
+    Stall(String),
+    /// Latency: no counter tells.
+    NotCounted,
+    /// Unknown: these counters are missing.
+    No(&'static str),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SmallGrid => f.write_str("small grid"),
+            Self::LowOccupancy => f.write_str("low occupancy"),
+            Self::Stall(reason) => write!(f, "stall: {reason}"),
+            Self::NotCounted => f.write_str("cause not counted"),
+            Self::No(counters) => write!(f, "no {counters}"),
+        }
+    }
+}
+
+/// A class that a launch would be in if a figure differed a little.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Next {
+    /// Distance to the threshold, percentage points.
+    pub points: f64,
+    /// The class beyond it.
+    pub bound: Bound,
+}
+
+impl Verdict {
+    /// The nearest other class, if it is so near that the class is a matter of chance.
+    pub fn borderline(&self) -> Option<Next> {
+        self.next.filter(|next| next.points < THRESHOLDS.borderline)
+    }
+}
+
+/// The numbers that decide.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Below this maximum of all speed-of-light figures a launch is latency-bound, percent.
+    pub busy: f64,
+    /// Lead of compute over memory, or of a memory level over compute, that decides, percentage points.
+    pub lead: f64,
+    /// A level that is no more than this below the highest one, and farther from the SM, bounds in its place,
+    /// percentage points.
+    pub tie: f64,
+    /// Fewer waves than this are a small grid.
+    pub small_grid_waves: f64,
+    /// Achieved occupancy below this is low, percent.
+    pub low_occupancy: f64,
+    /// Floating-point operations per thread instruction below which pipes are busy with something else.
+    pub flops_per_instruction: f64,
+    /// Lead that decides in the seed rule, percentage points.
+    pub seed_margin: f64,
+    /// A launch nearer than this to a threshold is borderline, percentage points.
+    pub borderline: f64,
+}
+
+/// The thresholds of this version. 60 % is where ncu's own rule calls a unit well used. What streams through a cache
+/// uses it as much as the memory behind it, give or take what is read twice: 5 points.
+pub const THRESHOLDS: Thresholds = Thresholds {
+    busy: 60.0,
+    lead: 10.0,
+    tie: 5.0,
+    small_grid_waves: 1.0,
+    low_occupancy: 30.0,
+    flops_per_instruction: 0.25,
+    seed_margin: 5.0,
+    borderline: 2.0,
+};
+
+impl Thresholds {
+    /// The class by one rule.
+    pub fn classify(&self, rule: Classifier, kernel: &KernelCounters) -> Verdict {
+        match rule {
+            Classifier::Rooflens => self.rooflens(kernel),
+            Classifier::Seed => self.seed(&kernel.sol),
+        }
+    }
+
+    fn rooflens(&self, kernel: &KernelCounters) -> Verdict {
+        let levels = &kernel.sol.memory;
+        let (Some(compute), Some((_, memory)), Some(level)) =
+            (kernel.sol.compute, levels.highest(), self.level(levels))
+        else {
+            return unknown(&kernel.sol);
+        };
+        let (bound, next) = self.by_lead(levels, compute, level, memory);
+        let bound = if bound == Bound::Compute {
+            self.pipes(kernel)
+        } else {
+            bound
+        };
+        let (highest, latency) = (compute.max(memory), Bound::Latency);
+        if highest < self.busy {
+            let next = Next {
+                points: self.busy - highest,
+                bound,
+            };
+            let reason = self.latency_reason(kernel);
+            return Verdict {
+                bound: latency,
+                reason: Some(reason),
+                next: Some(next),
+            };
+        }
+        let idle = Next {
+            points: highest - self.busy,
+            bound: latency,
+        };
+        let next = if idle.points < next.points {
+            idle
+        } else {
+            next
+        };
+        Verdict {
+            bound,
+            reason: None,
+            next: Some(next),
+        }
+    }
+
+    /// What keeps the pipes busy: floating-point work, unless it is counted and little.
+    fn pipes(&self, kernel: &KernelCounters) -> Bound {
+        let flops = kernel
+            .flops
+            .total()
+            .zip(kernel.instructions.map(|warps| warps * WARP));
+        match flops {
+            Some((flops, threads)) if flops < self.flops_per_instruction * threads => {
+                Bound::Instruction
+            }
+            _ => Bound::Compute,
+        }
+    }
+
+    /// The level that bounds: of those about as high as the highest the farthest from the SM, where the data are from.
+    fn level(&self, levels: &Levels) -> Option<Level> {
+        let (_, highest) = levels.highest()?;
+        let ties = |level: &Level| {
+            levels
+                .get(*level)
+                .is_some_and(|own| highest - own <= self.tie)
+        };
+        Level::ALL.into_iter().find(ties)
+    }
+
+    /// The level that would bound instead, and by how much a figure would have to differ.
+    fn next_level(&self, levels: &Levels, level: Level, highest: f64) -> Option<Next> {
+        // A farther one that comes near enough to the highest, or a nearer one that leads by more than a tie.
+        let own = levels.get(level)?;
+        let distance = |other: Level| {
+            let value = levels.get(other)?;
+            let points = match other < level {
+                true => highest - value - self.tie,
+                false => own + self.tie - value,
+            };
+            Some(Next {
+                points,
+                bound: of_level(other),
+            })
+        };
+        let others = Level::ALL.into_iter().filter(|other| *other != level);
+        others
+            .filter_map(distance)
+            .min_by(|a, b| a.points.total_cmp(&b.points))
+    }
+
+    /// The class of a busy launch, and the nearest other one.
+    fn by_lead(&self, levels: &Levels, compute: f64, level: Level, memory: f64) -> (Bound, Next) {
+        let lead = compute - memory;
+        if lead >= self.lead {
+            return (
+                Bound::Compute,
+                Next {
+                    points: lead - self.lead,
+                    bound: Bound::Balanced,
+                },
+            );
+        }
+        if -lead >= self.lead {
+            let balanced = Next {
+                points: -lead - self.lead,
+                bound: Bound::Balanced,
+            };
+            let other = self.next_level(levels, level, memory);
+            let next = other
+                .filter(|other| other.points < balanced.points)
+                .unwrap_or(balanced);
+            return (of_level(level), next);
+        }
+        let to_compute = Next {
+            points: self.lead - lead,
+            bound: Bound::Compute,
+        };
+        let to_memory = Next {
+            points: self.lead + lead,
+            bound: of_level(level),
+        };
+        let next = if to_memory.points < to_compute.points {
+            to_memory
+        } else {
+            to_compute
+        };
+        (Bound::Balanced, next)
+    }
+
+    fn latency_reason(&self, kernel: &KernelCounters) -> Reason {
+        if kernel
+            .waves
+            .is_some_and(|waves| waves < self.small_grid_waves)
+        {
+            Reason::SmallGrid
+        } else if kernel
+            .achieved_occupancy
+            .is_some_and(|percent| percent < self.low_occupancy)
+        {
+            Reason::LowOccupancy
+        } else {
+            let stall = kernel.top_stall.as_ref();
+            stall.map_or(Reason::NotCounted, |stall| {
+                Reason::Stall(stall.reason.clone())
+            })
+        }
+    }
+
+    fn seed(&self, sol: &SpeedOfLight) -> Verdict {
+        let (Some(compute), Some(dram)) = (sol.compute, sol.memory.dram) else {
+            return unknown(sol);
+        };
+        let lead = compute - dram;
+        let (bound, points, next) = if lead > self.seed_margin {
+            (Bound::Compute, lead - self.seed_margin, Bound::Balanced)
+        } else if lead < -self.seed_margin {
+            (Bound::Memory, -lead - self.seed_margin, Bound::Balanced)
+        } else if lead < 0.0 {
+            (Bound::Balanced, self.seed_margin + lead, Bound::Memory)
+        } else {
+            (Bound::Balanced, self.seed_margin - lead, Bound::Compute)
+        };
+        Verdict {
+            bound,
+            reason: None,
+            next: Some(Next {
+                points,
+                bound: next,
+            }),
+        }
+    }
+}
+
+const fn of_level(level: Level) -> Bound {
+    match level {
+        Level::Dram => Bound::Dram,
+        Level::L2 => Bound::L2,
+        Level::L1 => Bound::L1,
+    }
+}
+
+fn unknown(sol: &SpeedOfLight) -> Verdict {
+    let missing = match (sol.compute, sol.memory.highest()) {
+        (None, None) => "speed-of-light counters",
+        (None, Some(_)) => "compute throughput",
+        (Some(_), _) => "memory throughput",
+    };
+    Verdict {
+        bound: Bound::Unknown,
+        reason: Some(Reason::No(missing)),
+        next: None,
+    }
+}

@@ -1,0 +1,246 @@
+//! Representativeness: what profiled launches stand for in the timeline, and what was not profiled.
+
+pub mod control;
+pub mod matching;
+pub mod summed;
+
+use std::collections::BTreeMap;
+
+use self::matching::{ALIKE, Group, Line, MatchedKernel, Matching};
+use crate::counters::ncu::Counters;
+use crate::{Context, Known};
+use rooflens_session::{Arrange, KernelId, Ns, PassId, ProfileId};
+
+/// Launches of one kernel and grid of which less time than this is like their median are of several sizes.
+const MOSTLY: f64 = 0.5;
+
+/// The profiled launches against the timeline.
+pub struct Representativeness {
+    /// All profiled launches, those that stand for the largest share of a stage first.
+    pub launches: Vec<Comparison>,
+    /// Each pass with profiled launches.
+    pub passes: BTreeMap<PassId, Sums>,
+    /// Kernels without a profiled launch in outermost stages, those with the largest share of their stage first.
+    pub gaps: Vec<Gap>,
+}
+
+/// A profiled launch against the launches of the timeline that it is said to stand for.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The profiled launch.
+    pub profile: ProfileId,
+    /// The stage that it is compared with, an index into [`Matching::lines`].
+    pub line: Option<usize>,
+    /// The launches of the same kernel, grid and block there, an index into [`Line::groups`].
+    pub group: Option<usize>,
+    /// Duration under the profiler ÷ median in the timeline.
+    pub ratio: Option<f64>,
+    /// Share of the stage's GPU time that it stands for.
+    pub share: Option<f64>,
+    /// What comes out.
+    pub likeness: Likeness,
+}
+
+/// How like the launches of the timeline a profiled one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// The timeline has no such kernel.
+    NotInTimeline,
+    /// The stage has the kernel, but not on this grid.
+    NoGrid,
+    /// The stage does not have the kernel.
+    NoKernel,
+    /// No duration was profiled.
+    NoDuration,
+    /// It lasted longer than the median.
+    Longer,
+    /// It lasted shorter than the median.
+    Shorter,
+    /// It lasted about as long as the median, but most of the launches did not.
+    Mixed,
+    /// It lasted about as long as the launches that it stands for.
+    Representative,
+}
+
+/// Profiled launches of a pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sums {
+    /// Launches.
+    pub launches: u64,
+    /// Profiled time, seconds.
+    pub seconds: f64,
+    /// Those of them that lasted about as long as the median of those that they stand for.
+    pub alike: u64,
+    /// Their profiled time, seconds.
+    pub alike_seconds: f64,
+}
+
+/// A kernel of a stage without counters.
+#[derive(Clone, Debug)]
+pub struct Gap {
+    /// The stage, an index into [`Matching::lines`].
+    pub line: usize,
+    /// The kernel.
+    pub kernel: KernelId,
+    /// GPU time of its launches without counters, nanoseconds.
+    pub time: Ns,
+    /// Launches without counters.
+    pub launches: u64,
+    /// Share of the stage's GPU time.
+    pub share: f64,
+}
+
+/// Holds every profiled launch against the timeline.
+pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
+    let (counters, matching) = (context.results.counters()?, context.results.matching()?);
+    let ids = context.session.kernel_profiles.ids();
+    let mut launches: Vec<_> = ids.map(|id| compare(counters, matching, id)).collect();
+    // Equal shares keep the order of the rows.
+    let share = |one: &Comparison| one.share.unwrap_or(-1.0);
+    launches.arrange_by(|a, b| {
+        share(b)
+            .total_cmp(&share(a))
+            .then(a.profile.cmp(&b.profile))
+    });
+    let mut passes = BTreeMap::<PassId, Sums>::new();
+    for one in &launches {
+        let launch = counters.launch(one.profile);
+        let sums = passes.entry(launch.pass).or_default();
+        sums.add(launch.seconds.unwrap_or(0.0), one.is_alike());
+    }
+    let outermost = matching.outermost(context.facts);
+    let mut gaps: Vec<Gap> = outermost
+        .flat_map(|(at, line)| unprofiled(at, line))
+        .collect();
+    // Equal shares keep the order of stages and kernels.
+    gaps.arrange_by(|a, b| b.share.total_cmp(&a.share));
+    Ok(Representativeness {
+        launches,
+        passes,
+        gaps,
+    })
+}
+
+fn compare(counters: &Counters, matching: &Matching, profile: ProfileId) -> Comparison {
+    let (launch, matched) = (counters.launch(profile), &matching.kernels[profile.index()]);
+    let own = |line: &Line| matched.stages.contains(&line.summary.stage);
+    let same = |group: &Group| {
+        Some(group.kernel) == matched.kernel
+            && group.grid == launch.grid
+            && group.block == launch.block
+    };
+    // Of the sizes on one grid the one that the launch stands for.
+    let find = |at: usize| {
+        let groups = &matching.lines[at].groups;
+        let stands = |group: &Group| same(group) && group.from.contains(&profile);
+        let group = groups
+            .iter()
+            .position(stands)
+            .or_else(|| groups.iter().position(same));
+        group.map(|group| (at, group))
+    };
+    let lines = || 0..matching.lines.len();
+    // Of nested stages the outer one, which comes first.
+    let stage = lines().find(|at| own(&matching.lines[*at]));
+    let found = match stage {
+        Some(_) => lines()
+            .filter(|at| own(&matching.lines[*at]))
+            .find_map(find),
+        None => lines()
+            .filter_map(find)
+            .max_by_key(|(line, group)| matching.lines[*line].groups[*group].time),
+    };
+    let line = found.map(|(line, _)| line).or(stage);
+    let found = found.map(|(line, group)| (&matching.lines[line], group));
+    let of_group = found.map(|(line, group)| &line.groups[group]);
+    let ratio = of_group.and_then(|group| {
+        let median = group.median().filter(|median| *median > 0.0)?;
+        Some(launch.seconds? * 1e9 / median)
+    });
+    let share = found.filter(|(line, _)| line.time > 0);
+    Comparison {
+        profile,
+        line,
+        group: found.map(|(_, group)| group),
+        ratio,
+        share: share.map(|(line, group)| line.groups[group].time as f64 / line.time as f64),
+        likeness: likeness(
+            matched,
+            line.map(|line| &matching.lines[line]),
+            of_group,
+            ratio,
+        ),
+    }
+}
+
+fn likeness(
+    matched: &MatchedKernel,
+    line: Option<&Line>,
+    group: Option<&Group>,
+    ratio: Option<f64>,
+) -> Likeness {
+    if matched.kernel.is_none() {
+        return Likeness::NotInTimeline;
+    }
+    let Some(group) = group else {
+        let of_kernel = |group: &Group| Some(group.kernel) == matched.kernel;
+        let runs = line.is_some_and(|line| line.groups.iter().any(of_kernel));
+        return if runs {
+            Likeness::NoGrid
+        } else {
+            Likeness::NoKernel
+        };
+    };
+    match ratio {
+        None => Likeness::NoDuration,
+        Some(ratio) if !ALIKE.contains(&ratio) && ratio > 1.0 => Likeness::Longer,
+        Some(ratio) if !ALIKE.contains(&ratio) => Likeness::Shorter,
+        Some(_) if group.alike().is_some_and(|alike| alike < MOSTLY) => Likeness::Mixed,
+        Some(_) => Likeness::Representative,
+    }
+}
+
+impl Sums {
+    fn add(&mut self, seconds: f64, alike: bool) {
+        self.launches += 1;
+        self.seconds += seconds;
+        if alike {
+            self.alike += 1;
+            self.alike_seconds += seconds;
+        }
+    }
+
+    /// Share of the profiled time in launches about as long as those that they stand for; absent without any.
+    pub fn share(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.alike_seconds / self.seconds)
+    }
+}
+
+impl Comparison {
+    /// Whether the launch lasted about as long as those that it stands for.
+    pub fn is_alike(&self) -> bool {
+        self.ratio.is_some_and(|ratio| ALIKE.contains(&ratio))
+    }
+}
+
+/// Kernels of a line without counters, the most time first.
+fn unprofiled(at: usize, line: &Line) -> Vec<Gap> {
+    let mut kernels = BTreeMap::<KernelId, (Ns, u64)>::new();
+    for group in line.groups.iter().filter(|group| group.tier.is_none()) {
+        let sum = kernels.entry(group.kernel).or_default();
+        *sum = (sum.0 + group.time, sum.1 + group.launches);
+    }
+    let gap = |(kernel, (time, launches)): (KernelId, (Ns, u64))| Gap {
+        line: at,
+        kernel,
+        time,
+        launches,
+        share: time as f64 / line.time as f64,
+    };
+    let mut gaps: Vec<Gap> = kernels.into_iter().map(gap).collect();
+    gaps.arrange_by_key(|gap| (std::cmp::Reverse(gap.time), gap.kernel));
+    gaps
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Roofs: specified ones from the hardware table, measured ones from the bundle.
+
+use super::device::Device;
+use super::group::Group;
+use crate::Context;
+use crate::counters::ncu::flops::Flops;
+use crate::counters::ncu::{KernelCounters, Level};
+use crate::engine::measured_peaks::Measured;
+use rooflens_hardware::Gpu;
+
+/// What rooflines are drawn under.
+#[derive(Clone, Debug, Default)]
+pub struct Roofs {
+    /// The specification, if the GPU is known.
+    pub gpu: Option<Gpu>,
+    /// dtypes of the kernels' operations, those with most time first.
+    pub dtypes: Vec<&'static str>,
+    rates: Vec<Roof>,
+    bandwidths: Vec<(Level, Roof)>,
+}
+
+/// A roof of a roofline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Roof {
+    /// What has this peak.
+    pub of: Peak,
+    /// FLOP/s of a dtype, bytes per second of others.
+    pub value: f64,
+    /// Measured on this GPU rather than specified.
+    pub measured: bool,
+}
+
+/// What has a peak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peak {
+    /// Operations of a dtype.
+    Dtype(&'static str),
+    /// Device memory.
+    Memory,
+    /// A memory level: ncu's peak bytes per cycle × clock.
+    ByClock(Level),
+    /// A copy in device memory.
+    Copy,
+}
+
+impl Roofs {
+    /// The roofs of kernels whose main dtypes are these.
+    pub(super) fn new(
+        context: &Context<'_>,
+        device: Option<&Device>,
+        main: impl Iterator<Item = &'static str>,
+        kernels: &[&KernelCounters],
+    ) -> Self {
+        let name = device.map_or("", |device| device.name.as_str());
+        let (measured, gpu) = (Measured::of(context, name), context.gpu_spec(name));
+        let dtypes = distinct(main);
+        let parts = kernels.iter().flat_map(|kernel| match &kernel.flops {
+            Flops::Counted(parts) => parts.as_slice(),
+            Flops::NotCounted(_) => &[],
+        });
+        let all = distinct(dtypes.iter().copied().chain(parts.map(|part| part.dtype)));
+        let rates = all.into_iter().flat_map(|dtype| {
+            let specified = gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
+            let both = [(specified, false), (measured.rate(gpu, dtype), true)];
+            let roof = |value, measured| Roof {
+                of: Peak::Dtype(dtype),
+                value,
+                measured,
+            };
+            both.into_iter()
+                .filter_map(move |(value, measured)| Some(roof(value?, measured)))
+        });
+        let rates = rates.collect();
+        let levels = Level::ALL.into_iter();
+        let bandwidths = levels
+            .flat_map(|level| {
+                let roofs = bandwidths(level, gpu, &measured, kernels);
+                roofs.into_iter().map(move |roof| (level, roof))
+            })
+            .collect();
+        Self {
+            gpu: gpu.cloned(),
+            dtypes,
+            rates,
+            bandwidths,
+        }
+    }
+
+    /// Flat roofs of some dtypes.
+    pub fn rates(&self, dtypes: &[&str]) -> Vec<Roof> {
+        let of = |dtype: &str| {
+            let is_own = move |roof: &&Roof| matches!(roof.of, Peak::Dtype(own) if own == dtype);
+            self.rates
+                .iter()
+                .filter(is_own)
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        dtypes.iter().flat_map(|dtype| of(dtype)).collect()
+    }
+
+    /// Slanted roofs of a level.
+    pub fn bandwidths(&self, level: Level) -> Vec<Roof> {
+        let own = self.bandwidths.iter().filter(|(own, _)| *own == level);
+        own.map(|(_, roof)| *roof).collect()
+    }
+
+    /// dtypes for which there is no roof at all.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let has = |dtype: &&str| {
+            self.gpu
+                .as_ref()
+                .is_some_and(|gpu| gpu.peak(dtype).is_some())
+        };
+        self.dtypes
+            .iter()
+            .filter(|dtype| !has(dtype))
+            .copied()
+            .collect()
+    }
+
+    /// The operations per second that a group could reach under the specified roofs.
+    pub fn attainable(&self, group: &Group) -> Option<f64> {
+        let gpu = self.gpu.as_ref()?;
+        let peak = gpu.peak(group.dtype?)?.dense;
+        Some(peak.min(group.intensity(Level::Dram)? * gpu.memory_bandwidth))
+    }
+}
+
+fn distinct(all: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut dtypes = Vec::new();
+    for dtype in all {
+        if !dtypes.contains(&dtype) {
+            dtypes.push(dtype);
+        }
+    }
+    dtypes
+}
+
+/// Only DRAM has a specified bandwidth; caches have ncu's bytes per cycle × clock.
+fn bandwidths(
+    level: Level,
+    gpu: Option<&Gpu>,
+    measured: &Measured<'_>,
+    kernels: &[&KernelCounters],
+) -> Vec<Roof> {
+    let peaks = kernels
+        .iter()
+        .filter_map(|kernel| kernel.peak_bandwidth.get(level));
+    let roof = |of, measured| {
+        move |value| Roof {
+            of,
+            value,
+            measured,
+        }
+    };
+    let by_clock = peaks
+        .reduce(f64::max)
+        .map(roof(Peak::ByClock(level), false));
+    if level != Level::Dram {
+        return by_clock.into_iter().collect();
+    }
+    let specified = gpu
+        .map(|gpu| gpu.memory_bandwidth)
+        .map(roof(Peak::Memory, false));
+    let copy = measured.bandwidth().map(roof(Peak::Copy, true));
+    specified.or(by_clock).into_iter().chain(copy).collect()
+}

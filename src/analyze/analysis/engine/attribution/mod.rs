@@ -1,0 +1,367 @@
+//! Which range an operation belongs to: the one around the start of the API call that issued it.
+//!
+//! Operation and API call join on (process, correlation id): correlation ids are unique only within a
+//! process. The rest is one sweep per thread over sorted ranges and calls.
+
+mod capture;
+
+use rustc_hash::FxHashMap;
+
+use crate::engine::facts::{Attribution, Captured, OpIndex, OpSource, Ops};
+use crate::engine::stage_names::is_of_user;
+use rooflens_session::{
+    ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, ProcessId, RangeId, Session, StrId, ThreadId,
+};
+
+/// The columns that the three tables of GPU work have in common.
+macro_rules! columns {
+    ($table:expr, $row:expr) => {{
+        let row = $row as usize;
+        let table = $table;
+        (
+            table.pass[row],
+            table.gpu[row],
+            table.process[row],
+            table.stream[row],
+            table.correlation[row],
+        )
+    }};
+}
+/// All GPU operations of a session, sorted by (pass, start, end, source), joined with their API calls.
+pub fn operations(session: &Session) -> Ops {
+    let (launches, copies, graphs) = (&session.launches, &session.copies, &session.graph_launches);
+    let count = launches.len() + copies.len() + graphs.len();
+    let mut rows: Vec<(u32, Ns, Ns, OpSource)> = Vec::with_capacity(count);
+    for id in launches.ids() {
+        let row = id.index();
+        rows.push((
+            launches.pass[row].0,
+            launches.start[row],
+            launches.end[row],
+            OpSource::Launch(id),
+        ));
+    }
+    for id in copies.ids() {
+        let row = id.index();
+        rows.push((
+            copies.pass[row].0,
+            copies.start[row],
+            copies.end[row],
+            OpSource::Copy(id),
+        ));
+    }
+    for id in graphs.ids() {
+        let row = id.index();
+        rows.push((
+            graphs.pass[row].0,
+            graphs.start[row],
+            graphs.end[row],
+            OpSource::Graph(id),
+        ));
+    }
+    // Tables are sorted, mostly: stable sorting merges what ascends.
+    rows.sort();
+    let calls = CallIndex::new(session);
+    let mut ops = Ops::with_room(count);
+    for (_, start, end, source) in rows {
+        let (pass, gpu, process, stream, correlation) = match source {
+            OpSource::Launch(LaunchId(row)) => columns!(launches, row),
+            OpSource::Copy(CopyId(row)) => columns!(copies, row),
+            OpSource::Graph(GraphLaunchId(row)) => columns!(graphs, row),
+        };
+        ops.start.push(start);
+        ops.end.push(end);
+        ops.pass.push(pass);
+        ops.gpu.push(gpu);
+        ops.process.push(process);
+        ops.stream.push(stream);
+        ops.source.push(source);
+        ops.api_call
+            .push(correlation.and_then(|id| calls.find(process, id)));
+    }
+    ops.range = vec![Attribution::NoApiCall; ops.len()];
+    ops.captured = vec![Captured::NoGraph; ops.len()];
+    ops
+}
+
+/// API calls by (process, correlation id). Of several calls with one id the outermost is found.
+struct CallIndex {
+    /// By (process, correlation id).
+    calls: Vec<((ProcessId, i64), ApiCallId)>,
+}
+
+impl CallIndex {
+    fn new(session: &Session) -> Self {
+        let table = &session.api_calls;
+        let key = |id: ApiCallId| Some((table.process[id.index()], table.correlation[id.index()]?));
+        let mut calls: Vec<_> = table.ids().filter_map(|id| Some((key(id)?, id))).collect();
+        // Ids ascend, mostly: stable sorting merges what ascends.
+        calls.sort_by_key(|(key, id)| (*key, table.nested[id.index()]));
+        calls.dedup_by_key(|(key, _)| *key);
+        Self { calls }
+    }
+
+    fn find(&self, process: ProcessId, correlation: i64) -> Option<ApiCallId> {
+        let at = self
+            .calls
+            .binary_search_by_key(&(process, correlation), |(key, _)| *key)
+            .ok()?;
+        Some(self.calls[at].1)
+    }
+}
+
+/// Operations by the thread whose ranges they belong to, sorted by the start of their API call.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadOps {
+    /// By [`ThreadId`].
+    pub threads: Vec<Vec<IssuedOp>>,
+}
+
+/// An operation at the moment of its issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IssuedOp {
+    /// Start of the API call.
+    pub start: Ns,
+    /// End of the API call.
+    pub end: Ns,
+    /// The operation.
+    pub op: OpIndex,
+    /// Issued by another thread, to which this one's range was lent.
+    pub inferred: bool,
+}
+
+impl ThreadOps {
+    /// Operations of `thread` whose API call starts in [start, end); an inferred one must also end in it.
+    pub fn within(&self, thread: ThreadId, start: Ns, end: Ns) -> impl Iterator<Item = &IssuedOp> {
+        let all = self.started(thread, start, end).iter();
+        all.filter(move |issued| !issued.inferred || issued.end <= end)
+    }
+
+    /// What the threads of a process issued themselves, by the start of the API call.
+    pub fn of_process(&self, session: &Session, process: ProcessId) -> Vec<IssuedOp> {
+        let own = session
+            .threads
+            .ids()
+            .filter(|id| session.threads.process[id.index()] == process);
+        let lists = own.filter_map(|id| self.threads.get(id.index()));
+        let mut all: Vec<IssuedOp> = lists
+            .flatten()
+            .filter(|issued| !issued.inferred)
+            .copied()
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How many operations of `thread` have an API call that starts in [start, end).
+    pub fn count(&self, thread: ThreadId, start: Ns, end: Ns) -> u64 {
+        self.started(thread, start, end).len() as u64
+    }
+
+    /// How many operations there are.
+    pub fn total(&self) -> u64 {
+        self.threads.iter().map(|list| list.len() as u64).sum()
+    }
+
+    fn started(&self, thread: ThreadId, start: Ns, end: Ns) -> &[IssuedOp] {
+        started(
+            self.threads
+                .get(thread.index())
+                .map_or(&[][..], Vec::as_slice),
+            start,
+            end,
+        )
+    }
+}
+
+/// Those of an ascending list whose API call starts in [start, end).
+pub fn started(list: &[IssuedOp], start: Ns, end: Ns) -> &[IssuedOp] {
+    let first = list.partition_point(|issued| issued.start < start);
+    let last = first + list[first..].partition_point(|issued| issued.start < end);
+    &list[first..last]
+}
+
+/// Finds each operation's innermost range, of those for which `counts` holds, and lists operations by thread;
+/// of work in CUDA graphs also the range that was open at capture.
+///
+/// An operation issued by a thread that has no range of the user open is lent the range of the one other thread of
+/// the process that has one open over the whole API call; if several have, it stays ambiguous.
+pub fn attribute(session: &Session, ops: &mut Ops, counts: &dyn Fn(RangeId) -> bool) -> ThreadOps {
+    let mut lists = issued_by_thread(session, ops);
+    let ranges = ranges_by_thread(session, counts);
+    let users = UserRanges::new(session);
+    let mut orphans: Vec<(ThreadId, IssuedOp)> = Vec::new();
+    for (thread, list) in lists.threads.iter().enumerate() {
+        let moments = || list.iter().map(|issued| (issued.start, issued.start));
+        sweep(session, &ranges[thread], moments(), |at, found| {
+            ops.range[list[at].op as usize] = found.map_or(Attribution::Outside, Attribution::Own);
+        });
+        sweep(
+            session,
+            &users.among(session, &ranges[thread]),
+            moments(),
+            |at, found| {
+                if found.is_none() {
+                    orphans.push((ThreadId::at(thread), list[at]));
+                }
+            },
+        );
+    }
+    lend_ranges(session, ops, &ranges, orphans, &mut lists);
+    capture::attribute(session, ops, &ranges);
+    lists
+}
+
+/// Which ranges are the user's, by name and domain: a library annotates its own calls, too.
+struct UserRanges(FxHashMap<(StrId, StrId), bool>);
+
+impl UserRanges {
+    fn new(session: &Session) -> Self {
+        let ranges = &session.ranges;
+        let mut known = FxHashMap::default();
+        for id in ranges.ids() {
+            let key = (ranges.name[id.index()], ranges.domain[id.index()]);
+            known.entry(key).or_insert_with(|| is_of_user(session, id));
+        }
+        Self(known)
+    }
+
+    fn among(&self, session: &Session, ranges: &[RangeId]) -> Vec<RangeId> {
+        let table = &session.ranges;
+        let is_own = |id: &&RangeId| self.0[&(table.name[id.index()], table.domain[id.index()])];
+        ranges.iter().filter(is_own).copied().collect()
+    }
+}
+
+fn issued_by_thread(session: &Session, ops: &Ops) -> ThreadOps {
+    let calls = &session.api_calls;
+    let mut threads = vec![Vec::new(); session.threads.len()];
+    for (op, call) in ops.api_call.iter().enumerate() {
+        let Some(call) = call else { continue };
+        let row = call.index();
+        let (start, end) = (calls.start[row], calls.end[row]);
+        // Fewer than 2^32 operations: each is a row of a table.
+        let issued = IssuedOp {
+            start,
+            end,
+            op: op as OpIndex,
+            inferred: false,
+        };
+        threads[calls.thread[row].index()].push(issued);
+    }
+    for list in &mut threads {
+        if !list.is_sorted() {
+            list.sort_unstable();
+        }
+    }
+    ThreadOps { threads }
+}
+
+/// Ranges by thread, outer before inner.
+fn ranges_by_thread(session: &Session, counts: &dyn Fn(RangeId) -> bool) -> Vec<Vec<RangeId>> {
+    let ranges = &session.ranges;
+    let mut threads = vec![Vec::new(); session.threads.len()];
+    for id in ranges.ids().filter(|id| counts(*id)) {
+        threads[ranges.thread[id.index()].index()].push(id);
+    }
+    for list in &mut threads {
+        list.sort_unstable_by_key(|id| {
+            (
+                ranges.start[id.index()],
+                std::cmp::Reverse(ranges.end[id.index()]),
+                *id,
+            )
+        });
+    }
+    threads
+}
+
+/// Calls `found(query, range)` for each query (from, to), ascending in `from`, with the innermost range
+/// that is open at `from` and not closed before `to`. O(ranges + queries) for nested ranges.
+fn sweep(
+    session: &Session,
+    sorted: &[RangeId],
+    queries: impl Iterator<Item = (Ns, Ns)>,
+    mut found: impl FnMut(usize, Option<RangeId>),
+) {
+    let ranges = &session.ranges;
+    let mut open: Vec<RangeId> = Vec::new();
+    let mut next = 0;
+    for (query, (from, to)) in queries.enumerate() {
+        while next < sorted.len() && ranges.start[sorted[next].index()] <= from {
+            // Ranges that ended before the new one began can go; start/end ranges may end in any order.
+            let start = ranges.start[sorted[next].index()];
+            while open
+                .last()
+                .is_some_and(|last| ranges.end[last.index()] <= start)
+            {
+                open.pop();
+            }
+            open.push(sorted[next]);
+            next += 1;
+        }
+        while open
+            .last()
+            .is_some_and(|last| ranges.end[last.index()] <= from)
+        {
+            open.pop();
+        }
+        let end = |id: &&RangeId| ranges.end[id.index()];
+        found(
+            query,
+            open.iter()
+                .rev()
+                .find(|id| end(id) > from && end(id) >= to)
+                .copied(),
+        );
+    }
+}
+
+/// Gives orphans the range of the one other thread of their process that has one open.
+fn lend_ranges(
+    session: &Session,
+    ops: &mut Ops,
+    ranges: &[Vec<RangeId>],
+    mut orphans: Vec<(ThreadId, IssuedOp)>,
+    lists: &mut ThreadOps,
+) {
+    orphans.sort_unstable_by_key(|(thread, issued)| (*issued, *thread));
+    let mut lenders: Vec<(u32, Option<(ThreadId, RangeId)>)> = vec![(0, None); orphans.len()];
+    for (thread, sorted) in ranges
+        .iter()
+        .enumerate()
+        .filter(|(_, sorted)| !sorted.is_empty())
+    {
+        let lender = ThreadId::at(thread);
+        let process = session.threads.process[thread];
+        let same_process = |orphan: ThreadId| {
+            orphan != lender && session.threads.process[orphan.index()] == process
+        };
+        let queries = orphans.iter().map(|(_, issued)| (issued.start, issued.end));
+        sweep(session, sorted, queries, |at, found| {
+            if let Some(range) = found.filter(|_| same_process(orphans[at].0)) {
+                lenders[at] = (lenders[at].0 + 1, Some((lender, range)));
+            }
+        });
+    }
+    for ((_, issued), (count, lender)) in orphans.into_iter().zip(lenders) {
+        let slot = &mut ops.range[issued.op as usize];
+        match (count, lender) {
+            (1, Some((thread, range))) => {
+                *slot = Attribution::Inferred(range);
+                lists.threads[thread.index()].push(IssuedOp {
+                    inferred: true,
+                    ..issued
+                });
+            }
+            (0, _) | (_, None) => {}
+            _ if matches!(slot, Attribution::Own(_)) => {}
+            _ => *slot = Attribution::Ambiguous,
+        }
+    }
+    for list in &mut lists.threads {
+        if !list.is_sorted() {
+            list.sort_unstable();
+        }
+    }
+}

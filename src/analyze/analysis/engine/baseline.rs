@@ -1,0 +1,282 @@
+//! Repeats of whole stages, timed by the workload itself: their spread and their outliers.
+
+use rooflens_schemas::{Evidence, Scope, StageKind};
+
+use crate::engine::stage_stats::Summary;
+use crate::engine::stats::{OUTLIER_Z, Statistics, modified_z};
+use crate::{Context, Known, Missing};
+use rooflens_session::{Ns, Session, StrId};
+
+/// The timed repeats of a bundle.
+pub struct Baseline {
+    /// By stage and artifact, in the order of the table.
+    pub series: Vec<Series>,
+}
+
+/// Repeats of one stage in one artifact.
+pub struct Series {
+    /// Name of the stage.
+    pub stage: StrId,
+    /// Name of the pass.
+    pub pass: StrId,
+    /// Path of the artifact.
+    pub artifact: StrId,
+    /// Whether the times were taken while a profiler ran; absent if nothing tells. A baseline is `false` alone.
+    pub profiled: Option<bool>,
+    /// Single repeats, in order.
+    pub repeats: Vec<Repeat>,
+    /// Of their durations, nanoseconds.
+    pub statistics: Statistics,
+    /// Steps of a repeat, if all repeats have the same number.
+    pub steps: Option<u64>,
+}
+
+/// One repeat.
+pub struct Repeat {
+    /// Number, from 0.
+    pub number: u32,
+    /// Wall time, nanoseconds.
+    pub duration: Ns,
+    /// Steps in it.
+    pub steps: Option<u64>,
+    /// Modified z-score; absent where the series has no spread.
+    pub z: Option<f64>,
+}
+
+/// The repeats of all artifacts; missing without a baseline pass.
+pub fn compute(context: &Context<'_>) -> Known<Baseline> {
+    let session = context.session;
+    let timings = &session.timings;
+    if timings.is_empty() {
+        return Err(Missing("missing.baseline"));
+    }
+    let mut groups: Vec<((StrId, StrId), Vec<usize>)> = Vec::new();
+    for row in 0..timings.len() {
+        let key = (timings.stage[row], timings.artifact[row]);
+        match groups.iter_mut().find(|(its, _)| *its == key) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((key, vec![row])),
+        }
+    }
+    let series = groups
+        .iter()
+        .filter_map(|(_, rows)| Series::of(session, rows))
+        .collect();
+    Ok(Baseline { series })
+}
+
+impl Baseline {
+    /// The un-profiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
+    /// compare by the step: of a decode stage it is the time of as many steps as the timeline has, or as the workload is
+    /// said to make in this pass.
+    pub fn of_stage(
+        &self,
+        session: &Session,
+        (pass, stage, kind): (&str, &str, StageKind),
+        steps: Option<f64>,
+    ) -> Option<(&Series, f64)> {
+        let series = self.unprofiled(session, stage)?;
+        let stated = || {
+            session
+                .workload
+                .for_pass(pass)
+                .output_tokens
+                .map(|tokens| tokens as f64)
+        };
+        let steps = match kind {
+            StageKind::Decode => steps.or_else(stated),
+            _ => steps,
+        };
+        let time = match matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
+            true => series.median_per_step()? * steps.filter(|steps| *steps > 0.0)?,
+            false => series.statistics.median,
+        };
+        Some((series, time))
+    }
+
+    /// The same of a summary; ranks have no times of their own.
+    pub fn of_summary(&self, context: &Context<'_>, summary: &Summary) -> Option<(&Series, f64)> {
+        let (session, facts) = (context.session, context.facts);
+        let is_alone = summary.scope(session, facts).rank.is_none();
+        let stage = summary.stage(facts);
+        let stage = (
+            session.pass_name(stage.pass),
+            stage.name.as_str(),
+            stage.kind,
+        );
+        is_alone.then(|| self.of_stage(session, stage, summary.steps))?
+    }
+
+    /// The un-profiled repeats of a stage, those of the first pass that has some.
+    pub fn unprofiled(&self, session: &Session, stage: &str) -> Option<&Series> {
+        self.series
+            .iter()
+            .find(|one| one.profiled == Some(false) && session.text(one.stage) == stage)
+    }
+}
+
+impl Series {
+    fn of(session: &Session, rows: &[usize]) -> Option<Self> {
+        let timings = &session.timings;
+        let values: Vec<f64> = rows
+            .iter()
+            .map(|row| timings.duration[*row] as f64)
+            .collect();
+        let (first, statistics) = (*rows.first()?, Statistics::of(&values)?);
+        let z = modified_z(&values).unwrap_or_default();
+        let repeat = |(at, row): (usize, &usize)| Repeat {
+            number: timings.repeat[*row],
+            duration: timings.duration[*row],
+            steps: timings.steps[*row],
+            z: z.get(at).copied(),
+        };
+        let steps = timings.steps[first];
+        Some(Self {
+            stage: timings.stage[first],
+            pass: timings.pass[first],
+            artifact: timings.artifact[first],
+            profiled: timings.profiled[first],
+            repeats: rows.iter().enumerate().map(repeat).collect(),
+            statistics,
+            steps: steps.filter(|_| rows.iter().all(|row| timings.steps[*row] == steps)),
+        })
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        let (artifact, rows) = (
+            session.text(self.artifact).to_owned(),
+            self.statistics.n as u64,
+        );
+        Evidence {
+            artifact,
+            table: Some("timings".to_owned()),
+            rows: Some(rows),
+        }
+    }
+
+    /// What metrics are about.
+    pub fn scope(&self, session: &Session) -> Scope {
+        let [pass, stage] = [self.pass, self.stage].map(|id| Some(session.text(id).to_owned()));
+        Scope {
+            pass,
+            stage,
+            ..Scope::default()
+        }
+    }
+
+    /// Median per step, nanoseconds.
+    pub fn median_per_step(&self) -> Option<f64> {
+        self.steps
+            .map(|steps| self.statistics.median / steps as f64)
+    }
+
+    /// The repeats far from the median.
+    pub fn outliers(&self) -> impl Iterator<Item = &Repeat> {
+        self.repeats.iter().filter(|repeat| repeat.is_outlier())
+    }
+
+    /// The outlier farthest from the median.
+    pub fn worst_outlier(&self) -> Option<&Repeat> {
+        let far = |repeat: &Repeat| repeat.z.map_or(0.0, f64::abs);
+        self.outliers().max_by(|a, b| far(a).total_cmp(&far(b)))
+    }
+
+    /// Σ distance of the outliers from the median, nanoseconds.
+    pub fn excess(&self) -> f64 {
+        self.outliers()
+            .map(|one| (one.duration as f64 - self.statistics.median).abs())
+            .sum()
+    }
+}
+
+impl Repeat {
+    /// Whether it lies far from the median.
+    pub fn is_outlier(&self) -> bool {
+        self.z.is_some_and(|z| z.abs() > OUTLIER_Z)
+    }
+
+    /// Whether it is a slow first repeat.
+    pub fn is_cold(&self) -> bool {
+        self.number == 0 && self.is_outlier() && self.z > Some(0.0)
+    }
+
+    /// Duration per step, nanoseconds.
+    pub fn per_step(&self) -> Option<f64> {
+        self.steps.map(|steps| self.duration as f64 / steps as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::repeats as session;
+    use crate::{Facts, Options};
+    use rooflens_hardware::Hardware;
+
+    fn series(session: &Session) -> Vec<Series> {
+        let (facts, hardware, options) =
+            (Facts::default(), Hardware::default(), Options::default());
+        let found = compute(&Context::new(session, &facts, &hardware, &options));
+        found.map(|baseline| baseline.series).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_cold_repeat_is_an_outlier_by_its_number() {
+        let all = series(&session(&[(
+            "decode",
+            "baseline",
+            Some(10),
+            &[90, 31, 30, 29, 30],
+        )]));
+        // Deviations from 30: 60, 1, 0, 1, 0 → MAD 1 → z of repeat 0 = 0.6745 · 60 = 40.47.
+        let repeats = &all[0].repeats;
+        assert_eq!(repeats[0].z, Some(0.6745 * 60.0));
+        let marked: Vec<bool> = repeats.iter().map(Repeat::is_outlier).collect();
+        assert_eq!(marked, [true, false, false, false, false]);
+        assert!(all[0].worst_outlier().is_some_and(Repeat::is_cold));
+        assert_eq!(all[0].excess(), 60.0);
+    }
+
+    #[test]
+    fn of_a_decode_loop_it_is_as_many_steps_as_the_timeline_has_or_the_workload_makes() {
+        let mut session = session(&[("decode", "baseline", Some(10), &[30])]);
+        let found = Baseline {
+            series: series(&session),
+        };
+        let of = |session: &Session, kind, steps| {
+            Some(found.of_stage(session, ("nsys", "decode", kind), steps)?.1)
+        };
+        // 3 ns a step.
+        assert_eq!(of(&session, StageKind::Decode, Some(4.0)), Some(12.0));
+        assert_eq!(of(&session, StageKind::Decode, None), None);
+        session.workload.output_tokens = Some(16);
+        assert_eq!(of(&session, StageKind::Decode, None), Some(48.0));
+        assert_eq!(of(&session, StageKind::DecodeStep, None), None);
+    }
+
+    #[test]
+    fn times_of_a_profiled_pass_are_told_apart() {
+        let mut session = session(&[
+            ("decode", "torch", None, &[2]),
+            ("decode", "baseline", None, &[1]),
+        ]);
+        session.timings.profiled[0] = Some(true);
+        let profiled = |session: &Session| -> Vec<Option<bool>> {
+            series(session).iter().map(|one| one.profiled).collect()
+        };
+        assert_eq!(profiled(&session), [Some(true), Some(false)]);
+        let series = series(&session);
+        let found = Baseline { series };
+        let unprofiled = found
+            .unprofiled(&session, "decode")
+            .map(|one| one.statistics.median);
+        assert_eq!(unprofiled, Some(1.0));
+        session.timings.profiled[1] = None;
+        let series = super::tests::series(&session);
+        assert!(
+            Baseline { series }.unprofiled(&session, "decode").is_none(),
+            "nothing tells"
+        );
+    }
+}

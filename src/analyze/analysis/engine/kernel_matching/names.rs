@@ -1,0 +1,179 @@
+//! Which kernel of one tool is which of another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use md5::{Digest, Md5};
+
+use super::signature::{signature, without_parameters};
+
+/// How a name was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    /// Letter by letter.
+    Exact,
+    /// A folder or file bears the md5 of the name.
+    Md5,
+    /// In one spelling.
+    Signature,
+    /// In one spelling, without parameters.
+    WithoutParameters,
+    /// Several kernels have this signature: not decided.
+    Ambiguous,
+    /// No kernel has it.
+    None,
+}
+
+impl How {
+    /// All of them, the surest first.
+    pub const ALL: [Self; 6] = [
+        Self::Exact,
+        Self::Md5,
+        Self::Signature,
+        Self::WithoutParameters,
+        Self::Ambiguous,
+        Self::None,
+    ];
+
+    /// The words that tables print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Exact => "exact name",
+            Self::Md5 => "md5 in the path",
+            Self::Signature => "signature",
+            Self::WithoutParameters => "signature without parameters",
+            Self::Ambiguous => "ambiguous",
+            Self::None => "not matched",
+        }
+    }
+}
+
+/// md5 of a name as lower-case hexadecimal digits: what tools name folders of kernels by.
+pub fn md5_hex(name: &str) -> String {
+    Md5::digest(name.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Kernel names, to be found by the spellings of other tools. `T` tells the kernel.
+pub struct Names<T> {
+    exact: BTreeMap<String, T>,
+    /// By sum, with the function: a report in a kernel's folder may hold others.
+    md5: BTreeMap<String, (String, T)>,
+    signature: BTreeMap<String, BTreeSet<T>>,
+    stem: BTreeMap<String, BTreeSet<T>>,
+}
+
+impl<T: Copy + Ord> Names<T> {
+    /// Names that differ, each with its kernel.
+    pub fn new<'a>(names: impl Iterator<Item = (&'a str, T)>) -> Self {
+        let mut all = Self {
+            exact: BTreeMap::new(),
+            md5: BTreeMap::new(),
+            signature: BTreeMap::new(),
+            stem: BTreeMap::new(),
+        };
+        for (name, kernel) in names {
+            let signature = signature(name);
+            all.md5
+                .insert(md5_hex(name), (function(&signature).to_owned(), kernel));
+            all.stem
+                .entry(without_parameters(&signature))
+                .or_default()
+                .insert(kernel);
+            all.signature.entry(signature).or_default().insert(kernel);
+            all.exact.insert(name.to_owned(), kernel);
+        }
+        all
+    }
+
+    /// The kernel of that name, the surest way first; `path` is the file that the name is from.
+    ///
+    /// A spelling that several kernels share decides nothing, and coarser ones are not tried.
+    pub fn find(&self, name: &str, path: &str) -> (How, Option<T>) {
+        if let Some(kernel) = self.exact.get(name) {
+            return (How::Exact, Some(*kernel));
+        }
+        let signature = signature(name);
+        let named = hashes(path).find_map(|hash| self.md5.get(hash));
+        if let Some((_, kernel)) = named.filter(|(own, _)| own == function(&signature)) {
+            return (How::Md5, Some(*kernel));
+        }
+        let stem = without_parameters(&signature);
+        let spellings = [
+            (How::Signature, self.signature.get(&signature)),
+            (How::WithoutParameters, self.stem.get(&stem)),
+        ];
+        for (how, kernels) in spellings {
+            let Some(kernels) = kernels else { continue };
+            return match kernels.first() {
+                Some(kernel) if kernels.len() == 1 => (how, Some(*kernel)),
+                _ => (How::Ambiguous, None),
+            };
+        }
+        (How::None, None)
+    }
+}
+
+/// What stands before template arguments and parameters.
+fn function(signature: &str) -> &str {
+    signature.split(['<', '(']).next().unwrap_or_default()
+}
+
+/// The md5 sums that a path bears: words of 32 hexadecimal digits.
+fn hashes(path: &str) -> impl Iterator<Item = &str> {
+    path.split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| {
+            word.len() == 32
+                && word
+                    .bytes()
+                    .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names<u32> {
+        let all = [
+            "void a::f<(int)1>(T1 *)",
+            "void b::f<(int)1>(T1 *)",
+            "void g<(bool)1>(T1)",
+            "h",
+        ];
+        Names::new(all.into_iter().zip(0..))
+    }
+
+    #[test]
+    fn names_are_found_the_surest_way() {
+        let names = names();
+        assert_eq!(
+            names.find("void a::f<(int)1>(T1 *)", ""),
+            (How::Exact, Some(0))
+        );
+        assert_eq!(
+            names.find("void g<true>(T1)", ""),
+            (How::Signature, Some(2))
+        );
+        assert_eq!(
+            names.find("void ns::g<true>(int)", ""),
+            (How::WithoutParameters, Some(2))
+        );
+        assert_eq!(names.find("unheard of", ""), (How::None, None));
+    }
+
+    #[test]
+    fn two_kernels_of_one_signature_are_not_decided_by_chance() {
+        assert_eq!(names().find("void f<1>(T1 *)", ""), (How::Ambiguous, None));
+    }
+
+    #[test]
+    fn the_md5_of_the_name_in_a_path_decides() {
+        // `printf h | md5sum`
+        let path = "ncu/kernel_0007_2510c39011c5be704182423e3a695e91/ncu.details.csv";
+        assert_eq!(md5_hex("h"), "2510c39011c5be704182423e3a695e91");
+        assert_eq!(names().find("h<int>(T1)", path), (How::Md5, Some(3)));
+        assert_eq!(names().find("another kernel", path), (How::None, None));
+    }
+}

@@ -1,0 +1,541 @@
+//! Stages and their instances: named phases of the workload, from ranges by rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rooflens_schemas::StageKind;
+use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name};
+use rooflens_schemas::steps;
+
+use crate::engine::admission::{self, Admission};
+use crate::engine::attribution::{IssuedOp, ThreadOps, attribute, started};
+use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
+use crate::engine::intervals::{Interval, add, total, union_length};
+use crate::engine::stage_names::{Rule, is_of_user, is_update, rules};
+use crate::engine::stats::modified_z_of_first;
+use crate::engine::updates::between_updates;
+use rooflens_session::{Arrange, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
+
+/// Distinct outermost range names that become stages where no rule matches any range.
+const MAX_UNNAMED_STAGES: usize = 12;
+
+/// Modified z-score beyond which the first instance is a warm-up (Iglewicz and Hoaglin, 1993).
+pub const WARMUP_Z: f64 = 3.5;
+
+/// Name of the one stage of a pass without ranges.
+pub const WHOLE_CAPTURE: &str = "whole capture";
+
+/// Range names as stages: the stage's name and kind, by range name.
+type NamedStages = BTreeMap<StrId, (String, StageKind)>;
+
+/// A stage before its instances are measured.
+pub(super) struct Draft {
+    pub(super) name: String,
+    pub(super) kind: StageKind,
+    pub(super) windows: Vec<Window>,
+}
+
+/// An instance before it is measured: a range, or a time between two of them, in which all threads of the process count.
+pub(super) struct Window {
+    pub(super) range: Option<RangeId>,
+    pub(super) thread: ThreadId,
+    pub(super) start: Ns,
+    pub(super) end: Ns,
+}
+
+impl Window {
+    fn of(session: &Session, range: RangeId) -> Self {
+        let (ranges, row) = (&session.ranges, range.index());
+        let (thread, start, end) = (ranges.thread[row], ranges.start[row], ranges.end[row]);
+        Self {
+            range: Some(range),
+            thread,
+            start,
+            end,
+        }
+    }
+}
+
+/// Finds stages and instances of all passes with GPU work and attributes operations to ranges.
+pub fn find(session: &Session, facts: &mut Facts) {
+    let rules = rules(&session.workload);
+    let passes: BTreeSet<PassId> = facts.ops.pass.iter().copied().collect();
+    let drafts: Vec<(PassId, Vec<Draft>)> = passes
+        .iter()
+        .map(|pass| (*pass, drafts(session, *pass, &rules)))
+        .collect();
+    let domains: BTreeSet<StrId> = drafts
+        .iter()
+        .flat_map(|(_, drafts)| drafts.iter().flat_map(|draft| &draft.windows))
+        .filter_map(|window| window.range)
+        .map(|range| session.ranges.domain[range.index()])
+        .collect();
+    let counts = |range: RangeId| domains.contains(&session.ranges.domain[range.index()]);
+    let threads = attribute(session, &mut facts.ops, &counts);
+    let ranges = |draft: &Draft| {
+        draft
+            .windows
+            .iter()
+            .filter_map(|window| window.range)
+            .collect()
+    };
+    let ranges: Vec<Vec<RangeId>> = drafts
+        .iter()
+        .flat_map(|(_, drafts)| drafts)
+        .map(ranges)
+        .collect();
+    let ranges: Vec<&[RangeId]> = ranges.iter().map(Vec::as_slice).collect();
+    let mut limits = admission::limits(session, &ranges, &threads).into_iter();
+    for (pass, drafts) in drafts {
+        if drafts.is_empty() {
+            facts.add_whole_capture(session, pass);
+        }
+        for (draft, most) in drafts.into_iter().zip(&mut limits) {
+            facts.add_stage(session, pass, draft, (&threads, most));
+        }
+    }
+    facts.nest_stages();
+    facts.exclude_warmup(session);
+}
+
+/// The stages of a pass by rule; by outermost range names where no rule matches.
+fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
+    let own: Vec<RangeId> = session
+        .ranges
+        .ids()
+        .filter(|id| session.ranges.pass[id.index()] == pass)
+        .collect();
+    let mut named = NamedStages::new();
+    let mut parts = NamedStages::new();
+    let built_in = session.workload.stages.is_empty();
+    for name in own
+        .iter()
+        .map(|id| session.ranges.name[id.index()])
+        .collect::<BTreeSet<_>>()
+    {
+        let given = given_name(session.text(name));
+        if let Some(rule) = rules.iter().find(|rule| rule.pattern.is_match(given)) {
+            named.insert(name, (rule.name.clone(), rule.kind));
+        } else if let Some(step) = steps::step(given).filter(|_| built_in) {
+            let stages = if step.is_part { &mut parts } else { &mut named };
+            stages.insert(name, (step.stage.to_owned(), step.kind));
+        }
+    }
+    if named.values().all(|(name, _)| name == PROFILER_STEP) {
+        named.extend(parts);
+    }
+    settle_profiler_steps(session, &own, &mut named);
+    if named.is_empty()
+        && let Some(steps) = between_updates(session, &own)
+    {
+        return vec![steps];
+    }
+    let order: Vec<String> = if named.is_empty() {
+        outermost_names(session, &own, &mut named)
+    } else {
+        // Several rules may lead to one stage. Those of engines follow.
+        let mut seen = BTreeSet::new();
+        let by_rule = rules.iter().map(|rule| &rule.name);
+        let of_engines: BTreeSet<&String> = named.values().map(|(name, _)| name).collect();
+        by_rule
+            .chain(of_engines)
+            .filter(|name| seen.insert(*name))
+            .cloned()
+            .collect()
+    };
+    let mut drafts: Vec<Draft> = Vec::new();
+    for stage in order {
+        let mut ranges: Vec<RangeId> = Vec::new();
+        let mut kind = StageKind::Other;
+        for id in &own {
+            if let Some((name, its_kind)) = named.get(&session.ranges.name[id.index()])
+                && *name == stage
+            {
+                ranges.push(*id);
+                kind = *its_kind;
+            }
+        }
+        let ranges = without_recursion(session, ranges);
+        if !ranges.is_empty() {
+            let windows = ranges
+                .into_iter()
+                .map(|range| Window::of(session, range))
+                .collect();
+            drafts.push(Draft {
+                name: stage,
+                kind,
+                windows,
+            });
+        }
+    }
+    drafts
+}
+
+/// A step of the profiler is a stage where no stage is a step or a part of inference, and one of training where
+/// the weights are updated.
+fn settle_profiler_steps(session: &Session, own: &[RangeId], named: &mut NamedStages) {
+    use StageKind::{Decode, DecodeStep, Prefill, TrainStep};
+    let better = |name: &str, kind| {
+        matches!(kind, Prefill | Decode | DecodeStep | TrainStep) || name == steps::MIXED
+    };
+    if named.values().any(|(name, kind)| better(name, *kind)) {
+        named.retain(|_, (name, _)| name != PROFILER_STEP);
+    } else if own
+        .iter()
+        .any(|id| is_update(session.text(session.ranges.name[id.index()])))
+    {
+        let steps = named.values_mut().filter(|(name, _)| name == PROFILER_STEP);
+        steps.for_each(|(_, kind)| *kind = TrainStep);
+    }
+}
+
+/// Names of ranges that lie in no other range of their thread, by total host time; digits are one name.
+fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) -> Vec<String> {
+    let ranges = &session.ranges;
+    let user: Vec<RangeId> = own
+        .iter()
+        .copied()
+        .filter(|id| is_of_user(session, *id))
+        .collect();
+    let mut times: BTreeMap<String, i64> = BTreeMap::new();
+    let mut members: Vec<(String, StrId)> = Vec::new();
+    for id in without_recursion(session, user) {
+        let row = id.index();
+        let name = generic_name(session.text(ranges.name[row]));
+        if name.is_empty() {
+            continue;
+        }
+        let time = times.entry(name.clone()).or_default();
+        *time = time.saturating_add(ranges.end[row].saturating_sub(ranges.start[row]));
+        members.push((name, ranges.name[row]));
+    }
+    let mut order: Vec<(i64, String)> = times
+        .into_iter()
+        .map(|(name, time)| (-time, name))
+        .collect();
+    order.sort();
+    order.truncate(MAX_UNNAMED_STAGES);
+    let order: Vec<String> = order.into_iter().map(|(_, name)| name).collect();
+    for (name, id) in members.into_iter().filter(|(name, _)| order.contains(name)) {
+        named.insert(id, (name, StageKind::Other));
+    }
+    order
+}
+
+/// Ranges by (process, start), without those that lie inside another of the list on the same thread.
+pub(super) fn without_recursion(session: &Session, mut list: Vec<RangeId>) -> Vec<RangeId> {
+    let ranges = &session.ranges;
+    list.sort_unstable_by_key(|id| {
+        let row = id.index();
+        (
+            ranges.thread[row],
+            ranges.start[row],
+            std::cmp::Reverse(ranges.end[row]),
+            *id,
+        )
+    });
+    let mut outer = None;
+    list.retain(|id| {
+        let (thread, end) = (ranges.thread[id.index()], ranges.end[id.index()]);
+        let inner = outer.is_some_and(|(same, outer_end)| same == thread && end <= outer_end);
+        if !inner {
+            outer = Some((thread, end));
+        }
+        !inner
+    });
+    let process = |id: &RangeId| session.threads.process[ranges.thread[id.index()].index()];
+    list.sort_by_key(|id| (process(id), ranges.start[id.index()], *id));
+    list
+}
+
+impl Facts {
+    /// A stage with its instances, of which so many may be open at once on a thread.
+    fn add_stage(
+        &mut self,
+        session: &Session,
+        pass: PassId,
+        draft: Draft,
+        (threads, most): (&ThreadOps, usize),
+    ) {
+        let stage = self.stages.len();
+        let first = self.instances.len();
+        let mut ordinals: BTreeMap<ProcessId, u32> = BTreeMap::new();
+        let mut merged: BTreeMap<ProcessId, Vec<IssuedOp>> = BTreeMap::new();
+        let mut admission = Admission::new(most);
+        for Window {
+            range,
+            thread,
+            start,
+            end,
+        } in draft.windows
+        {
+            let process = session.threads.process[thread.index()];
+            let refused = range.and_then(|_| admission.refuse(thread, (start, end)));
+            let issued: Vec<IssuedOp> = match (&refused, range) {
+                (Some(_), _) => Vec::new(),
+                (None, Some(_)) => threads.within(thread, start, end).copied().collect(),
+                (None, None) => {
+                    let of_process = || threads.of_process(session, process);
+                    started(merged.entry(process).or_insert_with(of_process), start, end).to_vec()
+                }
+            };
+            let ordinal = ordinals.entry(process).or_default();
+            let mut instance = StageInstance {
+                stage,
+                range,
+                process,
+                thread: Some(thread),
+                ordinal: *ordinal,
+                host_start: start,
+                host_end: end,
+                inferred: issued.iter().filter(|issued| issued.inferred).count() as u32,
+                ops: issued.iter().map(|issued| issued.op).collect(),
+                refused: refused.is_some(),
+                excluded: refused,
+                ..StageInstance::default()
+            };
+            *ordinal += 1;
+            instance.measure(&self.ops);
+            self.instances.push(instance);
+        }
+        let name = draft.name;
+        let instances = first..self.instances.len();
+        self.stages.push(Stage {
+            pass,
+            name,
+            kind: draft.kind,
+            parent: None,
+            instances,
+        });
+    }
+
+    /// One stage from the first to the last operation of the pass.
+    fn add_whole_capture(&mut self, session: &Session, pass: PassId) {
+        let ops: Vec<u32> = (0..self.ops.len() as u32)
+            .filter(|op| self.ops.pass[*op as usize] == pass)
+            .collect();
+        let Some(first) = ops.first() else { return };
+        let mut instance = StageInstance {
+            stage: self.stages.len(),
+            process: self.ops.process[*first as usize],
+            ops,
+            ..StageInstance::default()
+        };
+        instance.measure(&self.ops);
+        let (start, end) = instance.projection.unwrap_or_default();
+        let calls = &session.api_calls;
+        let own = (0..calls.len()).filter(|row| calls.pass[*row] == pass);
+        instance.host_start = own
+            .clone()
+            .map(|row| calls.start[row])
+            .min()
+            .unwrap_or(start);
+        instance.host_end = own.map(|row| calls.end[row]).max().unwrap_or(end);
+        let instances = self.instances.len()..self.instances.len() + 1;
+        self.instances.push(instance);
+        let name = WHOLE_CAPTURE.to_owned();
+        self.stages.push(Stage {
+            pass,
+            name,
+            kind: StageKind::Other,
+            parent: None,
+            instances,
+        });
+    }
+
+    /// A stage is the child of another if instances of it lie in instances of the other, not the other way
+    /// round. Some may lie outside: warm-up iterations often run without the outer range.
+    fn nest_stages(&mut self) {
+        let spans: Vec<Spans> = self
+            .stages
+            .iter()
+            .map(|stage| Spans::new(self, stage))
+            .collect();
+        let lies_in = |child: usize, parent: usize| {
+            let inner = self.instances_of(&self.stages[child]);
+            self.stages[child].pass == self.stages[parent].pass
+                && inner
+                    .iter()
+                    .any(|instance| spans[parent].around(instance).is_some())
+        };
+        let parents: Vec<Option<usize>> = (0..self.stages.len())
+            .map(|child| {
+                let others = (0..self.stages.len()).filter(|parent| *parent != child);
+                let around: Vec<usize> = others.filter(|parent| lies_in(child, *parent)).collect();
+                // The innermost one lies in all the others; two that lie in each other are the same phase.
+                let innermost = |one: &&usize| {
+                    around
+                        .iter()
+                        .all(|other| *one == other || lies_in(**one, *other))
+                };
+                let parent = around.iter().find(innermost).copied();
+                parent.filter(|parent| !lies_in(*parent, child))
+            })
+            .collect();
+        for (child, parent) in parents.into_iter().enumerate() {
+            self.stages[child].parent = parent;
+            let Some(parent) = parent else { continue };
+            if self.stages[child].kind == StageKind::DecodeStep {
+                self.count_steps(child, parent, &spans[parent]);
+            }
+        }
+    }
+
+    /// Decode steps are counted, not assumed, where the step has a range of its own.
+    fn count_steps(&mut self, child: usize, parent: usize, spans: &Spans) {
+        for index in self.stages[parent].instances.clone() {
+            self.instances[index].steps = Some(0);
+        }
+        for step in self.stages[child].instances.clone() {
+            if let Some(around) = spans.around(&self.instances[step]) {
+                let steps = &mut self.instances[around].steps;
+                *steps = steps.map(|steps| steps + 1);
+            }
+        }
+    }
+
+    /// Marks instances that are no part of the aggregates, with the reason.
+    fn exclude_warmup(&mut self, session: &Session) {
+        for stage in 0..self.stages.len() {
+            self.exclude_in(session, stage);
+        }
+        // A part of another stage counts if that counts.
+        for stage in 0..self.stages.len() {
+            if let Some(parent) = self.stages[stage].parent {
+                let spans = Spans::new(self, &self.stages[parent]);
+                for index in self.stages[stage].instances.clone() {
+                    if let Some(outer) = spans.around(&self.instances[index])
+                        && !self.instances[index].refused
+                    {
+                        self.instances[index].excluded = self.instances[outer].excluded.clone();
+                    }
+                }
+            }
+        }
+    }
+
+    fn exclude_in(&mut self, session: &Session, stage: usize) {
+        let pass = session.text(session.passes.name[self.stages[stage].pass.index()]);
+        let workload = session.workload.for_pass(pass);
+        let declared = workload.warmup.unwrap_or(0);
+        let stated = workload
+            .output_tokens
+            .filter(|_| self.stages[stage].kind == StageKind::Decode);
+        let range = self.stages[stage].instances.clone();
+        let processes: BTreeSet<ProcessId> = self.instances[range.clone()]
+            .iter()
+            .map(|instance| instance.process)
+            .collect();
+        for process in processes {
+            let all = &self.instances[range.clone()];
+            let first = range.start + all.partition_point(|one| one.process < process);
+            let last = range.start + all.partition_point(|one| one.process <= process);
+            let group: Vec<usize> = (first..last).collect();
+            // A capture that a gate cut out may hold fewer instances than the warm-up that was declared.
+            let declared = if group.len() as u64 > declared {
+                declared
+            } else {
+                0
+            };
+            let steps = |index: &usize| self.instances[*index].steps;
+            let expected = stated.or_else(|| most_frequent(group.iter().filter_map(steps)));
+            for index in &group {
+                let instance = &mut self.instances[*index];
+                if instance.excluded.is_some() {
+                    continue;
+                }
+                instance.excluded = if u64::from(instance.ordinal) < declared {
+                    Some("declared warm-up".to_owned())
+                } else {
+                    step_mismatch(instance.steps, expected)
+                };
+            }
+            self.exclude_cold_start(&group);
+        }
+    }
+
+    /// The first instance that counts is left out if it is an outlier against the rest.
+    fn exclude_cold_start(&mut self, group: &[usize]) {
+        let counted: Vec<usize> = group
+            .iter()
+            .copied()
+            .filter(|index| self.instances[*index].excluded.is_none())
+            .collect();
+        let times: Vec<f64> = counted
+            .iter()
+            .filter_map(|index| self.instances[*index].time())
+            .map(|t| t as f64)
+            .collect();
+        if times.len() == counted.len()
+            && let Some(z) = modified_z_of_first(&times)
+            && z > WARMUP_Z
+        {
+            let reason = format!("cold start: modified z-score {z:.1} against the later ones");
+            self.instances[counted[0]].excluded = Some(reason);
+        }
+    }
+}
+
+/// The most frequent value; of equally frequent ones the largest.
+fn most_frequent(values: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(value, count)| (*count, *value))
+        .map(|(value, _)| value)
+}
+
+fn step_mismatch(steps: Option<u64>, expected: Option<u64>) -> Option<String> {
+    let (steps, expected) = (steps?, expected?);
+    (steps != expected).then(|| format!("{steps} steps instead of {expected}"))
+}
+
+/// Where the instances of a stage are, by thread: (start, end, index), ascending.
+struct Spans {
+    threads: BTreeMap<Option<ThreadId>, Vec<(Ns, Ns, usize)>>,
+}
+
+impl Spans {
+    fn new(facts: &Facts, stage: &Stage) -> Self {
+        let mut threads: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for index in stage.instances.clone() {
+            let instance = &facts.instances[index];
+            let span = (instance.host_start, instance.host_end, index);
+            threads.entry(instance.thread).or_default().push(span);
+        }
+        threads.values_mut().for_each(|list| list.sort_unstable());
+        Self { threads }
+    }
+
+    /// The instance that contains `other` on its thread.
+    fn around(&self, other: &StageInstance) -> Option<usize> {
+        let list = self.threads.get(&other.thread)?;
+        let after = list.partition_point(|(start, ..)| *start <= other.host_start);
+        let (_, end, index) = *list[..after].last()?;
+        (other.host_end <= end).then_some(index)
+    }
+}
+
+impl StageInstance {
+    /// Fills everything that follows from the operations.
+    fn measure(&mut self, ops: &Ops) {
+        self.ops
+            .sort_unstable_by_key(|op| (ops.start[*op as usize], *op));
+        let all = || self.ops.iter().map(|op| *op as usize);
+        let first = all().map(|op| ops.start[op]).min();
+        self.projection = first.zip(all().map(|op| ops.end[op]).max());
+        self.sum = total(all().map(|op| ops.end[op] - ops.start[op]));
+        let mut by_gpu: Vec<usize> = all().collect();
+        by_gpu.arrange_by_key(|op| ops.gpu[*op]);
+        for own in by_gpu.chunk_by(|a, b| ops.gpu[*a] == ops.gpu[*b]) {
+            let times = own.iter().map(|op| (ops.start[*op], ops.end[*op]));
+            add(
+                &mut self.busy,
+                union_length(&mut times.collect::<Vec<Interval>>()),
+            );
+            self.gpus.push(ops.gpu[own[0]]);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Steps of training where no range marks them: from one update of the weights to the next.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::StageKind;
+use rooflens_schemas::ranges::DATA_LOADER;
+
+use crate::engine::facts::Facts;
+use crate::engine::stage_names::{is_of_user, is_update};
+use crate::engine::stages::{Draft, Window, without_recursion};
+use rooflens_session::{ProcessId, RangeId, Session, ThreadId};
+
+/// Name of the stage.
+const BETWEEN_UPDATES: &str = "train_step";
+
+/// Updates of a thread from which on they tell its steps.
+const MIN_UPDATES: usize = 3;
+
+/// How ranges begin that PyTorch opens by itself.
+const OF_PYTORCH: [&str; 5] = [
+    "Optimizer.",
+    DATA_LOADER,
+    "DistributedDataParallel.",
+    "FullyShardedDataParallel.",
+    "FSDP::",
+];
+
+/// The steps, where no range of the user is there: of each process from the end of an update of the weights to that of the
+/// next one, on the thread with most updates, of the optimizer that updates first.
+pub(super) fn between_updates(session: &Session, own: &[RangeId]) -> Option<Draft> {
+    let ranges = &session.ranges;
+    let name = |id: &RangeId| session.text(ranges.name[id.index()]);
+    let of_user = own.iter().filter(|id| is_of_user(session, **id));
+    if of_user.clone().any(|id| !is_of_pytorch(name(id))) {
+        return None;
+    }
+    let updates: Vec<RangeId> = of_user.filter(|id| is_update(name(id))).copied().collect();
+    let mut threads: BTreeMap<(ProcessId, ThreadId), Vec<usize>> = BTreeMap::new();
+    for row in without_recursion(session, updates)
+        .iter()
+        .map(|id| id.index())
+    {
+        let thread = ranges.thread[row];
+        let list = threads
+            .entry((session.threads.process[thread.index()], thread))
+            .or_default();
+        if list
+            .first()
+            .is_none_or(|first| ranges.name[*first] == ranges.name[row])
+        {
+            list.push(row);
+        }
+    }
+    let mut busiest: BTreeMap<ProcessId, (ThreadId, Vec<usize>)> = BTreeMap::new();
+    for ((process, thread), list) in threads {
+        let known = busiest.get(&process).map_or(0, |(_, known)| known.len());
+        if list.len() > known.max(MIN_UPDATES - 1) {
+            busiest.insert(process, (thread, list));
+        }
+    }
+    let steps = |(thread, list): &(ThreadId, Vec<usize>)| -> Vec<Window> {
+        let window = |pair: &[usize]| Window {
+            range: None,
+            thread: *thread,
+            start: ranges.end[pair[0]],
+            end: ranges.end[pair[1]],
+        };
+        list.windows(2).map(window).collect()
+    };
+    let windows: Vec<Window> = busiest.values().flat_map(steps).collect();
+    let name = BETWEEN_UPDATES.to_owned();
+    (!windows.is_empty()).then_some(Draft {
+        name,
+        kind: StageKind::TrainStep,
+        windows,
+    })
+}
+
+/// Whether a range is one that PyTorch opens by itself.
+fn is_of_pytorch(name: &str) -> bool {
+    OF_PYTORCH.iter().any(|begin| name.starts_with(begin))
+}
+
+impl Facts {
+    /// Whether a stage is the times from one update of the weights to the next.
+    pub fn is_between_updates(&self, stage: usize) -> bool {
+        let stage = &self.stages[stage];
+        let has_range = self
+            .instances_of(stage)
+            .iter()
+            .any(|one| one.range.is_some());
+        stage.name == BETWEEN_UPDATES && !has_range
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::facts::StageInstance;
+    use crate::testing::Trace;
+    use rooflens_schemas::PassKind;
+
+    /// Updates end at 10, 20, 40 and 60; a thread of the backward pass launches, too.
+    /// Beside a thread with three updates, one with four: its steps are the process's.
+    #[test]
+    fn the_thread_with_most_updates_tells_the_steps_of_its_process() {
+        let mut trace = Trace::new(PassKind::Operators, "kernel");
+        trace.launch(0, 15, (20, 21));
+        for (thread, ends) in [(0, &[11, 21, 31][..]), (1, &[5, 25, 35, 45])] {
+            for end in ends {
+                trace.range("Optimizer.step#Adam.step", end - 1, *end);
+                *trace.session.ranges.thread.last_mut().expect("a range") = ThreadId(thread);
+            }
+        }
+        let facts = Facts::new(&trace.session);
+        let of = |one: &StageInstance| (one.host_start, one.host_end, one.ops.len());
+        let steps: Vec<_> = facts
+            .instances_of(&facts.stages[0])
+            .iter()
+            .map(of)
+            .collect();
+        assert_eq!(steps, [(5, 25, 1), (25, 35, 0), (35, 45, 0)]);
+    }
+
+    #[test]
+    fn steps_without_ranges_run_from_update_to_update() {
+        let mut trace = Trace::new(PassKind::Operators, "kernel");
+        for end in [10, 20, 40, 60] {
+            trace.range("Optimizer.zero_grad#Adam.zero_grad", end - 4, end - 3);
+            trace.range("Optimizer.step#Adam.step", end - 2, end);
+        }
+        // Before the first update, in the first step, twice in the second, and behind the last update.
+        for (thread, call) in [(0, 2), (0, 12), (1, 22), (0, 39), (0, 61)] {
+            trace.launch(thread, call, (call + 5, call + 7));
+        }
+        let facts = Facts::new(&trace.session);
+        assert_eq!((facts.stages.len(), facts.is_between_updates(0)), (1, true));
+        let of = |one: &StageInstance| (one.host_start, one.host_end, one.ops.len());
+        let steps: Vec<_> = facts
+            .instances_of(&facts.stages[0])
+            .iter()
+            .map(of)
+            .collect();
+        assert_eq!(steps, [(10, 20, 1), (20, 40, 2), (40, 60, 0)]);
+    }
+}

@@ -1,0 +1,175 @@
+//! Sizes that go from one pass to another, on tables made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::PassKind;
+
+use super::*;
+use crate::testing::Made;
+use rooflens_session::PassId;
+
+const NSYS: &str = "void Kernel<(int)128, (bool)1>_nvjet_tst_64x8_64x16_2x1_v_bz_TNT(T1::Params)";
+const TORCH: &str = "void Kernel<128, true>_nvjet_tst_64x8_64x16_2x1_v_bz_TNT(float*)";
+const SPLIT: &str = "nvjet_tst_64x8_64x16_4x1_v_bz_splitK_TNT";
+const REDUCE: &str = "void cublasLt::splitKreduce_kernel<32>(int)";
+
+/// Rows M and source of the kernels of a pass, in the order in which they ran.
+fn found(made: &Made, pass: u32) -> Vec<Option<(u64, Source, bool)>> {
+    let facts = Facts::new(&made.session);
+    let products = Products::new(&made.session, &facts);
+    let ops =
+        (0..facts.ops.len() as OpIndex).filter(|op| facts.ops.pass[*op as usize] == PassId(pass));
+    ops.map(|op| {
+        let product = products.get(op)?;
+        let Shape::Gemm(gemm) = product.shape else {
+            return None;
+        };
+        assert_eq!(((gemm.n, gemm.k), product.operand), ((8, 4), "bf16"));
+        Some((gemm.m, product.source, product.main))
+    })
+    .collect()
+}
+
+/// A recorded pass in which one kernel computes two sizes.
+fn recorded() -> Made {
+    let mut made = Made::default();
+    made.pass("torch", PassKind::Operators);
+    made.range("prefill", &|made| {
+        made.product(16, &[TORCH]);
+        made.product(32, &[SPLIT, REDUCE]);
+        made.product(64, &[TORCH]);
+        made.product(16, &[TORCH]);
+    });
+    made
+}
+
+#[test]
+fn an_operator_gives_its_kernels_its_sizes_once() {
+    use Source::Operator;
+    // `aten::linear` around `aten::mm` is not counted again; the sum after the split is a helper.
+    let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
+        .map(|(m, main)| Some((m, Operator, main)));
+    assert_eq!(found(&recorded(), 0), expected);
+}
+
+#[test]
+fn a_range_that_is_named_after_an_operator_gives_its_sizes() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    let linear =
+        "aten::linear, op_id = 1, sizes = [[2, 16, 4], [8, 4], [8]], input_op_ids = [(0,0)]";
+    let addmm = "aten::addmm, seq = 7, op_id = 2, sizes = [[8], [32, 4], [4, 8], [], []]";
+    made.range("prefill", &|made| {
+        made.range(linear, &|made| made.range(addmm, &|made| made.kernel(NSYS)));
+        made.range("aten::mul, sizes = [[32, 8], []]", &|made| {
+            made.kernel(NSYS)
+        });
+        made.range("aten::mm, sizes = [[16, 4]", &|made| made.kernel(NSYS));
+    });
+    let facts = Facts::new(&made.session);
+    let products = Products::new(&made.session, &facts);
+    let of = |op: OpIndex| {
+        products
+            .get(op)
+            .map(|product| (product.shape, product.source))
+    };
+    // [32, 4] × [4, 8] of the innermost one; a multiplication by elements and a name that is cut have none.
+    let Some((Shape::Gemm(gemm), Source::Operator)) = of(0) else {
+        panic!("{:?}", of(0).is_some())
+    };
+    assert_eq!((gemm.m, gemm.n, gemm.k), (32, 8, 4));
+    assert!(of(1).is_none() && of(2).is_none());
+}
+
+#[test]
+fn the_same_kernels_in_the_same_order_have_the_same_sizes() {
+    let mut made = recorded();
+    made.pass("nsys", PassKind::Timeline);
+    made.range("prefill", &|made| {
+        [NSYS, SPLIT, REDUCE, NSYS, NSYS]
+            .iter()
+            .for_each(|kernel| made.kernel(kernel));
+    });
+    use Source::SameOrder;
+    let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
+        .map(|(m, main)| Some((m, SameOrder, main)));
+    assert_eq!(found(&made, 1), expected);
+}
+
+#[test]
+fn a_sequence_that_is_alike_is_aligned_and_one_that_is_not_is_left() {
+    let mut made = recorded();
+    made.pass("nsys", PassKind::Timeline);
+    made.range("prefill", &|made| {
+        // A product of another kernel between them.
+        [NSYS, SPLIT, REDUCE, "other_gemm", NSYS, NSYS]
+            .iter()
+            .for_each(|kernel| made.kernel(kernel));
+    });
+    made.range("prefill", &|made| {
+        ["other_gemm", "other_gemm", NSYS]
+            .iter()
+            .for_each(|kernel| made.kernel(kernel));
+    });
+    let sizes: Vec<Option<u64>> = found(&made, 1)
+        .iter()
+        .map(|found| found.map(|it| it.0))
+        .collect();
+    assert_eq!(
+        sizes[..6],
+        [Some(16), Some(32), Some(32), None, Some(64), Some(16)]
+    );
+    assert_eq!(sizes[6..], [None, None, None]);
+    assert_eq!(found(&made, 1)[0].unwrap().1, Source::Aligned);
+}
+
+#[test]
+fn a_stage_without_a_name_in_the_trace_is_found_by_its_kernels() {
+    let mut made = recorded();
+    made.pass("nsys", PassKind::Timeline);
+    let kernels = [SPLIT, REDUCE, NSYS, NSYS];
+    made.range("backward", &|made| {
+        kernels.iter().for_each(|kernel| made.kernel(kernel))
+    });
+    let sizes: Vec<u64> = found(&made, 1)
+        .iter()
+        .map(|found| found.unwrap().0)
+        .collect();
+    assert_eq!(sizes, [32, 32, 64, 16]);
+}
+
+#[test]
+fn a_log_gives_sizes_by_the_order_of_tiles() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    made.range("prefill", &|made| {
+        [NSYS, SPLIT, REDUCE, NSYS, NSYS]
+            .iter()
+            .for_each(|kernel| made.kernel(kernel));
+    });
+    // Column-major in the log: 8 × m. A call of another tile stands before.
+    made.log((8, 1, 4), (128, 128), 1);
+    for (m, parts) in [(16, 1), (32, 3), (64, 1), (16, 1)] {
+        made.log((8, m, 4), (64, 8), parts);
+    }
+    use Source::Log;
+    let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
+        .map(|(m, main)| Some((m, Log, main)));
+    assert_eq!(found(&made, 0), expected);
+    // A second place with other sizes: only what both agree on is taken.
+    for (m, parts) in [(16, 1), (32, 3), (65, 1), (16, 1)] {
+        made.log((8, m, 4), (64, 8), parts);
+    }
+    assert_eq!(found(&made, 0)[3], None);
+    assert_eq!(found(&made, 0)[4].unwrap().0, 16);
+}
+
+#[test]
+fn a_log_that_contradicts_operators_is_counted_and_a_transposed_call_is_none() {
+    let mut made = recorded();
+    for (m, n, parts) in [(16, 8, 1), (8, 32, 3), (8, 65, 1), (8, 16, 1)] {
+        made.log((m, n, 4), (64, 8), parts);
+    }
+    let facts = Facts::new(&made.session);
+    assert_eq!(Products::new(&made.session, &facts).contradictions(), 1);
+}

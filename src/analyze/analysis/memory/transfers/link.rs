@@ -1,0 +1,73 @@
+//! The link between host and GPU, where the bundle says what it is.
+
+use std::collections::BTreeSet;
+
+use rooflens_session::Session;
+
+/// Bytes per second and lane in one direction by PCIe generation: transfers per second × what the line code leaves
+/// (8b/10b up to 2.0, 128b/130b up to 5.0, 242 of 256 bytes of a flit in 6.0), before the headers of packets.
+/// Source: PCI-SIG, PCI Express base specifications 1.0 to 6.0.
+const LANE: [f64; 6] = [
+    2.5e9 * 0.8 / 8.0,
+    5e9 * 0.8 / 8.0,
+    8e9 * 128.0 / 130.0 / 8.0,
+    16e9 * 128.0 / 130.0 / 8.0,
+    32e9 * 128.0 / 130.0 / 8.0,
+    64e9 * 242.0 / 256.0 / 8.0,
+];
+
+/// A PCIe link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Generation: 5 of PCIe 5.0.
+    pub generation: u8,
+    /// Lanes.
+    pub lanes: u32,
+    /// Bytes per second in one direction.
+    pub peak: f64,
+}
+
+/// The link that all GPUs of the bundle's nvidia-smi log have at most. The one at that moment may be asleep.
+pub fn pcie(session: &Session) -> Option<Link> {
+    let generation = agreed(session, "maximum PCIe generation")?;
+    let lanes = agreed(session, "maximum PCIe width")?;
+    let lane = LANE.get(usize::try_from(generation.checked_sub(1)?).ok()?)?;
+    Some(Link {
+        generation: generation as u8,
+        lanes,
+        peak: lane * f64::from(lanes),
+    })
+}
+
+/// The one number that all facts of a key state: `5`, or `16x`.
+fn agreed(session: &Session, key: &str) -> Option<u32> {
+    let facts = &session.environment;
+    let own = (0..facts.len()).filter(|row| session.text(facts.key[*row]) == key);
+    let values: BTreeSet<&str> = own.map(|row| session.text(facts.value[row])).collect();
+    let mut values = values.into_iter();
+    let value = values
+        .next()?
+        .trim()
+        .trim_end_matches(['x', 'X'])
+        .parse()
+        .ok()?;
+    values.next().is_none().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_lanes_of_generation_5_carry_63_gb_a_second() {
+        let mut session = Session::default();
+        assert_eq!(pcie(&session), None);
+        session.add_fact("smi.xml", "gpu 0", "maximum PCIe generation", "5");
+        session.add_fact("smi.xml", "gpu 0", "maximum PCIe width", "16x");
+        let link = pcie(&session).expect("both are stated");
+        // 32 · 10⁹ · 128 / 130 / 8 · 16.
+        assert!((link.peak - 63.015e9).abs() < 1e6, "{link:?}");
+        session.add_fact("smi.xml", "gpu 1", "maximum PCIe width", "8x");
+        assert_eq!(pcie(&session), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! Memory transfers: what moves where, how fast, and whether kernels hide it.
+
+pub mod link;
+pub mod sums;
+
+use rooflens_schemas::Evidence;
+
+use crate::engine::facts::{OpIndex, StageInstance};
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stats::median;
+use crate::engine::tiers::by_gpu;
+use crate::{Context, Known};
+use rooflens_session::{CopyKind, MemoryKind, PassId, Session};
+
+use link::Link;
+use sums::{Group, Kind, Sum, Sums, host_memory};
+
+/// Memory transfers of all passes.
+#[derive(Default)]
+pub struct Transfers {
+    /// Each pass as a whole, then its stages, as far as they copy; the primary pass first.
+    pub places: Vec<Place>,
+    /// Copies of each pass by size and range, those with the most time first.
+    pub groups: Vec<(PassId, Vec<Group>)>,
+    /// The link between host and GPU, where the bundle says what it is.
+    pub link: Option<Link>,
+    /// The time of the copies of the first place as a share of that of all its GPU operations.
+    pub share: f64,
+}
+
+/// Copies in one stage of one process, or in a whole pass.
+#[derive(Default)]
+pub struct Place {
+    /// Pass.
+    pub pass: PassId,
+    /// Stage; none: the whole pass.
+    pub stage: Option<Summary>,
+    /// By measured iteration.
+    pub instances: Vec<Sums>,
+    /// Of all of them together.
+    pub sums: Sums,
+}
+
+/// Adds up the copies; never missing, but empty without copies.
+pub fn compute(context: &Context<'_>) -> Known<Transfers> {
+    let session = context.session;
+    let passes = context.facts.primary_first(session);
+    let places: Vec<Place> = passes
+        .iter()
+        .flat_map(|pass| places(context, *pass))
+        .collect();
+    let share = places.first().map_or(0.0, |first| first.share(context));
+    let groups = |pass: PassId| {
+        let ops = context.facts.ops_of(pass).map(|op| op as OpIndex);
+        (pass, sums::groups(context, ops))
+    };
+    let groups = passes.into_iter().map(groups).collect();
+    Ok(Transfers {
+        places,
+        groups,
+        link: link::pcie(session),
+        share,
+    })
+}
+
+/// The whole pass, then its stages, as far as they copy.
+fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
+    let facts = context.facts;
+    let tiers = by_gpu(context.session, facts, pass);
+    let all = sums::by_kind(context, &tiers, facts.ops_of(pass).map(|op| op as OpIndex));
+    if all.kinds.is_empty() {
+        return Vec::new();
+    }
+    let mut places = vec![Place {
+        pass,
+        stage: None,
+        instances: vec![all.clone()],
+        sums: all,
+    }];
+    for line in summaries(facts, pass) {
+        let counts = |one: &&StageInstance| one.process == line.process && one.excluded.is_none();
+        let own: Vec<&StageInstance> = facts
+            .instances_of(line.stage(facts))
+            .iter()
+            .filter(counts)
+            .collect();
+        let of = |one: &&StageInstance| sums::by_kind(context, &tiers, one.ops.iter().copied());
+        let together = own.iter().flat_map(|one| one.ops.iter().copied());
+        let sums = sums::by_kind(context, &tiers, together);
+        let instances = own.iter().map(of).collect();
+        places.extend((!sums.kinds.is_empty()).then_some(Place {
+            pass,
+            stage: Some(line.clone()),
+            instances,
+            sums,
+        }));
+    }
+    places
+}
+
+/// The sum over the copies of a direction or of all.
+fn sum(direction: Option<CopyKind>, sums: &Sums, value: fn(&Sum) -> f64) -> f64 {
+    let own = sums.kinds.iter().filter(|(kind, _)| is_of(direction, kind));
+    own.map(|(_, sum)| value(sum)).sum()
+}
+
+/// Whether copies of a kind are of a direction; of none: whether they are no memsets.
+fn is_of(direction: Option<CopyKind>, kind: &Kind) -> bool {
+    direction.map_or(kind.0 != CopyKind::Memset, |direction| kind.0 == direction)
+}
+
+impl Place {
+    /// Directions of its copies; memsets have none.
+    pub fn directions(&self) -> Vec<CopyKind> {
+        let kinds = self.sums.kinds.keys().map(|kind| kind.0);
+        let mut directions: Vec<CopyKind> =
+            kinds.filter(|kind| *kind != CopyKind::Memset).collect();
+        directions.dedup();
+        directions
+    }
+
+    /// Copies of a direction or of all, over all instances.
+    pub fn count(&self, direction: Option<CopyKind>) -> f64 {
+        sum(direction, &self.sums, |sum| sum.count as f64)
+    }
+
+    /// Bytes of the copies of a direction or of all, median over instances.
+    pub fn bytes(&self, direction: Option<CopyKind>) -> f64 {
+        self.median(&|sums| sum(direction, sums, |sum| sum.bytes as f64))
+    }
+
+    /// Their durations, nanoseconds.
+    pub fn time(&self, direction: Option<CopyKind>) -> f64 {
+        self.median(&|sums| sum(direction, sums, |sum| sum.total as f64))
+    }
+
+    /// The part of their union in which no kernel of the GPU runs, nanoseconds.
+    pub fn exposed(&self, direction: Option<CopyKind>) -> f64 {
+        self.median(&|sums| match direction {
+            Some(_) => sum(direction, sums, |sum| sum.exposed as f64),
+            None => sums.exposed as f64,
+        })
+    }
+
+    /// The union of all of them, nanoseconds.
+    pub fn union(&self) -> f64 {
+        self.median(&|sums| sums.union as f64)
+    }
+
+    fn median(&self, value: &dyn Fn(&Sums) -> f64) -> f64 {
+        let values: Vec<f64> = self.instances.iter().map(value).collect();
+        median(&values).unwrap_or(0.0)
+    }
+
+    /// Bytes from or to pageable memory, and all bytes of copies between host and GPU whose kind of memory is
+    /// recorded; none without such copies.
+    pub fn pageable_bytes(&self) -> Option<(u64, u64)> {
+        let bytes = |holds: fn(MemoryKind) -> bool| {
+            let kinds = self.sums.kinds.iter();
+            let own = kinds.filter(|(kind, _)| host_memory(**kind).is_some_and(holds));
+            own.map(|(_, sum)| sum.bytes).fold(0, u64::saturating_add)
+        };
+        let all = bytes(|memory| memory != MemoryKind::Unknown);
+        (all > 0).then(|| (bytes(|memory| memory == MemoryKind::Pageable), all))
+    }
+
+    /// Pageable bytes as a share of them.
+    pub fn pageable_share(&self) -> Option<f64> {
+        self.pageable_bytes()
+            .map(|(pageable, all)| pageable as f64 / all as f64)
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        let rows = self.sums.kinds.values().map(|sum| sum.count).sum();
+        session.evidence(self.pass, "copies", rows)
+    }
+
+    /// The time of its copies ÷ that of all GPU operations of its pass.
+    fn share(&self, context: &Context<'_>) -> f64 {
+        let ops = &context.facts.ops;
+        let all = total(
+            context
+                .facts
+                .ops_of(self.pass)
+                .map(|op| ops.end[op] - ops.start[op]),
+        );
+        let copies = total(self.sums.kinds.values().map(|sum| sum.total));
+        copies as f64 / all.max(1) as f64
+    }
+}

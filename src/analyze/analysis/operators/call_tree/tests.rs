@@ -1,0 +1,332 @@
+//! Trees of small stages, with times that can be added up in the head.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::PassKind;
+
+use super::*;
+use crate::testing::Trace;
+use crate::{Facts, Options, Results};
+use rooflens_hardware::Hardware;
+
+const PASS: PassId = PassId(0);
+
+/// The kernels of all are matrix products.
+fn capture() -> Trace {
+    Trace::new(PassKind::Timeline, "ampere_sgemm_128x64_tn")
+}
+
+fn with<T>(capture: &Trace, look: impl Fn(&Context<'_>) -> T) -> T {
+    let facts = Facts::new(&capture.session);
+    let (hardware, options) = (Hardware::default(), Options::default());
+    let context = Context::new(&capture.session, &facts, &hardware, &options);
+    look(&context.with(&Results::compute(&context)))
+}
+
+fn trees(capture: &Trace, with_operators: bool) -> Vec<Tree> {
+    let spans = match with_operators {
+        true => Spans::of_operators(&capture.session),
+        false => Spans::of_modules(&capture.session),
+    };
+    with(capture, |context| super::trees(context, &spans, PASS))
+}
+
+/// `decode` [0, 200) holds layers 0 [10, 100) and 1 [100, 180); layer 0 holds its `mlp` [20, 60). Calls: at 30
+/// in the mlp, at 70 in layer 0, at 110 in layer 1, at 190 in none of them.
+fn decode() -> Trace {
+    let mut capture = capture();
+    capture.range("decode", 0, 200);
+    capture.range("model.layers.0", 10, 100);
+    capture.range("model.layers.0.mlp", 20, 60);
+    capture.range("model.layers.1", 100, 180);
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.launch(0, 70, (1_050, 1_200));
+    capture.launch(0, 110, (1_300, 1_400));
+    capture.launch(0, 190, (1_500, 1_507));
+    capture
+}
+
+fn node<'a>(tree: &'a Tree, path: &str) -> &'a Node {
+    let at = (0..tree.nodes.len())
+        .find(|node| tree.path(*node as u32) == path)
+        .unwrap();
+    &tree.nodes[at]
+}
+
+#[test]
+fn spans_of_equal_path_add_up() {
+    let all = trees(&decode(), false);
+    let [tree] = &all[..] else { panic!("{all:?}") };
+    assert!(tree.has_modules());
+    let layers = node(tree, "model.layers.*");
+    assert_eq!((layers.sum.calls, layers.names), (2, 2));
+    // 90 + 80 on the host, 40 of that in the mlp, two calls of 5.
+    assert_eq!(
+        (
+            layers.sum.host_total,
+            layers.sum.host_self,
+            layers.sum.host_cuda
+        ),
+        (170, 120, 10)
+    );
+    // 100 + 150 + 100 on the GPU, the mlp's 100 included, of which the first two overlap by 50.
+    assert_eq!(
+        (layers.sum.within.device, layers.sum.own.device, layers.busy),
+        (350, 250, 300)
+    );
+    assert_eq!(layers.sum.within.launches, 3);
+    let mlp = node(tree, "model.layers.* / mlp");
+    assert_eq!(
+        (mlp.sum.host_total, mlp.sum.host_self, mlp.sum.host_cuda),
+        (40, 35, 5)
+    );
+    assert_eq!((mlp.sum.within.device, mlp.busy), (100, 100));
+    let stage = &tree.nodes[0];
+    assert_eq!(
+        (
+            stage.sum.within.device,
+            stage.sum.own.device,
+            stage.sum.within.launches
+        ),
+        (357, 7, 4)
+    );
+    // 200 − 170 − the call of 5.
+    assert_eq!((stage.sum.host_total, stage.sum.host_self), (200, 25));
+}
+
+#[test]
+fn a_library_s_ranges_are_no_modules_and_parts_of_stages_neither() {
+    let mut capture = capture();
+    capture.range("decode", 0, 200);
+    capture.range("decode_step", 10, 100);
+    capture.range_in("NCCL", "ncclAllReduce", 20, 60);
+    capture.launch(0, 30, (1_000, 1_100));
+    let tree = &trees(&capture, false)[0];
+    assert!(tree.has_inner() && !tree.has_modules());
+    assert_eq!(tree.nodes.len(), 2);
+    assert_eq!(node(tree, "decode_step").sum.within.device, 100);
+}
+
+/// Another thread issues work while the stage's thread waits in `backward`.
+#[test]
+fn operators_of_another_thread_stand_below_the_range_that_was_lent() {
+    let mut capture = capture();
+    capture.range("backward", 0, 200);
+    capture.operator(1, "MmBackward0", (20, 60), "");
+    capture.operator(1, "aten::mm", (25, 55), "");
+    capture.launch(1, 30, (1_000, 1_100));
+    let tree = &trees(&capture, true)[0];
+    let product = node(tree, "MmBackward0 / aten::mm");
+    assert_eq!(
+        (product.sum.own.device, product.sum.within.launches),
+        (100, 1)
+    );
+    assert_eq!(
+        (product.sum.calls, product.sum.host_total),
+        (0, 0),
+        "its time is not the stage's thread's"
+    );
+    assert_eq!(
+        (tree.nodes[0].sum.within.device, tree.nodes[0].sum.host_self),
+        (100, 200)
+    );
+}
+
+#[test]
+fn module_frames_are_modules_and_other_frames_are_not() {
+    let mut capture = capture();
+    capture.range("forward", 0, 200);
+    for (name, start, end) in [
+        ("nn.Module: Block_0", 10, 90),
+        ("nn.Module: Block_1", 100, 190),
+        ("<built-in>", 20, 30),
+    ] {
+        capture.frame(name, start, end);
+    }
+    capture.launch(0, 30, (1_000, 1_100));
+    let tree = &trees(&capture, false)[0];
+    assert_eq!(tree.nodes.len(), 2);
+    let block = node(tree, "Block");
+    assert_eq!(
+        (block.names, block.sum.host_total, block.sum.within.device),
+        (2, 170, 100)
+    );
+}
+
+/// Two layers with a product of 2·8·16·32 = 8192 FLOPs each, on kernels of 100 ns and 60 ns, the second with 40 ns of
+/// matrix work of unknown sizes beside it.
+#[test]
+fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
+    let mut capture = capture();
+    capture.range("forward", 0, 200);
+    capture.range("layers.0", 10, 90);
+    capture.range("layers.1", 100, 190);
+    for at in [20, 110] {
+        let shapes = "[[8,32],[32,16]]";
+        capture.operator(0, "aten::mm", (at, at + 20), shapes);
+    }
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.launch(0, 120, (1_100, 1_160));
+    capture.launch(0, 150, (1_160, 1_200));
+    for with_operators in [false, true] {
+        let tree = &trees(&capture, with_operators)[0];
+        let layers = node(tree, "layers.*");
+        let expected = Flops {
+            full: 16_384.0,
+            masked: 16_384.0,
+            counted: 160,
+            uncounted: 40,
+        };
+        assert_eq!((layers.flops, tree.nodes[0].flops), (expected, expected));
+        let own = if with_operators { 0.0 } else { 16_384.0 };
+        assert_eq!(layers.flops_self, own);
+    }
+    let tree = &trees(&capture, true)[0];
+    let product = node(tree, "layers.* / aten::mm");
+    assert_eq!((product.flops_self, product.flops.counted), (16_384.0, 160));
+    assert_eq!(
+        (product.sum.within.device, product.flops.uncounted),
+        (160, 0)
+    );
+    assert!(tree.has_flops());
+}
+
+/// A backward pass on another thread and in another stage: its work belongs to the layer of its forward operator too.
+#[test]
+fn work_of_the_backward_pass_belongs_to_the_nodes_of_its_forward_operators() {
+    let mut capture = capture();
+    capture.range("forward", 0, 100);
+    capture.range("layers.0", 10, 90);
+    let forward = capture.operator(0, "aten::mm", (20, 60), "");
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.range("backward", 200, 300);
+    let operator = capture.operator(1, "MmBackward0", (210, 260), "");
+    capture.tie(operator, forward);
+    capture.operator(1, "aten::mm", (215, 255), "");
+    capture.launch(1, 220, (1_200, 1_270));
+    // Work without a forward operator.
+    capture.launch(1, 270, (1_300, 1_330));
+    let all = trees(&capture, false);
+    let [forward, backward] = &all[..] else {
+        panic!("{all:?}")
+    };
+    let layer = node(forward, "layers.*");
+    assert_eq!(
+        (
+            layer.sum.within.device,
+            layer.sum.within.backward,
+            layer.sum.own.backward
+        ),
+        (100, 70, 70)
+    );
+    assert_eq!(
+        (
+            forward.nodes[0].sum.within.backward,
+            forward.nodes[0].sum.own.backward
+        ),
+        (70, 0)
+    );
+    assert_eq!(
+        (
+            backward.nodes[0].sum.within.device,
+            backward.nodes[0].sum.within.backward
+        ),
+        (100, 0)
+    );
+    assert!(forward.has_backward() && !backward.has_backward());
+    let product = node(&trees(&capture, true)[0], "layers.* / aten::mm").clone();
+    assert_eq!(
+        (product.sum.within.backward, product.sum.own.backward),
+        (70, 70)
+    );
+}
+
+/// A checkpoint: the backward pass computes `aten::mm` again, on its own thread, and then its gradient.
+#[test]
+fn what_the_backward_pass_computes_again_belongs_to_what_was_checkpointed() {
+    let mut capture = capture();
+    capture.range("forward", 0, 100);
+    capture.range("layers.0", 10, 90);
+    let checkpoint = capture.operator(0, "CheckpointFunction", (20, 60), "");
+    capture.launch(0, 30, (1_000, 1_100));
+    let outer = capture.operator(1, "CheckpointFunctionBackward", (200, 290), "");
+    let again = capture.operator(1, "aten::mm", (210, 220), "");
+    capture.launch(1, 212, (1_200, 1_220));
+    let inner = capture.operator(1, "MmBackward0", (240, 260), "");
+    capture.launch(1, 245, (1_250, 1_257));
+    capture.tie(outer, checkpoint);
+    capture.tie(inner, again);
+    let tree = &trees(&capture, false)[0];
+    assert_eq!(node(tree, "layers.*").sum.within.backward, 27);
+    // Ties in a circle end.
+    capture.tie(inner, inner);
+    assert_eq!(trees(&capture, false).len(), 1);
+}
+
+#[test]
+fn the_whole_capture_has_the_operators_of_all_threads() {
+    let mut capture = capture();
+    capture.operator(0, "aten::mm", (20, 60), "");
+    capture.operator(1, "aten::mm", (25, 55), "");
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.launch(1, 35, (1_100, 1_150));
+    let tree = &trees(&capture, true)[0];
+    let product = node(tree, "aten::mm");
+    assert_eq!(
+        (
+            product.sum.calls,
+            product.sum.host_total,
+            product.sum.within.device
+        ),
+        (2, 70, 150)
+    );
+}
+
+#[test]
+fn a_pass_whose_stages_hold_little_of_its_time_has_a_tree_of_its_own() {
+    let mut capture = decode();
+    let whole_of = |capture: &Trace| {
+        let spans = Spans::of_operators(&capture.session);
+        with(capture, |context| {
+            whole(context, &spans, PASS, &super::trees(context, &spans, PASS))
+        })
+    };
+    assert_eq!(whole_of(&capture), None);
+    // 1000 ns of work outside of the stage, of an operator in [400, 450), against 357 in it.
+    capture.operator(0, "aten::mm", (400, 450), "");
+    capture.launch(0, 410, (2_000, 3_000));
+    let tree = whole_of(&capture).unwrap();
+    assert_eq!(
+        (
+            tree.nodes[0].sum.within.device,
+            node(&tree, "decode").sum.within.device
+        ),
+        (1357, 357)
+    );
+    assert_eq!(node(&tree, "aten::mm").sum.within.device, 1000);
+    // The thread's spans go from 0 to 450, with 200 between them.
+    assert_eq!(
+        (tree.nodes[0].sum.host_total, tree.nodes[0].sum.host_self),
+        (450, 200)
+    );
+}
+
+#[test]
+fn spans_without_end_do_not_grow_a_tree_without_end() {
+    let mut capture = capture();
+    capture.range("decode", 0, 2_000);
+    (1..900).for_each(|at| capture.range("again", at, 2_000 - at));
+    capture.launch(0, 950, (3_000, 3_100));
+    let tree = &trees(&capture, false)[0];
+    assert_eq!(tree.nodes.len() as u32, MAX_DEPTH);
+    let deepest = tree.nodes.last().unwrap();
+    // The spans below it are its own time: from 47 to 1953, less the call.
+    assert_eq!(
+        (
+            deepest.sum.host_total,
+            deepest.sum.host_self,
+            deepest.sum.own.device
+        ),
+        (1906, 1901, 100)
+    );
+}

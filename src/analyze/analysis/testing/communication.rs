@@ -1,0 +1,138 @@
+//! Two ranks that meet in collectives, and their messages.
+
+use rooflens_schemas::PassKind;
+use rooflens_session::{Collective, DeviceSample, Launch, LaunchId, Ns, PassId, Session};
+
+pub const US: Ns = 1000;
+
+pub const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)";
+
+/// Two processes of one pass, each on a GPU of its own, that meet in an all-reduce every 100 µs. Rank 0 computes
+/// for 40 µs and waits until rank 1, which computes for `slow` µs, has come; the message takes 5 µs, and rank 1
+/// computes during the last 2 µs of it.
+pub fn session(steps: i64, slow: Ns, kernels: [&str; 2]) -> Session {
+    let mut session = Session::default();
+    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    for step in 0..steps {
+        // A little irregular, as all steps are.
+        let begin = (step * 100 + step % 3) * US;
+        let done = begin + (slow + 5) * US;
+        for (rank, compute) in [40, slow].into_iter().enumerate() {
+            let arrived = begin + compute * US;
+            launch(&mut session, pass, rank, kernels[rank], (begin, arrived));
+            launch(&mut session, pass, rank, ALL_REDUCE, (arrived, done));
+        }
+        launch(&mut session, pass, 1, "adam", (done - 2 * US, done + US));
+    }
+    session
+}
+
+fn launch(session: &mut Session, pass: PassId, rank: usize, name: &str, (start, end): (Ns, Ns)) {
+    let kernel = session.kernel(name, "");
+    let process = session.process(pass, rank as i64, rank as i64);
+    let gpu = session.gpu(pass, rank as u32);
+    let stream = if name.starts_with("nccl") { 17 } else { 7 };
+    let launch = super::launch(pass, kernel, start..end);
+    session.launches.push(Launch {
+        gpu,
+        process,
+        stream,
+        ..launch
+    });
+}
+
+/// An NVML sample of each GPU every 10 µs: rank 0 at 1.98 GHz, rank 1 at 1.44 GHz under a power cap.
+pub fn sample(session: &mut Session, until: Ns) {
+    session.passes.utc_origin[0] = Some(1_000_000_000);
+    let artifact = session.intern("nsys/nvml.csv");
+    for at in (0..until).step_by(10_000) {
+        for (device, mhz, reasons) in [(0, 1980, 0), (1, 1440, 4)] {
+            session.device_samples.push(DeviceSample {
+                utc: 1_000_000_000 + at,
+                device,
+                power_mw: None,
+                sm_mhz: Some(mhz),
+                memory_mhz: None,
+                gpu_util: None,
+                memory_util: None,
+                temperature: None,
+                memory_used: None,
+                throttle_reasons: Some(reasons),
+                artifact,
+            });
+        }
+    }
+}
+
+/// Rank 0 sends 1 MB to rank 1 three times. Rank 1 waits 30 µs for the first, which takes 10 µs; rank 0 waits in the
+/// second for the 8 µs until rank 1 comes, and needs 17 µs; the third is done before rank 1 comes, and nobody waits.
+pub fn messages() -> Session {
+    let mut session = Session::default();
+    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    let times = [
+        [(30, 40), (100, 125), (200, 210)],
+        [(0, 40), (108, 125), (250, 258)],
+    ];
+    for (rank, (operation, times)) in ["ncclSend", "ncclRecv"].into_iter().zip(times).enumerate() {
+        for (start, end) in times {
+            launch(
+                &mut session,
+                pass,
+                rank,
+                "ncclDevKernel_SendRecv(T)",
+                (start * US, end * US),
+            );
+            let group = session.intern("0xab");
+            let at = session.launches.len() - 1;
+            let collective = collective(&mut session, at, operation);
+            let own = |sends: usize| Some(if rank == sends { 1_000_000 } else { 0 });
+            let (bytes_in, bytes_out, peer) = (own(0), own(1), Some(1 - rank as u32));
+            session.collectives.push(Collective {
+                group,
+                bytes_in,
+                bytes_out,
+                peer,
+                ..collective
+            });
+        }
+    }
+    session
+}
+
+/// One step of two ranks; the first all-reduce of rank 0, which takes 25 µs, is of 1 MB among 8 ranks.
+pub fn sized() -> Session {
+    let mut session = session(1, 60, ["gemm", "gemm"]);
+    let bytes = Some(1_000_000);
+    // The second launch is rank 0's all-reduce.
+    let (collective, ranks) = (
+        collective(&mut session, 1, "allreduce"),
+        session.intern("BFloat16"),
+    );
+    session.collectives.push(Collective {
+        bytes_in: bytes,
+        bytes_out: bytes,
+        group_size: Some(8),
+        group: collective.operation,
+        ranks,
+        sequence: Some(1),
+        ..collective
+    });
+    session
+}
+
+/// A collective of the launch with that number, of unknown group.
+fn collective(session: &mut Session, launch: usize, operation: &str) -> Collective {
+    Collective {
+        launch: LaunchId::at(launch),
+        operation: session.intern(operation),
+        dtype: Default::default(),
+        bytes_in: None,
+        bytes_out: None,
+        group_size: None,
+        group: Default::default(),
+        ranks: Default::default(),
+        sequence: None,
+        rank: None,
+        peer: None,
+    }
+}

@@ -1,0 +1,194 @@
+//! Sequences of times: instances of stages, and ranges that repeat most.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::trend::{Trend, trend};
+use super::{Instance, LEAST, LEAST_FOR_TREND, Series, Subject};
+use crate::Context;
+use crate::engine::facts::Stage;
+use crate::engine::intervals::{Interval, union};
+use crate::engine::stage_names::is_of_user;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stages::WARMUP_Z;
+use crate::engine::stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
+use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
+
+/// Ranges beside the stages that are looked at.
+const MAX_RANGES: usize = 2;
+
+impl Series {
+    /// A sequence with its figures; `None` of one that is too short.
+    fn of(
+        pass: PassId,
+        subject: Subject,
+        instances: Vec<Instance>,
+        left_out: Vec<usize>,
+    ) -> Option<Self> {
+        let times = times(&instances);
+        let median_time = median(&times).filter(|_| times.len() >= LEAST)?;
+        let points = instances
+            .iter()
+            .zip(&times)
+            .map(|(one, time)| (one.number as f64, *time));
+        let points: Vec<(f64, f64)> = points.collect();
+        let trend: Option<Trend> = (points.len() >= LEAST_FOR_TREND)
+            .then(|| trend(&points))
+            .flatten();
+        let third = times.len() / 3;
+        let thirds = median(&times[..third]).zip(median(&times[times.len() - third..]));
+        let drift = trend.and(thirds).map(|(first, last)| last / first - 1.0);
+        let z = modified_z(&times).unwrap_or_default();
+        let far = z.iter().enumerate().filter(|(_, z)| z.abs() > OUTLIER_Z);
+        Some(Self {
+            pass,
+            subject,
+            median: median_time,
+            trend,
+            thirds,
+            drift: drift.filter(|drift| drift.is_finite()),
+            outliers: far.map(|(place, _)| place).collect(),
+            instances,
+            left_out,
+        })
+    }
+}
+
+fn times(instances: &[Instance]) -> Vec<f64> {
+    instances.iter().map(|one| one.time as f64).collect()
+}
+
+/// The sequences of a pass: those of stages in their order, then the other ranges.
+pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Vec<Series> {
+    let stages = summaries(context.facts, pass).iter();
+    let stages = stages.filter_map(|summary| of_stage(context, summary.clone()));
+    stages.chain(of_ranges(context, pass)).collect()
+}
+
+fn of_stage(context: &Context<'_>, summary: Summary) -> Option<Series> {
+    let stage = summary.stage(context.facts);
+    let own = context.facts.instances_of(stage).iter();
+    let (mut instances, mut left_out) = (Vec::new(), Vec::new());
+    for (number, one) in own.filter(|one| one.process == summary.process).enumerate() {
+        let host = one.host_end.saturating_sub(one.host_start);
+        match one.time().filter(|_| one.excluded.is_none()) {
+            Some(time) => instances.push(Instance { number, time, host }),
+            None => left_out.push(number),
+        }
+    }
+    Series::of(stage.pass, Subject::Stage(summary), instances, left_out)
+}
+
+/// Ranges of the user that lie in no stage and took most time on the host, such as the iterations of a loop.
+fn of_ranges(context: &Context<'_>, pass: PassId) -> Vec<Series> {
+    let (session, ranges) = (context.session, &context.session.ranges);
+    let stages = stage_spans(context, pass);
+    let mut found: FxHashMap<(StrId, ThreadId), (Ns, u32)> = FxHashMap::default();
+    let is_own = |row: usize| {
+        ranges.pass[row] == pass
+            && !ranges.unclosed[row]
+            && !is_within(
+                stages.get(&ranges.thread[row]),
+                ranges.start[row],
+                ranges.end[row],
+            )
+            && is_of_user(session, RangeId(row as u32))
+    };
+    for row in (0..ranges.len()).filter(|row| is_own(*row)) {
+        let sum = found
+            .entry((ranges.name[row], ranges.thread[row]))
+            .or_default();
+        let length = ranges.end[row].saturating_sub(ranges.start[row]);
+        *sum = (sum.0.saturating_add(length), sum.1 + 1);
+    }
+    let mut order: Vec<_> = found.into_iter().collect();
+    order.retain(|(_, (_, count))| *count as usize >= LEAST_FOR_TREND);
+    order.sort_by_key(|(key, (sum, _))| (std::cmp::Reverse(*sum), *key));
+    order.truncate(MAX_RANGES);
+    order
+        .into_iter()
+        .filter_map(|(key, _)| of_range(context, pass, key))
+        .collect()
+}
+
+/// Where the ranges of stages lie, by thread.
+fn stage_spans(context: &Context<'_>, pass: PassId) -> BTreeMap<ThreadId, Vec<Interval>> {
+    let facts = context.facts;
+    let stages = facts.stages.iter().filter(|stage| stage.pass == pass);
+    let mut spans: BTreeMap<ThreadId, Vec<Interval>> = BTreeMap::new();
+    for instance in stages.flat_map(|stage| facts.instances_of(stage)) {
+        if let Some(thread) = instance.thread {
+            spans
+                .entry(thread)
+                .or_default()
+                .push((instance.host_start, instance.host_end));
+        }
+    }
+    spans
+        .into_iter()
+        .map(|(thread, mut list)| (thread, union(&mut list)))
+        .collect()
+}
+
+fn is_within(spans: Option<&Vec<Interval>>, start: Ns, end: Ns) -> bool {
+    let Some(spans) = spans else { return false };
+    let after = spans.partition_point(|span| span.0 <= start);
+    spans[..after].last().is_some_and(|span| end <= span.1)
+}
+
+fn of_range(
+    context: &Context<'_>,
+    pass: PassId,
+    (name, thread): (StrId, ThreadId),
+) -> Option<Series> {
+    let ranges = &context.session.ranges;
+    let own = |id: &RangeId| {
+        let row = id.index();
+        ranges.pass[row] == pass && ranges.name[row] == name && ranges.thread[row] == thread
+    };
+    let mut ids: Vec<RangeId> = ranges.ids().filter(|id| own(id)).collect();
+    ids.sort_by_key(|id| (ranges.start[id.index()], *id));
+    let (mut instances, mut left_out) = (Vec::new(), Vec::new());
+    let warm = warm_from(
+        context,
+        pass,
+        context.session.threads.process[thread.index()],
+    );
+    for (number, row) in ids.into_iter().map(RangeId::index).enumerate() {
+        let host = ranges.end[row].saturating_sub(ranges.start[row]);
+        match warm.is_some_and(|warm| ranges.end[row] <= warm) {
+            true => left_out.push(number),
+            false => instances.push(Instance {
+                number,
+                time: host,
+                host,
+            }),
+        }
+    }
+    if modified_z_of_first(&times(&instances)).is_some_and(|z| z > WARMUP_Z) {
+        left_out.push(instances.remove(0).number);
+    }
+    Series::of(pass, Subject::Range(name), instances, left_out)
+}
+
+/// The start of the first counted instance of a stage before which some are left out, of several stages the earliest:
+/// the process is warm from there on.
+fn warm_from(context: &Context<'_>, pass: PassId, process: ProcessId) -> Option<Ns> {
+    let facts = context.facts;
+    let outermost = facts
+        .stages
+        .iter()
+        .filter(|one| one.pass == pass && one.parent.is_none());
+    let first_warm = |stage: &Stage| {
+        let own = facts
+            .instances_of(stage)
+            .iter()
+            .filter(|one| one.process == process);
+        let first = own.enumerate().find(|(_, one)| one.excluded.is_none());
+        first
+            .filter(|(number, _)| *number > 0)
+            .map(|(_, one)| one.host_start)
+    };
+    outermost.filter_map(first_warm).min()
+}

@@ -1,0 +1,87 @@
+//! Figures of some replays.
+
+use super::replays::Replay;
+use crate::Context;
+use crate::engine::intervals::total;
+use crate::engine::stats::median;
+use rooflens_session::Ns;
+
+/// Figures of some replays; times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Number of replays.
+    pub replays: usize,
+    /// Operations of all of them.
+    pub operations: u64,
+    /// Median number of operations of a replay.
+    pub median_operations: Option<f64>,
+    /// Median time of a replay, from the first start to the last end.
+    pub time: Option<f64>,
+    /// Sum of their times.
+    pub total: Ns,
+    /// Sum over replays of the time in which an operation of theirs runs, over GPUs.
+    pub busy: Ns,
+    /// Sum over replays of time × GPUs.
+    pub gpu_time: Ns,
+    /// Number of replays with one before them in the same stage instance on the same GPU.
+    pub gaps: usize,
+    /// Median time since the replay before.
+    pub gap: Option<f64>,
+    /// Median of the part of it in which the GPU is idle.
+    pub gap_idle: Option<f64>,
+    /// Sum of the times between replays.
+    pub gap_total: Ns,
+    /// Sum of the parts of them in which the GPU is idle.
+    pub gap_idle_total: Ns,
+    /// Median duration of the call that launches a replay.
+    pub launch: Option<f64>,
+}
+
+impl Figures {
+    /// Busy time ÷ time × GPUs; none if the replays take no time.
+    pub fn busy_share(&self) -> Option<f64> {
+        (self.gpu_time > 0).then(|| self.busy as f64 / self.gpu_time as f64)
+    }
+
+    pub(super) fn of(context: &Context<'_>, own: &[&Replay]) -> Self {
+        let calls = &context.session.api_calls;
+        let each = |value: &dyn Fn(&Replay) -> Option<Ns>| -> Vec<Ns> {
+            own.iter().filter_map(|replay| value(replay)).collect()
+        };
+        let middle = |values: &[Ns]| {
+            median(
+                &values
+                    .iter()
+                    .map(|value| *value as f64)
+                    .collect::<Vec<f64>>(),
+            )
+        };
+        let sum = |values: &[Ns]| total(values.iter().copied());
+        let operations = each(&|replay| Some(replay.members.len() as Ns));
+        let times = each(&|replay| Some(replay.end - replay.start));
+        let gpu_times = own.iter().zip(&times);
+        let gaps = each(&|replay| Some(replay.gap?.length));
+        let idle = each(&|replay| Some(replay.gap?.idle));
+        let launches = each(&|replay| {
+            let call = replay.call?.index();
+            Some(calls.end[call] - calls.start[call])
+        });
+        Self {
+            replays: own.len(),
+            operations: sum(&operations) as u64,
+            median_operations: middle(&operations),
+            time: middle(&times),
+            total: sum(&times),
+            busy: total(own.iter().map(|replay| replay.busy)),
+            gpu_time: total(
+                gpu_times.map(|(replay, time)| time.saturating_mul(replay.gpus.max(1) as Ns)),
+            ),
+            gaps: gaps.len(),
+            gap: middle(&gaps),
+            gap_idle: middle(&idle),
+            gap_total: sum(&gaps),
+            gap_idle_total: sum(&idle),
+            launch: middle(&launches),
+        }
+    }
+}

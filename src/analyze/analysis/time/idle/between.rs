@@ -1,0 +1,342 @@
+//! Idle time between the stages: from the end of one outermost instance to the start of the next. Data loaders,
+//! schedulers and logging hide there, because no stage contains it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rooflens_schemas::{Evidence, Scope};
+
+use super::Inputs;
+use super::cause::{Cause, Times, Traced};
+use super::line::gpus_of;
+use crate::engine::facts::StageInstance;
+use crate::engine::intervals::{Interval, add, measure, total, union};
+use crate::engine::stage_stats::Summary;
+use crate::engine::stats::median;
+use crate::{Context, Known};
+use rooflens_session::{Arrange, GpuId, Ns, Session, StrId, ThreadId};
+
+/// The times between the stages of a process on one GPU.
+pub struct Between {
+    /// Any summary of the process: for rank and pass.
+    pub summary: Summary,
+    /// GPU.
+    pub gpu: GpuId,
+    several_gpus: bool,
+    traced: Traced,
+    /// By idle time, the most first.
+    pub pairs: Vec<Pair>,
+    /// Time of the instances that count, and of the times between them, nanoseconds.
+    pub run: Ns,
+}
+
+/// What lies between instances of two stages that follow one another.
+pub struct Pair {
+    /// The stage before it, an index into the facts' stages.
+    pub after: usize,
+    /// The stage behind it.
+    pub before: usize,
+    /// Idle time of each window, nanoseconds.
+    idle: Vec<Ns>,
+    /// Time of all windows, nanoseconds.
+    pub time: Ns,
+    /// Idle time of all windows by cause.
+    pub causes: Times,
+    /// Time of all windows that ranges of the issuing thread cover, which begin between the two stages.
+    ranges: BTreeMap<StrId, Ns>,
+}
+
+/// The ranges of threads by (thread, start).
+struct Starts(Vec<(ThreadId, Ns, usize)>);
+
+impl Starts {
+    fn new(context: &Context<'_>) -> Self {
+        let ranges = &context.session.ranges;
+        let mut all: Vec<(ThreadId, Ns, usize)> = (0..ranges.len())
+            .map(|row| (ranges.thread[row], ranges.start[row], row))
+            .collect();
+        all.sort_unstable();
+        Self(all)
+    }
+
+    /// Rows of the ranges of a thread that begin in a window.
+    fn within(&self, thread: ThreadId, window: Interval) -> impl Iterator<Item = usize> {
+        let first = self
+            .0
+            .partition_point(|one| (one.0, one.1) < (thread, window.0));
+        let inside = self.0[first..].iter();
+        inside
+            .take_while(move |one| one.0 == thread && one.1 < window.1)
+            .map(|one| one.2)
+    }
+}
+
+/// One a process and GPU that run outermost stages of the primary pass or of another rank of its run.
+pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between> {
+    let mut all: Vec<Between> = Vec::new();
+    let starts = Starts::new(context);
+    let facts = context.facts;
+    for summary in facts.run_summaries().filter(|one| one.is_outermost(facts)) {
+        if all.iter().any(|one| one.summary.process == summary.process) {
+            continue;
+        }
+        let chain = chain(context, summary);
+        let gpus = gpus_of(&chain);
+        let (several_gpus, traced) = (gpus.len() > 1, inputs.traced(summary.stage(facts).pass));
+        all.extend(gpus.into_iter().map(|gpu| {
+            let (summary, pairs) = (summary.clone(), Vec::new());
+            let mut one = Between {
+                summary,
+                gpu,
+                several_gpus,
+                traced,
+                pairs,
+                run: 0,
+            };
+            one.add(context, inputs, &starts, &chain);
+            one
+        }));
+    }
+    all.retain(|one| !one.pairs.is_empty());
+    all
+}
+
+/// The outermost instances of a process with GPU work, by its start.
+fn chain<'a>(context: &Context<'a>, summary: &Summary) -> Vec<&'a StageInstance> {
+    let facts = context.facts;
+    let pass = summary.stage(facts).pass;
+    let stages = facts
+        .stages
+        .iter()
+        .filter(|one| one.pass == pass && one.parent.is_none());
+    let instances = stages.flat_map(|stage| facts.instances_of(stage));
+    let own = instances.filter(|one| one.process == summary.process && one.projection.is_some());
+    let mut own: Vec<&StageInstance> = own.collect();
+    own.arrange_by_key(|one| (one.projection, one.stage, one.ordinal));
+    own
+}
+
+impl Between {
+    fn add(
+        &mut self,
+        context: &Context<'_>,
+        inputs: &Inputs<'_>,
+        starts: &Starts,
+        chain: &[&StageInstance],
+    ) {
+        let counts = |one: &StageInstance| one.excluded.is_none();
+        let own = chain.iter().filter(|one| one.gpus.contains(&self.gpu));
+        let mut stages: Vec<Interval> = own
+            .clone()
+            .filter(|one| counts(one))
+            .filter_map(|one| one.projection)
+            .collect();
+        self.run = measure(&union(&mut stages));
+        let mut pairs: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
+        // The instance that ended last so far: stages may overlap.
+        let mut last: Option<(&StageInstance, Ns)> = None;
+        for one in own {
+            let Some((start, end)) = one.projection else {
+                continue;
+            };
+            if let Some((before, ended)) = last.filter(|last| last.1 < start)
+                && counts(before)
+                && counts(one)
+            {
+                let pair = pairs
+                    .entry((before.stage, one.stage))
+                    .or_insert_with(|| Pair::new(before.stage, one.stage));
+                pair.add(inputs, self.gpu, (ended, start));
+                pair.add_ranges(context, starts, (ended, start), before, one);
+                add(&mut self.run, start - ended);
+            }
+            if last.is_none_or(|last| end > last.1) {
+                last = Some((one, end));
+            }
+        }
+        self.pairs = pairs.into_values().collect();
+        self.pairs.arrange_by_key(|pair| Reverse(pair.idle()));
+    }
+
+    /// Idle time of all windows, nanoseconds.
+    pub fn idle(&self) -> Ns {
+        total(self.pairs.iter().map(Pair::idle))
+    }
+
+    /// The part of it for which the host had not issued the next work, nanoseconds.
+    ///
+    /// # Errors
+    /// If the artifact does not tell causes.
+    pub fn host(&self) -> Known<Ns> {
+        self.traced
+            .calls()
+            .map(|()| total(self.pairs.iter().map(|pair| pair.causes.sum(&Cause::HOST))))
+    }
+
+    /// How often stages follow one another with time between them.
+    pub fn windows(&self) -> usize {
+        self.pairs.iter().map(Pair::windows).sum()
+    }
+
+    /// A time as a share of the run.
+    pub fn share(&self, time: Ns) -> f64 {
+        if self.run > 0 {
+            time as f64 / self.run as f64
+        } else {
+            0.0
+        }
+    }
+
+    /// The rank, and the GPU where the process uses several; empty for a single process with one GPU.
+    pub fn label(&self, context: &Context<'_>) -> String {
+        let scope = self.scope(context);
+        let rank = scope.rank.map(|rank| format!("rank {rank}"));
+        let gpu = scope.gpu.map(|gpu| format!("GPU {gpu}"));
+        rank.into_iter().chain(gpu).collect::<Vec<_>>().join(" · ")
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, context: &Context<'_>) -> Evidence {
+        let pass = self.summary.stage(context.facts).pass;
+        let tables = "launches, copies, api_calls, ranges";
+        context
+            .session
+            .evidence(pass, tables, self.windows() as u64)
+    }
+
+    /// What metrics are about.
+    pub fn scope(&self, context: &Context<'_>) -> Scope {
+        let gpu = context.session.gpus.ordinal[self.gpu.index()];
+        let gpu = self.several_gpus.then_some(gpu);
+        let scope = self.summary.scope(context.session, context.facts);
+        Scope {
+            stage: None,
+            gpu,
+            ..scope
+        }
+    }
+}
+
+impl Pair {
+    fn new(after: usize, before: usize) -> Self {
+        let (idle, causes, ranges) = (Vec::new(), Times::default(), BTreeMap::new());
+        Self {
+            after,
+            before,
+            idle,
+            time: 0,
+            causes,
+            ranges,
+        }
+    }
+
+    fn add(&mut self, inputs: &Inputs<'_>, gpu: GpuId, window: Interval) {
+        let mut idle = 0;
+        for gap in inputs.gaps.within(gpu, window) {
+            self.causes.extend(&gap.times);
+            idle += gap.end - gap.start;
+        }
+        self.idle.push(idle);
+        add(&mut self.time, window.1 - window.0);
+    }
+
+    /// Adds the time of a window that ranges cover which begin after the range of the stage before it. A range
+    /// around both stages says nothing about what lies between them.
+    fn add_ranges(
+        &mut self,
+        context: &Context<'_>,
+        starts: &Starts,
+        window: Interval,
+        before: &StageInstance,
+        after: &StageInstance,
+    ) {
+        let (Some(thread), ranges) = (after.thread, &context.session.ranges) else {
+            return;
+        };
+        let mut covered: BTreeMap<StrId, Vec<Interval>> = BTreeMap::new();
+        for row in starts.within(thread, (before.host_end, window.1)) {
+            let part = (
+                ranges.start[row].max(window.0),
+                ranges.end[row].min(window.1),
+            );
+            if part.0 < part.1 {
+                covered.entry(ranges.name[row]).or_default().push(part);
+            }
+        }
+        for (name, mut parts) in covered {
+            add(
+                self.ranges.entry(name).or_default(),
+                measure(&union(&mut parts)),
+            );
+        }
+    }
+
+    /// How often the one stage follows the other with time between them.
+    pub fn windows(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Idle time, nanoseconds.
+    pub fn idle(&self) -> Ns {
+        total(self.idle.iter().copied())
+    }
+
+    /// Idle time of the window of median idle time, nanoseconds.
+    pub fn median(&self) -> Option<f64> {
+        median(
+            &self
+                .idle
+                .iter()
+                .map(|time| *time as f64)
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    /// The longest idle time of a window, nanoseconds.
+    pub fn longest(&self) -> Ns {
+        self.idle.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The range that covers most, and its share of the time; of equal ones the first by name.
+    pub fn range(&self, session: &Session) -> Option<(StrId, f64)> {
+        let most = self
+            .ranges
+            .iter()
+            .max_by_key(|(name, time)| (*time, Reverse(session.text(**name))));
+        most.map(|(name, time)| (*name, *time as f64 / self.time.max(1) as f64))
+    }
+}
+
+impl Between {
+    /// Of the first process and GPU.
+    pub fn made(run: Ns, pairs: Vec<Pair>) -> Self {
+        let (summary, traced) = (Summary::default(), Traced::ALL);
+        Self {
+            summary,
+            gpu: GpuId(0),
+            several_gpus: false,
+            traced,
+            pairs,
+            run,
+        }
+    }
+}
+
+impl Pair {
+    /// Windows in which the GPU is idle all the time, by one cause; so much of it is covered by a range.
+    pub fn made(
+        (after, before): (usize, usize),
+        idle: &[Ns],
+        cause: Cause,
+        (range, covered): (StrId, Ns),
+    ) -> Self {
+        let mut pair = Self {
+            idle: idle.to_vec(),
+            ..Self::new(after, before)
+        };
+        pair.time = pair.idle();
+        pair.causes = Times::one(cause, pair.time);
+        pair.ranges.insert(range, covered);
+        pair
+    }
+}

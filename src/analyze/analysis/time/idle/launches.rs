@@ -1,0 +1,139 @@
+//! What launching costs the host, and how far it runs ahead of the GPU.
+
+use rooflens_schemas::StageKind;
+
+use super::calls::Calls;
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::intervals::{Interval, add, measure};
+use crate::engine::stage_names::is_of_engine;
+use crate::engine::stage_stats::Summary;
+use crate::engine::stats::{mean, median};
+use crate::engine::sweep::slices;
+use rooflens_session::Ns;
+
+/// Launch figures of the instances of a line.
+#[derive(Clone, Debug, Default)]
+pub struct Launches {
+    /// API calls that launched kernels or graphs; one for a graph of many kernels.
+    pub calls: u64,
+    /// Durations of these calls, nanoseconds.
+    call_times: Vec<f64>,
+    /// Their mean, nanoseconds.
+    pub mean_call: Option<f64>,
+    /// Their median, nanoseconds.
+    pub median_call: Option<f64>,
+    /// Kernel executions, those of graphs included.
+    pub kernels: u64,
+    /// Sum of their durations, nanoseconds.
+    pub kernel_time: Ns,
+    /// Launches whose first operation began before the call returned: they have no queue time.
+    pub begun_in_call: u64,
+    /// From the return of the call to the start of its first operation, nanoseconds, where that is not negative.
+    waits: Vec<f64>,
+    /// Median of these, nanoseconds.
+    pub queue_time: Option<f64>,
+    /// Launch calls of a step: a decode step, or a training step.
+    pub per_step: Option<f64>,
+    /// Launch calls of a token that the stage processes or produces, over the whole batch.
+    pub per_token: Option<f64>,
+    /// Greatest number of launches issued and not begun.
+    pub depth_max: u64,
+    /// Busy time, and the integral over it of the number of launches issued and not begun.
+    busy: Ns,
+    queued: f64,
+}
+
+impl Launches {
+    /// Adds the operations of an instance on one GPU, by start, and its busy intervals.
+    pub(super) fn add(
+        &mut self,
+        context: &Context<'_>,
+        calls: &Calls<'_>,
+        own: &[OpIndex],
+        busy: &[Interval],
+    ) {
+        let ops = &context.facts.ops;
+        // What waits is of kind 0, what runs of kind 1.
+        let mut queue: Vec<(Interval, usize)> = busy.iter().map(|time| (*time, 1)).collect();
+        for op in own.iter().copied() {
+            let row = op as usize;
+            if matches!(ops.source[row], OpSource::Launch(_)) {
+                self.kernels += 1;
+                add(
+                    &mut self.kernel_time,
+                    ops.end[row].saturating_sub(ops.start[row]),
+                );
+            }
+            let Some(call) = calls.launch(op) else {
+                continue;
+            };
+            let (start, end) = calls.span(call);
+            self.calls += 1;
+            self.call_times.push((end - start) as f64);
+            if end <= ops.start[row] {
+                self.waits.push((ops.start[row] - end) as f64);
+                queue.push(((end, ops.start[row]), 0));
+            } else {
+                self.begun_in_call += 1;
+            }
+        }
+        // Stable sorting makes use of what is in order already.
+        queue.sort();
+        for slice in slices(queue) {
+            let [depth, runs] = slice.running;
+            self.depth_max = self.depth_max.max(u64::from(depth));
+            self.queued += f64::from(depth * runs) * (slice.end - slice.start) as f64;
+        }
+        add(&mut self.busy, measure(busy));
+    }
+
+    /// Computes what needs all instances, of which there are so many.
+    pub(super) fn close(&mut self, context: &Context<'_>, summary: &Summary, instances: usize) {
+        self.queue_time = median(&self.waits);
+        self.mean_call = mean(&self.call_times);
+        self.median_call = median(&self.call_times);
+        (self.waits, self.call_times) = (Vec::new(), Vec::new());
+        let launches = self.calls as f64 / instances.max(1) as f64;
+        let per = |things: f64| (launches > 0.0 && things > 0.0).then(|| launches / things);
+        self.per_step = steps(context, summary).and_then(per);
+        self.per_token = tokens(context, summary).and_then(per);
+    }
+
+    /// Mean duration of a kernel, nanoseconds.
+    pub fn mean_kernel(&self) -> Option<f64> {
+        (self.kernels > 0).then(|| self.kernel_time as f64 / self.kernels as f64)
+    }
+
+    /// Mean number of launches issued and not begun, over the busy time.
+    pub fn depth_mean(&self) -> Option<f64> {
+        (self.calls > 0 && self.busy > 0).then(|| self.queued / self.busy as f64)
+    }
+}
+
+/// Steps of an instance.
+fn steps(context: &Context<'_>, summary: &Summary) -> Option<f64> {
+    match summary.kind(context.facts) {
+        StageKind::DecodeStep | StageKind::TrainStep => Some(1.0),
+        _ => summary.steps,
+    }
+}
+
+/// Tokens of an instance.
+fn tokens(context: &Context<'_>, summary: &Summary) -> Option<f64> {
+    let stage = summary.stage(context.facts);
+    if is_of_engine(context.session, context.facts, stage) {
+        return None;
+    }
+    let pass = context.session.pass_name(stage.pass);
+    let workload = context.session.workload.for_pass(pass);
+    let tokens = match summary.kind(context.facts) {
+        StageKind::Decode => summary.steps.or(workload.output_tokens.map(|n| n as f64))?,
+        StageKind::DecodeStep => 1.0,
+        StageKind::Optimizer | StageKind::Other => return None,
+        StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep => {
+            workload.prompt_tokens? as f64
+        }
+    };
+    Some(tokens * workload.batch? as f64)
+}

@@ -1,0 +1,470 @@
+//! Idle time of a stage: one line a stage, process and GPU.
+
+use rooflens_schemas::{Evidence, Scope};
+
+use super::Inputs;
+use super::cause::{Cause, Times, Traced};
+use super::gaps::Gap;
+use super::histogram::Histogram;
+use super::launches::Launches;
+use super::longest::LongGap;
+use super::samples::Sampled;
+use crate::engine::facts::{Facts, OpIndex, StageInstance};
+use crate::engine::intervals::{Interval, add, measure, total};
+use crate::engine::stage_stats::Summary;
+use crate::engine::stats::median;
+use crate::engine::sweep::{append, slices};
+use crate::engine::tiers::{Tier, tier};
+use crate::{Context, Known};
+use rooflens_session::{GpuId, Ns, PassId, Session, StrId};
+
+/// Share of an instance from which on a cause of idle time occurs in it.
+pub const OCCURS: f64 = 0.01;
+
+/// Idle time of a stage on one GPU, over the instances that count.
+pub struct Line {
+    /// The stage as a process ran it.
+    pub summary: Summary,
+    /// GPU.
+    pub gpu: GpuId,
+    /// The process uses several GPUs in the stage.
+    several_gpus: bool,
+    traced: Traced,
+    /// What the time of each instance that counts and uses the GPU consists of.
+    pub instances: Vec<Parts>,
+    /// The sum over these instances.
+    pub pool: Parts,
+    /// The instance whose shares of causes are nearest to the medians, by its number among those that count,
+    /// and among `instances`.
+    nearest: (usize, usize),
+    /// Gaps of all instances, in the order of [`Cause::ALL`].
+    pub gaps: [CauseGaps; Cause::ALL.len()],
+    /// The part of `launching` of all instances within CUDA calls, nanoseconds.
+    pub launching_in_calls: Ns,
+    /// What launching costs.
+    pub launches: Launches,
+    /// Gaps of all instances by length.
+    pub histogram: Histogram,
+    /// The longest gaps of all instances by length, the longest first; none of a part of another stage.
+    pub longest: Vec<LongGap>,
+    /// What the issuing threads ran while the GPU waited for them, by CPU samples, the most first.
+    pub sampled: Vec<Sampled>,
+    /// Idle time of the cause `operating system` by call, nanoseconds, the most first.
+    pub os_calls: Vec<(StrId, Ns)>,
+}
+
+/// What the time of an instance consists of on one GPU, nanoseconds: the parts add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The projection.
+    pub time: Ns,
+    /// Busy time by [`Tier`]: each moment belongs to the first that runs.
+    pub busy: [Ns; 3],
+    /// Idle time by cause.
+    pub causes: Times,
+    /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
+    queue_empty: Ns,
+    /// Whether launch calls load kernels in it: names alone do not tell `first use` then.
+    pub loads: bool,
+}
+
+/// How a cause of idle time spreads over the instances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Instances in which it occurs: [`OCCURS`].
+    pub instances: usize,
+    /// All instances.
+    pub of: usize,
+    /// Its least share of an instance.
+    pub least: f64,
+    /// Its greatest share of an instance.
+    pub most: f64,
+}
+
+/// Gaps with time of one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CauseGaps {
+    /// Number.
+    pub gaps: u64,
+    /// The longest time of the cause in a gap, nanoseconds.
+    pub longest: Ns,
+}
+
+/// The lines of a summary, one a GPU that the process uses in the stage.
+pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summary) -> Vec<Line> {
+    let counted: Vec<&StageInstance> = summary.counted_instances(context.facts).collect();
+    let gpus = gpus_of(&counted);
+    let several_gpus = gpus.len() > 1;
+    let traced = inputs.traced(summary.stage(context.facts).pass);
+    let line = |gpu: GpuId| {
+        let mut line = Line::new(summary.clone(), gpu, several_gpus, traced);
+        let queue = inputs.queues.of(summary.process, gpu);
+        let mut numbers = Vec::new();
+        for (number, instance) in counted.iter().enumerate() {
+            if let Some(window) = line.window(instance) {
+                let mut parts = line.add(context, inputs, instance, window);
+                parts.queue_empty = queue.map_or(0, |queue| measure(&queue.empty(window)));
+                line.pool.add(&parts);
+                line.instances.push(parts);
+                numbers.push(number);
+            }
+        }
+        line.nearest = line.find_nearest().map_or((0, 0), |at| (numbers[at], at));
+        line.launches.close(context, summary, line.instances.len());
+        line
+    };
+    gpus.into_iter().map(line).collect()
+}
+
+/// The GPUs that instances use.
+pub(super) fn gpus_of(instances: &[&StageInstance]) -> Vec<GpuId> {
+    let mut gpus: Vec<GpuId> = instances
+        .iter()
+        .flat_map(|one| one.gpus.iter().copied())
+        .collect();
+    gpus.sort_unstable();
+    gpus.dedup();
+    gpus
+}
+
+impl Line {
+    fn new(summary: Summary, gpu: GpuId, several_gpus: bool, traced: Traced) -> Self {
+        Self {
+            summary,
+            gpu,
+            several_gpus,
+            traced,
+            instances: Vec::new(),
+            pool: Parts::default(),
+            nearest: (0, 0),
+            gaps: [CauseGaps::default(); Cause::ALL.len()],
+            launching_in_calls: 0,
+            launches: Launches::default(),
+            histogram: Histogram::default(),
+            longest: Vec::new(),
+            sampled: Vec::new(),
+            os_calls: Vec::new(),
+        }
+    }
+
+    /// The projection of an instance that uses the GPU.
+    pub(super) fn window(&self, instance: &StageInstance) -> Option<Interval> {
+        instance
+            .projection
+            .filter(|_| instance.gpus.contains(&self.gpu))
+    }
+
+    /// Adds an instance to the sums; returns what its time consists of.
+    fn add(
+        &mut self,
+        context: &Context<'_>,
+        inputs: &Inputs<'_>,
+        instance: &StageInstance,
+        window: Interval,
+    ) -> Parts {
+        let ops = &context.facts.ops;
+        let own = |op: &&OpIndex| ops.gpu[**op as usize] == self.gpu;
+        let own: Vec<OpIndex> = instance.ops.iter().filter(own).copied().collect();
+        let (busy, intervals) = busy(context.session, context.facts, &own);
+        let time = window.1 - window.0;
+        let loads = inputs.calls.load(self.pass(context), window);
+        let mut parts = Parts {
+            time,
+            busy,
+            loads,
+            ..Parts::default()
+        };
+        let mut others = time - measure(&intervals);
+        for gap in inputs.gaps.within(self.gpu, window) {
+            others -= gap.end - gap.start;
+            parts.causes.extend(&gap.times);
+            gap.times
+                .causes()
+                .for_each(|(cause, time)| self.gaps[cause as usize].add(time));
+            add(&mut self.launching_in_calls, gap.launching_in_calls);
+            self.histogram.add(&gap);
+        }
+        // What is neither the stage's nor a gap: operations of others.
+        if others > 0 {
+            parts.causes.add(Cause::OtherWork, others);
+            self.gaps[Cause::OtherWork as usize].add(others);
+        }
+        self.launches.add(context, &inputs.calls, &own, &intervals);
+        parts
+    }
+
+    /// The instance whose shares of causes are nearest to the medians: what few instances have draws it nowhere. Of equally
+    /// near ones that of median time, the shorter of two.
+    fn find_nearest(&self) -> Option<usize> {
+        let middle = |values: Vec<f64>| median(&values).unwrap_or(0.0);
+        let time = middle(self.instances.iter().map(|one| one.time as f64).collect());
+        let share = |parts: &Parts, cause| parts.share(parts.causes.of(cause));
+        let medians = Cause::ALL
+            .map(|cause| middle(self.instances.iter().map(|one| share(one, cause)).collect()));
+        let key = |parts: &Parts| {
+            let apart = Cause::ALL.into_iter().zip(medians);
+            let apart = apart.map(|(cause, median)| (share(parts, cause) - median).abs());
+            // Sums of the same shares may differ in the last digit.
+            let apart = (apart.sum::<f64>() * 1e9).round();
+            (apart, (parts.time as f64 - time).abs(), parts.time)
+        };
+        let keys = self.instances.iter().map(key).enumerate();
+        let nearest = keys.min_by(|(_, a), (_, b)| {
+            a.0.total_cmp(&b.0)
+                .then(a.1.total_cmp(&b.1))
+                .then(a.2.cmp(&b.2))
+        });
+        nearest.map(|(at, _)| at)
+    }
+
+    /// Busy time of a tier in all instances, nanoseconds: none of a tier before it runs.
+    pub const fn busy_of(&self, tier: Tier) -> Ns {
+        self.pool.busy[tier as usize]
+    }
+
+    /// Busy time of all instances, nanoseconds.
+    pub fn busy(&self) -> Ns {
+        total(self.pool.busy.into_iter())
+    }
+
+    /// Idle time of a cause in all instances, nanoseconds.
+    pub const fn of(&self, cause: Cause) -> Ns {
+        self.pool.causes.of(cause)
+    }
+
+    /// Idle time of a cause by its share of all instances, of the stage time, nanoseconds.
+    ///
+    /// # Errors
+    /// If the artifact does not tell it from others.
+    pub fn of_stage(&self, cause: Cause) -> Known<f64> {
+        self.traced
+            .tells(cause)
+            .map(|()| self.scaled(self.of(cause)))
+    }
+
+    /// Idle time of a cause in an instance, median over all, nanoseconds.
+    ///
+    /// # Errors
+    /// If the artifact does not tell it from others.
+    pub fn median_of(&self, cause: Cause) -> Known<f64> {
+        self.traced.tells(cause)?;
+        let times: Vec<f64> = self
+            .instances
+            .iter()
+            .map(|one| one.causes.of(cause) as f64)
+            .collect();
+        Ok(median(&times).unwrap_or(0.0))
+    }
+
+    /// How the time of some causes spreads over the instances.
+    pub fn spread(&self, causes: &[Cause]) -> Spread {
+        let shares = || {
+            self.instances
+                .iter()
+                .map(|one| one.share(one.causes.sum(causes)))
+        };
+        Spread {
+            instances: shares().filter(|share| *share >= OCCURS).count(),
+            of: self.instances.len(),
+            least: shares().reduce(f64::min).unwrap_or(0.0),
+            most: shares().fold(0.0, f64::max),
+        }
+    }
+
+    /// The causes that the artifact tells, with their idle time of the stage time, nanoseconds.
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, f64)> {
+        Cause::ALL
+            .into_iter()
+            .filter_map(|cause| Some((cause, self.of_stage(cause).ok()?)))
+    }
+
+    /// Whether the artifact holds the CUDA calls that issue work.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub const fn has_calls(&self) -> Known<()> {
+        self.traced.calls()
+    }
+
+    /// Gaps with time of a cause, per instance.
+    pub fn gaps_per_instance(&self, cause: Cause) -> f64 {
+        self.gaps[cause as usize].gaps as f64 / self.instances.len().max(1) as f64
+    }
+
+    /// Idle time of all instances, nanoseconds.
+    pub fn idle(&self) -> Ns {
+        self.pool.causes.total()
+    }
+
+    /// A time of all instances as a share of theirs.
+    pub fn share(&self, time: Ns) -> f64 {
+        self.pool.share(time)
+    }
+
+    /// The share of the time of all instances in which the GPU runs other stages or iterations, from [`OCCURS`] on: where
+    /// it is far behind the host.
+    pub fn other_work(&self) -> f64 {
+        let share = self.share(self.of(Cause::OtherWork));
+        if share >= OCCURS { share } else { 0.0 }
+    }
+
+    /// The share of the time of all instances in which the queue is empty; none without launch calls.
+    pub fn queue_empty_share(&self) -> Option<f64> {
+        (self.launches.calls > 0).then(|| self.share(self.pool.queue_empty))
+    }
+
+    /// A time of all instances, by its share of their time, of the stage time, nanoseconds.
+    pub fn scaled(&self, time: Ns) -> f64 {
+        self.share(time) * self.summary.time
+    }
+
+    /// The instance whose shares of causes are nearest to the medians.
+    pub fn nearest<'a>(&self, facts: &'a Facts) -> Option<&'a StageInstance> {
+        self.summary.counted_instances(facts).nth(self.nearest.0)
+    }
+
+    /// What the time of that instance consists of.
+    pub fn nearest_parts(&self) -> Option<&Parts> {
+        self.instances.get(self.nearest.1)
+    }
+
+    /// The pass.
+    pub fn pass(&self, context: &Context<'_>) -> PassId {
+        self.summary.stage(context.facts).pass
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, context: &Context<'_>) -> Evidence {
+        let tables = "launches, copies, api_calls, os_calls, off_cpu, overheads";
+        let gaps = self.gaps.iter().map(|one| one.gaps).sum();
+        context.session.evidence(self.pass(context), tables, gaps)
+    }
+
+    /// What metrics of this line are about.
+    pub fn scope(&self, context: &Context<'_>) -> Scope {
+        let gpu = context.session.gpus.ordinal[self.gpu.index()];
+        let gpu = self.several_gpus.then_some(gpu);
+        Scope {
+            gpu,
+            ..self.summary.scope(context.session, context.facts)
+        }
+    }
+
+    /// The stage's name, with rank and GPU where there are several.
+    pub fn label(&self, context: &Context<'_>) -> String {
+        let label = self.summary.label(context.session, context.facts);
+        match self.scope(context).gpu {
+            Some(gpu) => format!("{label} · GPU {gpu}"),
+            None => label,
+        }
+    }
+}
+
+impl Line {
+    /// Ten instances of a stage of the first process, each of `time` ns; the artifact tells all causes.
+    pub fn made(stage: usize, time: f64) -> Self {
+        let summary = Summary {
+            stage,
+            time,
+            ..Summary::default()
+        };
+        let mut line = Self::new(summary, GpuId(0), false, Traced::ALL);
+        line.instances = vec![
+            Parts {
+                time: time as Ns,
+                ..Parts::default()
+            };
+            10
+        ];
+        line.pool.time = (10.0 * time) as Ns;
+        line
+    }
+
+    /// One more gap of a cause in the histogram.
+    pub fn add_gap(&mut self, cause: Cause, length: Ns) {
+        let times = Times::one(cause, length);
+        let gap = Gap {
+            start: 0,
+            end: length,
+            op: 0,
+            times,
+            launching_in_calls: 0,
+        };
+        self.histogram.add(&gap);
+    }
+
+    /// Idle time of a cause in each instance, nanoseconds.
+    pub fn set(&mut self, cause: Cause, time: f64) {
+        self.set_each(cause, &vec![time; self.instances.len()]);
+    }
+
+    /// Idle time of a cause by instance, nanoseconds.
+    pub fn set_each(&mut self, cause: Cause, times: &[f64]) {
+        let time = self.pool.time / self.instances.len().max(1) as Ns;
+        self.instances.resize(
+            times.len(),
+            Parts {
+                time,
+                ..Parts::default()
+            },
+        );
+        self.pool.time = time * times.len() as Ns;
+        for (parts, own) in self.instances.iter_mut().zip(times) {
+            parts.causes.set(cause, own.round() as Ns);
+        }
+        self.pool
+            .causes
+            .set(cause, times.iter().sum::<f64>().round() as Ns);
+    }
+}
+
+impl Spread {
+    /// Whether it occurs in fewer than half of the instances.
+    pub const fn is_rare(&self) -> bool {
+        2 * self.instances < self.of
+    }
+}
+
+impl Parts {
+    fn add(&mut self, other: &Self) {
+        add(&mut self.time, other.time);
+        add(&mut self.queue_empty, other.queue_empty);
+        self.busy
+            .iter_mut()
+            .zip(other.busy)
+            .for_each(|(sum, time)| add(sum, time));
+        self.causes.extend(&other.causes);
+    }
+
+    fn share(&self, time: Ns) -> f64 {
+        if self.time > 0 {
+            time as f64 / self.time as f64
+        } else {
+            0.0
+        }
+    }
+}
+
+impl CauseGaps {
+    fn add(&mut self, time: Ns) {
+        self.gaps += 1;
+        self.longest = self.longest.max(time);
+    }
+}
+
+/// Busy time of operations by tier, and its intervals.
+fn busy(session: &Session, facts: &Facts, own: &[OpIndex]) -> ([Ns; 3], Vec<Interval>) {
+    let op = |op: &OpIndex| {
+        let row = *op as usize;
+        (
+            (facts.ops.start[row], facts.ops.end[row]),
+            tier(session, facts, row) as usize,
+        )
+    };
+    let (mut parts, mut busy) = ([0; 3], Vec::new());
+    for slice in slices::<3>(own.iter().map(op)) {
+        parts[slice.first()] += slice.end - slice.start;
+        append(&mut busy, (slice.start, slice.end));
+    }
+    (parts, busy)
+}

@@ -1,0 +1,122 @@
+//! Idle time: why each GPU waits within stages and between them, what launching costs, and what bounds a stage.
+
+pub mod between;
+mod calls;
+pub mod cause;
+pub mod gaps;
+pub mod histogram;
+pub mod launches;
+pub mod line;
+pub mod longest;
+mod os_calls;
+pub mod queue;
+pub mod samples;
+#[cfg(test)]
+mod tests;
+pub mod verdict;
+
+use crate::engine::facts::{Facts, StageInstance};
+use crate::engine::stage_stats::summaries;
+use crate::{Context, Known};
+use rooflens_session::{PassId, ProcessId};
+
+use between::Between;
+use calls::Calls;
+use cause::Traced;
+use gaps::Gaps;
+use queue::{QueueOverTime, Queues};
+
+pub use cause::Cause;
+pub use line::Line;
+pub use verdict::Verdict;
+
+/// Idle time of all passes.
+#[derive(Default)]
+pub struct IdleTime {
+    /// One a stage, process and GPU, in the order of stages; the primary pass first.
+    pub lines: Vec<Line>,
+    /// What lies between the outermost stages of the primary pass, one a process and GPU.
+    pub between: Vec<Between>,
+    /// The queue over the outermost stages of the primary pass that take most time.
+    pub queues: Vec<QueueOverTime>,
+}
+
+/// What all lines are made of, each made in one sweep.
+struct Inputs<'a> {
+    calls: Calls<'a>,
+    gaps: Gaps,
+    queues: Queues,
+    /// By pass.
+    traced: Vec<Traced>,
+}
+
+/// Explains the idle time; never missing, but empty without GPU work.
+pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
+    let (session, facts) = (context.session, context.facts);
+    let Some(primary) = facts.primary_pass(session) else {
+        return Ok(IdleTime::default());
+    };
+    let calls = Calls::new(session, &facts.ops);
+    let inputs = Inputs {
+        gaps: Gaps::new(context, &calls),
+        queues: Queues::new(context, &calls),
+        traced: session
+            .passes
+            .ids()
+            .map(|pass| Traced::new(session, pass))
+            .collect(),
+        calls,
+    };
+    let others = session.passes.ids().filter(|pass| *pass != primary);
+    let passes = std::iter::once(primary).chain(others);
+    let summaries = passes.flat_map(|pass| summaries(facts, pass));
+    let mut lines: Vec<Line> = summaries
+        .flat_map(|summary| line::lines(context, &inputs, summary))
+        .collect();
+    longest::find(context, &inputs, &mut lines);
+    samples::find(context, &inputs, &mut lines);
+    os_calls::find(context, &inputs, &mut lines);
+    Ok(IdleTime {
+        between: between::between(context, &inputs),
+        queues: queue::over_time(context, &inputs.queues, &lines, primary),
+        lines,
+    })
+}
+
+impl IdleTime {
+    /// The lines of a stage (an index into the facts' stages) as a process ran it, one a GPU.
+    pub fn of(&self, stage: usize, process: ProcessId) -> impl Iterator<Item = &Line> {
+        let own =
+            move |line: &&Line| line.summary.stage == stage && line.summary.process == process;
+        self.lines.iter().filter(own)
+    }
+
+    /// The instance of a stage to look at: on its first GPU the nearest to the medians of all.
+    pub fn nearest<'a>(
+        &self,
+        facts: &'a Facts,
+        stage: usize,
+        process: ProcessId,
+    ) -> Option<&'a StageInstance> {
+        self.of(stage, process).next()?.nearest(facts)
+    }
+
+    /// The lines in reading order: the primary pass first, in it and in the others the outermost stages first; and
+    /// how many are outermost ones of the primary pass, and how many of that pass at all.
+    pub fn ordered(&self, context: &Context<'_>) -> (Vec<&Line>, usize, usize) {
+        let other = |line: &Line| !context.facts.run.contains(&line.pass(context));
+        let inner = |line: &Line| !line.summary.is_outermost(context.facts);
+        let mut order: Vec<&Line> = self.lines.iter().collect();
+        order.sort_by_key(|line| (other(line), inner(line)));
+        let outermost = order.partition_point(|line| !other(line) && !inner(line));
+        let own = order.partition_point(|line| !other(line));
+        (order, outermost, own)
+    }
+}
+
+impl Inputs<'_> {
+    /// What the artifact of a pass tells.
+    fn traced(&self, pass: PassId) -> Traced {
+        self.traced[pass.index()]
+    }
+}

@@ -1,0 +1,578 @@
+//! Small sessions whose gaps are explained by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::workload::StageRule;
+
+use super::gaps::{Gap, Gaps};
+use super::*;
+use crate::Context;
+use crate::testing::Made;
+use rooflens_session::{GpuId, MemoryKind, Ns, OsCall, ThreadId};
+
+const US: Ns = 1000;
+
+fn gaps(made: &Made) -> Vec<Gap> {
+    made.with(|context| {
+        let calls = Calls::new(context.session, &context.facts.ops);
+        Gaps::new(context, &calls)
+            .within(GpuId(0), (Ns::MIN / 4, Ns::MAX / 4))
+            .collect()
+    })
+}
+
+/// What `look` gives of the line of the stage of that name.
+fn of_line<T>(made: &Made, stage: &str, look: impl FnOnce(&Line, &Context<'_>) -> T) -> T {
+    made.with(|context| {
+        let mut lines = context.results.idle().unwrap().lines.iter();
+        let own = |line: &&Line| line.summary.stage(context.facts).name == stage;
+        look(lines.find(own).unwrap(), context)
+    })
+}
+
+fn stage(made: &mut Made, name: &str) {
+    let (name, pattern, kind) = (name.to_owned(), None, None);
+    made.session.workload.stages.push(StageRule {
+        name,
+        pattern,
+        kind,
+    });
+}
+
+/// A kernel until 100, then what `add` makes: time by cause of the gap that begins there.
+fn times_after_100(add: impl FnOnce(&mut Made)) -> Vec<(Cause, Ns)> {
+    let mut made = Made::timeline();
+    made.call("cudaLaunchKernel", -20, -10, 1);
+    made.kernel_at("axpy", 0, 100, 1);
+    add(&mut made);
+    let gaps = gaps(&made);
+    assert_eq!((gaps.len(), gaps[0].start), (1, 100));
+    assert_eq!(gaps[0].times.total(), gaps[0].end - 100);
+    gaps[0].times.causes().collect()
+}
+
+/// The kernel of a launch call that starts at `start` and lasts 10, another 5 after its return.
+fn launch(made: &mut Made, start: Ns) {
+    made.call("cudaLaunchKernel", start, start + 10, 2);
+    made.kernel_at("axpy", start + 15, start + 20, 2);
+}
+
+#[test]
+fn the_host_issues_or_computes_by_the_length_of_its_pauses() {
+    // The thread made no call from -10 on: a pause of 99 999 until 99 989, and one of 100 000.
+    let times = times_after_100(|made| launch(made, 99_989));
+    assert_eq!(times, [(Cause::Launching, 99_899), (Cause::Queue, 5)]);
+    let times = times_after_100(|made| launch(made, 99_990));
+    let (code, call) = ((Cause::HostCode, 99_890), (Cause::Launching, 10));
+    assert_eq!(times, [call, code, (Cause::Queue, 5)]);
+    // A call in between makes two pauses of it: one from -10, and one of 99 989 or 99 990.
+    for (start, code) in [(149_999, 0), (150_010, 100_000)] {
+        let mut times = times_after_100(|made| {
+            made.call("cudaEventRecord", 50_000, 50_010, 3);
+            launch(made, start);
+        });
+        times.retain(|(cause, _)| *cause == Cause::HostCode);
+        let expected = [(Cause::HostCode, code)];
+        assert_eq!(times, expected[..usize::from(code > 0)]);
+    }
+}
+
+/// A call from 20 on covers 40 of the gap from 100 to 200; the launch returns at 195.
+#[test]
+fn a_call_has_the_time_within_it_and_no_more() {
+    for (name, cause) in [
+        ("cudaStreamSynchronize", Cause::Sync),
+        ("cuCtxSynchronize", Cause::Sync),
+        ("hipDeviceSynchronize", Cause::Sync),
+        ("cudaMalloc", Cause::Allocator),
+        ("cuMemAlloc_v2", Cause::Allocator),
+        ("hipFree", Cause::Allocator),
+        ("cuModuleLoadDataEx", Cause::FirstUse),
+        ("cuLibraryLoadData", Cause::FirstUse),
+        ("cudaGraphInstantiateWithFlags", Cause::FirstUse),
+        ("cudaMemcpy", Cause::Copy),
+    ] {
+        let times = times_after_100(|made| {
+            made.call(name, 20, 140, 3);
+            launch(made, 185);
+        });
+        // 45 between the calls and 10 in the launch.
+        let mut expected = vec![(Cause::Launching, 55), (cause, 40), (Cause::Queue, 5)];
+        expected.sort();
+        assert_eq!(times, expected, "{name}");
+    }
+    // Neither allocates nor waits.
+    for name in [
+        "cuMemsetD8Async",
+        "cudaMemPrefetchAsync",
+        "cudaHostGetDevicePointer",
+    ] {
+        let times = times_after_100(|made| {
+            made.call(name, 20, 140, 3);
+            launch(made, 185);
+        });
+        assert_eq!(times, [(Cause::Launching, 95), (Cause::Queue, 5)], "{name}");
+    }
+}
+
+/// A gap from 100 to 200, ended by a call from 185 to 195; the host waits in a call from 100 to 150.
+#[test]
+fn the_profiler_goes_before_calls_and_these_before_the_system_and_the_scheduler() {
+    let times = times_after_100(|made| {
+        made.overhead(110, 120);
+        made.call("cudaStreamSynchronize", 90, 150, 3);
+        made.os_call(140, 160);
+        made.off_cpu(130, 170);
+        launch(made, 185);
+    });
+    // [110, 120) profiler; to 150 sync; to 160 system; to 170 off; to 195 launching.
+    let expected = [
+        (Cause::Launching, 25),
+        (Cause::Sync, 40),
+        (Cause::Os, 10),
+        (Cause::OffCpu, 10),
+        (Cause::Profiler, 10),
+        (Cause::Queue, 5),
+    ];
+    assert_eq!(times, expected);
+}
+
+/// The host waits until 105 in a synchronizing call, computes for 200 000, and launches.
+#[test]
+fn what_follows_a_synchronizing_call_is_not_its_time() {
+    let times = times_after_100(|made| {
+        made.call("cudaStreamSynchronize", 10, 105, 3);
+        launch(made, 200_105);
+    });
+    let code = (Cause::HostCode, 200_000);
+    assert_eq!(
+        times,
+        [
+            (Cause::Launching, 10),
+            code,
+            (Cause::Sync, 5),
+            (Cause::Queue, 5)
+        ]
+    );
+}
+
+/// The call returned at 110; what becomes of its thread then is not why the GPU waits.
+#[test]
+fn after_the_return_of_the_launch_the_device_takes_its_time() {
+    let times = times_after_100(|made| {
+        made.off_cpu(110, 199);
+        made.call("cudaLaunchKernel", 105, 110, 2);
+        made.call("cudaStreamSynchronize", 115, 300, 3);
+        made.kernel_at("axpy", 200, 210, 2);
+    });
+    assert_eq!(times, [(Cause::Launching, 10), (Cause::Queue, 90)]);
+}
+
+/// Waiting for a lock within a launch call is part of that call.
+#[test]
+fn calls_of_the_system_within_cuda_calls_do_not_count() {
+    let times = times_after_100(|made| {
+        made.os_call(105, 190);
+        made.call("cudaLaunchKernel", 105, 190, 2);
+        made.kernel_at("axpy", 195, 200, 2);
+    });
+    assert_eq!(times, [(Cause::Launching, 90), (Cause::Queue, 5)]);
+}
+
+/// The fourth launch of a thread lasts 150 000: of a kernel that ran before it is launching, of a new one it loads it.
+/// The others last 10; of 1 600 each it is less than ten times as long.
+#[test]
+fn the_first_launch_of_a_kernel_that_lasts_is_first_use() {
+    let long = |name: &'static str, short: Ns, length: Ns| {
+        let mut made = Made::timeline();
+        for number in 0..3 {
+            let at = number * 20_000;
+            made.call("cudaLaunchKernel", at, at + short, number);
+            made.kernel_at("axpy", at + 2000, at + 2100, number);
+        }
+        made.call("cudaLaunchKernel", 50_000, 50_000 + length, 9);
+        made.kernel_at(name, 49_990 + length, 51_000 + length, 9);
+        gaps(&made).last().unwrap().times.of(Cause::FirstUse)
+    };
+    // The kernel begins 10 before the call returns.
+    assert_eq!(long("gemm", 10, 150_000), 149_990);
+    assert_eq!(long("axpy", 10, 150_000), 0);
+    assert_eq!(long("gemm", 10, 100_000), 0);
+    assert_eq!(long("gemm", 15_000, 150_000), 0);
+}
+
+#[test]
+fn a_copy_blocks_if_its_host_memory_is_pageable() {
+    for (memory, expected) in [
+        (
+            MemoryKind::Pageable,
+            vec![(Cause::Launching, 10), (Cause::Copy, 70)],
+        ),
+        (MemoryKind::Pinned, vec![(Cause::Launching, 80)]),
+    ] {
+        let times = times_after_100(|made| {
+            made.call("cudaMemcpyAsync", 110, 190, 2);
+            made.copy_at(memory, 180, 189, 2);
+        });
+        assert_eq!(times, expected);
+    }
+}
+
+#[test]
+fn work_that_was_issued_before_the_gap_waits_in_the_queue() {
+    let after = |end: Ns, name: &'static str| {
+        times_after_100(move |made| {
+            made.call("cudaLaunchKernel", 20, end, 2);
+            made.kernel_at(name, 200, 210, 2);
+        })
+    };
+    assert_eq!(after(100, "axpy"), [(Cause::Queue, 100)]);
+    // The call had not returned.
+    assert_eq!(
+        after(101, "axpy"),
+        [(Cause::Launching, 1), (Cause::Queue, 99)]
+    );
+    let collective = after(100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+    assert_eq!(collective, [(Cause::Communication, 100)]);
+}
+
+#[test]
+fn without_a_call_or_with_one_that_comes_too_late_the_cause_is_unknown() {
+    let unknown = [(Cause::Unknown, 100)];
+    assert_eq!(
+        times_after_100(|made| made.kernel_at("axpy", 200, 210, 9)),
+        unknown
+    );
+    let late = |made: &mut Made| {
+        made.call("cudaLaunchKernel", 201, 205, 2);
+        made.kernel_at("axpy", 200, 210, 2);
+    };
+    assert_eq!(times_after_100(late), unknown);
+}
+
+/// A graph launch that returns at 100: only the gap before its first kernel is the host's.
+#[test]
+fn kernels_of_one_graph_launch_wait_for_each_other() {
+    let mut made = Made::timeline();
+    made.call("cudaLaunchKernel", 0, 5, 1);
+    made.kernel_at("axpy", 6, 10, 1);
+    made.call("cudaGraphLaunch", 15, 100, 2);
+    for start in [20, 30, 40] {
+        made.kernel_at("axpy", start, start + 5, 2);
+    }
+    let found: Vec<_> = gaps(&made)
+        .iter()
+        .map(|gap| (gap.start, gap.end, gap.times.main()))
+        .collect();
+    let (host, queue) = (Cause::Launching, Cause::Queue);
+    assert_eq!(found, [(10, 20, host), (25, 30, queue), (35, 40, queue)]);
+}
+
+/// A gap from 100 to 200: a synchronizing call until 130, then launching until 195. Windows cut it.
+#[test]
+fn a_window_cuts_a_gap_to_the_nanosecond() {
+    let mut made = Made::timeline();
+    made.call("cudaLaunchKernel", -20, -10, 1);
+    made.kernel_at("axpy", 0, 100, 1);
+    made.call("cudaStreamSynchronize", 50, 130, 3);
+    launch(&mut made, 185);
+    made.with(|context| {
+        let gaps = Gaps::new(context, &Calls::new(context.session, &context.facts.ops));
+        let within = |window| gaps.within(GpuId(0), window).next().unwrap();
+        let cut = within((120, 140));
+        assert_eq!((cut.start, cut.end), (120, 140));
+        let times: Vec<_> = cut.times.causes().collect();
+        assert_eq!(times, [(Cause::Launching, 10), (Cause::Sync, 10)]);
+        assert_eq!(
+            (
+                cut.launching_in_calls,
+                within((180, 300)).launching_in_calls
+            ),
+            (0, 10)
+        );
+        let times: Vec<_> = within((190, 198)).times.causes().collect();
+        assert_eq!(times, [(Cause::Launching, 5), (Cause::Queue, 3)]);
+    });
+}
+
+/// Stage: [0, 10) and [30, 40). Another stage's kernel at [15, 20). Idle 20 = 5 + 10 of gaps + 5 of other work.
+#[test]
+fn operations_of_others_are_no_gaps() {
+    let mut made = Made::timeline();
+    made.range_at("prefill", -10, 0);
+    made.call("cudaLaunchKernel", -10, -9, 1);
+    made.call("cudaLaunchKernel", -8, -7, 2);
+    made.kernel_at("axpy", 0, 10, 1);
+    made.kernel_at("axpy", 30, 40, 2);
+    made.range_at("decode", 1, 9);
+    made.call("cudaLaunchKernel", 2, 3, 3);
+    made.kernel_at("axpy", 15, 20, 3);
+    of_line(&made, "prefill", |line, _| {
+        let of = |cause: Cause| line.of(cause);
+        assert_eq!(
+            (of(Cause::Queue), of(Cause::OtherWork), of(Cause::Unknown)),
+            (15, 5, 0)
+        );
+    });
+}
+
+/// Calls return at 5, 6 and 7, kernels begin at 10, 20 and 30 without a gap: waits 5, 14, 23. Over the busy
+/// time of 30 the second waits 10 and the third 20: a mean depth of 1, and 3 before the first begins.
+#[test]
+fn the_queue_of_three_launches() {
+    let mut made = Made::timeline();
+    made.range_at("prefill", 0, 8);
+    for number in 0..3 {
+        made.call("cudaLaunchKernel", 4 + number, 5 + number, number);
+        made.kernel_at("axpy", 10 + 10 * number, 20 + 10 * number, number);
+    }
+    of_line(&made, "prefill", |line, context| {
+        let launches = &line.launches;
+        assert_eq!(launches.queue_time, Some(14.0));
+        assert_eq!((launches.depth_mean(), launches.depth_max), (Some(1.0), 3));
+        assert_eq!((launches.calls, launches.begun_in_call), (3, 0));
+        assert_eq!(
+            (launches.median_call, launches.mean_kernel()),
+            (Some(1.0), Some(10.0))
+        );
+        assert_eq!(line.verdict().0, Verdict::Gpu);
+        // From 10 on two wait, from 20 on one, and from 30 to 40 none. Each nanosecond is a stretch.
+        assert_eq!(line.queue_empty_share(), Some(10.0 / 30.0));
+        let queue = &context.results.idle().unwrap().queues[0];
+        assert_eq!(
+            (queue.window, queue.busy.as_slice()),
+            ((10, 40), &[(10, 40)][..])
+        );
+        let expected = (10..40)
+            .map(|start| 3 - start / 10)
+            .map(|depth| (depth as f64, depth));
+        assert_eq!(queue.bins, expected.collect::<Vec<_>>());
+    });
+}
+
+/// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
+#[test]
+fn launching_is_in_calls_and_between_them() {
+    let mut made = Made::timeline();
+    made.range_at("prefill", 0, 26);
+    made.call("cudaLaunchKernel", 0, 1, 1);
+    made.kernel_at("axpy", 2, 10, 1);
+    made.call("cudaLaunchKernel", 15, 25, 2);
+    made.kernel_at("axpy", 30, 32, 2);
+    of_line(&made, "prefill", |line, _| {
+        assert_eq!(
+            (line.of(Cause::Launching), line.launching_in_calls),
+            (15, 10)
+        );
+        // 20 of 30 idle; busy 8 + 2, and 5 of latency: less than 15 of launching.
+        assert_eq!(line.verdict(), (Verdict::Launch, 0.5));
+        assert_eq!(
+            (line.idle(), line.of_stage(Cause::Launching)),
+            (20, Ok(15.0))
+        );
+        assert_eq!(line.of_stage(Cause::Sync), Ok(0.0));
+        // Nobody traced the operating system: not 0.
+        assert!(line.of_stage(Cause::Os).is_err());
+    });
+}
+
+/// A stage from 0 to 200; between kernels until 10 and from 180 on the thread reads from 20 to 90 and, within a longer call
+/// of another library, from 100 to 160, before it launches at 170.
+#[test]
+fn calls_of_the_system_are_named_by_their_time_in_gaps() {
+    let mut made = Made::timeline();
+    made.range_at("prefill", 0, 200);
+    made.call("cudaLaunchKernel", 0, 1, 1);
+    made.kernel_at("axpy", 2, 10, 1);
+    made.os_call(5, 9);
+    made.os_call(20, 90);
+    made.os_call(100, 160);
+    let (pass, name) = (made.pass, made.session.intern("fread"));
+    let outer = OsCall {
+        start: 95,
+        end: 165,
+        name,
+        pass,
+        thread: ThreadId(0),
+    };
+    made.session.os_calls.push(outer);
+    made.call("cudaLaunchKernel", 170, 175, 2);
+    made.kernel_at("axpy", 180, 190, 2);
+    of_line(&made, "prefill", |line, context| {
+        let named = line
+            .os_calls
+            .iter()
+            .map(|(name, time)| (context.session.text(*name), *time));
+        assert_eq!(named.collect::<Vec<_>>(), [("fread", 70), ("read", 70)]);
+        assert_eq!(line.of(Cause::Os), 140);
+    });
+}
+
+/// Eleven steps of 1 ms busy and 1 ms in which the host computes; the second allocates for 24 ms more.
+#[test]
+fn what_one_step_of_eleven_does_is_told_as_such() {
+    let (mut made, mut at) = (Made::timeline(), 0);
+    for step in 0..11 {
+        let more = if step == 1 { 24_000 * US } else { 0 };
+        made.range_at("step", at, at + 2000 * US + more);
+        made.call("cudaLaunchKernel", at, at + 10, 2 * step);
+        made.kernel_at("forward", at + 10, at + 500 * US, 2 * step);
+        if more > 0 {
+            made.call("cudaMalloc", at + 500 * US, at + 500 * US + more, 900);
+        }
+        let second = at + 1500 * US + more;
+        made.call("cudaLaunchKernel", second - 10, second, 2 * step + 1);
+        made.kernel_at("backward", second, second + 500 * US, 2 * step + 1);
+        at += 2000 * US + more;
+    }
+    made.session.workload.warmup = Some(0);
+    stage(&mut made, "step");
+    of_line(&made, "step", |line, context| {
+        // The time of a step is from its first kernel on: 10 ns less.
+        let (time, slow) = (2000 * US - 10, 26_000 * US - 10);
+        assert_eq!(line.pool.time, 10 * time + slow);
+        let spread = line.spread(&[Cause::Allocator]);
+        assert_eq!(
+            (spread.instances, spread.of, spread.is_rare()),
+            (1, 11, true)
+        );
+        let most = (24_000 * US) as f64 / slow as f64;
+        assert_eq!((spread.least, spread.most), (0.0, most));
+        assert_eq!(line.of(Cause::Allocator), 24_000 * US);
+        assert_eq!(line.median_of(Cause::Allocator), Ok(0.0));
+        let spread = line.spread(&[Cause::HostCode]);
+        assert_eq!((spread.instances, spread.is_rare()), (11, false));
+        // The one that allocates is not what the others are like.
+        assert_ne!(line.nearest(context.facts).unwrap().ordinal, 1);
+    });
+}
+
+/// The GPU waits from 10 to 200 030 and the call returns at 200 025: samples at 9 and 200 026 are outside, one of another
+/// library is in the call, two of one function are before it.
+#[test]
+fn cpu_samples_count_while_the_gpu_waits_for_the_host() {
+    let mut made = Made::timeline();
+    made.range_at("decode", 0, 300_000);
+    made.call("cudaLaunchKernel", 0, 1, 1);
+    made.kernel_at("axpy", 2, 10, 1);
+    for time in [9, 10, 150_000, 200_026] {
+        made.sample(time, "python3.12", "_PyEval_EvalFrameDefault");
+    }
+    made.sample(200_022, "libcuda.so.580.95.05", "");
+    made.call("cudaLaunchKernel", 200_020, 200_025, 2);
+    made.kernel_at("axpy", 200_030, 200_032, 2);
+    of_line(&made, "decode", |line, context| {
+        let text = |id| context.session.text(id).to_owned();
+        let libraries = line.libraries(context.session);
+        let libraries: Vec<_> = libraries
+            .iter()
+            .map(|(id, count)| (text(*id), *count))
+            .collect();
+        assert_eq!(
+            libraries,
+            [("python3.12".into(), 2), ("libcuda.so.580.95.05".into(), 1)]
+        );
+        let first = line.sampled[0];
+        assert_eq!(
+            (text(first.function), first.samples),
+            ("_PyEval_EvalFrameDefault".into(), 2)
+        );
+        assert_eq!(line.samples(), 3);
+    });
+}
+
+/// The same gap with a thread that no CPU ran for 150 000 of it.
+#[test]
+fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
+    let made = |off: bool| {
+        let mut made = Made::timeline();
+        made.range_at("decode", 0, 300_000);
+        made.call("cudaLaunchKernel", 0, 1, 1);
+        made.kernel_at("axpy", 2, 10, 1);
+        if off {
+            made.off_cpu(-50, 60);
+            made.off_cpu(50_000, 199_950);
+        }
+        made.call("cudaLaunchKernel", 200_020, 200_025, 2);
+        made.kernel_at("axpy", 200_030, 200_032, 2);
+        of_line(&made, "decode", |line, _| {
+            (line.longest[0].clone(), line.of_stage(Cause::OffCpu))
+        })
+    };
+    let (long, time) = made(true);
+    let gap = long.gap;
+    assert_eq!(
+        (gap.end - gap.start, long.off_cpu),
+        (200_020, Some(150_000))
+    );
+    // Of 60 before the first event 50 are the GPU's; 49 950 host code and 70 more, 5 in the call, 5 latency.
+    assert_eq!((gap.times.main(), time), (Cause::OffCpu, Ok(150_000.0)));
+    // Without events of the scheduler it is not known: not 0.
+    let (long, time) = made(false);
+    assert!(long.off_cpu.is_none() && time.is_err());
+}
+
+/// Three steps with a loader between: the GPU works 100, waits 50 (20 of it before `load` begins), works 100.
+#[test]
+fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
+    let mut made = Made::timeline();
+    for step in 0..3 {
+        let at = step * 150 * US;
+        if step > 0 {
+            // The host issues the next step after loading, 1 µs before the GPU starts.
+            made.range_at("load", at - 30 * US, at - 2 * US);
+        }
+        made.range_at("step", at - 2 * US, at + 10 * US);
+        made.call("cudaLaunchKernel", at - US, at + US, step);
+        made.kernel_at("work", at, at + 100 * US, step);
+    }
+    stage(&mut made, "step");
+    made.with(|context| {
+        let between = &context.results.idle().unwrap().between[0];
+        assert_eq!(between.pairs.len(), 1);
+        let pair = &between.pairs[0];
+        let name = |stage: usize| context.facts.stages[stage].name.as_str();
+        assert_eq!(
+            (name(pair.after), name(pair.before), pair.windows()),
+            ("step", "step", 2)
+        );
+        // Two times of 50 µs; the run is 3 × 100 + 2 × 50.
+        assert_eq!((pair.time, pair.idle()), (100 * US, 100 * US));
+        assert_eq!(between.share(pair.idle()), 0.25);
+        assert_eq!((pair.median(), pair.longest()), (Some(50_000.0), 50 * US));
+        // The thread makes no call for 149 µs; `load` covers 28 of 50.
+        assert_eq!(pair.causes.main(), Cause::HostCode);
+        let (range, share) = pair.range(context.session).unwrap();
+        assert_eq!((context.session.text(range), share), ("load", 0.56));
+        assert_eq!(
+            (between.idle(), between.share(between.idle())),
+            (100_000, 0.25)
+        );
+        // Of each 49 µs until the call starts, and the part of the call before the GPU does.
+        assert_eq!(between.host(), Ok(100_000));
+    });
+}
+
+/// Work of no stage is no idle time, and what lies next to an instance that does not count is left out.
+#[test]
+fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
+    let mut made = Made::timeline();
+    for step in 0..4 {
+        let at = step * 150 * US;
+        made.range_at("step", at - 2 * US, at + 10 * US);
+        made.call("cudaLaunchKernel", at - US, at + US, step);
+        made.kernel_at("work", at, at + 100 * US, step);
+    }
+    made.call("cudaLaunchKernel", 260 * US, 261 * US, 9);
+    made.kernel_at("outside", 270 * US, 280 * US, 9);
+    made.session.workload.warmup = Some(1);
+    stage(&mut made, "step");
+    made.with(|context| {
+        let between = &context.results.idle().unwrap().between[0];
+        // Steps 1 to 3 count: two times of 50 µs, 10 of the first with a kernel of no stage.
+        assert_eq!(
+            (between.idle(), between.share(between.idle())),
+            (90_000, 90.0 / 400.0)
+        );
+    });
+}

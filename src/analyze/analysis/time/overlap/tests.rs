@@ -1,0 +1,86 @@
+//! What runs at once in small sessions.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::Options;
+use crate::engine::facts::Facts;
+use crate::testing::overlap::{GEMM, session_of};
+use rooflens_hardware::Hardware;
+use rooflens_session::{Ns, Session};
+
+const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+
+fn overlap(session: &Session) -> Overlap {
+    let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
+    let context = Context::new(session, &facts, &hardware, &options);
+    Overlap::of_ops(&context, &(0..facts.ops.len()).collect::<Vec<_>>())
+}
+
+#[test]
+fn times_by_number_of_streams_and_by_pairs_of_kinds() {
+    // Stream 7: products [0, 10) and [10, 20). Stream 8: all-reduce [5, 15). Stream 9: copy [12, 25).
+    //  0– 5 one stream; 5–12 two (product + all-reduce); 12–15 three; 15–20 two (product + copy); 20–25 one.
+    let session = session_of(
+        &[(7, GEMM, 0, 10), (7, GEMM, 10, 20), (8, REDUCE, 5, 15)],
+        &[(9, 12, 25)],
+    );
+    let found = overlap(&session);
+    assert_eq!((found.busy, found.concurrent), (25, 15));
+    assert_eq!(found.by_streams, [10, 12, 3]);
+    // Compute with itself 0: the products touch. Compute + communication 5–15, + copy 12–20; communication + copy 12–15.
+    assert_eq!(found.kinds, [[0, 10, 8], [0, 0, 3], [0, 0, 0]]);
+    let streams: Vec<(u64, Ns)> = found
+        .streams
+        .iter()
+        .map(|((_, s), time)| (*s, *time))
+        .collect();
+    assert_eq!(streams, [(7, 20), (9, 13), (8, 10)]);
+    let pairs: Vec<_> = found.pairs.into_iter().collect();
+    assert_eq!(pairs, [((0, 1), 8), ((0, 2), 10), ((1, 2), 3)]);
+}
+
+#[test]
+fn kernels_of_one_stream_that_overlap_are_concurrent_on_one_stream() {
+    // A launch that begins before its predecessor ends (programmatic dependent launch), and a memset of no length.
+    let session = session_of(&[(7, GEMM, 0, 10), (7, GEMM, 8, 20)], &[(9, 5, 5)]);
+    let found = overlap(&session);
+    assert_eq!(
+        (found.busy, found.concurrent, found.by_streams),
+        (20, 2, [20, 0, 0])
+    );
+    assert_eq!(found.kinds[0][0], 2);
+    assert_eq!(found.streams.len(), 1);
+}
+
+proptest::proptest! {
+    /// Against counting every nanosecond.
+    #[test]
+    fn the_sweep_counts_every_nanosecond(
+        ops in proptest::collection::vec((0u64..4, 0i64..120, 0i64..30, 0usize..2), 1..25),
+    ) {
+        let launches: Vec<(u64, &str, Ns, Ns)> = ops
+            .iter()
+            .map(|(stream, start, length, kind)| (*stream, [GEMM, REDUCE][*kind], *start, start + length))
+            .collect();
+        let found = overlap(&session_of(&launches, &[]));
+        let (mut busy, mut concurrent, mut by_streams, mut mixed) = (0, 0, [0; 3], 0);
+        for t in 0..150 {
+            let on: Vec<_> = launches.iter().filter(|(_, _, start, end)| (*start..*end).contains(&t)).collect();
+            let streams: BTreeSet<u64> = on.iter().map(|(stream, ..)| *stream).collect();
+            if streams.is_empty() {
+                continue;
+            }
+            busy += 1;
+            by_streams[streams.len().min(3) - 1] += 1;
+            concurrent += Ns::from(on.len() > 1);
+            let has = |name: &str| on.iter().any(|(_, own, ..)| *own == name);
+            mixed += Ns::from(has(GEMM) && has(REDUCE));
+        }
+        proptest::prop_assert_eq!((found.busy, found.concurrent), (busy, concurrent));
+        proptest::prop_assert_eq!(found.by_streams, by_streams);
+        proptest::prop_assert_eq!(found.kinds[0][1], mixed);
+    }
+}

@@ -1,0 +1,121 @@
+//! How much GPU time is attributed to ranges, how, and how much is not.
+
+use crate::Context;
+use crate::engine::facts::Attribution;
+use rooflens_session::{Ns, PassId};
+
+/// Share of GPU time from the first stage on, outside of all stages, from which on a report warns.
+pub const UNATTRIBUTED: f64 = 0.10;
+
+/// How an operation was attributed to a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// A range of the issuing thread.
+    OwnThread,
+    /// The range of the one other thread that has one open.
+    Inferred,
+    /// To none: no thread has one open.
+    Outside,
+    /// To none: several other threads have one open.
+    Ambiguous,
+    /// To none: the issuing call is unknown.
+    NoApiCall,
+}
+
+impl How {
+    /// All of them in report order.
+    pub const ALL: [Self; 5] = [
+        Self::OwnThread,
+        Self::Inferred,
+        Self::Outside,
+        Self::Ambiguous,
+        Self::NoApiCall,
+    ];
+
+    const fn of(attribution: Attribution) -> Self {
+        match attribution {
+            Attribution::Own(_) => Self::OwnThread,
+            Attribution::Inferred(_) => Self::Inferred,
+            Attribution::Outside => Self::Outside,
+            Attribution::Ambiguous => Self::Ambiguous,
+            Attribution::NoApiCall => Self::NoApiCall,
+        }
+    }
+}
+
+/// Operations and their summed time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Operations.
+    pub operations: u64,
+    /// Sum of their durations, nanoseconds.
+    pub time: Ns,
+}
+
+/// Attribution in one pass.
+#[derive(Default)]
+pub struct PassAttribution {
+    /// Pass.
+    pub pass: PassId,
+    /// Operations by how they were attributed, as far as there are some.
+    pub by_how: Vec<(How, Sum)>,
+    /// Share of the summed operation time that lies in some stage.
+    pub staged: f64,
+    /// The same without the start-up before the first operation of a stage.
+    pub staged_from_first: f64,
+}
+
+impl PassAttribution {
+    /// Share of the summed operation time from the first stage on that lies in no stage.
+    pub fn unattributed(&self) -> f64 {
+        1.0 - self.staged_from_first
+    }
+
+    /// Sum of the durations of all operations, nanoseconds.
+    pub fn time(&self) -> Ns {
+        self.by_how
+            .iter()
+            .fold(0, |time: Ns, (_, sum)| time.saturating_add(sum.time))
+    }
+}
+
+/// The attribution in a pass; none without operations.
+pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<PassAttribution> {
+    let (facts, ops) = (context.facts, &context.facts.ops);
+    let own = facts.ops_of(pass);
+    let duration = |op: usize| ops.end[op] - ops.start[op];
+    let mut sums = [Sum::default(); How::ALL.len()];
+    for op in own.clone() {
+        let sum = &mut sums[How::of(ops.range[op]) as usize];
+        sum.operations += 1;
+        sum.time = sum.time.saturating_add(duration(op));
+    }
+    let by_how = How::ALL
+        .into_iter()
+        .zip(sums)
+        .filter(|(_, sum)| sum.operations > 0)
+        .collect();
+    let mut staged = vec![false; ops.len()];
+    for stage in facts.stages.iter().filter(|stage| stage.pass == pass) {
+        for op in facts
+            .instances_of(stage)
+            .iter()
+            .flat_map(|instance| &instance.ops)
+        {
+            staged[*op as usize] = true;
+        }
+    }
+    let first = own.clone().find(|op| staged[*op]).unwrap_or(own.end);
+    let time = |rows: std::ops::Range<usize>| rows.map(|op| duration(op) as f64).sum::<f64>();
+    let inside: f64 = (first..own.end)
+        .filter(|op| staged[*op])
+        .map(|op| duration(op) as f64)
+        .sum();
+    let share = |all: f64| if all > 0.0 { inside / all } else { 0.0 };
+    (!own.is_empty()).then(|| PassAttribution {
+        pass,
+        by_how,
+        staged: share(time(own.clone())),
+        staged_from_first: share(time(first..own.end)),
+    })
+}

@@ -1,0 +1,80 @@
+//! Waits of a small session, by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use super::charges::charge;
+use super::*;
+use crate::Facts;
+use crate::engine::sweep::gaps;
+use crate::testing::Made;
+
+/// Kernels at [10, 100), [130, 140), [150, 160), [200, 210); the host waits at [20, 105) and [165, 166).
+fn program() -> Made {
+    let mut program = Made::timeline();
+    program.range_at("decode", 0, 300);
+    program.launch(0..5, 10..100);
+    program.call("cudaStreamSynchronize", 20, 105, -1);
+    program.launch(110..115, 130..140);
+    // Issued before the gap [140, 150) begins: the queue's.
+    program.launch(116..120, 150..160);
+    program.call("cudaMemcpy", 165, 166, -1);
+    program.launch(170..175, 200..210);
+    program
+}
+
+#[test]
+fn each_gap_is_charged_to_the_first_wait_in_it() {
+    let Made { session, pass, .. } = program();
+    let facts = Facts::new(&session);
+    let gaps = gaps(&session, &facts, facts.ops_of(pass));
+    let found: Vec<(Ns, Ns)> = gaps.iter().map(|gap| (gap.start, gap.end)).collect();
+    assert_eq!(found, [(100, 130), (140, 150), (160, 200)]);
+    let charges = charge(&session, &facts, pass);
+    let charged: Vec<(Ns, Ns)> = charges
+        .calls
+        .iter()
+        .map(|call| (call.idle, call.after))
+        .collect();
+    // [100, 130): 25 after the return at 105. [160, 200): 34 after the return at 166.
+    assert_eq!(charged, [(30, 25), (40, 34)]);
+}
+
+#[test]
+fn a_wait_that_ended_before_the_gap_is_not_charged() {
+    let mut program = Made::timeline();
+    program.launch(0..5, 10..100);
+    program.call("cudaEventSynchronize", 20, 60, -1);
+    program.launch(110..115, 130..140);
+    let facts = Facts::new(&program.session);
+    let charges = charge(&program.session, &facts, program.pass);
+    assert_eq!(
+        charges
+            .calls
+            .iter()
+            .map(|call| call.idle)
+            .collect::<Vec<_>>(),
+        [0]
+    );
+}
+
+#[test]
+fn stages_and_places_hold_what_their_calls_cost() {
+    program().with(|context| {
+        let own = &context.results.sync().unwrap().passes[0];
+        let stage = &own.stages[0];
+        assert_eq!(
+            (stage.instances, stage.calls, stage.time, stage.idle),
+            (1, 2.0, 86.0, 70.0)
+        );
+        let text = |name: StrId| context.session.text(name);
+        let names = own
+            .places
+            .iter()
+            .map(|place| (text(place.call), text(place.ranges[0])));
+        let expected = [
+            ("cudaMemcpy", "decode"),
+            ("cudaStreamSynchronize", "decode"),
+        ];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+    });
+}

@@ -1,0 +1,203 @@
+//! What-if: how short a stage could be if one thing were away. Upper bounds of gains, never added up.
+
+#[cfg(test)]
+mod tests;
+
+use crate::engine::stage_stats::Summary;
+use crate::engine::tiers::Tier;
+use crate::kernels::gemm;
+use crate::time::idle::{Cause, Line};
+use crate::{Context, Known, Missing};
+use rooflens_session::{Ns, ProcessId};
+
+/// What is thought away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WhatIf {
+    /// Gaps in which the host launches.
+    Launching,
+    /// Gaps for which the host had not issued the next operation.
+    Host,
+    /// Copies that no kernel hides.
+    Copies,
+    /// Collectives that no kernel hides.
+    Communication,
+    /// Time of matrix products above their roofline.
+    MatrixProducts,
+}
+
+/// The bounds of all stages.
+pub struct Bounds {
+    /// One a stage and process, in the reading order of idle time.
+    pub stages: Vec<StageBounds>,
+}
+
+/// The bounds of a stage as one process ran it.
+pub struct StageBounds {
+    /// The stage.
+    pub summary: Summary,
+    /// In the order of [`WhatIf::ALL`].
+    pub bounds: [Known<Bound>; WhatIf::ALL.len()],
+}
+
+/// An upper bound of what can be gained: of the GPU that gains least.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// What is thought away.
+    pub what: WhatIf,
+    /// Time that would vanish of all instances, nanoseconds.
+    pub gone: Ns,
+    /// The time that it is a part of, nanoseconds.
+    pub of: Ns,
+    /// Stage time now, nanoseconds.
+    pub time: f64,
+}
+
+impl WhatIf {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Launching,
+        Self::Host,
+        Self::Copies,
+        Self::Communication,
+        Self::MatrixProducts,
+    ];
+
+    /// What would vanish of a line's time, nanoseconds; kernels aside.
+    fn of(self, line: &Line) -> Ns {
+        match self {
+            Self::Launching => line.of(Cause::Launching),
+            Self::Host => line.pool.causes.sum(&Cause::HOST),
+            // The link still carries them, both directions at once at best.
+            Self::Copies => {
+                let copies = line.busy_of(Tier::Copy);
+                copies.min(line.pool.time - copies / 2)
+            }
+            Self::Communication => line.busy_of(Tier::Communication),
+            Self::MatrixProducts => 0,
+        }
+    }
+}
+
+impl Bounds {
+    /// Those of a stage (an index into the facts' stages) as a process ran it.
+    pub fn of(&self, stage: usize, process: ProcessId) -> Option<&StageBounds> {
+        let mut all = self.stages.iter();
+        all.find(|one| one.summary.stage == stage && one.summary.process == process)
+    }
+}
+
+impl StageBounds {
+    /// The bound if that were away.
+    ///
+    /// # Errors
+    /// What is missing to know it.
+    pub const fn get(&self, what: WhatIf) -> &Known<Bound> {
+        &self.bounds[what as usize]
+    }
+
+    /// The bounds that are known.
+    pub fn known(&self) -> impl Iterator<Item = &Bound> {
+        self.bounds.iter().flatten()
+    }
+}
+
+impl StageBounds {
+    /// One bound of a stage of the first process.
+    pub fn made(stage: usize, bound: Bound) -> Self {
+        let known = |what| {
+            if what == bound.what {
+                Ok(bound)
+            } else {
+                Err(Missing("missing.not_computed"))
+            }
+        };
+        let summary = Summary {
+            stage,
+            ..Summary::default()
+        };
+        Self {
+            summary,
+            bounds: WhatIf::ALL.map(known),
+        }
+    }
+}
+
+impl Bound {
+    /// Stage time without it, nanoseconds.
+    pub fn new_time(&self) -> f64 {
+        self.time - self.gain()
+    }
+
+    /// Time that is gained at most, nanoseconds.
+    pub fn gain(&self) -> f64 {
+        if self.of > 0 {
+            self.time * (self.gone as f64 / self.of as f64)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Bounds the gains of all stages with idle time.
+pub fn compute(context: &Context<'_>) -> Known<Bounds> {
+    let (lines, ..) = context.results.idle()?.ordered(context);
+    let products = gemm::above_roofline(context);
+    // One group a stage and process: a stage is as slow as its slowest GPU.
+    let same = |a: &&Line, b: &&Line| {
+        (a.summary.stage, a.summary.process) == (b.summary.stage, b.summary.process)
+    };
+    let of_group = |group: &[&Line]| {
+        let bounds = WhatIf::ALL.map(|what| match what {
+            WhatIf::MatrixProducts => of_products(&products, group),
+            _ => bound(group, what),
+        });
+        StageBounds {
+            summary: group[0].summary.clone(),
+            bounds,
+        }
+    };
+    Ok(Bounds {
+        stages: lines.chunk_by(same).map(of_group).collect(),
+    })
+}
+
+fn bound(group: &[&Line], what: WhatIf) -> Known<Bound> {
+    let parts = group
+        .iter()
+        .map(|line| (what.of(line), line.pool.time))
+        .filter(|(_, time)| *time > 0);
+    // Of the GPUs the one that gains least, as a share of its time.
+    let least = parts.min_by(|a, b| {
+        let part = |one: Ns, of: Ns| i128::from(one) * i128::from(of);
+        part(a.0, b.1).cmp(&part(b.0, a.1))
+    });
+    let (gone, of) = least.ok_or(Missing("missing.stage_kernel"))?;
+    if matches!(what, WhatIf::Launching | WhatIf::Host) {
+        group[0].has_calls()?;
+    }
+    Ok(Bound {
+        what,
+        gone,
+        of,
+        time: group[0].summary.time,
+    })
+}
+
+/// The bound by matrix products, of a stage on one GPU: of several, products would have to be told apart by GPU.
+fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<Bound> {
+    let own = |line: &Line| {
+        let key = (line.summary.stage, line.summary.process);
+        products.iter().find(|one| (one.0, one.1) == key)
+    };
+    let ([line], Some((.., above))) = (group, own(group[0])) else {
+        return Err(Missing("missing.product_sizes"));
+    };
+    let (of, time) = (line.pool.time, line.summary.time);
+    let gone = (above * line.instances.len() as f64).round() as Ns;
+    Ok(Bound {
+        what: WhatIf::MatrixProducts,
+        gone,
+        of,
+        time,
+    })
+}

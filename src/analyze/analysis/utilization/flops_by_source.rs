@@ -1,0 +1,254 @@
+//! FLOPs of each stage from all sources side by side, and the time that they would take at the peaks.
+
+use std::collections::BTreeMap;
+
+use super::Unavailable;
+use super::mfu::hfu;
+use crate::counters::roofline::workload::StageWork;
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::OpIndex;
+use crate::engine::measured_peaks::gpu_name;
+use crate::engine::sm_clock::Clocks;
+use crate::engine::stage_stats::Summary;
+use crate::kernels::matmul::roof::dtype;
+use crate::kernels::matmul::{Product, Products, Source};
+use crate::{Context, Known};
+use rooflens_hardware::Gpu;
+use rooflens_session::{Ns, PassId};
+
+/// FLOPs of a stage, of one process.
+#[derive(Clone, Debug)]
+pub struct StageFlops {
+    /// Pass.
+    pub pass: PassId,
+    /// The stage.
+    pub summary: Summary,
+    /// What its kernels add up to.
+    pub sums: FlopSums,
+    /// Mean SM clock in hertz, and where it is from.
+    pub clock: Option<(f64, &'static str)>,
+    /// Σ FLOPs ÷ specified dense rate over dtypes, nanoseconds.
+    pub ideal_time: Result<f64, Unavailable>,
+    /// Ideal time ÷ stage time.
+    pub utilization: Result<f64, Unavailable>,
+    /// MFU at the peak of the measured clock.
+    pub clock_normalized: Result<f64, Unavailable>,
+    /// Model FLOPs, causal and with full attention.
+    pub model: Option<(f64, f64)>,
+    /// Model FLOPs utilization.
+    pub mfu: Result<f64, Unavailable>,
+    /// Model bandwidth utilization.
+    pub mbu: Option<f64>,
+    /// FLOPs by counters.
+    pub executed: Option<f64>,
+    /// Hardware FLOPs utilization, by counters.
+    pub hfu: Option<f64>,
+}
+
+/// FLOPs of a stage's kernels by source, per counted instance, and the time of the kernels over all of them.
+#[derive(Clone, Debug, Default)]
+pub struct FlopSums {
+    /// By operators' shapes, under the mask and of all pairs; none if no kernel has its sizes from one.
+    pub operators: Option<(f64, f64)>,
+    /// By the cuBLASLt log, of matrix products alone.
+    pub logged: Option<f64>,
+    /// By all sources together, by dtype of the peak.
+    pub by_dtype: BTreeMap<&'static str, f64>,
+    /// By all sources together, of all pairs of attention.
+    pub full: f64,
+    /// Time of all operations, nanoseconds.
+    pub total: Ns,
+    /// That of operations whose FLOPs are known.
+    pub known: Ns,
+    /// That of matrix kernels.
+    pub matrix: Ns,
+    /// That of matrix kernels whose FLOPs are known.
+    pub matrix_known: Ns,
+    /// That of operations whose FLOPs are not known, by class.
+    pub unknown: BTreeMap<KernelClass, Ns>,
+    /// GEMM kernels of which the log knows the sizes, and all of known sizes.
+    pub log_matched: (u64, u64),
+}
+
+/// All stages of all passes with GPU work, the primary pass first; empty if the FLOPs of none are known.
+pub fn compute(context: &Context<'_>) -> Known<Vec<StageFlops>> {
+    let facts = context.facts;
+    let (products, work) = (context.results.matmul()?, context.results.stage_work()?);
+    let executed = context
+        .results
+        .workload()
+        .map_or(&[][..], |workload| &workload.stages);
+    let mut all = Vec::new();
+    for pass in facts.primary_first(context.session) {
+        let clocks = Clocks::of(context, pass, None);
+        for work in work.iter().filter(|work| work.pass == pass) {
+            let sums = FlopSums::of(context, products, &work.summary);
+            all.push(stage(
+                context,
+                &work.summary,
+                sums,
+                clocks.as_ref(),
+                executed,
+            ));
+        }
+    }
+    let known = all
+        .iter()
+        .any(|stage: &StageFlops| stage.sums.flops().is_some());
+    Ok(if known { all } else { Vec::new() })
+}
+
+fn stage(
+    context: &Context<'_>,
+    summary: &Summary,
+    sums: FlopSums,
+    clocks: Option<&Clocks>,
+    executed: &[StageWork],
+) -> StageFlops {
+    let (session, facts) = (context.session, context.facts);
+    let pass = summary.stage(facts).pass;
+    let gpu = context.gpu_spec(&gpu_name(session, Some(pass)));
+    let times = summary
+        .counted_instances(facts)
+        .filter_map(|one| one.projection);
+    let clock = clocks.and_then(|clocks| Some((clocks.mean(times)?, clocks.source)));
+    let stages = context
+        .results
+        .utilization()
+        .map_or(&[][..], |all| &all.stages);
+    let known = stages.iter().find(|one| one.timed.is_of(summary));
+    let mfu = known.map_or(Err(Unavailable::NoFormula), |known| known.mfu());
+    let own = (summary.stage, summary.process);
+    let executed = executed
+        .iter()
+        .find(|one| (one.summary.stage, one.summary.process) == own);
+    let ideal_time = sums.ideal_time(gpu);
+    let utilization = match &ideal_time {
+        _ if summary.time <= 0.0 => Err(Unavailable::NoTime),
+        Ok(ideal) => Unavailable::unless_possible(ideal / summary.time),
+        Err(reason) => Err(reason.clone()),
+    };
+    StageFlops {
+        pass,
+        summary: summary.clone(),
+        sums,
+        clock,
+        ideal_time,
+        utilization,
+        clock_normalized: clock_normalized(&mfu, clock, gpu),
+        model: known
+            .and_then(|known| known.work.as_ref().ok())
+            .map(|w| (w.flops, w.flops_full)),
+        mfu,
+        mbu: known.and_then(|known| known.mbu().ok()),
+        executed: executed.and_then(StageWork::executed_flops),
+        hfu: executed.and_then(|stage| Some(hfu(context, stage).ok()?.share)),
+    }
+}
+
+fn clock_normalized(
+    mfu: &Result<f64, Unavailable>,
+    clock: Option<(f64, &'static str)>,
+    gpu: Option<&Gpu>,
+) -> Result<f64, Unavailable> {
+    let mfu = mfu.clone()?;
+    let (clock, _) = clock.ok_or(Unavailable::NoClock)?;
+    let boost = gpu
+        .map(|gpu| gpu.boost_hz)
+        .filter(|hz| *hz > 0.0)
+        .ok_or(Unavailable::NoGpu)?;
+    Unavailable::unless_possible(mfu * boost / clock)
+}
+
+impl FlopSums {
+    fn of(context: &Context<'_>, products: &Products, summary: &Summary) -> Self {
+        let mut sums = Self::default();
+        for op in summary
+            .counted_instances(context.facts)
+            .flat_map(|instance| &instance.ops)
+        {
+            sums.add(context, products, *op);
+        }
+        let instances = summary.counted.max(1) as f64;
+        sums.operators = sums
+            .operators
+            .map(|(flops, full)| (flops / instances, full / instances));
+        sums.logged = sums.logged.map(|flops| flops / instances);
+        sums.by_dtype
+            .values_mut()
+            .for_each(|flops| *flops /= instances);
+        sums.full /= instances;
+        sums
+    }
+
+    fn add(&mut self, context: &Context<'_>, products: &Products, op: OpIndex) {
+        let (session, facts) = (context.session, context.facts);
+        let row = op as usize;
+        let time = facts.ops.end[row].saturating_sub(facts.ops.start[row]);
+        self.total = self.total.saturating_add(time);
+        let identity = facts
+            .kernel(session, op)
+            .map(|kernel| &facts.identities[kernel.index()]);
+        let class = identity.map_or(KernelClass::Copy, |identity| identity.class);
+        let matrix = if class.is_matrix_work() { time } else { 0 };
+        self.matrix = self.matrix.saturating_add(matrix);
+        let Some(product) = products.get(op) else {
+            let sum = self.unknown.entry(class).or_default();
+            *sum = sum.saturating_add(time);
+            return;
+        };
+        self.known = self.known.saturating_add(time);
+        self.matrix_known = self.matrix_known.saturating_add(matrix);
+        let logged = products.logged(op);
+        if product.main && class == KernelClass::Gemm {
+            self.log_matched.1 += 1;
+            self.log_matched.0 += u64::from(logged.is_some());
+        }
+        if let Some(logged) = logged.filter(|logged| logged.main) {
+            *self.logged.get_or_insert(0.0) += logged.shape.flops();
+        }
+        if let Some(identity) = identity.filter(|_| product.main) {
+            self.count(product, dtype(identity, product));
+        }
+    }
+
+    fn count(&mut self, product: &Product, dtype: &'static str) {
+        let (flops, full) = (product.shape.flops(), product.shape.flops_full());
+        *self.by_dtype.entry(dtype).or_default() += flops;
+        self.full += full;
+        if matches!(
+            product.source,
+            Source::Operator | Source::SameOrder | Source::Aligned
+        ) {
+            let sum = self.operators.get_or_insert((0.0, 0.0));
+            *sum = (sum.0 + flops, sum.1 + full);
+        }
+    }
+
+    /// FLOPs by all sources together.
+    pub fn flops(&self) -> Option<f64> {
+        (!self.by_dtype.is_empty()).then(|| self.by_dtype.values().sum())
+    }
+
+    /// Share of the GPU time of which the FLOPs are known.
+    pub fn coverage(&self) -> Option<f64> {
+        (self.total > 0).then(|| self.known as f64 / self.total as f64)
+    }
+
+    /// Σ FLOPs ÷ peak over dtypes, nanoseconds.
+    fn ideal_time(&self, gpu: Option<&Gpu>) -> Result<f64, Unavailable> {
+        if self.by_dtype.is_empty() {
+            return Err(Unavailable::NoSizes);
+        }
+        let gpu = gpu.ok_or(Unavailable::NoGpu)?;
+        let mut sum = 0.0;
+        for (dtype, flops) in &self.by_dtype {
+            let no_peak = || Unavailable::NoPeak {
+                dtype: (*dtype).to_owned(),
+                gpu: gpu.name.clone(),
+            };
+            sum += flops / gpu.peak(dtype).ok_or_else(no_peak)?.dense * 1e9;
+        }
+        Ok(sum)
+    }
+}

@@ -1,0 +1,111 @@
+//! Where stage times come from: un-profiled repeats and profiled passes.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::{Scope, StageKind};
+
+use crate::Context;
+use crate::engine::stage_names::kind_by_name;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stats::median;
+use rooflens_session::{Arrange, Session, StrId};
+
+/// The time of a stage from one source: un-profiled repeats, or a profiled pass.
+#[derive(Clone, Debug)]
+pub struct StageTime {
+    /// Name of the stage.
+    pub stage: String,
+    /// Name of the pass.
+    pub pass: String,
+    /// What the stage computes.
+    pub kind: StageKind,
+    /// Median, nanoseconds.
+    pub time: f64,
+    /// Decode steps.
+    pub steps: Option<u64>,
+    /// The stage in the profiled pass; absent of un-profiled repeats.
+    pub profiled: Option<Summary>,
+}
+
+impl StageTime {
+    /// Busy share of the GPU, in a profiled pass.
+    pub fn busy_share(&self) -> Option<f64> {
+        self.profiled.as_ref().map(|summary| summary.busy_share)
+    }
+
+    /// The stage's name, with the rank where several processes ran.
+    pub fn label(&self, context: &Context<'_>) -> String {
+        let label = |summary: &Summary| summary.label(context.session, context.facts);
+        self.profiled
+            .as_ref()
+            .map_or_else(|| self.stage.clone(), label)
+    }
+
+    /// What its metrics are about.
+    pub fn scope(&self, context: &Context<'_>) -> Scope {
+        let scope = |summary: &Summary| summary.scope(context.session, context.facts);
+        let (pass, stage) = (Some(self.pass.clone()), Some(self.stage.clone()));
+        let unprofiled = || Scope {
+            pass,
+            stage,
+            ..Scope::default()
+        };
+        self.profiled.as_ref().map_or_else(unprofiled, scope)
+    }
+
+    /// Whether it is the time of this stage in its profiled pass.
+    pub fn is_of(&self, summary: &Summary) -> bool {
+        let own = self.profiled.as_ref();
+        own.is_some_and(|own| (own.stage, own.process) == (summary.stage, summary.process))
+    }
+}
+
+/// All stage times: un-profiled repeats first, then the passes, the primary one first.
+pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
+    let (session, facts) = (context.session, context.facts);
+    let mut all = baseline(session);
+    for pass in facts.primary_first(session) {
+        all.extend(summaries(facts, pass).iter().map(|line| StageTime {
+            stage: line.stage(facts).name.clone(),
+            pass: session.pass_name(pass).to_owned(),
+            kind: line.kind(facts),
+            time: line.time,
+            steps: line.steps.map(|steps| steps as u64),
+            profiled: Some(line.clone()),
+        }));
+    }
+    all
+}
+
+fn baseline(session: &Session) -> Vec<StageTime> {
+    let mut groups: BTreeMap<(StrId, StrId), Vec<usize>> = BTreeMap::new();
+    let unprofiled = |row: &usize| session.timings.profiled[*row] == Some(false);
+    for row in (0..session.timings.len()).filter(unprofiled) {
+        let key = (session.timings.pass[row], session.timings.stage[row]);
+        groups.entry(key).or_default().push(row);
+    }
+    let one = |((pass, stage), rows): ((StrId, StrId), Vec<usize>)| {
+        let times: Vec<f64> = rows
+            .iter()
+            .map(|row| session.timings.duration[*row] as f64)
+            .collect();
+        let stage = session.text(stage).to_owned();
+        Some(StageTime {
+            kind: kind_by_name(&session.workload, &stage),
+            stage,
+            pass: session.text(pass).to_owned(),
+            time: median(&times)?,
+            steps: common(rows.iter().map(|row| session.timings.steps[*row])),
+            profiled: None,
+        })
+    };
+    let mut all: Vec<StageTime> = groups.into_iter().filter_map(one).collect();
+    all.arrange_by_key(|timed| timed.kind);
+    all
+}
+
+/// The value that all rows share.
+fn common(mut steps: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let first = steps.next()??;
+    steps.all(|other| other == Some(first)).then_some(first)
+}

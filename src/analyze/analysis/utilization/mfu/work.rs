@@ -1,0 +1,285 @@
+//! What a stage has to compute and to move, from the workload description and the model's dimensions.
+
+use rooflens_schemas::{StageKind, Workload};
+
+use crate::utilization::Unavailable;
+use rooflens_hardware::element_bytes;
+use rooflens_llm::{Convention, Shape, forward, forward_bytes};
+use rooflens_session::Architecture;
+
+/// Decode steps beyond which a workload description is not believed.
+const MAX_STEPS: u64 = 1 << 20;
+
+/// The work of one stage instance on one GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// Model FLOPs, causal attention.
+    pub flops: f64,
+    /// Model FLOPs, every query attending every key.
+    pub flops_full: f64,
+    /// Bytes that must move at least; only for stages whose passes are counted one by one.
+    pub bytes: Option<f64>,
+    /// Tokens processed or produced.
+    pub tokens: f64,
+    /// Images processed, by a model of images.
+    pub images: Option<f64>,
+    /// The numbers that it follows from.
+    pub formula: Formula,
+    /// Its forward passes, of all GPUs that share the model.
+    pub shapes: Vec<Shape>,
+    /// Share of these passes that is the stage's: one of a decode loop's steps.
+    pub share: f64,
+}
+
+/// The numbers that the work follows from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Formula {
+    /// What the stage computes.
+    pub kind: StageKind,
+    /// Sequences.
+    pub batch: u64,
+    /// Tokens of the prompt.
+    pub prompt: u64,
+    /// Forward passes.
+    pub passes: usize,
+    /// GPUs that share the model.
+    pub model_parallel: u64,
+}
+
+/// The work of a stage, or what is missing to know it.
+pub(super) fn work(
+    kind: StageKind,
+    steps: Option<u64>,
+    workload: &Workload,
+    model: Option<&Architecture>,
+    dtype: Option<&str>,
+) -> Result<Work, Unavailable> {
+    let passes = match kind {
+        StageKind::Optimizer | StageKind::Other => {
+            return Err(Unavailable::NoFormula);
+        }
+        StageKind::Backward => 2.0,
+        StageKind::TrainStep => 3.0,
+        StageKind::Prefill | StageKind::Decode | StageKind::DecodeStep | StageKind::Forward => 1.0,
+    };
+    let model = model.ok_or(Unavailable::NoModel)?;
+    let batch = workload.batch.ok_or(Unavailable::NotStated("the batch"))?;
+    // Of images the model says it.
+    let prompt = workload.prompt_tokens.or(model.sequence);
+    let prompt = prompt.ok_or(Unavailable::NotStated("prompt_tokens"))?;
+    let shapes: Vec<Shape> = match kind {
+        StageKind::Prefill => vec![Shape {
+            batch,
+            new: prompt,
+            past: 0,
+            logits: 1,
+        }],
+        StageKind::Decode | StageKind::DecodeStep => {
+            let steps = steps.or(workload.output_tokens);
+            let steps = steps.ok_or(Unavailable::NotStated("output_tokens"))?;
+            let step = |index| Shape {
+                batch,
+                new: 1,
+                past: prompt.saturating_add(index),
+                logits: 1,
+            };
+            if steps > MAX_STEPS {
+                return Err(Unavailable::TooManySteps(steps));
+            }
+            (0..steps).map(step).collect()
+        }
+        // An image has one label, a text a prediction of each token.
+        _ => {
+            let logits = if model.sequence.is_some() { 1 } else { prompt };
+            vec![Shape {
+                batch,
+                new: prompt,
+                past: 0,
+                logits,
+            }]
+        }
+    };
+    if shapes.is_empty() {
+        return Err(Unavailable::NoSteps);
+    }
+    // A decode step of a loop has the mean context of the loop.
+    let share = if kind == StageKind::DecodeStep {
+        1.0 / shapes.len() as f64
+    } else {
+        1.0
+    };
+    let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
+    let of_passes = share;
+    let share = share / model_parallel as f64;
+    let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
+    let forward_only = passes == 1.0;
+    let bytes = dtype.and_then(element_bytes).filter(|_| forward_only);
+    let tokens = sum(&|shape| shape.batch as f64 * shape.new as f64);
+    Ok(Work {
+        flops: passes * share * sum(&|shape| forward(model, shape, Convention::Causal)),
+        flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full)),
+        bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, size))),
+        tokens: tokens * share,
+        images: model
+            .sequence
+            .map(|_| share * sum(&|shape| shape.batch as f64)),
+        formula: Formula {
+            kind,
+            batch,
+            prompt,
+            passes: shapes.len(),
+            model_parallel,
+        },
+        share: of_passes,
+        shapes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rooflens_llm::Decoder;
+
+    fn tiny() -> (Workload, Architecture) {
+        let workload = Workload {
+            batch: Some(2),
+            prompt_tokens: Some(4),
+            output_tokens: Some(3),
+            ..Workload::default()
+        };
+        // One layer, hidden 2, one head of 2, plain MLP of 4: 4·2·2 + 2·2·4 = 32 parameters; head 2·10 = 20.
+        let model = Decoder {
+            hidden: 2,
+            intermediate: 4,
+            layers: 1,
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 2,
+            vocab: 10,
+            ..Decoder::default()
+        };
+        (workload, model.into())
+    }
+
+    #[test]
+    fn a_decode_loop_is_the_sum_of_its_steps() {
+        let (workload, model) = tiny();
+        let loop_work = work(
+            StageKind::Decode,
+            None,
+            &workload,
+            Some(&model),
+            Some("bf16"),
+        )
+        .expect("complete");
+        // Projections 3·2·2·32 = 384, head 3·2·2·20 = 240, attention 2·(2+2)·2·(5 + 6 + 7) = 288.
+        assert_eq!(loop_work.flops, 384.0 + 240.0 + 288.0);
+        assert_eq!(loop_work.tokens, 6.0);
+        let step = work(
+            StageKind::DecodeStep,
+            None,
+            &workload,
+            Some(&model),
+            Some("bf16"),
+        )
+        .expect("complete");
+        assert_eq!(step.flops * 3.0, loop_work.flops);
+        assert_eq!(step.tokens, 2.0);
+    }
+
+    #[test]
+    fn counted_steps_win_over_stated_ones() {
+        let (workload, model) = tiny();
+        let two = work(
+            StageKind::Decode,
+            Some(2),
+            &workload,
+            Some(&model),
+            Some("bf16"),
+        )
+        .expect("complete");
+        assert_eq!(two.tokens, 4.0);
+    }
+
+    #[test]
+    fn training_is_three_times_forward_with_all_logits() {
+        let (workload, model) = tiny();
+        let forward = work(
+            StageKind::Forward,
+            None,
+            &workload,
+            Some(&model),
+            Some("bf16"),
+        )
+        .expect("complete");
+        let step = work(
+            StageKind::TrainStep,
+            None,
+            &workload,
+            Some(&model),
+            Some("bf16"),
+        )
+        .expect("complete");
+        // 2·8·32 + 2·8·20 + 2·4·2·(4·5/2).
+        assert_eq!(forward.flops, 512.0 + 320.0 + 160.0);
+        assert_eq!(step.flops, 3.0 * forward.flops);
+    }
+
+    #[test]
+    fn the_tokens_of_an_image_are_those_of_the_model() {
+        let (workload, text) = tiny();
+        let unstated = Workload {
+            prompt_tokens: None,
+            ..workload
+        };
+        let of = |model: &Architecture| {
+            work(
+                StageKind::Forward,
+                None,
+                &unstated,
+                Some(model),
+                Some("bf16"),
+            )
+        };
+        assert_eq!(of(&text), Err(Unavailable::NotStated("prompt_tokens")));
+        // 2 images of 4 patches, with one label each: 2·8·32 + 2·2·20 + 2·4·2·(4·5/2).
+        let image = Architecture {
+            sequence: Some(4),
+            ..text
+        };
+        let work = of(&image).expect("complete");
+        assert_eq!((work.tokens, work.flops), (8.0, 512.0 + 80.0 + 160.0));
+        assert_eq!(work.images, Some(2.0));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let (workload, model) = tiny();
+        let result = work(StageKind::Prefill, None, &workload, None, Some("bf16"));
+        assert_eq!(result, Err(Unavailable::NoModel));
+        // FLOPs and tokens follow from sizes alone, bytes need the type.
+        let typed = work(
+            StageKind::Prefill,
+            None,
+            &workload,
+            Some(&model),
+            Some("bf16"),
+        );
+        let untyped = work(StageKind::Prefill, None, &workload, Some(&model), None);
+        let (typed, untyped) = (typed.expect("complete"), untyped.expect("complete"));
+        assert_eq!((untyped.flops, untyped.tokens), (typed.flops, typed.tokens));
+        assert_eq!((untyped.bytes, typed.bytes.is_some()), (None, true));
+        let no_batch = Workload {
+            batch: None,
+            ..workload
+        };
+        let result = work(
+            StageKind::Prefill,
+            None,
+            &no_batch,
+            Some(&model),
+            Some("bf16"),
+        );
+        assert_eq!(result, Err(Unavailable::NotStated("the batch")));
+    }
+}

@@ -1,0 +1,419 @@
+//! Rules: what is slow, why, and what to try first, told from the typed results of the analyses.
+//!
+//! `docs/findings.md` describes each one.
+
+#![forbid(unsafe_code)]
+
+// Every file says words: `say!`, `words!`, `method!`.
+#[macro_use]
+extern crate rooflens_document;
+
+mod idle_sql;
+mod limits;
+mod of_stage;
+mod products;
+mod profiled;
+mod results;
+mod sql;
+mod stage;
+mod summary;
+mod tables;
+
+mod advice;
+mod allocator_stalls;
+mod attention_cache;
+mod attribution_coverage;
+mod between_stages;
+mod clock_limits;
+mod decode_bandwidth;
+mod exposed_communication;
+mod exposed_copies;
+mod first_use;
+mod flop_coverage;
+mod gemm_alignment;
+mod gemm_bandwidth;
+mod gemm_quantization;
+mod gemm_roofline;
+mod hidden_graphs;
+mod host_bound;
+mod host_pauses;
+mod launch_bound;
+mod low_mfu;
+mod low_occupancy;
+mod memory_access;
+mod memory_pressure;
+mod no_tensor_cores;
+mod pageable_copies;
+mod profile_coverage;
+mod profiled_bound;
+mod profiled_rule_estimate;
+mod profiler_overhead;
+mod queue_gaps;
+mod repeat_outliers;
+mod short_kernels;
+mod small_grids;
+mod stage_busy;
+mod straggler;
+mod sync_bound;
+mod tf32_gemms;
+mod uneven_pace;
+mod unknown_kernels;
+mod unrepresentative_profile;
+mod utilization_basis;
+mod wave_tail;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+use rooflens_schemas::{Scope, Unit};
+
+use rooflens_analysis::Context;
+use rooflens_document::{Catalogue, Finding, GainKind, Quantity, SectionContent, Severity};
+
+pub use results::Results;
+
+/// A rule.
+pub struct Rule {
+    /// Stable name, such as `launch-bound`.
+    pub id: &'static str,
+    /// The numbers that decide.
+    pub thresholds: &'static [Threshold],
+    /// Looks.
+    pub run: fn(&Results<'_>) -> Outcome,
+}
+
+/// A number that decides, and what is compared with it.
+pub struct Threshold {
+    /// Key of the words for what is compared.
+    pub key: &'static str,
+    /// The number.
+    pub value: Quantity,
+}
+
+/// What came of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It holds.
+    Found(Vec<Finding>),
+    /// It looked, and it does not hold; names the stages that it could not look at, if there are any.
+    Clear(String),
+    /// There is nothing that it could be about, or another finding says it better; says why.
+    NotApplicable(String),
+    /// The bundle lacks what it needs; says what to capture.
+    Abstained(String),
+}
+
+/// What a rule makes of one stage.
+enum Look {
+    /// It holds.
+    Found(Box<Finding>),
+    /// It does not hold.
+    Clear,
+    /// It is pointless, because of something else; says what.
+    Moot(String),
+    /// The stage has nothing that it could be about; says what.
+    Nothing(String),
+    /// The bundle does not tell.
+    Lacks,
+}
+
+/// All rules, in the order of the table of rules.
+pub static RULES: &[&Rule] = &[
+    &stage_busy::RULE,
+    &launch_bound::RULE,
+    &host_bound::RULE,
+    &host_pauses::RULE,
+    &between_stages::RULE,
+    &sync_bound::RULE,
+    &allocator_stalls::RULE,
+    &first_use::RULE,
+    &queue_gaps::RULE,
+    &short_kernels::RULE,
+    &exposed_copies::RULE,
+    &pageable_copies::RULE,
+    &exposed_communication::RULE,
+    &straggler::RULE,
+    &low_mfu::RULE,
+    &decode_bandwidth::RULE,
+    &no_tensor_cores::RULE,
+    &tf32_gemms::RULE,
+    &gemm_roofline::RULE,
+    &gemm_bandwidth::RULE,
+    &gemm_quantization::RULE,
+    &gemm_alignment::RULE,
+    &profiled_bound::RULE,
+    &small_grids::RULE,
+    &wave_tail::RULE,
+    &low_occupancy::RULE,
+    &attention_cache::RULE,
+    &memory_access::RULE,
+    &profiled_rule_estimate::RULE,
+    &clock_limits::RULE,
+    &memory_pressure::RULE,
+    &uneven_pace::RULE,
+    &repeat_outliers::RULE,
+    &profiler_overhead::RULE,
+    &utilization_basis::RULE,
+    &attribution_coverage::RULE,
+    &hidden_graphs::RULE,
+    &unknown_kernels::RULE,
+    &flop_coverage::RULE,
+    &profile_coverage::RULE,
+    &unrepresentative_profile::RULE,
+];
+
+/// Rules about the measurement: how far its figures carry.
+static ON_MEASUREMENT: &[&Rule] = &[
+    &clock_limits::RULE,
+    &uneven_pace::RULE,
+    &repeat_outliers::RULE,
+    &profiler_overhead::RULE,
+    &utilization_basis::RULE,
+    &attribution_coverage::RULE,
+    &hidden_graphs::RULE,
+    &unknown_kernels::RULE,
+    &flop_coverage::RULE,
+    &profile_coverage::RULE,
+    &unrepresentative_profile::RULE,
+];
+
+/// Runs all rules on the results. First the summary: blocks and tables of the first pages; then the findings:
+/// observations, the weightiest first, and the tables of findings and of rules.
+pub fn run(context: &Context<'_>, text: &'static Catalogue) -> (SectionContent, SectionContent) {
+    let results = Results::new(context, text);
+    let mut findings = judge(&results);
+    let summary = summary::summary(&results, &findings.observations);
+    findings.observations = by_stage(&results, findings.observations);
+    (summary, findings)
+}
+
+/// What a rule finds in the same stage of several ranks as one finding: the first, with what the others could save.
+fn by_stage(results: &Results<'_>, all: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::new();
+    for one in all {
+        let first = kept.iter_mut().find(|first| is_of_other_rank(first, &one));
+        match (first, &one.gain, one.scope.rank) {
+            (Some(first), Some(gain), Some(rank)) => first.statement.extend(say!(
+                results,
+                "findings.also_rank",
+                rank = rank.to_string(),
+                saved = Quantity::new(gain.saved_ns, Unit::Nanoseconds),
+                share = Quantity::ratio(gain.share()),
+            )),
+            _ => kept.push(one),
+        }
+    }
+    kept
+}
+
+/// Whether two findings are the same of two ranks.
+fn is_of_other_rank(one: &Finding, other: &Finding) -> bool {
+    let of_each = |found: &Finding| {
+        let kind = found.gain.as_ref().map(|gain| gain.kind);
+        kind.filter(|kind| {
+            matches!(
+                kind,
+                GainKind::Idle | GainKind::Work | GainKind::WorkAfterCpu
+            )
+        })
+    };
+    (one.id, &one.scope.stage, of_each(one)) == (other.id, &other.scope.stage, of_each(other))
+        && of_each(one).is_some()
+        && one.scope.rank.is_some()
+        && one.scope.rank != other.scope.rank
+}
+
+fn judge(results: &Results<'_>) -> SectionContent {
+    let mut observations = Vec::new();
+    let mut outcomes = Vec::new();
+    for rule in RULES {
+        let outcome = (rule.run)(results);
+        if let Outcome::Found(found) = &outcome {
+            observations.extend(found.iter().map(|one| {
+                let one = named(results.text, results.text.rule(rule.id), rule, one);
+                advice::fitting(results, borne_out(results, one))
+            }));
+        }
+        outcomes.push((*rule, outcome));
+    }
+    observations.sort_by(|a, b| {
+        let is_other = |one: &Finding| one.id != stage_busy::RULE.id;
+        is_other(a)
+            .cmp(&is_other(b))
+            .then(if is_other(a) {
+                b.severity.cmp(&a.severity)
+            } else {
+                std::cmp::Ordering::Equal
+            })
+            .then(b.weight_ns.total_cmp(&a.weight_ns))
+            .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
+    });
+    let datasets = vec![
+        tables::findings(results, &observations),
+        tables::outcomes(results, &outcomes),
+        tables::rules(results, &outcomes),
+    ];
+    let methods = vec![tables::method(results)];
+    SectionContent {
+        observations,
+        datasets,
+        methods,
+        ..SectionContent::default()
+    }
+}
+
+/// The observation, critical only if more than one measured iteration of its stage bears it out. What is wrong with the
+/// measurement itself needs no second one.
+fn borne_out(results: &Results<'_>, mut one: Finding) -> Finding {
+    let stage = results.stages.iter().find(|stage| stage.scope == one.scope);
+    if !one.on_measurement && stage.is_some_and(|stage| stage.counted <= 1.0) {
+        one.severity = one.severity.min(Severity::Warning);
+    }
+    one
+}
+
+/// The observation with the name of its rule.
+fn named(text: &'static Catalogue, name: &str, rule: &Rule, observation: &Finding) -> Finding {
+    let about = &observation.title;
+    let title = if about.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}{}{about}", text.colon())
+    };
+    let on_measurement = rule.is_on_measurement();
+    Finding {
+        id: rule.id,
+        title,
+        on_measurement,
+        ..observation.clone()
+    }
+}
+
+impl Rule {
+    /// Whether it is about how far figures carry.
+    fn is_on_measurement(&self) -> bool {
+        ON_MEASUREMENT.iter().any(|one| one.id == self.id)
+    }
+}
+
+impl Outcome {
+    /// It looked at everything, and it does not hold.
+    const CLEAR: Self = Self::Clear(String::new());
+
+    /// Found if there is something in the list.
+    fn of(found: Vec<Finding>) -> Self {
+        if found.is_empty() {
+            Self::CLEAR
+        } else {
+            Self::Found(found)
+        }
+    }
+
+    /// What came of looking at stages, given with their labels. It is clear if it is so for each stage at which it could
+    /// look and which has something to look at.
+    fn of_stages<'a>(looks: impl Iterator<Item = (&'a str, Look)>, needs: &str) -> Self {
+        let (mut found, mut is_clear) = (Vec::new(), false);
+        let (mut moot, mut nothing, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
+        for (label, look) in looks {
+            match look {
+                Look::Found(one) => found.push(*one),
+                Look::Clear => is_clear = true,
+                Look::Lacks => unseen.push(label),
+                Look::Moot(reason) => add_reason(&mut moot, reason, label),
+                Look::Nothing(reason) => add_reason(&mut nothing, reason, label),
+            }
+        }
+        if !found.is_empty() {
+            Self::Found(found)
+        } else if !moot.is_empty() {
+            Self::NotApplicable(reasons(&moot))
+        } else if is_clear {
+            Self::Clear(unseen.join(", "))
+        } else if !nothing.is_empty() {
+            Self::NotApplicable(reasons(&nothing))
+        } else {
+            Self::lacks(needs)
+        }
+    }
+
+    /// Found as one finding that says what each of the list does: of passes or stages about which the same is to be
+    /// done. Advice is that of the first.
+    fn joined(text: &'static Catalogue, found: Vec<Finding>) -> Self {
+        let join = |one: Finding, next: Finding| Finding {
+            title: [one.title, next.title].join(text.comma()),
+            severity: one.severity.max(next.severity),
+            scope: Scope::default(),
+            weight_ns: one.weight_ns.max(next.weight_ns),
+            statement: [one.statement, vec![text.space().into()], next.statement].concat(),
+            evidence: [one.evidence, next.evidence].concat(),
+            ..one
+        };
+        Self::of(found.into_iter().reduce(join).into_iter().collect())
+    }
+
+    /// Abstained for want of something.
+    fn lacks(what: &str) -> Self {
+        Self::Abstained(what.to_owned())
+    }
+}
+
+/// Adds a stage to those of its reason.
+fn add_reason<'a>(list: &mut Vec<(String, Vec<&'a str>)>, reason: String, label: &'a str) {
+    match list.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, labels)) => labels.push(label),
+        None => list.push((reason, vec![label])),
+    }
+}
+
+/// `prefill, decode: why; eager: why not`.
+fn reasons(list: &[(String, Vec<&str>)]) -> String {
+    let said = list
+        .iter()
+        .map(|(reason, labels)| format!("{}: {reason}", labels.join(", ")));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+impl Look {
+    fn found(one: Finding) -> Self {
+        Self::Found(Box::new(one))
+    }
+
+    /// Made moot by another rule, which holds for the same stage.
+    fn said_by(results: &Results<'_>, rule: &Rule) -> Self {
+        Self::Moot(words!(
+            results,
+            "findings.said_by",
+            rule = results.text.rule(rule.id)
+        ))
+    }
+}
+
+impl From<Option<Finding>> for Look {
+    fn from(found: Option<Finding>) -> Self {
+        found.map_or(Self::Clear, Self::found)
+    }
+}
+
+impl Threshold {
+    const fn ratio(key: &'static str, value: f64) -> Self {
+        Self {
+            key,
+            value: Quantity::ratio(value),
+        }
+    }
+
+    const fn one(key: &'static str, value: f64) -> Self {
+        Self {
+            key,
+            value: Quantity::new(value, Unit::One),
+        }
+    }
+
+    const fn ns(key: &'static str, value: i64) -> Self {
+        Self {
+            key,
+            value: Quantity::ns(value),
+        }
+    }
+}

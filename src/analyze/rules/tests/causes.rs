@@ -1,0 +1,539 @@
+//! Rules about idle time and launching.
+
+use super::*;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::memory::allocator::Allocator;
+use rooflens_analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
+use rooflens_analysis::time::idle::between::{Between, Pair};
+use rooflens_analysis::time::sync::charges::Charges;
+use rooflens_analysis::time::sync::{PassSync, Place, StageSync, Sum, Synchronization};
+use rooflens_session::{CopyKind, MemoryKind};
+
+#[test]
+fn launch_bound_needs_launching_to_be_a_large_cause() {
+    let made = decode().busy(0.2).idle(Cause::Launching, 600.0);
+    let found = made.one(&launch_bound::RULE);
+    assert!(
+        words(&found.statement).starts_with(
+            "decode is launch-bound. The GPU is idle for 60.0 % of decode while the CPU"
+        )
+    );
+    assert_eq!((saved(&found), found.weight_ns), (600.0, 6000.0));
+    // A replay of all operations allocates nothing either, but synchronizing calls stay.
+    let more = decode()
+        .idle(Cause::Launching, 600.0)
+        .idle(Cause::Allocator, 50.0);
+    assert_eq!(
+        saved(&more.idle(Cause::Sync, 30.0).one(&launch_bound::RULE)),
+        650.0
+    );
+    let busier = decode().busy(0.6).idle(Cause::Launching, 300.0);
+    let text = words(&busier.one(&launch_bound::RULE).statement);
+    assert!(
+        text.starts_with("The GPU is idle for 30.0 % of decode while"),
+        "{text}"
+    );
+    let beside = |time| {
+        decode()
+            .idle(Cause::Launching, 300.0)
+            .idle(Cause::Sync, time)
+    };
+    assert_eq!(saved(&beside(600.0).one(&launch_bound::RULE)), 300.0);
+    assert_eq!(beside(601.0).outcome(&launch_bound::RULE), Outcome::CLEAR);
+    // Larger host code between many launches gives the same advice; host code in one place does not. Ten iterations.
+    let code = |gaps| {
+        let mut many = decode()
+            .operations(200.0, 8e5)
+            .idle(Cause::Launching, 300.0);
+        many.session.kernel("at::native::copy", "");
+        many.idle(Cause::HostCode, 301.0)
+            .gaps(Cause::HostCode, gaps)
+    };
+    assert_eq!(code(50).outcome(&launch_bound::RULE), Outcome::CLEAR);
+    assert!(words(&code(50).one(&host_bound::RULE).advice.unwrap()).contains("between launches"));
+    assert_eq!(saved(&code(49).one(&launch_bound::RULE)), 300.0);
+    assert!(!words(&code(49).one(&host_bound::RULE).advice.unwrap()).contains("between launches"));
+    assert_eq!(
+        decode()
+            .idle(Cause::Launching, 99.0)
+            .outcome(&launch_bound::RULE),
+        Outcome::CLEAR
+    );
+}
+
+#[test]
+fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
+    // Profiled 1000 ns, busy for 300 of them and launching for 600; un-profiled 4 steps of 175 ns = 700 ns.
+    // Gaps are then 700 − 300 = 400 ns at most, and so is what launches can cost.
+    let mut made = decode().steps(4.0).idle(Cause::Launching, 600.0);
+    made = made.repeats("decode", "torch", Some(1), &[9]);
+    made.session.timings.profiled[0] = Some(true);
+    made = made.repeats("decode", "baseline", Some(40), &[7000]);
+    made.stages[0].busy = 300.0;
+    let found = made.one(&launch_bound::RULE);
+    assert_eq!(found.weight_ns, 4000.0);
+    let gain = found.gain.unwrap();
+    assert_eq!(
+        (gain.saved_ns, gain.of_ns, gain.of.as_str()),
+        (400.0, 700.0, "unprofiled decode")
+    );
+    assert!(
+        gain.basis
+            .contains("; under the profiler 600 ns of the 1.00 µs stage time"),
+        "{}",
+        gain.basis
+    );
+    // Work lasts as long without the profiler.
+    let made = made.copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
+    assert_eq!(saved(&made.one(&exposed_copies::RULE)), 250.0);
+    // A profiled stage may be the shorter one: what it shows, of the time without the profiler.
+    let made = decode().steps(4.0).idle(Cause::Launching, 600.0);
+    let made = made.repeats("decode", "baseline", Some(40), &[12_000]);
+    let gain = made.one(&launch_bound::RULE).gain.unwrap();
+    assert_eq!((gain.saved_ns, gain.of_ns), (600.0, 1200.0));
+}
+
+#[test]
+fn causes_of_idle_time_have_a_rule_each() {
+    // Rule, a stage of 1000 ns, nanoseconds saved; and the same below the threshold.
+    let host = |time| decode().idle(Cause::HostCode, time);
+    let cases: [(&Rule, Made, f64, Made); 4] = [
+        (
+            &first_use::RULE,
+            decode().idle(Cause::FirstUse, 10.0),
+            10.0,
+            decode().idle(Cause::FirstUse, 9.0),
+        ),
+        (
+            &host_bound::RULE,
+            host(80.0).idle(Cause::Os, 20.0),
+            100.0,
+            host(49.0),
+        ),
+        (
+            &sync_bound::RULE,
+            decode().idle(Cause::Sync, 30.0),
+            30.0,
+            decode().idle(Cause::Sync, 19.0),
+        ),
+        (
+            &allocator_stalls::RULE,
+            decode().idle(Cause::Allocator, 10.0),
+            10.0,
+            decode().idle(Cause::Allocator, 9.0),
+        ),
+    ];
+    for (rule, holds, expected, below) in cases {
+        let found = holds.one(rule);
+        assert!((saved(&found) - expected).abs() < 1e-9, "{}", rule.id);
+        assert!(
+            (found.weight_ns - 10.0 * expected).abs() < 1e-9,
+            "{}",
+            rule.id
+        );
+        assert!(found.advice.is_some(), "{}", rule.id);
+        assert_eq!(below.outcome(rule), Outcome::CLEAR, "{}", rule.id);
+    }
+}
+
+/// A stage like `decode` of another kind.
+fn stage_of(name: &str, kind: StageKind) -> Made {
+    Made::default().stage(name, kind, 1000.0, 20_000.0)
+}
+
+#[test]
+fn file_access_is_the_data_loaders_in_training_alone() {
+    let system = |made: Made| {
+        let made = made.idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
+        let found = made.one(&host_bound::RULE);
+        let text = words(&found.statement);
+        let said = "the CPU thread waits outside CUDA calls, 85.0 % of this idle time in operating-system calls.";
+        assert!(text.contains(said), "{text}");
+        words(&found.advice.unwrap())
+    };
+    assert!(system(stage_of("train_step", StageKind::TrainStep)).contains("data loader"));
+    assert!(!system(decode()).contains("data loader"));
+}
+
+#[test]
+fn advice_on_cpu_work_is_that_of_the_workload() {
+    let advice = |made: Made| {
+        words(
+            &made
+                .idle(Cause::HostCode, 100.0)
+                .one(&host_bound::RULE)
+                .advice
+                .unwrap(),
+        )
+    };
+    let training = advice(stage_of("train_step", StageKind::TrainStep));
+    assert!(training.contains("DataLoader"), "{training}");
+    assert!(!training.contains("token"), "{training}");
+    let inference = advice(decode());
+    assert!(
+        inference.contains("tokenization") && !inference.contains("DataLoader"),
+        "{inference}"
+    );
+    let unknown = advice(stage_of("solve", StageKind::Other));
+    assert!(
+        !unknown.contains("token") && !unknown.contains("DataLoader"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_cpu_is_asked_for_where_none_ran_the_thread() {
+    let off = decode()
+        .idle(Cause::HostCode, 40.0)
+        .idle(Cause::OffCpu, 160.0);
+    let found = off.one(&host_bound::RULE);
+    assert!((saved(&found) - 200.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("80.0 % of this idle time off CPU"));
+    assert!(words(&found.advice.unwrap()).contains("its own CPU core"));
+}
+
+#[test]
+fn short_kernels_are_said_where_launching_is_not() {
+    let made = |operations: f64, sum: f64| {
+        decode()
+            .operations(operations, sum)
+            .work_of(KernelClass::Gemm, 100)
+    };
+    let found = made(200.0, 800_000.0).one(&short_kernels::RULE);
+    assert!(
+        words(&found.statement)
+            .contains("last 4.00 µs on average, with 200 operations per iteration")
+    );
+    assert!(words(&found.advice.unwrap()).contains("CUDA graph"));
+    for clear in [made(200.0, 2e6), made(50.0, 1e5)] {
+        assert_eq!(clear.outcome(&short_kernels::RULE), Outcome::CLEAR);
+    }
+    let launching = made(200.0, 8e5).idle(Cause::Launching, 600.0);
+    let (word, why) = silent(launching.outcome(&short_kernels::RULE));
+    assert_eq!(
+        (word, &*why),
+        (
+            "not applicable",
+            &*format!("decode: {}", covered_by(&launch_bound::RULE))
+        )
+    );
+    // Of whole graphs nothing is known of the kernels in them.
+    let whole = made(200.0, 8e5).work_of(KernelClass::Graph, 90);
+    assert_eq!(silent(whole.outcome(&short_kernels::RULE)).0, "abstained");
+}
+
+/// The gaps of these calls are 200 ns; the host waits in them for 30, most in the call with the smaller gaps.
+#[test]
+fn a_synchronizing_call_costs_the_time_within_it() {
+    let mut made = decode().idle(Cause::Sync, 30.0);
+    let place =
+        |session: &mut Session, call: &str, operator: &str, in_stage, in_stage_calls| Place {
+            stage: Some(0),
+            call: session.intern(call),
+            ranges: vec![session.intern("decode")],
+            operator: Some(session.intern(operator)),
+            sum: Sum {
+                in_stage,
+                in_stage_calls,
+                ..Sum::default()
+            },
+        };
+    let session = &mut made.session;
+    let summary = Summary {
+        stage: 0,
+        ..Summary::default()
+    };
+    let stages = vec![StageSync {
+        summary,
+        instances: 10,
+        calls: 2.0,
+        time: 300.0,
+        idle: 200.0,
+    }];
+    let places = vec![
+        place(session, "cudaEventSynchronize", "", 150, 5),
+        place(session, "cudaStreamSynchronize", "aten::item", 50, 25),
+    ];
+    let others = vec![place(session, "cudaDeviceSynchronize", "b", 900, 900)];
+    let pass = |pass, stages, places| PassSync {
+        pass,
+        charges: Charges::default(),
+        stages,
+        places,
+    };
+    let passes = vec![
+        pass(PassId(0), stages, places),
+        pass(PassId(1), Vec::new(), others),
+    ];
+    made.known.sync = Ok(Synchronization { passes });
+    let found = made.one(&sync_bound::RULE);
+    assert_eq!(saved(&found), 30.0);
+    assert_eq!(
+        words(&found.statement),
+        "The GPU is idle for 3.00 % of decode inside synchronizing calls (median 2 calls per iteration), before they \
+         return. Longest in cudaStreamSynchronize in aten::item."
+    );
+}
+
+#[test]
+fn blocking_copies_count_with_synchronizing_calls() {
+    // 10 and 30 of 1000 ns; 30 of 40 are 75 %.
+    let found = decode()
+        .idle(Cause::Sync, 10.0)
+        .idle(Cause::Copy, 30.0)
+        .one(&sync_bound::RULE);
+    assert_eq!((saved(&found), found.query.is_none()), (40.0, true));
+    let statement = words(&found.statement);
+    let expected = "synchronizing calls and blocking copies (75.0 % of this idle time)";
+    assert!(statement.contains(expected), "{statement}");
+    let little = decode().idle(Cause::Sync, 10.0).idle(Cause::Copy, 9.0);
+    assert_eq!(little.outcome(&sync_bound::RULE), Outcome::CLEAR);
+}
+
+#[test]
+fn time_of_other_iterations_is_no_idle_time() {
+    // 200 ns busy, 170 with others, 630 idle.
+    let made = decode()
+        .busy(0.2)
+        .idle(Cause::OtherWork, 170.0)
+        .idle(Cause::Queue, 630.0);
+    let statement = words(&made.one(&stage_busy::RULE).statement);
+    let expected =
+        "idle for 63.0 % of it and runs operations of other stages or iterations for 17.0 %";
+    assert!(statement.contains(expected), "{statement}");
+}
+
+#[test]
+fn what_few_iterations_have_is_told_of_them() {
+    // 240 of 11 × 1000 ns are 2.2 %, all of them in one iteration.
+    let mut times = [0.0; 11];
+    times[1] = 240.0;
+    let made = decode().each(Cause::Allocator, &times);
+    let found = made.one(&allocator_stalls::RULE);
+    assert_eq!(
+        words(&found.statement),
+        "In 1 of 11 iterations of decode the GPU is idle for 240 ns in all, up to 24.0 % of an iteration, inside calls \
+         that allocate or free memory."
+    );
+    let gain = found.gain.unwrap();
+    let whole = (gain.saved_ns, gain.of_ns, gain.of.as_str());
+    assert_eq!(whole, (240.0, 11_000.0, "all iterations of decode"));
+    // The sentence about the stage does not name it.
+    assert!(!words(&made.one(&stage_busy::RULE).statement).contains("allocation"));
+    // In 6 of 11 it is the stage's, with its spread: 6 × 40 ns.
+    let mut times = [0.0; 11];
+    times[..6].fill(40.0);
+    let text = words(
+        &decode()
+            .each(Cause::Allocator, &times)
+            .one(&allocator_stalls::RULE)
+            .statement,
+    );
+    let expected =
+        "The GPU is idle for 2.18 % of decode (0.00 % to 4.00 % by iteration) inside calls";
+    assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
+fn a_stage_of_unknown_idle_time_is_not_clear_of_a_cause() {
+    let outcome = |unknown| {
+        decode()
+            .idle(Cause::Unknown, unknown)
+            .outcome(&sync_bound::RULE)
+    };
+    assert_eq!(outcome(19.0), Outcome::CLEAR);
+    assert_eq!(silent(outcome(20.0)).0, "abstained");
+}
+
+#[test]
+fn allocating_calls_that_take_only_the_host_are_a_note() {
+    let made = |time| {
+        let mut made = decode()
+            .idle(Cause::Allocator, 1.0)
+            .summary(|summary| summary.host = 400.0);
+        let (stage, name) = (made.last_summary(), made.session.intern("cudaMalloc"));
+        let of = |counted, calls, time| InstanceCalls {
+            stage: stage.clone(),
+            instance: 0,
+            counted,
+            name,
+            calls,
+            time,
+        };
+        let rows = vec![of(true, 3, time), of(false, 9, 9999)];
+        let calls = AllocatorCalls {
+            rows,
+            ..AllocatorCalls::default()
+        };
+        made.known.allocator = Ok(Allocator {
+            calls,
+            ..Allocator::default()
+        });
+        made
+    };
+    // Ten counted instances of 400 ns on the host.
+    let found = made(100).one(&allocator_stalls::RULE);
+    assert!(words(&found.statement).contains(
+        "3 CUDA calls that allocate or free memory; they take 2.50 % of its time on the CPU"
+    ));
+    assert_eq!((found.gain, found.severity), (None, Severity::Note));
+    assert_eq!(made(30).outcome(&allocator_stalls::RULE), Outcome::CLEAR);
+}
+
+#[test]
+fn the_verdict_on_a_stage_decides_the_word() {
+    // Launching takes 400 of 1000 ns. The GPU is busy for 490 of them, with collectives for some or none.
+    let says = |collectives: Ns| {
+        let mut made = decode().busy(0.5).idle(Cause::Launching, 400.0);
+        let busy = &mut made.last_line().pool.busy;
+        (busy[0], busy[1]) = (4900 - 10 * collectives, 10 * collectives);
+        words(&made.one(&launch_bound::RULE).statement).contains("is launch-bound")
+    };
+    assert!(says(100) && !says(0));
+}
+
+#[test]
+fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
+    let between = |idle: &[Ns], covered: Ns| {
+        let mut made = Made::default();
+        let stages = [("step", StageKind::TrainStep), ("warm", StageKind::Other)];
+        let [step, warm] = stages.map(|(name, kind)| made.add_stage(name, kind, 0.0, None));
+        let load = made.session.intern("load");
+        // What lies between `warm` and `step` once is no loop.
+        let pairs = vec![
+            Pair::made((warm, step), &[100], Cause::HostCode, (load, 100)),
+            Pair::made((step, step), idle, Cause::HostCode, (load, covered)),
+        ];
+        let between = vec![Between::made(1000, pairs)];
+        made.known.idle = Ok(IdleTime {
+            between,
+            ..IdleTime::default()
+        });
+        made
+    };
+    // 80 ns in seven windows, of which the range covers 90 %, or 40 %.
+    let loops = [10, 10, 10, 10, 10, 10, 20];
+    let found = between(&loops, 72).one(&between_stages::RULE);
+    let statement = words(&found.statement);
+    let whole = "idle between stages for 8.00 % of the 1.00 µs of the measured loop";
+    assert!(statement.contains(whole), "{statement}");
+    assert!(
+        statement.contains("between step and step (median 10.0 ns, n = 7)"),
+        "{statement}"
+    );
+    assert!(
+        statement.contains("the range load covers 90.0 %"),
+        "{statement}"
+    );
+    assert_eq!((saved(&found), found.next.is_none()), (80.0, true));
+    // Without a range that covers half of it, one is asked for.
+    assert!(
+        between(&loops, 32)
+            .one(&between_stages::RULE)
+            .next
+            .is_some()
+    );
+    assert_eq!(
+        between(&[7; 7], 44).outcome(&between_stages::RULE),
+        Outcome::CLEAR
+    );
+    let few = silent(between(&[40, 40], 72).outcome(&between_stages::RULE));
+    assert_eq!(few.0, "not applicable");
+}
+
+/// A stage of ten instances with 200 operations, of which graphs replay `nodes` each, once an instance.
+fn replaying(nodes: u64) -> Made {
+    decode()
+        .operations(200.0, 8e5)
+        .work_of(KernelClass::Gemm, 100)
+        .replays(10 * nodes)
+}
+
+#[test]
+fn no_graph_is_advised_inside_of_a_graph() {
+    let advice = |made: Made, rule| words(&made.one(rule).advice.unwrap());
+    // 100 of 200 operations are half, 99 are less.
+    let short = advice(replaying(100), &short_kernels::RULE);
+    assert!(short.contains("capture the fused kernels"), "{short}");
+    assert!(
+        advice(replaying(99), &short_kernels::RULE).contains("replay the rest as a CUDA graph")
+    );
+    let launching = |nodes| replaying(nodes).idle(Cause::Launching, 600.0);
+    assert!(advice(launching(100), &launch_bound::RULE).contains("replays CUDA graphs already"));
+    assert!(advice(launching(99), &launch_bound::RULE).contains("Replay the step as a CUDA graph"));
+}
+
+#[test]
+fn gaps_with_work_issued_are_not_the_hosts() {
+    let made = |nodes, idle| {
+        replaying(nodes)
+            .busy(0.8)
+            .idle(Cause::Queue, idle)
+            .gaps(Cause::Queue, 50)
+    };
+    // 150 of 1000 ns; all instances have 50 gaps of 1500 ns in all.
+    let found = made(200, 150.0).one(&queue_gaps::RULE);
+    assert_eq!(saved(&found), 150.0);
+    assert_eq!(
+        words(&found.statement),
+        "The GPU is idle for 15.0 % of decode between operations replayed by a CUDA graph (50 gaps over all measured \
+         iterations, mean 30.0 ns), after the CPU issued them."
+    );
+    assert!(words(&found.advice.unwrap()).contains("another CUDA graph does not help"));
+    assert!(
+        !words(&made(200, 150.0).one(&queue_gaps::RULE).advice.unwrap()).contains("several steps")
+    );
+    // 1200 of 1500 ns inside replays, 300 in nine gaps between them.
+    let mut parts = made(200, 150.0);
+    let stages = &mut parts.known.graphs.as_mut().unwrap().stages;
+    let figures = &mut stages.last_mut().unwrap().figures;
+    (
+        figures.gpu_time,
+        figures.busy,
+        figures.gaps,
+        figures.gap_idle_total,
+    ) = (9200, 8000, 9, 300);
+    let found = parts.one(&queue_gaps::RULE);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("1.20 µs lies inside replays and 300 ns in the 9 gaps between replays"),
+        "{text}"
+    );
+    assert!(words(&found.advice.unwrap()).contains("capture several steps in one graph"));
+    let eager = made(0, 150.0).one(&queue_gaps::RULE);
+    assert!(words(&eager.statement).contains("operations already launched"));
+    assert!(
+        eager.root.is_none() && words(&eager.advice.unwrap()).contains("fewer, larger kernels")
+    );
+    // Ten instances with one gap of 150 µs each, of a stage of 1 ms: no launch takes so long.
+    let stage = Made::default()
+        .stage("decode", StageKind::Decode, 1e6, 1e7)
+        .operations(200.0, 8e5);
+    let slices = stage
+        .busy(0.8)
+        .idle(Cause::Queue, 150e3)
+        .gaps(Cause::Queue, 10);
+    let advice = words(&slices.one(&queue_gaps::RULE).advice.unwrap());
+    assert!(advice.contains("another process on this GPU"), "{advice}");
+    let action = slices.one(&queue_gaps::RULE).root.unwrap().action;
+    assert!(action.starts_with("Find what holds the GPU"), "{action}");
+    // Of 1.5 ms in 30 gaps, 50 µs on the mean, 600 or 800 µs lie in gaps from 100 µs on.
+    let mixed = |long: i64| {
+        let stage = Made::default().stage("decode", StageKind::Decode, 1e6, 1e7);
+        let mut made = stage.operations(200.0, 8e5).busy(0.8);
+        made = made.idle(Cause::Queue, 150e3).gaps(Cause::Queue, 30);
+        (0..long).for_each(|_| made.last_line().add_gap(Cause::Queue, 100_000));
+        made.one(&queue_gaps::RULE).root.is_some()
+    };
+    assert!(!mixed(6) && mixed(8));
+    assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
+    // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
+    let stage = |idle| words(&made(200, idle).one(&stage_busy::RULE).statement);
+    let cause = "latency between operations replayed by a CUDA graph";
+    let (most, all) = (
+        format!(" iterations: {cause}, 15.0 % of their time."),
+        format!(" Cause: {cause}."),
+    );
+    assert!(stage(150.0).ends_with(&most), "{}", stage(150.0));
+    assert!(stage(199.5).ends_with(&all), "{}", stage(199.5));
+}

@@ -1,0 +1,546 @@
+//! Rules on typed results made by hand.
+
+use rooflens_schemas::{Evidence, PassKind, Scope, StageKind};
+
+mod causes;
+mod data;
+mod known;
+mod pauses;
+mod products;
+mod profiled;
+mod summary;
+mod transfers;
+mod work;
+
+use super::results::Results;
+use super::stage::{Nested, StageLine};
+use super::*;
+use rooflens_analysis::engine::baseline;
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::facts::Stage;
+use rooflens_analysis::engine::platform::Platform;
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::time::drift;
+use rooflens_analysis::time::idle::line::CauseGaps;
+use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
+use rooflens_analysis::{self, Context, Facts, Options};
+use rooflens_document::{Catalogue, Cell, Inline, Severity};
+use rooflens_hardware::Hardware;
+use rooflens_session::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
+
+/// Results and stages of one pass `nsys`.
+struct Made {
+    known: rooflens_analysis::Results,
+    session: Session,
+    facts: Facts,
+    hardware: Hardware,
+    options: Options,
+    stages: Vec<StageLine>,
+}
+
+fn scope(pass: &str, stage: &str) -> Scope {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Scope {
+        pass: some(pass),
+        stage: some(stage),
+        ..Scope::default()
+    }
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+        session.process(pass, 1, 1);
+        session.gpu(pass, 0);
+        Self {
+            known: rooflens_analysis::Results::NONE,
+            session,
+            facts: Facts::default(),
+            hardware: Hardware::default(),
+            options: Options::default(),
+            stages: Vec::new(),
+        }
+    }
+}
+
+impl Made {
+    /// A stage of ten counted instances of `time` ns in a run of `run` ns.
+    fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
+        let stage = self.add_stage(name, kind, time, None);
+        self.stages.push(StageLine {
+            text: Catalogue::english(),
+            stage,
+            process: ProcessId(0),
+            label: name.to_owned(),
+            kind,
+            scope: scope("nsys", name),
+            time,
+            busy: 0.0,
+            busy_share: 0.0,
+            operations: 0.0,
+            operation_time: 0.0,
+            figures: Evidence::default(),
+            counted: 10.0,
+            steps: None,
+            nested: Vec::new(),
+            unprofiled: None,
+            unprofiled_pass: None,
+            run_ns: run,
+            waits_for: None,
+            is_host_bound: false,
+            artifact: "nsys/timeline.sqlite".to_owned(),
+            window: None,
+        });
+        self
+    }
+
+    fn last(&mut self) -> &mut StageLine {
+        self.stages.last_mut().unwrap()
+    }
+
+    /// Number and time of the operations of the stage that was added last.
+    fn operations(mut self, number: f64, time: f64) -> Self {
+        (self.last().operations, self.last().operation_time) = (number, time);
+        self
+    }
+
+    /// The idle time of a stage, of which the GPU computes so long.
+    fn line(&mut self, stage: usize, time: f64, busy: f64) -> &mut Line {
+        if self.known.idle.is_err() {
+            self.known.idle = Ok(IdleTime::default());
+        }
+        let idle = self.known.idle.as_mut().unwrap();
+        let at = idle
+            .lines
+            .iter()
+            .position(|line| line.summary.stage == stage);
+        let at = at.unwrap_or_else(|| {
+            idle.lines.push(Line::made(stage, time));
+            idle.lines.len() - 1
+        });
+        idle.lines[at].pool.busy[0] = (10.0 * busy) as Ns;
+        &mut idle.lines[at]
+    }
+
+    /// The idle time of the stage that was added last.
+    fn last_line(&mut self) -> &mut Line {
+        let (stage, time, share) = (self.last().stage, self.last().time, self.last().busy_share);
+        self.line(stage, time, share * time)
+    }
+
+    /// Idle time of a cause of the stage that was added last.
+    fn idle(mut self, cause: Cause, time: f64) -> Self {
+        self.last_line().set(cause, time);
+        self
+    }
+
+    /// Idle time of a cause of the stage that was added last, by instance.
+    fn each(mut self, cause: Cause, times: &[f64]) -> Self {
+        self.last_line().set_each(cause, times);
+        self
+    }
+
+    /// Number of the gaps of a cause in all instances of the stage that was added last.
+    fn gaps(mut self, cause: Cause, gaps: u64) -> Self {
+        self.last_line().gaps[cause as usize] = CauseGaps { gaps, longest: 400 };
+        self
+    }
+
+    /// Eight instances of a stage whose time changes so much, with the statistic of the trend.
+    fn pace(mut self, stage: usize, drift: f64, z: f64) -> Self {
+        let summary = Summary {
+            stage,
+            ..Summary::default()
+        };
+        let series = drift::Series {
+            pass: PassId(0),
+            subject: drift::Subject::Stage(summary),
+            instances: (0..8)
+                .map(|number| drift::Instance {
+                    number,
+                    time: 1,
+                    host: 1,
+                })
+                .collect(),
+            left_out: Vec::new(),
+            median: 1.0,
+            trend: Some(drift::Trend { slope: 0.0, z }),
+            thirds: Some((1.0, 1.0 + drift)),
+            drift: Some(drift),
+            outliers: Vec::new(),
+        };
+        self.known.drift = Ok(drift::Drift {
+            series: vec![series],
+        });
+        self
+    }
+
+    /// Timed repeats of a stage.
+    fn repeats(mut self, stage: &str, pass: &str, steps: Option<u64>, times: &[Ns]) -> Self {
+        let [stage, pass] = [stage, pass].map(|text| self.session.intern(text));
+        for (repeat, duration) in (0..).zip(times.iter().copied()) {
+            self.session.timings.push(Timing {
+                stage,
+                repeat,
+                duration,
+                steps,
+                artifact: pass,
+                pass,
+                profiled: Some(false),
+            });
+        }
+        let Self {
+            session,
+            facts,
+            hardware,
+            options,
+            ..
+        } = &self;
+        self.known.baseline = baseline::compute(&Context::new(session, facts, hardware, options));
+        self
+    }
+
+    /// Adds a stage to the facts: each stage, nested ones too, has its own index.
+    fn add_stage(
+        &mut self,
+        name: &str,
+        kind: StageKind,
+        time: f64,
+        parent: Option<usize>,
+    ) -> usize {
+        let (pass, name, stage) = (PassId(0), name.to_owned(), self.facts.stages.len());
+        self.facts.stages.push(Stage {
+            pass,
+            name,
+            kind,
+            parent,
+            instances: 0..0,
+        });
+        let (instances, counted) = (10, 10);
+        let summary = Summary {
+            stage,
+            instances,
+            counted,
+            time,
+            ..Summary::default()
+        };
+        self.facts.summaries.push(summary);
+        stage
+    }
+
+    fn steps(mut self, steps: f64) -> Self {
+        self.stages.last_mut().unwrap().steps = Some(steps);
+        self
+    }
+
+    /// A stage within the one that was added last.
+    fn holds(mut self, kind: StageKind, name: &str) -> Self {
+        let outer = self.stages.last().unwrap().stage;
+        let (stage, process) = (self.add_stage(name, kind, 0.0, Some(outer)), ProcessId(0));
+        let one = Nested {
+            stage,
+            process,
+            kind,
+            scope: scope("nsys", name),
+        };
+        self.stages.last_mut().unwrap().nested.push(one);
+        self
+    }
+
+    fn results(&self) -> Results<'_> {
+        let context = Context::new(&self.session, &self.facts, &self.hardware, &self.options);
+        let mut results = Results {
+            stages: self.stages.clone(),
+            primary: Some(PassId(0)),
+            pass: "nsys".to_owned(),
+            dtype: Some("bf16".to_owned()),
+            memory_bytes: Some(1000.0),
+            platform: Platform::of(&self.session, Some(PassId(0))),
+            ..Results::empty(context.with(&self.known), Catalogue::english())
+        };
+        results.add_unprofiled();
+        results.add_limits();
+        results
+    }
+
+    fn outcome(&self, rule: &Rule) -> Outcome {
+        (rule.run)(&self.results())
+    }
+
+    fn found(&self, rule: &Rule) -> Vec<Finding> {
+        match self.outcome(rule) {
+            Outcome::Found(found) => found,
+            other => panic!("{}: {other:?}", rule.id),
+        }
+    }
+
+    fn one(&self, rule: &Rule) -> Finding {
+        let mut found = self.found(rule);
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+}
+
+/// Why a rule says nothing: `not applicable` or `abstained`, and the reason.
+fn silent(outcome: Outcome) -> (&'static str, String) {
+    match outcome {
+        Outcome::NotApplicable(why) => ("not applicable", why),
+        Outcome::Abstained(why) => ("abstained", why),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn decode() -> Made {
+    Made::default().stage("decode", StageKind::Decode, 1000.0, 20_000.0)
+}
+
+fn prefill() -> Made {
+    Made::default().stage("prefill", StageKind::Prefill, 1000.0, 20_000.0)
+}
+
+fn words(inlines: &[Inline]) -> String {
+    inlines.iter().map(Inline::plain).collect()
+}
+
+/// The reason of a rule that another one makes pointless.
+fn covered_by(rule: &Rule) -> String {
+    format!("covered by “{}”", Catalogue::english().rule(rule.id))
+}
+
+fn saved(observation: &Finding) -> f64 {
+    observation.gain.as_ref().expect("a bound").saved_ns
+}
+
+#[test]
+fn nothing_is_found_in_nothing() {
+    for rule in RULES {
+        let outcome = Made::default().outcome(rule);
+        assert!(
+            matches!(outcome, Outcome::Abstained(_)),
+            "{}: {outcome:?}",
+            rule.id
+        );
+    }
+}
+
+#[test]
+fn ids_are_unique() {
+    let mut ids: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), RULES.len());
+}
+
+#[test]
+fn stages_come_first_then_the_gravest_then_the_largest() {
+    // Of a run of 20 000 ns: 10 × 300 = 15 %, 10 × 500 = 25 %, 10 × 60 = 3 %.
+    let made = Made::default()
+        .stage("a", StageKind::Decode, 1000.0, 20_000.0)
+        .busy(0.5)
+        .idle(Cause::Launching, 300.0)
+        .copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 60, 60)])
+        .stage("b", StageKind::Decode, 1000.0, 20_000.0)
+        .idle(Cause::Launching, 500.0);
+    let found = judge(&made.results());
+    let order: Vec<(&str, Severity, f64)> = found
+        .observations
+        .iter()
+        .map(|one| (one.id, one.severity, one.weight_ns))
+        .collect();
+    assert_eq!(
+        order,
+        [
+            ("stage-busy", Severity::Note, 10_000.0),
+            ("stage-busy", Severity::Note, 10_000.0),
+            ("launch-bound", Severity::Critical, 5000.0),
+            ("launch-bound", Severity::Warning, 3000.0),
+            ("exposed-copies", Severity::Note, 600.0),
+        ]
+    );
+    assert_eq!(
+        found.observations[2].title,
+        "GPU idle: waits for kernel launches: b"
+    );
+    let rules = found
+        .datasets
+        .iter()
+        .find(|dataset| dataset.id == "rules")
+        .unwrap();
+    assert_eq!(rules.rows.len(), RULES.len());
+    assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));
+}
+
+#[test]
+fn one_iteration_makes_no_finding_critical() {
+    let severity = |counted: f64| {
+        let mut made = decode().idle(Cause::Launching, 500.0);
+        (made.stages[0].counted, made.stages[0].run_ns) = (counted, 1000.0 * counted);
+        let found = judge(&made.results()).observations;
+        found
+            .iter()
+            .find(|one| one.id == launch_bound::RULE.id)
+            .unwrap()
+            .severity
+    };
+    // Half of the run, in one iteration or in two.
+    assert_eq!(
+        (severity(1.0), severity(2.0)),
+        (Severity::Warning, Severity::Critical)
+    );
+}
+
+#[test]
+fn the_largest_cause_of_idle_time_is_named() {
+    let made = decode().busy(0.3).idle(Cause::Launching, 200.0);
+    let made = made.idle(Cause::Sync, 450.0).utilization(0.0, 0.12);
+    let found = made.one(&stage_busy::RULE);
+    assert_eq!(
+        words(&found.statement),
+        "decode takes 1.00 µs; the GPU is idle for 70.0 % of it. Largest cause over 10 profiled iterations: \
+         synchronizing call, 45.0 % of their time. Memory bandwidth utilization (MBU) is 12.0 %."
+    );
+    assert_eq!(found.advice, None, "the rule of the cause advises");
+}
+
+#[test]
+fn a_busy_stage_names_its_largest_parts() {
+    let made = prefill().busy(0.95);
+    let made = made.groups(&[
+        (ClassGroup::Attention, 200),
+        (ClassGroup::Communication, 600),
+    ]);
+    let found = made.one(&stage_busy::RULE);
+    let expected = "prefill takes 1.00 µs; the GPU is busy for 95.0 % of it. Shares of busy time: communication \
+                    75.0 %; attention 25.0 %.";
+    assert_eq!(words(&found.statement), expected);
+    assert!(words(&found.advice.unwrap()).contains("slowest rank"));
+}
+
+#[test]
+fn a_rule_is_clear_only_where_it_looked_and_nothing_is_moot() {
+    let found = || Look::found(Finding::default());
+    let moot = || Look::Moot("x says it".to_owned());
+    let of = |looks: Vec<(&'static str, Look)>| Outcome::of_stages(looks.into_iter(), "y");
+    assert!(
+        matches!(of(vec![("a", found()), ("b", moot())]), Outcome::Found(one) if one.len() == 1)
+    );
+    let why = silent(of(vec![("a", moot()), ("b", Look::Clear), ("c", moot())]));
+    assert_eq!(why, ("not applicable", "a, c: x says it".to_owned()));
+    // What has nothing to look at does not hide what is clear.
+    let nothing = || Look::Nothing("no x".to_owned());
+    assert_eq!(
+        of(vec![("a", nothing()), ("b", Look::Clear)]),
+        Outcome::CLEAR
+    );
+    let why = silent(of(vec![("a", nothing()), ("b", Look::Lacks)]));
+    assert_eq!(why, ("not applicable", "a: no x".to_owned()));
+    let partly = of(vec![("a", Look::Lacks), ("b", Look::Clear)]);
+    assert_eq!(partly, Outcome::Clear("a".to_owned()));
+    assert_eq!(of(vec![("a", Look::Clear)]), Outcome::CLEAR);
+    assert_eq!(
+        silent(of(vec![("a", Look::Lacks)])),
+        ("abstained", "y".to_owned())
+    );
+}
+
+#[test]
+fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
+    let lacks = || Outcome::lacks("counters");
+    let found = Outcome::Found(vec![Finding::default(), Finding::default()]);
+    let all: Vec<(&Rule, Outcome)> = vec![
+        (&wave_tail::RULE, lacks()),
+        (&host_bound::RULE, Outcome::Clear("prefill".to_owned())),
+        (&small_grids::RULE, lacks()),
+        (
+            &short_kernels::RULE,
+            Outcome::NotApplicable("decode: moot".to_owned()),
+        ),
+        (&launch_bound::RULE, found),
+        (&sync_bound::RULE, Outcome::CLEAR),
+    ];
+    let text = |cell: &Cell| match cell {
+        Cell::Text(text) => text.clone(),
+        _ => String::new(),
+    };
+    let made = Made::default();
+    let rows: Vec<[String; 3]> = tables::outcomes(&made.results(), &all)
+        .rows
+        .iter()
+        .map(|row| [0, 1, 2].map(|at| text(&row[at])))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ["found", "GPU idle: waits for kernel launches (2)", ""],
+            [
+                "clear",
+                "GPU idle: waits for CPU code outside CUDA (not evaluated: prefill); Synchronizing calls",
+                ""
+            ],
+            ["not applicable", "Short kernels", "decode: moot"],
+            ["abstained", "Tail effect; Grids smaller than one wave", "counters"],
+        ]
+        .map(|row| row.map(ToOwned::to_owned))
+    );
+    let outcomes: Vec<String> = tables::rules(&made.results(), &all)
+        .rows
+        .iter()
+        .map(|row| text(&row[2]))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            "found 2",
+            "clear",
+            "clear",
+            "not applicable",
+            "abstained",
+            "abstained"
+        ]
+    );
+}
+
+#[test]
+fn a_rank_that_waits_is_told_not_to_get_faster() {
+    let made = |exposed: f64, wait: f64| {
+        prefill()
+            .busy(0.99)
+            .collectives(exposed, Some(wait))
+            .one(&stage_busy::RULE)
+    };
+    // 120 of 1000 ns, of which 90 may be waiting.
+    let waits = made(120.0, 90.0);
+    let text = words(&waits.statement);
+    assert!(
+        text.ends_with(
+            " Exposed communication takes 12.0 % of stage time, up to 75.0 % of it waiting for the last rank to arrive."
+        ),
+        "{text}"
+    );
+    assert!(words(&waits.advice.unwrap()).contains("Balance the work"));
+    // 49 ns of waiting are below 5 %; 49 ns of collectives are not said at all.
+    assert!(words(&made(120.0, 49.0).advice.unwrap()).contains("GPU-bound"));
+    assert!(!words(&made(49.0, 49.0).statement).contains("communication"));
+}
+
+#[test]
+fn a_stage_says_what_remains_without_the_profiler() {
+    let made = |median: Ns| {
+        let made = prefill().busy(0.4).repeats("prefill", "b", None, &[median]);
+        words(&made.one(&stage_busy::RULE).statement)
+    };
+    // Of 500 ns, 400 ns of busy time leave 20 %, of 950 ns 57.9 %; 1000 ns are as profiled, and 300 ns hold no 400.
+    let said = |time: &str, idle: &str| {
+        format!(
+            "prefill takes {time} ns in the baseline; the GPU is idle for {idle} % of it if kernels take as long as profiled, "
+        )
+    };
+    assert!(made(500).starts_with(&said("500", "20.0")), "{}", made(500));
+    assert!(made(950).starts_with(&said("950", "57.9")), "{}", made(950));
+    let profiled = "prefill takes 1.00 µs; the GPU is idle for 60.0 % of it, ";
+    assert!(made(1000).starts_with(profiled) && made(300).starts_with(profiled));
+    // Of 440 ns the 400 are 90.9 %: there the GPU is the limit.
+    let busy = "prefill takes 440 ns in the baseline; the GPU is busy for 90.9 % of it if kernels take as long as profiled.";
+    assert_eq!(made(440), busy);
+}

@@ -1,0 +1,263 @@
+//! Rules about stalls that few iterations have.
+
+use super::*;
+use rooflens_analysis::testing::push;
+use rooflens_analysis::time::idle::cause::Times;
+use rooflens_analysis::time::idle::gaps::Gap;
+use rooflens_analysis::time::idle::longest::LongGap;
+
+/// Nine iterations with 50 ns of host code each and one with the rest of `total`; three gaps, of which the first, before
+/// `kernel`, is as long as `longest`.
+fn pauses(total: Ns, kernel: &str, longest: Ns) -> Made {
+    let mut times = [50.0; 10];
+    times[4] = total as f64 - 450.0;
+    let mut made = decode()
+        .busy(0.5)
+        .each(Cause::HostCode, &times)
+        .gaps(Cause::HostCode, 3);
+    for (at, name) in (0..).zip([kernel, "gemm", "copy", kernel]) {
+        push(&mut made.session, PassId(0), name, at, at + 1);
+    }
+    let Facts {
+        ops, identities, ..
+    } = Facts::new(&made.session);
+    (made.facts.ops, made.facts.identities) = (ops, identities);
+    let gap = |(op, cause, end)| LongGap {
+        ordinal: 0,
+        gap: Gap {
+            start: 0,
+            end,
+            op,
+            times: Times::one(cause, end),
+            launching_in_calls: 0,
+        },
+        off_cpu: None,
+        host: None,
+        ranges: Vec::new(),
+        operator: None,
+        frame: None,
+        waits_for: None,
+    };
+    let gaps = [
+        (0, Cause::HostCode, longest),
+        (1, Cause::HostCode, 50),
+        (2, Cause::HostCode, 50),
+        (3, Cause::Launching, 40),
+    ];
+    made.last_line().longest = gaps.map(gap).to_vec();
+    made
+}
+
+#[test]
+fn pauses_that_the_median_instance_does_not_have_are_said() {
+    let made = |total: Ns| pauses(total, "sdpa", 400);
+    // Ten instances with the median of 50 ns each are 500; 1100 − 500 = 600 of 10 × 1000 ns are 6 %, 990 − 500 are 4.9 %.
+    let found = made(1100).one(&host_pauses::RULE);
+    assert!((saved(&found) - 600.0).abs() < 1e-9);
+    assert_eq!(found.gain.as_ref().unwrap().of_ns, 10_000.0);
+    // 400 of 500 ns are one stall; most stalls, by number, end with another kernel.
+    let text = words(&found.statement);
+    let expected = "The 3 longest stalls take 500 ns of CPU work outside CUDA; 80.0 % of it is in 1 stall that ends with sdpa";
+    assert!(text.contains(expected), "{text}");
+    let basis = &found.gain.as_ref().unwrap().basis;
+    assert!(
+        basis.ends_with(
+            "beyond 50.0 ns, the median of an iteration, summed over 10 measured iterations"
+        ),
+        "{basis}"
+    );
+    assert_eq!(found.root, None);
+    assert_eq!(made(990).outcome(&host_pauses::RULE), Outcome::CLEAR);
+    // 60 of 160 ns are no half: no kernel is named, and no cause.
+    let text = words(&pauses(1100, "sdpa", 60).one(&host_pauses::RULE).statement);
+    assert!(
+        text.contains(
+            "The 3 longest stalls take 160 ns of CPU work outside CUDA and end with 3 different kernels"
+        ),
+        "{text}"
+    );
+    // The loss of 600 ns holds a stall of 580 and not one of 50 more.
+    let text = words(&pauses(1100, "sdpa", 580).one(&host_pauses::RULE).statement);
+    assert!(text.contains("The 1 longest stall takes 580 ns"), "{text}");
+}
+
+#[test]
+fn a_typical_wait_for_the_data_loader_is_told() {
+    // Of 400, 50 and 50 ns of host code in the longest gaps, the loader has the given ones.
+    let found = |of_loader: &[usize]| {
+        let mut made = pauses(500, "memcpy HtoD", 400);
+        let loader = made
+            .session
+            .intern("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+        of_loader
+            .iter()
+            .for_each(|gap| made.last_line().longest[*gap].ranges = vec![loader]);
+        made.idle(Cause::HostCode, 100.0).one(&host_bound::RULE)
+    };
+    let waits = found(&[0]);
+    let said = "In 80.0 % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch.";
+    assert!(
+        words(&waits.statement).contains(said),
+        "{}",
+        words(&waits.statement)
+    );
+    assert!(words(&waits.advice.unwrap()).contains("num_workers"));
+    assert_eq!(
+        waits.root.unwrap().cause,
+        "the GPU waits for the DataLoader"
+    );
+    assert_eq!(found(&[1, 2]).root, None);
+}
+
+#[test]
+fn stalls_in_the_data_loader_are_its_own() {
+    let mut made = pauses(1100, "memcpy HtoD", 400);
+    let loader = made
+        .session
+        .intern("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+    made.last_line().longest[0].ranges = vec![loader];
+    let found = made.one(&host_pauses::RULE);
+    assert!(
+        words(&found.statement).contains("In them the loop waits for the DataLoader's next batch.")
+    );
+    assert!(words(&found.advice.unwrap()).contains("num_workers"));
+    assert_eq!(
+        found.root.unwrap().cause,
+        "the loop waits for the DataLoader (1 long stall)"
+    );
+    // In another range it is not told.
+    let mut other = pauses(1100, "memcpy HtoD", 400);
+    let range = other.session.intern("train");
+    other.last_line().longest[0].ranges = vec![range];
+    assert_eq!(other.one(&host_pauses::RULE).root, None);
+}
+
+#[test]
+fn a_cause_that_only_the_name_of_a_kernel_tells_is_hedged() {
+    let cudnn = "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_7_64x64x64_4x1x1_cga1x1x1_kernel0_0";
+    let found = pauses(1100, cudnn, 400).one(&host_pauses::RULE);
+    let root = found.root.as_ref().unwrap();
+    assert!(
+        root.cause
+            .starts_with("80.0 % of the time of the longest stalls ends with "),
+        "{}",
+        root.cause
+    );
+    assert!(
+        root.cause.contains("consistent with cuDNN attention"),
+        "{}",
+        root.cause
+    );
+    assert_eq!(root.passes, 1);
+    // The trace that would show it is asked for.
+    assert!(words(&found.next.unwrap()).contains("A PyTorch trace"));
+}
+
+/// Two instances with `total` ns of host code together, in ten steps each; a median step has 5 ns.
+fn two_instances(total: Ns) -> Made {
+    with_step(total, 5.0)
+}
+
+fn with_step(total: Ns, step: f64) -> Made {
+    let half = total as f64 / 2.0;
+    let made = decode()
+        .each(Cause::HostCode, &[half; 2])
+        .each(Cause::Launching, &[300.0; 2]);
+    let made = made.gaps(Cause::HostCode, 10).steps(10.0);
+    let mut made = made.holds(StageKind::DecodeStep, "decode_step");
+    made.stages[0].counted = 2.0;
+    made.stages[0].run_ns = 2000.0;
+    made.line(1, 100.0, 0.0).set(Cause::HostCode, step);
+    made
+}
+
+#[test]
+fn of_few_instances_the_steps_tell_what_is_typical() {
+    // 1200 − 2 × 10 × 5 = 1100 ns in two instances.
+    let made = two_instances(1200);
+    let found = made.one(&host_pauses::RULE);
+    assert_eq!(saved(&found), 1100.0);
+    let basis = &found.gain.as_ref().unwrap().basis;
+    assert!(
+        basis.ends_with(
+            "beyond that of 10 median steps (5.00 ns each), summed over 2 measured iterations"
+        ),
+        "{basis}"
+    );
+    assert!(words(&found.statement).contains(
+        "over 2 measured iterations to intermittent CPU stalls that median steps do not have"
+    ));
+    // Without the pauses 50 of 1000 ns are at the threshold of host-bound: as typical as 5 %.
+    assert!(words(&made.one(&host_bound::RULE).statement).contains("idle for 5.00 % of decode"));
+    // The typical host code goes with the launches.
+    assert_eq!(saved(&made.one(&launch_bound::RULE)), 350.0);
+    let (word, why) = silent(with_step(1200, 4.0).outcome(&host_bound::RULE));
+    assert_eq!(word, "not applicable");
+    assert_eq!(why, format!("decode: {}", covered_by(&host_pauses::RULE)));
+    // 2 × (99 − 50) = 98 of 2000 ns are 4.90 %: no pauses, and host code is what both have, less than launching.
+    let none = two_instances(198);
+    assert_eq!(none.outcome(&host_pauses::RULE), Outcome::CLEAR);
+    assert_eq!(saved(&none.one(&launch_bound::RULE)), 350.0);
+    assert!(words(&none.one(&host_bound::RULE).statement).contains("idle for 9.90 % of decode"));
+    // Two instances without steps have no typical one.
+    let mut unknown = two_instances(1200);
+    unknown.stages[0].nested.clear();
+    assert_eq!(silent(unknown.outcome(&host_pauses::RULE)).0, "abstained");
+}
+
+#[test]
+fn what_pauses_explain_is_said_once() {
+    let told = |total: Ns| {
+        let made = two_instances(total).pace(1, -0.4, -9.0);
+        made.repeats("decode", "b", None, &[90, 31, 30, 29, 30])
+    };
+    let made = told(1200);
+    let text = words(&made.one(&host_pauses::RULE).statement);
+    assert!(
+        text.contains(
+            "Consistent with this, the time of decode_step drops by 40.0 % over the run."
+        ),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(
+            "The first baseline repeat is also slow: 90.0 ns, against a median of 30.0 ns."
+        ),
+        "{text}"
+    );
+    for rule in [&uneven_pace::RULE, &repeat_outliers::RULE] {
+        let (word, why) = silent(made.outcome(rule));
+        assert_eq!(word, "not applicable");
+        assert!(
+            why.contains("covered by “Intermittent CPU stalls”"),
+            "{why}"
+        );
+    }
+    // Without pauses both speak for themselves.
+    let made = told(100);
+    assert!(words(&made.one(&uneven_pace::RULE).advice.unwrap()).contains("same shapes"));
+    assert!(words(&made.one(&repeat_outliers::RULE).advice.unwrap()).contains("same shapes"));
+}
+
+/// Nine iterations of ten have 50 of 1000 ns of host code and 40 of launching, one 1550: of the baseline, 5 % recur.
+#[test]
+fn of_the_baseline_only_what_recurs_is_a_cause() {
+    let typical = [50.0; 9];
+    let made = decode()
+        .busy(0.4)
+        .each(Cause::HostCode, &[&typical[..], &[1550.0]].concat());
+    let made = made
+        .each(Cause::Launching, &[40.0; 10])
+        .gaps(Cause::HostCode, 9)
+        .steps(1.0);
+    let profiled = words(&made.one(&stage_busy::RULE).statement);
+    assert!(
+        profiled.contains("iterations: intermittent CPU stalls, 20.0 % of their time"),
+        "{profiled}"
+    );
+    let made = made.repeats("decode", "baseline", Some(1), &[700]);
+    let said = words(&made.one(&stage_busy::RULE).statement);
+    let expected =
+        "iterations, besides stalls in few of them: CPU code outside CUDA, 5.00 % of their time";
+    assert!(said.contains(expected), "{said}");
+}

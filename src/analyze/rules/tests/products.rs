@@ -1,0 +1,477 @@
+//! Rules about matrix products.
+
+use super::*;
+
+use rooflens_analysis::communication::calls::{Member, Run};
+use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::{self, Communication, Ranks};
+use rooflens_analysis::counters::roofline::workload::{Lack, Workload};
+use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::kernels::gemm::tiles::Tiling;
+use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof, Sum};
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::flops_by_source::{FlopSums, StageFlops};
+use rooflens_session::{KernelId, Ns};
+
+/// A product: times of an instance, nanoseconds.
+#[derive(Clone, Copy)]
+struct One {
+    bound: Bound,
+    time: f64,
+    roof: Option<f64>,
+    measured: bool,
+    operand: &'static str,
+    gemm: Gemm,
+    tiling: Tiling,
+}
+
+const fn one(bound: Bound, m: u64, time: f64, roof: f64, waves: f64) -> One {
+    One {
+        bound,
+        time,
+        roof: Some(roof),
+        measured: false,
+        operand: "bf16",
+        gemm: Gemm {
+            m,
+            n: 8,
+            k: 8,
+            batch: 1,
+        },
+        tiling: Tiling {
+            tile_efficiency: Some(1.0),
+            splits: None,
+            waves: Some(waves),
+        },
+    }
+}
+
+const fn compute(time: f64, roof: f64) -> One {
+    one(Bound::Compute, 8, time, roof, 1.0)
+}
+
+const fn memory(time: f64, roof: f64, waves: f64) -> One {
+    one(Bound::Memory, 4, time, roof, waves)
+}
+
+impl One {
+    fn group(&self) -> Group {
+        let shape = Shape::Gemm(self.gemm);
+        let (operand, source) = (self.operand, Source::Operator);
+        let product = Product {
+            shape,
+            operand,
+            output: operand,
+            source,
+            main: true,
+        };
+        // A FLOP, or a byte, takes a nanosecond.
+        let ceiling = Some(Ceiling {
+            value: 1e9,
+            measured: self.measured,
+        });
+        let roof = |roof: f64| {
+            let (flops, bytes) = if self.bound == Bound::Compute {
+                (roof, 0.0)
+            } else {
+                (0.0, roof)
+            };
+            Roof {
+                flops,
+                bytes: Some(bytes),
+                rate: ceiling,
+                bandwidth: ceiling,
+                ..Roof::default()
+            }
+        };
+        let kernel = KernelId(u32::from(self.bound == Bound::Memory));
+        let tiling = self.tiling;
+        let mut group = Group {
+            kernel,
+            product: Some(product),
+            tiling,
+            ..Group::default()
+        };
+        group
+            .sum
+            .add(10, (10.0 * self.time) as Ns, 0, self.roof.map(roof));
+        group
+    }
+}
+
+/// A stage of 1000 ns with 500 ns of GPU operations and these products.
+fn made(products: &[One]) -> Made {
+    let mut made = decode().summary(|summary| summary.sum = 500.0);
+    for (name, short) in [("big_kernel", "big"), ("few_rows", "few")] {
+        made.kernel(
+            name,
+            KernelIdentity {
+                short: short.to_owned(),
+                ..Default::default()
+            },
+        );
+    }
+    let groups = products.iter().map(One::group).collect();
+    let stage = StageProducts {
+        summary: made.last_summary(),
+        groups,
+        ..StageProducts::default()
+    };
+    made.known.gemm = Ok(vec![stage]);
+    made
+}
+
+#[test]
+fn only_products_far_above_the_roofline_count_as_waste() {
+    // 150 against 100 ns is far (1.5), 140 against 100 is not: 50 of 500 ns.
+    let near = compute(140.0, 100.0);
+    let found = made(&[compute(150.0, 100.0), near]).one(&gemm_roofline::RULE);
+    assert_eq!(saved(&found), 50.0);
+    assert_eq!(found.weight_ns, 500.0, "ten instances");
+    let text = words(&found.statement);
+    assert!(text.contains("take 150 ns per iteration of decode (30.0 % of its GPU time)"));
+    assert!(text.contains("The largest loss is 8 × 8 × 8 (big): 150 ns against 100 ns"));
+    assert_eq!(made(&[near]).outcome(&gemm_roofline::RULE), Outcome::CLEAR);
+    // 24 of 500 ns are 4.8 %; products that memory bounds are another rule's.
+    assert_eq!(
+        made(&[compute(60.0, 36.0)]).outcome(&gemm_roofline::RULE),
+        Outcome::CLEAR
+    );
+    let memory = made(&[memory(150.0, 50.0, 1.0)]);
+    assert_eq!(
+        silent(memory.outcome(&gemm_roofline::RULE)).0,
+        "not applicable"
+    );
+}
+
+#[test]
+fn products_with_few_rows_are_held_against_the_bandwidth() {
+    // 300 ns, of which 60 + 90 are needed: 50 %. One whose bytes come from the cache counts up to its time.
+    let rows = [
+        memory(100.0, 60.0, 0.9),
+        memory(200.0, 90.0, 0.4),
+        memory(100.0, 160.0, 1.0),
+    ];
+    let found = made(&rows[..2]).one(&gemm_bandwidth::RULE);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("(60.0 % of its GPU time) reach 50.0 % of the specified memory bandwidth")
+    );
+    assert!(text.contains("against 90.0 ns roofline time; its grid fills 0.400 waves."));
+    assert!(!text.contains("launch floor"), "{text}");
+    assert_eq!(saved(&found), 150.0);
+    // No model is known, and no kernel splits K; then one does.
+    let advice = |rows: &[One]| words(&made(rows).one(&gemm_bandwidth::RULE).advice.unwrap());
+    let text = advice(&rows[..2]);
+    assert!(text.contains("split-K") && !text.contains("QKV"), "{text}");
+    let tiling = Tiling {
+        splits: Some(4),
+        ..rows[1].tiling
+    };
+    assert!(!advice(&[One { tiling, ..rows[1] }]).contains("split-K"));
+    // (60 + 90 + 100) ÷ 400.
+    let cached = made(&rows).one(&gemm_bandwidth::RULE);
+    assert!(words(&cached.statement).contains("reach 62.5 % of the specified memory bandwidth"));
+    // 80 % of the bandwidth is near; 24 of 500 ns are little; compute-bound ones do not count.
+    for row in [memory(200.0, 160.0, 1.0), memory(40.0, 16.0, 1.0)] {
+        assert_eq!(made(&[row]).outcome(&gemm_bandwidth::RULE), Outcome::CLEAR);
+    }
+    let compute = made(&[compute(300.0, 100.0)]);
+    assert_eq!(
+        silent(compute.outcome(&gemm_bandwidth::RULE)).0,
+        "not applicable"
+    );
+}
+
+/// One launch of 100 ns whose bytes take 20: a floor of 50 ns makes that 50 % of the roofline, not of the bandwidth.
+#[test]
+fn the_launch_floor_is_told_where_it_lifts_the_roofline() {
+    let mut made = made(&[memory(100.0, 20.0, 1.0)]);
+    let sum = &mut made.known.gemm.as_mut().unwrap()[0].groups[0].sum;
+    let roof = Roof {
+        floor: 50,
+        ..sum.roof.unwrap()
+    };
+    *sum = Sum::default();
+    sum.add(10, 1000, 0, Some(roof));
+    let text = words(&made.one(&gemm_bandwidth::RULE).statement);
+    let expected = "reach 20.0 % of the specified memory bandwidth, and 50.0 % of their roofline time, which counts no \
+                    launch below the launch floor of 50.0 ns.";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn tiles_and_waves_explain_no_more_than_what_is_lost() {
+    let with = |time, tiles| One {
+        tiling: Tiling {
+            tile_efficiency: Some(tiles),
+            splits: None,
+            waves: Some(0.8),
+        },
+        ..compute(time, 100.0)
+    };
+    // 100 ÷ (1 × 0.8) − 100 = 25 ns of 500.
+    let found = made(&[with(200.0, 1.0)]).one(&gemm_quantization::RULE);
+    assert!((saved(&found) - 25.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("tile efficiency 100 %, wave efficiency 80.0 %."));
+    // 100 ÷ (0.5 × 0.8) − 100 = 150, of which 60 are lost at all.
+    assert!((saved(&made(&[with(160.0, 0.5)]).one(&gemm_quantization::RULE)) - 60.0).abs() < 1e-9);
+    // 9 of 500 ns; and memory-bound products wait for bytes.
+    assert_eq!(
+        made(&[with(109.0, 1.0)]).outcome(&gemm_quantization::RULE),
+        Outcome::CLEAR
+    );
+    let memory = made(&[memory(200.0, 100.0, 1.0)]);
+    assert_eq!(
+        silent(memory.outcome(&gemm_quantization::RULE)).0,
+        "not applicable"
+    );
+    // Of kernels whose tiles and waves are not known nothing can be said.
+    let bare = One {
+        tiling: Tiling::default(),
+        ..compute(200.0, 100.0)
+    };
+    assert_eq!(
+        silent(made(&[bare]).outcome(&gemm_quantization::RULE)).0,
+        "abstained"
+    );
+}
+
+#[test]
+fn unaligned_products_need_time_to_matter() {
+    // Rows of one element of 16 bits.
+    let with = |time, k| {
+        let one = compute(time, if time < 10.0 { 1.0 } else { 10.0 });
+        One {
+            gemm: Gemm { k, ..one.gemm },
+            ..one
+        }
+    };
+    // 50 of 500 ns.
+    let found = made(&[with(50.0, 1)]).one(&gemm_alignment::RULE);
+    assert!(words(&found.statement).contains("take 10.0 % of GPU time in decode"));
+    assert!(
+        words(&found.statement).ends_with("aligned to 2.00 B."),
+        "{:?}",
+        found.statement
+    );
+    assert_eq!(saved(&found), 40.0);
+    for row in [with(50.0, 8), with(4.9, 1)] {
+        assert_eq!(made(&[row]).outcome(&gemm_alignment::RULE), Outcome::CLEAR);
+    }
+    assert_eq!(
+        silent(
+            made(&[One {
+                operand: "",
+                ..with(50.0, 1)
+            }])
+            .outcome(&gemm_alignment::RULE)
+        )
+        .0,
+        "abstained"
+    );
+}
+
+#[test]
+fn products_of_unknown_size_or_of_other_passes_say_nothing() {
+    let mut made = made(&[One {
+        roof: None,
+        ..compute(150.0, 100.0)
+    }]);
+    let groups = vec![compute(150.0, 100.0).group()];
+    let summary = Summary {
+        stage: 9,
+        ..made.last_summary()
+    };
+    let other = StageProducts {
+        summary,
+        groups,
+        ..StageProducts::default()
+    };
+    made.known.gemm.as_mut().unwrap().push(other);
+    for rule in [
+        &gemm_roofline::RULE,
+        &gemm_bandwidth::RULE,
+        &gemm_quantization::RULE,
+        &gemm_alignment::RULE,
+    ] {
+        assert!(
+            matches!(made.outcome(rule), Outcome::Abstained(_)),
+            "{}",
+            rule.id
+        );
+    }
+}
+
+#[test]
+fn sizes_that_are_not_known_are_said() {
+    let made = |known: f64, products: f64| {
+        let mut made = flops(
+            FlopSums {
+                total: 1000,
+                known: 300,
+                ..FlopSums::default()
+            },
+            Ok(0.5),
+        );
+        let (total, time) = (1000, (1000.0 * products) as Ns);
+        let (summary, known) = (made.last_summary(), (time as f64 * known) as Ns);
+        made.known.gemm = Ok(vec![StageProducts {
+            summary,
+            total,
+            time,
+            known,
+            ..StageProducts::default()
+        }]);
+        made
+    };
+    let text = words(&made(0.6, 0.5).one(&flop_coverage::RULE).statement);
+    assert!(text.contains("Only 60.0 % of GEMM time in decode has known shapes (GEMMs take 50.0 % of its GPU time)"), "{text}");
+    assert!(
+        text.contains("30.0 % of its GPU time has known FLOPs"),
+        "{text}"
+    );
+    for clear in [made(0.9, 0.5), made(0.6, 0.09)] {
+        assert_eq!(clear.outcome(&flop_coverage::RULE), Outcome::CLEAR);
+    }
+}
+
+#[test]
+fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
+    let counted = |hfu| {
+        let mut made = decode();
+        let summary = made.last_summary();
+        made.known.workload = Ok(Workload::made(summary, hfu));
+        made
+    };
+    let sized = |value| flops(FlopSums::default(), value);
+    for above in [
+        counted(Err(Lack::AbovePeak(1.25))),
+        sized(Err(Unavailable::AbovePeak(1.25))),
+    ] {
+        let found = above.one(&utilization_basis::RULE);
+        assert_eq!(found.severity, Severity::Critical);
+        assert!(words(&found.statement).contains("of decode is 125 %"));
+    }
+    for possible in [counted(Ok(0.99)), sized(Ok(0.99))] {
+        assert_eq!(possible.outcome(&utilization_basis::RULE), Outcome::CLEAR);
+    }
+}
+
+#[test]
+fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
+    let with = |most: f64| {
+        let mut made = made(&[compute(150.0, 100.0)]);
+        let stage = Some(made.last_summary().stage);
+        let line = |member, compute| {
+            let rank = member as u32;
+            communication::lines::Line {
+                member,
+                rank,
+                stage,
+                compute,
+                ..Default::default()
+            }
+        };
+        let lines = vec![line(0, 100.0), line(1, most)];
+        let mean = (100.0 + most) / 2.0;
+        let imbalances = vec![Imbalance {
+            ranks: 2,
+            slowest: 1,
+            fastest: 0,
+            most,
+            least: 100.0,
+            mean,
+            work: None,
+        }];
+        let other = Member {
+            process: ProcessId(1),
+            ..Member::default()
+        };
+        let run = Run {
+            members: vec![Member::default(), other],
+            ..Run::default()
+        };
+        let ranks = Ranks {
+            run,
+            lines,
+            imbalances,
+            ..Ranks::default()
+        };
+        made.known.communication = Ok(Communication { runs: vec![ranks] });
+        made
+    };
+    let why = silent(with(103.0).outcome(&gemm_roofline::RULE)).1;
+    assert!(why.starts_with("decode: rank 1 computes longer"), "{why}");
+    // A difference of 2 % is none.
+    assert_eq!(saved(&with(102.0).one(&gemm_roofline::RULE)), 50.0);
+}
+
+#[test]
+fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
+    let with = |busy: f64| {
+        let mut made = made(&[compute(450.0, 100.0)]).idle(Cause::Launching, 600.0);
+        made.last().busy = busy;
+        made.one(&gemm_roofline::RULE)
+    };
+    let gain = |found: &Finding| found.gain.clone().unwrap();
+    // Busy for 400 of 1000 ns: 350 of these 400, and no more than a note.
+    let bound = with(400.0);
+    assert_eq!((gain(&bound).saved_ns, gain(&bound).of_ns), (350.0, 400.0));
+    assert!(
+        gain(&bound)
+            .of
+            .contains("only after CPU launch overhead is removed")
+    );
+    assert_eq!(bound.severity, Severity::Note);
+    assert_eq!(
+        (gain(&with(500.0)).saved_ns, gain(&with(500.0)).of_ns),
+        (350.0, 1000.0)
+    );
+}
+
+/// A stage with these FLOPs and this utilization by recorded sizes.
+fn flops(sums: FlopSums, utilization: Result<f64, Unavailable>) -> Made {
+    let mut made = decode();
+    let none = || Err(Unavailable::NoModel);
+    made.known.flops = Ok(vec![StageFlops {
+        pass: PassId(0),
+        summary: made.last_summary(),
+        sums,
+        clock: None,
+        ideal_time: none(),
+        utilization,
+        clock_normalized: none(),
+        model: None,
+        mfu: none(),
+        mbu: None,
+        executed: None,
+        hfu: None,
+    }]);
+    made
+}
+
+#[test]
+fn the_ceiling_is_named() {
+    let big = |measured| One {
+        measured,
+        ..compute(200.0, 125.0)
+    };
+    let found = made(&[big(true)]).one(&gemm_roofline::RULE);
+    assert!(words(&found.statement).contains("roofline time at the measured rate is 125 ns"));
+    assert!(found.gain.unwrap().basis.contains("FLOPs ÷ measured rate"));
+    let found = made(&[big(true), big(false)]).one(&gemm_roofline::RULE);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("at the measured or, without that, specified rate"),
+        "{text}"
+    );
+    let few = One {
+        measured: true,
+        ..memory(200.0, 120.0, 1.0)
+    };
+    let found = made(&[few]).one(&gemm_bandwidth::RULE);
+    assert!(words(&found.statement).contains("reach 60.0 % of the measured memory bandwidth"));
+}

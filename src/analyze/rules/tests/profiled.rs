@@ -1,0 +1,722 @@
+//! Rules about profiled kernels.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use rooflens_analysis::counters::details::figures::Figures;
+use rooflens_analysis::counters::details::remarks::RuleSum;
+use rooflens_analysis::counters::details::{self, Details, PassDetails};
+use rooflens_analysis::counters::ncu::bound::Bound;
+use rooflens_analysis::counters::ncu::{self, KernelCounters, Levels, SpeedOfLight};
+use rooflens_analysis::counters::ncu_kernels::{self, BoundSum, PassBounds};
+use rooflens_analysis::counters::represent::matching::{
+    Group, Line, MatchedKernel, Matching, Tier,
+};
+use rooflens_analysis::counters::represent::{self, Gap, Sums};
+use rooflens_analysis::counters::roofline::workload;
+use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
+use rooflens_analysis::engine::kernel_matching::How;
+use rooflens_analysis::kernels::matmul::roof::{Roof, Sum};
+use rooflens_analysis::kernels::matmul::stages::{Group as Products, StageProducts};
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::testing::counters::{count, profile};
+use rooflens_session::{KernelId, StrId};
+
+/// A profiled launch of `decode`: its share of the GPU time, ratio to the median, and what counters say.
+struct Launch {
+    kernel: &'static str,
+    share: f64,
+    ratio: f64,
+    class: KernelClass,
+    /// Use of the SMs and of DRAM, percent.
+    sol: (f64, f64),
+    waves: f64,
+    /// What allows one block an SM.
+    limit: &'static str,
+    occupancy: f64,
+    l2_hits: f64,
+    dram_bytes: f64,
+}
+
+const LAUNCH: Launch = Launch {
+    kernel: "k",
+    share: 0.2,
+    ratio: 1.0,
+    class: KernelClass::Elementwise,
+    sol: LATENCY_BOUND,
+    waves: 1.0,
+    limit: "launch__occupancy_limit_warps",
+    occupancy: 100.0,
+    l2_hits: 60.0,
+    dram_bytes: 10.0,
+};
+
+const LATENCY_BOUND: (f64, f64) = (5.0, 5.0);
+const COMPUTE_BOUND: (f64, f64) = (80.0, 5.0);
+const DRAM_BOUND: (f64, f64) = (5.0, 80.0);
+const BALANCED: (f64, f64) = (80.0, 80.0);
+
+/// Time of the GPU operations of all instances of `decode`, nanoseconds.
+const TIME: f64 = 1e6;
+
+/// A stage of 1000 ns with 500 ns of GPU operations and these launches in the pass `ncu`, which stand for 70 %.
+fn made(launches: &[Launch]) -> Made {
+    covering(launches, 0.7)
+}
+
+fn covering(launches: &[Launch], share: f64) -> Made {
+    let mut made = decode().summary(|summary| summary.sum = 500.0);
+    let pass = made
+        .session
+        .add_pass("ncu", PassKind::Counters, "ncu/raw.csv");
+    let (mut groups, mut kernels) = (Vec::<Group>::new(), Vec::new());
+    for one in launches {
+        let id = profile(&mut made.session, pass, one.kernel);
+        count(&mut made.session, id, ("", one.limit, "block", 1.0));
+        let kernel = made.named(one.kernel);
+        kernels.push(MatchedKernel {
+            how: How::Exact,
+            kernel: Some(kernel),
+            stages: vec![0],
+        });
+        let row = made.session.kernel_profiles.row(id);
+        let (time, from, durations) = (ns(one.share), vec![id], vec![1000]);
+        let (grid, block, tier) = (row.grid, row.block, Some(Tier::Stage));
+        match groups
+            .iter_mut()
+            .find(|own| (own.kernel, own.time) == (kernel, time))
+        {
+            Some(own) => own.from.push(id),
+            None => groups.push(Group {
+                kernel,
+                grid,
+                block,
+                launches: 1,
+                time,
+                durations,
+                tier,
+                from,
+            }),
+        }
+    }
+    let time = ns(share) - groups.iter().map(|group| group.time).sum::<Ns>();
+    groups.push(Group {
+        time,
+        tier: Some(Tier::Stage),
+        ..Group::default()
+    });
+    let line = Line {
+        summary: made.last_summary(),
+        gpus: 1,
+        time: ns(1.0),
+        groups,
+    };
+    made.known.matching = Ok(Matching {
+        pass: PassId(0),
+        kernels,
+        lines: vec![line],
+    });
+    made.counted(launches)
+}
+
+fn ns(share: f64) -> Ns {
+    (share * TIME).round() as Ns
+}
+
+impl Made {
+    /// A kernel of which no more than the name is known.
+    fn named(&mut self, name: &str) -> KernelId {
+        self.kernel(
+            name,
+            KernelIdentity {
+                short: name.to_owned(),
+                ..KernelIdentity::default()
+            },
+        )
+    }
+
+    /// What the counters of these launches come to.
+    fn counted(mut self, launches: &[Launch]) -> Self {
+        let Self {
+            session,
+            facts,
+            hardware,
+            options,
+            known,
+            ..
+        } = &mut self;
+        let context = Context::new(session, facts, hardware, options);
+        let mut counters = ncu::compute(&context).unwrap();
+        let read = counters.launches.iter_mut().zip(launches);
+        read.for_each(|(counters, launch)| launch.count(counters));
+        known.counters = Ok(counters);
+        known.represent = represent::compute(&context.with(known));
+        known.workload = workload::compute(&context.with(known));
+        known.ncu_kernels = ncu_kernels::compute(&context.with(known));
+        known.details = details::compute(&context.with(known));
+        self
+    }
+}
+
+impl Launch {
+    fn count(&self, counters: &mut KernelCounters) {
+        let (short, class) = (self.kernel.to_owned(), self.class);
+        let library = if self.kernel.starts_with("cudnn") {
+            "cuDNN"
+        } else {
+            ""
+        };
+        counters.identity = KernelIdentity {
+            short,
+            class,
+            library,
+            ..KernelIdentity::default()
+        };
+        // The median is 1000 ns.
+        counters.seconds = Some(self.ratio * 1e-6);
+        let memory = Levels {
+            dram: Some(self.sol.1),
+            ..Levels::default()
+        };
+        counters.sol = SpeedOfLight {
+            compute: Some(self.sol.0),
+            memory,
+        };
+        counters.waves = Some(self.waves);
+        counters.theoretical_occupancy = Some(self.occupancy);
+        counters.l2_hit_rate = Some(self.l2_hits);
+        counters.bytes.dram = Some(self.dram_bytes);
+    }
+}
+
+#[test]
+fn small_grids_could_share_the_gpu_with_other_blocks() {
+    let small = |share, waves, compute| Launch {
+        share,
+        waves,
+        sol: (compute, 5.0),
+        ..LAUNCH
+    };
+    // 20 % of 500 ns at a quarter of a wave.
+    let found = made(&[small(0.2, 0.25, 5.0)]).one(&small_grids::RULE);
+    assert!((saved(&found) - 75.0).abs() < 1e-9);
+    let text = words(&found.statement);
+    assert!(
+        text.starts_with("At least 20.0 % of GPU time in decode"),
+        "{text}"
+    );
+    assert!(
+        text.contains("the largest is k (20.0 %, 0.250 waves)."),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("represent 70.0 % of the stage's GPU time."),
+        "{text}"
+    );
+    // A unit in use for 40 % of its peak cannot give more than the other 60 %.
+    let used = made(&[small(0.2, 0.25, 40.0)]).one(&small_grids::RULE);
+    assert!((saved(&used) - 60.0).abs() < 1e-9);
+    let memory = Launch {
+        sol: DRAM_BOUND,
+        waves: 0.25,
+        ..LAUNCH
+    };
+    for clear in [small(0.2, 0.5, 5.0), small(0.09, 0.25, 5.0), memory] {
+        assert_eq!(made(&[clear]).outcome(&small_grids::RULE), Outcome::CLEAR);
+    }
+}
+
+#[test]
+fn launches_that_stand_for_the_same_time_count_once_and_the_nearest_speaks() {
+    let far = Launch {
+        waves: 0.4,
+        ratio: 1.5,
+        ..LAUNCH
+    };
+    let near = Launch {
+        waves: 0.2,
+        ratio: 0.9,
+        ..LAUNCH
+    };
+    let other = Launch {
+        waves: 0.1,
+        share: 0.1,
+        ..LAUNCH
+    };
+    // 20 % at 0.2 and 10 % at 0.1 waves, of 500 ns: 80 + 45.
+    let found = made(&[far, near, other]).one(&small_grids::RULE);
+    assert!(words(&found.statement).starts_with("At least 30.0 %"));
+    assert!((saved(&found) - 125.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_last_wave_costs_its_empty_slots() {
+    let tail = |waves, sol| Launch {
+        waves,
+        sol,
+        ..LAUNCH
+    };
+    // 1 − 1.25 ÷ 2 = 37.5 % of 20 % of 500 ns.
+    let found = made(&[tail(1.25, COMPUTE_BOUND)]).one(&wave_tail::RULE);
+    assert!((saved(&found) - 37.5).abs() < 1e-9);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("costs up to 7.50 % of GPU time in decode"),
+        "{text}"
+    );
+    // 1 − 9.5 ÷ 10 = 5 % of 20 % is 1 %; half a wave and less is a small grid; memory does not wait for slots.
+    for clear in [
+        tail(9.5, BALANCED),
+        tail(0.49, LATENCY_BOUND),
+        tail(1.25, DRAM_BOUND),
+    ] {
+        assert_eq!(made(&[clear]).outcome(&wave_tail::RULE), Outcome::CLEAR);
+    }
+}
+
+#[test]
+fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
+    let limit = "launch__occupancy_limit_registers";
+    let low = || Launch {
+        limit,
+        occupancy: 25.0,
+        sol: (40.0, 5.0),
+        ..LAUNCH
+    };
+    // 20 % of 500 ns × (1 − 0.4).
+    let found = made(&[low()]).one(&low_occupancy::RULE);
+    assert!((saved(&found) - 60.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("k, is limited to 25.0 % by registers."));
+    assert!(words(&found.advice.unwrap()).contains("__launch_bounds__"));
+    let library = made(&[Launch {
+        kernel: "cudnn_norm",
+        ..low()
+    }])
+    .one(&low_occupancy::RULE);
+    let advice = words(&library.advice.unwrap());
+    assert!(
+        advice.contains("cuDNN's") && !advice.contains("__launch_bounds__"),
+        "{advice}"
+    );
+    assert_eq!(
+        library.root.unwrap().action,
+        "Try another backend, algorithm or version of cuDNN"
+    );
+    for clear in [
+        Launch {
+            occupancy: 51.0,
+            ..low()
+        },
+        Launch {
+            limit: LAUNCH.limit,
+            ..low()
+        },
+        Launch {
+            class: KernelClass::Gemm,
+            ..low()
+        },
+        Launch {
+            share: 0.04,
+            ..low()
+        },
+        Launch {
+            waves: 0.3,
+            ..low()
+        },
+        Launch {
+            sol: COMPUTE_BOUND,
+            ..low()
+        },
+    ] {
+        assert_eq!(made(&[clear]).outcome(&low_occupancy::RULE), Outcome::CLEAR);
+    }
+}
+
+#[test]
+fn attention_that_misses_the_cache_reads_more_than_it_must() {
+    let attention = || Launch {
+        class: KernelClass::Attention,
+        sol: DRAM_BOUND,
+        l2_hits: 30.0,
+        dram_bytes: 400.0,
+        ..LAUNCH
+    };
+    // 10 launches of an instance must move 1000 bytes: 100 each, against 400.
+    let sized = |launch| {
+        let mut made = made(&[launch]);
+        let kernel = made.named("k");
+        let mut sum = Sum::default();
+        sum.add(
+            100,
+            100,
+            0,
+            Some(Roof {
+                bytes: Some(100.0),
+                ..Roof::default()
+            }),
+        );
+        let (summary, groups) = (
+            made.last_summary(),
+            vec![Products {
+                kernel,
+                sum,
+                ..Products::default()
+            }],
+        );
+        made.known.attention = Ok(vec![StageProducts {
+            summary,
+            groups,
+            ..StageProducts::default()
+        }]);
+        made
+    };
+    let found = sized(attention()).one(&attention_cache::RULE);
+    // 20 % of 500 ns × (1 − 100 ÷ 400).
+    assert!((saved(&found) - 75.0).abs() < 1e-9);
+    let text = words(&found.statement);
+    assert!(
+        text.contains(
+            "an L2 hit rate of 30.0 %: each launch moves 400 B of DRAM data for 100 B of"
+        ),
+        "{text}"
+    );
+    for clear in [
+        Launch {
+            l2_hits: 50.0,
+            ..attention()
+        },
+        Launch {
+            dram_bytes: 119.0,
+            ..attention()
+        },
+        Launch {
+            share: 0.04,
+            ..attention()
+        },
+        Launch {
+            sol: LATENCY_BOUND,
+            ..attention()
+        },
+    ] {
+        assert_eq!(sized(clear).outcome(&attention_cache::RULE), Outcome::CLEAR);
+    }
+    // Without sizes nothing can be said against the misses.
+    assert_eq!(
+        silent(made(&[attention()]).outcome(&attention_cache::RULE)).0,
+        "abstained"
+    );
+    // Nor of attention, if other kernels were profiled.
+    let other = Launch {
+        class: KernelClass::Gemm,
+        ..attention()
+    };
+    assert_eq!(
+        silent(made(&[other]).outcome(&attention_cache::RULE)).0,
+        "abstained"
+    );
+}
+
+#[test]
+fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_own() {
+    let made = |occupancy, pattern| {
+        let mut made = Made::default();
+        let mut sum = |rule, launches, saved, remark| {
+            let [rule, remark] = [rule, remark].map(|text| made.session.intern(text));
+            let (section, seconds, local) = (StrId::default(), 1.0, None);
+            RuleSum {
+                rule,
+                section,
+                launches,
+                seconds,
+                saved,
+                local,
+                remark,
+            }
+        };
+        let remark = "40 % of the sectors are in vain.";
+        let of_a = vec![
+            sum(
+                "AchievedOccupancy",
+                3,
+                Some(occupancy),
+                "Few warps run. See the guide.",
+            ),
+            sum("CPIStall", 2, Some(0.05), ""),
+            sum("UncoalescedGlobalAccess", 1, Some(pattern), remark),
+        ];
+        let of_b = vec![sum("SOLBottleneck", 1, None, "")];
+        let mut pass = |name, rules| PassDetails {
+            pass: made.session.add_pass(name, PassKind::Counters, name),
+            launches: Vec::new(),
+            seconds: 1.0,
+            means: Figures::mean(&[]),
+            groups: Vec::new(),
+            rules,
+            histograms: Vec::new(),
+        };
+        let passes = vec![pass("a", of_a), pass("b", of_b)];
+        made.known.details = Ok(Details {
+            launches: Vec::new(),
+            passes,
+            advice: BTreeMap::new(),
+        });
+        made
+    };
+    let found = made(0.1, 0.3).one(&profiled_rule_estimate::RULE);
+    assert_eq!(
+        words(&found.statement),
+        "Apart from access patterns, Nsight Compute's AchievedOccupancy rule estimates the largest saving: 10.0 % of \
+         profiled time in pass a (3 launches). For the longest launch: “Few warps run.”"
+    );
+    assert_eq!(
+        found.gain, None,
+        "durations of replays bound no gain of the run"
+    );
+    assert_eq!(
+        made(0.099, 0.3).outcome(&profiled_rule_estimate::RULE),
+        Outcome::CLEAR
+    );
+    let found = made(0.1, 0.02).one(&memory_access::RULE);
+    assert!(words(&found.statement).contains("save up to 2.00 % of profiled time in pass a"));
+    assert_eq!(
+        made(0.1, 0.019).outcome(&memory_access::RULE),
+        Outcome::CLEAR
+    );
+}
+
+#[test]
+fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
+    let made = |a: f64, b: f64| {
+        let of = |kernel, share, ratio| Launch {
+            kernel,
+            share,
+            ratio,
+            ..LAUNCH
+        };
+        let mut made = made(&[of("k", 0.3, 1.0), of("l", 0.2, 1.7), of("m", 0.1, 0.5)]);
+        made.session.passes.name[1] = made.session.strings.intern("a");
+        let pass = made.session.add_pass("b", PassKind::Counters, "b");
+        let sums = |alike_seconds| Sums {
+            seconds: 1.0,
+            alike_seconds,
+            ..Sums::default()
+        };
+        let passes = BTreeMap::from([(PassId(1), sums(a)), (pass, sums(b))]);
+        made.known.represent.as_mut().unwrap().passes = passes;
+        made
+    };
+    let found = made(0.3, 0.4).one(&unrepresentative_profile::RULE);
+    assert_eq!(found.title, "a, b");
+    let text = words(&found.statement);
+    assert!(
+        text.starts_with("Only 30.0 % of profiled time in pass a is in launches"),
+        "{text}"
+    );
+    assert!(
+        text.contains("l represents the most time (20.0 % of GPU time in decode)"),
+        "{text}"
+    );
+    assert!(text.contains("took 1.70× the median. Only 40.0 % of profiled time in pass b"));
+    assert_eq!(
+        made(0.3, 0.5).one(&unrepresentative_profile::RULE).title,
+        "a"
+    );
+    assert_eq!(
+        made(0.5, 0.5).outcome(&unrepresentative_profile::RULE),
+        Outcome::CLEAR
+    );
+}
+
+#[test]
+fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
+    let made = |share, run| {
+        let mut made = covering(&[LAUNCH], share);
+        made.last().run_ns = run;
+        let gap = |line, kernel, share| Gap {
+            line,
+            kernel,
+            time: ns(share),
+            launches: 1,
+            share,
+        };
+        let [x, k, l] = ["x", "k", "l"].map(|name| made.named(name));
+        let gaps = vec![gap(1, x, 0.9), gap(0, k, 0.5), gap(0, l, 0.1)];
+        made.known.represent.as_mut().unwrap().gaps = gaps;
+        let kernels = [50, 35, 10, 5].map(|time| (k, 1, time)).to_vec();
+        let summary = made.last_summary();
+        made.known.stage_work = Ok(vec![StageWork {
+            summary,
+            kernels,
+            ..StageWork::default()
+        }]);
+        made.add_stage("prefill", StageKind::Prefill, 1000.0, None);
+        let prefill = Line {
+            summary: made.last_summary(),
+            gpus: 1,
+            time: 0,
+            groups: Vec::new(),
+        };
+        made.known.matching.as_mut().unwrap().lines.push(prefill);
+        made
+    };
+    let found = made(0.4, 20_000.0).one(&profile_coverage::RULE);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("40.0 % of GPU time in decode (largest kernel without counters: k, 50.0 %).")
+    );
+    // 50 + 35 of 100 ns are less than 90 %, with the third it is enough.
+    let next = words(&found.next.unwrap());
+    assert!(
+        next.starts_with("Run rooflens kernels BUNDLE --top 3 --stage 'decode' --yaml"),
+        "{next}"
+    );
+    // Ten instances of 1000 ns in a run of 250 000 are 4 %.
+    for clear in [made(0.5, 20_000.0), made(0.4, 250_000.0)] {
+        assert_eq!(clear.outcome(&profile_coverage::RULE), Outcome::CLEAR);
+    }
+}
+
+#[test]
+fn a_stage_of_which_little_was_profiled_is_not_clear() {
+    let large = || Launch {
+        waves: 9.9,
+        ..LAUNCH
+    };
+    assert_eq!(
+        covering(&[large()], 0.25).outcome(&small_grids::RULE),
+        Outcome::CLEAR
+    );
+    assert_eq!(
+        silent(covering(&[large()], 0.24).outcome(&small_grids::RULE)).0,
+        "abstained"
+    );
+    // What holds holds.
+    let small = Launch {
+        waves: 0.25,
+        ..LAUNCH
+    };
+    assert_eq!(covering(&[small], 0.2).found(&small_grids::RULE).len(), 1);
+}
+
+/// Shares of the GPU time of `decode` that are latency-bound in grids of so many waves, and compute-bound.
+fn bounds(latency: f64, compute: f64, waves: f64) -> Made {
+    let bound = Launch {
+        kernel: "l",
+        share: compute,
+        sol: COMPUTE_BOUND,
+        ..LAUNCH
+    };
+    covering(
+        &[
+            Launch {
+                share: latency,
+                waves,
+                ..LAUNCH
+            },
+            bound,
+        ],
+        latency + compute,
+    )
+}
+
+#[test]
+fn the_bound_class_is_weighed_by_the_time_of_the_workload() {
+    // 30 of the 40 % with counters are latency-bound.
+    let found = bounds(0.3, 0.1, 1.0).one(&profiled_bound::RULE);
+    assert_eq!(
+        words(&found.statement),
+        "decode is latency-bound for 30.0 % of its GPU time, compute-bound for 10.0 %; profiled launches represent \
+         40.0 %. Main reason for latency-bound: cause not counted (100 % of that time)."
+    );
+    // 12 + 12 % of the stage are less than a quarter.
+    assert_eq!(
+        silent(bounds(0.12, 0.12, 1.0).outcome(&profiled_bound::RULE)).0,
+        "abstained"
+    );
+    // Small grids are latency-bound: said once.
+    let small = bounds(0.3, 0.1, 0.25);
+    assert!(matches!(
+        small.outcome(&small_grids::RULE),
+        Outcome::Found(_)
+    ));
+    let (word, why) = silent(small.outcome(&profiled_bound::RULE));
+    assert_eq!(
+        (word, &*why),
+        (
+            "not applicable",
+            &*format!("decode: {}", covered_by(&small_grids::RULE))
+        )
+    );
+}
+
+#[test]
+fn no_class_speaks_for_a_stage_that_has_three_alike() {
+    let of = |kernel, sol| Launch {
+        kernel,
+        sol,
+        share: 0.3,
+        ..LAUNCH
+    };
+    let alike = [
+        of("k", COMPUTE_BOUND),
+        of("l", LATENCY_BOUND),
+        of("m", DRAM_BOUND),
+    ];
+    let made = covering(&alike, 0.9);
+    assert_eq!(made.outcome(&profiled_bound::RULE), Outcome::CLEAR);
+}
+
+#[test]
+fn launches_of_a_step_are_launches_of_its_stage() {
+    // Launches are compared with the innermost stage. Ten steps of 40 ns are 80 % of the 500 ns, and 25 % of that are 20 %.
+    let inner = |stage: usize| {
+        let mut made = made(&[Launch {
+            share: 0.25,
+            waves: 0.25,
+            ..LAUNCH
+        }]);
+        made = made.holds(StageKind::DecodeStep, "decode_step").steps(10.0);
+        let summary = Summary {
+            stage,
+            sum: 40.0,
+            ..Summary::default()
+        };
+        made.known.matching.as_mut().unwrap().lines[0].summary = summary;
+        made
+    };
+    let text = words(&inner(1).one(&small_grids::RULE).statement);
+    assert!(
+        text.starts_with("At least 20.0 % of GPU time in decode"),
+        "{text}"
+    );
+    assert_eq!(silent(inner(2).outcome(&small_grids::RULE)).0, "abstained");
+}
+
+#[test]
+fn without_a_timeline_the_profiled_time_is_weighed() {
+    let made = |seconds| {
+        let mut made = Made::default();
+        let sum = BoundSum {
+            seconds,
+            ..BoundSum::default()
+        };
+        made.known.ncu_kernels = Ok(vec![PassBounds {
+            pass: made
+                .session
+                .add_pass("ncu", PassKind::Counters, "ncu/raw.csv"),
+            launches: 1,
+            timed: 1,
+            kernels: 1,
+            seconds: 1.0,
+            rooflens: BTreeMap::from([(Bound::Latency, sum)]),
+            seed: BTreeMap::new(),
+        }]);
+        made
+    };
+    let text = words(&made(0.7).one(&profiled_bound::RULE).statement);
+    assert!(
+        text.starts_with("70.0 % of profiled time in pass ncu is latency-bound;"),
+        "{text}"
+    );
+    assert_eq!(made(0.4).outcome(&profiled_bound::RULE), Outcome::CLEAR);
+}

@@ -1,0 +1,207 @@
+//! The first pages: which actions they show, and what figures are left after them.
+
+use super::*;
+use crate::summary::summary;
+use rooflens_document::{Block, Dataset, Gain, GainKind, SectionContent};
+
+fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
+    let results = made.results();
+    let found = rules.iter().flat_map(|rule| {
+        let own = made.found(rule).into_iter();
+        own.map(|one| named(Catalogue::english(), rule.id, rule, &one))
+            .collect::<Vec<_>>()
+    });
+    summary(&results, &found.collect::<Vec<_>>())
+}
+
+/// The cells of a column as files hold them.
+fn column(findings: &SectionContent, table: &str, column: &str) -> Vec<String> {
+    let is_it = |dataset: &&Dataset| dataset.id == table;
+    let dataset = findings
+        .datasets
+        .iter()
+        .find(is_it)
+        .expect("the table is there");
+    let at = dataset
+        .columns
+        .iter()
+        .position(|one| one.id == column)
+        .expect("the column is there");
+    dataset.rows.iter().map(|row| row[at].plain()).collect()
+}
+
+/// 10 iterations of 1000 ns, busy for 300 of them and launching for 600. Un-profiled 40 steps take 7000 ns, so that 4
+/// take 700: at most 400 can be saved, and a step takes 175 ns now and 75 after that.
+fn launching() -> Made {
+    launching_unprofiled(&[6900, 7000, 7100])
+}
+
+fn launching_unprofiled(repeats: &[Ns]) -> Made {
+    let mut made = decode().steps(4.0).idle(Cause::Launching, 600.0);
+    made = made.repeats("decode", "baseline", Some(40), repeats);
+    made.stages[0].busy = 300.0;
+    made
+}
+
+#[test]
+fn figures_are_those_of_one_step_without_the_profiler() {
+    let findings = summarize(&launching(), &[&launch_bound::RULE]);
+    assert_eq!(column(&findings, "summary_figures", "now"), ["175"]);
+    assert_eq!(column(&findings, "summary_figures", "after_1"), ["75"]);
+    assert_eq!(column(&findings, "summary_figures", "after_2"), [""]);
+    assert_eq!(column(&findings, "summary_figures", "unit"), ["ns"]);
+    let Some(Block::Prose(bottom_line)) = findings.blocks.first() else {
+        panic!("no conclusion")
+    };
+    let said = words(bottom_line);
+    assert!(
+        said.starts_with("decode can take 75.0 ns instead of 175 ns per step"),
+        "{said}"
+    );
+}
+
+fn confidence(made: &Made, rule: &Rule) -> String {
+    column(&summarize(made, &[rule]), "summary_actions", "confidence").remove(0)
+}
+
+#[test]
+fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little() {
+    let of = |made: &Made| confidence(made, &launch_bound::RULE);
+    // Of three resampled values two are the least in 7 of 27 cases: the interval is all of 6900 to 7100, 100 to each side.
+    let high = "High: idle time of 10 profiled iterations, cut to the unprofiled time: 3 warm runs, median ± 1.43 %";
+    assert_eq!(of(&launching()), high);
+    let mut few = launching();
+    (few.stages[0].counted, few.stages[0].run_ns) = (2.0, 1400.0);
+    assert_eq!(of(&few), "Low: n = 2");
+    let profiled = decode().idle(Cause::Launching, 600.0);
+    assert_eq!(
+        of(&profiled),
+        "Medium: idle time of 10 iterations, all of them profiled"
+    );
+    let one = launching_unprofiled(&[7000]);
+    let medium =
+        "Medium: idle time of 10 profiled iterations, cut to the unprofiled time: 1 warm run";
+    assert_eq!(of(&one), medium);
+    // A cold first repeat is no scatter: 7000 ± 100 remain.
+    let cold = launching_unprofiled(&[30_000, 6900, 7000, 7100]);
+    assert!(of(&cold).starts_with("High: "), "{}", of(&cold));
+    // 400 of 700 ns are 57.1 %, half of it 28.6 %: 2100 of 7000 are 30 %.
+    let wide = launching_unprofiled(&[4900, 7000, 9100]);
+    assert!(of(&wide).starts_with("Medium: "), "{}", of(&wide));
+    // 4100 of 7000 are 58.6 %.
+    let scattered = launching_unprofiled(&[2900, 7000, 11_100]);
+    let low = "Low: the bound is within the scatter of the measurement (median ± 58.6 %)";
+    assert_eq!(of(&scattered), low);
+}
+
+/// A bound of a model is none that a clock measured, however often.
+#[test]
+fn confidence_in_a_model_is_medium() {
+    let made = prefill().busy(0.9).utilization(0.36, 0.0);
+    let medium = "Medium: bound from a model; expect part of it";
+    assert_eq!(confidence(&made, &low_mfu::RULE), medium);
+}
+
+/// What an unprofiled repeat shows, too, was seen twice; what none of two shows may be the profiler's, what none of three
+/// shows is.
+#[test]
+fn confidence_in_stalls_is_by_the_captures_that_show_them() {
+    let stalls = || {
+        let typical = [50.0; 9];
+        let made = decode().each(Cause::HostCode, &[&typical[..], &[1550.0]].concat());
+        made.gaps(Cause::HostCode, 9)
+    };
+    let of = |made: &Made| confidence(made, &host_pauses::RULE);
+    let profiled = "Medium: idle time of 10 iterations, all of them profiled";
+    assert_eq!(of(&stalls()), profiled);
+    let repeats = |times: &[Ns]| {
+        stalls()
+            .steps(1.0)
+            .repeats("decode", "baseline", Some(1), times)
+    };
+    let seen = "Medium: 2 captures show these stalls independently";
+    assert_eq!(of(&repeats(&[90, 31, 30, 29, 30])), seen);
+    let unseen = "Low: no unprofiled repeat shows these stalls";
+    assert_eq!(of(&repeats(&[29, 31])), unseen);
+    let refuted = summarize(&repeats(&[29, 31, 30]), &[&host_pauses::RULE]);
+    assert!(
+        !refuted
+            .datasets
+            .iter()
+            .any(|one| one.id == "summary_actions")
+    );
+}
+
+/// Two ranks that do alike are one finding.
+#[test]
+fn ranks_that_do_alike_are_told_once() {
+    let found = |rank: u32, saved: f64| Finding {
+        id: "low-mfu",
+        scope: Scope {
+            rank: Some(rank),
+            ..scope("nsys", "backward")
+        },
+        gain: Some(Gain {
+            saved_ns: saved,
+            of_ns: 1000.0,
+            of: String::new(),
+            basis: String::new(),
+            kind: GainKind::Work,
+        }),
+        ..Finding::default()
+    };
+    let made = decode();
+    let told = crate::by_stage(&made.results(), vec![found(1, 400.0), found(0, 380.0)]);
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        words(&told[0].statement),
+        " Rank 0 likewise: at most 380 ns (38.0 %)."
+    );
+    let mut other = found(0, 380.0);
+    other.scope.stage = Some("forward".to_owned());
+    assert_eq!(
+        crate::by_stage(&made.results(), vec![found(1, 400.0), other]).len(),
+        2
+    );
+}
+
+/// Bounds of one stage overlap: the second finding of a stage is what comes next, and no action of its own.
+#[test]
+fn each_stage_has_one_action() {
+    let made = launching().copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
+    let findings = summarize(&made, &[&launch_bound::RULE, &exposed_copies::RULE]);
+    assert_eq!(column(&findings, "summary_actions", "number"), ["1"]);
+    let said: String = findings
+        .blocks
+        .iter()
+        .map(|block| format!("{block:?}"))
+        .collect();
+    let next = said.split("After these actions").nth(1).unwrap_or_default();
+    assert!(
+        next.contains(": memory transfers run while no kernel computes, which costs at most "),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_a_finding_it_says_so() {
+    let findings = summarize(&decode(), &[]);
+    let Some(Block::Prose(said)) = findings.blocks.first() else {
+        panic!("no conclusion")
+    };
+    assert!(words(said).contains("No finding could save 5 %"));
+}
+
+#[test]
+fn each_rule_that_may_save_time_has_its_line() {
+    let keys: Vec<&str> = Catalogue::english().keys().map(|(key, _)| key).collect();
+    let about_run = RULES
+        .iter()
+        .filter(|rule| rule.id != stage_busy::RULE.id && !rule.is_on_measurement());
+    for rule in about_run {
+        for part in ["do", "if", "cause"] {
+            let key = format!("{}.{part}", rule.id.replace('-', "_"));
+            assert!(keys.contains(&key.as_str()), "{key}");
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Rules about copies, collectives and ranks.
+
+use super::*;
+use rooflens_analysis::Missing;
+use rooflens_analysis::communication::calls::{Member, Run};
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::speed::Speed;
+use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::work::WorkDifference;
+use rooflens_analysis::communication::{Communication, Ranks};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::system::power::Power;
+use rooflens_analysis::system::power::reasons::POWER_CAP;
+use rooflens_analysis::system::power::samples::{ClockLimit, Device};
+use rooflens_analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
+use rooflens_session::CopyKind::{self, DeviceToHost, HostToDevice};
+use rooflens_session::MemoryKind::{Pageable, Pinned, Unknown};
+use rooflens_session::Ns;
+
+/// Copies to the GPU from pinned memory in a stage of 1000 ns.
+fn copying(exposed: Ns) -> Made {
+    decode().copies(&[(HostToDevice, Pinned, 8, exposed, exposed)])
+}
+
+#[test]
+fn work_that_nothing_hides_is_said() {
+    let could_save = |rule: &Rule, holds: Made, expected: f64, below: Made| {
+        let found = holds.one(rule);
+        assert!((saved(&found) - expected).abs() < 1e-9, "{}", rule.id);
+        assert!(
+            (found.weight_ns - 10.0 * expected).abs() < 1e-9,
+            "{}",
+            rule.id
+        );
+        assert!(found.advice.is_some(), "{}", rule.id);
+        assert_eq!(below.outcome(rule), Outcome::CLEAR, "{}", rule.id);
+    };
+    // Without 60 of 1000 ns the stage would take 940 ns.
+    let mut bounded = copying(70);
+    let bound = Bound {
+        what: WhatIf::Copies,
+        gone: 60,
+        of: 1000,
+        time: 1000.0,
+    };
+    let bounds = WhatIf::ALL.map(|what| match what {
+        WhatIf::Copies => Ok(bound),
+        _ => Err(Missing("")),
+    });
+    let stages = vec![StageBounds {
+        summary: bounded.last_summary(),
+        bounds,
+    }];
+    bounded.known.what_if = Ok(Bounds { stages });
+    could_save(&exposed_copies::RULE, bounded, 60.0, copying(49));
+    let talking = |exposed| decode().collectives(exposed, None);
+    could_save(
+        &exposed_communication::RULE,
+        talking(50.0),
+        50.0,
+        talking(49.0),
+    );
+    // Half of the bytes are pageable, and copies take 200 ns: at most 100 ns.
+    let mixed = |time: Ns| {
+        let half = |host, time| (HostToDevice, host, 8, time, 0);
+        decode().copies(&[half(Pageable, time / 2), half(Pinned, time - time / 2)])
+    };
+    could_save(&pageable_copies::RULE, mixed(200), 100.0, mixed(9));
+}
+
+#[test]
+fn migrations_of_managed_memory_are_named() {
+    let made = |kind| {
+        decode()
+            .copies(&[(kind, Unknown, 8, 70, 70)])
+            .one(&exposed_copies::RULE)
+    };
+    for kind in [CopyKind::MigrateToDevice, CopyKind::MigrateToHost] {
+        let advice = words(&made(kind).advice.unwrap());
+        assert!(advice.contains("cudaMemPrefetchAsync"), "{advice}");
+    }
+    let advice = words(&made(CopyKind::DeviceToDevice).advice.unwrap());
+    assert!(advice.contains("not between host and GPU"), "{advice}");
+}
+
+#[test]
+fn waiting_for_a_rank_is_told_from_sending() {
+    let made = |wait| {
+        decode()
+            .collectives(100.0, Some(wait))
+            .one(&exposed_communication::RULE)
+    };
+    let found = made(60.0);
+    assert!(words(&found.statement).contains("60.0 % of it is waiting"));
+    assert!(words(&found.advice.unwrap()).contains("equal work"));
+    let sending = words(&made(40.0).advice.unwrap());
+    // Nothing says that DDP ran.
+    assert!(
+        sending.contains("earlier") && !sending.contains("bucket"),
+        "{sending}"
+    );
+}
+
+#[test]
+fn one_rank_has_no_straggler_and_no_collectives() {
+    let alone = || decode().work_of(KernelClass::Gemm, 100);
+    assert_eq!(
+        alone().outcome(&exposed_communication::RULE),
+        Outcome::CLEAR
+    );
+    assert_eq!(
+        silent(alone().outcome(&straggler::RULE)).0,
+        "not applicable"
+    );
+    // One rank of several, or kernels that are not seen.
+    let of_several = alone().collectives(1.0, None);
+    let hidden = decode().work_of(KernelClass::Graph, 90);
+    assert_eq!(silent(of_several.outcome(&straggler::RULE)).0, "abstained");
+    for rule in [&straggler::RULE, &exposed_communication::RULE] {
+        assert_eq!(silent(hidden.outcome(rule)).0, "abstained");
+    }
+}
+
+/// Two ranks that compute for 600 and 900 ns of 1000, the latter so many times the mean, on a GPU of this speed.
+fn ranks(ratio: f64, speed: Speed) -> Made {
+    let mut made = Made::default();
+    for rank in [0, 1] {
+        made = made.stage("step", StageKind::TrainStep, 1000.0, 20_000.0);
+        let stage = made.stages.last_mut().unwrap();
+        (stage.stage, stage.process, stage.scope.rank) = (0, ProcessId(rank), Some(rank));
+    }
+    let line = |rank: u32, compute: f64| Line {
+        member: rank as usize,
+        rank,
+        stage: Some(0),
+        time: 1000.0,
+        compute,
+        ..Line::default()
+    };
+    let member = |rank| Member {
+        process: ProcessId(rank),
+        rank,
+        ..Member::default()
+    };
+    let times = Imbalance {
+        ranks: 2,
+        slowest: 1,
+        fastest: 0,
+        most: 900.0,
+        least: 600.0,
+        mean: 900.0 / ratio,
+        work: None,
+    };
+    let run = Run {
+        members: vec![member(0), member(1)],
+        ..Run::default()
+    };
+    let lines = vec![
+        line(0, 600.0),
+        Line {
+            speed,
+            ..line(1, 900.0)
+        },
+    ];
+    let ranks = Ranks {
+        run,
+        lines,
+        imbalances: vec![times],
+        ..Ranks::default()
+    };
+    made.known.communication = Ok(Communication { runs: vec![ranks] });
+    made
+}
+
+#[test]
+fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
+    // Ranks compute 600 and 900 ns: mean 750, 900 / 750 = 1.2; 300 ns beyond the fastest.
+    let found = ranks(1.2, Speed::default()).one(&straggler::RULE);
+    assert_eq!(found.title, "step, rank 1");
+    assert!((saved(&found) - 300.0).abs() < 1e-9);
+    assert_eq!(found.scope.rank, Some(1));
+    assert_eq!(
+        ranks(1.04, Speed::default()).outcome(&straggler::RULE),
+        Outcome::CLEAR
+    );
+    assert!(found.next.is_some());
+    // Half of the slowdown by the clock makes it the reason, less does not: the kernels take 1.5 times as long.
+    let clocks = |share: f64| {
+        let speed = Speed {
+            slowdown: Some(1.5),
+            clock: Some(1.5e9),
+            clock_ratio: Some(1.0 + 0.5 * share),
+            limit: Some(("sw_power_cap", 0.75)),
+            power: (Some(698.0), Some(507.0)),
+            gpu: Some(1),
+        };
+        ranks(1.2, speed).one(&straggler::RULE)
+    };
+    let said = words(&clocks(0.5).statement);
+    assert!(
+        said.contains("1.50 GHz") && said.contains("accounts for 50.0 %"),
+        "{said}"
+    );
+    assert!(said.contains("sw_power_cap was set in 75.0 %"), "{said}");
+    assert!(words(&clocks(0.5).advice.unwrap()).contains("lowers the clock"));
+    assert!(
+        said.contains("sampled power reaches 698 W against 507 W"),
+        "{said}"
+    );
+    assert!(!words(&clocks(0.49).statement).contains("GHz"));
+    // 900 against 600 ns.
+    assert!(
+        words(&found.statement).starts_with(
+            "In step, rank 1 computes for 900 ns per iteration against 600 ns on rank 0 (+50.0 %);"
+        ),
+        "{:?}",
+        found.statement
+    );
+}
+
+#[test]
+fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
+    // 10 240 against 8192 rows are 25 % more: shared out, each rank computes for the mean of 750 ns.
+    let mut more = ranks(1.2, Speed::default());
+    let times = &mut more.known.communication.as_mut().unwrap().runs[0].imbalances[0];
+    times.work = Some(WorkDifference {
+        flops: Some(1.25),
+        rows: Some((10_240, 8192)),
+        operations: (9.0, 9.0),
+    });
+    let found = more.one(&straggler::RULE);
+    assert!((saved(&found) - 150.0).abs() < 1e-9);
+    let said = words(&found.statement);
+    let [own, other] = [10_240, 8192].map(rooflens_document::Quantity::count);
+    let rows = format!("25.0 % more FLOPs: {own} rows (M) against {other}.");
+    assert!(said.ends_with(&rows), "{said}");
+    assert!(words(&found.advice.unwrap()).starts_with("Balance the batch"));
+    // The same limit of the same GPU is told once.
+    let speed = Speed {
+        slowdown: Some(1.5),
+        clock: Some(1e9),
+        clock_ratio: Some(1.5),
+        limit: Some(("sw_power_cap", 1.0)),
+        power: (None, None),
+        gpu: Some(1),
+    };
+    let mut both = ranks(1.2, speed);
+    let cap = |index| {
+        let limit = ClockLimit {
+            reason: POWER_CAP,
+            busy_share: Some(0.9),
+            busy_clock: (Some(1e9), Some(2e9)),
+            ..ClockLimit::default()
+        };
+        Device {
+            index,
+            busy: Some(100.0),
+            limits: vec![limit],
+            ..Device::default()
+        }
+    };
+    both.known.power = Ok(Power {
+        devices: vec![cap(1)],
+        ..Power::default()
+    });
+    assert_eq!(
+        silent(both.outcome(&clock_limits::RULE)).0,
+        "not applicable"
+    );
+    both.known.power.as_mut().unwrap().devices.push(cap(0));
+    assert_eq!(both.one(&clock_limits::RULE).scope.gpu, Some(0));
+}
+
+#[test]
+fn a_stage_without_copies_is_clear_of_them() {
+    let rules = [&exposed_copies::RULE, &pageable_copies::RULE];
+    let none = || decode().work_of(KernelClass::Gemm, 100);
+    assert!(
+        rules
+            .iter()
+            .all(|rule| none().outcome(rule) == Outcome::CLEAR)
+    );
+    // Whole graphs may hide some; and a copy from the host of which the memory is not recorded says nothing.
+    let whole = decode().work_of(KernelClass::Graph, 10);
+    assert!(
+        rules
+            .iter()
+            .all(|rule| silent(whole.outcome(rule)).0 == "abstained")
+    );
+    let unrecorded = none().copies(&[(HostToDevice, Unknown, 8, 0, 0)]);
+    assert_eq!(silent(unrecorded.outcome(rules[1])).0, "abstained");
+}
+
+/// Of ten iterations of 1000 ns one has 6000 ns of exposed copies: 60.0 % of all, and none of the median one.
+#[test]
+fn copies_in_few_iterations_are_not_clear() {
+    let mut made = decode().copies(&[(HostToDevice, Pinned, 8, 6000, 6000)]);
+    let place = &mut made.known.transfers.as_mut().unwrap().places[0];
+    place.instances.extend(vec![Default::default(); 9]);
+    let (word, why) = silent(made.outcome(&exposed_copies::RULE));
+    assert_eq!(
+        (word, why.as_str()),
+        (
+            "not applicable",
+            "decode: exposed in few iterations, 60.0 % of the time of all"
+        )
+    );
+}
+
+#[test]
+fn advice_about_copies_is_what_the_figures_leave_to_try() {
+    // Copies alone for 700 of 1000 ns, in both directions or one, or within the GPU; the GPU is busy for 700 ns +
+    // kernels.
+    let advice = |busy: f64, to: Ns, from: Ns, pageable: u64| {
+        let within = 700 - to - from;
+        let made = decode().busy(busy).copies(&[
+            (HostToDevice, Pageable, pageable, 0, 0),
+            (HostToDevice, Pinned, 100 - pageable, to, to),
+            (DeviceToHost, Pinned, 0, from, from),
+            (
+                rooflens_session::CopyKind::DeviceToDevice,
+                Unknown,
+                0,
+                within,
+                within,
+            ),
+        ]);
+        words(&made.one(&exposed_copies::RULE).advice.unwrap())
+    };
+    // Kernels of 200 ns could hide some; 139 of 700 ns are no second direction; pinned memory is used.
+    let one = advice(0.9, 561, 139, 0);
+    assert!(
+        one.contains("ahead of the kernels")
+            && !one.contains("both directions")
+            && !one.contains("pinned")
+    );
+    // Kernels of 50 ns hide nothing, 140 of 700 ns are a second direction, a tenth is pageable.
+    let other = advice(0.75, 560, 140, 10);
+    assert!(
+        !other.contains("ahead of the kernels") && other.contains("both directions"),
+        "{other}"
+    );
+    assert!(
+        other.contains("pinned") && other.contains("10.0 % of the bytes"),
+        "{other}"
+    );
+    assert!(advice(0.9, 200, 100, 0).contains("not between host and GPU"));
+}

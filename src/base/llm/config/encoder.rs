@@ -1,0 +1,101 @@
+//! Encoders of text and images: every token sees all others, nothing is generated.
+
+use serde_json::Value;
+
+use super::keys::Keys;
+use super::project;
+use crate::Architecture;
+use crate::layer::{Attention, Layer, Matrix, Part, Reach};
+
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+    match name {
+        "bert" | "roberta" | "xlm-roberta" | "camembert" | "electra" | "distilbert" => {
+            text(name, keys, model);
+        }
+        "vit" | "deit" | "vit_msn" | "vit_mae" => image(keys, model),
+        _ => return false,
+    }
+    true
+}
+
+/// Layers with biases everywhere and two LayerNorms.
+fn layers(keys: &Keys<'_>, model: &mut Architecture, qkv_bias: bool) {
+    let hidden = model.hidden;
+    let heads = keys.need(&["num_attention_heads", "n_heads"]);
+    let of = Attention {
+        hidden,
+        heads,
+        kv_heads: heads,
+        head_dim: hidden / heads,
+        value_dim: hidden / heads,
+        qkv_bias,
+        out_bias: true,
+        reach: Reach::All,
+        ..Attention::default()
+    };
+    let inner = keys.need(&["intermediate_size", "hidden_dim"]);
+    let layer = Layer::default()
+        .attention(&of)
+        .mlp(hidden, inner, false, true)
+        .vectors(4 * hidden);
+    model.layers.push((keys.depth(), layer));
+}
+
+fn text(name: &str, keys: &Keys<'_>, model: &mut Architecture) {
+    // DistilBERT calls its hidden size `dim`.
+    let hidden = keys.need(&["hidden_size", "dim"]);
+    model.hidden = hidden;
+    model.vocab = keys.need(&["vocab_size"]);
+    let types = if name == "distilbert" {
+        0
+    } else {
+        keys.or(&["type_vocab_size"], 2)
+    };
+    model.tables = hidden * (model.vocab + keys.or(&["max_position_embeddings"], 512) + types);
+    model.vectors = 2 * hidden;
+    layers(keys, model, true);
+    if name != "distilbert" {
+        model
+            .matrices
+            .push(Matrix::new(Part::Other, "pooler", hidden, hidden).bias(true));
+    }
+    model
+        .remarks
+        .push("the encoder is counted, without a head for a task".to_owned());
+}
+
+fn image(keys: &Keys<'_>, model: &mut Architecture) {
+    let hidden = keys.need(&["hidden_size"]);
+    let (image, patch) = (
+        keys.or(&["image_size"], 224),
+        keys.or(&["patch_size"], 16).max(1),
+    );
+    let patches = (image / patch) * (image / patch);
+    let inputs = keys.or(&["num_channels"], 3) * patch * patch;
+    model.hidden = hidden;
+    model.sequence = Some(patches + 1);
+    model.tables = hidden * (patches + 1);
+    model.vectors = hidden + 2 * hidden; // The class token, the last LayerNorm.
+    model
+        .matrices
+        .push(project("patches", inputs, hidden).bias(true));
+    layers(keys, model, keys.flag("qkv_bias", true));
+    let labels = keys
+        .value("id2label")
+        .and_then(Value::as_object)
+        .map(serde_json::Map::len);
+    let named = |list: &&[Value]| {
+        list.iter().any(|one| {
+            one.as_str()
+                .is_some_and(|name| name.ends_with("ForImageClassification"))
+        })
+    };
+    if keys.list("architectures").filter(named).is_some() {
+        model.vocab = labels.map_or(2, |count| count as u64);
+        model.head = Some(Matrix::head(hidden, model.vocab, true));
+    } else {
+        model
+            .matrices
+            .push(Matrix::new(Part::Other, "pooler", hidden, hidden).bias(true));
+    }
+}

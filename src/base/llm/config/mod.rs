@@ -1,0 +1,243 @@
+//! A model's architecture from its Hugging Face `config.json`.
+//!
+//! Only families whose layers are known are read. A key that is absent takes the default of the family's class in
+//! `transformers`; a family or a feature that is not known makes the model unsupported: its numbers would be invented.
+
+mod compressed;
+mod encoder;
+mod gemma;
+mod keys;
+mod mixed;
+mod nas;
+mod plain;
+mod state_space;
+
+use serde_json::Value;
+
+use super::{Architecture, Layer, Matrix, Outline, Part};
+use keys::Keys;
+pub use keys::Unsupported;
+
+/// Families by `model_type`, and what reads them.
+const READERS: &[Reader] = &[
+    plain::read,
+    mixed::read,
+    nas::read,
+    gemma::read,
+    compressed::read,
+    state_space::read,
+    encoder::read,
+];
+
+/// Fills an architecture if it knows the family.
+type Reader = fn(&str, &Keys<'_>, &mut Architecture) -> bool;
+
+/// Whether a JSON document is a model config: it names its family and its size at the top level.
+pub fn is_config(value: &Value) -> bool {
+    let named = value.get("model_type").is_some_and(Value::is_string)
+        || value.get("architectures").is_some_and(Value::is_array);
+    let layers = [
+        "num_hidden_layers",
+        "n_layer",
+        "num_layers",
+        "hidden_size",
+        "n_embd",
+    ];
+    named && (layers.iter().any(|key| value.get(key).is_some()) || nested(value).is_some())
+}
+
+/// Reads the architecture of a config, or of the language model nested in one.
+///
+/// # Errors
+/// [`Unsupported`] names the model type, and the fields that are missing.
+pub fn parse(value: &Value) -> Result<Architecture, Unsupported> {
+    let inner = nested(value);
+    let keys = Keys::new(inner.unwrap_or(value), value);
+    let family = keys.text("model_type").ok_or(Unsupported::NoType)?;
+    let mut model = Architecture {
+        family: family.to_owned(),
+        max_context: keys.maybe(&["max_position_embeddings", "n_positions", "max_seq_len"]),
+        ..Architecture::default()
+    };
+    if inner.is_some() {
+        model
+            .remarks
+            .push("only the language part of the model is counted".to_owned());
+    }
+    if !READERS.iter().any(|read| read(family, &keys, &mut model)) {
+        let fields = [
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "vocab_size",
+        ];
+        let missing = fields
+            .into_iter()
+            .filter(|field| keys.value(field).is_none())
+            .collect();
+        return Err(Unsupported::Type {
+            model_type: family.to_owned(),
+            missing,
+        });
+    }
+    keys.check(family)?;
+    storage(&keys, &mut model);
+    outline(&keys, &mut model);
+    if keys
+        .maybe(&[
+            "num_nextn_predict_layers",
+            "num_mtp_modules",
+            "mtp_num_hidden_layers",
+        ])
+        .is_some_and(|layers| layers > 0)
+    {
+        model
+            .remarks
+            .push("layers for multi-token prediction are not counted".to_owned());
+    }
+    Ok(model)
+}
+
+/// The language model of a multimodal config.
+fn nested(value: &Value) -> Option<&Value> {
+    ["text_config", "llm_config", "language_config"]
+        .iter()
+        .find_map(|key| value.get(key).filter(|inner| inner.is_object()))
+}
+
+/// Embedding, norm and head of a decoder.
+fn decoder(keys: &Keys<'_>, model: &mut Architecture, norm: u64, tied: bool) {
+    model.hidden = keys.need(&["hidden_size", "n_embd", "d_model"]);
+    model.vocab = keys.need(&["vocab_size", "padded_vocab_size"]);
+    model.tables = model.hidden * model.vocab;
+    model.vectors = norm * model.hidden;
+    model.tied = keys.flag("tie_word_embeddings", tied);
+    model.head = Some(Matrix::head(model.hidden, model.vocab, false));
+}
+
+/// Adds a layer; equal ones are counted together.
+fn push(model: &mut Architecture, layer: Layer) {
+    match model.layers.iter_mut().find(|(_, known)| *known == layer) {
+        Some((count, _)) => *count += 1,
+        None => model.layers.push((1, layer)),
+    }
+}
+
+/// The sizes that people know the model by.
+fn outline(keys: &Keys<'_>, model: &mut Architecture) {
+    let layers = || model.layers.iter().map(|(_, layer)| layer);
+    let core = layers()
+        .find_map(|layer| layer.cores.first())
+        .cloned()
+        .unwrap_or_default();
+    let matrix = |names: &[&str]| {
+        layers()
+            .flat_map(|layer| &layer.matrices)
+            .find(|one| names.contains(&one.name))
+    };
+    let inner = matrix(&["up"])
+        .or(matrix(&["expert up"]))
+        .map_or(0, |one| one.outputs);
+    let routed = matrix(&["expert up"]);
+    model.outline = Outline {
+        heads: core.heads,
+        kv_heads: match core.absorbed {
+            Some(_) => keys.or(&["num_key_value_heads"], core.heads),
+            None => core.kv_heads,
+        },
+        head_dim: core.query_key,
+        intermediate: keys
+            .maybe(&["intermediate_size"])
+            .filter(|_| routed.is_some())
+            .unwrap_or(inner),
+        gated: matrix(&["gate", "expert gate"]).is_some(),
+        experts: routed.map_or(0, |one| one.copies),
+        experts_per_token: routed.map_or(0, |one| one.used),
+        latent: core.absorbed.is_some(),
+    };
+}
+
+/// The type of the stored weights, as far as one name says it.
+fn storage(keys: &Keys<'_>, model: &mut Architecture) {
+    let name = keys
+        .text("torch_dtype")
+        .or_else(|| keys.text("dtype"))
+        .unwrap_or_default();
+    let stored = match name.strip_prefix("torch.").unwrap_or(name) {
+        "bfloat16" => Some("bf16"),
+        "float16" => Some("fp16"),
+        "float32" => Some("fp32"),
+        _ => None,
+    };
+    model.dtype = stored.map(str::to_owned);
+    let Some(quantization) = keys.value("quantization_config") else {
+        return;
+    };
+    let text = |key: &str| {
+        quantization
+            .get(key)
+            .and_then(Value::as_str)
+            .map(str::to_lowercase)
+    };
+    let algorithm = text("quant_algo").filter(|algorithm| algorithm != "mixed_precision");
+    let method = algorithm.or_else(|| text("quant_method"));
+    let method = method.unwrap_or_else(|| "unnamed".to_owned());
+    let bits = || bits(quantization);
+    model.quantized = match method.as_str() {
+        "gptq" | "awq" | "compressed-tensors" | "bitsandbytes" => match bits() {
+            Some(4) => Some("int4"),
+            Some(8) => Some("int8"),
+            _ => None,
+        },
+        other => weight_format(other),
+    }
+    .map(str::to_owned);
+    model.dtype = (method == "fp8").then(|| "fp8".to_owned());
+    model
+        .remarks
+        .push(format!("the weights are quantized ({method})"));
+}
+
+/// The format of weights by the name of an algorithm, in lower case.
+pub fn weight_format(algorithm: &str) -> Option<&'static str> {
+    match algorithm {
+        "fp8" | "fbgemm_fp8" | "fp8_pb_wo" => Some("fp8"),
+        "mxfp4" => Some("mxfp4"),
+        "nvfp4" => Some("nvfp4"),
+        "w4a16_awq" | "w4a8_awq" => Some("awq"),
+        "int8_sq" | "w8a16" => Some("int8"),
+        _ => None,
+    }
+}
+
+/// Bits of a weight, where a quantization says them once.
+fn bits(quantization: &Value) -> Option<u64> {
+    let of_group = || {
+        let groups = quantization.get("config_groups")?.as_object()?;
+        groups
+            .values()
+            .next()?
+            .get("weights")?
+            .get("num_bits")?
+            .as_u64()
+    };
+    let four = || {
+        quantization
+            .get("load_in_4bit")
+            .and_then(Value::as_bool)
+            .filter(|four| *four)
+    };
+    quantization
+        .get("bits")
+        .and_then(Value::as_u64)
+        .or_else(of_group)
+        .or_else(|| four().map(|_| 4))
+}
+
+/// A matrix of projections.
+const fn project(name: &'static str, inputs: u64, outputs: u64) -> Matrix {
+    Matrix::new(Part::Projections, name, inputs, outputs)
+}
+
+#[cfg(test)]
+mod tests;

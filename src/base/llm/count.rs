@@ -1,0 +1,128 @@
+//! Parameters and the memory that a sequence takes.
+
+use super::{Architecture, Layer, Matrix, Reach};
+
+impl Matrix {
+    /// Parameters of all copies with their biases.
+    pub const fn parameters(&self) -> u64 {
+        let bias = if self.bias { self.outputs } else { 0 };
+        self.copies
+            .saturating_mul(self.elements().saturating_add(bias))
+    }
+
+    /// Parameters of the copies that a token passes through.
+    pub const fn active(&self) -> u64 {
+        let bias = if self.bias { self.outputs } else { 0 };
+        self.used
+            .saturating_mul(self.elements().saturating_add(bias))
+    }
+}
+
+impl Layer {
+    /// Parameters.
+    pub fn parameters(&self) -> u64 {
+        self.matrices
+            .iter()
+            .map(Matrix::parameters)
+            .fold(self.vectors, u64::saturating_add)
+    }
+
+    /// Parameters that a token passes through.
+    pub fn active(&self) -> u64 {
+        self.matrices
+            .iter()
+            .map(Matrix::active)
+            .fold(self.vectors, u64::saturating_add)
+    }
+}
+
+impl Architecture {
+    /// Layers of all kinds.
+    pub fn depth(&self) -> u64 {
+        self.layers.iter().map(|(count, _)| count).sum()
+    }
+
+    /// Parameters of the model; a tied head counts once.
+    pub fn parameters(&self) -> u64 {
+        self.sum(Layer::parameters, Matrix::parameters)
+    }
+
+    /// Parameters that a token passes through: the chosen experts only.
+    pub fn active_parameters(&self) -> u64 {
+        self.sum(Layer::active, Matrix::active)
+    }
+
+    fn sum(&self, of_layer: fn(&Layer) -> u64, of_matrix: fn(&Matrix) -> u64) -> u64 {
+        let layers = self
+            .layers
+            .iter()
+            .map(|(count, layer)| count.saturating_mul(of_layer(layer)));
+        let head = self.head.iter().filter(|_| !self.tied).map(of_matrix);
+        let outside = self.matrices.iter().map(of_matrix);
+        layers
+            .chain(head)
+            .chain(outside)
+            .fold(self.tables + self.vectors, u64::saturating_add)
+    }
+
+    /// Cached elements of a sequence with `context` positions, over all layers, without recurrent states.
+    pub fn cached_elements(&self, context: u64) -> f64 {
+        let of_layer = |layer: &Layer| -> f64 {
+            let core = |core: &super::Core| core.stored as f64 * core.reach.stored(context);
+            layer.cores.iter().map(core).sum()
+        };
+        self.layers
+            .iter()
+            .map(|(count, layer)| *count as f64 * of_layer(layer))
+            .sum()
+    }
+
+    /// Elements of a sequence's recurrent states, over all layers.
+    pub fn state_elements(&self) -> f64 {
+        let of = |layer: &Layer| {
+            layer
+                .state
+                .as_ref()
+                .map_or(0.0, |state| state.elements as f64)
+        };
+        self.layers
+            .iter()
+            .map(|(count, layer)| *count as f64 * of(layer))
+            .sum()
+    }
+
+    /// Whether tokens are generated one after another.
+    pub fn generates(&self) -> bool {
+        let is_decoder = |layer: &Layer| layer.cores.iter().all(|core| core.reach != Reach::All);
+        self.head.is_some() && self.layers.iter().all(|(_, layer)| is_decoder(layer))
+    }
+
+    /// Whether all layers are attention with keys and values of its own and a dense block: its GEMMs follow from sizes.
+    pub fn is_dense_decoder(&self) -> bool {
+        let plain = ["q", "k", "v", "o", "gate", "up", "down"];
+        let is_plain = |layer: &Layer| {
+            let known = |one: &Matrix| one.copies == 1 && plain.contains(&one.name);
+            layer.cores.len() == 1 && layer.state.is_none() && layer.matrices.iter().all(known)
+        };
+        self.layers
+            .iter()
+            .all(|(_, layer)| is_plain(layer) && layer.matrices == self.layers[0].1.matrices)
+    }
+
+    /// Whether each query attends to all keys before it, in all layers.
+    pub fn attends_fully(&self) -> bool {
+        let mut cores = self.layers.iter().flat_map(|(_, layer)| &layer.cores);
+        cores.all(|core| core.reach == Reach::Causal)
+    }
+}
+
+impl Reach {
+    /// Entries that are kept for a sequence of `context` positions.
+    pub fn stored(self, context: u64) -> f64 {
+        match self {
+            Self::Causal | Self::All | Self::Top(_) => context as f64,
+            Self::Window(size) | Self::Chunk(size) => context.min(size) as f64,
+            Self::Compressed { ratio, .. } => (context / ratio.max(1)) as f64,
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! FLOPs and bytes of a forward pass, without recomputation.
+//!
+//! Matrix products count 2·M·N·K; embedding look-ups, norms, softmax and activations count 0 (the
+//! convention of PaLM, appendix B). Attention counts 2 products per query-key pair and head.
+
+use super::{Architecture, Core, Layer, Matrix, Reach};
+
+/// How attention pairs are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Convention {
+    /// A query attends the keys up to its own position: what causal kernels compute.
+    Causal,
+    /// Every query attends every key: the convention of PaLM and Megatron.
+    Full,
+}
+
+/// Sizes of one forward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Sequences.
+    pub batch: u64,
+    /// New positions per sequence.
+    pub new: u64,
+    /// Positions per sequence before this pass (key-value cache).
+    pub past: u64,
+    /// Positions per sequence for which logits are computed.
+    pub logits: u64,
+}
+
+impl Shape {
+    /// New positions of all sequences.
+    pub const fn tokens(&self) -> f64 {
+        self.batch as f64 * self.new as f64
+    }
+}
+
+impl Matrix {
+    /// Elements of the copies that `tokens` tokens touch: of experts E·(1 − (1 − k/E)^tokens), the expected distinct
+    /// ones under uniform routing.
+    pub fn touched(&self, tokens: f64) -> f64 {
+        let (copies, used) = (self.copies as f64, self.used as f64);
+        let touched = match self.used < self.copies {
+            true => copies * (1.0 - libm::pow(1.0 - used / copies, tokens)),
+            false => copies,
+        };
+        touched * self.elements() as f64
+    }
+}
+
+impl Reach {
+    /// Query-key pairs of one sequence and head: `new` queries behind `past` keys.
+    pub fn pairs(self, shape: Shape, convention: Convention) -> f64 {
+        let (new, past) = (shape.new as f64, shape.past as f64);
+        let causal = new * past + new * (new + 1.0) / 2.0;
+        let all = if convention == Convention::Causal {
+            causal
+        } else {
+            new * (past + new)
+        };
+        match self {
+            Self::Causal => all,
+            Self::All => new * (past + new),
+            Self::Window(size) | Self::Top(size) if convention == Convention::Full => {
+                all.min(new * size as f64)
+            }
+            Self::Window(size) | Self::Top(size) => windowed(new, past, size as f64),
+            Self::Chunk(size) => {
+                let size = size.max(1);
+                let before = |at: u64| {
+                    let (whole, rest) = ((at / size) as f64, (at % size) as f64);
+                    whole * size as f64 * (size as f64 + 1.0) / 2.0 + rest * (rest + 1.0) / 2.0
+                };
+                before(shape.past.saturating_add(shape.new)) - before(shape.past)
+            }
+            Self::Compressed { ratio, top } => {
+                let ratio = ratio.max(1);
+                let before = |at: u64| entries(at, ratio, top);
+                before(shape.past.saturating_add(shape.new)) - before(shape.past)
+            }
+        }
+    }
+
+    /// Cached entries that a pass must read at least.
+    pub fn read(self, shape: Shape) -> f64 {
+        let context = shape.past.saturating_add(shape.new);
+        match self {
+            Self::Top(size) => context.min(size) as f64,
+            Self::Compressed { ratio, top } => {
+                (context / ratio.max(1)).min(top.unwrap_or(u64::MAX)) as f64
+            }
+            _ => self.stored(context),
+        }
+    }
+}
+
+/// Queries that see fewer keys than the window, then those that see exactly the window.
+fn windowed(new: f64, past: f64, window: f64) -> f64 {
+    let short = (window - past).clamp(0.0, new);
+    short * past + short * (short + 1.0) / 2.0 + (new - short) * window
+}
+
+/// Σ over the positions 1 to `count` of the whole entries before each, `top` of them at most.
+fn entries(count: u64, ratio: u64, top: Option<u64>) -> f64 {
+    // From position ratio·top on there are `top` of them.
+    let full = top.map_or(u64::MAX, |top| ratio.saturating_mul(top).saturating_sub(1));
+    let (rising, flat) = (count.min(full), count.saturating_sub(full));
+    let (whole, ratio) = ((rising / ratio) as f64, ratio as f64);
+    let rest = rising as f64 - whole * ratio;
+    ratio * whole * (whole - 1.0) / 2.0
+        + whole * (rest + 1.0)
+        + flat as f64 * top.unwrap_or(0) as f64
+}
+
+impl Core {
+    /// FLOPs of one sequence by the dimensions of the model.
+    pub fn flops(&self, shape: Shape, convention: Convention) -> f64 {
+        2.0 * (self.query_key as f64 + self.value as f64)
+            * self.heads as f64
+            * self.reach.pairs(shape, convention)
+    }
+
+    /// Elements of one sequence's cache that a pass moves: what it attends to is read, what is new is written.
+    pub fn moved(&self, shape: Shape) -> f64 {
+        let written = match self.reach {
+            Reach::Compressed { ratio, .. } => shape.new as f64 / ratio.max(1) as f64,
+            _ => shape.new as f64,
+        };
+        self.read as f64 * self.reach.read(shape) + self.stored as f64 * written
+    }
+}
+
+impl Layer {
+    /// FLOPs of attention and recurrences of all sequences.
+    pub fn mixing(&self, shape: Shape, convention: Convention) -> f64 {
+        let cores: f64 = self
+            .cores
+            .iter()
+            .map(|core| core.flops(shape, convention))
+            .sum();
+        let state = self.state.as_ref().map_or(0.0, |state| state.flops as f64);
+        shape.batch as f64 * (cores + state * shape.new as f64)
+    }
+
+    /// Elements of caches and states that a pass moves; a state is read and written once.
+    pub fn moved(&self, shape: Shape) -> f64 {
+        let cores: f64 = self.cores.iter().map(|core| core.moved(shape)).sum();
+        let state = self
+            .state
+            .as_ref()
+            .map_or(0.0, |state| 2.0 * state.elements as f64);
+        shape.batch as f64 * (cores + state)
+    }
+}
+
+/// Matrix parameters that one token passes through in all layers, without the LM head.
+///
+/// Grouped-query attention narrows the key and value projections; a mixture of experts counts the
+/// router, the chosen experts and the shared ones.
+pub fn parameters_per_token(model: &Architecture) -> f64 {
+    over_matrices(model, |one| one.used as f64 * one.elements() as f64)
+}
+
+/// Matrix parameters of all layers that a forward pass over `tokens` tokens must read, without the LM head.
+///
+/// Of a mixture of experts only those that some token chose.
+pub fn parameters_read(model: &Architecture, tokens: f64) -> f64 {
+    over_matrices(model, |one| one.touched(tokens))
+}
+
+fn over_matrices(model: &Architecture, value: impl Fn(&Matrix) -> f64) -> f64 {
+    let of = |matrices: &[Matrix]| matrices.iter().map(&value).sum::<f64>();
+    let layers = model
+        .layers
+        .iter()
+        .map(|(count, layer)| *count as f64 * of(&layer.matrices));
+    layers.sum::<f64>() + of(&model.matrices)
+}
+
+/// FLOPs of one forward pass.
+pub fn forward(model: &Architecture, shape: Shape, convention: Convention) -> f64 {
+    let projections = 2.0 * shape.tokens() * parameters_per_token(model);
+    let head = 2.0 * shape.batch as f64 * shape.logits as f64 * head_parameters(model);
+    projections + attention(model, shape, convention) + head
+}
+
+/// FLOPs of attention and recurrences alone.
+pub fn attention(model: &Architecture, shape: Shape, convention: Convention) -> f64 {
+    let of = |(count, layer): &(u64, Layer)| *count as f64 * layer.mixing(shape, convention);
+    model.layers.iter().map(of).sum()
+}
+
+/// Bytes of key-value cache that one token adds, over all layers, before any window is full.
+pub fn kv_bytes_per_token(model: &Architecture, element_bytes: f64) -> f64 {
+    let entry = |core: &Core| match core.reach {
+        Reach::Compressed { ratio, .. } => core.stored as f64 / ratio.max(1) as f64,
+        _ => core.stored as f64,
+    };
+    let of = |layer: &Layer| layer.cores.iter().map(entry).sum::<f64>();
+    model
+        .layers
+        .iter()
+        .map(|(count, layer)| *count as f64 * of(layer))
+        .sum::<f64>()
+        * element_bytes
+}
+
+/// Bytes that one forward pass must move at least: weights once, cache of the past and of the new
+/// positions read, cache of the new positions written.
+pub fn forward_bytes(model: &Architecture, shape: Shape, element_bytes: f64) -> f64 {
+    let tokens = shape.tokens();
+    let embedding_rows = tokens * model.hidden as f64;
+    let weights = parameters_read(model, tokens) + head_parameters(model) + embedding_rows;
+    let cache = |(count, layer): &(u64, Layer)| *count as f64 * layer.moved(shape);
+    (weights + model.layers.iter().map(cache).sum::<f64>()) * element_bytes
+}
+
+fn head_parameters(model: &Architecture) -> f64 {
+    model
+        .head
+        .as_ref()
+        .map_or(0.0, |head| head.elements() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Decoder, Experts};
+
+    /// Llama-3-8B: the shape of the showcase.
+    fn llama_8b() -> Architecture {
+        let decoder = Decoder {
+            family: "llama",
+            hidden: 4096,
+            intermediate: 14336,
+            layers: 32,
+            heads: 32,
+            kv_heads: 8,
+            head_dim: 128,
+            vocab: 128_256,
+            gated: true,
+        };
+        decoder.into()
+    }
+
+    #[test]
+    fn llama_8b_parameters_are_those_of_its_layers() {
+        // A layer: q and o 2·4096², k and v 2·4096·1024, three MLP matrices 3·4096·14336
+        // = 33 554 432 + 8 388 608 + 176 160 768 = 218 103 808; 32 layers = 6 979 321 856.
+        // With embedding and head (2·4096·128 256) and 65 norms of 4096 that is the published
+        // 8 030 261 248 parameters.
+        let model = llama_8b();
+        assert_eq!(parameters_per_token(&model), 6_979_321_856.0);
+        assert_eq!(model.parameters(), 8_030_261_248);
+    }
+
+    #[test]
+    fn prefill_of_llama_8b_batch_8_prompt_1024() {
+        // Projections 2·8192·6 979 321 856 = 114 349 209 288 704 (1.1435e14).
+        // Attention 4·128·32·32·8·(1024·1025/2) = 2 201 170 739 200 (causal), full: ·1024².
+        // Head, last position only: 2·8·4096·128 256 = 8 405 385 216.
+        let shape = Shape {
+            batch: 8,
+            new: 1024,
+            past: 0,
+            logits: 1,
+        };
+        let model = llama_8b();
+        let projections = 2.0 * 8192.0 * 6_979_321_856.0;
+        assert_eq!(projections, 114_349_209_288_704.0);
+        let causal = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 524_800.0;
+        let head = 8_405_385_216.0;
+        assert_eq!(
+            forward(&model, shape, Convention::Causal),
+            projections + causal + head
+        );
+        let full = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1_048_576.0;
+        assert_eq!(
+            forward(&model, shape, Convention::Full),
+            projections + full + head
+        );
+    }
+
+    #[test]
+    fn a_decode_step_attends_its_context_and_reads_weights_and_cache() {
+        // One token behind 1024: 1025 pairs either way.
+        let shape = Shape {
+            batch: 8,
+            new: 1,
+            past: 1024,
+            logits: 1,
+        };
+        let model = llama_8b();
+        let pairs = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1025.0;
+        assert_eq!(attention(&model, shape, Convention::Causal), pairs);
+        assert_eq!(attention(&model, shape, Convention::Full), pairs);
+        // Cache: 2·8·128·2 bytes · 32 layers = 131 072 bytes a token; 8 sequences · (1025 read + 1 written).
+        assert_eq!(kv_bytes_per_token(&model, 2.0), 131_072.0);
+        let weights = (6_979_321_856.0 + 4096.0 * 128_256.0 + 8.0 * 4096.0) * 2.0;
+        assert_eq!(
+            forward_bytes(&model, shape, 2.0),
+            weights + 8.0 * 1026.0 * 131_072.0
+        );
+    }
+
+    #[test]
+    fn experts_are_counted_by_use_and_read_by_expectation() {
+        // One layer, hidden 10, 4 experts of inner size 5, 2 chosen, gated: an expert has 3·10·5 = 150.
+        let attention = crate::Attention {
+            hidden: 10,
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 10,
+            value_dim: 10,
+            ..crate::Attention::default()
+        };
+        let experts = Experts {
+            hidden: 10,
+            count: 4,
+            chosen: 2,
+            intermediate: 5,
+            gated: true,
+            ..Experts::default()
+        };
+        let layer = Layer::default().attention(&attention).experts(&experts);
+        let model = Architecture {
+            layers: vec![(1, layer)],
+            ..Architecture::default()
+        };
+        // Attention 4·100, router 40, two experts 300.
+        assert_eq!(parameters_per_token(&model), 400.0 + 40.0 + 300.0);
+        // One token touches 2 experts; two tokens 4·(1 − (1/2)²) = 3.
+        assert_eq!(parameters_read(&model, 1.0), 740.0);
+        assert_eq!(parameters_read(&model, 2.0), 890.0);
+    }
+
+    #[test]
+    fn windows_chunks_and_compression_bound_the_attended_keys() {
+        // 4 queries, window 2: 1 + 2 + 2 + 2 keys.
+        let shape = Shape {
+            batch: 1,
+            new: 4,
+            past: 0,
+            logits: 1,
+        };
+        let pairs = |reach: Reach, shape: Shape| reach.pairs(shape, Convention::Causal);
+        assert_eq!(pairs(Reach::Window(2), shape), 7.0);
+        assert_eq!(pairs(Reach::Top(2), shape), 7.0);
+        // Behind 10 keys every query sees 2.
+        let behind = Shape { past: 10, ..shape };
+        assert_eq!(pairs(Reach::Window(2), behind), 8.0);
+        // Chunks of 3: 1 + 2 + 3, 1; behind 10 keys 2 + 3, 1 + 2.
+        assert_eq!(pairs(Reach::Chunk(3), shape), 7.0);
+        assert_eq!(pairs(Reach::Chunk(3), behind), 8.0);
+        // An entry for 2 positions: 0 + 1 + 1 + 2; behind 10 positions 5 + 6 + 6 + 7, of which 3 at most.
+        let all = Reach::Compressed {
+            ratio: 2,
+            top: None,
+        };
+        assert_eq!((pairs(all, shape), pairs(all, behind)), (4.0, 24.0));
+        let top = Reach::Compressed {
+            ratio: 2,
+            top: Some(3),
+        };
+        assert_eq!((pairs(top, shape), pairs(top, behind)), (4.0, 12.0));
+        // Encoders see everything: 4 queries of 4 keys.
+        assert_eq!(pairs(Reach::All, shape), 16.0);
+    }
+}

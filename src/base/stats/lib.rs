@@ -1,0 +1,2 @@
+//! Statistics.
+#![forbid(unsafe_code)]

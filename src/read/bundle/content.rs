@@ -1,0 +1,253 @@
+//! The bytes of a file, whatever it is packed in: plain, gzip, zstd, xz or bzip2, told by the first bytes.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bzip2::read::MultiBzDecoder;
+use flate2::read::MultiGzDecoder;
+use rooflens_session::budget::{INFLATED_FLOOR, INFLATED_RATIO, Inflation};
+use tempfile::NamedTempFile;
+
+/// Size beyond which a packed document that is read as a whole is refused, if it is not large when packed either.
+const MAX_DOCUMENT: u64 = 4 << 20;
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// As it is.
+    Plain,
+    /// gzip, one or more members.
+    Gzip,
+    /// zstd frames.
+    Zstd,
+    /// xz streams.
+    Xz,
+    /// bzip2 streams.
+    Bzip2,
+}
+
+/// Memory that a reader of xz may take, KiB: level 9 takes 65 MiB.
+const XZ_MEMORY: u32 = 128 << 10;
+
+/// Why the bytes of a file could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// The operating system refused.
+    #[error("cannot read the file")]
+    Io(#[from] io::Error),
+    /// The file inflates beyond all reason.
+    #[error("the file inflates to more than {limit} bytes and is refused")]
+    TooLarge {
+        /// The limit that it broke.
+        limit: u64,
+    },
+}
+
+/// A file whose packing is known.
+#[derive(Clone, Debug)]
+pub struct Content {
+    path: PathBuf,
+    packing: Packing,
+    packed_bytes: u64,
+    inflation: Inflation,
+    /// How far the file was inflated: what is read again costs nothing more.
+    inflated: Arc<AtomicU64>,
+}
+
+impl Content {
+    /// Looks at the first bytes of `path`, an input of its own.
+    pub fn open(path: &Path) -> Result<Self, ContentError> {
+        Self::sharing(path, None)
+    }
+
+    /// The same for one of several files that share what they may inflate to.
+    pub fn sharing(path: &Path, inflation: Option<&Inflation>) -> Result<Self, ContentError> {
+        let mut file = File::open(path)?;
+        let packed_bytes = file.metadata()?.len();
+        let mut magic = [0; 6];
+        let read = read_up_to(&mut file, &mut magic)?;
+        let packing = match &magic[..read] {
+            [0x1f, 0x8b, ..] => Packing::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => Packing::Xz,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Packing::Bzip2,
+            _ => Packing::Plain,
+        };
+        let inflation = inflation.map_or_else(|| Inflation::of(packed_bytes), Clone::clone);
+        let (path, inflated) = (path.to_owned(), Arc::default());
+        Ok(Self {
+            path,
+            packing,
+            packed_bytes,
+            inflation,
+            inflated,
+        })
+    }
+
+    /// How the file is packed.
+    pub const fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// Size of the file as it lies there.
+    pub const fn packed_bytes(&self) -> u64 {
+        self.packed_bytes
+    }
+
+    /// What this file and those of the same input may still inflate to.
+    pub const fn inflation(&self) -> &Inflation {
+        &self.inflation
+    }
+
+    /// The unpacked bytes as a stream; reading on past the limits is an error of kind
+    /// [`io::ErrorKind::FileTooLarge`].
+    pub fn reader(&self) -> Result<Box<dyn Read + Send>, ContentError> {
+        let file = BufReader::with_capacity(1 << 18, File::open(&self.path)?);
+        Ok(match self.packing {
+            Packing::Plain => Box::new(file),
+            Packing::Gzip => Box::new(self.limited(MultiGzDecoder::new(file))),
+            Packing::Zstd => Box::new(self.limited(zstd::Decoder::with_buffer(file)?)),
+            Packing::Xz => {
+                let streams = lzma_rust2::XzReader::new_mem_limit(file, true, XZ_MEMORY);
+                Box::new(self.limited(streams))
+            }
+            Packing::Bzip2 => Box::new(self.limited(MultiBzDecoder::new(file))),
+        })
+    }
+
+    /// The first unpacked bytes, `length` at most. A damaged archive gives what could be unpacked.
+    pub fn prefix(&self, length: usize) -> Result<Vec<u8>, ContentError> {
+        let mut bytes = vec![0; length];
+        let mut reader = self.reader()?;
+        let mut filled = 0;
+        while filled < length {
+            match reader.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if filled == 0 => return Err(error.into()),
+                Err(_) => break,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// All unpacked bytes, refused beyond `limit`.
+    pub fn bytes(&self, limit: u64) -> Result<Vec<u8>, ContentError> {
+        let mut bytes = Vec::new();
+        self.reader()?.take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(ContentError::TooLarge { limit });
+        }
+        Ok(bytes)
+    }
+
+    /// All unpacked bytes of a document whose values take many times its size in memory.
+    pub fn document(&self, limit: u64) -> Result<Vec<u8>, ContentError> {
+        let packed = MAX_DOCUMENT.max(2 * self.packed_bytes);
+        self.bytes(if self.packing == Packing::Plain {
+            limit
+        } else {
+            limit.min(packed)
+        })
+    }
+
+    /// A plain file with these bytes, for readers that need one: itself, or a temporary copy.
+    pub fn plain_file(&self) -> Result<PlainFile, ContentError> {
+        if self.packing == Packing::Plain {
+            return Ok(PlainFile {
+                path: self.path.clone(),
+                temporary: None,
+            });
+        }
+        let mut temporary = NamedTempFile::new()?;
+        let mut writer = BufWriter::with_capacity(1 << 17, temporary.as_file_mut());
+        io::copy(&mut self.reader()?, &mut writer)?;
+        writer.flush()?;
+        drop(writer);
+        Ok(PlainFile {
+            path: temporary.path().to_owned(),
+            temporary: Some(temporary),
+        })
+    }
+
+    /// The file itself, whatever it is packed in.
+    pub(super) fn file(&self) -> io::Result<File> {
+        File::open(&self.path)
+    }
+
+    /// A stream of one of several members of the file, which costs what it inflates to.
+    pub(super) fn member<R: Read>(&self, inner: R) -> impl Read + use<R> {
+        let inflation = self.inflation.clone();
+        Limited {
+            inner,
+            position: 0,
+            inflation,
+            inflated: Arc::default(),
+        }
+    }
+
+    fn limited<R: Read>(&self, inner: R) -> Limited<R> {
+        let (inflation, inflated) = (self.inflation.clone(), Arc::clone(&self.inflated));
+        Limited {
+            inner,
+            position: 0,
+            inflation,
+            inflated,
+        }
+    }
+}
+
+/// A file without packing; removed on drop if it was made for the occasion.
+#[derive(Debug)]
+pub struct PlainFile {
+    /// Where it is.
+    pub path: PathBuf,
+    temporary: Option<NamedTempFile>,
+}
+
+impl PlainFile {
+    /// Whether this is an unpacked copy.
+    pub const fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
+    }
+}
+
+struct Limited<R> {
+    inner: R,
+    position: u64,
+    inflation: Inflation,
+    inflated: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.position += read as u64;
+        let before = self.inflated.fetch_max(self.position, Ordering::Relaxed);
+        if self.inflation.take(self.position.saturating_sub(before)) {
+            return Ok(read);
+        }
+        let message = format!(
+            "the input inflates to more than {} MiB and {INFLATED_RATIO} times its size",
+            INFLATED_FLOOR >> 20
+        );
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
+    }
+}
+
+fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}

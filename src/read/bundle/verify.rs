@@ -1,0 +1,163 @@
+//! Hashes: what the manifest states against what is there.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rayon::prelude::*;
+use rooflens_schemas::Artifact;
+use sha2::{Digest, Sha256};
+
+use super::{ArtifactFile, Bundle};
+use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+
+/// Hash and size of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Checked {
+    pub(super) sha256: String,
+    pub(super) bytes: u64,
+}
+
+/// Lower-case hex of the SHA-256 of some bytes.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Hash and size of the file as it lies there.
+pub(super) fn hash_file(path: &Path) -> io::Result<Checked> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => {
+                return Ok(Checked {
+                    sha256: hex(&hash.finalize()),
+                    bytes,
+                });
+            }
+            Ok(read) => {
+                hash.update(&buffer[..read]);
+                bytes += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Hashes and sizes of all files, in their order.
+pub(super) fn hash_all(files: &[ArtifactFile]) -> Vec<io::Result<Checked>> {
+    files
+        .par_iter()
+        .map(|file| hash_file(&file.location))
+        .collect()
+}
+
+/// The identity of files without a manifest: SHA-256 over their paths and hashes, in order of path.
+pub(super) fn identity(files: &[ArtifactFile]) -> String {
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(file.path.as_bytes());
+        hash.update([0]);
+        hash.update(file.sha256.as_deref().unwrap_or_default());
+        hash.update([b'\n']);
+    }
+    hex(&hash.finalize())
+}
+
+/// Compares every file with what the manifest states of it. A file that differs stays in the bundle, with
+/// the hash that it has; one that cannot be read leaves it.
+pub(super) fn verify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
+    let Some(manifest) = &bundle.manifest else {
+        return;
+    };
+    let found = hash_all(&bundle.files);
+    let artifacts: BTreeMap<&str, &Artifact> = manifest
+        .artifacts
+        .iter()
+        .map(|artifact| (artifact.path.as_str(), artifact))
+        .collect();
+    let mut kept = Vec::with_capacity(bundle.files.len());
+    for (mut file, found) in bundle.files.drain(..).zip(found) {
+        let stated = artifacts.get(file.path.as_str());
+        let (Some(stated), Ok(found)) = (stated, &found) else {
+            let error = found
+                .err()
+                .unwrap_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+            diagnostics.push(unreadable(&file.path, &error));
+            continue;
+        };
+        if let Some(difference) = difference(&stated.sha256, stated.bytes, found) {
+            let changed = Diagnostic::new(Severity::DataLoss, "bundle/hash-mismatch", difference);
+            let advice = "the file was changed or cut after the capture: copy the bundle again";
+            diagnostics.push(changed.artifact(&file.path).hint(advice));
+        }
+        file.sha256 = Some(found.sha256.clone());
+        kept.push(file);
+    }
+    bundle.files = kept;
+}
+
+/// The diagnostic of a file that cannot be read.
+pub(super) fn unreadable(path: &str, error: &io::Error) -> Diagnostic {
+    let message = format!("cannot be read: {error}");
+    Diagnostic::new(Severity::Error, "bundle/unreadable", message).artifact(path)
+}
+
+fn difference(sha256: &str, bytes: u64, found: &Checked) -> Option<String> {
+    if bytes != found.bytes {
+        Some(format!(
+            "has {} bytes, the manifest states {bytes}",
+            found.bytes
+        ))
+    } else if !sha256.eq_ignore_ascii_case(&found.sha256) {
+        Some("its bytes are not those that the manifest states".to_owned())
+    } else {
+        None
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// FIPS 180-2, appendix B.1: the SHA-256 of "abc".
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn hashes_are_sha256_in_lower_case_hex() {
+        assert_eq!(sha256(b"abc"), ABC);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let expected = Checked {
+            sha256: ABC.to_owned(),
+            bytes: 3,
+        };
+        assert_eq!(hash_file(file.path()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_file_differs_by_size_or_by_hash() {
+        let found = Checked {
+            sha256: ABC.to_owned(),
+            bytes: 3,
+        };
+        assert_eq!(difference(ABC, 3, &found), None);
+        assert_eq!(difference(&ABC.to_uppercase(), 3, &found), None);
+        assert!(difference(ABC, 4, &found).unwrap().contains("has 3 bytes"));
+        assert!(difference("00", 3, &found).is_some());
+    }
+}

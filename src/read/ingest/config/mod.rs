@@ -1,0 +1,452 @@
+//! What ran and on what: `workload.toml`, the model's `config.json`, `env.json`; and `notes.md`, what people say of it.
+
+use rooflens_schemas::{ArtifactKind, Workload, python, workload};
+use serde_json::Value;
+
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use rooflens_bundle::{ArtifactFile, COMMAND_LINE};
+use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_session::pattern::whole_match_among;
+use rooflens_session::{Session, architecture};
+
+/// Reads `workload.toml`. Unknown keys are errors: the file is written by hand, and a typo must not pass.
+pub static WORKLOAD: Importer = Importer {
+    kind: ArtifactKind::Workload,
+    sniff: sniff_workload,
+    import: import_workload,
+};
+
+/// Reads a Hugging Face `config.json`.
+pub static MODEL: Importer = Importer {
+    kind: ArtifactKind::ModelConfig,
+    sniff: sniff_model,
+    import: import_model,
+};
+
+/// Reads `env.json`: `{"version": 1, "entries": [{"subject", "key", "value" or "missing_reason"}]}`.
+pub static ENVIRONMENT: Importer = Importer {
+    kind: ArtifactKind::Environment,
+    sniff: sniff_environment,
+    import: import_environment,
+};
+
+/// Keeps `notes.md` as it is: the report turns it into text. Markdown has no mark of its own, so the name decides.
+pub static NOTES: Importer = Importer {
+    kind: ArtifactKind::Notes,
+    sniff: |prefix| prefix.name == "notes.md",
+    import: import_notes,
+};
+
+/// Code of the diagnostic about a config whose dimensions cannot be used.
+pub const UNSUPPORTED: &str = "model/unsupported";
+
+/// No file of these kinds is larger in good faith.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Rules of stages beyond which a description is refused: each is compiled, and compared with each name.
+const MAX_STAGES: usize = 200;
+
+/// Notes are read by people: these are a hundred pages.
+const MAX_NOTES: u64 = 256 << 10;
+
+fn sniff_workload(prefix: &Prefix<'_>) -> bool {
+    if prefix.name == workload::FILE_NAME {
+        return true;
+    }
+    let parse = || toml::from_str::<Workload>(&prefix.text()).ok();
+    prefix.complete
+        && prefix.name.ends_with(".toml")
+        && parse().is_some_and(|workload| workload != Workload::default())
+}
+
+fn import_workload(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let text = text_of(file, MAX_BYTES)?;
+    let workload: Workload = toml::from_str(&text).map_err(|mut error| {
+        let at = error
+            .span()
+            .map_or(Location::Whole, |span| line_of(&text, span.start));
+        error.set_input(None); // Without it the message is one line; the place is in `at`.
+        IngestError::from(error).at(at)
+    })?;
+    let stages = workload.stages.len();
+    if stages > MAX_STAGES {
+        return Err(IngestErrorKind::Value {
+            what: "the number of stages".to_owned(),
+            found: stages.to_string(),
+            expected: "at most 200",
+        }
+        .into());
+    }
+    for rule in &workload.stages {
+        if let Err(error) = whole_match_among(rule.pattern.as_deref().unwrap_or(""), stages) {
+            return Err(IngestError::from(IngestErrorKind::Value {
+                what: format!("the pattern of stage {}", rule.name),
+                found: error.to_string().replace('\n', " "),
+                expected: "a regular expression",
+            }));
+        }
+    }
+    if session.workload != Workload::default() {
+        let message = "a second workload description; the first one counts";
+        let diagnostic = Diagnostic::new(Severity::Notice, "workload/second", message);
+        diagnostics.push(diagnostic.artifact(&file.path));
+        return Ok(());
+    }
+    if !workload.inferred.is_empty() {
+        let keys = workload.inferred.join(", ");
+        let message = format!("inferred by the capture program from the running workload: {keys}");
+        let diagnostic = Diagnostic::new(Severity::Notice, "workload/inferred", message);
+        let hint =
+            "check them, edit the file where one is wrong, and strike checked ones from `inferred`";
+        diagnostics.push(diagnostic.artifact(&file.path).hint(hint));
+    }
+    for (key, value) in &workload.noted {
+        session.add_fact(&file.path, "workload", key, value);
+    }
+    session.workload = workload;
+    Ok(())
+}
+
+/// The line of a byte offset, counted from 1.
+fn line_of(text: &str, offset: usize) -> Location {
+    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    Location::Line(before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1)
+}
+
+fn sniff_model(prefix: &Prefix<'_>) -> bool {
+    if !starts_object(prefix) {
+        return false;
+    }
+    if prefix.complete {
+        return python::json(&prefix.text())
+            .is_ok_and(|value| architecture::is_config(&value) || is_quantization(&value));
+    }
+    // Lists of quantized modules can make a config longer than the prefix.
+    let dimensions = prefix.contains("\"num_hidden_layers\"") || prefix.contains("\"hidden_size\"");
+    let named = prefix.contains("\"model_type\"") || prefix.contains("\"architectures\"");
+    dimensions && named && !prefix.contains("\"traceEvents\"") && !prefix.contains("_ms\":")
+}
+
+fn import_model(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let value = python::json(&text_of(file, MAX_BYTES)?)?;
+    if is_quantization(&value) {
+        return add_quantization(&value, file, session, diagnostics);
+    }
+    let named = session
+        .workload
+        .config
+        .as_ref()
+        .filter(|_| file.pass != COMMAND_LINE);
+    let named_other = named.is_some_and(|path| *path != file.path);
+    if named_other || session.model.is_some() {
+        let message = "another model config describes the workload; this one is not used";
+        let diagnostic = Diagnostic::new(Severity::Notice, "model/second", message);
+        diagnostics.push(diagnostic.artifact(&file.path));
+        return Ok(());
+    }
+    add_model(&value, &file.path, session, diagnostics);
+    Ok(())
+}
+
+/// Whether it is the `hf_quant_config.json` that TensorRT Model Optimizer puts beside a model's config.
+fn is_quantization(value: &Value) -> bool {
+    value.get("producer").is_some() && value.get("quantization").is_some_and(Value::is_object)
+}
+
+/// Sets how the weights of the session's model are stored.
+fn add_quantization(
+    value: &Value,
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let algorithm = value
+        .pointer("/quantization/quant_algo")
+        .and_then(Value::as_str);
+    let algorithm = algorithm.unwrap_or("unnamed").to_lowercase();
+    let Some(model) = &mut session.model else {
+        let message = format!(
+            "only how weights are quantized ({algorithm}), not the model: that is in its config.json"
+        );
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
+            .hint("give both: rooflens report config.json hf_quant_config.json"));
+    };
+    if model.quantized.is_none() {
+        model.quantized = architecture::weight_format(&algorithm).map(str::to_owned);
+        let message = format!("the weights are quantized ({algorithm})");
+        let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", message);
+        diagnostics.push(diagnostic.artifact(&file.path));
+    }
+    Ok(())
+}
+
+/// Sets the session's model from a config, or says why its dimensions cannot be used.
+pub(super) fn add_model(
+    config: &Value,
+    path: &str,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) {
+    match architecture::parse(config) {
+        Ok(model) => {
+            for remark in &model.remarks {
+                let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", remark.clone());
+                diagnostics.push(diagnostic.artifact(path));
+            }
+            session.model = Some(model);
+        }
+        Err(reason) => {
+            let message = format!("the model's FLOPs and bytes are not known: {reason}");
+            let diagnostic = Diagnostic::new(Severity::Notice, UNSUPPORTED, message);
+            diagnostics.push(diagnostic.artifact(path));
+        }
+    }
+}
+
+fn sniff_environment(prefix: &Prefix<'_>) -> bool {
+    if !starts_object(prefix) {
+        return false;
+    }
+    if prefix.complete {
+        let value = serde_json::from_slice::<Value>(prefix.bytes).ok();
+        return value.is_some_and(|value| {
+            let entries = value.get("entries").and_then(Value::as_array);
+            value.get("version").is_some_and(Value::is_u64)
+                && entries.is_some_and(|entries| entries.iter().all(is_entry))
+        });
+    }
+    ["\"version\"", "\"entries\"", "\"subject\"", "\"key\""]
+        .iter()
+        .all(|key| prefix.contains(key))
+        && !prefix.contains("\"traceEvents\"")
+}
+
+fn is_entry(entry: &Value) -> bool {
+    entry.get("subject").is_some_and(Value::is_string)
+        && entry.get("key").is_some_and(Value::is_string)
+}
+
+fn import_environment(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let value: Value = serde_json::from_str(&text_of(file, MAX_BYTES)?)?;
+    let version = value.get("version").and_then(Value::as_u64);
+    if version != Some(1) {
+        return Err(IngestErrorKind::Value {
+            what: "version".to_owned(),
+            found: value.get("version").unwrap_or(&Value::Null).to_string(),
+            expected: "1",
+        }
+        .into());
+    }
+    let entries = value.get("entries").and_then(Value::as_array);
+    for entry in entries.into_iter().flatten() {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str);
+        let (Some(subject), Some(key)) = (text("subject"), text("key")) else {
+            let message = "an entry has no subject or no key and is left out";
+            let diagnostic = Diagnostic::new(Severity::DataLoss, "environment/entry", message);
+            diagnostics.push(diagnostic.artifact(&file.path));
+            continue;
+        };
+        match (entry.get("value"), text("missing_reason")) {
+            (Some(Value::String(value)), _) => session.add_fact(&file.path, subject, key, value),
+            (Some(value @ (Value::Number(_) | Value::Bool(_))), _) => {
+                session.add_fact(&file.path, subject, key, &value.to_string());
+            }
+            // A variable that is not set is no gap in the record.
+            (_, Some(_)) if subject == "env" => {}
+            (_, Some(reason)) => {
+                let message = format!("{subject}: {key} was not recorded: {reason}");
+                let diagnostic = Diagnostic::new(Severity::Info, "environment/missing", message);
+                diagnostics.push(diagnostic.artifact(&file.path));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn import_notes(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let text = text_of(file, MAX_NOTES)?;
+    if session.notes.is_some() {
+        let diagnostic = Diagnostic::new(
+            Severity::Notice,
+            "notes/second",
+            "a second file of notes; the first one counts",
+        );
+        diagnostics.push(diagnostic.artifact(&file.path));
+        return Ok(());
+    }
+    session.notes = Some((file.path.clone(), text));
+    Ok(())
+}
+
+fn starts_object(prefix: &Prefix<'_>) -> bool {
+    let text = prefix
+        .bytes
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(prefix.bytes);
+    text.trim_ascii_start().starts_with(b"{")
+}
+
+fn text_of(file: &ArtifactFile, limit: u64) -> Result<String, IngestError> {
+    let bytes = file.content()?.document(limit)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = Location::Byte(error.utf8_error().valid_up_to() as u64);
+        IngestError::from(IngestErrorKind::Unsupported(
+            "the file is not UTF-8 text".to_owned(),
+        ))
+        .at(at)
+    })?;
+    Ok(text
+        .strip_prefix('\u{feff}')
+        .map_or(text.clone(), ToOwned::to_owned))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::testing::import_into;
+
+    fn import(
+        importer: &Importer,
+        text: &str,
+        session: &mut Session,
+    ) -> (Result<(), IngestError>, Diagnostics) {
+        import_into(importer, "config.json", text, session)
+    }
+
+    fn prefix<'a>(name: &'a str, text: &'a str) -> Prefix<'a> {
+        Prefix {
+            name,
+            bytes: text.as_bytes(),
+            complete: true,
+        }
+    }
+
+    #[test]
+    fn a_workload_is_read_and_a_typo_in_it_is_an_error_with_its_line() {
+        let mut session = Session::default();
+        let (result, _) = import(&WORKLOAD, "batch = 8\nprompt_tokens = 1024\n", &mut session);
+        assert!(result.is_ok());
+        assert_eq!(session.workload.batch, Some(8));
+
+        let (result, _) = import(
+            &WORKLOAD,
+            "batch = 8\n\nbatsh = 9\n",
+            &mut Session::default(),
+        );
+        assert_eq!(result.unwrap_err().at, Location::Line(3));
+    }
+
+    #[test]
+    fn the_three_json_kinds_are_told_apart() {
+        let config = r#"{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2}"#;
+        let timings = format!(r#"{{"config": {config}, "batch": 1, "decode_ms": [1.0]}}"#);
+        let environment = r#"{"version": 1, "entries": [{"subject": "gpu 0", "key": "name"}]}"#;
+        assert!(sniff_model(&prefix("config.json", config)));
+        assert!(!sniff_model(&prefix("config.json", &timings)));
+        assert!(!sniff_model(&prefix("env.json", environment)));
+        assert!(sniff_environment(&prefix("env.json", environment)));
+        assert!(!sniff_environment(&prefix("env.json", config)));
+        assert!(!sniff_environment(&prefix("env.json", &timings)));
+        assert!(sniff_workload(&prefix("workload.toml", "")));
+        assert!(sniff_workload(&prefix("my.toml", "batch = 1")));
+        assert!(!sniff_workload(&prefix(
+            "Cargo.toml",
+            "[package]\nname = \"x\""
+        )));
+    }
+
+    #[test]
+    fn environment_entries_become_facts_and_missing_ones_are_said() {
+        let text = r#"{"version": 1, "entries": [
+            {"subject": "gpu 0", "key": "name", "value": "NVIDIA H200"},
+            {"subject": "host", "key": "cpus", "value": 16},
+            {"subject": "ncu", "key": "version", "missing_reason": "not installed"},
+            {"key": "lost"}]}"#;
+        let mut session = Session::default();
+        let (result, diagnostics) = import(&ENVIRONMENT, text, &mut session);
+        assert!(result.is_ok());
+        let values: Vec<_> = session
+            .environment
+            .value
+            .iter()
+            .map(|value| session.text(*value))
+            .collect();
+        assert_eq!(values, ["NVIDIA H200", "16"]);
+        let codes: Vec<_> = diagnostics.iter().map(|d| d.code).collect();
+        assert_eq!(codes, ["environment/missing", "environment/entry"]);
+    }
+
+    #[test]
+    fn notes_are_kept_as_they_are_once_and_refused_where_they_are_no_text() {
+        let mut session = Session::default();
+        assert!(
+            import(&NOTES, "\u{feff}# A\n{{mfu}}\n", &mut session)
+                .0
+                .is_ok()
+        );
+        let kept = session.notes.clone();
+        assert_eq!(
+            kept.as_ref().map(|(_, text)| text.as_str()),
+            Some("# A\n{{mfu}}\n")
+        );
+        let (result, diagnostics) = import(&NOTES, "other", &mut session);
+        assert!(result.is_ok() && session.notes == kept);
+        assert_eq!(
+            diagnostics.iter().map(|one| one.code).collect::<Vec<_>>(),
+            ["notes/second"]
+        );
+        let long = "x".repeat((256 << 10) + 1);
+        assert!(import(&NOTES, &long, &mut Session::default()).0.is_err());
+        assert!((NOTES.sniff)(&prefix("notes.md", "")) && !(NOTES.sniff)(&prefix("README.md", "")));
+    }
+
+    #[test]
+    fn what_nobody_stated_is_said_and_what_was_noted_is_a_fact() {
+        let text = "batch = 8\ninferred = [\"batch\"]\n[noted]\noptimizer = \"AdamW\"\n";
+        let mut session = Session::default();
+        let (result, diagnostics) = import(&WORKLOAD, text, &mut session);
+        assert!(result.is_ok() && session.workload.batch == Some(8));
+        let said: Vec<_> = diagnostics
+            .iter()
+            .map(|one| (one.code, one.severity))
+            .collect();
+        assert_eq!(said, [("workload/inferred", Severity::Notice)]);
+        let fact = [session.environment.key[0], session.environment.value[0]];
+        assert_eq!(fact.map(|id| session.text(id)), ["optimizer", "AdamW"]);
+    }
+
+    #[test]
+    fn an_unknown_version_is_refused() {
+        let text = r#"{"version": 2, "entries": []}"#;
+        let (result, _) = import(&ENVIRONMENT, text, &mut Session::default());
+        assert_eq!(result.unwrap_err().to_string(), "version is 2, expected 1");
+    }
+
+    #[test]
+    fn an_unsupported_model_leaves_none_and_says_why() {
+        let text = r#"{"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2}"#;
+        let mut session = Session::default();
+        let (result, diagnostics) = import(&MODEL, text, &mut session);
+        assert!(result.is_ok());
+        assert_eq!(session.model, None);
+        assert_eq!(diagnostics.worst(), Some(Severity::Notice));
+    }
+}

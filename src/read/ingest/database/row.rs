@@ -1,0 +1,182 @@
+//! Rows as importers see them.
+
+use rooflens_sqlite_pages::{Record, Value};
+use rusqlite::types::ValueRef;
+
+use rooflens_session::{MAX_DURATION, MAX_TIME};
+
+/// A column that a scan asks for.
+#[derive(Clone, Copy)]
+pub(crate) enum Want {
+    /// The table is useless without it.
+    Need(&'static str),
+    /// The first of these that the table has; `NULL` where it has none.
+    May(&'static [&'static str]),
+}
+
+/// One row of a scan.
+pub(crate) struct Row<'a> {
+    pub(super) cells: Cells<'a>,
+    pub(super) wants: &'a [Want],
+}
+
+/// What a row is read from.
+pub(super) enum Cells<'a> {
+    /// A record, of which these columns are wanted; one of them may stand for the rowid.
+    Record {
+        record: &'a Record<'a>,
+        picks: &'a [Option<usize>],
+        rowid: Option<usize>,
+    },
+    /// SQLite, which selects the columns in the order of the wants.
+    Sql(&'a rusqlite::Row<'a>),
+}
+
+/// Why a row makes no sense: the column and what stands there.
+pub(crate) type RowError = String;
+
+/// Rows of a scan that were left out.
+#[derive(Debug, Default)]
+pub(crate) struct BadRows {
+    first: Option<String>,
+    count: u64,
+}
+
+impl BadRows {
+    /// The first bad row's reason, and how many there were.
+    pub(crate) fn summary(&self) -> Option<(&str, u64)> {
+        self.first.as_deref().map(|first| (first, self.count))
+    }
+
+    pub(super) fn add(&mut self, rowid: i64, error: &RowError) {
+        self.first
+            .get_or_insert_with(|| format!("row {rowid}, {error}"));
+        self.count += 1;
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        if self.first.is_none() {
+            self.first = other.first;
+        }
+    }
+}
+
+fn selected<'a>(row: &'a rusqlite::Row<'_>, index: usize) -> Value<'a> {
+    match row.get_ref(index) {
+        Ok(ValueRef::Null) | Err(_) => Value::Null,
+        Ok(ValueRef::Integer(value)) => Value::Int(value),
+        Ok(ValueRef::Real(value)) => Value::Real(value),
+        Ok(ValueRef::Text(text)) => Value::Text(text),
+        Ok(ValueRef::Blob(blob)) => Value::Blob(blob),
+    }
+}
+
+impl Row<'_> {
+    /// What stands in column `index`.
+    // A value that is returned in memory is read back before it is written.
+    #[inline(always)]
+    pub(super) fn value(&self, index: usize) -> Value<'_> {
+        match self.cells {
+            Cells::Record {
+                record,
+                picks,
+                rowid,
+            } => match picks.get(index) {
+                Some(&Some(column)) if rowid == Some(column) => Value::Int(record.rowid),
+                Some(&Some(column)) => record.value(column),
+                _ => Value::Null,
+            },
+            Cells::Sql(row) => selected(row, index),
+        }
+    }
+
+    /// The integer in column `index`, or `None` for `NULL`.
+    #[inline]
+    pub(crate) fn maybe(&self, index: usize) -> Result<Option<i64>, RowError> {
+        match self.value(index) {
+            Value::Int(value) => Ok(Some(value)),
+            Value::Null => Ok(None),
+            _ => self.whole(index),
+        }
+    }
+
+    /// A real that is a whole number passes for an integer.
+    #[cold]
+    fn whole(&self, index: usize) -> Result<Option<i64>, RowError> {
+        match self.value(index) {
+            Value::Real(real) if libm::trunc(real) == real && real.abs() < 9e15 => {
+                Ok(Some(real as i64))
+            }
+            _ => Err(self.complaint(index, &self.shown(index))),
+        }
+    }
+
+    /// The integer in column `index`.
+    #[inline]
+    pub(crate) fn int(&self, index: usize) -> Result<i64, RowError> {
+        self.maybe(index)?
+            .ok_or_else(|| self.complaint(index, "NULL"))
+    }
+
+    /// The integer in column `index`, which must fit the type.
+    #[inline]
+    pub(crate) fn fit<T: TryFrom<i64>>(&self, index: usize) -> Result<T, RowError> {
+        self.maybe_fit(index)?
+            .ok_or_else(|| self.complaint(index, "NULL"))
+    }
+
+    /// The same, with `NULL` allowed.
+    #[inline]
+    pub(crate) fn maybe_fit<T: TryFrom<i64>>(&self, index: usize) -> Result<Option<T>, RowError> {
+        let convert =
+            |value| T::try_from(value).map_err(|_| self.complaint(index, &value.to_string()));
+        self.maybe(index)?.map(convert).transpose()
+    }
+
+    /// The text in column `index`, or `None` for anything else.
+    pub(crate) fn text(&self, index: usize) -> Option<&str> {
+        self.value(index).text()
+    }
+
+    /// The blob in column `index`, or `None` for anything else.
+    pub(crate) fn blob(&self, index: usize) -> Option<&[u8]> {
+        match self.value(index) {
+            Value::Blob(blob) => Some(blob),
+            _ => None,
+        }
+    }
+
+    /// The start and end in columns 0 and 1; an end before the start makes no sense.
+    #[inline]
+    pub(crate) fn interval(&self) -> Result<(i64, i64), RowError> {
+        let (start, end) = (self.int(0)?, self.int(1)?);
+        if end < start {
+            return Err(format!("end {end} lies before start {start}"));
+        }
+        if start < -MAX_TIME || end > MAX_TIME || end - start > MAX_DURATION {
+            return Err(format!("{start} to {end} is no time of a capture"));
+        }
+        Ok((start, end))
+    }
+
+    fn shown(&self, index: usize) -> String {
+        match self.value(index) {
+            Value::Text(_) => format!("the text {:?}", self.text(index).unwrap_or("(not UTF-8)")),
+            Value::Int(value) => value.to_string(),
+            Value::Real(value) => value.to_string(),
+            Value::Blob(_) => "a blob".to_owned(),
+            Value::Null => "NULL".to_owned(),
+        }
+    }
+
+    #[cold]
+    fn complaint(&self, index: usize, found: &str) -> RowError {
+        let name = match self.wants.get(index) {
+            Some(Want::Need(name)) => name,
+            Some(Want::May(names)) => names.first().copied().unwrap_or("?"),
+            None => "?",
+        };
+        format!("{name} is {}", found.chars().take(80).collect::<String>())
+    }
+}

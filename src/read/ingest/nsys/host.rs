@@ -1,0 +1,238 @@
+//! The host's side: CUDA calls, synchronizations, graph nodes.
+
+use super::Import;
+use super::names::LocalKeys;
+use crate::IngestError;
+use crate::abi::without_abi_suffix;
+use crate::database::{Row, Want};
+use crate::nesting::mark_nested;
+use rooflens_session::{
+    ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, ProcessId, StrId, Synchronization,
+    ThreadId,
+};
+
+use Want::{May, Need};
+
+/// Event class of driver calls; every other class of the table is the runtime's.
+const DRIVER_CLASS: i64 = 1;
+
+#[derive(Default)]
+struct Chunk {
+    rows: ApiCalls,
+    threads: LocalKeys<i64>,
+    names: LocalKeys<i64>,
+}
+
+impl Import<'_> {
+    /// Reads CUDA calls, synchronizations and graph nodes.
+    pub(super) fn host(&mut self) -> Result<(), IngestError> {
+        self.api_calls()?;
+        self.synchronizations()?;
+        self.graph_nodes()?;
+        self.graph_creations()
+    }
+
+    fn api_calls(&mut self) -> Result<(), IngestError> {
+        let wants = [
+            Need("start"),
+            Need("end"),
+            May(&["eventClass"]),
+            Need("globalTid"),
+            May(&["correlationId"]),
+            Need("nameId"),
+        ];
+        let pass = self.pass;
+        let each = |chunk: &mut Chunk, row: &Row<'_>| {
+            let (start, end) = row.interval()?;
+            let level = match row.maybe(2)? {
+                Some(DRIVER_CLASS) => ApiLevel::Driver,
+                _ => ApiLevel::Runtime,
+            };
+            let thread = ThreadId(chunk.threads.number(row.int(3)?));
+            let name = StrId(chunk.names.number(row.int(5)?));
+            let (process, correlation) = (ProcessId::default(), row.maybe(4)?);
+            let nested = false;
+            chunk.rows.push(ApiCall {
+                start,
+                end,
+                name,
+                level,
+                nested,
+                pass,
+                process,
+                thread,
+                correlation,
+            });
+            Ok(())
+        };
+        let table = "CUPTI_ACTIVITY_KIND_RUNTIME";
+        let (chunks, bad) = self.database.scan(table, &wants, each)?;
+        self.report_bad_rows(table, &bad);
+        let first = self.session.api_calls.len();
+        self.session
+            .api_calls
+            .reserve(chunks.iter().map(|chunk| chunk.rows.len()).sum());
+        for Chunk {
+            mut rows,
+            threads,
+            names,
+        } in chunks
+        {
+            self.callers.extend(&threads.keys);
+            let threads: Vec<ThreadId> = threads
+                .keys
+                .iter()
+                .map(|global| self.thread(*global))
+                .collect();
+            let names: Vec<StrId> = names.keys.iter().map(|id| self.api_name(*id)).collect();
+            for row in 0..rows.len() {
+                let thread = threads[rows.thread[row].index()];
+                rows.thread[row] = thread;
+                rows.process[row] = self.session.threads.process[thread.index()];
+                rows.name[row] = names[rows.name[row].index()];
+            }
+            self.session.api_calls.append(rows);
+        }
+        mark_nested(&mut self.session.api_calls, first);
+        Ok(())
+    }
+
+    fn api_name(&mut self, id: i64) -> StrId {
+        let name = self.names.text(id);
+        self.session.intern(without_abi_suffix(&name))
+    }
+
+    fn synchronizations(&mut self) -> Result<(), IngestError> {
+        let wants = [
+            Need("start"),
+            Need("end"),
+            May(&["syncType"]),
+            May(&["globalPid"]),
+            May(&["streamId"]),
+            May(&["correlationId"]),
+        ];
+        type Row5 = (i64, i64, Option<i64>, i64, Option<i64>, Option<i64>);
+        let table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+        let (parts, bad) = self
+            .database
+            .scan(table, &wants, |out: &mut Vec<Row5>, row| {
+                let (start, end) = row.interval()?;
+                let process = row.maybe(3)?.unwrap_or(0);
+                out.push((
+                    start,
+                    end,
+                    row.maybe(2)?,
+                    process,
+                    row.maybe(4)?,
+                    row.maybe(5)?,
+                ));
+                Ok(())
+            })?;
+        self.report_bad_rows(table, &bad);
+        for (start, end, kind, process, stream, correlation) in parts.into_iter().flatten() {
+            let (kind, process) = (self.session.intern(sync_kind(kind)), self.process(process));
+            // CUPTI writes all ones where no stream is concerned.
+            let stream = stream
+                .and_then(|s| u64::try_from(s).ok())
+                .filter(|s| *s < 0xffff_ffff);
+            let pass = self.pass;
+            let row = Synchronization {
+                start,
+                end,
+                kind,
+                pass,
+                process,
+                stream,
+                correlation,
+            };
+            self.session.synchronizations.push(row);
+        }
+        Ok(())
+    }
+
+    fn graph_nodes(&mut self) -> Result<(), IngestError> {
+        let wants = [
+            Need("start"),
+            May(&["globalTid"]),
+            Need("graphNodeId"),
+            May(&["originalGraphNodeId"]),
+        ];
+        type Row4 = (i64, i64, i64, Option<i64>);
+        let table = "CUDA_GRAPH_NODE_EVENTS";
+        let (parts, bad) = self
+            .database
+            .scan(table, &wants, |out: &mut Vec<Row4>, row| {
+                out.push((
+                    row.int(0)?,
+                    row.maybe(1)?.unwrap_or(0),
+                    row.int(2)?,
+                    row.maybe(3)?,
+                ));
+                Ok(())
+            })?;
+        self.report_bad_rows(table, &bad);
+        for (time, thread, node, original) in parts.into_iter().flatten() {
+            let (pass, thread, node) = (self.pass, self.thread(thread), node as u64);
+            let original = original.map(|node| node as u64);
+            self.session.graph_nodes.push(GraphNode {
+                time,
+                pass,
+                thread,
+                node,
+                original,
+            });
+        }
+        Ok(())
+    }
+
+    /// Graphs as they were captured; a row with `graphExecId` tells of an instantiation and is no creation.
+    fn graph_creations(&mut self) -> Result<(), IngestError> {
+        let wants = [
+            Need("start"),
+            May(&["globalTid"]),
+            Need("graphId"),
+            May(&["originalGraphId"]),
+            May(&["graphExecId"]),
+        ];
+        type Row4 = (i64, i64, i64, Option<i64>);
+        let table = "CUDA_GRAPH_EVENTS";
+        let (parts, bad) = self
+            .database
+            .scan(table, &wants, |out: &mut Vec<Row4>, row| {
+                if row.maybe(4)?.is_none() {
+                    out.push((
+                        row.int(0)?,
+                        row.maybe(1)?.unwrap_or(0),
+                        row.int(2)?,
+                        row.maybe(3)?,
+                    ));
+                }
+                Ok(())
+            })?;
+        self.report_bad_rows(table, &bad);
+        for (time, thread, graph, original) in parts.into_iter().flatten() {
+            let (pass, thread, graph) = (self.pass, self.thread(thread), graph as u64);
+            let original = original.map(|graph| graph as u64);
+            let row = GraphCreation {
+                time,
+                pass,
+                thread,
+                graph,
+                original,
+            };
+            self.session.graph_creations.push(row);
+        }
+        Ok(())
+    }
+}
+
+/// `ENUM_CUPTI_SYNC_TYPE`.
+const fn sync_kind(value: Option<i64>) -> &'static str {
+    match value {
+        Some(1) => "event synchronize",
+        Some(2) => "stream wait event",
+        Some(3) => "stream synchronize",
+        Some(4) => "context synchronize",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,356 @@
+//! Nsight Systems exports, 2020 to 2026: SQLite, and JSON Lines, of which SQLite is made first ([`json_lines`]).
+//!
+//! Tables and columns are probed, never assumed: nsys creates a table only when it has rows, and each
+//! version adds, renames and reorders columns. What a report needs is read in parallel by rowid ranges;
+//! everything else in the file is left alone.
+
+mod call_stacks;
+mod collectives;
+mod counters;
+mod host;
+mod info;
+mod json_lines;
+mod made;
+mod names;
+pub mod parquet;
+mod payloads;
+mod ranges;
+mod scheduling;
+mod system;
+mod work;
+
+use std::collections::BTreeSet;
+
+use rooflens_schemas::{ArtifactKind, PassKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_session::{PassId, ProcessId, Session, StrId};
+
+use crate::database::{BadRows, Database, Journal, Settled};
+use info::Devices;
+pub use made::{Cell, MadeExport};
+use names::Names;
+
+/// Reads Nsight Systems SQLite exports.
+pub static IMPORTER: Importer = Importer {
+    kind: ArtifactKind::NsysSqlite,
+    sniff,
+    import,
+};
+
+/// Tables of which at least one must be there for a file to be an nsys export.
+const MARKS: [&str; 6] = [
+    "StringIds",
+    "META_DATA_EXPORT",
+    "EXPORT_META_DATA",
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "TARGET_INFO_SYSTEM_ENV",
+    "NVTX_EVENTS",
+];
+
+/// Bytes that a row takes in memory at the least, while its table is read.
+const ROW_BYTES: u64 = 48;
+
+/// An SQLite file is taken for an nsys export; one that is not is refused when its tables are seen,
+/// because the schema of a large file lies beyond the first bytes.
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    prefix.bytes.starts_with(b"SQLite format 3\0") || json_lines::sniff(prefix)
+}
+
+/// What the readers of single tables share.
+struct Import<'a> {
+    file: &'a ArtifactFile,
+    database: &'a Database,
+    pass: PassId,
+    names: Names,
+    devices: Devices,
+    /// Global ids of the threads that call CUDA.
+    callers: FxHashSet<i64>,
+    /// There is neither GPU work nor a CUDA call nor a range.
+    host_only: bool,
+    session: &'a mut Session,
+    diagnostics: &'a mut Diagnostics,
+}
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let content = file.content().map_err(IngestErrorKind::from)?;
+    let start = content.prefix(16).map_err(IngestErrorKind::from)?;
+    if start.trim_ascii_start().starts_with(b"{") {
+        return import_json_lines(file, &content, session, diagnostics);
+    }
+    let plain = content.plain_file().map_err(IngestErrorKind::from)?;
+    let settled = settle(&plain.path, file, diagnostics);
+    let path = settled.as_ref().map_or(&plain.path, |copy| &copy.path);
+    let database = Database::open(path, session.room() / ROW_BYTES)?;
+    if !MARKS.iter().any(|table| database.has(table)) || database.has("StringTable") {
+        let unknown = "an SQLite file, but none of its tables is one of Nsight Systems";
+        let other = crate::unread::database(|table| database.has(table));
+        let message = other.map_or(unknown.to_owned(), |(what, _)| {
+            format!("{what} is not read")
+        });
+        let error = IngestError::from(IngestErrorKind::Unsupported(message));
+        return Err(match other {
+            Some((_, instead)) => error.hint(instead),
+            None => error,
+        });
+    }
+    let names = Names::read(&database)?;
+    let pass = session.add_pass(&file.pass, PassKind::Timeline, &file.path);
+    let mut import = Import {
+        file,
+        database: &database,
+        pass,
+        names,
+        devices: Devices::default(),
+        callers: FxHashSet::default(),
+        host_only: false,
+        session,
+        diagnostics,
+    };
+    import.info()?;
+    let work = import.work();
+    import.messages()?;
+    work?;
+    import.rank();
+    import.host()?;
+    let payloads = import.ranges()?;
+    import.collectives(&payloads);
+    import.host_only = import.is_host_only();
+    import.system()?;
+    import.scheduling()?;
+    import.cpu_samples()?;
+    import.host_names()?;
+    import.counters()?;
+    import.say_what_is_missing();
+    Ok(())
+}
+
+/// Reads a JSON Lines export through an SQLite export in a temporary folder.
+fn import_json_lines(
+    file: &ArtifactFile,
+    content: &Content,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let folder = tempfile::Builder::new().prefix("rooflens-nsys-").tempdir();
+    let folder = folder.map_err(IngestErrorKind::from)?;
+    let location = folder.path().join("export.sqlite");
+    let told = json_lines::to_sqlite(content, &location)?;
+    import(
+        &ArtifactFile {
+            location,
+            inflation: None,
+            ..file.clone()
+        },
+        session,
+        diagnostics,
+    )?;
+    told.into_iter()
+        .for_each(|one| diagnostics.push(one.artifact(&file.path)));
+    Ok(())
+}
+
+/// A copy of an export beside which a journal lies, as SQLite would read it; the export itself is not written.
+fn settle(
+    path: &std::path::Path,
+    file: &ArtifactFile,
+    diagnostics: &mut Diagnostics,
+) -> Option<Settled> {
+    let journal = Journal::find(path)?;
+    let settled = journal.settle(path);
+    let ending = journal.ending();
+    let (severity, message) = match (&settled, journal) {
+        (Err(error), _) => {
+            let message = format!(
+                "the journal ({ending}) beside the file cannot be used: {error}; the file is read as it is, and rows may be missing or wrong"
+            );
+            (Severity::DataLoss, message)
+        }
+        (Ok(_), Journal::Rollback) => {
+            let message = format!(
+                "its writer was stopped before the end, which the journal ({ending}) beside the file tells: what it had not committed is missing"
+            );
+            (Severity::DataLoss, message)
+        }
+        (Ok(_), Journal::Wal) => {
+            let message =
+                format!("what is only in the journal ({ending}) beside the file is read, too");
+            (Severity::Notice, message)
+        }
+    };
+    let advice = "close the program that has the file open, or export the report again";
+    let diagnostic = Diagnostic::new(severity, "nsys/journal", message);
+    diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
+    settled.ok()
+}
+
+impl Import<'_> {
+    /// The rank that the manifest or the file's name states, if one process has all of the GPU work. If each of several
+    /// has a GPU of its own, it is that of the first GPU, and those of the others follow, as launchers number them.
+    fn rank(&mut self) {
+        let Some(first) = self.file.rank else { return };
+        let (session, pass) = (&mut *self.session, self.pass);
+        let launches = &session.launches;
+        let rows = (0..launches.len()).filter(|row| launches.pass[*row] == pass);
+        let used = rows.map(|row| {
+            (
+                session.gpus.ordinal[launches.gpu[row].index()],
+                launches.process[row],
+            )
+        });
+        let used: BTreeSet<(u32, ProcessId)> = used.collect();
+        let processes: BTreeSet<ProcessId> = used.iter().map(|(_, process)| *process).collect();
+        let gpus: BTreeSet<u32> = used.iter().map(|(gpu, _)| *gpu).collect();
+        let is_one_each = processes.len() == used.len() && gpus.len() == used.len();
+        if processes.len() == 1 || is_one_each {
+            session.passes.rank[pass.index()] = Some(first);
+            for (rank, (_, process)) in (first..).zip(used) {
+                session.processes.rank[process.index()].get_or_insert(rank);
+            }
+        }
+    }
+
+    /// Whether nothing so far uses CUDA or marks ranges: then all of the host's side is of interest.
+    fn is_host_only(&self) -> bool {
+        let session = &self.session;
+        let tables = [
+            &session.launches.pass,
+            &session.copies.pass,
+            &session.graph_launches.pass,
+            &session.api_calls.pass,
+            &session.ranges.pass,
+        ];
+        !tables.iter().any(|table| table.contains(&self.pass))
+    }
+
+    /// Turns rows that could not be read into one diagnostic a table.
+    fn report_bad_rows(&mut self, table: &str, bad: &BadRows) {
+        let Some((first, count)) = bad.summary() else {
+            return;
+        };
+        let message =
+            format!("rows of {table} that make no sense are left out; the first: {first}");
+        self.say(Severity::DataLoss, "nsys/bad-rows", message, None, count);
+    }
+
+    fn say(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        message: impl Into<String>,
+        hint: Option<&str>,
+        count: u64,
+    ) {
+        let mut diagnostic = Diagnostic::new(severity, code, message)
+            .artifact(&self.file.path)
+            .times(count);
+        diagnostic.hint = hint.map(str::to_owned);
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// Calls of this pass that launch kernels or graphs and are no part of another.
+    fn launch_calls(&self) -> usize {
+        let calls = &self.session.api_calls;
+        let own =
+            (0..calls.len()).filter(|row| calls.pass[*row] == self.pass && !calls.nested[*row]);
+        let mut by_name = FxHashMap::<StrId, usize>::default();
+        own.for_each(|row| *by_name.entry(calls.name[row]).or_default() += 1);
+        let launches = |name: &StrId| self.session.text(*name).contains("Launch");
+        by_name
+            .iter()
+            .filter(|(name, _)| launches(name))
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// Absent tables are how nsys says that it recorded nothing of a kind.
+    fn say_what_is_missing(&mut self) {
+        let own = |pass: &[PassId]| pass.contains(&self.pass);
+        let session = &*self.session;
+        let operations = own(&session.launches.pass)
+            || own(&session.copies.pass)
+            || own(&session.graph_launches.pass);
+        let (kernels, ranges) = (
+            own(&session.launches.pass) || own(&session.graph_launches.pass),
+            own(&session.ranges.pass),
+        );
+        let traced = own(&session.api_calls.pass);
+        let graphs = session
+            .graph_launches
+            .pass
+            .iter()
+            .filter(|pass| **pass == self.pass)
+            .count();
+        if graphs > 0 {
+            let message =
+                "CUDA graphs were traced as a whole: they count as busy, their kernels are unknown";
+            let hint = "capture with --cuda-graph-trace=node to see the kernels inside";
+            self.say(
+                Severity::Notice,
+                "nsys/whole-graphs",
+                message,
+                Some(hint),
+                graphs as u64,
+            );
+        }
+        let launching = self.launch_calls();
+        if !kernels && launching > 0 {
+            let message = format!(
+                "GPU activity was lost: {launching} calls launch kernels or graphs, 0 kernels are in the export"
+            );
+            let hint = "capture again, and let the process end by itself (or call cudaDeviceSynchronize and cudaProfilerStop before it is stopped): activity that was not flushed is lost. Otherwise see the messages of nsys: it collects none if another profiler holds CUPTI, or if the driver does not fit its version";
+            self.say(
+                Severity::DataLoss,
+                "nsys/lost-activity",
+                message,
+                Some(hint),
+                1,
+            );
+        } else if !operations {
+            let asked = self.traced();
+            let hint = match traced {
+                _ if asked => {
+                    "CUDA was traced and nothing came: see the messages of nsys, or capture a part of the run that uses the GPU"
+                }
+                true => {
+                    "CUDA was traced, but no call launches work: capture a part of the run that uses the GPU"
+                }
+                false => "trace CUDA (-t cuda) over a part of the run that uses the GPU",
+            };
+            let message = "the export holds no GPU operation";
+            self.say(
+                Severity::DataLoss,
+                "nsys/no-gpu-work",
+                message,
+                Some(hint),
+                1,
+            );
+        } else if !kernels && traced {
+            let message = "the export holds copies but no kernel, and no call that launches one";
+            let hint = "capture a part of the run that launches kernels";
+            self.say(Severity::Notice, "nsys/no-kernels", message, Some(hint), 1);
+        } else if !kernels {
+            let message = "the export holds copies but no kernel";
+            let hint = "nsys writes no kernel table when it could not collect kernels; see its own messages";
+            self.say(
+                Severity::DataLoss,
+                "nsys/no-kernels",
+                message,
+                Some(hint),
+                1,
+            );
+        }
+        if operations && !ranges {
+            let message = "the export holds no NVTX range, so the capture is one stage";
+            let hint = "push NVTX ranges around the phases and trace them (-t cuda,nvtx)";
+            self.say(Severity::Notice, "nsys/no-ranges", message, Some(hint), 1);
+        }
+    }
+}

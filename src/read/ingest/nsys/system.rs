@@ -1,0 +1,111 @@
+//! Calls of the operating system's libraries, and what nsys says of its own overhead.
+
+use rustc_hash::FxHashSet;
+
+use super::Import;
+use super::info::{PROCESS_BITS, THREAD_MASK};
+use super::names::LocalKeys;
+use crate::IngestError;
+use crate::database::{Row, Want};
+use rooflens_session::{Ns, OsCall, Overhead, StrId, ThreadId};
+
+use Want::{May, Need};
+
+/// Rows of one chunk; thread and name are numbers of the chunk.
+#[derive(Default)]
+struct Chunk {
+    rows: Vec<(Ns, Ns, u32, u32)>,
+    threads: LocalKeys<i64>,
+    names: LocalKeys<Option<i64>>,
+}
+
+impl Import<'_> {
+    /// Reads both tables. Comes after CUDA calls and ranges: of the processes that nsys saw beside theirs, no
+    /// report says anything.
+    pub(super) fn system(&mut self) -> Result<(), IngestError> {
+        let own: FxHashSet<i64> = self.known_pids().into_iter().collect();
+        let own = (!self.host_only).then_some(&own);
+        let pass = self.pass;
+        self.host_spans("OSRT_API", own, |import, (start, end, name, thread)| {
+            import.session.os_calls.push(OsCall {
+                start,
+                end,
+                name,
+                pass,
+                thread,
+            });
+        })?;
+        self.host_spans(
+            "PROFILER_OVERHEAD",
+            own,
+            |import, (start, end, name, thread)| {
+                let process = import.session.threads.process[thread.index()];
+                import.session.overheads.push(Overhead {
+                    start,
+                    end,
+                    name,
+                    pass,
+                    process,
+                    thread,
+                });
+            },
+        )
+    }
+
+    /// Adds the rows of a table with times, thread and name that belong to the processes `own`; all of them without.
+    fn host_spans(
+        &mut self,
+        table: &str,
+        own: Option<&FxHashSet<i64>>,
+        mut add: impl FnMut(&mut Self, (Ns, Ns, StrId, ThreadId)),
+    ) -> Result<(), IngestError> {
+        let wants = [
+            Need("start"),
+            Need("end"),
+            May(&["globalTid"]),
+            May(&["nameId"]),
+        ];
+        let each = |chunk: &mut Chunk, row: &Row<'_>| {
+            let (start, end) = row.interval()?;
+            let Some(thread) = row.maybe(2)? else {
+                return Ok(());
+            };
+            // The process number within a global thread id.
+            if own.is_none_or(|own| own.contains(&((thread >> PROCESS_BITS) & THREAD_MASK))) {
+                let name = chunk.names.number(row.maybe(3)?);
+                chunk
+                    .rows
+                    .push((start, end, name, chunk.threads.number(thread)));
+            }
+            Ok(())
+        };
+        let (chunks, bad) = self.database.scan(table, &wants, each)?;
+        self.report_bad_rows(table, &bad);
+        for Chunk {
+            rows,
+            threads,
+            names,
+        } in chunks
+        {
+            let threads: Vec<ThreadId> = threads
+                .keys
+                .iter()
+                .map(|global| self.thread(*global))
+                .collect();
+            let text = |id: Option<i64>| id.map(|id| self.names.intern(id, self.session));
+            let names: Vec<StrId> = names
+                .keys
+                .into_iter()
+                .map(text)
+                .map(Option::unwrap_or_default)
+                .collect();
+            for (start, end, name, thread) in rows {
+                add(
+                    self,
+                    (start, end, names[name as usize], threads[thread as usize]),
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! Kernel sums of `nsys stats`: `cuda_gpu_kern_sum`, and `gpukernsum` before 2022, as CSV and as the console shows them.
+//!
+//! A console text has its sister reports too: `calls.rs` reads those of calls and ranges.
+
+mod calls;
+
+use std::borrow::Cow;
+
+use rooflens_schemas::{ArtifactKind, PassKind};
+
+use super::stats_tables::{Table, nanoseconds, number, tables};
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use rooflens_bundle::ArtifactFile;
+use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_session::{KernelSum, Ns, PassId, Session};
+
+pub(super) use calls::IMPORTER as CALLS;
+
+/// Reads `nsys stats` kernel sums.
+pub static IMPORTER: Importer = Importer {
+    kind: ArtifactKind::NsysKernelSum,
+    sniff,
+    import,
+};
+
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Where the figures of a sum are, and nanoseconds per unit of each time.
+struct Columns {
+    count: usize,
+    total: (usize, u32),
+    min: (usize, u32),
+    max: (usize, u32),
+    median: Option<(usize, u32)>,
+    std: Option<(usize, u32)>,
+}
+
+/// The figures of a row: times in nanoseconds.
+struct Figures {
+    count: u64,
+    total: Ns,
+    min: Ns,
+    max: Ns,
+    median: Option<f64>,
+    std: Option<f64>,
+}
+
+impl Columns {
+    /// The columns of a table whose executions stand under one of these headings.
+    fn find(table: &Table<'_>, counts: &[&str]) -> Option<Self> {
+        Some(Self {
+            count: table.position(counts)?,
+            total: table.time(&["Total Time"])?,
+            min: table.time(&["Min", "Minimum"])?,
+            max: table.time(&["Max", "Maximum"])?,
+            median: table.time(&["Med", "Median"]),
+            std: table.time(&["StdDev"]),
+        })
+    }
+
+    fn figures(&self, cells: &[Cow<'_, str>]) -> Option<Figures> {
+        let time = |(index, scale): (usize, u32)| nanoseconds(cells.get(index)?, scale);
+        let whole = |column| time(column).map(|ns| ns.round() as Ns);
+        Some(Figures {
+            count: number(cells.get(self.count)?)?,
+            total: whole(self.total)?,
+            min: whole(self.min)?,
+            max: whole(self.max)?,
+            median: self.median.and_then(time),
+            std: self.std.and_then(time),
+        })
+    }
+}
+
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    find_table(&prefix.text()).is_some()
+}
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let bytes = file.content()?.bytes(MAX_BYTES)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some((name, columns, table)) = find_table(&text) else {
+        let message = "it is not the kernel summary of nsys stats".to_owned();
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
+            .hint("nsys stats --report cuda_gpu_kern_sum --format csv gives it"));
+    };
+    let rows = rows(&table, file, session, diagnostics, |cells| {
+        row(cells, name, &columns)
+    })?;
+    if rows.is_empty() {
+        return Err(IngestErrorKind::Empty("it lists no kernel".to_owned()).into());
+    }
+    let pass = session.add_pass(
+        &file.pass,
+        file.pass_kind.unwrap_or(PassKind::Timeline),
+        &file.path,
+    );
+    for (name, sum) in rows {
+        let kernel = session.kernel(&name, "");
+        session.kernel_sums.push(KernelSum {
+            pass,
+            kernel,
+            ..sum
+        });
+    }
+    calls::add(&text, file, session, diagnostics)?;
+    Ok(())
+}
+
+/// What a function makes of each row of a table; rows of which it makes nothing are told as lost.
+///
+/// # Errors
+/// The table is damaged as CSV, or holds more rows than the input may give.
+fn rows<R>(
+    table: &Table<'_>,
+    file: &ArtifactFile,
+    session: &Session,
+    diagnostics: &mut Diagnostics,
+    row: impl Fn(&[Cow<'_, str>]) -> Option<R>,
+) -> Result<Vec<R>, IngestError> {
+    // A row is kept with its name until the table is read.
+    let room = session.room() / (2 * size_of::<R>()) as u64;
+    let (mut rows, mut bad) = (Vec::new(), Vec::new());
+    table.rows(|line, cells| {
+        match row(cells) {
+            Some(_) if rows.len() as u64 >= room => return Err(IngestErrorKind::Budget.into()),
+            Some(row) => rows.push(row),
+            None => bad.push(line),
+        }
+        Ok::<(), IngestError>(())
+    })?;
+    if let Some(first) = bad.first() {
+        let message = "rows without a name, a count or times are left out";
+        let loss = Diagnostic::new(Severity::DataLoss, "sums/row", message);
+        let loss = loss.times(bad.len() as u64).artifact(&file.path);
+        diagnostics.push(loss.at(Location::Line(*first)));
+    }
+    Ok(rows)
+}
+
+/// The first table of kernels: where their names are, and the figures.
+fn find_table(text: &str) -> Option<(usize, Columns, Table<'_>)> {
+    tables(text).find_map(|table| {
+        // NVTX summaries count instances too, of ranges; memory summaries name operations.
+        if table
+            .position(&["Range", "Operation", "Category", "NVTX Range"])
+            .is_some()
+        {
+            return None;
+        }
+        let name = table.position(&["Name"])?;
+        Some((name, Columns::find(&table, &["Instances"])?, table))
+    })
+}
+
+fn row(cells: &[Cow<'_, str>], name: usize, columns: &Columns) -> Option<(String, KernelSum)> {
+    let name = cells.get(name).filter(|name| !name.is_empty())?;
+    let Figures {
+        count,
+        total,
+        min,
+        max,
+        median,
+        std,
+    } = columns.figures(cells)?;
+    let (pass, kernel) = (PassId::default(), Default::default());
+    Some((
+        name.to_string(),
+        KernelSum {
+            pass,
+            kernel,
+            count,
+            total,
+            min,
+            max,
+            median,
+            std,
+        },
+    ))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::testing::import_bytes;
+
+    const NEW: &str = include_str!("../../../../tests/data/seeds/kernel_sums.csv");
+
+    fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
+        import_bytes(&IMPORTER, "sum.csv", text)
+    }
+
+    #[test]
+    fn kernels_with_commas_in_their_names_are_read() {
+        let (result, session, _) = import_text(NEW);
+        assert!(result.is_ok());
+        let sums = &session.kernel_sums;
+        assert_eq!(
+            (sums.count.as_slice(), sums.total.as_slice()),
+            (&[3, 1][..], &[300, 100][..])
+        );
+        assert_eq!(
+            (sums.min[0], sums.max[0], sums.median[0]),
+            (90, 110, Some(99.5))
+        );
+        assert_eq!(session.kernel_name(sums.kernel[0]), "void gemm<int, 4>(T1)");
+        assert_eq!(session.passes.kind, [PassKind::Timeline]);
+    }
+
+    #[test]
+    fn the_old_layout_has_no_median_and_other_units_are_scaled() {
+        let old = "Processing [x.sqlite]\nTime(%),Total Time (us),Instances,Average,Minimum (us),Maximum (us),Name\n\
+            100.0,1.5,2,0.75,0.5,1.0,k\n\nTime(%),Total Time (ns)\n";
+        let (result, session, _) = import_text(old);
+        assert!(result.is_ok());
+        let sums = &session.kernel_sums;
+        assert_eq!(
+            (sums.total[0], sums.min[0], sums.max[0], sums.median[0]),
+            (1500, 500, 1000, None)
+        );
+        assert_eq!(sums.len(), 1);
+    }
+
+    #[test]
+    fn the_console_report_is_read_after_other_tables() {
+        let console = " ** OS Runtime Summary (osrt_sum):\n\n Time (%)  Total Time (ns)  Num Calls  Name\n --------  ---------------  ---------  ----\n    100.0               50          1  poll\n\n ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n Time (%)  Total Time (ns)  Instances     Avg (ns)  Med (ns)  Min (ns)   Max (ns)  StdDev (ns)  Name        \n --------  ---------------  ---------  -----------  --------  --------  ---------  -----------  ------------\n    100.0        3,481,709          2  1,740,854.5   1,740.5       709  3,481,000          0.0  f<int, 2>(T)\n\n";
+        let (result, session, _) = import_text(console);
+        assert!(result.is_ok());
+        let sums = &session.kernel_sums;
+        assert_eq!(
+            (sums.count[0], sums.total[0], sums.max[0]),
+            (2, 3_481_709, 3_481_000)
+        );
+        assert_eq!(
+            (sums.median[0], session.kernel_name(sums.kernel[0])),
+            (Some(1740.5), "f<int, 2>(T)")
+        );
+    }
+
+    #[test]
+    fn other_summaries_are_not_taken_for_kernels() {
+        let sniffs = |text: &str| {
+            sniff(&Prefix {
+                name: "a.csv",
+                bytes: text.as_bytes(),
+                complete: true,
+            })
+        };
+        assert!(sniffs(NEW));
+        for header in [
+            "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n",
+            "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n",
+            "Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation\n",
+            "\"ID\",\"Process ID\",\"Kernel Name\"\n",
+        ] {
+            assert!(!sniffs(header), "{header}");
+            assert!(import_text(header).0.is_err());
+        }
+    }
+
+    #[test]
+    fn broken_rows_are_counted_with_their_line() {
+        let (result, session, diagnostics) =
+            import_text(&format!("{NEW}1.0,x,1,1,1,1,1,1,bad\n0.1,5\n"));
+        assert!(result.is_ok());
+        assert_eq!(session.kernel_sums.len(), 2);
+        let loss = diagnostics.iter().next().unwrap();
+        assert_eq!((loss.count, &loss.at), (2, &Location::Line(4)));
+    }
+}

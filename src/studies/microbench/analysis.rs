@@ -1,0 +1,361 @@
+//! Ceilings of a device, how far its cases are from them, and fits of time against size.
+
+use rooflens_hardware::{Gpu, Hardware};
+
+use crate::fit::Fit;
+use crate::import::{Case, Device, Rate};
+
+/// Operations whose work is matrix products: dtype rates bound them. Others are bound by bandwidth alone.
+const PRODUCTS: [&str; 6] = [
+    "linear",
+    "batched_gemm",
+    "attention_prefill",
+    "attention_decode",
+    "conv2d",
+    "lstm",
+];
+
+/// Operations whose rate is a ceiling where no `peaks.json` has one.
+const GEMMS: [&str; 2] = ["linear", "batched_gemm"];
+
+/// The copy within device memory: what bandwidth is where no `peaks.json` has it.
+const COPY: &str = "copy_d2d";
+
+/// Copies over the bus, which no ceiling of the device bounds.
+const BUS: [&str; 2] = ["copy_h2d", "copy_d2h"];
+
+/// A device with all that follows from its measurements.
+#[derive(Clone, Debug)]
+pub struct Results<'a> {
+    /// What was measured.
+    pub device: &'a Device,
+    /// The GPU of the table.
+    pub specified: Option<Gpu>,
+    /// Rates, then bandwidths.
+    pub ceilings: Vec<Ceiling>,
+    /// Cases with a time.
+    pub cases: Vec<Judged<'a>>,
+    /// Fits of operations with three sizes at least.
+    pub fits: Vec<Series<'a>>,
+}
+
+/// A measured rate or bandwidth beside the specified one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ceiling {
+    /// A dtype, or `copy`, `read`, `write`.
+    pub what: String,
+    /// Bytes rather than FLOP per second.
+    pub is_bandwidth: bool,
+    /// Per second.
+    pub measured: f64,
+    /// Per second, dense.
+    pub specified: Option<f64>,
+    /// FLOP per byte from which on the rate bounds, not the bandwidth of a copy.
+    pub ridge: Option<f64>,
+    /// The largest of single operations, not a sustained rate.
+    pub from_cases: bool,
+    /// Spread, clock and power of a sustained rate.
+    pub rate: Option<Rate>,
+}
+
+impl Ceiling {
+    /// Measured ÷ specified.
+    pub fn efficiency(&self) -> Option<f64> {
+        Some(self.measured / self.specified?)
+    }
+}
+
+/// A case with its roofline times.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// Median, least, greatest and 95th percentile of a launch, seconds.
+    pub times: [f64; 4],
+    /// Seconds at the measured ceilings, and whether the rate bounds.
+    pub roof: Option<(f64, bool)>,
+    /// Seconds at the specified ones.
+    pub specified: Option<f64>,
+}
+
+impl Judged<'_> {
+    /// Share of the measured roofline.
+    pub fn efficiency(&self) -> Option<f64> {
+        Some(self.roof?.0 / self.times[0])
+    }
+
+    /// Share of the specified roofline.
+    pub fn of_specified(&self) -> Option<f64> {
+        Some(self.specified? / self.times[0])
+    }
+}
+
+/// Cases of one operation and dtype that one resource bounds, and their fit.
+#[derive(Clone, Debug)]
+pub struct Series<'a> {
+    /// The operation.
+    pub operation: &'a str,
+    /// Number format; copies have none.
+    pub dtype: Option<&'a str>,
+    /// Work is FLOP rather than bytes.
+    pub in_flops: bool,
+    /// Runs on the device, rather than over the bus.
+    pub on_device: bool,
+    /// Work and median seconds, by ascending work.
+    pub points: Vec<(f64, f64)>,
+    /// The fit.
+    pub fit: Fit,
+}
+
+impl Series<'_> {
+    /// The launch floor, seconds, where it is at least half of the time of the smallest case: a line through longer launches
+    /// alone tells none.
+    pub fn floor(&self) -> Option<f64> {
+        let (_, least) = self.points.first()?;
+        self.fit.floor.filter(|floor| 2.0 * floor >= *least)
+    }
+}
+
+/// Rates by dtype and the bandwidth that roofline times divide by.
+struct Roofs<'r> {
+    rate: &'r dyn Fn(&str) -> Option<f64>,
+    bandwidth: Option<f64>,
+}
+
+impl<'a> Results<'a> {
+    /// Evaluates a device.
+    pub fn of(device: &'a Device, hardware: &Hardware) -> Self {
+        let specified = hardware.find(&device.gpu).cloned();
+        let ceilings = ceilings(device, specified.as_ref());
+        let measured = |what: &str| ceilings.iter().find(|one| one.what == what);
+        let of_gpu = |dtype: &str| rate_of(specified.as_ref()?, dtype);
+        let own = Roofs {
+            rate: &|dtype| measured(dtype).map(|one| one.measured),
+            bandwidth: measured("copy").map(|one| one.measured),
+        };
+        let bandwidth = specified.as_ref().map(|gpu| gpu.memory_bandwidth);
+        let stated = Roofs {
+            rate: &of_gpu,
+            bandwidth,
+        };
+        let judged = device.cases.iter().filter_map(|case| {
+            let times = *case.times.as_ref().ok()?;
+            let (roof, specified) = (own.time(case), stated.time(case).map(|(time, _)| time));
+            Some(Judged {
+                case,
+                times,
+                roof,
+                specified,
+            })
+        });
+        let cases: Vec<Judged<'a>> = judged.collect();
+        let fits = series(&cases);
+        Self {
+            device,
+            specified,
+            cases,
+            fits,
+            ceilings,
+        }
+    }
+
+    /// The ceiling of that name.
+    pub fn ceiling(&self, what: &str) -> Option<&Ceiling> {
+        self.ceilings.iter().find(|one| one.what == what)
+    }
+
+    /// Cases by operation and dtype, in their order.
+    pub fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for judged in &self.cases {
+            let (operation, dtype) = (judged.case.operation.as_str(), judged.case.dtype.as_deref());
+            let known = groups
+                .iter_mut()
+                .find(|one| (one.operation, one.dtype) == (operation, dtype));
+            match known {
+                Some(group) => group.cases.push(judged),
+                None => groups.push(Group {
+                    device: self,
+                    operation,
+                    dtype,
+                    cases: vec![judged],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// The dtype that the first page is about: bf16 if there is one, else the first rate.
+    pub fn headline(&self) -> Option<&Ceiling> {
+        self.ceiling("bf16")
+            .or_else(|| self.ceilings.iter().find(|one| !one.is_bandwidth))
+    }
+}
+
+/// Cases of one operation and dtype.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// What they were measured on.
+    pub device: &'a Results<'a>,
+    /// The operation.
+    pub operation: &'a str,
+    /// Number format; copies have none.
+    pub dtype: Option<&'a str>,
+    /// The cases.
+    pub cases: Vec<&'a Judged<'a>>,
+}
+
+impl Group<'_> {
+    /// A share of each case that has it, ascending.
+    pub fn shares(&self, of: fn(&Judged<'_>) -> Option<f64>) -> Vec<f64> {
+        let mut shares: Vec<f64> = self.cases.iter().filter_map(|one| of(one)).collect();
+        shares.sort_by(f64::total_cmp);
+        shares
+    }
+
+    /// The median efficiency against the measured roofline.
+    pub fn median(&self) -> Option<f64> {
+        median(&self.shares(|one| one.efficiency()))
+    }
+
+    /// The median of |roofline time − time| ÷ time.
+    pub fn apart(&self) -> Option<f64> {
+        median(&self.shares(|one| Some((one.efficiency()? - 1.0).abs())))
+    }
+
+    /// Seconds of all cases with a roofline time: at the roofline, and measured.
+    pub fn sums(&self) -> (f64, f64) {
+        let both = self
+            .cases
+            .iter()
+            .filter_map(|one| Some((one.roof?.0, one.times[0])));
+        both.fold((0.0, 0.0), |sums, (roof, time)| {
+            (sums.0 + roof, sums.1 + time)
+        })
+    }
+}
+
+/// The median of ascending values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some(f64::midpoint(values[low], values[high]))
+}
+
+impl Roofs<'_> {
+    fn time(&self, case: &Case) -> Option<(f64, bool)> {
+        if BUS.contains(&case.operation.as_str()) {
+            return None;
+        }
+        let memory = case.bytes / self.bandwidth?;
+        if !PRODUCTS.contains(&case.operation.as_str()) {
+            return Some((memory, false));
+        }
+        let compute = case.flops / (self.rate)(case.dtype.as_deref()?)?;
+        Some((memory.max(compute), compute > memory))
+    }
+}
+
+/// The dense rate of a dtype as measurements name it.
+fn rate_of(gpu: &Gpu, dtype: &str) -> Option<f64> {
+    // Libraries compute fp64 products on tensor cores where there are such.
+    let names: &[&str] = match dtype {
+        "fp64" => &["fp64_tensor", "fp64"],
+        "fp8_e4m3" => &["fp8"],
+        dtype => &[dtype],
+    };
+    names
+        .iter()
+        .find_map(|name| gpu.peak(name))
+        .map(|peak| peak.dense)
+}
+
+fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
+    let mut all: Vec<Ceiling> = Vec::new();
+    let mut add = |what: &str, is_bandwidth: bool, measured: f64, rate: Option<&Rate>| {
+        let specified = match is_bandwidth {
+            true => gpu.map(|gpu| gpu.memory_bandwidth),
+            false => gpu.and_then(|gpu| rate_of(gpu, what)),
+        };
+        let known = all.iter_mut().find(|one| one.what == what);
+        let one = Ceiling {
+            what: what.to_owned(),
+            is_bandwidth,
+            measured,
+            specified,
+            ridge: None,
+            from_cases: rate.is_none(),
+            rate: rate.cloned(),
+        };
+        match known {
+            // A sustained rate stands; of several, and of cases, the largest does.
+            Some(known) if rate.is_none() && !known.from_cases => {}
+            Some(known) if known.measured >= measured => {}
+            Some(known) => *known = one,
+            None => all.push(one),
+        }
+    };
+    for rate in &device.rates {
+        let is_bandwidth = matches!(rate.what.as_str(), "copy" | "read" | "write");
+        if let Ok(measured) = rate.rate {
+            add(&rate.what, is_bandwidth, measured, Some(rate));
+        }
+    }
+    for case in &device.cases {
+        let Ok([median, ..]) = case.times else {
+            continue;
+        };
+        match (case.operation.as_str(), case.dtype.as_deref()) {
+            (COPY, _) => add("copy", true, case.bytes / median, None),
+            (operation, Some(dtype)) if GEMMS.contains(&operation) => {
+                add(dtype, false, case.flops / median, None);
+            }
+            _ => {}
+        }
+    }
+    let copy = all
+        .iter()
+        .find(|one| one.what == "copy")
+        .map(|one| one.measured);
+    for one in all.iter_mut().filter(|one| !one.is_bandwidth) {
+        one.ridge = copy.map(|copy| one.measured / copy);
+    }
+    all.sort_by_key(|one| one.is_bandwidth);
+    all
+}
+
+/// Cases by operation, dtype and what bounds them, in the order of the cases.
+fn series<'a>(cases: &[Judged<'a>]) -> Vec<Series<'a>> {
+    let key = |one: &Judged<'a>| {
+        let in_flops = one.roof.is_some_and(|(_, by_rate)| by_rate);
+        (
+            one.case.operation.as_str(),
+            one.case.dtype.as_deref(),
+            in_flops,
+        )
+    };
+    let mut keys: Vec<_> = Vec::new();
+    cases.iter().map(key).for_each(|one| {
+        if !keys.contains(&one) {
+            keys.push(one);
+        }
+    });
+    let fitted = keys.into_iter().filter_map(|(operation, dtype, in_flops)| {
+        let own = cases
+            .iter()
+            .filter(|one| key(one) == (operation, dtype, in_flops));
+        let work = |case: &Case| if in_flops { case.flops } else { case.bytes };
+        let mut points: Vec<(f64, f64)> = own.map(|one| (work(one.case), one.times[0])).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let fit = Fit::of(&points)?;
+        let on_device = !BUS.contains(&operation);
+        Some(Series {
+            operation,
+            dtype,
+            in_flops,
+            on_device,
+            points,
+            fit,
+        })
+    });
+    fitted.collect()
+}

@@ -1,0 +1,77 @@
+//! Time against work: a fixed time and a rate by least squares.
+
+/// time = floor + work ÷ rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    /// Seconds that a launch takes however little it does; none if the times do not resolve one.
+    pub floor: Option<f64>,
+    /// Work per second beyond it.
+    pub rate: f64,
+    /// Coefficient of determination, by the same weights.
+    pub r2: f64,
+    /// The largest |time − fit| ÷ time.
+    pub residual: f64,
+    /// Points that it is made from.
+    pub points: usize,
+}
+
+impl Fit {
+    /// The line with the least sum of ((time − line) ÷ time)²: sizes over decades count alike, as relative errors of times
+    /// are alike. Without a positive floor, the one through the origin. `None` below three distinct amounts of work, or if
+    /// times do not rise with work.
+    pub fn of(points: &[(f64, f64)]) -> Option<Self> {
+        let mut distinct: Vec<f64> = points.iter().map(|(work, _)| *work).collect();
+        distinct.sort_by(f64::total_cmp);
+        distinct.dedup();
+        if distinct.len() < 3
+            || points
+                .iter()
+                .any(|(work, time)| !(*work > 0.0 && *time > 0.0))
+        {
+            return None;
+        }
+        let sum = |of: fn(f64, f64) -> f64| -> f64 {
+            points
+                .iter()
+                .map(|(work, time)| of(*work, *time) / (time * time))
+                .sum()
+        };
+        let (weights, works, times) = (sum(|_, _| 1.0), sum(|work, _| work), sum(|_, time| time));
+        let (squares, products) = (sum(|work, _| work * work), sum(|work, time| work * time));
+        let determinant = weights * squares - works * works;
+        let slope = (weights * products - works * times) / determinant;
+        let floor = (squares * times - works * products) / determinant;
+        let (floor, slope) = match floor > 0.0 && floor.is_finite() {
+            true => (Some(floor), slope),
+            false => (None, products / squares),
+        };
+        let (rate, mean) = (1.0 / slope, times / weights);
+        if !(rate > 0.0 && rate.is_finite()) {
+            return None;
+        }
+        let mut fit = Self {
+            floor,
+            rate,
+            r2: 0.0,
+            residual: 0.0,
+            points: points.len(),
+        };
+        let part = |from: &dyn Fn(f64) -> f64| -> f64 {
+            let square = |(work, time): &(f64, f64)| {
+                ((time - from(*work)) / time) * ((time - from(*work)) / time)
+            };
+            points.iter().map(square).sum()
+        };
+        fit.r2 = 1.0 - part(&|work| fit.at(work)) / part(&|_| mean);
+        let apart = points
+            .iter()
+            .map(|(work, time)| ((time - fit.at(*work)) / time).abs());
+        fit.residual = apart.fold(0.0, f64::max);
+        Some(fit)
+    }
+
+    /// Seconds that it gives for some work.
+    pub fn at(&self, work: f64) -> f64 {
+        self.floor.unwrap_or(0.0) + work / self.rate
+    }
+}

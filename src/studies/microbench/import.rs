@@ -1,0 +1,238 @@
+//! Reads `bench.json` and `peaks.json`.
+
+use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use serde_json::{Map, Value};
+
+/// A file to read.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    /// Its path in messages.
+    pub path: &'a str,
+    /// Its content.
+    pub bytes: &'a [u8],
+}
+
+/// All that was measured on one GPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Device {
+    /// Name as the driver says it.
+    pub gpu: String,
+    /// Sustained rates, of `peaks.json`.
+    pub rates: Vec<Rate>,
+    /// Single operations, of `bench.json`.
+    pub cases: Vec<Case>,
+    /// Versions of driver and libraries.
+    pub software: Vec<(String, String)>,
+}
+
+/// A sustained rate, or why there is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// A dtype, `copy`, `read` or `write`.
+    pub what: String,
+    /// FLOP, or bytes, per second at the median time.
+    pub rate: Result<f64, String>,
+    /// (Greatest − least) ÷ median of the times.
+    pub spread: Option<f64>,
+    /// Clock of the SMs meanwhile, hertz.
+    pub sm_clock: Option<f64>,
+    /// Power meanwhile, watts.
+    pub power: Option<f64>,
+}
+
+/// One operation of one size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// Operation, dtype and sizes.
+    pub name: String,
+    /// Such as `linear` or `attention_prefill`.
+    pub operation: String,
+    /// Number format; copies have none.
+    pub dtype: Option<String>,
+    /// What computed it.
+    pub implementation: String,
+    /// Operations of one launch.
+    pub flops: f64,
+    /// Bytes that one launch moves at least.
+    pub bytes: f64,
+    /// Median, least, greatest and 95th percentile of the seconds of a launch, or why there are none.
+    pub times: Result<[f64; 4], String>,
+    /// The launches were replayed from a CUDA graph; else the host enqueued each.
+    pub in_graph: bool,
+}
+
+/// Whether a document is one of these.
+pub fn is_result(document: &Map<String, Value>) -> bool {
+    is_bench(document) || is_peaks(document)
+}
+
+fn is_bench(document: &Map<String, Value>) -> bool {
+    let is_case =
+        |case: &Value| case.get("operation").is_some() && case.get("bytes_formula").is_some();
+    let cases = document.get("cases").and_then(Value::as_array);
+    cases.is_some_and(|cases| cases.iter().all(is_case)) && document.contains_key("plan")
+}
+
+fn is_peaks(document: &Map<String, Value>) -> bool {
+    let rates = document.get("matmul").and_then(Value::as_object);
+    rates.is_some_and(|rates| {
+        rates
+            .values()
+            .all(|one| one.is_string() || !one["tflops"].is_null())
+    })
+}
+
+/// Reads files; those of one GPU make one device. One that is none of these is a diagnostic and costs itself.
+pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Vec<Device> {
+    let mut devices: Vec<Device> = Vec::new();
+    for file in files {
+        let mut refuse = |message: String| {
+            let refused = Diagnostic::new(Severity::Error, "microbench/refused", message);
+            let hint = "expected bench.json or peaks.json of rooflens-capture";
+            diagnostics.push(refused.artifact(file.path).hint(hint));
+        };
+        let document: Map<String, Value> = match serde_json::from_slice(file.bytes) {
+            Ok(document) => document,
+            Err(error) => {
+                refuse(format!("not JSON: {error}"));
+                continue;
+            }
+        };
+        if let Some(version) = document
+            .get("version")
+            .filter(|one| one.as_u64() != Some(1))
+        {
+            refuse(format!("version {version} is not known: expected 1"));
+            continue;
+        }
+        if !is_result(&document) {
+            refuse("neither cases nor rates".to_owned());
+            continue;
+        }
+        let gpu = text(&document, "gpu");
+        if !devices.iter().any(|device| device.gpu == gpu) {
+            devices.push(Device {
+                gpu: gpu.clone(),
+                ..Device::default()
+            });
+        }
+        if let Some(device) = devices.iter_mut().find(|device| device.gpu == gpu) {
+            add(device, &document, file.path, diagnostics);
+        }
+    }
+    devices
+}
+
+fn add(
+    device: &mut Device,
+    document: &Map<String, Value>,
+    path: &str,
+    diagnostics: &mut Diagnostics,
+) {
+    let rates = document.get("matmul").and_then(Value::as_object);
+    let rates = rates
+        .into_iter()
+        .flatten()
+        .map(|(what, one)| (what.as_str(), one, "tflops", 1e12));
+    let memory = [
+        ("copy", "gb_per_s_read_plus_write"),
+        ("read", "gb_per_s"),
+        ("write", "gb_per_s"),
+    ];
+    let memory = memory
+        .into_iter()
+        .filter_map(|(what, key)| Some((what, document.get(what)?, key, 1e9)));
+    device.rates.extend(
+        rates
+            .chain(memory)
+            .map(|(what, one, key, unit)| rate(what, one, key, unit)),
+    );
+    let cases = document
+        .get("cases")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let (mut lost, before) = (0_usize, device.cases.len());
+    for entry in cases {
+        match case(entry) {
+            Some(case) => device.cases.push(case),
+            None => lost += 1,
+        }
+    }
+    if lost > 0 {
+        let all = device.cases.len() - before + lost;
+        let message = format!("{lost} of {all} cases have no name, work or time and are left out");
+        let lost = Diagnostic::new(Severity::DataLoss, "microbench/case", message);
+        diagnostics.push(lost.artifact(path));
+    }
+    let libraries = document.get("libraries").and_then(Value::as_object);
+    for (name, version) in libraries.into_iter().flatten() {
+        let version = match version {
+            Value::String(version) => version.clone(),
+            Value::Number(version) => version.to_string(),
+            _ => continue,
+        };
+        if !device.software.iter().any(|(known, _)| known == name) {
+            device.software.push((name.clone(), version));
+        }
+    }
+}
+
+fn rate(what: &str, entry: &Value, key: &str, unit: f64) -> Rate {
+    let rate = match entry {
+        Value::String(reason) => Err(reason.clone()),
+        entry => positive(entry, key)
+            .map(|value| value * unit)
+            .ok_or_else(|| format!("no {key}")),
+    };
+    let clocks = &entry["clocks"];
+    Rate {
+        what: what.to_owned(),
+        rate,
+        spread: entry["spread"].as_f64().filter(|spread| *spread >= 0.0),
+        sm_clock: positive(clocks, "sm_mhz").map(|mhz| mhz * 1e6),
+        power: positive(clocks, "power_w"),
+    }
+}
+
+fn case(entry: &Value) -> Option<Case> {
+    let object = entry.as_object()?;
+    let times = match entry["error"].as_str() {
+        Some(reason) => Err(reason.to_owned()),
+        None => {
+            let [median, least, most, p95] =
+                ["median_s", "min_s", "max_s", "p95_s"].map(|key| positive(entry, key));
+            Ok([median?, least?, most?, p95?])
+        }
+    };
+    let work = |key: &str| {
+        entry[key]
+            .as_f64()
+            .filter(|work| (0.0..1e30).contains(work))
+    };
+    let (name, operation) = (text(object, "name"), text(object, "operation"));
+    (!name.is_empty() && !operation.is_empty()).then_some(Case {
+        name,
+        operation,
+        dtype: entry["dtype"].as_str().map(str::to_owned),
+        implementation: text(object, "implementation"),
+        flops: work("flops")?,
+        bytes: work("bytes")?,
+        times,
+        in_graph: entry["cuda_graph"] == true,
+    })
+}
+
+fn positive(entry: &Value, key: &str) -> Option<f64> {
+    entry[key]
+        .as_f64()
+        .filter(|value| *value > 0.0 && value.is_finite())
+}
+
+fn text(object: &Map<String, Value>, key: &str) -> String {
+    object
+        .get(key)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}

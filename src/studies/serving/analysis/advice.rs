@@ -1,0 +1,224 @@
+//! Settings to try, each with the numbers that speak for it and the effect that follows from them. None where the data
+//! does not carry one.
+
+use super::Results;
+use super::bottleneck::{AT_BOUND, Limit, STALLED};
+use super::figures::Measure;
+use super::sweep::Axis;
+
+/// Gain of the median TTFT from which on a limit at the knee is worth it.
+const WORTH: f64 = 1.2;
+
+/// A setting, why, and what it brings. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Advice {
+    /// Let no more requests run than at the knee: beyond it they wait.
+    CapAtKnee {
+        /// Requests in flight at the knee.
+        requests: f64,
+        /// Load of the last point, on the sweep's axis.
+        last: f64,
+        /// Its axis.
+        axis: Axis,
+        /// Median TTFT at the last point, and at the knee.
+        ttft: (f64, f64),
+        /// Throughput at the knee over that at the last point.
+        kept: f64,
+    },
+    /// The KV cache is full: fewer requests at once.
+    FewerSequences {
+        /// 95th percentile of the cache's use.
+        kv: f64,
+        /// Requests that were thrown out.
+        preemptions: Option<f64>,
+        /// Mean requests that run.
+        running: f64,
+    },
+    /// The KV cache is full: more memory for it.
+    MoreKvCache {
+        /// 95th percentile of the cache's use.
+        kv: f64,
+        /// The setting now, if the engine says it.
+        now: Option<f64>,
+    },
+    /// The KV cache is full: a byte an element instead of two.
+    SmallerKvCache {
+        /// 95th percentile of the cache's use.
+        kv: f64,
+    },
+    /// Requests wait while the KV cache has room.
+    MoreSequences {
+        /// Mean requests that wait.
+        waiting: f64,
+        /// Most requests that ran.
+        running: f64,
+        /// 95th percentile of the cache's use.
+        kv: f64,
+    },
+    /// Decode steps wait for prefills.
+    SmallerPrefills {
+        /// Inter-token latency, P50 and P99.
+        itl: (f64, f64),
+    },
+    /// Time per token is at the bound of memory bandwidth: fewer bytes of weights.
+    Quantize {
+        /// Median TPOT.
+        tpot: f64,
+        /// Its bound.
+        bound: f64,
+    },
+    /// A limit of latency lies below the bound of the hardware: more GPUs a replica.
+    MoreGpus {
+        /// Which latency.
+        measure: Measure,
+        /// Its bound.
+        bound: f64,
+        /// The limit.
+        limit: f64,
+    },
+    /// Throughput still rises at the last point: measure beyond it.
+    MoreLoad {
+        /// Load of the last point.
+        last: f64,
+        /// Its axis.
+        axis: Axis,
+    },
+}
+
+impl Advice {
+    /// The setting in the words of engines.
+    pub const fn setting(&self) -> &'static str {
+        match self {
+            Self::CapAtKnee { .. } | Self::FewerSequences { .. } | Self::MoreSequences { .. } => {
+                "max-num-seqs"
+            }
+            Self::MoreKvCache { .. } => "gpu-memory-utilization",
+            Self::SmallerKvCache { .. } => "kv-cache-dtype",
+            Self::SmallerPrefills { .. } => "max-num-batched-tokens",
+            Self::Quantize { .. } => "quantization",
+            Self::MoreGpus { .. } => "tensor-parallel-size",
+            Self::MoreLoad { .. } => "request rate, concurrency",
+        }
+    }
+}
+
+/// All that the data carries, about the run of the first page and its sweep.
+pub fn of(results: &Results<'_>) -> Vec<Advice> {
+    let run = results.headline;
+    let mut all = Vec::new();
+    all.extend(engine(results, run));
+    all.extend(sweep(results, run));
+    let found = &results.bottlenecks[run];
+    let itl = &results.figures[run].dist(Measure::Itl).spread;
+    if let (Some(ratio), Some(p50), Some(p99)) = (found.stalls, itl.p50(), itl.p99())
+        && ratio >= STALLED
+        && found.limit == Limit::Stalls
+    {
+        all.push(Advice::SmallerPrefills { itl: (p50, p99) });
+    }
+    all.extend(bounds(results, run));
+    all
+}
+
+fn engine(results: &Results<'_>, run: usize) -> Vec<Advice> {
+    let Some(engine) = results.bottlenecks[run].engine else {
+        return Vec::new();
+    };
+    let Some(kv) = engine.kv_p95 else {
+        return Vec::new();
+    };
+    if engine.is_kv_full() {
+        let stated =
+            |run: &crate::model::Run| run.settings.get("gpu_memory_utilization")?.parse().ok();
+        let now = results.runs.iter().find_map(stated);
+        let fewer = engine.running.map(|running| Advice::FewerSequences {
+            kv,
+            preemptions: engine.preemptions,
+            running,
+        });
+        let preempted = engine.preemptions.is_some_and(|count| count > 0.0);
+        let fewer = fewer.filter(|_| preempted);
+        let more = [
+            Advice::MoreKvCache { kv, now },
+            Advice::SmallerKvCache { kv },
+        ];
+        return fewer.into_iter().chain(more).collect();
+    }
+    let (Some(waiting), Some(running), true) =
+        (engine.waiting, engine.most_running, engine.is_slots_full())
+    else {
+        return Vec::new();
+    };
+    vec![Advice::MoreSequences {
+        waiting,
+        running,
+        kv,
+    }]
+}
+
+/// What the sweep of a run says.
+fn sweep(results: &Results<'_>, run: usize) -> Option<Advice> {
+    let sweep = results.sweep_of(run)?;
+    let last = sweep.points.last()?;
+    let Some(knee) = sweep.knee.map(|knee| &sweep.points[knee]) else {
+        return Some(Advice::MoreLoad {
+            last: last.load,
+            axis: sweep.axis,
+        });
+    };
+    let ttft = |run: usize| results.figures[run].typical(Measure::Ttft);
+    let (at_last, at_knee) = (ttft(last.run)?, ttft(knee.run)?);
+    let requests = match sweep.axis {
+        Axis::Concurrency => knee.load,
+        Axis::Rate => results.figures[knee.run].in_flight?,
+    };
+    (at_last >= WORTH * at_knee).then(|| Advice::CapAtKnee {
+        requests: libm::ceil(requests),
+        last: last.load,
+        axis: sweep.axis,
+        ttft: (at_last, at_knee),
+        kept: knee.throughput / last.throughput,
+    })
+}
+
+/// What the bounds of the hardware say.
+fn bounds(results: &Results<'_>, run: usize) -> Vec<Advice> {
+    let Some(predicted) = &results.options.predicted else {
+        return Vec::new();
+    };
+    let (found, figures) = (&results.bottlenecks[run], &results.figures[run]);
+    let mut all = Vec::new();
+    let at_bound = found.tpot_factor.is_some_and(|factor| factor <= AT_BOUND);
+    if let (Some(tpot), Some(bound), true) =
+        (figures.typical(Measure::Tpot), &predicted.tpot, at_bound)
+        && found.limit == Limit::Bandwidth
+    {
+        all.push(Advice::Quantize {
+            tpot,
+            bound: bound.time,
+        });
+    }
+    let (slo, levels) = (&results.options.slo, &results.options.thresholds);
+    let limits = [
+        (
+            Measure::Ttft,
+            &predicted.ttft,
+            slo.ttft.unwrap_or(levels.ttft_p50_ms.bad * 1e6),
+        ),
+        (
+            Measure::Tpot,
+            &predicted.tpot,
+            slo.tpot.unwrap_or(levels.tpot_p50_ms.bad * 1e6),
+        ),
+    ];
+    for (measure, bound, limit) in limits {
+        if let Some(bound) = bound.as_ref().filter(|bound| bound.time > limit) {
+            all.push(Advice::MoreGpus {
+                measure,
+                bound: bound.time,
+                limit,
+            });
+        }
+    }
+    all
+}

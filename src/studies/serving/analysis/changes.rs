@@ -1,0 +1,152 @@
+//! Runs at the same load with other settings: what worked and what did not.
+
+use super::Results;
+use super::figures::{Figures, Measure};
+use crate::model::{Run, Tool};
+
+/// Relative difference below which a figure has not changed.
+pub const SAME: f64 = 0.03;
+
+/// Relative difference of mean lengths up to which two runs have the same requests.
+const ALIKE: f64 = 0.1;
+
+/// How another setup fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Something is better and nothing worse.
+    Better,
+    /// Something is worse and nothing better.
+    Worse,
+    /// Some are better, some worse.
+    Mixed,
+    /// Nothing changed.
+    Same,
+}
+
+impl Verdict {
+    /// The word in data files.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Better => "worked",
+            Self::Worse => "did not work",
+            Self::Mixed => "mixed",
+            Self::Same => "no change",
+        }
+    }
+}
+
+/// A run against the first one with its load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Index of the first run.
+    pub baseline: usize,
+    /// Index of the other.
+    pub run: usize,
+    /// Settings that differ: name, value of the first, value of the other.
+    pub settings: Vec<(String, String, String)>,
+    /// Relative change of output tokens (else answers) per second, of median TTFT and of median TPOT.
+    pub changes: [Option<f64>; 3],
+    /// How it fared.
+    pub verdict: Verdict,
+}
+
+/// All pairs.
+pub fn of(results: &Results<'_>) -> Vec<Change> {
+    let is_test = |run: &usize| results.runs[*run].tool != Tool::EngineMetrics;
+    let tests: Vec<usize> = (0..results.runs.len()).filter(is_test).collect();
+    let of_run = |(n, run): (usize, &usize)| {
+        let baseline = tests[..n]
+            .iter()
+            .find(|first| are_comparable(results, **first, *run))?;
+        change(results, *baseline, *run)
+    };
+    tests.iter().enumerate().filter_map(of_run).collect()
+}
+
+/// The one that worked best, by throughput; the first if none worked.
+pub fn best(changes: &[Change]) -> Option<&Change> {
+    let gain = |change: &Change| change.changes[0].unwrap_or(0.0);
+    let worked = changes
+        .iter()
+        .rev()
+        .filter(|change| change.verdict == Verdict::Better);
+    worked
+        .max_by(|a, b| gain(a).total_cmp(&gain(b)))
+        .or(changes.first())
+}
+
+/// Same model, same load, requests of the same lengths.
+fn are_comparable(results: &Results<'_>, one: usize, other: usize) -> bool {
+    let (a, b) = (&results.runs[one], &results.runs[other]);
+    let (x, y) = (&results.figures[one], &results.figures[other]);
+    let alike = |of: fn(&Figures) -> Option<f64>| match (of(x), of(y)) {
+        (Some(x), Some(y)) => (x - y).abs() <= ALIKE * x.max(y),
+        _ => true,
+    };
+    a.model == b.model
+        && a.load == b.load
+        && alike(|one| one.prompt_tokens)
+        && alike(|one| one.output_tokens)
+}
+
+fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> {
+    let (a, b) = (&results.runs[baseline], &results.runs[run]);
+    let settings = differences(a, b);
+    let (x, y) = (&results.figures[baseline], &results.figures[run]);
+    let relative =
+        |of: &dyn Fn(&Figures) -> Option<f64>| Some(of(y)? / of(x).filter(|of| *of != 0.0)? - 1.0);
+    let rate = relative(&|one| one.output_rate).or_else(|| relative(&|one| one.request_rate));
+    let changes = [
+        rate,
+        relative(&|one| one.typical(Measure::Ttft)),
+        relative(&|one| one.typical(Measure::Tpot)),
+    ];
+    let gains = [
+        changes[0],
+        changes[1].map(|change| -change),
+        changes[2].map(|change| -change),
+    ];
+    let is = |test: fn(f64) -> bool| gains.iter().flatten().any(|gain| test(*gain));
+    let verdict = match (is(|gain| gain > SAME), is(|gain| gain < -SAME)) {
+        (true, false) => Verdict::Better,
+        (false, true) => Verdict::Worse,
+        (true, true) => Verdict::Mixed,
+        (false, false) => Verdict::Same,
+    };
+    changes.iter().any(Option::is_some).then_some(Change {
+        baseline,
+        run,
+        settings,
+        changes,
+        verdict,
+    })
+}
+
+fn differences(a: &Run, b: &Run) -> Vec<(String, String, String)> {
+    let of = |run: &Run, key: &str| {
+        run.settings
+            .get(key)
+            .cloned()
+            .unwrap_or_else(|| "–".to_owned())
+    };
+    let keys: std::collections::BTreeSet<&String> =
+        a.settings.keys().chain(b.settings.keys()).collect();
+    let mut all: Vec<(String, String, String)> = Vec::new();
+    if a.tool != b.tool {
+        all.push((
+            "tool".to_owned(),
+            a.tool.label().to_owned(),
+            b.tool.label().to_owned(),
+        ));
+    }
+    if a.gpu != b.gpu {
+        let name = |run: &Run| run.gpu.clone().unwrap_or_else(|| "–".to_owned());
+        all.push(("gpu".to_owned(), name(a), name(b)));
+    }
+    all.extend(
+        keys.into_iter()
+            .map(|key| (key.clone(), of(a, key), of(b, key))),
+    );
+    all.retain(|(_, before, after)| before != after);
+    all
+}

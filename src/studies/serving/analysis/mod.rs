@@ -1,0 +1,175 @@
+//! Typed results of runs: figures, goodput, sweeps, queueing, bounds, advice. No words.
+
+pub mod advice;
+pub mod bottleneck;
+pub mod changes;
+pub mod figures;
+pub mod goodput;
+pub mod gpus;
+pub mod predicted;
+pub mod sweep;
+pub mod thresholds;
+
+use crate::import::Input;
+use crate::model::{EngineSample, Run, Tool};
+use advice::Advice;
+use bottleneck::Bottleneck;
+use changes::{Change, Verdict};
+use figures::Figures;
+use goodput::{Goodput, Slo};
+use gpus::Gpu;
+use predicted::Predicted;
+use sweep::Sweep;
+use thresholds::Thresholds;
+
+/// What a user states beside the results.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Limits of a good request.
+    pub slo: Slo,
+    /// Good and bad levels.
+    pub thresholds: Thresholds,
+    /// Lower bounds of a prediction.
+    pub predicted: Option<Predicted>,
+}
+
+/// All results.
+#[derive(Debug)]
+pub struct Results<'a> {
+    /// The runs.
+    pub runs: &'a [Run],
+    /// What the user stated.
+    pub options: &'a Options,
+    /// Figures of each run.
+    pub figures: Vec<Figures>,
+    /// Goodput of each run, if there are limits and raw samples.
+    pub goodput: Vec<Option<Goodput>>,
+    /// Runs that differ in their load alone.
+    pub sweeps: Vec<Sweep>,
+    /// What limits each run.
+    pub bottlenecks: Vec<Bottleneck>,
+    /// GPUs that were sampled.
+    pub gpus: Vec<Gpu>,
+    /// The samples of GPUs are from another time than the runs.
+    pub gpus_elsewhere: bool,
+    /// The run that the first page is about.
+    pub headline: usize,
+    /// Settings to try.
+    pub advice: Vec<Advice>,
+    /// What runs with other settings gained or lost.
+    pub changes: Vec<Change>,
+}
+
+impl<'a> Results<'a> {
+    /// Computes all results of at least one run; none of no run.
+    pub fn compute(input: &'a Input, options: &'a Options) -> Option<Self> {
+        let runs = &input.runs;
+        let figures: Vec<Figures> = runs.iter().map(Figures::of).collect();
+        let good = |run: &Run, figures: &Figures| Goodput::of(run, &options.slo, figures.duration);
+        let goodput: Vec<_> = runs
+            .iter()
+            .zip(&figures)
+            .map(|(run, own)| good(run, own))
+            .collect();
+        let sweeps = sweep::find(runs, &figures);
+        let (samples, gpus_elsewhere) = gpus::during(runs, &input.gpu);
+        let gpus = gpus::of(&samples);
+        let headline = headline(runs, &figures, &goodput, &sweeps)?;
+        let has_knee = sweeps.iter().any(|sweep| sweep.knee.is_some());
+        let mut results = Self {
+            runs,
+            options,
+            figures,
+            goodput,
+            sweeps,
+            bottlenecks: Vec::new(),
+            gpus,
+            gpus_elsewhere,
+            headline,
+            advice: Vec::new(),
+            changes: Vec::new(),
+        };
+        results.bottlenecks = (0..runs.len())
+            .map(|run| bottleneck::of(&results, run))
+            .collect();
+        results.changes = changes::of(&results);
+        if !has_knee && let Some(change) = changes::best(&results.changes) {
+            results.headline = if change.verdict == Verdict::Better {
+                change.run
+            } else {
+                change.baseline
+            };
+        }
+        results.advice = advice::of(&results);
+        Some(results)
+    }
+
+    /// The sweep that a run belongs to.
+    pub fn sweep_of(&self, run: usize) -> Option<&Sweep> {
+        self.sweeps
+            .iter()
+            .find(|sweep| sweep.points.iter().any(|point| point.run == run))
+    }
+
+    /// The run that holds what the engine said of a run: that run itself if an engine wrote it, or the one engine where
+    /// there is one load test.
+    pub fn watched(&self, run: usize) -> Option<usize> {
+        let is_engine = |index: &usize| self.runs[*index].tool == Tool::EngineMetrics;
+        if is_engine(&run) {
+            return Some(run);
+        }
+        let watches = |index: &usize| self.runs[*index].watches;
+        if let Some(engine) = (0..self.runs.len()).find(|index| watches(index) == Some(run)) {
+            return Some(engine);
+        }
+        let (engines, tests): (Vec<usize>, Vec<usize>) = (0..self.runs.len()).partition(is_engine);
+        (engines.len() == 1 && tests.len() == 1)
+            .then(|| engines[0])
+            .filter(|engine| watches(engine).is_none())
+    }
+
+    /// The samples of the engine of a run.
+    pub fn engine_of(&self, run: usize) -> &'a [EngineSample] {
+        self.watched(run)
+            .map_or(&[], |engine| &self.runs[engine].engine)
+    }
+}
+
+/// The run at the knee of the largest sweep; else the one with the most good requests, else with the most tokens; what
+/// engines say of themselves only if there is nothing else.
+fn headline(
+    runs: &[Run],
+    figures: &[Figures],
+    goodput: &[Option<Goodput>],
+    sweeps: &[Sweep],
+) -> Option<usize> {
+    let largest = sweeps
+        .iter()
+        .max_by_key(|sweep| (sweep.points.len(), std::cmp::Reverse(sweep.points[0].run)));
+    if let Some(knee) = largest.and_then(|sweep| Some(sweep.points[sweep.knee?].run)) {
+        return Some(knee);
+    }
+    let weight = |run: &usize| {
+        let measured = u8::from(runs[*run].engine.is_empty());
+        let good = goodput[*run]
+            .as_ref()
+            .and_then(|one| one.rate)
+            .unwrap_or(0.0);
+        (
+            measured,
+            good,
+            figures[*run]
+                .output_rate
+                .or(figures[*run].request_rate)
+                .unwrap_or(0.0),
+        )
+    };
+    (0..runs.len()).max_by(|a, b| {
+        let (one, other) = (weight(a), weight(b));
+        one.0
+            .cmp(&other.0)
+            .then(one.1.total_cmp(&other.1))
+            .then(one.2.total_cmp(&other.2))
+            .then(b.cmp(a))
+    })
+}

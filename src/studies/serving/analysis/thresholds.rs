@@ -1,0 +1,133 @@
+//! Good and bad levels, from a profile that a user may replace.
+
+use serde::Deserialize;
+
+use super::figures::{Figures, Measure};
+
+/// Levels. Times are milliseconds, utilization percent.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thresholds {
+    /// Median time to first token, milliseconds.
+    pub ttft_p50_ms: Level,
+    /// Median time per output token, milliseconds.
+    pub tpot_p50_ms: Level,
+    /// Output tokens per second.
+    pub output_tokens_per_second: Level,
+    /// GPU utilization, percent.
+    pub gpu_utilization_percent: Range,
+}
+
+/// Two levels: good on one side, bad on the other, fair between them.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// Good from here on.
+    pub good: f64,
+    /// Bad from here on.
+    pub bad: f64,
+}
+
+/// A range that is good.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            ttft_p50_ms: Level {
+                good: 100.0,
+                bad: 500.0,
+            },
+            tpot_p50_ms: Level {
+                good: 50.0,
+                bad: 100.0,
+            },
+            output_tokens_per_second: Level {
+                good: 200.0,
+                bad: 150.0,
+            },
+            gpu_utilization_percent: Range {
+                low: 80.0,
+                high: 95.0,
+            },
+        }
+    }
+}
+
+/// How good a figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grade {
+    /// On the good side.
+    Good,
+    /// Between the levels.
+    Fair,
+    /// On the bad side.
+    Bad,
+}
+
+impl Grade {
+    /// The word in data files.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Fair => "fair",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+impl Level {
+    /// The grade of a value. Whether more is better follows from the order of the levels.
+    pub fn grade(&self, value: f64) -> Grade {
+        let rising = self.good > self.bad;
+        match (rising, value) {
+            (true, value) if value > self.good => Grade::Good,
+            (true, value) if value < self.bad => Grade::Bad,
+            (false, value) if value < self.good => Grade::Good,
+            (false, value) if value > self.bad => Grade::Bad,
+            _ => Grade::Fair,
+        }
+    }
+}
+
+impl Thresholds {
+    /// Reads a profile; what it does not have is as by default.
+    ///
+    /// # Errors
+    /// The parser's message.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// The grade of a median in nanoseconds, for figures that have levels.
+    pub fn of(&self, figures: &Figures, measure: Measure) -> Option<Grade> {
+        let level = self.level(measure)?;
+        Some(level.grade(figures.typical(measure)? / 1e6))
+    }
+
+    /// The levels of a measure.
+    pub const fn level(&self, measure: Measure) -> Option<&Level> {
+        match measure {
+            Measure::Ttft => Some(&self.ttft_p50_ms),
+            Measure::Tpot => Some(&self.tpot_p50_ms),
+            _ => None,
+        }
+    }
+
+    /// The grade of a utilization between 0 and 1: good within the range, bad below it.
+    pub fn utilization(&self, share: f64) -> Grade {
+        let range = &self.gpu_utilization_percent;
+        match share * 100.0 {
+            percent if percent < range.low => Grade::Bad,
+            percent if percent > range.high => Grade::Fair,
+            _ => Grade::Good,
+        }
+    }
+}

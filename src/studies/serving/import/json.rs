@@ -1,0 +1,98 @@
+//! JSON as load generators write it.
+
+use rooflens_schemas::python;
+use serde_json::Value;
+
+use crate::stats::Spread;
+
+/// The values of a text: one, or one a line. Lines that are none are counted. None if there is no value at all.
+pub(super) fn values(text: &str) -> Option<(Vec<Value>, u64)> {
+    if let Ok(value) = python::json(text) {
+        return Some((vec![value], 0));
+    }
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let (mut values, mut lost) = (Vec::new(), 0);
+    for line in lines {
+        match python::json(line) {
+            Ok(value) => values.push(value),
+            Err(_) => lost += 1,
+        }
+    }
+    (!values.is_empty() && values.len() as u64 > lost).then_some((values, lost))
+}
+
+/// A number of an object.
+pub(super) fn number(value: &Value, key: &str) -> Option<f64> {
+    value.get(key).and_then(as_number)
+}
+
+/// A number, also one that is written as text.
+pub(super) fn as_number(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok(),
+        other => other.as_f64(),
+    };
+    number.filter(|number| number.is_finite())
+}
+
+/// A text of an object; empty ones are none.
+pub(super) fn text(value: &Value, key: &str) -> Option<String> {
+    let text = value.get(key)?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Numbers of a list; what is none is left out.
+pub(super) fn numbers(value: &Value) -> Vec<f64> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(as_number)
+        .collect()
+}
+
+/// Nanoseconds in a unit of time, as files name it; none of other units.
+pub(super) fn nanoseconds(unit: &str) -> Option<f64> {
+    Some(match unit.trim().to_ascii_lowercase().as_str() {
+        "ns" | "nanosecond" | "nanoseconds" => 1.0,
+        "us" | "µs" | "μs" | "usec" | "microsecond" | "microseconds" => 1e3,
+        "ms" | "msec" | "millisecond" | "milliseconds" => 1e6,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1e9,
+        _ => return None,
+    })
+}
+
+/// The figures of an object under the names that its tool uses: mean, standard deviation, least, greatest, and a name
+/// for each percentile. Times are multiplied by `factor`.
+pub(super) fn spread(value: &Value, factor: f64, names: &Names<'_>) -> Spread {
+    let [mean, std, min, max] = names.figures.map(|name| number(value, name));
+    let percentiles = names.percentiles.map(|name| number(value, name));
+    let count = number(value, "count");
+    Spread {
+        count,
+        mean,
+        std,
+        min,
+        max,
+        percentiles,
+    }
+    .scaled(factor)
+}
+
+/// Names of figures.
+pub(super) struct Names<'a> {
+    pub(super) figures: [&'a str; 4],
+    pub(super) percentiles: [&'a str; 4],
+}
+
+/// `avg`, `std`, `p50` and so on.
+pub(super) const AVG: Names<'static> = Names {
+    figures: ["avg", "std", "min", "max"],
+    percentiles: ["p50", "p90", "p95", "p99"],
+};
+
+/// `mean`, `stddev`, `p50` and so on.
+pub(super) const MEAN: Names<'static> = Names {
+    figures: ["mean", "stddev", "min", "max"],
+    percentiles: ["p50", "p90", "p95", "p99"],
+};

@@ -1,0 +1,342 @@
+//! Result files into [`Run`]s. A file is known by its content; one that is no result is refused with what to give instead.
+
+mod aggregates;
+mod bench_serve;
+mod json;
+mod own;
+mod perf;
+mod perf_csv;
+mod prometheus;
+mod requests;
+mod server_log;
+mod table;
+
+use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use serde_json::Value;
+
+use crate::model::{GpuSample, Run, Tool};
+
+/// A file that was given.
+pub struct File<'a> {
+    /// Path, for messages.
+    pub path: &'a str,
+    /// Content, unpacked.
+    pub bytes: &'a [u8],
+}
+
+/// What some files hold.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// Runs, in the order of the files.
+    pub runs: Vec<Run>,
+    /// Samples of GPUs.
+    pub gpu: Vec<GpuSample>,
+}
+
+/// Why a file is no result, and what to do.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    message: String,
+    hint: &'static str,
+}
+
+impl Refusal {
+    fn new(message: impl Into<String>, hint: &'static str) -> Self {
+        Self {
+            message: message.into(),
+            hint,
+        }
+    }
+}
+
+/// What one file holds.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    runs: Vec<Run>,
+    gpu: Vec<GpuSample>,
+    /// Rows that are damaged.
+    lost: u64,
+    /// What is not read though it is there.
+    notes: Vec<String>,
+    /// Snapshots of counters: several files of one engine belong together.
+    scrape: Option<prometheus::Scrape>,
+}
+
+impl From<Run> for Parsed {
+    fn from(run: Run) -> Self {
+        Self {
+            runs: vec![run],
+            ..Self::default()
+        }
+    }
+}
+
+type Outcome = Result<Parsed, Refusal>;
+
+/// What to give, for files that are of no known format.
+const READABLE: &str = "read are results of vllm bench serve, SGLang bench_serving, AIPerf, GenAI-Perf, Perf Analyzer, \
+     InferenceX, llm-d, trtllm-bench, Optimum-Benchmark and rooflens-capture serve, tables of requests, and /metrics of \
+     vLLM, SGLang and DCGM: docs/serving.md";
+
+/// Reads files. One that is no result is an error among the diagnostics, and the others are read.
+pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Input {
+    let mut input = Input::default();
+    let mut scrapes = Vec::new();
+    for file in files {
+        let parsed = match parse(file.bytes) {
+            Ok(parsed) => parsed,
+            Err(refusal) => {
+                let refused = Diagnostic::new(Severity::Error, "serving/refused", refusal.message);
+                diagnostics.push(refused.artifact(file.path).hint(refusal.hint));
+                continue;
+            }
+        };
+        if parsed.lost > 0 {
+            let message = "a row without the numbers of a request, or a damaged line, is left out";
+            let lost = Diagnostic::new(Severity::DataLoss, "serving/damaged-row", message);
+            diagnostics.push(lost.artifact(file.path).times(parsed.lost));
+        }
+        for note in parsed.notes {
+            let note = Diagnostic::new(Severity::Notice, "serving/note", note);
+            diagnostics.push(note.artifact(file.path));
+        }
+        scrapes.extend(parsed.scrape.map(|scrape| (file.path, scrape)));
+        input.gpu.extend(parsed.gpu);
+        let several = parsed.runs.len() > 1;
+        for run in parsed.runs {
+            let load = load_name(&run).filter(|_| several && run.label.is_empty());
+            let mut run = named(run, file.path);
+            run.label.extend(load);
+            input.runs.push(run);
+        }
+    }
+    let engine = prometheus::runs(scrapes, &input.runs, diagnostics);
+    input.runs.extend(engine);
+    shorten(&mut input.runs);
+    input
+}
+
+/// Names longer than this are shortened where there are several.
+const LONG: usize = 24;
+
+/// Takes away what the names of all runs begin and end with, as far as words go, if they are long.
+fn shorten(runs: &mut [Run]) {
+    let Some(first) = runs
+        .first()
+        .map(|run| run.label.clone())
+        .filter(|first| runs.len() > 1 && first.chars().count() > LONG)
+    else {
+        return;
+    };
+    let is_mark = |mark: char| "-_. ".contains(mark);
+    let common = |own: &mut dyn Iterator<Item = char>, other: &mut dyn Iterator<Item = char>| {
+        own.zip(other)
+            .take_while(|(a, b)| a == b)
+            .map(|(mark, _)| mark)
+            .collect::<Vec<char>>()
+    };
+    let cut = |same: &[char]| {
+        same.iter()
+            .rposition(|mark| is_mark(*mark))
+            .map_or(0, |last| last + 1)
+    };
+    let front = runs
+        .iter()
+        .map(|run| cut(&common(&mut first.chars(), &mut run.label.chars())))
+        .min()
+        .unwrap_or(0);
+    let back = |run: &Run| {
+        cut(&common(
+            &mut first.chars().rev(),
+            &mut run.label.chars().rev(),
+        ))
+    };
+    let back = runs.iter().map(back).min().unwrap_or(0);
+    let short = |run: &Run| {
+        let length = run
+            .label
+            .chars()
+            .count()
+            .checked_sub(front + back)
+            .filter(|length| *length > 0)?;
+        Some(
+            run.label
+                .chars()
+                .skip(front)
+                .take(length)
+                .collect::<String>(),
+        )
+    };
+    let all: Option<Vec<String>> = runs.iter().map(short).collect();
+    for (run, label) in runs.iter_mut().zip(all.into_iter().flatten()) {
+        run.label = label;
+    }
+}
+
+/// The name of a file's format, if it holds a result.
+pub fn format_of(bytes: &[u8]) -> Option<&'static str> {
+    let parsed = parse(bytes).ok()?;
+    // A table with a latency may be anything; one with a TTFT is a load test.
+    let is_one = |run: &&Run| {
+        run.tool != Tool::Requests || run.requests.iter().any(|one| one.ttft.is_some())
+    };
+    let run = parsed.runs.first().filter(is_one);
+    run.map(|run| run.tool.label())
+        .or(parsed.scrape.map(|_| Tool::EngineMetrics.label()))
+}
+
+/// What tells the runs of one file apart in their names.
+fn load_name(run: &Run) -> Option<String> {
+    let by_rate = run.load.rate.map(|rate| format!(" ({rate} requests/s)"));
+    by_rate.or_else(|| {
+        run.load
+            .concurrency
+            .map(|most| format!(" ({most} concurrent)"))
+    })
+}
+
+fn named(mut run: Run, path: &str) -> Run {
+    run.artifact = path.to_owned();
+    if run.label.is_empty() {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let ends = [
+            ".zst", ".gz", ".xz", ".bz2", ".jsonl", ".json", ".csv", ".prom", ".txt",
+        ];
+        let stem = ends
+            .iter()
+            .fold(name, |name, end| name.strip_suffix(end).unwrap_or(name));
+        run.label = stem.to_owned();
+    }
+    run
+}
+
+fn parse(bytes: &[u8]) -> Outcome {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Err(Refusal::new("the file is empty", READABLE));
+    }
+    if text.starts_with(['{', '[']) {
+        return match json::values(text) {
+            Some((values, lost)) => of_json(values, lost),
+            // A log begins with its time in brackets.
+            None if text.contains("] INFO") => Err(console_log()),
+            None => Err(Refusal::new(
+                "it is damaged: it begins as JSON and is none",
+                "write it again; a file that was cut off while it was written cannot be mended",
+            )),
+        };
+    }
+    if let Some(scrape) = prometheus::parse(text) {
+        return scrape;
+    }
+    if text.contains("DCGM_FI_") && text.contains("gauge,") {
+        return Err(Refusal::new(
+            "a list of the DCGM fields that an exporter gives: it holds no measurement",
+            "save what the exporter gives during the run: curl -s HOST:9400/metrics > dcgm.txt",
+        ));
+    }
+    if text
+        .lines()
+        .take(200)
+        .any(|line| line.contains("INFO") || line.contains("Serving Benchmark Result"))
+    {
+        return Err(console_log());
+    }
+    table::parse(text)
+}
+
+fn console_log() -> Refusal {
+    Refusal::new(
+        "the console log of a load test: what it prints is rounded",
+        "give the result file that the same run wrote: --save-result (vLLM), --output-file (SGLang), \
+         profile_export_aiperf.json, trace_replay/detailed_results.csv",
+    )
+}
+
+/// JSON, or lines of it.
+fn of_json(mut values: Vec<Value>, lost: u64) -> Outcome {
+    // A list of results, as of requests, is a file of lines.
+    if let [Value::Array(list)] = values.as_mut_slice() {
+        values = std::mem::take(list);
+    }
+    let mut parsed = of_values(&values)?;
+    parsed.lost += lost;
+    match parsed.runs.is_empty() && parsed.gpu.is_empty() && parsed.scrape.is_none() {
+        true => Err(Refusal::new("it holds no request and no figure", READABLE)),
+        false => Ok(parsed),
+    }
+}
+
+fn of_values(values: &[Value]) -> Outcome {
+    let Some(first) = values.first().filter(|first| first.is_object()) else {
+        return Err(Refusal::new(
+            "it is JSON, but no result of a load test",
+            READABLE,
+        ));
+    };
+    if own::is(first) {
+        return own::read(values);
+    }
+    if perf::is_record(first) {
+        return perf::records(values);
+    }
+    if let Some(refusal) = refused(first) {
+        return Err(refusal);
+    }
+    let readers: [fn(&Value) -> Option<Run>; 6] = [
+        perf::aggregate,
+        bench_serve::read,
+        aggregates::inference_x,
+        aggregates::llm_d,
+        aggregates::trtllm,
+        aggregates::optimum,
+    ];
+    let run = |value: &Value| readers.iter().find_map(|reader| reader(value));
+    let runs: Vec<Run> = values.iter().filter_map(run).collect();
+    if !runs.is_empty() {
+        let lost = (values.len() - runs.len()) as u64;
+        return Ok(Parsed {
+            runs,
+            lost,
+            ..Parsed::default()
+        });
+    }
+    match perf::timestamps(first) {
+        Some(runs) => Ok(Parsed {
+            runs,
+            ..Parsed::default()
+        }),
+        None => requests::of_json(values),
+    }
+}
+
+/// Files that lie beside results and are none.
+fn refused(value: &Value) -> Option<Refusal> {
+    if value
+        .get("Results")
+        .and_then(Value::as_str)
+        .is_some_and(|text| text.contains("run_config"))
+    {
+        return Some(Refusal::new(
+            "a checkpoint of GenAI-Perf: the state of a search, not its results",
+            "give profile_export_genai_perf.json of each run, or the CSV that analyze exports",
+        ));
+    }
+    if value
+        .get("data")
+        .is_some_and(|data| data[0].get("payloads").is_some() || data[0].get("payload").is_some())
+    {
+        return Some(Refusal::new(
+            "the prompts of a load test, not its results",
+            "give profile_export_aiperf.json, profile_export.jsonl or profile_export_genai_perf.json beside it",
+        ));
+    }
+    if value.get("traceEvents").is_some() {
+        return Some(Refusal::new(
+            "a PyTorch trace, not a load test",
+            "rooflens report FILE makes a report of it",
+        ));
+    }
+    None
+}

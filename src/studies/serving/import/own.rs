@@ -1,0 +1,110 @@
+//! Our own load generator's JSON Lines: `rooflens.serving.v1`, see `schemas/src/serving.rs`. Seconds.
+
+use rooflens_schemas::serving::SCHEMA;
+use rooflens_schemas::{LoadMode, RequestStatus, ServingRequest, ServingRun};
+use serde_json::Value;
+
+use super::{Outcome, Parsed, Refusal};
+use crate::model::{Load, Request, Run, Tool};
+
+const S: f64 = 1e9;
+
+/// Whether a line is a header.
+pub(super) fn is(value: &Value) -> bool {
+    value
+        .get("schema")
+        .and_then(Value::as_str)
+        .is_some_and(|name| name.starts_with("rooflens.serving."))
+}
+
+/// The runs of a file: each header begins one.
+pub(super) fn read(values: &[Value]) -> Outcome {
+    let mut parsed = Parsed::default();
+    let mut open_loop = false;
+    for value in values {
+        if is(value) {
+            if value.get("schema").and_then(Value::as_str) != Some(SCHEMA) {
+                return Err(Refusal::new(
+                    format!("it is of another version than {SCHEMA}"),
+                    "use a version of rooflens that is as new as the capture program",
+                ));
+            }
+            let Ok(header) = ServingRun::deserialize_value(value) else {
+                return Err(Refusal::new(
+                    "its header is damaged",
+                    "schemas/serving.v1.schema.json says what belongs there",
+                ));
+            };
+            open_loop = header.mode == LoadMode::Open;
+            parsed.runs.push(run(header));
+            continue;
+        }
+        match ServingRequest::deserialize_value(value) {
+            Ok(one) => {
+                let Some(run) = parsed.runs.last_mut() else {
+                    continue;
+                };
+                run.requests.push(request(&one, open_loop));
+            }
+            Err(()) => parsed.lost += 1,
+        }
+    }
+    Ok(parsed)
+}
+
+/// Reads a type out of a value that is kept.
+trait FromValue: Sized {
+    fn deserialize_value(value: &Value) -> Result<Self, ()>;
+}
+
+impl<T: serde::de::DeserializeOwned> FromValue for T {
+    fn deserialize_value(value: &Value) -> Result<Self, ()> {
+        T::deserialize(value).map_err(|_| ())
+    }
+}
+
+fn run(header: ServingRun) -> Run {
+    let concurrency = header.concurrency.map(|most| most as f64);
+    let mut run = Run {
+        tool: Tool::Rooflens,
+        model: header.model,
+        gpu: header.gpu,
+        started: header.started_at,
+        load: Load {
+            rate: header.rate,
+            concurrency,
+            burst: header.rate.is_none() && concurrency.is_none(),
+        },
+        ..Run::default()
+    };
+    run.settings
+        .extend(header.url.map(|url| ("url".to_owned(), url)));
+    run
+}
+
+/// In an open loop latencies count from the scheduled time: a client that sends late hides no wait.
+fn request(one: &ServingRequest, open_loop: bool) -> Request {
+    let due = if open_loop {
+        one.scheduled_s
+    } else {
+        one.start_s
+    };
+    let failed = one.status == RequestStatus::Error;
+    let since = |end: f64| (end >= due).then_some((end - due) * S);
+    Request {
+        due: Some(due * S),
+        queued: open_loop.then_some((one.start_s - one.scheduled_s).max(0.0) * S),
+        ttft: one.first_token_s.filter(|_| !failed).and_then(since),
+        latency: since(one.end_s).filter(|_| !failed),
+        tpot: None,
+        itl: if failed {
+            Vec::new()
+        } else {
+            one.itl_s.iter().map(|gap| gap * S).collect()
+        },
+        prompt_tokens: Some(one.prompt_tokens as f64),
+        output_tokens: Some(one.output_tokens as f64),
+        cached: None,
+        failed,
+    }
+}

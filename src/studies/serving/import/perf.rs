@@ -1,0 +1,240 @@
+//! AIPerf, GenAI-Perf and Perf Analyzer: aggregates in which each figure names its unit, records of requests, and
+//! timestamps.
+//!
+//! Sources: AIPerf's `docs/tutorials/working-with-profile-exports.md`, GenAI-Perf's `docs/files.md`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::json::{self, AVG, as_number, nanoseconds, number, numbers, text};
+use super::{Outcome, Parsed};
+use crate::model::{Load, Request, Run, Stated, Tool};
+use crate::stats::Spread;
+
+/// An aggregate: `profile_export_aiperf.json`, with its figures under `records` or at the top, and
+/// `profile_export_genai_perf.json`.
+pub(super) fn aggregate(value: &Value) -> Option<Run> {
+    let records = value
+        .get("records")
+        .filter(|records| records.is_object())
+        .unwrap_or(value);
+    let of = |names: &[&str]| names.iter().find_map(|name| records.get(*name));
+    let times = |names: &[&str]| {
+        let one = of(names)?;
+        Some(json::spread(one, nanoseconds(&text(one, "unit")?)?, &AVG))
+    };
+    of(&["request_throughput"]).filter(|one| one.get("unit").is_some())?;
+    let figure = |name: &str, units: &[&str]| {
+        let one = of(&[name])?;
+        units
+            .contains(&text(one, "unit")?.as_str())
+            .then(|| number(one, "avg"))?
+    };
+    let count = |name: &str| figure(name, &["requests", "tokens", "count"]);
+    let duration = of(&["benchmark_duration"]);
+    let duration =
+        duration.and_then(|one| Some(number(one, "avg")? * nanoseconds(&text(one, "unit")?)?));
+    let mean = |name: &str| of(&[name]).and_then(|one| number(one, "avg"));
+    let completed = count("request_count")
+        .or_else(|| of(&["request_latency"]).and_then(|one| number(one, "count")));
+    let per_second = ["tokens/sec", "tokens/s"];
+    let output_rate = figure("output_token_throughput", &per_second);
+    let request_rate = figure("request_throughput", &["requests/sec", "requests/s"]);
+    let stated = Stated {
+        duration,
+        completed,
+        failed: count("error_request_count"),
+        prompt_tokens: count("total_isl")
+            .or_else(|| Some(mean("input_sequence_length")? * completed?)),
+        output_tokens: count("total_osl")
+            .or_else(|| Some(mean("output_sequence_length")? * completed?)),
+        request_rate,
+        output_rate,
+        total_rate: figure("total_token_throughput", &per_second)
+            .or_else(|| Some(output_rate? + mean("input_sequence_length")? * request_rate?)),
+        ttft: times(&["time_to_first_token", "ttft"]).unwrap_or_default(),
+        // One value a request: its mean time between tokens.
+        tpot: times(&["inter_token_latency"]).unwrap_or_default(),
+        itl: times(&["inter_chunk_latency"]).unwrap_or_default(),
+        latency: times(&["request_latency"]).unwrap_or_default(),
+        queued: Spread::default(),
+    };
+    let config = value.get("input_config").unwrap_or(&Value::Null);
+    let aiperf = value.get("aiperf_version").is_some()
+        || value.get("schema_version").is_some()
+        || records.get("ttst").is_some()
+        || config.get("loadgen").is_some();
+    let mut run = Run {
+        tool: if aiperf {
+            Tool::AiPerf
+        } else {
+            Tool::GenAiPerf
+        },
+        stated,
+        ..Run::default()
+    };
+    configure(&mut run, config);
+    run.started = text(value, "start_time");
+    Some(run)
+}
+
+/// Model, load and settings of `input_config`, in its nested form and in the flat one of older versions.
+fn configure(run: &mut Run, config: &Value) {
+    let endpoint = config.get("endpoint").unwrap_or(&Value::Null);
+    let load = config.get("loadgen").unwrap_or(&Value::Null);
+    let stimulus = &config["perf_analyzer"]["stimulus"];
+    let name = |list: &Value| {
+        list.as_array()
+            .and_then(|names| names.first()?.as_str().map(str::to_owned))
+    };
+    run.model = name(&endpoint["model_names"])
+        .or_else(|| name(&config["model_names"]))
+        .or_else(|| name(&config["model"]));
+    let first = |key: &str| {
+        let places = [load, config, stimulus];
+        places
+            .iter()
+            .find_map(|place| number(place, key))
+            .filter(|value| *value > 0.0)
+    };
+    run.load = Load {
+        rate: first("request_rate"),
+        concurrency: first("concurrency"),
+        burst: false,
+    };
+    run.load.burst = run.load.rate.is_none() && run.load.concurrency.is_none() && load.is_object();
+    for (place, key) in [
+        (endpoint, "type"),
+        (endpoint, "backend"),
+        (load, "request_rate_mode"),
+    ] {
+        run.settings
+            .extend(text(place, key).map(|value| (key.to_owned(), value)));
+    }
+}
+
+/// Whether a line is a record of `profile_export.jsonl`.
+pub(super) fn is_record(value: &Value) -> bool {
+    value
+        .get("metadata")
+        .is_some_and(|data| data.get("request_start_ns").is_some())
+        && value.get("metrics").is_some()
+}
+
+/// The records of AIPerf's requests; those of a warm-up are left out.
+pub(super) fn records(values: &[Value]) -> Outcome {
+    let (mut requests, mut lost, mut warmup) = (Vec::new(), 0, 0);
+    // Nanoseconds since 1970 keep their last digits only as integers.
+    let start = |value: &Value| value["metadata"].get("request_start_ns")?.as_i64();
+    let zero = values.iter().filter_map(start).min().unwrap_or(0);
+    for value in values {
+        if text(&value["metadata"], "benchmark_phase").is_some_and(|phase| phase == "warmup") {
+            warmup += 1;
+        } else if let Some(begin) = start(value) {
+            requests.push(record(value, begin.saturating_sub(zero) as f64));
+        } else {
+            lost += 1;
+        }
+    }
+    let mut parsed = Parsed::from(Run {
+        tool: Tool::AiPerf,
+        requests,
+        ..Run::default()
+    });
+    parsed.lost = lost;
+    if warmup > 0 {
+        parsed
+            .notes
+            .push(format!("{warmup} requests of the warm-up are left out"));
+    }
+    Ok(parsed)
+}
+
+fn record(value: &Value, due: f64) -> Request {
+    let metrics = &value["metrics"];
+    let of = |name: &str| {
+        let one = metrics.get(name)?;
+        let factor = nanoseconds(&text(one, "unit")?)?;
+        Some((one.get("value")?, factor))
+    };
+    let time = |name: &str| of(name).and_then(|(value, factor)| Some(as_number(value)? * factor));
+    let tokens = |name: &str| metrics.get(name).and_then(|one| number(one, "value"));
+    let gaps = of("inter_chunk_latency")
+        .map(|(list, factor)| numbers(list).iter().map(|gap| gap * factor).collect());
+    let failed = value.get("error").is_some_and(|error| !error.is_null())
+        || time("request_latency").is_none();
+    Request {
+        due: Some(due),
+        queued: time("credit_to_start_latency"),
+        ttft: time("time_to_first_token"),
+        latency: time("request_latency"),
+        tpot: time("inter_token_latency"),
+        itl: gaps.unwrap_or_default(),
+        prompt_tokens: tokens("input_sequence_length").or_else(|| tokens("error_isl")),
+        output_tokens: tokens("output_sequence_length").or_else(|| tokens("output_token_count")),
+        cached: None,
+        failed,
+    }
+}
+
+/// Perf Analyzer's `profile_export.json`: nanosecond timestamps of requests and responses, one run an experiment.
+pub(super) fn timestamps(value: &Value) -> Option<Vec<Run>> {
+    let experiments = value.get("experiments")?.as_array()?;
+    let run = |one: &Value| {
+        let (mode, level) = (
+            text(&one["experiment"], "mode"),
+            number(&one["experiment"], "value"),
+        );
+        let list = one.get("requests")?.as_array()?;
+        let zero = list
+            .iter()
+            .filter_map(|one| one.get("timestamp")?.as_i64())
+            .min()
+            .unwrap_or(0);
+        let of_mode = |name: &str| level.filter(|_| mode.as_deref() == Some(name));
+        Some(Run {
+            tool: Tool::PerfAnalyzer,
+            load: Load {
+                rate: of_mode("request_rate"),
+                concurrency: of_mode("concurrency"),
+                burst: false,
+            },
+            settings: BTreeMap::new(),
+            requests: list
+                .iter()
+                .filter_map(|request| responses(request, zero))
+                .collect(),
+            ..Run::default()
+        })
+    };
+    Some(experiments.iter().filter_map(run).collect())
+}
+
+fn responses(value: &Value, zero: i64) -> Option<Request> {
+    let start = value.get("timestamp")?.as_i64()?;
+    let responses = value.get("response_timestamps").and_then(Value::as_array);
+    let times: Vec<i64> = responses
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_i64)
+        .collect();
+    let since = |end: Option<&i64>| {
+        end.and_then(|end| end.checked_sub(start))
+            .filter(|time| *time >= 0)
+    };
+    let failed = times.is_empty() || value.get("success") == Some(&Value::Bool(false));
+    Some(Request {
+        due: Some(start.saturating_sub(zero) as f64),
+        ttft: since(times.first())
+            .filter(|_| times.len() > 1)
+            .map(|time| time as f64),
+        latency: since(times.last()).map(|time| time as f64),
+        itl: times
+            .windows(2)
+            .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
+            .collect(),
+        failed,
+        ..Request::default()
+    })
+}

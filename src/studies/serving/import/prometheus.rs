@@ -1,0 +1,419 @@
+//! `/metrics` in the text format of Prometheus: vLLM, SGLang, and DCGM's exporter. Counters and histograms count from the
+//! engine's start, so two snapshots give what happened between them. Times are seconds.
+//!
+//! A comment line `# scraped_at 1763814589.25` (seconds since 1970) says when a snapshot was taken; without it there are
+//! no rates.
+
+use std::collections::BTreeMap;
+
+use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+
+use super::{Outcome, Parsed, Refusal, named};
+use crate::model::{EngineSample, GpuSample, Run, Stated, Tool};
+use crate::stats::{PERCENTILES, Spread};
+use rooflens_session::Arrange;
+
+const S: f64 = 1e9;
+
+/// One snapshot of an engine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scrape {
+    engine: &'static str,
+    model: Option<String>,
+    /// Seconds since 1970.
+    time: Option<f64>,
+    /// Counters and gauges, summed over labels; shares are the greatest.
+    values: BTreeMap<String, f64>,
+    /// Cumulative counts by upper bound in seconds.
+    buckets: BTreeMap<String, Vec<(f64, f64)>>,
+    settings: BTreeMap<String, String>,
+}
+
+/// One line: name, labels, value.
+struct Sample<'a> {
+    name: &'a str,
+    labels: BTreeMap<&'a str, &'a str>,
+    value: f64,
+}
+
+/// What a snapshot holds; none if the text is none.
+pub(super) fn parse(text: &str) -> Option<Outcome> {
+    let samples: Vec<Sample<'_>> = text.lines().filter_map(sample).collect();
+    let dcgm = samples
+        .iter()
+        .filter(|one| one.name.starts_with("DCGM_FI_"))
+        .count();
+    let engine = ["vllm", "sglang"].into_iter().find(|engine| {
+        samples.iter().any(|one| {
+            one.name
+                .strip_prefix(engine)
+                .is_some_and(|rest| rest.starts_with([':', '_']))
+        })
+    });
+    if let Some(engine) = engine {
+        let scrape = Some(scrape(engine, text, &samples));
+        return Some(Ok(Parsed {
+            scrape,
+            ..Parsed::default()
+        }));
+    }
+    if dcgm > 0 {
+        return Some(Ok(Parsed {
+            gpu: gpus(text, &samples),
+            ..Parsed::default()
+        }));
+    }
+    let is_exposition = text.lines().any(|line| line.starts_with("# TYPE ")) && !samples.is_empty();
+    is_exposition.then(|| {
+        Err(Refusal::new(
+            "metrics of a program that is neither vLLM, SGLang nor DCGM",
+            "curl -s http://HOST:PORT/metrics of the engine",
+        ))
+    })
+}
+
+fn sample(line: &str) -> Option<Sample<'_>> {
+    let line = line.trim();
+    let starts = line.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let (head, rest) = match line.find('{').filter(|_| starts) {
+        Some(open) => {
+            let close = line.rfind('}').filter(|close| *close > open)?;
+            (&line[..open], (&line[open + 1..close], &line[close + 1..]))
+        }
+        None => {
+            let (name, value) = line.split_once(' ').filter(|_| starts)?;
+            (name, ("", value))
+        }
+    };
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':';
+    let value = rest.1.split_whitespace().next()?.parse().ok()?;
+    let labels = rest.0.split("\",").filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        Some((name.trim(), value.trim().trim_matches('"')))
+    });
+    head.chars().all(is_name).then(|| Sample {
+        name: head,
+        labels: labels.collect(),
+        value,
+    })
+}
+
+/// Seconds since 1970 of the comment that says so.
+fn scraped_at(text: &str) -> Option<f64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix("# scraped_at ")?.trim().parse().ok())
+}
+
+fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
+    let mut scrape = Scrape {
+        engine,
+        time: scraped_at(text),
+        ..Scrape::default()
+    };
+    for one in samples {
+        let Some(name) = one.name.strip_prefix(engine).map(|rest| &rest[1..]) else {
+            continue;
+        };
+        if scrape.model.is_none() {
+            scrape.model = one
+                .labels
+                .get("model_name")
+                .map(|model| (*model).to_owned());
+        }
+        if name == "cache_config_info" {
+            let keys = [
+                "gpu_memory_utilization",
+                "num_gpu_blocks",
+                "block_size",
+                "cache_dtype",
+                "enable_prefix_caching",
+            ];
+            let known = keys
+                .iter()
+                .filter_map(|key| Some(((*key).to_owned(), (*one.labels.get(key)?).to_owned())));
+            scrape.settings.extend(known);
+        } else if let Some(name) = name.strip_suffix("_bucket") {
+            let bound = one.labels.get("le").and_then(|bound| match *bound {
+                "+Inf" => Some(f64::INFINITY),
+                bound => bound.parse().ok(),
+            });
+            let Some(bound) = bound else { continue };
+            let buckets = scrape.buckets.entry(name.to_owned()).or_default();
+            match buckets.iter_mut().find(|(known, _)| *known == bound) {
+                Some((_, count)) => *count += one.value,
+                None => buckets.push((bound, one.value)),
+            }
+        } else {
+            let value = scrape.values.entry(name.to_owned()).or_insert(0.0);
+            let is_share = name.ends_with("usage_perc")
+                || name.ends_with("token_usage")
+                || name.ends_with("_rate");
+            *value = if is_share {
+                value.max(one.value)
+            } else {
+                *value + one.value
+            };
+        }
+    }
+    scrape
+        .buckets
+        .values_mut()
+        .for_each(|buckets| buckets.arrange_by(|a, b| a.0.total_cmp(&b.0)));
+    scrape
+}
+
+/// Samples of GPUs from DCGM's exporter. Power is watts, utilization percent, memory MiB.
+fn gpus(text: &str, samples: &[Sample<'_>]) -> Vec<GpuSample> {
+    let utc = scraped_at(text).map(|seconds| (seconds * S) as i64);
+    let mut all: BTreeMap<u32, GpuSample> = BTreeMap::new();
+    for one in samples {
+        let Some(gpu) = one.labels.get("gpu").and_then(|gpu| gpu.parse().ok()) else {
+            continue;
+        };
+        let sample = all.entry(gpu).or_insert(GpuSample {
+            gpu,
+            utc,
+            ..GpuSample::default()
+        });
+        match one.name {
+            "DCGM_FI_DEV_GPU_UTIL" => sample.utilization = Some(one.value / 100.0),
+            "DCGM_FI_DEV_POWER_USAGE" => sample.power = Some(one.value),
+            "DCGM_FI_DEV_FB_USED" => sample.memory_used = Some(one.value * 1_048_576.0),
+            _ => {}
+        }
+    }
+    all.into_values().collect()
+}
+
+/// Seconds around a load test within which a snapshot is of it.
+const AROUND: f64 = 2.0;
+
+/// One run an engine and load test, or one an engine where times do not tell: what the last snapshot counts beyond the
+/// first one.
+pub(super) fn runs(
+    scrapes: Vec<(&str, Scrape)>,
+    tests: &[Run],
+    diagnostics: &mut Diagnostics,
+) -> Vec<Run> {
+    let mut engines: Vec<Vec<(&str, Scrape)>> = Vec::new();
+    for one in scrapes {
+        let is_same = |others: &&mut Vec<(&str, Scrape)>| {
+            others.first().is_some_and(|(_, other)| {
+                other.engine == one.1.engine && other.model == one.1.model
+            })
+        };
+        match engines.iter_mut().find(is_same) {
+            Some(others) => others.push(one),
+            None => engines.push(vec![one]),
+        }
+    }
+    let mut runs = Vec::new();
+    for mut scrapes in engines {
+        if scrapes.iter().all(|(_, one)| one.time.is_some()) {
+            scrapes.arrange_by(|(_, a), (_, b)| {
+                a.time.unwrap_or(0.0).total_cmp(&b.time.unwrap_or(0.0))
+            });
+        }
+        let own: Vec<Run> = tests
+            .iter()
+            .enumerate()
+            .filter_map(|(index, test)| {
+                let during = during(&scrapes, test)?;
+                let label = format!("{}, engine", test.label);
+                Some(Run {
+                    watches: Some(index),
+                    label,
+                    ..run(during, diagnostics)
+                })
+            })
+            .collect();
+        match own.is_empty() {
+            true => runs.push(run(&scrapes, diagnostics)),
+            false => runs.extend(own),
+        }
+    }
+    runs
+}
+
+/// The snapshots from just before a load test to just after it, if there are two or more.
+fn during<'a, 'p>(scrapes: &'a [(&'p str, Scrape)], test: &Run) -> Option<&'a [(&'p str, Scrape)]> {
+    let (begin, length) = (test.began()?, test.duration()? / S);
+    let before =
+        |limit: f64| scrapes.partition_point(|(_, one)| one.time.is_some_and(|time| time <= limit));
+    // The last one before the first request, and the first one after the last.
+    let from = before(begin).saturating_sub(1);
+    let to = (before(begin + length) + 1).min(scrapes.len());
+    let near = |one: &Scrape| {
+        one.time
+            .is_some_and(|time| time >= begin - AROUND && time <= begin + length + AROUND)
+    };
+    let window = scrapes.get(from..to)?;
+    let skip = window.iter().take_while(|(_, one)| !near(one)).count();
+    let keep = window
+        .iter()
+        .skip(skip)
+        .take_while(|(_, one)| near(one))
+        .count();
+    window
+        .get(skip..skip + keep)
+        .filter(|window| window.len() > 1)
+}
+
+fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
+    let (path, last) = scrapes.last().cloned().unwrap_or_default();
+    let first = if scrapes.len() > 1 {
+        scrapes[0].1.clone()
+    } else {
+        Scrape::default()
+    };
+    let begin = first.time.unwrap_or(0.0);
+    let duration = first
+        .time
+        .zip(last.time)
+        .map(|(first, last)| last - first)
+        .filter(|time| *time > 0.0);
+    if duration.is_none() {
+        let message = match scrapes.len() {
+            1 => {
+                "one snapshot of counters: figures are since the start of the engine, and there are no rates"
+            }
+            _ => "the snapshots do not say when they were taken: there are no rates",
+        };
+        let note = Diagnostic::new(Severity::Notice, "serving/no-rates", message);
+        let hint = "take one before and one after the run: { echo \"# scraped_at $(date +%s.%N)\"; curl -s URL/metrics; } > after.prom";
+        diagnostics.push(note.artifact(path).hint(hint));
+    }
+    let delta = |names: &[&str]| {
+        names.iter().find_map(|name| {
+            Some(last.values.get(*name)? - first.values.get(*name).copied().unwrap_or(0.0))
+        })
+    };
+    let spread = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| spread(&first, &last, name))
+            .find(|one| !one.is_empty())
+            .unwrap_or_default()
+    };
+    let rate = |count: Option<f64>| count.zip(duration).map(|(count, time)| count / time);
+    let completed = delta(&[
+        "request_success_total",
+        "num_requests_total",
+        "e2e_request_latency_seconds_count",
+    ]);
+    let (prompt, output) = (
+        delta(&["prompt_tokens_total"]),
+        delta(&["generation_tokens_total"]),
+    );
+    let stated = Stated {
+        duration: duration.map(|time| time * S),
+        completed,
+        failed: None,
+        prompt_tokens: prompt,
+        output_tokens: output,
+        request_rate: rate(completed),
+        output_rate: rate(output),
+        total_rate: rate(prompt.zip(output).map(|(prompt, output)| prompt + output)),
+        ttft: spread(&["time_to_first_token_seconds"]),
+        tpot: spread(&["request_time_per_output_token_seconds"]),
+        itl: spread(&[
+            "inter_token_latency_seconds",
+            "time_per_output_token_seconds",
+        ]),
+        latency: spread(&["e2e_request_latency_seconds"]),
+        queued: spread(&["request_queue_time_seconds", "queue_time_seconds"]),
+    };
+    let run = Run {
+        tool: Tool::EngineMetrics,
+        model: last.model.clone(),
+        settings: last.settings.clone(),
+        stated,
+        engine: scrapes
+            .iter()
+            .map(|(_, scrape)| engine_sample(scrape, begin))
+            .collect(),
+        ..Run::default()
+    };
+    named(run, path)
+}
+
+fn engine_sample(scrape: &Scrape, begin: f64) -> EngineSample {
+    let of = |names: &[&str]| {
+        names
+            .iter()
+            .find_map(|name| scrape.values.get(*name).copied())
+    };
+    EngineSample {
+        time: scrape.time.map(|time| (time - begin) * S),
+        running: of(&["num_requests_running", "num_running_reqs"]),
+        waiting: of(&["num_requests_waiting", "num_queue_reqs"]),
+        kv_cache: of(&["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage"]),
+        preemptions: of(&["num_preemptions_total"]),
+        completed: of(&["request_success_total", "num_requests_total"]),
+        prompt_tokens: of(&["prompt_tokens_total"]),
+        output_tokens: of(&["generation_tokens_total"]),
+        cache_hits: of(&[
+            "prefix_cache_hits_total",
+            "gpu_prefix_cache_hits_total",
+            "prefix_cache_hits",
+        ]),
+        cache_queries: of(&[
+            "prefix_cache_queries_total",
+            "gpu_prefix_cache_queries_total",
+            "prefix_cache_queries",
+        ]),
+    }
+}
+
+/// Mean from sum and count, percentiles from the buckets.
+fn spread(first: &Scrape, last: &Scrape, name: &str) -> Spread {
+    let delta = |what: &str| {
+        let key = format!("{name}_{what}");
+        Some(last.values.get(&key)? - first.values.get(&key).copied().unwrap_or(0.0))
+    };
+    let Some(count) = delta("count").filter(|count| *count > 0.0) else {
+        return Spread::default();
+    };
+    let before = first
+        .buckets
+        .get(name)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let since = |(bound, count): &(f64, f64)| {
+        let old = before
+            .iter()
+            .find(|(known, _)| known == bound)
+            .map_or(0.0, |(_, old)| *old);
+        (*bound, count - old)
+    };
+    let buckets: Vec<(f64, f64)> = last
+        .buckets
+        .get(name)
+        .into_iter()
+        .flatten()
+        .map(since)
+        .collect();
+    Spread {
+        count: Some(count),
+        mean: delta("sum").map(|sum| sum / count),
+        percentiles: PERCENTILES.map(|percent| quantile(&buckets, percent / 100.0)),
+        ..Spread::default()
+    }
+    .scaled(S)
+}
+
+/// The quantile of cumulative buckets, linear within one, as Prometheus' `histogram_quantile`; none in the last bucket,
+/// which has no end.
+fn quantile(buckets: &[(f64, f64)], share: f64) -> Option<f64> {
+    let rank = share * buckets.last()?.1;
+    let (mut below, mut counted) = (0.0, 0.0);
+    for (bound, count) in buckets {
+        if *count >= rank && *count > counted {
+            return bound
+                .is_finite()
+                .then(|| below + (bound - below) * (rank - counted) / (count - counted));
+        }
+        (below, counted) = (*bound, *count);
+    }
+    None
+}

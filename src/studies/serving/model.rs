@@ -1,0 +1,291 @@
+//! Load tests as data: runs, their requests, and what engine and GPU said meanwhile. Times are nanoseconds as `f64`:
+//! tools state fractions of them.
+
+use std::collections::BTreeMap;
+
+use crate::stats::Spread;
+
+/// The program whose format a result has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tool {
+    /// `vllm bench serve`, and `benchmark_serving.py` before it.
+    VllmBench,
+    /// SGLang's `bench_serving`.
+    SglangBench,
+    /// AIPerf.
+    AiPerf,
+    /// GenAI-Perf.
+    GenAiPerf,
+    /// Perf Analyzer's timestamps.
+    PerfAnalyzer,
+    /// InferenceX (InferenceMAX) results.
+    InferenceX,
+    /// A replay of recorded conversations.
+    TraceReplay,
+    /// The benchmark report of llm-d.
+    LlmD,
+    /// `trtllm-bench`.
+    TrtLlmBench,
+    /// Optimum-Benchmark, LLM-Perf.
+    Optimum,
+    /// `rooflens-capture serve`.
+    Rooflens,
+    /// A table of requests.
+    #[default]
+    Requests,
+    /// `/metrics` of an engine.
+    EngineMetrics,
+}
+
+impl Tool {
+    /// The name that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::VllmBench => "vLLM bench serve",
+            Self::SglangBench => "SGLang bench_serving",
+            Self::AiPerf => "AIPerf",
+            Self::GenAiPerf => "GenAI-Perf",
+            Self::PerfAnalyzer => "Perf Analyzer",
+            Self::InferenceX => "InferenceX",
+            Self::TraceReplay => "trace replay",
+            Self::LlmD => "llm-d benchmark report",
+            Self::TrtLlmBench => "trtllm-bench",
+            Self::Optimum => "Optimum-Benchmark",
+            Self::Rooflens => "rooflens-capture serve",
+            Self::Requests => "request table",
+            Self::EngineMetrics => "engine metrics",
+        }
+    }
+}
+
+/// How requests were offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Requests per second that were offered; none for a closed loop or a burst.
+    pub rate: Option<f64>,
+    /// Most requests in flight; none if unlimited.
+    pub concurrency: Option<f64>,
+    /// All requests were sent at once.
+    pub burst: bool,
+}
+
+/// One load test at one load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Name, unique among the runs of a report.
+    pub label: String,
+    /// Path of its file.
+    pub artifact: String,
+    /// Whose format the file has.
+    pub tool: Tool,
+    /// Model.
+    pub model: Option<String>,
+    /// GPU.
+    pub gpu: Option<String>,
+    /// When it began, as the file has it.
+    pub started: Option<String>,
+    /// How requests were offered.
+    pub load: Load,
+    /// GPUs of the engine.
+    pub gpus: Option<f64>,
+    /// What else the file says about how engine and test were set up.
+    pub settings: BTreeMap<String, String>,
+    /// Raw samples.
+    pub requests: Vec<Request>,
+    /// What the tool computed itself.
+    pub stated: Stated,
+    /// Gauges and counters of the engine, in the order of time.
+    pub engine: Vec<EngineSample>,
+    /// Index of the load test that ran while an engine said this, if times tell.
+    pub watches: Option<usize>,
+}
+
+impl Run {
+    /// From when the first request was due to the end of the last; as the tool states it, if it does.
+    pub fn duration(&self) -> Option<f64> {
+        let first = || {
+            self.requests
+                .iter()
+                .filter_map(|one| one.due)
+                .min_by(f64::total_cmp)
+        };
+        let last = || {
+            self.requests
+                .iter()
+                .filter_map(Request::end)
+                .max_by(f64::total_cmp)
+        };
+        let span = || Some(last()? - first()?).filter(|time| *time > 0.0);
+        self.stated.duration.or_else(span)
+    }
+
+    /// When it began, seconds since 1970, if it says so with a zone.
+    pub fn began(&self) -> Option<f64> {
+        seconds_since_1970(self.started.as_deref()?)
+    }
+}
+
+/// Seconds since 1970 of a time as RFC 3339 writes it: `2026-11-22T12:00:00.5Z`, `…+01:00`.
+fn seconds_since_1970(text: &str) -> Option<f64> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute) = (number(11, 13)?, number(14, 16)?);
+    let rest = text.get(17..)?;
+    let zone = rest.find(['Z', 'z', '+', '-'])?;
+    let second: f64 = rest[..zone].parse().ok()?;
+    let offset = match rest[zone..].strip_prefix(['+', '-']) {
+        None => 0,
+        Some(clock) => {
+            let (hours, minutes) = clock.split_once(':')?;
+            let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().ok()?;
+            if rest[zone..].starts_with('-') {
+                -minutes
+            } else {
+                minutes
+            }
+        }
+    };
+    // Days since 1970 in the calendar whose years begin in March, so that a leap day is a year's last.
+    let (shifted, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days =
+        shifted * 365 + shifted.div_euclid(4) - shifted.div_euclid(100) + shifted.div_euclid(400);
+    let days = days + (month * 153 + 2) / 5 + day - 719_469;
+    Some((days * 86_400 + hour * 3_600 + (minute - offset) * 60) as f64 + second)
+}
+
+/// One request. Latencies count from when it was due: scheduled in an open loop, else sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// When it was due, on the run's clock.
+    pub due: Option<f64>,
+    /// Until it was sent, or until the engine began with it: time in a queue.
+    pub queued: Option<f64>,
+    /// Until the first token.
+    pub ttft: Option<f64>,
+    /// Until the end.
+    pub latency: Option<f64>,
+    /// Mean time between tokens after the first, where the file has that and no latency to compute it from.
+    pub tpot: Option<f64>,
+    /// Times between outputs.
+    pub itl: Vec<f64>,
+    /// Tokens of the prompt.
+    pub prompt_tokens: Option<f64>,
+    /// Tokens of the answer.
+    pub output_tokens: Option<f64>,
+    /// Share of the prompt that was in the prefix cache.
+    pub cached: Option<f64>,
+    /// It gave no answer.
+    pub failed: bool,
+}
+
+impl Request {
+    /// Time per output token after the first: (latency − TTFT) ÷ (output tokens − 1); none below two tokens.
+    pub fn tpot(&self) -> Option<f64> {
+        let more = self.output_tokens.map(|tokens| tokens - 1.0);
+        if more.is_some_and(|more| more < 1.0) {
+            return None;
+        }
+        let derived = || Some((self.latency? - self.ttft?) / more?);
+        derived().or(self.tpot).filter(|time| *time >= 0.0)
+    }
+
+    /// When it ended, on the run's clock.
+    pub fn end(&self) -> Option<f64> {
+        Some(self.due? + self.latency?)
+    }
+}
+
+/// Figures that a tool computed itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stated {
+    /// From the first request to the end of the last.
+    pub duration: Option<f64>,
+    /// Requests with an answer.
+    pub completed: Option<f64>,
+    /// Requests without one.
+    pub failed: Option<f64>,
+    /// Tokens of all prompts.
+    pub prompt_tokens: Option<f64>,
+    /// Tokens of all answers.
+    pub output_tokens: Option<f64>,
+    /// Answers per second.
+    pub request_rate: Option<f64>,
+    /// Tokens of answers per second.
+    pub output_rate: Option<f64>,
+    /// Tokens of prompts and answers per second.
+    pub total_rate: Option<f64>,
+    /// Time to first token.
+    pub ttft: Spread,
+    /// Time per output token.
+    pub tpot: Spread,
+    /// Inter-token latency.
+    pub itl: Spread,
+    /// End-to-end latency.
+    pub latency: Spread,
+    /// Time in a queue.
+    pub queued: Spread,
+}
+
+/// What an engine said at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EngineSample {
+    /// Time on the clock of the samples, if they have one.
+    pub time: Option<f64>,
+    /// Requests that run.
+    pub running: Option<f64>,
+    /// Requests that wait.
+    pub waiting: Option<f64>,
+    /// Share of the KV cache that is in use.
+    pub kv_cache: Option<f64>,
+    /// Requests that were thrown out of the running batch so far.
+    pub preemptions: Option<f64>,
+    /// Requests that ended so far.
+    pub completed: Option<f64>,
+    /// Tokens of prompts so far.
+    pub prompt_tokens: Option<f64>,
+    /// Tokens of answers so far.
+    pub output_tokens: Option<f64>,
+    /// Prompt tokens that were found in the prefix cache so far.
+    pub cache_hits: Option<f64>,
+    /// Prompt tokens that were looked up in it so far.
+    pub cache_queries: Option<f64>,
+}
+
+/// What a GPU said at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GpuSample {
+    /// UTC nanoseconds since 1970, if the sample has a time.
+    pub utc: Option<i64>,
+    /// Index.
+    pub gpu: u32,
+    /// Share of the sample period with a kernel resident.
+    pub utilization: Option<f64>,
+    /// Watts.
+    pub power: Option<f64>,
+    /// Bytes in use.
+    pub memory_used: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_rfc_3339_are_seconds_since_1970() {
+        // date -u -d 2026-11-22T12:00:00Z +%s, date -u -d 2024-02-29T23:59:59.5-01:30 +%s.%N
+        assert_eq!(
+            seconds_since_1970("2026-11-22T12:00:00Z"),
+            Some(1_795_348_800.0)
+        );
+        assert_eq!(
+            seconds_since_1970("2024-02-29T23:59:59.5-01:30"),
+            Some(1_709_256_599.5)
+        );
+        assert_eq!(seconds_since_1970("1970-01-01T00:00:00+00:00"), Some(0.0));
+        assert_eq!(seconds_since_1970("2026-11-22 at noon"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! Results as findings: the first page, one section a subject, and their data sets.
+
+mod bounds;
+mod gpus;
+mod latency;
+mod load;
+mod metrics;
+mod over_time;
+mod queue;
+mod setups;
+mod summary;
+mod sweep;
+
+use rooflens_diagnostic::Diagnostics;
+use rooflens_document::report::{Provenance, Report};
+use rooflens_document::{Block, Catalogue, Quantity, SectionContent, method, words};
+use rooflens_schemas::Unit;
+
+use crate::analysis::Results;
+use crate::analysis::sweep::Axis;
+use crate::model::Run;
+
+/// Results, and the words for them.
+pub(crate) struct Page<'a> {
+    /// Words.
+    pub(crate) text: &'static Catalogue,
+    /// Results.
+    pub(crate) results: &'a Results<'a>,
+}
+
+/// A section: its id, by which the catalogue has its heading, and what shows it.
+type Section = (&'static str, fn(&Page<'_>) -> SectionContent);
+
+/// Sections in reading order.
+const SECTIONS: [Section; 9] = [
+    ("serving_load", load::show),
+    ("serving_latency", latency::show),
+    ("serving_sweep", sweep::show),
+    ("serving_queue", queue::show),
+    ("serving_bounds", bounds::show),
+    ("serving_changes", setups::show),
+    ("serving_time", over_time::show),
+    ("serving_gpus", gpus::show),
+    ("serving_requests", load::requests),
+];
+
+/// The report of some results. `provenance` has no facts and no title yet.
+pub fn report(
+    results: &Results<'_>,
+    text: &'static Catalogue,
+    mut provenance: Provenance<'_>,
+    diagnostics: &Diagnostics,
+) -> Report {
+    let page = Page { text, results };
+    provenance.title = Some(summary::title(&page));
+    provenance.facts = summary::facts(&page);
+    provenance.glossary = "serving_glossary";
+    let rules = SectionContent::default();
+    let mut sections = SECTIONS.map(|(id, show)| (id, text.heading(id), show(&page)));
+    // Metrics are data: what they say of themselves is English.
+    sections[0].2.metrics = metrics::of(results);
+    let mut report = rooflens_document::report::build(
+        text,
+        &provenance,
+        (summary::show(&page), rules),
+        sections.into(),
+        diagnostics,
+    );
+    report.methods.push(method!(
+        page,
+        "serving",
+        elasticity = Quantity::new(crate::analysis::sweep::ELASTICITY, Unit::One),
+        queued = Quantity::ratio(crate::analysis::bottleneck::QUEUED),
+        full = Quantity::ratio(crate::analysis::bottleneck::KV_FULL),
+        bound = Quantity::new(crate::analysis::bottleneck::AT_BOUND, Unit::One),
+        stalled = Quantity::new(crate::analysis::bottleneck::STALLED, Unit::One),
+        same = Quantity::ratio(crate::analysis::changes::SAME),
+    ));
+    report
+}
+
+impl Page<'_> {
+    /// A load with its unit.
+    pub(crate) fn load(&self, axis: Axis, load: f64) -> String {
+        match axis {
+            Axis::Rate => Quantity::new(load, Unit::RequestsPerSecond).to_string(),
+            Axis::Concurrency => {
+                words!(
+                    self,
+                    "serving.concurrent",
+                    count = Quantity::new(load, Unit::Count)
+                )
+            }
+        }
+    }
+
+    /// The load of a run, if its file says it.
+    pub(crate) fn load_of(&self, run: &Run) -> Option<String> {
+        let load = &run.load;
+        let by_rate = || Some(self.load(Axis::Rate, load.rate?));
+        let by_concurrency = || Some(self.load(Axis::Concurrency, load.concurrency?));
+        by_rate()
+            .or_else(by_concurrency)
+            .or_else(|| load.burst.then(|| words!(self, "serving.burst")))
+    }
+
+    /// The name of the run of the first page, if there are others.
+    pub(crate) fn which(&self) -> Option<&str> {
+        let runs = self.results.runs;
+        (runs.len() > 1).then(|| runs[self.results.headline].label.as_str())
+    }
+
+    /// Runs by index, with their figures.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, &Run)> {
+        self.results.runs.iter().enumerate()
+    }
+}
+
+/// A time in nanoseconds.
+pub(crate) const fn time(ns: f64) -> Quantity {
+    Quantity::new(ns, Unit::Nanoseconds)
+}
+
+/// Adds a table and its data set, if it has rows.
+pub(crate) fn add<R>(
+    findings: &mut SectionContent,
+    table: &rooflens_document::Table<'_, R>,
+    rows: &[R],
+    caption: String,
+    limit: usize,
+) {
+    if !rows.is_empty() {
+        findings.main.push(Block::Table(table.view(caption, limit)));
+        findings.datasets.push(table.rows(rows));
+    }
+}

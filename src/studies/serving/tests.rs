@@ -1,0 +1,571 @@
+//! Figures of the files that `tests/reference/serving.py` made of one load test, against those that NumPy gave of its raw
+//! samples; refusals; bottlenecks, sweeps and advice on runs made by hand.
+
+mod rules;
+
+use std::path::{Path, PathBuf};
+
+use rooflens_diagnostic::{Diagnostics, Severity};
+use serde_json::Value;
+
+use crate::analysis::figures::{Figures, Measure, disagreement};
+use crate::analysis::goodput::Slo;
+use crate::analysis::{Options, Results};
+use crate::import::{File, Input, read};
+use crate::model::Tool;
+use crate::stats::{PERCENTILES, Spread, percentile};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../tests/data/serving")
+        .join(name)
+}
+
+fn input(names: &[&str]) -> (Input, Diagnostics) {
+    let contents: Vec<Vec<u8>> = names
+        .iter()
+        .map(|name| std::fs::read(data(name)).expect("readable"))
+        .collect();
+    let files: Vec<File<'_>> = names
+        .iter()
+        .zip(&contents)
+        .map(|(path, bytes)| File { path, bytes })
+        .collect();
+    let mut diagnostics = Diagnostics::default();
+    (read(&files, &mut diagnostics), diagnostics)
+}
+
+fn of_text(text: &str) -> (Input, Diagnostics) {
+    let mut diagnostics = Diagnostics::default();
+    (
+        read(
+            &[File {
+                path: "file",
+                bytes: text.as_bytes(),
+            }],
+            &mut diagnostics,
+        ),
+        diagnostics,
+    )
+}
+
+fn expected() -> Value {
+    serde_json::from_slice(&std::fs::read(data("expected.json")).expect("readable")).expect("JSON")
+}
+
+#[track_caller]
+fn assert_near(what: &str, value: Option<f64>, expected: f64, tolerance: f64) {
+    let value = value.unwrap_or_else(|| panic!("{what} is missing"));
+    assert!(
+        (value - expected).abs() <= tolerance * expected.abs(),
+        "{what}: {value}, expected {expected}"
+    );
+}
+
+/// Figures of a measure against NumPy's, which are seconds.
+#[track_caller]
+fn assert_spread(
+    what: &str,
+    spread: &Spread,
+    expected: &Value,
+    percentiles: &[usize],
+    tolerance: f64,
+) {
+    let of = |key: &str| expected[key].as_f64().expect("a number") * 1e9;
+    assert_near(&format!("{what} mean"), spread.mean, of("mean"), tolerance);
+    for index in percentiles {
+        let key = format!("p{}", PERCENTILES[*index]);
+        assert_near(
+            &format!("{what} {key}"),
+            spread.percentiles[*index],
+            of(&key),
+            tolerance,
+        );
+    }
+}
+
+/// A file: tool, measures that it has with their percentiles, rates that it has, tolerance.
+type Case = (
+    &'static str,
+    Tool,
+    &'static [(Measure, &'static str)],
+    &'static [usize],
+    &'static [&'static str],
+    f64,
+);
+
+const ALL: &[(Measure, &str)] = &[
+    (Measure::Ttft, "ttft"),
+    (Measure::Tpot, "tpot"),
+    (Measure::Itl, "itl"),
+    (Measure::Latency, "e2e"),
+];
+const NO_ITL: &[(Measure, &str)] = &[
+    (Measure::Ttft, "ttft"),
+    (Measure::Tpot, "tpot"),
+    (Measure::Latency, "e2e"),
+];
+const NO_E2E: &[(Measure, &str)] = &[(Measure::Ttft, "ttft"), (Measure::Tpot, "tpot")];
+const BOTH: &[&str] = &["request_rate", "output_rate"];
+const OUTPUT: &[&str] = &["output_rate"];
+/// Nanosecond timestamps are rounded, genai-perf's CSV to 10 µs.
+const CASES: &[Case] = &[
+    (
+        "vllm.json",
+        Tool::VllmBench,
+        ALL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-12,
+    ),
+    (
+        "vllm_detailed.json",
+        Tool::VllmBench,
+        ALL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-12,
+    ),
+    ("sglang.jsonl", Tool::SglangBench, ALL, &[0, 3], BOTH, 1e-12),
+    (
+        "sglang_detailed.jsonl",
+        Tool::SglangBench,
+        ALL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-12,
+    ),
+    ("aiperf.json", Tool::AiPerf, ALL, &[0, 1, 2, 3], BOTH, 1e-12),
+    ("aiperf.jsonl", Tool::AiPerf, ALL, &[0, 1, 2, 3], BOTH, 1e-7),
+    ("aiperf.csv", Tool::AiPerf, ALL, &[0, 1, 2, 3], BOTH, 1e-12),
+    (
+        "genai_perf.json",
+        Tool::GenAiPerf,
+        NO_ITL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-12,
+    ),
+    (
+        "genai_perf.csv",
+        Tool::GenAiPerf,
+        NO_ITL,
+        &[0, 1, 2, 3],
+        &[],
+        1e-3,
+    ),
+    (
+        "inferencex.json",
+        Tool::InferenceX,
+        ALL,
+        &[0, 3],
+        OUTPUT,
+        1e-12,
+    ),
+    ("llm_d.json", Tool::LlmD, ALL, &[0, 1, 2, 3], BOTH, 1e-12),
+    (
+        "trtllm.json",
+        Tool::TrtLlmBench,
+        NO_ITL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-12,
+    ),
+    (
+        "optimum.json",
+        Tool::Optimum,
+        NO_E2E,
+        &[0, 1, 2, 3],
+        OUTPUT,
+        1e-12,
+    ),
+    (
+        "llm_perf.csv",
+        Tool::Optimum,
+        NO_E2E,
+        &[0, 1, 2, 3],
+        OUTPUT,
+        1e-12,
+    ),
+    (
+        "rooflens.jsonl",
+        Tool::Rooflens,
+        ALL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-12,
+    ),
+    (
+        "requests.csv",
+        Tool::Requests,
+        NO_ITL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-7,
+    ),
+    (
+        "requests.jsonl",
+        Tool::Requests,
+        ALL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-12,
+    ),
+    (
+        "replay.csv",
+        Tool::TraceReplay,
+        NO_ITL,
+        &[0, 1, 2, 3],
+        BOTH,
+        1e-7,
+    ),
+];
+
+#[test]
+fn every_format_gives_the_figures_of_the_raw_samples() {
+    let expected = &expected()["run"];
+    for (name, tool, measures, percentiles, has, tolerance) in CASES {
+        let (input, diagnostics) = input(&[name]);
+        assert_eq!(
+            diagnostics.iter().count(),
+            0,
+            "{name}: {:?}",
+            diagnostics.iter().next()
+        );
+        let [run] = input.runs.as_slice() else {
+            panic!("{name}: {} runs", input.runs.len())
+        };
+        assert_eq!(run.tool, *tool, "{name}");
+        let figures = Figures::of(run);
+        for (measure, key) in *measures {
+            let spread = &figures.dist(*measure).spread;
+            assert_spread(
+                &format!("{name} {key}"),
+                spread,
+                &expected[*key],
+                percentiles,
+                *tolerance,
+            );
+        }
+        let rates = [
+            ("request_rate", figures.request_rate),
+            ("output_rate", figures.output_rate),
+        ];
+        for (key, rate) in rates.iter().filter(|(key, _)| has.contains(key)) {
+            assert_near(
+                &format!("{name} {key}"),
+                *rate,
+                expected[*key].as_f64().expect("a number"),
+                1e-7,
+            );
+        }
+        let apart = disagreement(run, &figures).map_or(0.0, |(_, apart)| apart);
+        assert!(
+            apart < 1e-2,
+            "{name}: figures of one file differ by {apart}"
+        );
+    }
+}
+
+#[test]
+fn timestamps_of_responses_give_latencies_to_the_nanosecond() {
+    let (input, _) = input(&["perf_analyzer.json"]);
+    let figures = Figures::of(&input.runs[0]);
+    let expected = &expected()["run"];
+    assert_eq!(input.runs[0].load.concurrency, Some(8.0));
+    for (measure, key) in [
+        (Measure::Ttft, "ttft"),
+        (Measure::Itl, "itl"),
+        (Measure::Latency, "e2e"),
+    ] {
+        assert_spread(
+            key,
+            &figures.dist(measure).spread,
+            &expected[key],
+            &[0, 1, 2, 3],
+            1e-7,
+        );
+    }
+}
+
+#[test]
+fn gaps_of_a_replay_are_those_between_its_timestamps() {
+    let (input, _) = input(&["replay.csv"]);
+    // Seconds since 1970 hold a quarter of a microsecond.
+    let spread = Figures::of(&input.runs[0]).dist(Measure::Itl).spread;
+    assert_spread(
+        "itl",
+        &spread,
+        &expected()["run"]["itl"],
+        &[0, 1, 2, 3],
+        2e-5,
+    );
+    // Three of four blocks of each prompt.
+    assert_near("cached", Figures::of(&input.runs[0]).cached, 0.75, 1e-12);
+}
+
+#[test]
+fn two_snapshots_give_what_happened_between_them() {
+    let (input, diagnostics) = input(&["before.prom", "after.prom"]);
+    assert_eq!(diagnostics.iter().count(), 0);
+    let [run] = input.runs.as_slice() else {
+        panic!("one engine")
+    };
+    let (figures, run_figures) = (Figures::of(run), &expected()["run"]);
+    let of = |key: &str| run_figures[key].as_f64().expect("a number");
+    assert_eq!(run.tool, Tool::EngineMetrics);
+    assert_near("duration", figures.duration, 20e9, 1e-12);
+    assert_near("requests", figures.request_rate, 40.0 / 20.0, 1e-12);
+    assert_near("output", figures.output_rate, of("output") / 20.0, 1e-12);
+    let mean = run_figures["ttft"]["mean"].as_f64().expect("a number") * 1e9;
+    assert_near("ttft", figures.dist(Measure::Ttft).spread.mean, mean, 1e-9);
+    assert_near(
+        "queue",
+        figures.dist(Measure::Queued).spread.mean,
+        0.25 * mean,
+        1e-9,
+    );
+    assert_eq!(run.settings["gpu_memory_utilization"], "0.9");
+}
+
+#[test]
+fn snapshots_belong_to_the_load_test_of_their_time() {
+    let snapshot = |at: f64, running: u64, done: u64| {
+        format!(
+            "# scraped_at {at}\nvllm:num_requests_running {running}\nvllm:request_success_total {done}\n"
+        )
+    };
+    let request = |end: f64| {
+        format!(
+            "{{\"id\":0,\"scheduled_s\":0.0,\"start_s\":0.0,\"first_token_s\":0.5,\"end_s\":{end},\"prompt_tokens\":1,\"output_tokens\":2,\"status\":\"ok\"}}\n"
+        )
+    };
+    let header = |at: &str| {
+        format!(
+            "{{\"schema\":\"rooflens.serving.v1\",\"mode\":\"open\",\"rate\":1.0,\"started_at\":\"{at}\"}}\n"
+        )
+    };
+    // 12:00:00 is 1795348800: the first test lasts 4 s, the second one, a minute later, 2 s.
+    let tests = [
+        header("2026-11-22T12:00:00Z"),
+        request(4.0),
+        header("2026-11-22T12:01:00Z"),
+        request(2.0),
+    ]
+    .concat();
+    let times = [(-0.1, 5), (2.0, 6), (4.1, 8), (59.9, 8), (62.1, 11)];
+    let snapshots: Vec<String> = times
+        .iter()
+        .map(|(at, done)| snapshot(1_795_348_800.0 + at, 1, *done))
+        .collect();
+    let mut files = vec![File {
+        path: "tests.jsonl",
+        bytes: tests.as_bytes(),
+    }];
+    files.extend(snapshots.iter().map(|text| File {
+        path: "x.prom",
+        bytes: text.as_bytes(),
+    }));
+    let mut diagnostics = Diagnostics::default();
+    let input = read(&files, &mut diagnostics);
+    let engines: Vec<_> = input.runs[2..]
+        .iter()
+        .map(|run| (run.watches, run.engine.len(), run.stated.completed))
+        .collect();
+    assert_eq!(engines, [(Some(0), 3, Some(3.0)), (Some(1), 2, Some(3.0))]);
+}
+
+#[test]
+fn one_snapshot_has_no_rates() {
+    let (input, diagnostics) = input(&["after.prom"]);
+    assert_eq!(Figures::of(&input.runs[0]).request_rate, None);
+    assert_eq!(
+        diagnostics.iter().next().map(|one| one.code),
+        Some("serving/no-rates")
+    );
+}
+
+#[test]
+fn dcgm_gives_samples_of_each_gpu() {
+    let (input, _) = input(&["dcgm.txt"]);
+    let [first, second] = input.gpu.as_slice() else {
+        panic!("two GPUs")
+    };
+    assert_eq!(
+        (first.utilization, first.power, first.memory_used),
+        (Some(0.9), Some(512.5), Some(1_073_741_824.0))
+    );
+    assert_eq!((second.gpu, second.utilization), (1, Some(0.4)));
+}
+
+#[test]
+fn a_sweep_has_the_goodput_and_the_knee_of_its_samples() {
+    let (input, diagnostics) = input(&["sweep.jsonl"]);
+    assert_eq!(diagnostics.iter().count(), 0);
+    let slo = Slo::parse("ttft=100ms,tpot=25ms").expect("limits");
+    let options = Options {
+        slo,
+        ..Options::default()
+    };
+    let results = Results::compute(&input, &options).expect("runs");
+    let expected = expected();
+    let loads = expected["sweep"].as_array().expect("a list");
+    assert_eq!(results.runs.len(), loads.len());
+    for (index, load) in loads.iter().enumerate() {
+        let good = results.goodput[index].expect("goodput");
+        assert_eq!(
+            Some(good.good),
+            load["good"].as_u64(),
+            "at {}",
+            load["rate"]
+        );
+        let seconds = load["duration"].as_f64().expect("a number");
+        assert_near("goodput", good.rate, good.good as f64 / seconds, 1e-9);
+    }
+    let [sweep] = results.sweeps.as_slice() else {
+        panic!("one sweep")
+    };
+    // ln(output(64) ÷ output(32)) ÷ ln 2 is 0.08, and 0.48 from 16 to 32: by hand from expected.json.
+    let knee = sweep.knee.map(|knee| sweep.points[knee].load);
+    let rate = |n: usize| loads[n]["output_rate"].as_f64().expect("a number");
+    let flat = |n: usize| libm::log2(rate(n + 1) / rate(n)) < 0.5;
+    let first_flat = (0..5).rev().take_while(|n| flat(*n)).last();
+    assert_eq!(
+        knee,
+        first_flat.map(|n| loads[n]["rate"].as_f64().expect("a number"))
+    );
+}
+
+#[test]
+fn percentiles_are_numpys() {
+    // Digit by digit what numpy.percentile([1, 2, 4, 8], [0, 50, 90, 99, 100]) prints.
+    let samples = [1.0, 2.0, 4.0, 8.0];
+    let at = [0.0, 50.0, 90.0, 99.0, 100.0].map(|percent| percentile(&samples, percent));
+    assert_eq!(
+        at,
+        [
+            Some(1.0),
+            Some(3.0),
+            Some(6.800000000000001),
+            Some(7.879999999999999),
+            Some(8.0)
+        ]
+    );
+    assert_eq!(percentile(&[], 50.0), None);
+    assert_eq!(percentile(&[7.0], 99.0), Some(7.0));
+}
+
+#[test]
+fn files_that_are_no_results_are_refused_by_name() {
+    let cases = [
+        (r#"{"Results": "{\"run_configs\": []}"}"#, "checkpoint"),
+        (
+            "# a comment\nDCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).\n",
+            "DCGM fields",
+        ),
+        (
+            "[2026-01-01 00:00:00,000] INFO - Test Complete\n",
+            "console log",
+        ),
+        ("", "empty"),
+        (r#"{"duration": 1.0, "compl"#, "damaged"),
+        ("a,ttft,output_tokens\n1,2,3\n", "names no unit"),
+        ("name,size\nx,1\n", "no latency"),
+        (r#"{"hello": "world"}"#, "not one of requests"),
+        (
+            r#"{"schema": "rooflens.serving.v9", "mode": "open"}"#,
+            "another version",
+        ),
+        (
+            r#"{"data": [{"session_id": "x", "payloads": []}]}"#,
+            "prompts",
+        ),
+    ];
+    for (text, reason) in cases {
+        let (input, diagnostics) = of_text(text);
+        let first = diagnostics
+            .iter()
+            .next()
+            .unwrap_or_else(|| panic!("{text} is read"));
+        assert!(
+            input.runs.is_empty() && first.severity == Severity::Error,
+            "{text}"
+        );
+        assert!(first.message.contains(reason), "{text}: {}", first.message);
+        assert!(first.hint.is_some(), "{text}");
+    }
+}
+
+#[test]
+fn a_damaged_line_costs_itself() {
+    let text = std::fs::read_to_string(data("rooflens.jsonl")).expect("readable");
+    let cut = text.len() - 40;
+    let (input, diagnostics) = of_text(&text[..cut]);
+    assert_eq!(input.runs[0].requests.len(), 39);
+    assert_eq!(
+        diagnostics
+            .iter()
+            .next()
+            .map(|one| (one.severity, one.count)),
+        Some((Severity::DataLoss, 1))
+    );
+}
+
+#[test]
+fn no_damage_to_a_file_stops_the_report() {
+    let text = rooflens_document::Catalogue::english();
+    // xorshift64: the same damage in each run.
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let names = CASES.iter().map(|case| case.0).chain([
+        "perf_analyzer.json",
+        "engine_log.csv",
+        "after.prom",
+        "dcgm.txt",
+    ]);
+    for name in names {
+        let whole = std::fs::read(data(name)).expect("readable");
+        for _ in 0..12 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random(6) {
+                let at = random(bytes.len());
+                match random(4) {
+                    0 => bytes[at] = b"0-9eE\"[]{},:\n\xff"[random(14)],
+                    1 => bytes.truncate(at.max(1)),
+                    2 => bytes
+                        .splice(at..at, b"1e308".iter().copied())
+                        .for_each(drop),
+                    _ => bytes
+                        .splice(at..at, b"-99999999999999999999".iter().copied())
+                        .for_each(drop),
+                }
+            }
+            let mut diagnostics = Diagnostics::default();
+            let mut input = read(
+                &[File {
+                    path: name,
+                    bytes: &bytes,
+                }],
+                &mut diagnostics,
+            );
+            crate::check(&mut input, &mut diagnostics);
+            let options = Options {
+                slo: Slo::parse("ttft=1,tpot=1,e2e=1").expect("limits"),
+                ..Options::default()
+            };
+            if let Some(results) = Results::compute(&input, &options) {
+                crate::report(
+                    &results,
+                    text,
+                    rooflens_document::report::Provenance::default(),
+                    &diagnostics,
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Queueing, bottlenecks, changes and advice on runs made by hand.
+
+use crate::analysis::advice::Advice;
+use crate::analysis::bottleneck::{Limit, Source};
+use crate::analysis::changes::Verdict;
+use crate::analysis::goodput::Slo;
+use crate::analysis::predicted::{Bound, Predicted};
+use crate::analysis::thresholds::{Grade, Thresholds};
+use crate::analysis::{Options, Results};
+use crate::import::Input;
+use crate::model::{EngineSample, GpuSample, Load, Run, Tool};
+use crate::stats::Spread;
+
+const MS: f64 = 1e6;
+
+/// A run with a load, its output tokens per second, and median TTFT and TPOT in milliseconds.
+fn run(concurrency: f64, output: f64, ttft: f64, tpot: f64) -> Run {
+    let median = |ms: f64| Spread {
+        percentiles: [Some(ms * MS), None, None, None],
+        ..Spread::default()
+    };
+    let mut run = Run {
+        tool: Tool::VllmBench,
+        label: format!("c{concurrency}"),
+        ..Run::default()
+    };
+    run.load = Load {
+        concurrency: Some(concurrency),
+        ..Load::default()
+    };
+    run.stated.output_rate = Some(output);
+    (run.stated.ttft, run.stated.tpot) = (median(ttft), median(tpot));
+    run
+}
+
+fn input(runs: Vec<Run>) -> Input {
+    Input {
+        runs,
+        ..Input::default()
+    }
+}
+
+#[test]
+fn the_knee_is_where_throughput_stops_to_follow() {
+    // 100 → 190 tokens/s for twice the load is 0.93 in logarithms, 190 → 200 is 0.07.
+    let input = input(vec![
+        run(2.0, 190.0, 60.0, 10.0),
+        run(1.0, 100.0, 50.0, 10.0),
+        run(4.0, 200.0, 240.0, 11.0),
+    ]);
+    let options = Options::default();
+    let results = Results::compute(&input, &options).expect("runs");
+    let sweep = &results.sweeps[0];
+    assert_eq!(
+        sweep
+            .points
+            .iter()
+            .map(|point| point.run)
+            .collect::<Vec<_>>(),
+        [1, 0, 2]
+    );
+    assert_eq!((sweep.knee, results.headline), (Some(1), 0));
+    // 240 ms against 50 ms at the least load: 190 ms of 240 ms in a queue.
+    let last = &results.bottlenecks[2];
+    assert_eq!(
+        (last.limit, last.waiting.expect("known").source),
+        (Limit::Queue, Source::Sweep)
+    );
+    assert!((last.waiting.expect("known").share() - 190.0 / 240.0).abs() < 1e-12);
+    let cap = Advice::CapAtKnee {
+        requests: 2.0,
+        last: 4.0,
+        axis: crate::analysis::sweep::Axis::Concurrency,
+        ttft: (240.0 * MS, 60.0 * MS),
+        kept: 0.95,
+    };
+    assert_eq!(results.advice, [cap]);
+}
+
+#[test]
+fn a_sweep_that_rises_has_no_knee() {
+    let input = input(vec![
+        run(1.0, 100.0, 50.0, 10.0),
+        run(2.0, 190.0, 55.0, 10.0),
+    ]);
+    let options = Options::default();
+    let results = Results::compute(&input, &options).expect("runs");
+    assert_eq!(results.sweeps[0].knee, None);
+    assert!(matches!(
+        results.advice[..],
+        [Advice::MoreLoad { last: 2.0, .. }]
+    ));
+}
+
+#[test]
+fn a_full_kv_cache_is_the_bottleneck() {
+    let sample = |at: f64, kv: f64, waiting: f64, preempted: f64| EngineSample {
+        time: Some(at * 1e9),
+        running: Some(30.0),
+        waiting: Some(waiting),
+        kv_cache: Some(kv),
+        preemptions: Some(preempted),
+        completed: Some(at),
+        ..EngineSample::default()
+    };
+    let engine = |kv: f64, waiting: f64, preempted: f64| {
+        let samples = (0..10).map(|n| sample(f64::from(n), kv, waiting, preempted * f64::from(n)));
+        input(vec![Run {
+            tool: Tool::EngineMetrics,
+            engine: samples.collect(),
+            ..Run::default()
+        }])
+    };
+    let options = Options::default();
+    let limit = |input: &Input| {
+        let results = Results::compute(input, &options).expect("runs");
+        let settings: Vec<&str> = results.advice.iter().map(Advice::setting).collect();
+        (results.bottlenecks[0].limit, settings)
+    };
+    let (full, short) = (engine(0.99, 4.0, 1.0), engine(0.5, 40.0, 0.0));
+    assert_eq!(
+        limit(&full),
+        (
+            Limit::KvCache,
+            vec!["max-num-seqs", "gpu-memory-utilization", "kv-cache-dtype"]
+        )
+    );
+    // 40 waiting and 30 running: 57 % of the time in a queue, and room in the cache.
+    assert_eq!(limit(&short), (Limit::Queue, vec!["max-num-seqs"]));
+    // A cache that is full and holds nobody back is none.
+    assert_eq!(limit(&engine(0.99, 0.0, 0.0)).0, Limit::Unknown);
+}
+
+#[test]
+fn a_tpot_at_its_bound_names_what_sets_it() {
+    let input = input(vec![run(1.0, 100.0, 50.0, 12.0)]);
+    let limit = |bound: f64, by: &str| {
+        let tpot = Some(Bound {
+            time: bound * MS,
+            by: Some(by.to_owned()),
+        });
+        let predicted = Some(Predicted {
+            tpot,
+            ..Predicted::default()
+        });
+        let options = Options {
+            predicted,
+            ..Options::default()
+        };
+        let results = Results::compute(&input, &options).expect("runs");
+        (
+            results.bottlenecks[0].limit,
+            results.advice.first().map(Advice::setting),
+        )
+    };
+    assert_eq!(
+        limit(10.0, "bandwidth"),
+        (Limit::Bandwidth, Some("quantization"))
+    );
+    assert_eq!(limit(10.0, "compute"), (Limit::Compute, None));
+    assert_eq!(limit(5.0, "bandwidth"), (Limit::Scheduling, None));
+}
+
+#[test]
+fn predictions_are_metrics() {
+    let text = std::fs::read(super::data("predicted.json")).expect("readable");
+    let predicted = Predicted::parse(&text).expect("bounds");
+    assert_eq!(
+        predicted.tpot.and_then(|bound| bound.by).as_deref(),
+        Some("bandwidth")
+    );
+    assert!(predicted.ttft.is_some() && predicted.output_rate.is_some());
+    assert!(Predicted::parse(br#"{"metrics": []}"#).is_err());
+}
+
+#[test]
+fn another_setup_is_compared_at_the_same_load() {
+    let with = |value: &str, output: f64, ttft: f64, load: f64| {
+        let mut run = run(load, output, ttft, 10.0);
+        run.settings
+            .insert("max_num_seqs".to_owned(), value.to_owned());
+        run
+    };
+    let runs = vec![
+        with("64", 100.0, 50.0, 8.0),
+        with("128", 120.0, 49.0, 8.0),
+        with("256", 121.0, 90.0, 8.0),
+        with("256", 80.0, 90.0, 16.0),
+    ];
+    let (input, options) = (input(runs), Options::default());
+    let results = Results::compute(&input, &options).expect("runs");
+    let verdicts: Vec<(usize, Verdict)> = results
+        .changes
+        .iter()
+        .map(|change| (change.run, change.verdict))
+        .collect();
+    assert_eq!(verdicts, [(1, Verdict::Better), (2, Verdict::Mixed)]);
+    assert_eq!(
+        results.changes[0].settings,
+        [("max_num_seqs".to_owned(), "64".to_owned(), "128".to_owned())]
+    );
+    assert!((results.changes[0].changes[0].expect("a rate") - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn levels_come_from_a_profile() {
+    let levels = Thresholds::default();
+    let grades = [99.0, 100.0, 500.0, 501.0].map(|ms| levels.ttft_p50_ms.grade(ms));
+    assert_eq!(grades, [Grade::Good, Grade::Fair, Grade::Fair, Grade::Bad]);
+    assert_eq!(
+        [201.0, 175.0, 149.0].map(|rate| levels.output_tokens_per_second.grade(rate)),
+        [Grade::Good, Grade::Fair, Grade::Bad]
+    );
+    assert_eq!(
+        [0.79, 0.9, 0.96].map(|share| levels.utilization(share)),
+        [Grade::Bad, Grade::Good, Grade::Fair]
+    );
+    let own = Thresholds::parse("ttft_p50_ms = { good = 10, bad = 20 }").expect("a profile");
+    assert_eq!(
+        (own.ttft_p50_ms.grade(15.0), own.tpot_p50_ms),
+        (Grade::Fair, levels.tpot_p50_ms)
+    );
+    assert!(Thresholds::parse("ttft = 3").is_err());
+}
+
+#[test]
+fn limits_have_units() {
+    let slo = Slo::parse("ttft=0.2s, tpot=50ms,e2e=3").expect("limits");
+    assert_eq!(
+        (slo.ttft, slo.tpot, slo.latency),
+        (Some(200.0 * MS), Some(50.0 * MS), Some(3.0 * MS))
+    );
+    assert!(Slo::parse("ttft=200parsecs").is_err() && Slo::parse("speed=1ms").is_err());
+}
+
+#[test]
+fn samples_of_gpus_are_those_of_the_run() {
+    let mut test = run(1.0, 100.0, 50.0, 10.0);
+    // 2026-11-22T12:00:00Z is 1795348800.
+    test.started = Some("2026-11-22T12:00:00Z".to_owned());
+    test.stated.duration = Some(10e9);
+    let sample = |at: i64, share: f64| GpuSample {
+        utc: Some((1_795_348_800 + at) * 1_000_000_000),
+        utilization: Some(share),
+        ..GpuSample::default()
+    };
+    let gpus = |samples: Vec<GpuSample>| {
+        let (input, options) = (
+            Input {
+                runs: vec![test.clone()],
+                gpu: samples,
+            },
+            Options::default(),
+        );
+        let results = Results::compute(&input, &options).expect("runs");
+        (results.gpus[0].utilization, results.gpus_elsewhere)
+    };
+    assert_eq!(
+        gpus(vec![
+            sample(-5, 0.0),
+            sample(1, 0.9),
+            sample(9, 0.7),
+            sample(99, 0.0)
+        ]),
+        (Some(0.8), false)
+    );
+    assert_eq!(gpus(vec![sample(99, 0.5)]), (Some(0.5), true));
+}

@@ -1,0 +1,341 @@
+//! What a bundle holds of its stages: the input of a prediction.
+
+use std::collections::BTreeMap;
+
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::facts::{Captured, OpIndex, OpSource, StageInstance};
+use rooflens_analysis::engine::measured_peaks::{Measured, gpu_name};
+use rooflens_analysis::engine::stage_stats::{Summary, summaries};
+use rooflens_analysis::engine::stats::quantile;
+use rooflens_analysis::kernels::gemm::slots;
+use rooflens_analysis::kernels::matmul::roof::dtype;
+use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape};
+use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::{Context, Known, results};
+use rooflens_hardware::{DTYPES, Gpu, element_bytes};
+use rooflens_schemas::StageKind;
+use rooflens_schemas::workload::Mode;
+use rooflens_session::{Dim3, KernelId};
+
+use crate::{Device, Interval, Kernel, Stage, Work, stage::GAP};
+
+/// The results that [`stages`] reads, for `Results::some`.
+pub const RESULTS: [&str; 3] = ["baseline", "matmul", "idle"];
+
+/// Causes of idle time that neither faster kernels nor graphs take away.
+const KEPT: [Cause; 7] = [
+    Cause::Sync,
+    Cause::Allocator,
+    Cause::Copy,
+    Cause::Os,
+    Cause::OffCpu,
+    Cause::Communication,
+    Cause::OtherWork,
+];
+
+/// Ceilings of a GPU as specified.
+pub fn device(gpu: &Gpu) -> Device {
+    let rates = gpu
+        .peaks
+        .iter()
+        .map(|peak| (peak.dtype.clone(), peak.dense))
+        .collect();
+    Device {
+        name: gpu.name.clone(),
+        bandwidth: gpu.memory_bandwidth,
+        rates,
+        sms: f64::from(gpu.sm_count),
+        measured: false,
+    }
+}
+
+/// Ceilings of the measured GPU, as measured on it where the bundle has them; none if the GPU is not in the table.
+pub fn own_device(context: &Context<'_>) -> Option<Device> {
+    let name = gpu_name(context.session, context.facts.primary_pass(context.session));
+    let gpu = context.gpu_spec(&name)?;
+    let measured = Measured::of(context, &name);
+    let mut device = device(gpu);
+    if let Some(bandwidth) = measured.bandwidth() {
+        (device.bandwidth, device.measured) = (bandwidth, true);
+    }
+    for dtype in DTYPES {
+        if let Some(rate) = measured.rate(Some(gpu), dtype) {
+            device.rates.retain(|(name, _)| name != dtype);
+            device.rates.push(((*dtype).to_owned(), rate));
+            device.measured = true;
+        }
+    }
+    Some(device)
+}
+
+/// The outermost stages of the primary pass.
+///
+/// # Errors
+/// What is missing if no pass has GPU work.
+pub fn stages(context: &Context<'_>) -> Known<Vec<Stage>> {
+    let primary = context.facts.primary_pass(context.session);
+    let primary = primary.ok_or_else(|| results::no_gpu_work(context.session))?;
+    let all = summaries(context.facts, primary).iter();
+    let outermost = all.filter(|summary| summary.is_outermost(context.facts));
+    let mut stages: Vec<Stage> = outermost.map(|summary| stage(context, summary)).collect();
+    let paced = stages
+        .iter()
+        .filter_map(|one| one.host_launch)
+        .reduce(f64::min);
+    stages
+        .iter_mut()
+        .for_each(|one| one.host_launch = one.host_launch.or(paced));
+    Ok(stages)
+}
+
+fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
+    let (session, facts) = (context.session, context.facts);
+    let kind = summary.kind(facts);
+    let steps = summary
+        .steps
+        .filter(|steps| kind == StageKind::Decode && *steps > 0.0);
+    let unit = steps.unwrap_or(1.0);
+    let instances: Vec<&StageInstance> = summary.counted_instances(facts).collect();
+    let number = instances.len().max(1) as f64 * unit;
+    let over = |value: &dyn Fn(&StageInstance) -> f64| {
+        quartiles(instances.iter().map(|one| value(one) / unit).collect())
+    };
+    let ops: usize = instances.iter().map(|one| one.ops.len()).sum();
+    let of_graph = |op: &&OpIndex| {
+        matches!(facts.ops.source[**op as usize], OpSource::Graph(_))
+            || facts.ops.captured[**op as usize] != Captured::NoGraph
+    };
+    let graphed: usize = instances
+        .iter()
+        .map(|one| one.ops.iter().filter(of_graph).count())
+        .sum();
+    let baseline = context.results.baseline().ok();
+    let baseline = baseline.and_then(|all| all.of_summary(context, summary));
+    let time = match baseline {
+        Some((series, _)) => {
+            let own = |value: f64, one: Option<f64>| steps.and(one).unwrap_or(value);
+            let repeats = series.repeats.iter();
+            quartiles(
+                repeats
+                    .map(|one| own(one.duration as f64, one.per_step()))
+                    .collect(),
+            )
+        }
+        None => over(&|one| one.time().unwrap_or(0) as f64),
+    };
+    let sum: i64 = instances.iter().map(|one| one.sum).sum();
+    let mut stage = Stage {
+        name: summary.label(session, facts),
+        per_step: steps.is_some(),
+        static_shapes: kind != StageKind::Prefill,
+        time,
+        profiled: baseline.is_none(),
+        busy: over(&|one| one.busy as f64 / one.gpus.len().max(1) as f64),
+        sum: sum as f64 / number,
+        launches: ops as f64 / number,
+        graph: graphed * 2 > ops,
+        host_launch: None,
+        host_range: summary.host / unit,
+        kept: kept(context, summary, unit),
+        kernels: kernels(context, &instances, number),
+    };
+    let idle = (stage.time.mid - stage.busy.mid) / stage.launches.max(1.0);
+    let is_paced = !stage.graph && idle > GAP.high;
+    stage.host_launch = is_paced.then(|| stage.time.mid / stage.launches.max(1.0));
+    stage
+}
+
+/// First quartile, median and third quartile.
+fn quartiles(mut values: Vec<f64>) -> Interval {
+    values.sort_by(f64::total_cmp);
+    let at = |q| quantile(&values, q).unwrap_or(0.0);
+    Interval {
+        low: at(0.25),
+        mid: at(0.5),
+        high: at(0.75),
+    }
+}
+
+/// Idle time per unit of the causes that stay, on the process's first GPU.
+fn kept(context: &Context<'_>, summary: &Summary, unit: f64) -> Vec<(&'static str, f64)> {
+    let Ok(idle) = context.results.idle() else {
+        return Vec::new();
+    };
+    let Some(line) = idle.of(summary.stage, summary.process).next() else {
+        return Vec::new();
+    };
+    let number = line.instances.len().max(1) as f64 * unit;
+    let of = |cause: &Cause| (cause.label(), line.pool.causes.of(*cause) as f64 / number);
+    KEPT.iter()
+        .map(of)
+        .filter(|(_, time)| *time > 0.0)
+        .collect()
+}
+
+/// Kernel, grid, block and size of launches that are alike; attention is alike whatever the number of its keys.
+type Key = (KernelClass, Option<KernelId>, Dim3, Dim3, Option<Gemm>);
+
+/// Launches that are alike: number, time, work of all, and a row of the first.
+#[derive(Default)]
+struct Group {
+    launches: f64,
+    time: f64,
+    work: Option<Work>,
+    row: Option<usize>,
+}
+
+fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: f64) -> Vec<Kernel> {
+    let (session, facts) = (context.session, context.facts);
+    let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
+    for op in instances.iter().flat_map(|one| &one.ops) {
+        let at = *op as usize;
+        let row = match facts.ops.source[at] {
+            OpSource::Launch(launch) => Some(launch.index()),
+            OpSource::Copy(_) | OpSource::Graph(_) => None,
+        };
+        let (kernel, launches) = (facts.kernel(session, *op), &session.launches);
+        let size = |of: &[Dim3]| row.and_then(|row| of.get(row).copied()).unwrap_or_default();
+        let product = context.results.matmul().ok().and_then(|all| all.get(*op));
+        let product = product.filter(|product| product.main);
+        let gemm = product.and_then(|product| match product.shape {
+            Shape::Gemm(gemm) => Some(gemm),
+            _ => None,
+        });
+        let class = facts.class(session, at);
+        let key = (
+            class,
+            kernel,
+            size(&launches.grid),
+            size(&launches.block),
+            gemm,
+        );
+        let group = groups.entry(key).or_default();
+        group.launches += 1.0;
+        group.time += facts.ops.end[at].saturating_sub(facts.ops.start[at]) as f64;
+        group.row = group.row.or(row);
+        if let (Some(product), Some(kernel)) = (product, kernel) {
+            let work = work(context, product, kernel);
+            let sum = group.work.get_or_insert(Work {
+                flops: 0.0,
+                weights: 0.0,
+                inputs: 0.0,
+                outputs: 0.0,
+                ..work
+            });
+            sum.flops += work.flops;
+            sum.weights += work.weights;
+            sum.inputs += work.inputs;
+            sum.outputs += work.outputs;
+        }
+    }
+    let mut kernels: Vec<Kernel> = groups
+        .iter()
+        .map(|(key, group)| kernel(context, key, group, number))
+        .collect();
+    kernels.sort_by(|a, b| (b.launches * b.time).total_cmp(&(a.launches * a.time)));
+    kernels
+}
+
+fn kernel(context: &Context<'_>, key: &Key, group: &Group, number: f64) -> Kernel {
+    let (class, kernel, grid, _, _) = *key;
+    let name = gpu_name(context.session, context.facts.primary_pass(context.session));
+    let gpu = context.gpu_spec(&name);
+    let slots = group.row.and_then(|row| slots(context.session, gpu, row));
+    let sms = gpu.map_or(1, |gpu| u64::from(gpu.sm_count)).max(1);
+    // A grid of whole blocks per SM is that of a kernel that takes its work in a loop.
+    let loops = grid.volume() % sms == 0;
+    let grows = matches!(
+        class,
+        KernelClass::Elementwise
+            | KernelClass::Layout
+            | KernelClass::Gather
+            | KernelClass::Quantization
+            | KernelClass::Normalization
+            | KernelClass::Softmax
+    );
+    let each = |value: f64| value / group.launches;
+    Kernel {
+        kernel,
+        class,
+        launches: group.launches / number,
+        time: each(group.time),
+        waves: slots
+            .filter(|slots| *slots > 0)
+            .map(|slots| grid.volume() as f64 / slots as f64),
+        grid_grows: grows && !loops,
+        work: group.work.map(|work| Work {
+            flops: each(work.flops),
+            weights: each(work.weights),
+            inputs: each(work.inputs),
+            outputs: each(work.outputs),
+            ..work
+        }),
+    }
+}
+
+/// The work of a product: which of its bytes are weights, and which grow with the batch.
+fn work(context: &Context<'_>, product: &Product, kernel: KernelId) -> Work {
+    let identity = &context.facts.identities[kernel.index()];
+    let element = element_bytes(product.operand).unwrap_or(0.0);
+    let output = element_bytes(product.output).unwrap_or(element);
+    let work = Work {
+        flops: product.shape.flops(),
+        dtype: dtype(identity, product),
+        element,
+        ..Work::default()
+    };
+    match product.shape {
+        Shape::Gemm(gemm) => {
+            let [m, n, k, batch] = [gemm.m, gemm.n, gemm.k, gemm.batch].map(|size| size as f64);
+            let (rows, columns, outputs) = (
+                batch * m * k * element,
+                batch * k * n * element,
+                batch * m * n * output,
+            );
+            if gemm.batch > 1 {
+                return Work {
+                    inputs: rows + columns,
+                    outputs,
+                    ..work
+                };
+            }
+            let head = context
+                .session
+                .model
+                .as_ref()
+                .is_some_and(|model| model.vocab == gemm.n);
+            if sums_over_tokens(context, gemm) {
+                return Work {
+                    inputs: rows + columns,
+                    weights: outputs,
+                    ..work
+                };
+            }
+            Work {
+                weights: columns,
+                inputs: rows,
+                outputs,
+                linear: !head,
+                ..work
+            }
+        }
+        Shape::Attention(attention) => Work {
+            inputs: attention.bytes(element),
+            ..work
+        },
+        Shape::Convolution { .. } => work,
+    }
+}
+
+/// Gradients of weights sum over the tokens: their output does not grow with them.
+fn sums_over_tokens(context: &Context<'_>, gemm: Gemm) -> bool {
+    let workload = &context.session.workload;
+    if workload.mode != Some(Mode::Training) {
+        return false;
+    }
+    let tokens = workload
+        .batch
+        .zip(workload.prompt_tokens)
+        .map(|(batch, prompt)| batch * prompt);
+    tokens.is_some_and(|tokens| tokens > 1 && gemm.k == tokens && gemm.m != tokens)
+}

@@ -1,0 +1,376 @@
+//! The pages and data sets of a prediction.
+
+use rooflens_analysis::Context;
+use rooflens_document::chart::{Bar, Color, Part as Legend, Plot, StackedBars};
+use rooflens_document::report::{Meta, Report, Section};
+use rooflens_document::{Block, Catalogue, Chart, Inline, Quantity, Table, method, say, words};
+use rooflens_schemas::Unit;
+
+use crate::stage::{CAST_LAUNCHES, GAP, OTHER_HOST, OTHER_HOST_RUN, OTHER_RUN};
+use crate::{Bound, Change, Interval, Kernel, Part, Prediction, Stage};
+
+/// Rows of the table of parts that a page shows.
+const PARTS: usize = 40;
+
+/// What is shown, and in which words.
+pub struct Shown<'a> {
+    /// The words.
+    pub text: &'static Catalogue,
+    /// Where names of kernels are.
+    pub context: Context<'a>,
+    /// What was asked.
+    pub change: &'a Change,
+    /// The new batch, if it was asked for.
+    pub batch: Option<u64>,
+    /// Stages with their predictions.
+    pub stages: &'a [(Stage, Prediction)],
+}
+
+type OfStage<'a> = &'a (Stage, Prediction);
+type OfPart<'a> = (&'a Stage, &'a (Part, f64, Interval));
+type OfKernel<'a> = (&'a Stage, &'a Kernel, Interval);
+
+/// The report of a prediction.
+pub fn report(shown: &Shown<'_>, meta: Meta) -> Report {
+    let (stages, parts, kernels) = (stage_table(shown), part_table(shown), kernel_table(shown));
+    let rows: Vec<OfStage<'_>> = shown.stages.iter().collect();
+    let of_parts = |stage: &'_ (Stage, Prediction)| stage.1.parts.len();
+    let part_rows: Vec<OfPart<'_>> = shown
+        .stages
+        .iter()
+        .flat_map(|(stage, new)| new.parts.iter().map(move |part| (stage, part)))
+        .collect();
+    let kernel_rows: Vec<OfKernel<'_>> = shown
+        .stages
+        .iter()
+        .flat_map(|(stage, new)| {
+            stage
+                .kernels
+                .iter()
+                .zip(&new.kernels)
+                .map(move |(one, time)| (stage, one, *time))
+        })
+        .collect();
+    let shown_parts = shown.stages.iter().map(of_parts).sum::<usize>().min(PARTS);
+    let summary = vec![
+        Block::Prose(changes(shown)),
+        Block::Bullets(
+            shown
+                .stages
+                .iter()
+                .map(|one| sentence(shown, one))
+                .collect(),
+        ),
+        Block::Table(stages.view(words!(shown, "predict_from.stages"), rows.len())),
+    ];
+    let section = |id: &str, title: String, blocks| Section {
+        id: id.to_owned(),
+        title,
+        blocks,
+    };
+    let parts_blocks = vec![
+        Block::Chart(chart(shown)),
+        Block::Table(parts.view(words!(shown, "predict_from.parts"), shown_parts)),
+    ];
+    Report {
+        text: shown.text,
+        meta,
+        summary,
+        sections: vec![
+            section(
+                "parts",
+                words!(shown, "predict_from.parts_title"),
+                parts_blocks,
+            ),
+            section(
+                "assumptions",
+                words!(shown, "predict_from.assumptions_title"),
+                vec![Block::Bullets(assumptions(shown))],
+            ),
+            section(
+                "unknown",
+                words!(shown, "predict_from.unknown_title"),
+                vec![Block::Bullets(unknown(shown))],
+            ),
+        ],
+        datasets: vec![
+            stages.rows(&rows),
+            parts.rows(&part_rows),
+            kernels.rows(&kernel_rows),
+        ],
+        methods: vec![method!(shown, "predict_from")],
+        ..Report::default()
+    }
+}
+
+fn nanoseconds(time: f64) -> Quantity {
+    Quantity::new(time, Unit::Nanoseconds)
+}
+
+const fn label(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Gpu => "GPU-bound",
+        Bound::Host => "launch-bound",
+    }
+}
+
+/// What was asked, in a sentence.
+fn changes(shown: &Shown<'_>) -> Vec<Inline> {
+    let change = shown.change;
+    let maybe = |asked: bool, value: &str| asked.then(|| Inline::code(value));
+    say!(
+        shown,
+        "predict_from.changes",
+        from = maybe(!change.from.name.is_empty(), &change.from.name),
+        gpu = maybe(change.is_other_device(), &change.to.name),
+        batch = shown
+            .batch
+            .map(|batch| Inline::from(Quantity::count(batch))),
+        dtype = change.dtype.as_deref().map(Inline::code),
+        graphs = maybe(change.graphs, "CUDA graphs"),
+    )
+}
+
+fn sentence(shown: &Shown<'_>, (stage, new): &(Stage, Prediction)) -> Vec<Inline> {
+    let unit = if stage.per_step {
+        words!(shown, "predict_from.per_step")
+    } else {
+        String::new()
+    };
+    say!(
+        shown,
+        "predict_from.stage",
+        stage = Inline::code(&stage.name),
+        unit = Some(unit).filter(|unit| !unit.is_empty()),
+        now = nanoseconds(stage.time.mid),
+        predicted = Inline::strong(nanoseconds(new.time.mid).to_string()),
+        low = nanoseconds(new.time.low),
+        high = nanoseconds(new.time.high),
+        was = shown.text.word(label(new.bound_now)),
+        bound = shown.text.word(label(new.bound)),
+    )
+}
+
+fn stage_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfStage<'t>> {
+    Table::new(shown.text, "predicted_stages")
+        .text("stage", |(stage, _): &OfStage<'t>| stage.name.clone())
+        .on_page()
+        .text(
+            "unit",
+            |(stage, _)| if stage.per_step { "step" } else { "stage" },
+        )
+        .on_page()
+        .time("measured_ns", |(stage, _)| stage.time.mid)
+        .on_page()
+        .time("predicted_ns", |(_, new)| new.time.mid)
+        .on_page()
+        .time("low_ns", |(_, new)| new.time.low)
+        .on_page()
+        .time("high_ns", |(_, new)| new.time.high)
+        .on_page()
+        .column("speedup", Unit::One, |(stage, new)| {
+            stage.time.mid / new.time.mid
+        })
+        .on_page()
+        .text("bound_now", |(_, new)| label(new.bound_now))
+        .on_page()
+        .text("bound", |(_, new)| label(new.bound))
+        .on_page()
+        .time("gpu_low_ns", |(_, new)| new.gpu.low)
+        .time("gpu_high_ns", |(_, new)| new.gpu.high)
+        .time("host_low_ns", |(_, new)| new.host.low)
+        .time("host_high_ns", |(_, new)| new.host.high)
+        .share("sized_share", |(_, new)| new.sized)
+        .text("profiled", |(stage, _)| stage.profiled)
+}
+
+const fn part_label(part: &Part) -> &'static str {
+    match part {
+        Part::Class(class) => class.label(),
+        Part::Casts => "casts to the new dtype",
+        Part::Gaps => "gaps between kernels",
+        Part::Launches => "waiting for launches",
+        Part::Idle(cause) => cause,
+    }
+}
+
+fn part_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfPart<'t>> {
+    Table::new(shown.text, "predicted_parts")
+        .text("stage", |(stage, _): &OfPart<'t>| stage.name.clone())
+        .on_page()
+        .text("part", |(_, (part, _, _))| part_label(part))
+        .on_page()
+        .time("measured_ns", |(_, (_, old, _))| *old)
+        .on_page()
+        .time("predicted_ns", |(_, (_, _, new))| new.mid)
+        .on_page()
+        .time("low_ns", |(_, (_, _, new))| new.low)
+        .on_page()
+        .time("high_ns", |(_, (_, _, new))| new.high)
+        .on_page()
+}
+
+fn kernel_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfKernel<'t>> {
+    let (session, change) = (shown.context.session, shown.change);
+    let name = |kernel: &Kernel| match kernel.kernel {
+        Some(id) => session.kernel_name(id).to_owned(),
+        None => kernel.class.label().to_owned(),
+    };
+    Table::new(shown.text, "predicted_kernels")
+        .text("stage", |(stage, _, _): &OfKernel<'t>| stage.name.clone())
+        .name("kernel", move |(_, kernel, _)| name(kernel))
+        .text("class", |(_, kernel, _)| kernel.class.label())
+        .column("launches", Unit::One, |(_, kernel, _)| kernel.launches)
+        .time("measured_ns", |(_, kernel, _)| kernel.time)
+        .time("predicted_ns", |(_, _, new)| new.mid)
+        .time("low_ns", |(_, _, new)| new.low)
+        .time("high_ns", |(_, _, new)| new.high)
+        .column("waves", Unit::One, |(_, kernel, _)| kernel.waves)
+        .time("roofline_ns", |(_, kernel, _)| {
+            kernel.work.map(|work| work.roofline(&change.from))
+        })
+        .time("new_roofline_ns", |(_, kernel, _)| {
+            kernel
+                .work
+                .map(|work| work.after(change).roofline(&change.to))
+        })
+}
+
+/// Two bars a stage: now, and as predicted.
+fn chart(shown: &Shown<'_>) -> Chart {
+    use rooflens_analysis::engine::classify::KernelClass;
+    let group = |part: &Part| match part {
+        Part::Class(KernelClass::Gemm) => 0,
+        Part::Class(KernelClass::Attention) => 1,
+        Part::Class(_) | Part::Casts => 2,
+        Part::Gaps | Part::Launches | Part::Idle(_) => 3,
+    };
+    let bar = |(stage, new): &(Stage, Prediction), predicted: bool| {
+        let mut values = vec![0.0; 4];
+        for (part, old, then) in &new.parts {
+            values[group(part)] += if predicted { then.mid } else { *old };
+        }
+        let label = match predicted {
+            true => words!(
+                shown,
+                "predict_from.bar_predicted",
+                stage = Inline::code(&stage.name)
+            ),
+            false => words!(
+                shown,
+                "predict_from.bar_measured",
+                stage = Inline::code(&stage.name)
+            ),
+        };
+        Bar {
+            note: nanoseconds(values.iter().sum()).to_string(),
+            label,
+            values,
+        }
+    };
+    let bars = shown
+        .stages
+        .iter()
+        .flat_map(|one| [bar(one, false), bar(one, true)])
+        .collect();
+    let part = |key: &str, color| Legend {
+        name: shown.text.line(key, &[]),
+        color,
+    };
+    let parts = vec![
+        part("predict_from.legend_gemm", Color::Gemm),
+        part("predict_from.legend_attention", Color::Attention),
+        part("predict_from.legend_other", Color::Elementwise),
+        part("predict_from.legend_idle", Color::Idle),
+    ];
+    Chart {
+        id: "predicted".to_owned(),
+        title: words!(shown, "predict_from.chart"),
+        description: words!(shown, "predict_from.chart_description"),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: false,
+            parts,
+            bars,
+        }),
+    }
+}
+
+/// What the prediction rests on, as far as it matters to what was asked.
+fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
+    let change = shown.change;
+    let factor = |value: f64| Quantity::new(value, Unit::One);
+    let mut all = vec![
+        say!(shown, "predict_from.assume_hypotheses"),
+        say!(
+            shown,
+            "predict_from.assume_run",
+            gpu = Quantity::ratio(OTHER_RUN.high - 1.0),
+            host = factor(OTHER_HOST_RUN),
+        ),
+    ];
+    if shown.stages.iter().any(|(stage, _)| stage.profiled) {
+        all.push(say!(shown, "predict_from.assume_profiled"));
+    }
+    if change.batch != 1.0 {
+        all.push(say!(shown, "predict_from.assume_batch"));
+    }
+    if change.graphs {
+        all.push(say!(
+            shown,
+            "predict_from.assume_graphs",
+            low = nanoseconds(GAP.low),
+            high = nanoseconds(GAP.high),
+        ));
+    }
+    if let Some(dtype) = &change.dtype {
+        all.push(say!(
+            shown,
+            "predict_from.assume_dtype",
+            dtype = Inline::code(dtype),
+            low = factor(CAST_LAUNCHES.low),
+            high = factor(CAST_LAUNCHES.high),
+        ));
+    }
+    if change.is_other_device() {
+        all.push(say!(
+            shown,
+            "predict_from.assume_device",
+            host = factor(OTHER_HOST),
+        ));
+    }
+    let ceilings = match change.from.measured && !change.is_other_device() {
+        true => say!(shown, "predict_from.assume_measured"),
+        false => say!(shown, "predict_from.assume_specified"),
+    };
+    all.push(ceilings);
+    all
+}
+
+/// What no capture of the old configuration tells.
+fn unknown(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
+    let change = shown.change;
+    let mut all = vec![say!(shown, "predict_from.unknown_host")];
+    if change.is_other_work() {
+        all.push(say!(shown, "predict_from.unknown_kernels"));
+    }
+    if change.batch != 1.0 {
+        all.push(say!(shown, "predict_from.unknown_memory"));
+    }
+    if change.dtype.is_some() {
+        all.push(say!(shown, "predict_from.unknown_accuracy"));
+    }
+    if change.is_other_device() {
+        all.push(say!(shown, "predict_from.unknown_clocks"));
+    }
+    let unsized_ = shown.stages.iter().filter(|(_, new)| new.sized < 0.5);
+    all.extend(unsized_.map(|(stage, new)| {
+        say!(
+            shown,
+            "predict_from.unknown_sizes",
+            stage = Inline::code(&stage.name),
+            share = Quantity::ratio(new.sized),
+        )
+    }));
+    all
+}

@@ -1,0 +1,320 @@
+//! A stage after a change: the GPU's timeline, the host's, and idle time that stays.
+
+use std::collections::BTreeMap;
+
+use rooflens_analysis::engine::classify::KernelClass;
+
+use crate::kernel;
+use crate::{Change, Interval, Kernel, Stage};
+
+/// From the end of a kernel to the start of the next that waits in a stream or graph, nanoseconds. NVIDIA's "Getting
+/// Started with CUDA Graphs" (2019) has 0.5 µs in a graph and 0.9 µs in a stream: 3.4 and 3.8 µs per kernel of 2.9 µs.
+pub(crate) const GAP: Interval = Interval {
+    low: 250.0,
+    mid: 500.0,
+    high: 1500.0,
+};
+
+/// GPU time of another run of the same work: clocks and placement.
+pub(crate) const OTHER_RUN: Interval = Interval {
+    low: 0.97,
+    mid: 1.0,
+    high: 1.03,
+};
+
+/// Host time of another run of the same program on the same host: a factor either way.
+pub(crate) const OTHER_HOST_RUN: f64 = 1.25;
+
+/// Host time of the same program on the host of another GPU: a factor either way.
+pub(crate) const OTHER_HOST: f64 = 4.0 / 3.0;
+
+/// Host time per launch of another stage: a factor either way, for it makes other calls.
+const OTHER_STAGE: f64 = 1.25;
+
+/// Host time without a profiler, of that with one that traces CUDA calls.
+const WITHOUT_PROFILER: Interval = Interval {
+    low: 0.5,
+    mid: 0.75,
+    high: 1.0,
+};
+
+/// Launches' worth of host time that a converted product costs in eager mode: the cast, and operators around it.
+pub(crate) const CAST_LAUNCHES: Interval = Interval {
+    low: 1.0,
+    mid: 2.0,
+    high: 3.0,
+};
+
+/// A cast moves its bytes at so much more than the time at the full bandwidth.
+pub(crate) const CAST_SLOWER: f64 = 1.5;
+
+/// What a stage waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Kernels.
+    Gpu,
+    /// Launches.
+    Host,
+}
+
+/// A part of a stage time: now, and after the change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Kernels of a class.
+    Class(KernelClass),
+    /// Casts that the new dtype needs.
+    Casts,
+    /// Gaps between kernels that follow one another.
+    Gaps,
+    /// The GPU waits for launches.
+    Launches,
+    /// Idle time of a cause that stays.
+    Idle(&'static str),
+}
+
+/// A stage after a change.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// Time per unit.
+    pub time: Interval,
+    /// The GPU's timeline.
+    pub gpu: Interval,
+    /// The host's timeline.
+    pub host: Interval,
+    /// What bounds the stage now.
+    pub bound_now: Bound,
+    /// What bounds it after the change, by the estimates.
+    pub bound: Bound,
+    /// Parts of the time: now, and after the change.
+    pub parts: Vec<(Part, f64, Interval)>,
+    /// Time of a launch after the change, by the stage's groups of launches.
+    pub kernels: Vec<Interval>,
+    /// Share of the kernel time that sizes of GEMMs and attention explain.
+    pub sized: f64,
+    /// Launches that a CUDA graph would take over.
+    pub graphed: bool,
+}
+
+/// What is known of a stage before any change.
+struct Now {
+    /// Scales kernel times where the un-profiled stage is shorter than its profiled kernels.
+    clock: f64,
+    /// Kernel time that others do not hide, per Σ of kernel times.
+    overlap: f64,
+    kept: f64,
+    gap: Interval,
+    host: Interval,
+    bound: Bound,
+}
+
+impl Now {
+    fn of(stage: &Stage) -> Self {
+        let (time, busy) = (stage.time.mid, stage.busy.mid);
+        let clock = if busy > time && busy > 0.0 {
+            time / busy
+        } else {
+            1.0
+        };
+        let idle = (time - busy * clock).max(0.0);
+        let kept = stage
+            .kept
+            .iter()
+            .map(|(_, time)| time)
+            .sum::<f64>()
+            .min(idle);
+        let launches = stage.launches.max(1.0);
+        let between = (idle - kept) / launches;
+        let is_gpu = stage.graph || between <= GAP.high;
+        let gap = match is_gpu {
+            true if stage.graph => Interval {
+                low: 0.8,
+                mid: 1.0,
+                high: 1.2,
+            }
+            .scale(between),
+            true => Interval {
+                low: between.min(GAP.low),
+                ..Interval::exact(between)
+            },
+            false => GAP,
+        };
+        let least = |time: f64| (time - kept).max(0.0);
+        let hidden = match stage.host_launch {
+            Some(each) => Interval::exact(each * launches).with_error(OTHER_STAGE),
+            None => WITHOUT_PROFILER.scale(stage.host_range),
+        };
+        let host = match (is_gpu, stage.graph) {
+            (true, true) => Interval::default(),
+            (true, false) => Interval {
+                low: hidden.low.min(least(time)),
+                mid: hidden.mid.min(least(time)),
+                high: hidden.high.min(least(stage.time.high)),
+            },
+            (false, _) => Interval {
+                low: least(stage.time.low),
+                mid: least(time),
+                high: least(stage.time.high),
+            },
+        };
+        let overlap = if stage.sum > 0.0 {
+            (busy / stage.sum).min(1.0)
+        } else {
+            1.0
+        };
+        let bound = if is_gpu { Bound::Gpu } else { Bound::Host };
+        Self {
+            clock,
+            overlap,
+            kept,
+            gap,
+            host,
+            bound,
+        }
+    }
+}
+
+/// Predicts a stage.
+pub fn predict(stage: &Stage, change: &Change) -> Prediction {
+    let now = Now::of(stage);
+    let graphed = change.graphs && stage.static_shapes && !stage.graph;
+    let floor = floor(&stage.kernels);
+    let kernels: Vec<Interval> = stage
+        .kernels
+        .iter()
+        .map(|one| kernel::time(one, change, floor))
+        .collect();
+    let (casts, converted) = casts(stage, change, floor);
+    let scale = now.overlap * now.clock;
+    let spread = |part: f64| {
+        if stage.busy.mid > 0.0 {
+            part / stage.busy.mid
+        } else {
+            1.0
+        }
+    };
+    let run = Interval {
+        low: spread(stage.busy.low),
+        mid: 1.0,
+        high: spread(stage.busy.high),
+    };
+    let run = run.times(OTHER_RUN);
+    let mut classes: BTreeMap<KernelClass, (f64, Interval)> = BTreeMap::new();
+    for (one, time) in stage.kernels.iter().zip(&kernels) {
+        let sum = classes.entry(one.class).or_default();
+        sum.0 += one.launches * one.time * scale;
+        sum.1 = sum.1.plus(time.scale(one.launches * scale));
+    }
+    let gap = if graphed { GAP } else { now.gap };
+    let mut gaps = gap.scale(stage.launches);
+    // A cast is a launch of its own, or part of the kernel before it.
+    gaps.high += gap.high * converted;
+    gaps.mid += gap.mid * converted / 2.0;
+    let independent = classes.values().map(|(_, new)| *new).chain([casts, gaps]);
+    let gpu = Interval::sum_of_independent(independent).times(run);
+    let host = host(stage, change, &now, graphed, converted);
+    let kept = Interval::exact(now.kept);
+    let time = gpu.max(host).plus(kept);
+    let waits = Interval {
+        low: (host.low - gpu.high).max(0.0),
+        mid: (host.mid - gpu.mid).max(0.0),
+        high: (host.high - gpu.low).max(0.0),
+    };
+    let mut parts: Vec<(Part, f64, Interval)> = classes
+        .iter()
+        .map(|(class, (old, new))| (Part::Class(*class), *old, *new))
+        .collect();
+    let old_gaps = now.gap.mid * stage.launches;
+    let old_busy: f64 = classes.values().map(|(old, _)| old).sum();
+    parts.push((Part::Casts, 0.0, casts));
+    parts.push((Part::Gaps, old_gaps, gaps));
+    let waited = (stage.time.mid - now.kept - old_busy - old_gaps).max(0.0);
+    parts.push((Part::Launches, waited, waits));
+    let all: f64 = stage.kept.iter().map(|(_, time)| time).sum();
+    let share = |time: f64| {
+        if all > 0.0 {
+            time * now.kept / all
+        } else {
+            0.0
+        }
+    };
+    parts.extend(stage.kept.iter().map(|(cause, time)| {
+        (
+            Part::Idle(cause),
+            share(*time),
+            Interval::exact(share(*time)),
+        )
+    }));
+    // Parts below half a nanosecond are rounding.
+    parts.retain(|(_, old, new)| old.max(new.high) >= 0.5);
+    let bound = if host.mid > gpu.mid {
+        Bound::Host
+    } else {
+        Bound::Gpu
+    };
+    let sized = sized(&stage.kernels);
+    Prediction {
+        time,
+        gpu,
+        host,
+        bound_now: now.bound,
+        bound,
+        parts,
+        kernels,
+        sized,
+        graphed,
+    }
+}
+
+/// The host's timeline after a change.
+fn host(stage: &Stage, change: &Change, now: &Now, graphed: bool, converted: f64) -> Interval {
+    if graphed || stage.graph {
+        return Interval::default();
+    }
+    let run = if change.is_other_device() {
+        OTHER_HOST
+    } else {
+        OTHER_HOST_RUN
+    };
+    let more = CAST_LAUNCHES.scale(converted / stage.launches.max(1.0));
+    now.host
+        .times(Interval::exact(1.0).plus(more))
+        .with_error(run)
+}
+
+/// Time of a launch of the group with the shortest ones, nanoseconds.
+fn floor(kernels: &[Kernel]) -> f64 {
+    let times = kernels
+        .iter()
+        .filter(|one| one.kernel.is_some())
+        .map(|one| one.time);
+    times.reduce(f64::min).unwrap_or(0.0)
+}
+
+/// Time of the casts that converted products need, and their number: none at least, for they may be fused.
+fn casts(stage: &Stage, change: &Change, floor: f64) -> (Interval, f64) {
+    let (mut time, mut number) = (0.0, 0.0);
+    for one in &stage.kernels {
+        let Some(work) = one.work.filter(|work| work.converted(change).is_some()) else {
+            continue;
+        };
+        let new = work.after(change);
+        // Read in the old type, written in the new one.
+        let bytes = work.inputs * change.batch + new.inputs;
+        let cast = floor + bytes / change.to.bandwidth * 1e9 * CAST_SLOWER;
+        time += one.launches * cast;
+        number += one.launches;
+    }
+    (Interval::between(0.0, time), number)
+}
+
+/// Share of the kernel time of known sizes.
+fn sized(kernels: &[Kernel]) -> f64 {
+    let time = |one: &Kernel| one.launches * one.time;
+    let all: f64 = kernels.iter().map(time).sum();
+    let known: f64 = kernels
+        .iter()
+        .filter(|one| one.work.is_some())
+        .map(time)
+        .sum();
+    if all > 0.0 { known / all } else { 0.0 }
+}

@@ -1,0 +1,122 @@
+//! Tables as Parquet files.
+
+use std::collections::BTreeMap;
+
+use polars_core::prelude::DataFrame;
+use polars_io::parquet::write::{KeyValueMetadata, ParquetCompression, ParquetWriter};
+
+use super::TablesError;
+use super::frame::{Texts, frame, from_answer, layout};
+use rooflens_document::{Cell, Dataset, Quantity};
+use rooflens_query::{Answer, Value};
+use rooflens_session::table::Table;
+use rooflens_session::view::{self, ViewColumn};
+use rooflens_session::{Session, TABLES};
+
+/// Contents by path.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Rows of a row group. Fixed, because the bytes of a file depend on it.
+const ROW_GROUP: usize = 1 << 18;
+
+/// The tables that have rows, as `tables/<name>.parquet`: Zstandard, the same bytes for the same session.
+///
+/// The file's key-value metadata holds what a row is (`rooflens.table`), what each column is
+/// (`rooflens.column.<name>`), and its unit where it has one (`rooflens.unit.<name>`).
+pub fn parquet(session: &Session) -> Result<Files, TablesError> {
+    let texts = Texts::new(&session.strings);
+    let mut files = Files::new();
+    for table in TABLES
+        .iter()
+        .map(|table| table(session))
+        .filter(|table| table.rows() > 0)
+    {
+        let columns = view::columns(table);
+        let frame = frame(session, table, &columns, &texts)?;
+        let bytes = write(table.name(), frame, descriptions(table, &columns))?;
+        files.insert(format!("tables/{}.parquet", table.name()), bytes);
+    }
+    Ok(files)
+}
+
+/// Data sets that have rows, as `tables/<id>.parquet`, their columns with heading (`rooflens.column.<name>`) and unit
+/// (`rooflens.unit.<name>`) in the metadata.
+pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
+    let mut files = Files::new();
+    for dataset in datasets.iter().filter(|dataset| !dataset.rows.is_empty()) {
+        let columns = dataset
+            .columns
+            .iter()
+            .map(|column| column.id.to_owned())
+            .collect();
+        let rows = dataset
+            .rows
+            .iter()
+            .map(|row| row.iter().map(value).collect())
+            .collect();
+        let frame = from_answer(
+            dataset.id,
+            &Answer {
+                columns,
+                rows,
+                cut: false,
+            },
+        )?;
+        let of_columns = dataset.columns.iter().flat_map(|column| {
+            let unit = Quantity::new(0.0, column.unit).base();
+            about(column.id, column.title, unit)
+        });
+        let title = ("rooflens.table".to_owned(), dataset.title.clone());
+        let about = std::iter::once(title).chain(of_columns).collect();
+        files.insert(
+            format!("tables/{}.parquet", dataset.id),
+            write(dataset.id, frame, about)?,
+        );
+    }
+    Ok(files)
+}
+
+fn value(cell: &Cell) -> Option<Value> {
+    Some(match cell {
+        Cell::Text(text) | Cell::Name(text) => Value::Text(text.clone()),
+        Cell::Int(value) => Value::Int(*value),
+        Cell::Float(value) | Cell::Quantity(Quantity { value, .. }) => Value::Float(*value),
+        Cell::Flag(holds) => Value::Bool(*holds),
+        Cell::Missing => return None,
+    })
+}
+
+/// The answer of a query as one file.
+pub fn parquet_of_answer(answer: &Answer) -> Result<Vec<u8>, TablesError> {
+    write("answer", from_answer("answer", answer)?, Vec::new())
+}
+
+fn write(
+    name: &str,
+    mut frame: DataFrame,
+    about: Vec<(String, String)>,
+) -> Result<Vec<u8>, TablesError> {
+    let mut bytes = Vec::new();
+    ParquetWriter::new(&mut bytes)
+        .with_compression(ParquetCompression::Zstd(None))
+        .with_row_group_size(Some(ROW_GROUP))
+        .with_key_value_metadata(Some(KeyValueMetadata::from_static(about)))
+        .finish(&mut frame)
+        .map_err(|error| layout(name, &error))?;
+    Ok(bytes)
+}
+
+fn descriptions(table: &dyn Table, columns: &[ViewColumn]) -> Vec<(String, String)> {
+    let of_table = ("rooflens.table".to_owned(), table.doc().to_owned());
+    let of_columns = columns
+        .iter()
+        .flat_map(|column| about(&column.name, &column.doc, column.unit()));
+    std::iter::once(of_table).chain(of_columns).collect()
+}
+
+/// What the metadata says of a column.
+fn about(name: &str, doc: &str, unit: &str) -> impl Iterator<Item = (String, String)> + use<> {
+    let doc = (format!("rooflens.column.{name}"), doc.to_owned());
+    let unit = (!unit.is_empty()).then(|| (format!("rooflens.unit.{name}"), unit.to_owned()));
+    std::iter::once(doc).chain(unit)
+}

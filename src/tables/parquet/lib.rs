@@ -1,0 +1,24 @@
+//! The tables of a session, the data sets of a report and the answers of queries as Parquet files, through polars.
+//!
+//! No polars type leaves this crate, and no number of a report comes out of it. Columns are those of
+//! [`rooflens_session::view`].
+
+#![forbid(unsafe_code)]
+
+mod files;
+mod frame;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+pub use files::{Files, parquet, parquet_of, parquet_of_answer};
+
+/// A table does not fit a column type.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot lay out table `{table}`: {reason}")]
+pub struct TablesError {
+    /// Name of the table.
+    table: String,
+    /// What polars says.
+    reason: String,
+}

@@ -1,0 +1,231 @@
+//! SQL over the tables of a session: SQLite, in whose dialect the evidence under findings is printed.
+//!
+//! Every table is a virtual one, which reads the session where it lies; nothing is copied. A statement reads and does
+//! nothing else: no file, no other database, no extension, no change.
+//!
+//! The only crate of the analyzer with `unsafe`: see `vtab`.
+
+#![deny(unsafe_code)]
+
+mod answer;
+mod error;
+mod functions;
+mod index;
+#[allow(unsafe_code, reason = "SQLite calls the virtual tables")]
+mod vtab;
+
+use std::sync::Arc;
+
+use rooflens_session::view::{self, ViewColumn};
+use rooflens_session::{Session, TABLES};
+use rusqlite::config::DbConfig;
+use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Batch, Connection, Statement};
+
+pub use answer::{Answer, Value};
+pub use error::QueryError;
+pub use vtab::declared;
+
+/// The table that describes all others: one row a column.
+pub const CATALOGUE: &str = "columns";
+
+/// Instructions of SQLite's machine between two looks at whether to stop.
+const STEPS: i32 = 10_000;
+
+/// Bytes that SQLite may take, for sorting and grouping.
+const MEMORY: i64 = 4 << 30;
+
+/// Bytes that an answer may take.
+const ANSWER: usize = 2 << 30;
+
+/// Longest text that a function may make, longest statement, in bytes.
+const LIMITS: [(Limit, i32); 2] = [
+    (Limit::SQLITE_LIMIT_LENGTH, 64 << 20),
+    (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
+];
+
+/// What statements may ask SQLite about itself: the columns of tables.
+const PRAGMAS: [&str; 3] = ["table_info", "table_list", "table_xinfo"];
+
+/// Functions that reach outside.
+const FORBIDDEN: [&str; 2] = ["load_extension", "fts3_tokenizer"];
+
+/// The tables of a session, ready to be asked.
+pub struct Database {
+    connection: Connection,
+    tables: Vec<Described>,
+}
+
+/// A table as queries see it.
+pub struct Described {
+    /// Its name.
+    pub name: &'static str,
+    /// What a row is.
+    pub doc: &'static str,
+    /// Number of rows.
+    pub rows: usize,
+    /// Its columns.
+    pub columns: Vec<ViewColumn>,
+}
+
+impl Database {
+    /// Makes the tables of a session known to SQLite. `stop` is asked now and then while a statement runs: true ends
+    /// the statement.
+    ///
+    /// # Errors
+    /// SQLite cannot be set up, which is a defect.
+    pub fn new(
+        session: &Arc<Session>,
+        stop: impl FnMut() -> bool + Send + 'static,
+    ) -> Result<Self, QueryError> {
+        let tables = TABLES
+            .iter()
+            .map(|table| table(session))
+            .map(|table| Described {
+                name: table.name(),
+                doc: table.doc(),
+                rows: table.rows(),
+                columns: view::columns(table),
+            });
+        let tables: Vec<Described> = tables.collect();
+        let connection = open(session, &tables, stop).map_err(|error| error::setup(&error))?;
+        Ok(Self { connection, tables })
+    }
+
+    /// The tables, those without rows too.
+    pub fn tables(&self) -> &[Described] {
+        &self.tables
+    }
+
+    /// Answers the statements of a text, one after another; of each at most `limit` rows.
+    ///
+    /// # Errors
+    /// A statement is wrong, does more than read, takes too much memory, or was stopped.
+    pub fn ask(&self, sql: &str, limit: usize) -> Result<Vec<Answer>, QueryError> {
+        let explained = |error| error::explained(error, sql, &self.tables);
+        let mut answers = Vec::new();
+        let mut batch = Batch::new(&self.connection, sql);
+        while let Some(mut statement) = batch.next().map_err(explained)? {
+            answers.push(self.rows(&mut statement, limit).map_err(explained)?);
+        }
+        Ok(answers)
+    }
+
+    fn rows(&self, statement: &mut Statement<'_>, limit: usize) -> Result<Answer, rusqlite::Error> {
+        let is_bool = |kind: &str| kind == vtab::BOOLEAN;
+        let bools: Vec<bool> = statement
+            .columns()
+            .map(|column| column.decl_type().is_some_and(is_bool))
+            .collect();
+        let columns = distinct(statement.columns().map(|column| column.name().to_owned()));
+        let mut answer = Answer {
+            columns,
+            ..Answer::default()
+        };
+        let (mut rows, mut taken) = (statement.query([])?, 0);
+        while let Some(row) = rows.next()? {
+            answer.cut = answer.rows.len() == limit;
+            if answer.cut {
+                break;
+            }
+            let cell = |(at, is_bool): (usize, &bool)| Ok(value(row.get_ref(at)?, *is_bool));
+            let cells: Vec<_> = bools
+                .iter()
+                .enumerate()
+                .map(cell)
+                .collect::<Result<_, rusqlite::Error>>()?;
+            taken += cells.iter().map(answer::bytes).sum::<usize>();
+            if taken > ANSWER {
+                return Err(error::too_large());
+            }
+            answer.rows.push(cells);
+        }
+        Ok(answer)
+    }
+}
+
+/// Names, of which the second `a` becomes `a_1`.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        let numbered = (1..).map(|number| format!("{name}_{number}"));
+        let free = std::iter::once(name.clone())
+            .chain(numbered)
+            .find(|one| !all.contains(one));
+        all.extend(free);
+    }
+    all
+}
+
+fn value(cell: ValueRef<'_>, is_bool: bool) -> Option<Value> {
+    Some(match cell {
+        ValueRef::Null => return None,
+        ValueRef::Integer(value) if is_bool => Value::Bool(value != 0),
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Real(value) => Value::Float(value),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => {
+            Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+        }
+    })
+}
+
+fn open(
+    session: &Arc<Session>,
+    tables: &[Described],
+    stop: impl FnMut() -> bool + Send + 'static,
+) -> Result<Connection, rusqlite::Error> {
+    let mut connection = Connection::open_in_memory()?;
+    for (limit, value) in LIMITS {
+        connection.set_limit(limit, value)?;
+    }
+    // An unknown "name" is an error and not a text.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    // Sorting stays in memory: nothing is written anywhere.
+    connection.execute_batch(&format!(
+        "pragma temp_store = memory; pragma hard_heap_limit = {MEMORY}; pragma trusted_schema = off;"
+    ))?;
+    functions::add(&connection)?;
+    vtab::add(&connection, session, tables)?;
+    describe(&connection, tables)?;
+    connection.authorizer(Some(allowed))?;
+    connection.progress_handler(STEPS, Some(stop))?;
+    Ok(connection)
+}
+
+/// Fills the table of all columns.
+fn describe(connection: &Connection, tables: &[Described]) -> Result<(), rusqlite::Error> {
+    connection.execute_batch(&format!(
+        "create table {CATALOGUE}(\"table\" text, \"column\" text, type text, unit text, description text); begin"
+    ))?;
+    let mut insert =
+        connection.prepare(&format!("insert into {CATALOGUE} values (?, ?, ?, ?, ?)"))?;
+    for table in tables {
+        for column in &table.columns {
+            let kind = vtab::declared(column.kind).to_lowercase();
+            insert.execute((table.name, &column.name, kind, column.unit(), &column.doc))?;
+        }
+    }
+    drop(insert);
+    connection.execute_batch("commit")
+}
+
+fn allowed(context: AuthContext<'_>) -> Authorization {
+    let is_read = match context.action {
+        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
+        AuthAction::Function { function_name } => !FORBIDDEN.contains(&function_name),
+        AuthAction::Pragma { pragma_name, .. } => PRAGMAS.contains(&pragma_name),
+        _ => false,
+    };
+    if is_read {
+        Authorization::Allow
+    } else {
+        Authorization::Deny
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Tables of results: whole in CSV, as views on pages.
+
+use std::ops::Range;
+
+use rooflens_schemas::Unit;
+use serde::Serialize;
+
+use super::Quantity;
+
+/// A table of results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Dataset {
+    /// File name without extension: `kernels` becomes `kernels.csv`.
+    pub id: &'static str,
+    /// Title.
+    pub title: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows, each as long as `columns`, in the order in which they are shown.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Dataset {
+    /// Those of the columns in which one of some rows holds something.
+    pub fn filled(&self, rows: Range<usize>, columns: &[&'static str]) -> Vec<&'static str> {
+        let rows = self.rows.get(rows).unwrap_or_default();
+        let holds = |id: &&&'static str| {
+            let column = self.columns.iter().position(|column| column.id == **id);
+            column.is_some_and(|column| rows.iter().any(|row| row[column] != Cell::Missing))
+        };
+        columns.iter().filter(holds).copied().collect()
+    }
+}
+
+/// A column of a data set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Column {
+    /// Name in CSV, with the base unit as suffix where there is one: `total_ns`.
+    pub id: &'static str,
+    /// Heading on pages.
+    pub title: &'static str,
+    /// Unit of its numbers; decides how pages show them.
+    pub unit: Unit,
+}
+
+impl Column {
+    /// A column of numbers.
+    pub const fn new(id: &'static str, title: &'static str, unit: Unit) -> Self {
+        Self { id, title, unit }
+    }
+
+    /// A column of texts.
+    pub const fn text(id: &'static str, title: &'static str) -> Self {
+        Self {
+            id,
+            title,
+            unit: Unit::One,
+        }
+    }
+}
+
+/// A cell of a data set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A name from the data; long ones are shortened on pages, whole in files.
+    Name(String),
+    /// A whole number in the column's unit.
+    Int(i64),
+    /// A number in the column's unit.
+    Float(f64),
+    /// A number with a unit of its own, in a column that has none.
+    Quantity(Quantity),
+    /// Whether something holds; becomes "yes" or "no" where it is shown.
+    #[serde(serialize_with = "flag")]
+    Flag(bool),
+    /// Not to be had; never shown as 0.
+    Missing,
+}
+
+impl Cell {
+    /// A number if there is one.
+    pub fn maybe(value: Option<f64>) -> Self {
+        value.map_or(Self::Missing, Self::Float)
+    }
+
+    /// The cell as pages show it in a column of this unit.
+    pub fn show(&self, unit: Unit) -> String {
+        match self {
+            Self::Text(text) | Self::Name(text) => text.clone(),
+            Self::Int(value) => Quantity::new(*value as f64, unit).to_string(),
+            Self::Float(value) => Quantity::new(*value, unit).to_string(),
+            Self::Quantity(quantity) => quantity.to_string(),
+            Self::Flag(holds) => yes_or_no(*holds).to_owned(),
+            Self::Missing => "–".to_owned(),
+        }
+    }
+
+    /// The cell as files hold it: no unit, empty if missing; numbers in the 15 digits that a double carries, without
+    /// the noise of the arithmetic behind them.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Name(text) => text.clone(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) | Self::Quantity(Quantity { value, .. }) => digits(*value),
+            Self::Flag(holds) => yes_or_no(*holds).to_owned(),
+            Self::Missing => String::new(),
+        }
+    }
+}
+
+/// The shortest text of a number of 15 significant digits.
+fn digits(value: f64) -> String {
+    let rounded = format!("{value:.14e}").parse().unwrap_or(value);
+    format!("{rounded}")
+}
+
+/// The words of a flag.
+const fn yes_or_no(holds: bool) -> &'static str {
+    if holds { "yes" } else { "no" }
+}
+
+fn flag<S: serde::Serializer>(holds: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(yes_or_no(*holds))
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(holds: bool) -> Self {
+        Self::Flag(holds)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+/// Counts beyond 2⁶³ − 1 stop there.
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(value: usize) -> Self {
+        Self::from(value as u64)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(value: u32) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+/// Nothing is missing, not 0.
+impl<C: Into<Self>> From<Option<C>> for Cell {
+    fn from(value: Option<C>) -> Self {
+        value.map_or(Self::Missing, Into::into)
+    }
+}
+
+/// How a page shows a data set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct View {
+    /// The data set's id.
+    pub dataset: &'static str,
+    /// Caption.
+    pub caption: String,
+    /// Columns to show, by id, in order; the first is the row's name.
+    pub columns: Vec<&'static str>,
+    /// First row to show.
+    pub skip: usize,
+    /// Rows to show at most; what is left out is said beneath the table.
+    pub limit: usize,
+}
+
+impl View {
+    /// A view of the first `limit` rows.
+    pub fn new(
+        dataset: &'static str,
+        caption: impl Into<String>,
+        columns: &[&'static str],
+        limit: usize,
+    ) -> Self {
+        Self {
+            dataset,
+            caption: caption.into(),
+            columns: columns.to_vec(),
+            skip: 0,
+            limit,
+        }
+    }
+}

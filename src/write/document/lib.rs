@@ -1,0 +1,142 @@
+//! What analyses say: metrics, data sets, charts, observations. Data, not drawing and not layout.
+
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+pub mod chart;
+pub mod dataset;
+pub mod finding;
+pub mod quantity;
+pub mod report;
+pub mod table;
+pub mod text;
+
+use rooflens_schemas::Metric;
+use serde::Serialize;
+
+use rooflens_diagnostic::Diagnostic;
+
+pub use catalogue::MetricDef;
+pub use chart::Chart;
+use chart::Iteration;
+pub use dataset::{Cell, Column, Dataset, View};
+pub use finding::{Finding, Gain, GainKind, Query, Root, Severity};
+pub use quantity::{Quantity, Scale, is_symbol};
+pub use table::Table;
+pub use text::{Arg, Catalogue, Lang};
+
+/// What one analysis found.
+#[derive(Clone, Debug, Default)]
+pub struct SectionContent {
+    /// What the report shows: what a reader needs to follow its findings. Empty: the subject is not in the report.
+    pub main: Vec<Block>,
+    /// Reading order of the section in the appendix: prose, tables, charts. Empty: no section.
+    pub blocks: Vec<Block>,
+    /// Long material, which follows all sections of the appendix.
+    pub appendix: Vec<Block>,
+    /// Headline numbers.
+    pub metrics: Vec<Metric>,
+    /// Tables, whole; blocks show views of them.
+    pub datasets: Vec<Dataset>,
+    /// What the rules found, in the order of their weight; analyses leave it empty.
+    pub observations: Vec<Finding>,
+    /// How the numbers were made, with the rules as they ran.
+    pub methods: Vec<Method>,
+    /// Limits of the data that the analysis met.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    /// A heading inside the section.
+    Heading(String),
+    /// A paragraph.
+    Prose(Vec<Inline>),
+    /// A view of a data set.
+    Table(View),
+    /// A chart.
+    Chart(Chart),
+    /// Iterations to look at operation by operation, where a format lets a reader.
+    Iterations(Vec<Iteration>),
+    /// A list of names and values.
+    Facts(Vec<(String, Vec<Inline>)>),
+    /// A numbered list.
+    List(Vec<Vec<Inline>>),
+    /// A list without numbers.
+    Bullets(Vec<Vec<Inline>>),
+    /// Lines of code, as they are.
+    Code(String),
+    /// Something that is not there, and what would bring it.
+    Missing(String),
+    /// A finding of a rule.
+    Finding(Box<Finding>),
+}
+
+/// A piece of a sentence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inline {
+    /// Words.
+    Text(String),
+    /// A name from the data; shown in a fixed-width face.
+    Code(String),
+    /// A number with its unit; the only way in which numbers reach a page.
+    Quantity(Quantity),
+    /// Words with weight.
+    Strong(String),
+}
+
+impl Inline {
+    /// A name from the data.
+    pub fn code(text: impl Into<String>) -> Self {
+        Self::Code(text.into())
+    }
+
+    /// Words with weight.
+    pub fn strong(text: impl Into<String>) -> Self {
+        Self::Strong(text.into())
+    }
+
+    /// The piece as plain text.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Code(text) | Self::Strong(text) => text.clone(),
+            Self::Quantity(quantity) => quantity.to_string(),
+        }
+    }
+}
+
+impl From<&str> for Inline {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Inline {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Quantity> for Inline {
+    fn from(quantity: Quantity) -> Self {
+        Self::Quantity(quantity)
+    }
+}
+
+/// Builds a paragraph from texts, names and quantities.
+#[macro_export]
+macro_rules! prose {
+    ($($piece:expr),* $(,)?) => { vec![$($crate::Inline::from($piece)),*] };
+}
+
+/// A paragraph of the method appendix.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Method {
+    /// What it explains.
+    pub title: String,
+    /// Formula, unit, basis, source.
+    pub text: Vec<Inline>,
+}

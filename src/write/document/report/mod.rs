@@ -1,0 +1,99 @@
+//! The document: findings in reading order. Never sees the session.
+
+#![forbid(unsafe_code)]
+
+use rooflens_schemas::{Metric, Tool};
+use serde::Serialize;
+
+use crate::{Block, Catalogue, Dataset, Method};
+use rooflens_diagnostic::Diagnostic;
+
+pub mod arrange;
+mod notes;
+
+pub use arrange::{Provenance, build};
+pub use notes::Notes;
+
+/// Documents that are made of one report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// The first two pages, for those who decide.
+    Summary,
+    /// The summary and what follows from the data.
+    #[default]
+    Report,
+    /// Evidence, methods, and all that the report leaves out.
+    Appendix,
+}
+
+impl Kind {
+    /// The stem of its files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Summary => "summary",
+            Self::Report => "report",
+            Self::Appendix => "appendix",
+        }
+    }
+}
+
+/// A report, ready to be rendered in any format.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The words of the pages.
+    #[serde(skip)]
+    pub text: &'static Catalogue,
+    /// Cover.
+    pub meta: Meta,
+    /// The first two pages: conclusion, figures, actions, and how far they carry.
+    pub summary: Vec<Block>,
+    /// The analyst's notes, which follow the summary: nothing in them but the metrics they refer to is computed.
+    pub notes: Vec<Block>,
+    /// Sections of the report in reading order, the findings first.
+    pub sections: Vec<Section>,
+    /// Sections of the appendix in reading order: evidence, and all that the report does not show.
+    pub appendix: Vec<Section>,
+    /// All metrics.
+    pub metrics: Vec<Metric>,
+    /// All data sets, whole.
+    pub datasets: Vec<Dataset>,
+    /// What the input lacks or got wrong.
+    pub data_quality: Vec<Diagnostic>,
+    /// How the numbers were made.
+    pub methods: Vec<Method>,
+}
+
+/// The cover block.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Meta {
+    /// Title: the workload, or the bundle.
+    pub title: String,
+    /// Name of the bundle.
+    pub bundle: String,
+    /// SHA-256 that identifies the bundle.
+    pub bundle_id: String,
+    /// When it was captured, RFC 3339 UTC, if known.
+    pub captured_at: Option<String>,
+    /// This program.
+    pub generator: Tool,
+    /// Lines of the cover: GPU, model, sizes, tools.
+    pub facts: Vec<(String, String)>,
+}
+
+/// A section.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Section {
+    /// Anchor.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// Content.
+    pub blocks: Vec<Block>,
+}
+
+impl Report {
+    /// The data set of that id.
+    pub fn dataset(&self, id: &str) -> Option<&Dataset> {
+        self.datasets.iter().find(|dataset| dataset.id == id)
+    }
+}

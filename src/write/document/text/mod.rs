@@ -1,0 +1,336 @@
+//! The words of a report: every sentence, caption and heading by key, in one language.
+//!
+//! The catalogue is TOML. `{name}` stands for an argument, `{name?call|calls}` for the first word if that number is
+//! one, `` `code` `` and `**strong**` for themselves. A clause in `[ ]` is left out if an argument in it is missing.
+//! A backslash takes the next character as it is. Numbers come in as [`Quantity`], so they look as everywhere.
+
+mod template;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::{Inline, Method, Quantity};
+use template::Template;
+
+/// The files of the English catalogue; those of other languages have the same names.
+const ENGLISH: &[&str] = &[
+    include_str!("en/columns.toml"),
+    include_str!("en/context.toml"),
+    include_str!("en/counters.toml"),
+    include_str!("en/microbench.toml"),
+    include_str!("en/page.toml"),
+    include_str!("en/predict.toml"),
+    include_str!("en/rules.toml"),
+    include_str!("en/serving.toml"),
+    include_str!("en/summary.toml"),
+    include_str!("en/time.toml"),
+    include_str!("en/work.toml"),
+    include_str!("en/whatif.toml"),
+];
+
+/// The files of the Chinese catalogue.
+const CHINESE: &[&str] = &[
+    include_str!("zh/columns.toml"),
+    include_str!("zh/context.toml"),
+    include_str!("zh/counters.toml"),
+    include_str!("zh/microbench.toml"),
+    include_str!("zh/page.toml"),
+    include_str!("zh/predict.toml"),
+    include_str!("zh/rules.toml"),
+    include_str!("zh/serving.toml"),
+    include_str!("zh/summary.toml"),
+    include_str!("zh/time.toml"),
+    include_str!("zh/work.toml"),
+    include_str!("zh/whatif.toml"),
+];
+
+static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::En, ENGLISH));
+static ZH: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::Zh, CHINESE));
+
+/// The languages of reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lang {
+    /// English.
+    #[default]
+    En,
+    /// Chinese in simplified characters.
+    Zh,
+}
+
+impl Lang {
+    /// All languages.
+    pub const ALL: [Self; 2] = [Self::En, Self::Zh];
+
+    /// The code of ISO 639-1.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::En => "en",
+            Self::Zh => "zh",
+        }
+    }
+}
+
+/// The messages of one language by key.
+#[derive(Debug)]
+pub struct Catalogue {
+    lang: Lang,
+    messages: BTreeMap<String, Template>,
+    lines: BTreeMap<String, String>,
+}
+
+/// What stands for an argument of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// Not to be had: clauses with it are left out.
+    Missing,
+    /// What is shown.
+    Shown(Vec<Inline>),
+}
+
+impl Catalogue {
+    /// English.
+    pub fn english() -> &'static Self {
+        &EN
+    }
+
+    /// Chinese.
+    pub fn chinese() -> &'static Self {
+        &ZH
+    }
+
+    /// The catalogue of a language.
+    pub fn of(lang: Lang) -> &'static Self {
+        match lang {
+            Lang::En => Self::english(),
+            Lang::Zh => Self::chinese(),
+        }
+    }
+
+    /// The language.
+    pub const fn lang(&self) -> Lang {
+        self.lang
+    }
+
+    fn parse(lang: Lang, files: &[&str]) -> Self {
+        let mut lines = BTreeMap::new();
+        for file in files {
+            let table: toml::Table = toml::from_str(file).expect("a test reads the catalogue");
+            flatten("", &table, &mut lines);
+        }
+        let messages = lines
+            .iter()
+            .map(|(key, line)| (key.clone(), Template::parse(line)))
+            .collect();
+        Self {
+            lang,
+            messages,
+            lines,
+        }
+    }
+
+    /// The message of a key with these arguments.
+    pub fn say(&self, key: &str, arguments: &[(&str, Arg)]) -> Vec<Inline> {
+        match self.messages.get(key) {
+            Some(template) => template.say(arguments),
+            None => {
+                debug_assert!(false, "no message {key}");
+                vec![Inline::Text(key.to_owned())]
+            }
+        }
+    }
+
+    /// The word of pages for a value of data, such as the label of a class: that of `[words]`, or the value itself.
+    /// Names from the data have no other words and do not come here.
+    pub fn word<'a>(&'a self, value: &'a str) -> &'a str {
+        self.lines
+            .get(&format!("words.{value}"))
+            .map_or(value, String::as_str)
+    }
+
+    /// The message as plain text, for captions and headings.
+    pub fn line(&self, key: &str, arguments: &[(&str, Arg)]) -> String {
+        self.say(key, arguments).iter().map(Inline::plain).collect()
+    }
+
+    /// What stands between the items of a list.
+    pub fn comma(&'static self) -> &'static str {
+        self.required("page.comma")
+    }
+
+    /// What stands between longer items of a list.
+    pub fn semicolon(&'static self) -> &'static str {
+        self.required("page.semicolon")
+    }
+
+    /// What stands between a name and what it names.
+    pub fn colon(&'static self) -> &'static str {
+        self.required("page.colon")
+    }
+
+    /// What stands between two sentences.
+    pub fn space(&'static self) -> &'static str {
+        self.required("page.space")
+    }
+
+    /// The heading of a section.
+    pub fn heading(&'static self, section: &str) -> &'static str {
+        self.required(&format!("sections.{section}"))
+    }
+
+    /// What a rule looks for.
+    pub fn rule(&'static self, rule: &str) -> &'static str {
+        self.required(&of_rule(rule, "name"))
+    }
+
+    /// A line about what a rule finds: what to `do`, `if` what holds, and the `cause` that goes.
+    pub fn action(&'static self, rule: &str, key: &str) -> &'static str {
+        self.required(&of_rule(rule, key))
+    }
+
+    /// The advice of a rule for programs without PyTorch, where there is one.
+    pub fn without_pytorch(&self, rule: &str) -> Option<Vec<Inline>> {
+        let message = self
+            .messages
+            .get(&of_rule(rule, "advice_without_pytorch"))?;
+        Some(message.say(&[]))
+    }
+
+    fn required(&'static self, key: &str) -> &'static str {
+        debug_assert!(self.lines.contains_key(key), "no message {key}");
+        self.lines.get(key).map_or("", String::as_str)
+    }
+
+    /// The title of a data set.
+    pub fn title(&self, table: &str) -> String {
+        self.line(&format!("tables.{table}.title"), &[])
+    }
+
+    /// The heading of a column: the table's own, or that of all tables.
+    pub fn column(&'static self, table: &str, column: &'static str) -> &'static str {
+        let own = self.lines.get(&format!("tables.{table}.{column}"));
+        // A table's `title` is that of the data set.
+        let own = own.filter(|_| column != "title");
+        let heading = own.or_else(|| self.lines.get(&format!("columns.{column}")));
+        debug_assert!(
+            heading.is_some(),
+            "no heading of column {column} of table {table}"
+        );
+        heading.map_or(column, String::as_str)
+    }
+
+    /// The paragraph of the method appendix under `<key>.method`.
+    pub fn method(&self, key: &str, arguments: &[(&str, Arg)]) -> Method {
+        let title = self.line(&format!("{key}.method.title"), &[]);
+        Method {
+            title,
+            text: self.say(&format!("{key}.method.text"), arguments),
+        }
+    }
+
+    /// The messages below a key by the rest of their keys, as they are written: for templates.
+    pub fn group(&'static self, key: &str) -> BTreeMap<&'static str, &'static str> {
+        let below = |(own, line): (&'static String, &'static String)| {
+            Some((own.strip_prefix(key)?.strip_prefix('.')?, line.as_str()))
+        };
+        self.lines.iter().filter_map(below).collect()
+    }
+
+    /// All keys with the names of their arguments, in order.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        self.messages
+            .iter()
+            .map(|(key, template)| (key.as_str(), template.arguments()))
+    }
+}
+
+/// The key of a line in a rule's table.
+fn of_rule(rule: &str, key: &str) -> String {
+    format!("{}.{key}", rule.replace('-', "_"))
+}
+
+/// Keys of nested tables are joined by dots.
+fn flatten(above: &str, table: &toml::Table, lines: &mut BTreeMap<String, String>) {
+    for (name, value) in table {
+        let key = if above.is_empty() {
+            name.clone()
+        } else {
+            format!("{above}.{name}")
+        };
+        match value {
+            toml::Value::Table(table) => flatten(&key, table, lines),
+            toml::Value::String(line) => {
+                let before = lines.insert(key.clone(), line.clone());
+                debug_assert!(before.is_none(), "{key} stands twice");
+            }
+            other => debug_assert!(false, "{key}: {other} is no text"),
+        }
+    }
+}
+
+impl Default for &'static Catalogue {
+    fn default() -> Self {
+        Catalogue::english()
+    }
+}
+
+impl From<Vec<Inline>> for Arg {
+    fn from(inlines: Vec<Inline>) -> Self {
+        Self::Shown(inlines)
+    }
+}
+
+impl From<Inline> for Arg {
+    fn from(inline: Inline) -> Self {
+        Self::Shown(vec![inline])
+    }
+}
+
+impl From<Quantity> for Arg {
+    fn from(quantity: Quantity) -> Self {
+        Inline::Quantity(quantity).into()
+    }
+}
+
+impl From<&str> for Arg {
+    fn from(text: &str) -> Self {
+        Inline::from(text).into()
+    }
+}
+
+impl From<String> for Arg {
+    fn from(text: String) -> Self {
+        Inline::Text(text).into()
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Arg {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Missing, Into::into)
+    }
+}
+
+/// A message of the catalogue of a context, with its arguments by name:
+/// `say!(context, "idle.share", stage = Inline::strong(label), share = Quantity::ratio(0.5))`.
+#[macro_export]
+macro_rules! say {
+    ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $context.text.say($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
+    };
+}
+
+/// A paragraph of the method appendix: `method!(context, "idle", stretch = Quantity::ns(HOST_STRETCH))` says
+/// `idle.method.title` and `idle.method.text`.
+#[macro_export]
+macro_rules! method {
+    ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $context.text.method($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
+    };
+}
+
+/// A message as plain text, for captions, headings and legends.
+#[macro_export]
+macro_rules! words {
+    ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $context.text.line($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
+    };
+}

@@ -1,0 +1,268 @@
+//! SectionContent as continuous integration takes them: SARIF 2.1.0, JUnit XML, workflow commands of GitHub.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::text::{clean, escape};
+use super::{RenderError, Rendered};
+use rooflens_document::report::Report;
+use rooflens_document::{Block, Cell, Dataset};
+
+const SARIF_SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+
+/// A row of the table of findings.
+struct Finding<'a> {
+    rule: &'a str,
+    title: &'a str,
+    severity: &'a str,
+    text: String,
+    artifact: Option<&'a str>,
+}
+
+/// Each finding as a result with the artifact that it rests on.
+///
+/// # Errors
+/// Fails only if the serializer does.
+pub(super) fn sarif(report: &Report) -> Result<Rendered, RenderError> {
+    let findings = findings(report);
+    let mut rules: Vec<&str> = findings.iter().map(|one| one.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    let result = |one: &Finding<'_>| {
+        let mut result = json!({
+            "ruleId": one.rule,
+            "ruleIndex": rules.binary_search(&one.rule).unwrap_or_default(),
+            "level": match one.severity { "critical" => "error", "warning" => "warning", _ => "note" },
+            "message": {"text": format!("{}: {}", one.title, one.text)},
+        });
+        if let Some(artifact) = one.artifact {
+            let place = json!({"physicalLocation": {"artifactLocation": {"uri": uri(artifact)}}});
+            result["locations"] = Value::Array(vec![place]);
+        }
+        result
+    };
+    let tool = &report.meta.generator;
+    let driver = json!({
+        "name": tool.name,
+        "version": tool.version,
+        "rules": rules.iter().map(|id| json!({"id": id})).collect::<Vec<_>>(),
+    });
+    let results: Vec<Value> = findings.iter().map(result).collect();
+    let run = json!({"tool": {"driver": driver}, "results": results});
+    let log = json!({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]});
+    Rendered::json("findings.sarif", &log)
+}
+
+/// Each finding as a test case, which fails if it is a warning or critical.
+pub(super) fn junit(report: &Report) -> Rendered {
+    let findings = findings(report);
+    let failures = findings.iter().filter(|one| one.severity != "note").count();
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"{count}\" failures=\"{failures}\">\n  \
+         <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n",
+        escape(&report.meta.bundle),
+        count = findings.len(),
+    );
+    for one in &findings {
+        let (title, text) = (escape(one.title), escape(&one.text));
+        let content = match one.severity {
+            "note" => format!("<system-out>{text}</system-out>"),
+            level => format!("<failure type=\"{level}\" message=\"{title}\">{text}</failure>"),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "    <testcase classname=\"{}\" name=\"{title}\">{content}</testcase>",
+            escape(one.rule)
+        );
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    Rendered::one("findings.xml", out.into_bytes())
+}
+
+/// Each finding as an annotation of a GitHub workflow.
+pub(super) fn github(report: &Report) -> Rendered {
+    let mut out = String::new();
+    for one in findings(report) {
+        let command = match one.severity {
+            "critical" => "error",
+            "warning" => "warning",
+            _ => "notice",
+        };
+        let title = data(one.title).replace(':', "%3A").replace(',', "%2C");
+        let _ = writeln!(out, "::{command} title={title}::{}", data(&one.text));
+    }
+    Rendered::one("findings.txt", out.into_bytes())
+}
+
+/// The findings, the most severe first, with the advice behind the statement.
+fn findings(report: &Report) -> Vec<Finding<'_>> {
+    let Some(table) = report.dataset("findings") else {
+        return Vec::new();
+    };
+    let artifacts = artifacts(report);
+    let finding = |row| {
+        let text = |column| cell(table, row, column);
+        let advice = text("advice");
+        let dash = if advice.is_empty() { "" } else { " → " };
+        Finding {
+            rule: text("rule"),
+            title: text("finding"),
+            severity: text("severity"),
+            text: format!("{}{dash}{advice}", text("statement")),
+            artifact: artifacts.get(text("finding")).copied(),
+        }
+    };
+    (0..table.rows.len()).map(finding).collect()
+}
+
+/// Text of a cell; empty if there is none.
+fn cell<'a>(table: &'a Dataset, row: usize, column: &str) -> &'a str {
+    let at = table.columns.iter().position(|one| one.id == column);
+    match at.and_then(|at| table.rows[row].get(at)) {
+        Some(Cell::Text(text) | Cell::Name(text)) => text,
+        _ => "",
+    }
+}
+
+/// The first artifact that each finding rests on, by its title.
+fn artifacts(report: &Report) -> BTreeMap<&str, &str> {
+    let blocks = report
+        .sections
+        .iter()
+        .chain(&report.appendix)
+        .flat_map(|one| &one.blocks);
+    let mut artifacts = BTreeMap::new();
+    for block in blocks {
+        if let Block::Finding(one) = block
+            && let Some(evidence) = one.evidence.first()
+        {
+            artifacts
+                .entry(one.title.as_str())
+                .or_insert(evidence.artifact.as_str());
+        }
+    }
+    artifacts
+}
+
+/// A path as a relative reference.
+fn uri(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let byte = |byte: u8| match is_plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    path.bytes().map(byte).collect()
+}
+
+/// A text as the data of a workflow command, in one line.
+fn data(text: &str) -> String {
+    clean(text).replace('%', "%25")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use rooflens_document::report::Section;
+    use rooflens_document::{Column, Finding};
+    use rooflens_schemas::Evidence;
+
+    /// A critical finding with everything that its formats must not read as their own, and a note.
+    fn report() -> Report {
+        let columns = ["finding", "rule", "severity", "statement", "advice"];
+        let row = |cells: [&str; 5]| cells.map(|text| Cell::Text(text.to_owned())).to_vec();
+        let rows = vec![
+            row([
+                "Idle: a, b",
+                "launch-bound",
+                "critical",
+                "73 % <idle>\nx & y",
+                "Use \"graphs\"",
+            ]),
+            row(["Small", "small-grids", "note", "few", ""]),
+        ];
+        let table = Dataset {
+            id: "findings",
+            title: String::new(),
+            columns: columns.map(|id| Column::text(id, id)).to_vec(),
+            rows,
+        };
+        let evidence = Evidence {
+            artifact: "nsys/a b.sqlite".to_owned(),
+            table: None,
+            rows: None,
+        };
+        let observation = Finding {
+            title: "Idle: a, b".to_owned(),
+            evidence: vec![evidence],
+            ..Finding::default()
+        };
+        let blocks = vec![Block::Finding(Box::new(observation))];
+        Report {
+            datasets: vec![table],
+            appendix: vec![Section {
+                blocks,
+                ..Section::default()
+            }],
+            ..Report::default()
+        }
+    }
+
+    fn text(rendered: &Rendered) -> String {
+        String::from_utf8(rendered.files[&rendered.main].clone()).unwrap()
+    }
+
+    #[test]
+    fn sarif_has_what_its_schema_requires() {
+        let log: Value = serde_json::from_str(&text(&sarif(&report()).unwrap())).unwrap();
+        assert_eq!(log["version"], "2.1.0");
+        let run = &log["runs"][0];
+        assert!(run["tool"]["driver"]["name"].is_string());
+        let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+        let first = &run["results"][0];
+        assert_eq!(
+            rules[first["ruleIndex"].as_u64().unwrap() as usize]["id"],
+            first["ruleId"]
+        );
+        assert_eq!(
+            (&first["ruleId"], &first["level"]),
+            (&"launch-bound".into(), &"error".into())
+        );
+        assert_eq!(
+            first["message"]["text"],
+            "Idle: a, b: 73 % <idle>\nx & y → Use \"graphs\""
+        );
+        let place = &first["locations"][0]["physicalLocation"]["artifactLocation"];
+        assert_eq!(place["uri"], "nsys/a%20b.sqlite");
+        assert_eq!(run["results"][1]["level"], "note");
+        assert_eq!(run["results"][1].get("locations"), None);
+    }
+
+    #[test]
+    fn junit_counts_failures_and_escapes() {
+        let text = text(&junit(&report()));
+        assert!(
+            text.contains("<testsuites tests=\"2\" failures=\"1\">"),
+            "{text}"
+        );
+        let case = "<testcase classname=\"launch-bound\" name=\"Idle: a, b\"><failure type=\"critical\" message=\"Idle: a, b\">73 % &lt;idle&gt;";
+        assert!(text.contains(case), "{text}");
+        assert!(
+            text.contains("x &amp; y → Use &quot;graphs&quot;</failure></testcase>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("name=\"Small\"><system-out>few</system-out></testcase>"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn workflow_commands_are_one_line_each() {
+        let expected = "::error title=Idle%3A a%2C b::73 %25 <idle>\u{fffd}x & y → Use \"graphs\"\n::notice title=Small::few\n";
+        assert_eq!(text(&github(&report())), expected);
+    }
+}

@@ -1,0 +1,101 @@
+//! One CSV file for each data set: all rows, 15 digits, base units. Quoted as in RFC 4180; lines end
+//! in LF, as in all outputs.
+
+use std::collections::BTreeMap;
+
+use super::{RenderError, Rendered, page::file_name, text::clean};
+use rooflens_document::report::Report;
+use rooflens_document::{Cell, Dataset};
+
+/// Writes every data set of `report`.
+///
+/// # Errors
+/// Fails only if the writer does.
+pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
+    let mut files = BTreeMap::new();
+    for dataset in &report.datasets {
+        files.insert(format!("{}.csv", file_name(dataset.id)), bytes(dataset)?);
+    }
+    let main = report
+        .datasets
+        .first()
+        .map_or_else(String::new, |d| format!("{}.csv", file_name(d.id)));
+    Ok(Rendered { main, files })
+}
+
+/// Writes one data set; a row shorter than the header ends in empty cells.
+///
+/// # Errors
+/// Fails only if the writer does.
+pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    writer.write_record(dataset.columns.iter().map(|column| column.id))?;
+    for row in &dataset.rows {
+        let cells = (0..dataset.columns.len()).map(|n| match row.get(n) {
+            Some(Cell::Text(text) | Cell::Name(text)) => text_cell(text),
+            Some(cell) => cell.plain(),
+            None => String::new(),
+        });
+        writer.write_record(cells)?;
+    }
+    writer
+        .into_inner()
+        .map_err(|error| RenderError::Csv(error.into_error().into()))
+}
+
+/// A text as a cell of a CSV file: characters that drive a terminal or reorder text are replaced, and what a
+/// spreadsheet would take for a formula begins with an apostrophe. Numbers stay numbers.
+pub fn text_cell(text: &str) -> String {
+    let text = clean(text);
+    let is_formula = text.starts_with(['=', '+', '-', '@']) && text.len() > 1;
+    if is_formula && text.parse::<f64>().is_err() {
+        format!("'{text}")
+    } else {
+        text.into_owned()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use rooflens_document::Column;
+    use rooflens_schemas::Unit;
+
+    #[test]
+    fn cells_are_quoted_by_rfc_4180_and_missing_ones_empty() {
+        let columns = vec![
+            Column::text("kernel", "Kernel"),
+            Column::new("share", "Share", Unit::Ratio),
+        ];
+        let rows = vec![
+            vec![Cell::Name("a,\"b\"".into()), Cell::Float(0.1 + 0.2)],
+            vec![Cell::Name("d".into()), Cell::Missing],
+        ];
+        let dataset = Dataset {
+            id: "kernels",
+            title: String::new(),
+            columns,
+            rows,
+        };
+        let text = String::from_utf8(bytes(&dataset).unwrap()).unwrap();
+        let expected = "kernel,share\n\"a,\"\"b\"\"\",0.3\nd,\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_name_is_no_formula_and_drives_no_terminal() {
+        for (name, cell) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("+1+1", "'+1+1"),
+            ("--batch 8", "'--batch 8"),
+            ("-0.5", "-0.5"),
+            ("-", "-"),
+            ("void k<a=b>()", "void k<a=b>()"),
+            ("a\u{1b}[2J\u{202e}b\nc", "a\u{fffd}[2J\u{fffd}b\u{fffd}c"),
+        ] {
+            assert_eq!(text_cell(name), cell);
+        }
+    }
+}

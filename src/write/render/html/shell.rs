@@ -1,0 +1,244 @@
+//! What stands around the body: head, navigation, style, script and the policy that admits only these two.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use super::{Entry, definitions};
+use crate::page::Page;
+use crate::text::escape;
+
+const STYLE: &str = include_str!("../../../../templates/html/report.css");
+const SCRIPT: &str = include_str!("../../../../templates/html/report.js");
+
+/// Ids that the script and the style know.
+pub(super) fn ids() -> BTreeSet<String> {
+    [
+        "main",
+        "theme",
+        "names",
+        "unfold",
+        "tip",
+        "toc",
+        "zoom",
+        "iterations",
+    ]
+    .map(str::to_owned)
+    .into()
+}
+
+/// The whole file.
+pub(super) fn document(page: &Page, contents: &[Entry], body: &str) -> String {
+    let words = &page.words;
+    let title = escape(&page.cover.title);
+    let mut out = String::with_capacity(body.len() + 40_000);
+    let _ = write!(
+        out,
+        r##"<!doctype html>
+<html lang="{lang}">
+<head>
+<meta charset="utf-8"/>
+<meta http-equiv="Content-Security-Policy" content="{policy}"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<meta name="generator" content="{generator}"/>
+<title>{title}</title>
+<link rel="icon" href="data:,"/>
+<style>{STYLE}</style>
+</head>
+<body>
+<a class="skip" href="#main">{skip}</a>
+{nav}<main id="main">
+{header}{body}</main>
+{template}<div id="tip" role="tooltip" hidden=""></div>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"##,
+        lang = page.lang,
+        policy = policy(),
+        generator = escape(&page.cover.generator),
+        skip = words["skip"],
+        nav = navigation(page, contents),
+        header = header(page),
+        template = zoom(page),
+    );
+    out
+}
+
+/// The policy: nothing but this style and this script.
+fn policy() -> String {
+    let [style, script] = [STYLE, SCRIPT].map(|text| base64(&Sha256::digest(text.as_bytes())));
+    format!(
+        "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; img-src data:; \
+         base-uri 'none'; form-action 'none'"
+    )
+}
+
+/// RFC 4648, section 4.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let letter = |bits: u32| {
+        ALPHABET
+            .get(bits as usize % 64)
+            .copied()
+            .map_or('=', char::from)
+    };
+    let mut out = String::new();
+    for group in bytes.chunks(3) {
+        let bits = (0..3).fold(0, |bits, n| {
+            bits << 8 | u32::from(*group.get(n).unwrap_or(&0))
+        });
+        for n in 0..4 {
+            let shown = n <= group.len();
+            out.push(if shown {
+                letter(bits >> (18 - 6 * n))
+            } else {
+                '='
+            });
+        }
+    }
+    out
+}
+
+fn navigation(page: &Page, contents: &[Entry]) -> String {
+    let title = page.words["contents"];
+    let mut out = format!("<nav id=\"toc\" aria-label=\"{title}\">\n<ul>\n");
+    let mut depth = 0;
+    for (n, entry) in contents.iter().enumerate() {
+        match (entry.depth, depth) {
+            (1, 0) => out.push_str("\n<ul>\n"),
+            (0, 1) => out.push_str("</li>\n</ul>\n</li>\n"),
+            _ if n > 0 => out.push_str("</li>\n"),
+            _ => {}
+        }
+        depth = entry.depth;
+        let _ = write!(
+            out,
+            "<li><a href=\"#{}\">{}</a>",
+            entry.id,
+            escape(&entry.title)
+        );
+    }
+    out.push_str(if depth == 1 {
+        "</li>\n</ul>\n</li>\n"
+    } else {
+        "</li>\n"
+    });
+    out.push_str("</ul>\n</nav>\n");
+    out
+}
+
+fn header(page: &Page) -> String {
+    let (words, cover) = (&page.words, &page.cover);
+    let kicker = match page.kind {
+        "summary" => words["kicker_summary"],
+        "appendix" => words["kicker_appendix"],
+        _ => words["kicker_report"],
+    };
+    let line = |key: &str, text: &str| (words[key].to_owned(), text.to_owned());
+    let bundle = format!(
+        "{} <code>{}</code>",
+        escape(&cover.bundle),
+        escape(&cover.bundle_id)
+    );
+    let mut lines = vec![line("bundle", &bundle)];
+    lines.extend(
+        cover
+            .captured_at
+            .iter()
+            .map(|at| line("captured", &escape(at))),
+    );
+    lines.push(line("report_by", &escape(&cover.generator)));
+    lines.extend(
+        cover
+            .facts
+            .iter()
+            .map(|(name, value)| (name.clone(), escape(value))),
+    );
+    let tool = |id: &str, key: &str| {
+        let label = words[key];
+        format!("<button type=\"button\" id=\"{id}\" aria-pressed=\"false\">{label}</button>\n")
+    };
+    let tools = [
+        ("theme", "theme"),
+        ("names", "whole_names"),
+        ("unfold", "unfold"),
+    ]
+    .map(|(id, key)| tool(id, key));
+    format!(
+        "<header>\n<p class=\"kicker\">{kicker}</p>\n<h1>{}</h1>\n{}<div class=\"tools script\">\n{}</div>\n</header>\n",
+        escape(&cover.title),
+        definitions("cover", lines),
+        tools.concat(),
+    )
+}
+
+/// The field that filters a table, and how many rows it leaves.
+pub(super) fn filter(page: &Page) -> String {
+    let label = page.words["filter"];
+    format!(
+        "<p class=\"filter script\"><label>{label} <input type=\"search\"/></label> <output></output></p>\n"
+    )
+}
+
+/// Where the script shows iterations operation by operation, with the data that it inflates.
+pub(super) fn iterations(page: &Page, data: &str) -> String {
+    let [label, hint, said, launched] = [
+        "iteration",
+        "iteration_hint",
+        "iteration_event",
+        "iteration_call",
+    ]
+    .map(|key| escape(page.words[key]));
+    format!(
+        "<figure id=\"iterations\" class=\"script\" data-iterations=\"{data}\" data-event=\"{said}\" data-call=\"{launched}\">\n\
+         <p class=\"filter\"><label>{label} <select></select></label></p>\n\
+         <div class=\"lanes\"><canvas tabindex=\"0\" role=\"img\" aria-label=\"{label}\"></canvas></div>\n\
+         <output aria-live=\"polite\">{hint}</output>\n</figure>"
+    )
+}
+
+/// The buttons that the script puts on charts.
+fn zoom(page: &Page) -> String {
+    let buttons = [
+        ("in", "+", "zoom_in"),
+        ("out", "−", "zoom_out"),
+        ("reset", "⟲", "zoom_reset"),
+    ];
+    let buttons = buttons.map(|(action, sign, key)| {
+        let label = page.words[key];
+        format!("<button type=\"button\" data-zoom=\"{action}\" aria-label=\"{label}\" title=\"{label}\">{sign}</button>")
+    });
+    format!(
+        "<template id=\"zoom\"><div class=\"zoom\">{}</div></template>\n",
+        buttons.concat()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        let pairs = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (text, encoded) in pairs {
+            assert_eq!(base64(text.as_bytes()), encoded);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+    }
+
+    #[test]
+    fn script_and_style_end_where_they_should() {
+        for text in [STYLE, SCRIPT] {
+            assert!(!text.contains("</") && !text.contains("<!--") && !text.contains("]]>"));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Weighted points in a plane, the heaviest numbered, with a key beneath.
+
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color as _, RGBColor};
+
+use super::labels::Labels;
+use super::page::{Drawn, Page, Rect, Style, WIDTH};
+use super::{legend, palette};
+use rooflens_document::Quantity;
+use rooflens_document::chart::{Color, Point};
+
+/// Points that get a number and a line in the key.
+const NUMBERED: usize = 10;
+const KEY_ROW: f64 = 11.0;
+/// Radius of marks without a share.
+const UNWEIGHTED: f64 = 3.2;
+
+/// A point with its place on the canvas.
+pub(super) struct Mark<'a> {
+    point: &'a Point,
+    x: f64,
+    y: f64,
+    detail: String,
+}
+
+impl<'a> Mark<'a> {
+    /// A point at its place; `detail` is what its tooltip says after name and share.
+    pub(super) fn new(point: &'a Point, (x, y): (f64, f64), detail: String) -> Self {
+        Self {
+            point,
+            x,
+            y,
+            detail,
+        }
+    }
+
+    /// The area is in proportion to the weight, down to a size that is still visible.
+    fn radius(&self) -> f64 {
+        if self.point.weight < 0.0 {
+            return UNWEIGHTED;
+        }
+        let weight = if self.point.weight.is_finite() {
+            self.point.weight.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        (weight.sqrt() * 24.0).clamp(1.8, 20.0)
+    }
+
+    /// Its share, if it has one.
+    fn share(&self) -> Option<String> {
+        let weight = self.point.weight;
+        (weight.is_nan() || weight >= 0.0).then(|| Quantity::ratio(weight).to_string())
+    }
+
+    fn bounds(&self) -> Rect {
+        let radius = self.radius();
+        Rect::new(self.x - radius, self.y - radius, 2.0 * radius, 2.0 * radius)
+    }
+}
+
+/// Orders marks by weight, the heaviest first, so that light ones are drawn over them.
+pub(super) fn by_weight(marks: &mut [Mark<'_>]) {
+    marks.sort_by(|a, b| {
+        let places = a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y));
+        b.point
+            .weight
+            .total_cmp(&a.point.weight)
+            .then(places)
+            .then(a.point.label.cmp(&b.point.label))
+    });
+}
+
+/// Draws the legend of the colour groups in `points` and of `others`; returns where it ends.
+pub(super) fn draw_legend(
+    page: &Page,
+    points: &[Point],
+    others: impl Iterator<Item = Color>,
+) -> Drawn<f64> {
+    let mut colors: Vec<_> = points
+        .iter()
+        .map(|point| point.color)
+        .chain(others)
+        .collect();
+    colors.sort_unstable();
+    colors.dedup();
+    let entries: Vec<(RGBColor, &str)> = colors
+        .into_iter()
+        .map(|color| (palette::fill(color), color.label()))
+        .collect();
+    legend::draw(page, &entries)
+}
+
+/// Tells `labels` where the marks are, largest ones only: small ones cannot all be avoided.
+pub(super) fn avoid(labels: &mut Labels, marks: &[Mark<'_>]) {
+    for mark in marks.iter().take(200) {
+        labels.avoid(mark.bounds());
+    }
+}
+
+/// Draws sorted marks and numbers for the heaviest; returns the numbered ones.
+pub(super) fn draw<'m, 'a>(
+    page: &Page,
+    labels: &mut Labels,
+    area: Rect,
+    marks: &'m [Mark<'a>],
+) -> Drawn<Vec<&'m Mark<'a>>> {
+    for mark in marks {
+        let point = mark.point;
+        let parts = [
+            Some(point.label.clone()),
+            mark.share(),
+            Some(mark.detail.clone()),
+        ];
+        let tooltip = parts
+            .into_iter()
+            .flatten()
+            .collect::<Vec<String>>()
+            .join(" · ");
+        page.disc(
+            (mark.x, mark.y),
+            mark.radius(),
+            palette::fill(point.color),
+            &tooltip,
+        )?;
+    }
+    let mut numbered = Vec::new();
+    for mark in marks.iter().take(NUMBERED) {
+        if draw_number(page, labels, area, mark, numbered.len() + 1)? {
+            numbered.push(mark);
+        }
+    }
+    Ok(numbered)
+}
+
+/// Draws a number in or near its mark; false if there is no room at all.
+fn draw_number(
+    page: &Page,
+    labels: &mut Labels,
+    area: Rect,
+    mark: &Mark<'_>,
+    number: usize,
+) -> Drawn<bool> {
+    let text = number.to_string();
+    let style = Style::BOLD.at(HPos::Center);
+    // Two numbers side by side must not read as one.
+    let wide = format!(" {text} ");
+    let bounds = |(x, y): &(f64, f64)| style.bounds(*x, *y + 2.5, &wide);
+    let mut places = places(mark);
+    places.retain(|place| area.contains(&bounds(place)));
+    let boxes: Vec<Vec<Rect>> = places.iter().map(|place| vec![bounds(place)]).collect();
+    let Some(&(x, y)) = labels.place(&boxes).and_then(|best| places.get(best)) else {
+        return Ok(false);
+    };
+    let distance = libm::hypot(x - mark.x, y - mark.y);
+    if distance > mark.radius() + 9.0 {
+        let share = (distance - 4.5) / distance;
+        let end = (mark.x + (x - mark.x) * share, mark.y + (y - mark.y) * share);
+        page.line(
+            &[(mark.x, mark.y), end],
+            palette::MUTED.stroke_width(40),
+            "",
+        )?;
+    }
+    page.text(x, y + 2.5, &text, style.halo())?;
+    Ok(true)
+}
+
+/// Places for a number around a mark, the nearest first.
+fn places(mark: &Mark<'_>) -> Vec<(f64, f64)> {
+    const DIRECTIONS: [(f64, f64); 8] = [
+        (0.71, -0.71),
+        (1.0, 0.0),
+        (0.0, -1.0),
+        (-0.71, -0.71),
+        (-1.0, 0.0),
+        (0.71, 0.71),
+        (0.0, 1.0),
+        (-0.71, 0.71),
+    ];
+    (0..12)
+        .flat_map(|ring| {
+            let distance = mark.radius() + 5.0 + f64::from(ring) * 7.0;
+            DIRECTIONS.map(|(dx, dy)| (mark.x + dx * distance, mark.y + dy * distance))
+        })
+        .collect()
+}
+
+/// Draws the key of the numbered marks in two columns; returns its height.
+pub(super) fn draw_key(page: &Page, top: f64, numbered: &[&Mark<'_>]) -> Drawn<f64> {
+    let rows = numbered.len().div_ceil(2);
+    let column = WIDTH / 2.0;
+    let style = Style::MUTED;
+    for (n, mark) in numbered.iter().enumerate() {
+        let left = (n / rows.max(1)) as f64 * column;
+        let y = top + (n % rows.max(1)) as f64 * KEY_ROW + 7.0;
+        page.text(
+            left + 10.0,
+            y,
+            &(n + 1).to_string(),
+            Style::BOLD.at(HPos::Right),
+        )?;
+        page.disc(
+            (left + 16.5, y - 2.5),
+            2.8,
+            palette::fill(mark.point.color),
+            "",
+        )?;
+        let share = mark.share().unwrap_or_default();
+        let right = left + column - 8.0;
+        page.text(right, y, &share, style.at(HPos::Right))?;
+        let room = right - style.width(&share) - 6.0 - (left + 22.0);
+        page.text(left + 22.0, y, &style.fit(&mark.point.label, room), style)?;
+    }
+    Ok(rows as f64 * KEY_ROW)
+}

@@ -1,0 +1,219 @@
+//! The roofline plot: Williams, Waterman, Patterson (2009), doi:10.1145/1498765.1498785.
+
+use std::ops::Range;
+
+use plotters::style::Color as _;
+
+use rooflens_schemas::Unit;
+
+use super::labels::{Labels, slanted};
+use super::loglog::{LogPlot, frame, positive};
+use super::marks::{self, Mark};
+use super::page::{DASHED, Drawn, Page, Rect, Style, WIDTH, place};
+use super::{palette, scale};
+use rooflens_document::chart::{Ceiling, Point, Roofline};
+use rooflens_document::{Quantity, words};
+
+const LEFT: f64 = 34.0;
+const HEIGHT: f64 = 195.0;
+
+/// Radius of a kernel's marks at further memory levels.
+const LEVEL_RADIUS: f64 = 2.6;
+
+/// Draws the plot; returns the chart's height.
+pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
+    let levels = chart.levels.iter().map(|level| level.color);
+    let top = 14.0 + marks::draw_legend(page, &chart.points, levels)?;
+    let area = Rect::new(LEFT, top, WIDTH - LEFT - 6.0, HEIGHT);
+    let (x, y) = axes(chart);
+    let titles = [
+        words!(page, "chart.intensity"),
+        words!(page, "chart.performance"),
+    ];
+    let plot = frame(page, area, (&x, &y), [&titles[0], &titles[1]])?;
+    let drawable = |p: &&Point| x.contains(&p.x) && y.contains(&p.y);
+    let points = chart.points.iter().filter(drawable);
+    let marks = points.map(|point| {
+        let [work, rate] = [(point.x, Unit::FlopPerByte), (point.y, Unit::FlopPerSecond)]
+            .map(|(value, unit)| Quantity::new(value, unit));
+        Mark::new(
+            point,
+            place(&plot, point.x, point.y),
+            format!("{work} · {rate}"),
+        )
+    });
+    let mut marks: Vec<Mark<'_>> = marks.collect();
+    marks::by_weight(&mut marks);
+    let mut labels = Labels::default();
+    marks::avoid(&mut labels, &marks);
+    draw_roofs(page, &mut labels, area, &roofs(chart, &plot, &x, &y))?;
+    for level in chart.levels.iter().filter(|level| x.contains(&level.x)) {
+        let Some(point) = chart.points.get(level.point).filter(drawable) else {
+            continue;
+        };
+        let (own, other) = (
+            place(&plot, point.x, point.y),
+            place(&plot, level.x, point.y),
+        );
+        page.line(&[own, other], palette::AXIS.stroke_width(60), "")?;
+        let tooltip = format!("{} · {}", point.label, level.color.label());
+        page.disc(other, LEVEL_RADIUS, palette::fill(level.color), &tooltip)?;
+    }
+    let numbered = marks::draw(page, &mut labels, area, &marks)?;
+    let mut bottom = area.bottom() + 32.0;
+    bottom += marks::draw_key(page, bottom, &numbered)?;
+    let left_out = chart.points.len() - marks.len();
+    if left_out > 0 {
+        let [left_out, points] = [left_out, chart.points.len()].map(|n| Quantity::count(n as u64));
+        let note = words!(page, "chart.outside", left_out = left_out, points = points);
+        page.text(0.0, bottom + 9.0, &note, Style::MUTED)?;
+        bottom += 12.0;
+    }
+    Ok(bottom + 4.0)
+}
+
+/// Axes that hold the points and the ridges, with some room around them.
+fn axes(chart: &Roofline) -> (Range<f64>, Range<f64>) {
+    let (_, top_rate) = positive(&mut chart.rates.iter().map(|r| r.value));
+    let levels = chart.levels.iter().map(|level| level.x);
+    // A decade beyond the last ridge leaves room for the labels of the flat roofs.
+    let ridges = chart
+        .bandwidths
+        .iter()
+        .map(|bandwidth| top_rate / bandwidth.value * 10.0);
+    let (low, high) = positive(&mut ridges.chain(chart.points.iter().map(|p| p.x)).chain(levels));
+    let low = if low < high { low } else { high / 10_000.0 };
+    let x = scale::log(low / 2.0, high * 2.0);
+    let rates = chart.rates.iter().map(|r| r.value);
+    let (low, high) = positive(&mut rates.chain(chart.points.iter().map(|p| p.y)));
+    let low = if low < high { low } else { high / 1000.0 };
+    let y = scale::log(low / 2.0, high * 2.5);
+    (x, y)
+}
+
+/// A roof on the page.
+struct Roof<'a> {
+    ceiling: &'a Ceiling,
+    from: (f64, f64),
+    to: (f64, f64),
+}
+
+fn roofs<'a>(chart: &'a Roofline, plot: &LogPlot, x: &Range<f64>, y: &Range<f64>) -> Vec<Roof<'a>> {
+    let usable = |c: &&Ceiling| c.value.is_finite() && c.value > 0.0;
+    let highest = |ceilings: &[Ceiling]| {
+        ceilings
+            .iter()
+            .filter(usable)
+            .map(|c| c.value)
+            .fold(0.0, f64::max)
+    };
+    let (bandwidth, rate) = (highest(&chart.bandwidths), highest(&chart.rates));
+    let slanted = chart
+        .bandwidths
+        .iter()
+        .filter(usable)
+        .filter_map(|ceiling| {
+            let start = x.start.max(y.start / ceiling.value);
+            let ridge = if rate > 0.0 {
+                rate / ceiling.value
+            } else {
+                f64::INFINITY
+            };
+            let end = x.end.min(y.end / ceiling.value).min(ridge);
+            let on = |at: f64| place(plot, at, at * ceiling.value);
+            (start < end).then(|| Roof {
+                ceiling,
+                from: on(start),
+                to: on(end),
+            })
+        });
+    let flat = chart.rates.iter().filter(usable).filter_map(|ceiling| {
+        let start = if bandwidth > 0.0 {
+            x.start.max(ceiling.value / bandwidth)
+        } else {
+            x.start
+        };
+        let on = |at: f64| place(plot, at, ceiling.value);
+        (start < x.end && y.contains(&ceiling.value)).then(|| Roof {
+            ceiling,
+            from: on(start),
+            to: on(x.end),
+        })
+    });
+    slanted.chain(flat).collect()
+}
+
+fn draw_roofs(page: &Page, labels: &mut Labels, area: Rect, roofs: &[Roof<'_>]) -> Drawn {
+    for roof in roofs {
+        let (width, dashes) = if roof.ceiling.measured {
+            (100, DASHED)
+        } else {
+            (120, "")
+        };
+        page.line(
+            &[roof.from, roof.to],
+            palette::ROOF.stroke_width(width),
+            dashes,
+        )?;
+        labels.avoid_line(roof.from, roof.to);
+    }
+    roofs
+        .iter()
+        .try_for_each(|roof| label_roof(page, labels, area, roof))
+}
+
+/// Writes a roof's label along it, above or below, where there is room.
+fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> Drawn {
+    let style = Style {
+        color: palette::ROOF,
+        ..Style::SMALL
+    };
+    let (dx, dy) = (roof.to.0 - roof.from.0, roof.to.1 - roof.from.1);
+    let length = libm::hypot(dx, dy);
+    if length < 1.0 {
+        return Ok(());
+    }
+    let direction = (dx / length, dy / length);
+    let flat = dy.abs() < 1e-9;
+    // The label of a short flat roof may begin left of it.
+    let text = style.fit(
+        &roof.ceiling.label,
+        if flat { area.w / 2.0 } else { length },
+    );
+    let width = style.width(&text);
+    // Left of a flat roof, above the slanted ones, nothing else stands.
+    let left = |step: i32| {
+        let x = roof.from.0 - width - 5.0 - 10.0 * f64::from(step);
+        (x, roof.from.1 + style.size * 0.35)
+    };
+    let mut starts: Vec<_> = (0..if flat { 24 } else { 0 }).map(left).collect();
+    for share in 0..=16 {
+        // Slanted labels prefer the lower left, flat ones the right end.
+        let along = f64::from(share) / 16.0 * (length - width - 10.0).max(0.0) + 5.0;
+        let along = if flat { length - width - along } else { along };
+        for offset in [3.0, -3.0 - style.size * 0.75] {
+            let x = roof.from.0 + direction.0 * along + direction.1 * offset;
+            let y = roof.from.1 + direction.1 * along - direction.0 * offset;
+            starts.push((x, y));
+        }
+    }
+    let inside = |boxes: &Vec<Rect>| boxes.iter().all(|b| area.contains(b));
+    let (starts, boxes): (Vec<_>, Vec<_>) = starts
+        .into_iter()
+        .map(|(x, y)| ((x, y), slanted(x, y, direction, width, style.size)))
+        .filter(|(_, boxes)| inside(boxes))
+        .unzip();
+    let Some(&(x, y)) = labels.place(&boxes).and_then(|best| starts.get(best)) else {
+        return Ok(());
+    };
+    let degrees = libm::atan2(-dy, dx).to_degrees();
+    page.text(
+        x,
+        y,
+        &text,
+        Style {
+            degrees,
+            ..style.halo()
+        },
+    )
+}

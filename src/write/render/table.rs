@@ -1,0 +1,502 @@
+//! Views of data sets as tables: which cells, how wide, in which unit.
+
+use rooflens_schemas::Unit;
+use serde::Serialize;
+
+use super::measure::{PAGE, is_east_asian, mono, mono_characters, sans};
+use super::text::{clean, shorten};
+use rooflens_document::report::Report;
+use rooflens_document::{Catalogue, Cell, Column, Dataset, Scale, View, words};
+
+/// Space at both sides of a cell.
+const PADDING: f64 = 9.0;
+/// Narrowest column of names that still tells something.
+const NARROWEST: f64 = 90.0;
+/// Size of the fixed-width face beside the other; the template sets the same.
+const MONO_SIZE: f64 = 0.9;
+/// From one line of a cell to the next in font sizes: cap height and leading.
+const LINE: f64 = 1.2;
+/// What a row is higher than its lines: its insets less one leading.
+const MARGIN: f64 = 1.4;
+/// Lines on which names may stand.
+const LINES: usize = 2;
+/// Texts beyond this width wrap.
+const WRAP: f64 = 110.0;
+
+/// How a table shows names from the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Shortened in the middle until they fit on a line.
+    Shortened,
+    /// Whole, over several lines if need be.
+    Whole,
+}
+
+/// A table as a page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Table {
+    /// Id of the data set.
+    pub(crate) dataset: &'static str,
+    /// Its number among those of the document.
+    pub(crate) number: usize,
+    /// Caption.
+    pub(crate) caption: String,
+    /// Font size in points.
+    pub(crate) size: f64,
+    /// Columns.
+    pub(crate) columns: Vec<Head>,
+    /// Texts of the cells.
+    pub(crate) rows: Vec<Vec<String>>,
+    /// Height on paper without the caption in points, by the widths of the texts: near enough to keep a short table on
+    /// one page, where measuring would lay it out twice.
+    pub(crate) height: f64,
+    /// What the table leaves out.
+    pub(crate) note: Option<String>,
+}
+
+/// A column as a page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Head {
+    /// Heading, with the unit of its numbers if they share one.
+    pub(crate) title: String,
+    /// Numbers: aligned at the right.
+    pub(crate) numeric: bool,
+    /// Names from the data: in the fixed-width face.
+    pub(crate) mono: bool,
+    /// Width in points.
+    pub(crate) width: f64,
+    /// The numbers of cells that each carry a unit of their own; else empty.
+    #[serde(skip)]
+    pub(crate) numbers: Vec<Option<f64>>,
+}
+
+impl Table {
+    /// The table that `view` describes; none if there is no row to show.
+    pub(crate) fn new(
+        report: &Report,
+        dataset: &Dataset,
+        view: &View,
+        names: Names,
+    ) -> Option<Self> {
+        let shown: Vec<(usize, &Column)> = view
+            .columns
+            .iter()
+            .filter_map(|id| {
+                dataset
+                    .columns
+                    .iter()
+                    .enumerate()
+                    .find(|(_, c)| c.id == *id)
+            })
+            .collect();
+        let rows: Vec<&Vec<Cell>> = dataset
+            .rows
+            .iter()
+            .skip(view.skip)
+            .take(view.limit)
+            .collect();
+        if rows.is_empty() || shown.is_empty() {
+            return None;
+        }
+        let columns: Vec<Vec<&Cell>> = shown
+            .iter()
+            .map(|(at, _)| {
+                rows.iter()
+                    .map(|row| row.get(*at).unwrap_or(&Cell::Missing))
+                    .collect()
+            })
+            .collect();
+        let mut drafts: Vec<Draft> = shown
+            .iter()
+            .zip(&columns)
+            .map(|((_, column), cells)| Draft::new(report.text, column, cells))
+            .collect();
+        let size = layout(&mut drafts, names);
+        let cell = |row: usize| {
+            drafts
+                .iter()
+                .filter_map(|d| d.texts.get(row).cloned())
+                .collect()
+        };
+        Some(Self {
+            dataset: view.dataset,
+            number: 0,
+            caption: clean(&view.caption).into_owned(),
+            size,
+            height: height(&drafts, rows.len(), size),
+            rows: (0..rows.len()).map(cell).collect(),
+            note: note(report, dataset, rows.len()),
+            columns: drafts.into_iter().map(|draft| draft.head).collect(),
+        })
+    }
+}
+
+/// Says where rows are that are not shown.
+fn note(report: &Report, dataset: &Dataset, shown: usize) -> Option<String> {
+    let is_all = shown >= dataset.rows.len();
+    (!is_all).then(|| words!(report, "page.more_rows", file = dataset.id))
+}
+
+/// Columns whose texts are labels of ours and not names from the data: pages have words for them.
+const LABELS: [&str; 24] = [
+    "assumption",
+    "basis",
+    "bottleneck",
+    "bound",
+    "bound_now",
+    "bound_reason",
+    "bound_seed",
+    "category",
+    "cause",
+    "class",
+    "format",
+    "formula",
+    "grade",
+    "kind",
+    "limiter",
+    "match",
+    "next",
+    "outcome",
+    "part",
+    "queue_source",
+    "set_by",
+    "severity",
+    "verdict",
+    "what",
+];
+
+/// A column in the making.
+struct Draft {
+    head: Head,
+    texts: Vec<String>,
+}
+
+impl Draft {
+    fn new(text: &'static Catalogue, column: &Column, cells: &[&Cell]) -> Self {
+        let number = |cell: &&Cell| match cell {
+            Cell::Int(value) => Some(*value as f64),
+            Cell::Float(value) => Some(*value),
+            _ => None,
+        };
+        let numbers = cells.iter().map(number);
+        let numeric = !cells
+            .iter()
+            .any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_) | Cell::Flag(_)));
+        let scale = Scale::of(numbers.clone().flatten(), column.unit);
+        let texts = cells.iter().map(|cell| match cell {
+            Cell::Text(value) if LABELS.contains(&column.id) => {
+                clean(text.word(value)).into_owned()
+            }
+            _ => show(cell, column.unit, scale),
+        });
+        let texts = texts.collect();
+        let title = match scale {
+            Some(scale) if !scale.symbol.is_empty() => {
+                format!("{} ({})", column.title, scale.symbol)
+            }
+            _ => column.title.to_owned(),
+        };
+        let mono = cells.iter().any(|cell| matches!(cell, Cell::Name(_)));
+        let mixed = numeric && scale.is_none();
+        let numbers = if mixed { numbers.collect() } else { Vec::new() };
+        Self {
+            head: Head {
+                title,
+                numeric,
+                mono,
+                width: 0.0,
+                numbers,
+            },
+            texts,
+        }
+    }
+
+    /// Width of a cell's text on one line.
+    fn width(&self, text: &str, size: f64) -> f64 {
+        if self.head.mono {
+            mono(text, size * MONO_SIZE)
+        } else {
+            sans(text, size, false)
+        }
+    }
+
+    /// Width of the widest cell.
+    fn content(&self, size: f64) -> f64 {
+        self.texts
+            .iter()
+            .map(|text| self.width(text, size))
+            .fold(0.0, f64::max)
+    }
+
+    /// Width that the heading needs on about so many lines.
+    fn heading(&self, size: f64, lines: f64) -> f64 {
+        // East Asian text breaks between any two characters.
+        let words = self.head.title.split(|c| c == ' ' || is_east_asian(c));
+        let words = words.map(|word| sans(word, size, true));
+        let whole = sans(&self.head.title, size, true) / lines;
+        let whole = match self.head.title.contains(is_east_asian) {
+            // Lines of whole characters, two at least.
+            true => libm::ceil(whole / size).max(2.0) * size,
+            false => whole,
+        };
+        words.fold(whole, f64::max)
+    }
+
+    /// Whether the column gives way: names and long texts do, numbers never.
+    fn yields(&self, size: f64) -> bool {
+        !self.head.numeric && self.content(size) > WRAP
+    }
+}
+
+fn show(cell: &Cell, unit: Unit, scale: Option<Scale>) -> String {
+    match (cell, scale) {
+        (Cell::Int(value), Some(scale)) => scale.show(*value as f64),
+        (Cell::Float(value), Some(scale)) => scale.show(*value),
+        // A column of zeros has no scale.
+        (Cell::Int(0), _) => "0".to_owned(),
+        (Cell::Float(value), _) if *value == 0.0 => "0".to_owned(),
+        _ => clean(&cell.show(unit)).into_owned(),
+    }
+}
+
+/// Sets widths and shortens names; returns the font size.
+fn layout(drafts: &mut [Draft], names: Names) -> f64 {
+    let (size, lines) = choose(drafts);
+    let mut drafts: Vec<&mut Draft> = drafts.iter_mut().collect();
+    // Columns that do not give way come first, then the narrow ones of those that do.
+    drafts.sort_by(|a, b| {
+        let widths = natural(a, size, lines).total_cmp(&natural(b, size, lines));
+        a.yields(size).cmp(&b.yields(size)).then(widths)
+    });
+    let fixed = drafts
+        .iter()
+        .filter(|d| !d.yields(size))
+        .map(|d| natural(d, size, lines));
+    // What does not fit at any size shrinks in proportion; its cells wrap.
+    let shrink = (PAGE / fixed.sum::<f64>().max(1.0)).min(1.0);
+    let (mut rest, mut open) = (PAGE, drafts.iter().filter(|d| d.yields(size)).count());
+    for draft in drafts {
+        let natural = natural(draft, size, lines);
+        draft.head.width = if draft.yields(size) {
+            let fair = (rest / open.max(1) as f64).max(NARROWEST);
+            open = open.saturating_sub(1);
+            natural.min(fair)
+        } else {
+            natural * shrink
+        };
+        rest -= draft.head.width;
+        if draft.head.mono && draft.yields(size) && names == Names::Shortened {
+            let line = mono_characters(draft.head.width - PADDING - 0.5, size * MONO_SIZE);
+            draft.texts.iter_mut().for_each(|text| {
+                // What two lines hold stays whole: kernels of one family differ where the middle is left out.
+                if !fits_on(text, line, LINES) {
+                    *text = shorten(text, line);
+                }
+            });
+        }
+    }
+    size
+}
+
+/// Height of the heading and of so many rows of cells.
+fn height(drafts: &[Draft], rows: usize, size: f64) -> f64 {
+    let lines =
+        |draft: &Draft, width: f64| libm::ceil(width / (draft.head.width - PADDING)).max(1.0);
+    let most = |lines: &dyn Fn(&Draft) -> f64| drafts.iter().map(lines).fold(1.0, f64::max);
+    let heading = most(&|draft| lines(draft, sans(&draft.head.title, size, true)));
+    let row = |row: usize| {
+        most(&|draft| {
+            draft
+                .texts
+                .get(row)
+                .map_or(1.0, |text| lines(draft, draft.width(text, size)))
+        })
+    };
+    let lines = heading + (0..rows).map(row).sum::<f64>();
+    lines * size * LINE + (rows + 1) as f64 * MARGIN
+}
+
+/// Whether a text that breaks between words fits on so many lines of so many characters.
+fn fits_on(text: &str, line: usize, lines: usize) -> bool {
+    let (mut used, mut room) = (1, line);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if length > room && room < line {
+            (used, room) = (used + 1, line);
+        }
+        if length > line {
+            return false;
+        }
+        room = room.saturating_sub(length + 1);
+    }
+    used <= lines
+}
+
+/// The font size and the lines of headings: everything on one line if that is possible without small type,
+/// else the largest size at which names and long texts, giving way, keep a useful width.
+fn choose(drafts: &[Draft]) -> (f64, f64) {
+    let full = |d: &Draft, size, lines| natural(d, size, lines);
+    let least = |d: &Draft, size, lines| {
+        if d.yields(size) {
+            NARROWEST
+        } else {
+            natural(d, size, lines)
+        }
+    };
+    let sum = |width: &dyn Fn(&Draft, f64, f64) -> f64, (size, lines): (f64, f64)| {
+        drafts.iter().map(|d| width(d, size, lines)).sum::<f64>()
+    };
+    let large = [(8.0, 1.0), (8.0, 1.9), (8.0, 2.7), (7.5, 2.7)];
+    let small = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5].map(|size| (size, 2.7));
+    let fits_whole = large.into_iter().find(|choice| sum(&full, *choice) <= PAGE);
+    let fits = || {
+        small
+            .into_iter()
+            .find(|choice| sum(&least, *choice) <= PAGE)
+    };
+    fits_whole.or_else(fits).unwrap_or((5.5, 2.7))
+}
+
+/// Width at which no cell wraps.
+fn natural(draft: &Draft, size: f64, lines: f64) -> f64 {
+    draft.content(size).max(draft.heading(size, lines)) + PADDING + 0.5
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn dataset(rows: Vec<Vec<Cell>>) -> Dataset {
+        let columns = vec![
+            Column::text("kernel", "Kernel"),
+            Column::new("total_ns", "Total", Unit::Nanoseconds),
+        ];
+        Dataset {
+            id: "kernels",
+            title: "Kernels".to_owned(),
+            columns,
+            rows,
+        }
+    }
+
+    fn view(skip: usize, limit: usize) -> View {
+        View {
+            skip,
+            ..View::new("kernels", "Kernels", &["kernel", "total_ns"], limit)
+        }
+    }
+
+    #[test]
+    fn numbers_share_the_unit_of_the_heading() {
+        let rows = vec![
+            vec![Cell::Name("a".into()), Cell::Int(222_824_165)],
+            vec![Cell::Name("b".into()), Cell::Int(1_500_000)],
+            vec![Cell::Name("c".into()), Cell::Missing],
+        ];
+        let table = Table::new(
+            &Report::default(),
+            &dataset(rows),
+            &view(0, 9),
+            Names::Shortened,
+        )
+        .unwrap();
+        assert_eq!(table.columns[1].title, "Total (ms)");
+        assert_eq!(table.rows[0], ["a", "222.8"]);
+        assert_eq!(table.rows[2], ["c", "–"]);
+        assert_eq!(table.note, None);
+        assert!(table.columns[1].numbers.is_empty());
+    }
+
+    #[test]
+    fn numbers_of_several_units_are_kept() {
+        let row = |n| vec![Cell::Name("a".into()), n];
+        let rows = vec![
+            row(Cell::Int(12)),
+            row(Cell::Missing),
+            row(Cell::Int(3_000_000_000)),
+        ];
+        let mut bytes = dataset(rows);
+        bytes.columns[1].unit = Unit::Bytes;
+        let table = Table::new(&Report::default(), &bytes, &view(0, 9), Names::Shortened).unwrap();
+        assert_eq!(table.columns[1].title, "Total");
+        assert_eq!(table.columns[1].numbers, [Some(12.0), None, Some(3e9)]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let rows: Vec<_> = (0..143)
+            .map(|n| vec![Cell::Name("k".into()), Cell::Int(n)])
+            .collect();
+        let dataset = dataset(rows);
+        let note = |skip, limit| {
+            Table::new(
+                &Report::default(),
+                &dataset,
+                &view(skip, limit),
+                Names::Shortened,
+            )
+            .unwrap()
+            .note
+        };
+        assert_eq!(note(0, 20).unwrap(), "more rows in kernels.csv");
+        assert_eq!(note(0, 143), None);
+        assert_eq!(
+            Table::new(
+                &Report::default(),
+                &dataset,
+                &view(200, 20),
+                Names::Shortened
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn heights_follow_rows_and_lines() {
+        let rows = |n| {
+            (0..n)
+                .map(|n| vec![Cell::Name("k".into()), Cell::Int(n)])
+                .collect()
+        };
+        let height = |rows| {
+            let table = Table::new(
+                &Report::default(),
+                &dataset(rows),
+                &view(0, 99),
+                Names::Whole,
+            )
+            .unwrap();
+            assert!((table.size - 8.0).abs() < 1e-9);
+            table.height
+        };
+        // A row is 0.7 × 8 pt of capitals between 2.7 pt each; 1.2 × 8 + 1.4 comes to the same 11.0.
+        assert!((height(rows(9)) - 110.0).abs() < 0.5);
+        let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
+        let long = height(vec![vec![Cell::Name(name), Cell::Int(5)]]);
+        // 373 characters of 4.32 pt on lines of at most 482 pt: four at least.
+        assert!(long > 11.0 + 4.0 * 9.6 && long < 100.0, "{long}");
+    }
+
+    #[test]
+    fn names_that_fit_on_two_lines_stay_whole() {
+        // "nvjet 64x8x64" has 13 characters, "2x1 splitK TNT" 14.
+        assert!(fits_on("nvjet 64x8x64 2x1 splitK TNT", 14, 2));
+        assert!(!fits_on("nvjet 64x8x64 2x1 splitK TNT", 13, 2));
+        assert!(!fits_on("nvjet 64x8x64 2x1 splitK TNT", 10, 2));
+        assert!(!fits_on("one_word_beyond_the_line", 10, 9));
+        assert!(fits_on("short", 5, 1));
+    }
+
+    #[test]
+    fn long_names_fit_their_column_unless_they_are_wanted_whole() {
+        let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
+        let dataset = dataset(vec![vec![Cell::Name(name.clone()), Cell::Int(5)]]);
+        let short =
+            Table::new(&Report::default(), &dataset, &view(0, 9), Names::Shortened).unwrap();
+        let total = short.columns[1].width;
+        assert!(mono(&short.rows[0][0], short.size * MONO_SIZE) <= PAGE - total - PADDING);
+        let whole = Table::new(&Report::default(), &dataset, &view(0, 9), Names::Whole).unwrap();
+        assert_eq!(whole.rows[0][0], name);
+    }
+}

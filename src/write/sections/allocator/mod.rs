@@ -1,0 +1,175 @@
+//! Device memory: what the framework's allocator held, and calls that allocate while a stage runs.
+
+mod chart;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::{Evidence, Metric, Scope, Unit};
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::memory::allocator::calls::StageCalls;
+use rooflens_analysis::memory::allocator::states::Figures;
+use rooflens_analysis::memory::allocator::{DeviceMemory, MemoryUsed};
+use rooflens_analysis::system::power::samples;
+use rooflens_document::catalogue::{
+    ALLOCATOR_CALLS, MEMORY_FRAGMENTATION, MEMORY_PEAK_ALLOCATED, MEMORY_PEAK_RESERVED,
+    MEMORY_PEAK_USED,
+};
+use rooflens_document::{Block, Inline, Quantity, SectionContent};
+use rooflens_session::Session;
+
+/// Memory.
+pub(super) static SECTION: Section = Section { id: "memory", show };
+
+/// Share of a GPU's memory from which on the report shows how it is used.
+const NEARLY_FULL: f64 = 0.5;
+
+/// GPUs that have charts and tables of holders; the data sets hold all.
+const SHOWN_GPUS: usize = 4;
+
+/// GPUs whose memory in use, as NVML saw it, the text names.
+const SHOWN_DEVICES: usize = 8;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let session = context.session;
+    let allocator = context.results.allocator()?;
+    let mut findings = SectionContent::default();
+    for (number, memory) in allocator.devices.iter().enumerate().take(SHOWN_GPUS) {
+        // The report shows one GPU, if that is nearly full: ranks hold much the same.
+        let is_shown = number == 0 && fills(context, memory);
+        let blocks = if is_shown {
+            &mut findings.main
+        } else {
+            &mut findings.blocks
+        };
+        blocks.push(Block::Prose(summary(context, memory)));
+        blocks.push(Block::Chart(chart::chart(
+            context,
+            &memory.states,
+            number + 1,
+        )));
+    }
+    if !allocator.devices.is_empty() {
+        tables::add(context, &allocator.devices, &mut findings);
+    }
+    findings.metrics.extend(
+        allocator
+            .devices
+            .iter()
+            .flat_map(|memory| metrics(context, memory)),
+    );
+    for (number, used) in allocator.used.iter().enumerate() {
+        if number < SHOWN_DEVICES {
+            findings.blocks.push(Block::Prose(say!(
+                context,
+                "allocator.used",
+                bytes = Quantity::new(used.bytes as f64, Unit::Bytes),
+                gpu = Quantity::count(u64::from(used.device)),
+            )));
+        }
+        findings.metrics.push(used_metric(session, used));
+    }
+    tables::add_calls(context, &allocator.calls, &mut findings);
+    let stages = allocator.calls.stages.iter();
+    findings
+        .metrics
+        .extend(stages.map(|stage| calls_metric(context, stage)));
+    if !findings.blocks.is_empty() {
+        findings.methods.push(method!(context, "allocator"));
+    }
+    Ok(findings)
+}
+
+/// Whether a notable part of a GPU's memory is reserved, as far as its size is known.
+fn fills(context: &Context<'_>, memory: &DeviceMemory) -> bool {
+    let peak = memory
+        .whole
+        .peak_reserved
+        .unwrap_or(memory.whole.peak.allocated);
+    let least = context.session.gpus.memory_bytes.iter().flatten().min();
+    least.is_none_or(|least| peak as f64 >= NEARLY_FULL * *least as f64)
+}
+
+fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
+    let DeviceMemory { states, whole, .. } = memory;
+    let peak = whole.peak;
+    let bytes = |bytes: i64| Quantity::new(bytes as f64, Unit::Bytes);
+    say!(
+        context,
+        "allocator.summary",
+        pass = Inline::code(context.session.pass_name(states.pass)),
+        allocated = bytes(peak.allocated),
+        gpu = Quantity::count(u64::from(states.device)),
+        time = Quantity::ns(peak.time.saturating_sub(states.span().0)),
+        stage = memory
+            .stage_at_peak
+            .map(|at| Inline::strong(&*context.facts.stages[at].name)),
+        reserved = peak.reserved.map(bytes),
+        unused = peak.fragmentation().map(Quantity::ratio),
+    )
+}
+
+/// The metrics of the whole trace, then of each stage.
+fn metrics(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Metric> {
+    let of = |(scope, figures): (Scope, &Figures)| match scope.stage {
+        None => figures_metrics(figures, &scope, "the whole trace"),
+        Some(_) => figures_metrics(figures, &scope, "the ranges of the counted instances"),
+    };
+    let mut all: Vec<Metric> = memory.figures(context).into_iter().flat_map(of).collect();
+    let evidence = memory.evidence(context.session);
+    all.iter_mut()
+        .for_each(|metric| metric.evidence.push(evidence.clone()));
+    all
+}
+
+fn figures_metrics(figures: &Figures, scope: &Scope, place: &str) -> Vec<Metric> {
+    let peak = figures.peak;
+    let basis = format!(
+        "most bytes allocated after an allocator event within {place}, at {} ns",
+        peak.time
+    );
+    let scope = || scope.clone();
+    let mut all = vec![MEMORY_PEAK_ALLOCATED.measured(scope(), peak.allocated as f64, basis)];
+    let basis = format!("most bytes reserved after an allocator event within {place}");
+    let reserved = figures.peak_reserved.map(|bytes| bytes as f64);
+    all.extend(reserved.map(|bytes| MEMORY_PEAK_RESERVED.measured(scope(), bytes, basis)));
+    let basis = format!("1 − allocated ÷ reserved, averaged over the time of {place}");
+    let unused = figures.fragmentation;
+    all.extend(unused.map(|unused| MEMORY_FRAGMENTATION.derived(scope(), unused, basis)));
+    all
+}
+
+fn used_metric(session: &Session, used: &MemoryUsed) -> Metric {
+    let scope = Scope {
+        gpu: Some(used.device),
+        ..Scope::default()
+    };
+    let basis = format!(
+        "maximum of {} samples over the whole sampled period",
+        used.samples
+    );
+    let mut metric = MEMORY_PEAK_USED.measured(scope, used.bytes as f64, basis);
+    metric
+        .evidence
+        .push(samples::evidence(session, used.artifact, used.samples));
+    metric
+}
+
+fn calls_metric(context: &Context<'_>, of: &StageCalls) -> Metric {
+    let (session, line) = (context.session, &of.stage);
+    let basis = format!(
+        "median number of CUDA calls of the process that allocate or free memory within the \
+         range of an instance, over {} of {} instances; {} ns in all",
+        line.counted, line.instances, of.time
+    );
+    let mut metric = ALLOCATOR_CALLS.derived(line.scope(session, context.facts), of.calls, basis);
+    let pass = line.stage(context.facts).pass;
+    metric.evidence.push(Evidence {
+        rows: None,
+        ..session.evidence(pass, "api_calls", 0)
+    });
+    metric
+}

@@ -1,0 +1,180 @@
+//! The data sets of what allocators held, and of the CUDA calls that allocate.
+
+use super::SHOWN_GPUS;
+use crate::Context;
+use rooflens_analysis::memory::allocator::DeviceMemory;
+use rooflens_analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
+use rooflens_analysis::memory::allocator::states::{Figures, State, States};
+use rooflens_document::{Block, Cell, Quantity, SectionContent, Table, View};
+
+/// Rows of the tables on pages: stages, makers of live allocations, calls.
+const SHOWN_ROWS: usize = 20;
+const SHOWN_HOLDERS: usize = 10;
+const SHOWN_CALLS: usize = 10;
+
+/// Figures of an allocator over one stage, or over the whole trace.
+type Row<'a> = (&'a States, String, &'a Figures);
+
+/// Live allocations of one maker at the peak of an allocator.
+struct HolderRow<'a> {
+    memory: &'a DeviceMemory,
+    operator: Cell,
+    range: Cell,
+    allocations: Option<u64>,
+    bytes: i64,
+}
+
+/// Adds a table of all stages, and the holders at the peak of each allocator.
+pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mut SectionContent) {
+    let session = context.session;
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for memory in devices {
+        rows.push((&memory.states, "whole trace".to_owned(), &memory.whole));
+        rows.extend(memory.stages.iter().map(|(stage, figures)| {
+            (&memory.states, stage.label(session, context.facts), figures)
+        }));
+    }
+    let table = table(context);
+    let view = table.view(
+        words!(context, "allocator.stages"),
+        rows.len().min(SHOWN_ROWS),
+    );
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(table.rows(&rows));
+    let table = holders_table(context);
+    let mut holders: Vec<HolderRow<'_>> = Vec::new();
+    for (number, memory) in devices.iter().enumerate() {
+        let skip = holders.len();
+        holders.extend(holder_rows(memory));
+        if number < SHOWN_GPUS {
+            let (pass, gpu) = (session.pass_name(memory.states.pass), memory.states.device);
+            let caption = words!(
+                context,
+                "allocator.live",
+                gpu = gpu.to_string(),
+                pass = pass
+            );
+            let limit = (holders.len() - skip).min(SHOWN_HOLDERS);
+            findings.blocks.push(Block::Table(View {
+                skip,
+                ..table.view(caption, limit)
+            }));
+        }
+    }
+    findings.datasets.push(table.rows(&holders));
+}
+
+/// One row per (allocator, stage); the whole trace first.
+fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
+    let session = context.session;
+    let peak = |row: &Row<'_>| -> State { row.2.peak };
+    Table::new(context.text, "memory")
+        .text("stage", |(_, label, _): &Row<'_>| label.clone())
+        .on_page()
+        .text("pass", |(states, ..)| session.pass_name(states.pass))
+        .on_page()
+        .count("device", |(states, ..)| states.device)
+        .on_page()
+        .bytes("peak_allocated_bytes", move |row| peak(row).allocated)
+        .on_page()
+        .time("peak_time_ns", move |row| {
+            peak(row).time.saturating_sub(row.0.span().0)
+        })
+        .bytes("reserved_at_peak_bytes", move |row| peak(row).reserved)
+        .bytes("peak_reserved_bytes", |(.., figures)| figures.peak_reserved)
+        .on_page()
+        .share("fragmentation_at_peak", move |row| {
+            peak(row).fragmentation()
+        })
+        .on_page()
+        .share("fragmentation", |(.., figures)| figures.fragmentation)
+        .on_page()
+        .count("allocations", |(.., figures)| figures.allocations)
+        .on_page()
+        .bytes("allocated_bytes", |(.., figures)| figures.bytes)
+        .on_page()
+}
+
+fn holder_rows(memory: &DeviceMemory) -> impl Iterator<Item = HolderRow<'_>> {
+    let before = memory.held.before.map(|bytes| HolderRow {
+        memory,
+        operator: "before the trace began".into(),
+        range: Cell::Missing,
+        allocations: None,
+        bytes,
+    });
+    let name = |text: &String| Some(Cell::Name(text.clone())).filter(|_| !text.is_empty());
+    let holders = memory.held.holders.iter().map(move |holder| HolderRow {
+        memory,
+        operator: name(&holder.operator).unwrap_or_else(|| "outside of operators".into()),
+        range: name(&holder.range).unwrap_or(Cell::Missing),
+        allocations: Some(holder.allocations),
+        bytes: holder.bytes,
+    });
+    before.into_iter().chain(holders)
+}
+
+fn holders_table<'t>(context: &Context<'t>) -> Table<'t, HolderRow<'t>> {
+    let session = context.session;
+    Table::new(context.text, "memory_at_peak")
+        .text("operator", |row: &HolderRow<'_>| row.operator.clone())
+        .on_page()
+        .text("range", |row| row.range.clone())
+        .on_page()
+        .text("pass", |row| session.pass_name(row.memory.states.pass))
+        .count("device", |row| row.memory.states.device)
+        .count("allocations", |row| row.allocations)
+        .on_page()
+        .bytes("bytes", |row| row.bytes)
+        .on_page()
+        .share("share", |row| {
+            let peak = row.memory.whole.peak.allocated;
+            (peak > 0).then(|| row.bytes as f64 / peak as f64)
+        })
+        .on_page()
+}
+
+/// Adds the calls, and says where there are none in instances that count.
+pub(super) fn add_calls(
+    context: &Context<'_>,
+    calls: &AllocatorCalls,
+    findings: &mut SectionContent,
+) {
+    let table = calls_table(context);
+    let counted = calls.rows.iter().filter(|row| row.counted).count();
+    if counted > 0 {
+        let caption = words!(context, "allocator.calls");
+        findings
+            .blocks
+            .push(Block::Table(table.view(caption, counted.min(SHOWN_CALLS))));
+    } else if calls.left_out() > 0 && !findings.blocks.is_empty() {
+        let calls = Quantity::count(calls.left_out());
+        findings.blocks.push(Block::Prose(say!(
+            context,
+            "allocator.no_calls",
+            calls = calls
+        )));
+    }
+    if !calls.rows.is_empty() {
+        findings.datasets.push(table.rows(&calls.rows));
+    }
+}
+
+/// One row per (pass, stage, process, instance, call).
+fn calls_table<'t>(context: &Context<'t>) -> Table<'t, InstanceCalls> {
+    let (session, facts) = (context.session, context.facts);
+    Table::new(context.text, "allocator_calls")
+        .name("call", |row: &InstanceCalls| session.text(row.name))
+        .on_page()
+        .text("pass", |row| session.pass_name(row.stage.stage(facts).pass))
+        .on_page()
+        .text("stage", |row| row.stage.label(session, facts))
+        .on_page()
+        .count("instance", |row| row.instance)
+        .on_page()
+        .text("counted", |row| row.counted)
+        .count("calls", |row| row.calls)
+        .on_page()
+        .time("time_ns", |row| row.time)
+        .on_page()
+}

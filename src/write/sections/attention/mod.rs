@@ -1,0 +1,150 @@
+//! Attention: sizes, rate and bandwidth of its kernels, and the time above the roofline.
+
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::Unit;
+
+use super::Section;
+use super::products::{Row, figures, heads, in_words, shapes_advice, whole_name};
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::kernels::matmul::Attention;
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_diagnostic::{Diagnostic, Severity};
+use rooflens_document::{Block, Dataset, Quantity, SectionContent, View};
+
+/// Attention. A bundle without such kernels has no such section.
+pub(super) static SECTION: Section = Section {
+    id: "attention",
+    show,
+};
+
+/// Kernels that a page shows.
+const SHOWN: usize = 10;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let stages = context.results.attention()?;
+    let mut findings = SectionContent::default();
+    let Some(first) = stages.first() else {
+        return Ok(findings);
+    };
+    let of_first = stages.iter().take_while(|stage| stage.pass == first.pass);
+    let shown: usize = of_first.map(|stage| stage.groups.len()).sum();
+    let known = stages.iter().any(|stage| stage.known > 0);
+    let columns: &[&str] = match known {
+        true => &[
+            "kernel",
+            "stage",
+            "shape",
+            "launches",
+            "time_ns",
+            "share",
+            "of_peak",
+            "of_bandwidth",
+            "bound",
+            "recoverable_ns",
+        ],
+        false => &["kernel", "stage", "pass", "launches", "time_ns", "share"],
+    };
+    let roofs = in_words(context.text, stages.iter().flat_map(StageProducts::roofs));
+    let caption = words!(context, "attention.kernels", roofs = roofs);
+    findings.blocks.push(Block::Table(View::new(
+        "attention",
+        caption,
+        columns,
+        shown.min(SHOWN),
+    )));
+    // Where nothing is known at all, the section of matrix products says so.
+    if !known && context.results.matmul()?.is_any_known() {
+        findings.blocks.push(Block::Missing(words!(
+            context,
+            "attention.no_sizes",
+            advice = shapes_advice(context, context.text)
+        )));
+    }
+    findings
+        .diagnostics
+        .extend(stages.iter().filter_map(|stage| above_peak(context, stage)));
+    findings.datasets.push(dataset(context, stages));
+    findings.methods.push(method!(context, "attention"));
+    Ok(findings)
+}
+
+fn above_peak(context: &Context<'_>, stage: &StageProducts) -> Option<Diagnostic> {
+    let (_, part) = stage.above_peak().next()?;
+    let message = format!(
+        "attention of {} runs at {} of the peak: its sizes, its mask or the peak are wrong",
+        stage.summary.label(context.session, context.facts),
+        Quantity::ratio(part),
+    );
+    Some(Diagnostic::new(
+        Severity::Error,
+        "attention/above-one",
+        message,
+    ))
+}
+
+/// One row per (stage, kernel, sizes), in the order of stages and of time.
+fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Dataset {
+    let mut rows = Vec::new();
+    for stage in stages {
+        rows.extend(stage.groups.iter().map(|group| {
+            let shape = group.attention().map(|attention| shape(group, &attention));
+            Row::new(context, stage, group, shape)
+        }));
+    }
+    heads(context, "attention")
+        .count("batch", |row| Some(row.group.attention()?.batch))
+        .count("heads", |row| Some(row.group.attention()?.heads))
+        .count("kv_heads", |row| Some(row.group.attention()?.kv_heads))
+        .count("queries", |row| Some(row.group.attention()?.queries))
+        .count("keys_min", |row| {
+            row.group.product.map(|_| row.group.keys.0)
+        })
+        .count("keys_max", |row| {
+            row.group.product.map(|_| row.group.keys.1)
+        })
+        .count("head_size", |row| Some(row.group.attention()?.size))
+        .text("causal", |row| Some(row.group.attention()?.causal))
+        .text("backward", |row| Some(row.group.attention()?.backward))
+        .with(|table| figures(table, false))
+        .column("flops_full", Unit::Flop, |row| {
+            row.per(row.group.product.map(|_| row.group.flops_full))
+        })
+        .column("bytes_per_second", Unit::BytesPerSecond, |row| {
+            row.group.sum.per_second(row.group.sum.bytes)
+        })
+        .share("of_bandwidth", |row| row.group.of_bandwidth())
+        .with(|table| whole_name(table, context))
+        .rows(&rows)
+}
+
+/// `B 8, H 32/8, 1024 × 1024, D 128, causal`: query heads over key-value heads, queries × keys.
+fn shape(group: &Group, attention: &Attention) -> String {
+    let Attention {
+        batch,
+        heads,
+        kv_heads,
+        queries,
+        size,
+        ..
+    } = attention;
+    let heads = if heads == kv_heads {
+        format!("{heads}")
+    } else {
+        format!("{heads}/{kv_heads}")
+    };
+    let keys = match group.keys {
+        (fewest, most) if fewest == most => fewest.to_string(),
+        (fewest, most) => format!("{fewest}–{most}"),
+    };
+    let mut text = format!("B {batch}, H {heads}, {queries} × {keys}, D {size}");
+    if attention.causal {
+        text.push_str(", causal");
+    }
+    if attention.backward {
+        text.push_str(", backward");
+    }
+    text
+}

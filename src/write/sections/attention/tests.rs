@@ -1,0 +1,88 @@
+//! The section on tables made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::PassKind;
+
+use super::*;
+use crate::testing::{column, dataset, show_gpu};
+use rooflens_analysis::testing::Made;
+use rooflens_document::Cell;
+
+const FORWARD: &str = "flash_fwd_splitkv_kernel";
+const COMBINE: &str = "flash_fwd_splitkv_combine_kernel";
+
+/// Two decode steps, of 5 and 6 keys, of which the pass with operators has the first alone.
+fn made() -> Made {
+    let mut made = Made::default();
+    let step = |made: &mut Made| {
+        made.kernel_of(FORWARD, 40);
+        made.kernel_of(COMBINE, 10);
+    };
+    made.pass("torch", PassKind::Operators);
+    made.range("decode", &|made| {
+        made.range("decode_step", &|made| {
+            let start = made.time;
+            step(made);
+            let shapes = "[[2,8,1,16],[2,4,5,16],[2,4,5,16],[],[],[],[],[]]";
+            made.operator(
+                start,
+                "aten::scaled_dot_product_attention",
+                shapes,
+                "c10::BFloat16",
+            );
+        });
+    });
+    made.pass("nsys", PassKind::Timeline);
+    made.range("decode", &|made| {
+        for _ in 0..2 {
+            made.range("decode_step", &step);
+        }
+    });
+    made
+}
+
+#[test]
+fn the_keys_of_a_loop_grow_and_its_steps_are_one_row() {
+    let found = show_gpu(&SECTION, &made().session, "H200");
+    let dataset = dataset(&found, "attention");
+    let cells = |row: usize, ids: &[&str]| -> Vec<Cell> {
+        ids.iter()
+            .map(|id| column(dataset, id)[row].clone())
+            .collect()
+    };
+    assert_eq!(dataset.rows.len(), 2);
+    let text = |text: &str| Cell::Text(text.to_owned());
+    assert_eq!(
+        cells(
+            0,
+            &[
+                "pass",
+                "shape",
+                "launches",
+                "time_ns",
+                "helper_ns",
+                "source",
+                "bound"
+            ]
+        ),
+        [
+            text("nsys"),
+            text("B 2, H 8/4, 1 × 5–6, D 16"),
+            Cell::Float(2.0),
+            Cell::Float(100.0),
+            Cell::Float(20.0),
+            text("operator, aligned"),
+            text("memory"),
+        ]
+    );
+    // 11 pairs · 2 sequences · 8 heads · 4·16. Queries and output 2·8·16 each a step, keys and values 2·4·16 a key, 2 bytes each.
+    assert_eq!(
+        cells(0, &["flops", "flops_full", "bytes"]),
+        [
+            Cell::Float(11_264.0),
+            Cell::Float(11_264.0),
+            Cell::Float(2.0 * (4.0 * 256.0 + 22.0 * 128.0))
+        ]
+    );
+}

@@ -1,0 +1,212 @@
+//! Repeats: un-profiled end-to-end times per stage, their spread and their outliers.
+
+use rooflens_schemas::{Metric, Unit};
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::engine::baseline::{Repeat, Series};
+use rooflens_analysis::engine::stats::OUTLIER_Z;
+use rooflens_document::catalogue::{STAGE_TIME, TIME_PER_STEP};
+use rooflens_document::chart::{Dots, Plot};
+use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table};
+use rooflens_session::Session;
+
+/// Repeats.
+pub(super) static SECTION: Section = Section {
+    id: "repeats",
+    show,
+};
+
+/// Rows of the table on the page.
+const SHOWN: usize = 20;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let (session, all) = (context.session, &context.results.baseline()?.series);
+    let statistics = statistics(context);
+    let limit = Quantity::new(OUTLIER_Z, Unit::One);
+    let single = all
+        .iter()
+        .flat_map(|series| series.repeats.iter().map(move |one| (series, one)));
+    Ok(SectionContent {
+        blocks: vec![
+            Block::Prose(introduction(context, all)),
+            Block::Chart(chart(context, all)),
+            Block::Table(statistics.view(words!(context, "repeats.caption"), SHOWN)),
+        ],
+        datasets: vec![
+            statistics.rows(all),
+            repeats(context).rows(&single.collect::<Vec<_>>()),
+        ],
+        metrics: all
+            .iter()
+            .flat_map(|series| metrics(session, series))
+            .collect(),
+        methods: vec![method!(context, "repeats", limit = limit)],
+        ..SectionContent::default()
+    })
+}
+
+fn introduction(context: &Context<'_>, all: &[Series]) -> Vec<Inline> {
+    let pass = |conditions: Option<bool>| {
+        let series = all.iter().find(|series| series.profiled == conditions);
+        series.map(|series| Inline::code(context.session.text(series.pass)))
+    };
+    let (profiled, unknown) = (pass(Some(true)), pass(None));
+    let mut text = say!(
+        context,
+        "repeats.introduction",
+        profiled = profiled,
+        unknown = unknown
+    );
+    if all.iter().any(|series| series.repeats.len() == 1) {
+        text.extend(say!(context, "repeats.single"));
+    }
+    text
+}
+
+fn chart(context: &Context<'_>, all: &[Series]) -> Chart {
+    let row = |series: &Series| {
+        let (stage, pass) = (
+            context.session.text(series.stage),
+            context.session.text(series.pass),
+        );
+        let label = match series.profiled {
+            Some(true) => words!(context, "repeats.profiled", stage = stage, pass = pass),
+            Some(false) => format!("{stage} ({pass})"),
+            None => words!(context, "repeats.unknown", stage = stage, pass = pass),
+        };
+        let dot = |repeat: &Repeat| (repeat.duration as f64, repeat.is_outlier());
+        (label, series.repeats.iter().map(dot).collect())
+    };
+    Chart {
+        id: "repeats".to_owned(),
+        title: words!(context, "repeats.chart"),
+        description: words!(context, "repeats.chart_text"),
+        plot: Plot::Dots(Dots {
+            unit: Unit::Nanoseconds,
+            rows: all.iter().map(row).collect(),
+        }),
+    }
+}
+
+fn statistics<'t>(context: &Context<'t>) -> Table<'t, Series> {
+    let session = context.session;
+    let interval = |series: &Series| series.statistics.median_interval;
+    Table::new(context.text, "repeat_statistics")
+        .name("stage", |series: &Series| session.text(series.stage))
+        .on_page()
+        .name("pass", |series| session.text(series.pass))
+        .on_page()
+        .text("profiled", |series| series.profiled)
+        .count("n", |series| series.statistics.n)
+        .on_page()
+        .time("median_ns", |series| series.statistics.median)
+        .on_page()
+        .time("median_low_ns", move |series| {
+            interval(series).map(|(low, _)| low)
+        })
+        .on_page()
+        .time("median_high_ns", move |series| {
+            interval(series).map(|(_, high)| high)
+        })
+        .on_page()
+        .time("mean_ns", |series| series.statistics.mean)
+        .time("std_ns", |series| series.statistics.std)
+        .time("mad_ns", |series| series.statistics.mad)
+        .on_page()
+        .time("min_ns", |series| series.statistics.min)
+        .on_page()
+        .time("p5_ns", |series| series.statistics.p5)
+        .time("p95_ns", |series| series.statistics.p95)
+        .time("max_ns", |series| series.statistics.max)
+        .on_page()
+        .count("outliers", |series| series.outliers().count())
+        .time("median_per_step_ns", Series::median_per_step)
+}
+
+fn repeats<'t>(context: &Context<'t>) -> Table<'t, (&'t Series, &'t Repeat)> {
+    let session = context.session;
+    Table::new(context.text, "repeats")
+        .name("stage", |(series, _): &(&Series, &Repeat)| {
+            session.text(series.stage)
+        })
+        .name("pass", |(series, _)| session.text(series.pass))
+        .count("repeat", |(_, repeat)| repeat.number)
+        .time("duration_ns", |(_, repeat)| repeat.duration)
+        .time("per_step_ns", |(_, repeat)| repeat.per_step())
+        .text("modified_z", |(_, repeat)| repeat.z)
+        .text("outlier", |(_, repeat)| repeat.is_outlier())
+}
+
+fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
+    let (n, median) = (series.statistics.n, series.statistics.median);
+    let scope = series.scope(session);
+    let how = match series.profiled {
+        Some(true) => "profiled",
+        Some(false) => "un-profiled",
+        None => "profiled or un-profiled (not stated)",
+    };
+    let basis = format!("median of {n} {how} wall times of the whole stage");
+    let mut metrics = vec![STAGE_TIME.measured(scope.clone(), median, basis.clone())];
+    if let Some((steps, time)) = series.steps.zip(series.median_per_step()) {
+        let basis = format!("{basis} / {steps} steps");
+        metrics.push(TIME_PER_STEP.measured(scope, time, basis));
+    }
+    metrics
+        .iter_mut()
+        .for_each(|metric| metric.evidence.push(series.evidence(session)));
+    metrics
+}
+
+#[cfg(test)]
+mod tests {
+    use rooflens_schemas::MetricValue;
+
+    use super::*;
+    use crate::testing::{column, dataset, show};
+    use rooflens_analysis::testing::repeats as session;
+    use rooflens_document::Cell;
+
+    #[test]
+    fn stage_time_is_the_median_and_a_step_its_part() {
+        let found = show(
+            &SECTION,
+            &session(&[("decode", "baseline", Some(10), &[20, 30, 40])]),
+        );
+        let value = |metric: &Metric| (metric.id.clone(), metric.value.clone());
+        let values: Vec<_> = found.metrics.iter().map(value).collect();
+        let expected = [("stage_time", 30.0), ("time_per_step", 3.0)];
+        let expected = expected.map(|(id, value)| (id.to_owned(), MetricValue::Measured { value }));
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_single_repeat_has_no_spread() {
+        let found = show(&SECTION, &session(&[("prefill", "baseline", None, &[7])]));
+        let cell = |id| column(dataset(&found, "repeat_statistics"), id).remove(0);
+        assert_eq!(cell("median_ns"), Cell::Float(7.0));
+        for id in ["median_low_ns", "std_ns", "mad_ns"] {
+            assert_eq!(cell(id), Cell::Missing, "{id}");
+        }
+        assert_eq!(found.metrics.len(), 1);
+    }
+
+    #[test]
+    fn outliers_and_profiled_times_are_marked() {
+        let mut session = session(&[
+            ("decode", "baseline", None, &[90, 31, 30, 29, 30]),
+            ("decode", "torch", None, &[2]),
+        ]);
+        session.timings.profiled[5] = Some(true);
+        let found = show(&SECTION, &session);
+        let outlier = column(dataset(&found, "repeats"), "outlier");
+        assert_eq!(
+            outlier,
+            [true, false, false, false, false, false].map(Cell::Flag)
+        );
+        let profiled = column(dataset(&found, "repeat_statistics"), "profiled");
+        assert_eq!(profiled, [false, true].map(Cell::Flag));
+        assert!(found.metrics[1].basis.contains("1 profiled wall times"));
+    }
+}

@@ -1,0 +1,333 @@
+//! What the time of a stage consists of: busy time by class of operations, and idle time, without the profiler where
+//! that was measured.
+
+use rooflens_schemas::{StageKind, Unit};
+
+use super::headline::headline;
+use super::{NOTABLE, Section, group_color, is_same};
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::time::stage_times::StageTime;
+use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_document::{Block, Chart, Quantity, SectionContent, Table};
+
+/// Time breakdown. Its chart stands in the summary, with the headline figures.
+pub(super) static SECTION: Section = Section {
+    id: "breakdown",
+    show,
+};
+
+/// Bars, and rows of the table.
+const SHOWN_STAGES: usize = 8;
+const SHOWN_PARTS: usize = 20;
+
+/// Matrix products of both kinds.
+const PRODUCTS: &str = "matrix products, convolutions";
+
+/// A stage, or one step of it, in its parts.
+struct Breakdown {
+    label: String,
+    /// Name of the stage.
+    stage: String,
+    /// Time, nanoseconds.
+    time: f64,
+    /// Profiled time of all measured iterations, nanoseconds.
+    total: f64,
+    unprofiled: bool,
+    /// What parts are called.
+    names: [(Color, &'static str); 3],
+    /// Busy time by class, that of other stages and iterations and, last, idle time, nanoseconds.
+    parts: Vec<(Color, f64)>,
+}
+
+impl Breakdown {
+    /// Time of a part, nanoseconds.
+    fn part(&self, color: Color) -> f64 {
+        self.parts
+            .iter()
+            .find(|(own, _)| *own == color)
+            .map_or(0.0, |(_, time)| *time)
+    }
+
+    fn share_of(&self, color: Color) -> f64 {
+        self.part(color) / self.time.max(1.0)
+    }
+}
+
+/// What the groups of most different classes are called: a class of its own may be all that there is of them.
+fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 3] {
+    let work = context.results.stage_work().ok();
+    let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
+    let name = |group| (group_color(group), class_name(own.into_iter(), group));
+    [
+        name(ClassGroup::Gemm),
+        name(ClassGroup::Other),
+        (Color::OtherWork, Color::OtherWork.label()),
+    ]
+}
+
+/// What a group is called: by the class that stands for it wherever it occurs, if there is one.
+pub(crate) fn class_name<'a>(
+    stages: impl Iterator<Item = &'a StageWork>,
+    group: ClassGroup,
+) -> &'static str {
+    let occurs = |one: &&StageWork| one.occurring().any(|(class, ..)| class.group() == group);
+    let mut classes = stages.filter(occurs).map(|one| one.dominant(group));
+    let first = classes.next().flatten();
+    match (
+        first.filter(|first| classes.all(|one| one == Some(*first))),
+        group,
+    ) {
+        (Some(KernelClass::Gemm | KernelClass::Other), _) => group_color(group).label(),
+        (Some(class), ClassGroup::Gemm | ClassGroup::Other) => class.label(),
+        (None, ClassGroup::Gemm) => PRODUCTS,
+        _ => group_color(group).label(),
+    }
+}
+
+/// The name in a legend: that in which the stages agree that have the part.
+fn name<'a>(stages: impl Iterator<Item = &'a Breakdown>, color: Color) -> &'static str {
+    let named = stages.filter(|one| one.part(color) > 0.0);
+    let mut names = named.filter_map(|one| one.names.iter().find(|(own, _)| *own == color));
+    let Some((_, first)) = names.next() else {
+        return color.label();
+    };
+    match (names.all(|(_, name)| name == first), color) {
+        (true, _) => first,
+        (false, Color::Gemm) => PRODUCTS,
+        (false, _) => color.label(),
+    }
+}
+
+/// A stage with one of its parts.
+type PartOf<'a> = (&'a Breakdown, (Color, f64));
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let mut findings = headline(context);
+    let Ok(times) = context.results.stage_times() else {
+        return Ok(findings);
+    };
+    let outermost = times
+        .of_primary()
+        .filter(|one| one.summary.is_outermost(context.facts));
+    let all: Vec<Breakdown> = outermost
+        .map(|stage| breakdown(context, stage))
+        .take(SHOWN_STAGES)
+        .collect();
+    let Some(chart) = chart(context, &all) else {
+        return Ok(findings);
+    };
+    findings.main.insert(0, Block::Chart(chart));
+    let rows: Vec<PartOf<'_>> = all
+        .iter()
+        .flat_map(|one| one.parts.iter().map(move |part| (one, *part)))
+        .collect();
+    let table = table(context);
+    let caption = words!(context, "breakdown.caption");
+    findings.blocks.push(Block::Table(
+        table.view(caption, rows.len().min(SHOWN_PARTS)),
+    ));
+    findings.datasets.push(table.rows(&rows));
+    Ok(findings)
+}
+
+fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
+    let summary = &stage.summary;
+    let unprofiled = context.results.baseline().ok();
+    let unprofiled = unprofiled.and_then(|all| all.of_summary(context, summary));
+    let unprofiled = unprofiled
+        .map(|(_, time)| time)
+        .filter(|time| *time < summary.time);
+    let is_decode = summary.kind(context.facts) == StageKind::Decode;
+    let steps = summary.steps.filter(|steps| is_decode && *steps > 0.0);
+    let label = summary.label(context.session, context.facts);
+    let time = unprofiled.unwrap_or(summary.time);
+    let busy = (summary.busy_share * summary.time).min(time);
+    // Of several GPUs, the mean; of all instances, one.
+    let of_all: f64 = stage.parts().iter().map(|(_, time)| time).sum();
+    let per = steps.unwrap_or(1.0);
+    let part = |time: f64| {
+        if of_all > 0.0 {
+            time / of_all * busy / per
+        } else {
+            0.0
+        }
+    };
+    let parts = stage
+        .parts()
+        .into_iter()
+        .map(|(group, time)| (group_color(group), part(time)));
+    let idle = context.results.idle().ok();
+    let line = idle.and_then(|idle| idle.of(summary.stage, summary.process).next());
+    let others = line
+        .map_or(0.0, |line| line.other_work() * summary.time)
+        .min(time - busy);
+    let rest = [
+        (Color::OtherWork, others / per),
+        (Color::Idle, (time - busy - others) / per),
+    ];
+    let rest = rest.into_iter().skip(usize::from(others <= 0.0));
+    Breakdown {
+        label: match steps {
+            Some(_) => words!(context, "breakdown.step", stage = label.as_str()),
+            None => label.clone(),
+        },
+        stage: label,
+        time: time / per,
+        total: summary.time * summary.counted as f64,
+        unprofiled: unprofiled.is_some(),
+        names: names(context, summary),
+        parts: parts.chain(rest).collect(),
+    }
+}
+
+/// Idle share of a stage from which on the caption tells it.
+const IDLE: f64 = 0.15;
+
+/// The stages that take a notable part of the run. The caption tells the one that loses most idle time, or what most of the
+/// longest is.
+fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
+    let run: f64 = all.iter().map(|one| one.total).sum();
+    let all: Vec<&Breakdown> = all
+        .iter()
+        .filter(|one| one.total >= NOTABLE * run)
+        .collect();
+    let lost = |one: &Breakdown| one.total * one.share_of(Color::Idle);
+    let idle = all
+        .iter()
+        .rev()
+        .filter(|one| one.share_of(Color::Idle) >= IDLE);
+    let idlest = idle.max_by(|a, b| lost(a).total_cmp(&lost(b)));
+    let (told, part) = match idlest {
+        Some(idlest) => (idlest, Color::Idle),
+        None => {
+            let longest = all
+                .iter()
+                .rev()
+                .max_by(|a, b| a.total.total_cmp(&b.total))?;
+            (
+                longest,
+                longest.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0,
+            )
+        }
+    };
+    let mut colors: Vec<Color> = Vec::new();
+    for (color, _) in all.iter().flat_map(|one| &one.parts) {
+        if !colors.contains(color) {
+            colors.push(*color);
+        }
+    }
+    // Idle time is the rest: it stands last.
+    colors.retain(|color| *color != Color::Idle);
+    colors.push(Color::Idle);
+    let bar = |one: &&Breakdown| {
+        let time = Quantity::new(one.time, Unit::Nanoseconds);
+        let unprofiled = one.unprofiled.then_some("");
+        Bar {
+            label: one.label.clone(),
+            values: colors.iter().map(|color| one.part(*color)).collect(),
+            note: words!(
+                context,
+                "breakdown.note",
+                time = time,
+                unprofiled = unprofiled
+            ),
+        }
+    };
+    Some(Chart {
+        id: "breakdown".to_owned(),
+        title: words!(
+            context,
+            "breakdown.chart",
+            stage = told.stage.as_str(),
+            share = Quantity::ratio(told.share_of(part)),
+            part = context.text.word(name(std::iter::once(*told), part)),
+        ),
+        description: words!(context, "breakdown.chart_text"),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts: colors
+                .iter()
+                .map(|color| Part {
+                    name: name(all.iter().copied(), *color).to_owned(),
+                    color: *color,
+                })
+                .collect(),
+            bars: all.iter().map(bar).collect(),
+        }),
+    })
+}
+
+fn table<'t>(context: &Context<'t>) -> Table<'t, PartOf<'t>> {
+    Table::new(context.text, "breakdown")
+        .text("stage", |(one, _): &PartOf<'_>| one.label.clone())
+        .on_page()
+        .text("part", |(one, (color, _))| {
+            name(std::iter::once(*one), *color)
+        })
+        .on_page()
+        .time("time_ns", |(_, (_, time))| *time)
+        .on_page()
+        .share(
+            "share",
+            |(one, (_, time))| if one.time > 0.0 { time / one.time } else { 0.0 },
+        )
+        .on_page()
+        .text("unprofiled", |(one, _)| one.unprofiled)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::testing::english;
+    use rooflens_analysis::testing::{session_of, with_results};
+
+    /// Title of the chart, and names of its parts.
+    fn chart_of(launches: &[(&str, i64, i64)]) -> (String, Vec<String>) {
+        with_results(&session_of(launches), |context| {
+            let findings = show(&english(context)).unwrap();
+            let [Block::Chart(chart), ..] = findings.main.as_slice() else {
+                panic!("no chart")
+            };
+            let Plot::StackedBars(bars) = &chart.plot else {
+                panic!("no bars")
+            };
+            (
+                chart.title.clone(),
+                bars.parts.iter().map(|part| part.name.clone()).collect(),
+            )
+        })
+    }
+
+    #[test]
+    fn a_class_that_is_all_of_its_group_gives_it_its_name() {
+        const CONVOLUTION: &str = "sm80_xmma_fprop_implicit_gemm_f16f16_tilesize128x128x32";
+        const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
+        // 96 of 100 ns are convolutions, then 90.
+        let (title, parts) = chart_of(&[(CONVOLUTION, 0, 96), (GEMM, 96, 100)]);
+        assert!(
+            title.starts_with("whole capture is 100 % convolution"),
+            "{title}"
+        );
+        assert_eq!(parts, ["convolution", "idle"]);
+        let (title, parts) = chart_of(&[(CONVOLUTION, 0, 90), (GEMM, 90, 100)]);
+        assert!(
+            title.starts_with("whole capture is 100 % GEMM, convolution"),
+            "{title}"
+        );
+        assert_eq!(parts, ["matrix products, convolutions", "idle"]);
+        let (title, parts) = chart_of(&[("solver(int)", 0, 100)]);
+        assert!(
+            title.starts_with("whole capture is 100 % application kernel"),
+            "{title}"
+        );
+        assert_eq!(parts, ["application", "idle"]);
+        assert_eq!(chart_of(&[(GEMM, 0, 100)]).1, ["matrix products", "idle"]);
+    }
+}

@@ -1,0 +1,142 @@
+//! The metrics of collectives, ranks and clocks.
+
+use rooflens_schemas::{Metric, PassKind, Scope};
+
+use crate::Context;
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::calls::{Member, Run};
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::sums::Traffic;
+use rooflens_document::MetricDef;
+use rooflens_document::catalogue::{
+    BUS_BANDWIDTH, CLOCK_RESIDUAL, COMM_EXPOSED, COMM_EXPOSED_SHARE, COMM_OVERLAP_SHARE, COMM_TIME,
+    COMM_TRANSFER, COMM_WAIT, IMBALANCE,
+};
+
+/// The metrics of one line.
+pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+    let scope = line.scope(context);
+    let over = match line.stage {
+        Some(_) => format!("median of {} instances", line.instances),
+        None => "first to last GPU operation of the pass".to_owned(),
+    };
+    let time = |def: &MetricDef, value: f64, what: &str| {
+        def.derived(scope.clone(), value, format!("{what}; {over}"))
+    };
+    let share = |def: &MetricDef, part: f64, whole: f64, of: &str| {
+        let known = (whole > 0.0).then(|| (part / whole, format!("{part} ns / {whole} ns {of}")));
+        def.known(scope.clone(), known.ok_or_else(|| format!("no {of}")))
+    };
+    let matched = |def: &MetricDef, value: Option<f64>, what: &str| {
+        let (matched, calls) = (line.sum.matched, line.sum.calls);
+        let basis = format!("sum over {matched} of {calls} collectives: {what}; {over}");
+        let reason = || "no collective was found on another rank of this run".to_owned();
+        def.known(
+            scope.clone(),
+            value.map(|value| (value, basis)).ok_or_else(reason),
+        )
+    };
+    let (all, exposed) = (line.communication, line.exposed);
+    let mut all = vec![
+        time(&COMM_TIME, all, "union of the collectives' intervals"),
+        time(
+            &COMM_EXPOSED,
+            exposed,
+            "collectives while no kernel of the GPU computes",
+        ),
+        share(&COMM_EXPOSED_SHARE, exposed, line.time, "stage time"),
+        share(&COMM_OVERLAP_SHARE, all - exposed, all, "communication"),
+        matched(
+            &COMM_WAIT,
+            line.wait,
+            "collectives beyond the duration on the last rank to come",
+        ),
+        matched(
+            &COMM_TRANSFER,
+            line.transfer,
+            "duration of the collectives on the last rank to come",
+        ),
+    ];
+    let evidence = line.evidence(context.session);
+    all.iter_mut()
+        .for_each(|metric| metric.evidence.push(evidence.clone()));
+    all
+}
+
+/// `imbalance`: by how much the rank that computes longest exceeds the mean.
+pub(super) fn imbalances(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
+    let one = |found: &Imbalance| {
+        let stage = ranks.lines[found.slowest].stage_name(context);
+        let scope = Scope {
+            stage: stage.map(str::to_owned),
+            ..of_run(&ranks.run)
+        };
+        let basis = format!(
+            "computing {} ns on the slowest rank / {} ns on average over {} ranks",
+            found.most, found.mean, found.ranks
+        );
+        let known = found.ratio().map(|ratio| (ratio, basis));
+        IMBALANCE.known(
+            scope,
+            known.ok_or_else(|| "no rank computes in it".to_owned()),
+        )
+    };
+    ranks.imbalances.iter().map(one).collect()
+}
+
+fn of_run(run: &Run) -> Scope {
+    Scope {
+        pass: Some(run.name.clone()),
+        ..Scope::default()
+    }
+}
+
+/// `clock_residual` of a run with several ranks.
+pub(super) fn clock(ranks: &Ranks) -> Option<Metric> {
+    let (middle, largest) = ranks.matching.residual?;
+    let offsets = ranks.run.members.iter().zip(&ranks.matching.offsets);
+    let offsets = offsets.map(|(member, offset)| format!("rank {}: {offset} ns", member.rank));
+    let basis = format!(
+        "median |end − mean end − offset of the rank| over the ends of {} collectives that join all ranks, at most {largest} ns; offsets {}",
+        ranks.matching.matches.len(),
+        offsets.collect::<Vec<_>>().join(", ")
+    );
+    Some(CLOCK_RESIDUAL.measured(of_run(&ranks.run), middle, basis))
+}
+
+/// Why the sizes of a rank's collectives are unknown, and what brings them.
+pub(super) fn no_sizes(context: &Context<'_>, member: &Member) -> &'static str {
+    match context.session.passes.kind[member.pass.index()] {
+        PassKind::Timeline => {
+            "the export does not hold the sizes of these collectives: trace NVTX, and export with nsys export \
+             --include-blobs=true"
+        }
+        _ => "the artifact does not record the sizes of these collectives",
+    }
+}
+
+/// `bus_bandwidth` of each rank and operation: over the collectives whose size and group are recorded.
+pub(super) fn bus(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
+    let one = |sum: &Traffic| {
+        let member = &ranks.run.members[sum.member];
+        let class = Some(sum.operation.label().to_owned());
+        let scope = Scope {
+            rank: Some(member.rank),
+            class,
+            ..of_run(&ranks.run)
+        };
+        let Some(rate) = sum.rate() else {
+            return BUS_BANDWIDTH.unavailable(scope, no_sizes(context, member));
+        };
+        let mut basis = format!(
+            "Σ message × bus factor = {} B / {} ns of {} collectives, of {} of them the time on the last rank to come",
+            sum.bus_bytes, sum.time, sum.calls, sum.matched
+        );
+        if let Some(link) = member.nvlink(context) {
+            basis.push_str(&format!("; the NVLinks carry {link} B/s in one direction"));
+        }
+        BUS_BANDWIDTH.derived(scope, rate, basis)
+    };
+    ranks.traffic.iter().map(one).collect()
+}

@@ -1,0 +1,132 @@
+//! Communication: collectives, how much of them shows, and which rank the others wait for.
+
+mod metrics;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use rooflens_schemas::Unit;
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::straggler::CHANCE;
+use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_document::{Block, Chart, Quantity, SectionContent};
+
+/// Collectives and ranks.
+pub(super) static SECTION: Section = Section {
+    id: "communication",
+    show,
+};
+
+/// Rows of each table on the page, and bars.
+const SHOWN: usize = 16;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let mut findings = SectionContent::default();
+    let all = &context.results.communication()?.runs;
+    let Some(first) = all.first() else {
+        return Ok(findings);
+    };
+    findings
+        .main
+        .push(Block::Prose(text::introduction(context, first)));
+    findings.main.push(Block::Chart(chart(context, first)));
+    let straggler = first.straggler.as_ref();
+    // The report has the finding.
+    findings
+        .blocks
+        .extend(straggler.map(|found| Block::Prose(text::straggler(context, first, found))));
+    findings
+        .blocks
+        .extend(text::messages(context, first).map(Block::Prose));
+    tables::add(context, all, &mut findings);
+    for one in all {
+        findings.metrics.extend(
+            one.lines
+                .iter()
+                .flat_map(|line| metrics::of_line(context, line)),
+        );
+        findings.metrics.extend(metrics::imbalances(context, one));
+        findings.metrics.extend(metrics::clock(one));
+        findings.metrics.extend(metrics::bus(context, one));
+        findings.diagnostics.extend(text::mismatched(one));
+    }
+    findings.methods.push(method!(
+        context,
+        "communication",
+        chance = Quantity::ratio(CHANCE)
+    ));
+    Ok(findings)
+}
+
+/// What each rank's time goes to: bars of one stage, or of each.
+fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
+    let part = |name, color| Part { name, color };
+    let stages = ranks.lines.iter().any(|line| line.stage.is_some());
+    let shown: Vec<&Line> = ranks
+        .lines
+        .iter()
+        .filter(|line| line.stage.is_some() == stages)
+        .take(SHOWN)
+        .collect();
+    let bar = |line: &&Line| {
+        let parts = line.sum.parts;
+        let idle = line.sum.time - parts.busy;
+        let rest = parts.busy - parts.compute - parts.communication_exposed;
+        let share = parts.communication as f64 / line.sum.time.max(1) as f64;
+        let values = [parts.compute, parts.communication_exposed, rest, idle];
+        Bar {
+            label: words!(
+                context,
+                "communication.bar",
+                stage = line.stage_name(context),
+                rank = line.rank.to_string()
+            ),
+            values: values.map(|value| value as f64).to_vec(),
+            note: words!(
+                context,
+                "communication.bar_note",
+                share = Quantity::ratio(share)
+            ),
+        }
+    };
+    let share =
+        |line: &Line| line.sum.parts.communication_exposed as f64 / line.sum.time.max(1) as f64;
+    // Of stages with equal shares the first.
+    let by_time = |line: &&&Line| line.sum.parts.communication_exposed;
+    let most = shown.iter().rev().max_by_key(by_time);
+    Chart {
+        id: "ranks".to_owned(),
+        title: words!(
+            context,
+            "communication.chart",
+            share = Quantity::ratio(most.map_or(0.0, |line| share(line))),
+            stage = most.and_then(|line| line.stage_name(context)),
+            rank = most.map(|line| line.rank.to_string()),
+        ),
+        description: words!(
+            context,
+            "communication.chart_description",
+            pass = ranks.run.name.as_str()
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts: vec![
+                part(words!(context, "communication.computing"), Color::Gemm),
+                part(
+                    words!(context, "communication.exposed"),
+                    Color::Communication,
+                ),
+                part(words!(context, "communication.copies"), Color::Copy),
+                part(words!(context, "communication.idle"), Color::Idle),
+            ],
+            bars: shown.iter().map(bar).collect(),
+        }),
+    }
+}

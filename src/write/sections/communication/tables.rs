@@ -1,0 +1,228 @@
+//! The data sets of ranks, collectives and messages.
+
+use rooflens_schemas::Unit;
+
+use super::SHOWN;
+use crate::Context;
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::calls::Group;
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::messages::{Key, Pair};
+use rooflens_analysis::communication::operation::{NcclName, nccl_name};
+use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::sums::Kind;
+use rooflens_document::{Block, Quantity, SectionContent, Table, View};
+use rooflens_session::Session;
+
+/// Adds the data sets and their views.
+pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut SectionContent) {
+    let matched = all.iter().any(|one| !one.matching.matches.is_empty());
+    add_ranks(context, all, matched, findings);
+    add_collectives(context, all, matched, findings);
+    let messages: Vec<Message<'_>> = all
+        .iter()
+        .flat_map(|one| one.messages.iter().map(move |message| (one, message)))
+        .collect();
+    if !messages.is_empty() {
+        let (table, shown) = (messages_table(context), messages.len().min(SHOWN));
+        findings.blocks.push(Block::Table(
+            table.view(words!(context, "communication.messages_caption"), shown),
+        ));
+        findings.datasets.push(table.rows(&messages));
+    }
+}
+
+fn add_ranks(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut SectionContent) {
+    let rows: Vec<(&Ranks, &Line)> = all
+        .iter()
+        .flat_map(|one| one.lines.iter().map(move |line| (one, line)))
+        .collect();
+    let mut columns = vec!["stage", "rank", "time_ns", "compute_ns", "communication_ns"];
+    columns.extend(["exposed_ns", "exposed_share"]);
+    columns.push(if matched { "wait_ns" } else { "idle_ns" });
+    let clocks = rows.iter().any(|(_, line)| line.speed.clock.is_some());
+    columns.extend(clocks.then_some("sm_clock_hz"));
+    let caption = ranks_caption(context, all);
+    // The report has the stages of the first run, or the whole of it if there is none; the whole pass comes first.
+    let first = all.first().map_or(&[][..], |one| &one.lines);
+    let whole = first.iter().filter(|line| line.stage.is_none()).count();
+    let skip = if whole < first.len() { whole } else { 0 };
+    let limit = (first.len() - skip).min(SHOWN);
+    let view = View {
+        skip,
+        ..View::new("ranks", caption.clone(), &columns, limit)
+    };
+    findings.main.push(Block::Table(view));
+    columns.insert(1, "pass");
+    columns.extend(matched.then_some("last"));
+    let view = View::new("ranks", caption, &columns, rows.len().min(2 * SHOWN));
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(ranks(context).rows(&rows));
+}
+
+/// Tells which rank computes longest, in the stage where that makes the greatest difference.
+fn ranks_caption(context: &Context<'_>, all: &[Ranks]) -> String {
+    let difference = |one: &Imbalance| one.most - one.least;
+    let uneven = all.first().and_then(|ranks| {
+        let stages = ranks.imbalances.iter().filter(|one| one.is_uneven());
+        let stages = stages.filter(|one| ranks.lines[one.slowest].stage.is_some());
+        let one = stages.max_by(|a, b| difference(a).total_cmp(&difference(b)))?;
+        Some((
+            &ranks.lines[one.slowest],
+            one.most / one.least.max(1.0) - 1.0,
+        ))
+    });
+    words!(
+        context,
+        "communication.ranks_caption",
+        stage = uneven.and_then(|(line, _)| line.stage_name(context)),
+        rank = uneven.map(|(line, _)| line.rank.to_string()),
+        more = uneven.map(|(_, more)| Quantity::ratio(more)),
+    )
+}
+
+fn add_collectives(
+    context: &Context<'_>,
+    all: &[Ranks],
+    matched: bool,
+    findings: &mut SectionContent,
+) {
+    let rows: Vec<(&Ranks, &Kind)> = all
+        .iter()
+        .flat_map(|one| one.kinds.iter().map(move |kind| (one, kind)))
+        .collect();
+    let mut columns = vec![
+        "operation",
+        "pass",
+        "rank",
+        "dtype",
+        "bytes",
+        "count",
+        "total_ns",
+    ];
+    columns.extend(matched.then_some("transfer_ns"));
+    let sizes = rows.iter().any(|(_, kind)| kind.key.bytes.is_some());
+    columns.extend(sizes.then_some("bus_bandwidth"));
+    let links = rows.iter().any(|row| nvlink_share(context, row).is_some());
+    columns.extend(links.then_some("nvlink_share"));
+    let caption = words!(context, "communication.collectives_caption");
+    let view = View::new("collectives", caption, &columns, rows.len().min(SHOWN));
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(collectives(context).rows(&rows));
+}
+
+/// One row per line: (run, whole pass before stages, rank).
+fn ranks<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Line)> {
+    Table::new(context.text, "ranks")
+        .text("stage", |(_, line): &(&Ranks, &Line)| {
+            line.stage_name(context).unwrap_or("whole pass")
+        })
+        .text("pass", |(ranks, _)| ranks.run.name.clone())
+        .text("rank", |(_, line)| line.rank.to_string())
+        .count("instances", |(_, line)| line.instances)
+        .time("time_ns", |(_, line)| line.time)
+        .time("compute_ns", |(_, line)| line.compute)
+        .time("communication_ns", |(_, line)| line.communication)
+        .time("exposed_ns", |(_, line)| line.exposed)
+        .share("exposed_share", |(_, line)| {
+            (line.time > 0.0).then(|| line.exposed / line.time)
+        })
+        .time("idle_ns", |(_, line)| line.idle)
+        .time("wait_ns", |(_, line)| line.wait)
+        .time("transfer_ns", |(_, line)| line.transfer)
+        .count("last", |(ranks, line)| {
+            let whole = line.stage.is_none() && ranks.run.members.len() > 1;
+            whole.then(|| ranks.last[line.member])
+        })
+        .text("slowdown", |(_, line)| line.speed.slowdown)
+        .column("sm_clock_hz", Unit::Hertz, |(_, line)| line.speed.clock)
+        .share("by_clock", |(_, line)| line.speed.by_clock())
+        .name("clock_limit", |(_, line)| {
+            line.speed.limit.map(|(reason, _)| reason)
+        })
+        .share("clock_limit_share", |(_, line)| {
+            line.speed.limit.map(|(_, share)| share)
+        })
+}
+
+/// One row per (run, rank, kind), by (run, rank, time descending, kind).
+fn collectives<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Kind)> {
+    let name = |kind: &Kind, word: fn(NcclName) -> String| {
+        let word = word(nccl_name(context.session.kernel_name(kind.key.kernel)));
+        Some(word).filter(|word| !word.is_empty())
+    };
+    let rate = Unit::BytesPerSecond;
+    Table::new(context.text, "collectives")
+        .text("operation", |(_, kind): &(&Ranks, &Kind)| {
+            kind.key.operation.label()
+        })
+        .text("pass", |(ranks, _)| ranks.run.name.clone())
+        .text("rank", |(ranks, kind)| {
+            ranks.run.members[kind.member].rank.to_string()
+        })
+        .text("dtype", move |(_, kind)| name(kind, |name| name.dtype))
+        .text("algorithm", move |(_, kind)| {
+            name(kind, |name| name.algorithm)
+        })
+        .text("protocol", move |(_, kind)| {
+            name(kind, |name| name.protocol)
+        })
+        .name("group", |(_, kind)| {
+            group_name(context.session, kind.key.group)
+        })
+        .count("group_size", |(_, kind)| kind.key.size)
+        .bytes("bytes", |(_, kind)| {
+            kind.key.bytes.map(|bytes| bytes as f64)
+        })
+        .count("count", |(_, kind)| kind.count)
+        .time("total_ns", |(_, kind)| kind.total)
+        .time("median_ns", |(_, kind)| kind.median())
+        .count("matched", |(_, kind)| kind.matched)
+        .time("transfer_ns", |(_, kind)| kind.transfer())
+        .time("wait_ns", |(_, kind)| {
+            (kind.matched > 0).then_some(kind.wait)
+        })
+        .column("algorithm_bandwidth", rate, |(_, kind)| kind.rate())
+        .column("bus_bandwidth", rate, |(_, kind)| kind.bus_rate())
+        .share("nvlink_share", |row| nvlink_share(context, row))
+}
+
+/// Bus bandwidth as a share of what the NVLinks carry.
+fn nvlink_share(context: &Context<'_>, (ranks, kind): &(&Ranks, &Kind)) -> Option<f64> {
+    Some(kind.bus_rate()? / ranks.run.members[kind.member].nvlink(context)?)
+}
+
+fn group_name(session: &Session, group: Group) -> Option<String> {
+    match group {
+        Group::Named(name, ranks) => {
+            let words = [name, ranks].map(|id| session.text(id));
+            Some(
+                words
+                    .into_iter()
+                    .filter(|word| !word.is_empty())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
+        }
+        Group::Stream(_) => None,
+    }
+}
+
+/// A run, and messages of one size from one of its ranks to another.
+type Message<'a> = (&'a Ranks, &'a (Key, Pair));
+
+fn messages_table<'t>(context: &Context<'t>) -> Table<'t, Message<'t>> {
+    Table::new(context.text, "messages")
+        .text("pass", |(ranks, _): &Message<'_>| ranks.run.name.clone())
+        .text("from", |(_, (key, _))| key.from.to_string())
+        .text("to", |(_, (key, _))| key.to.to_string())
+        .bytes("bytes", |(_, (key, _))| key.bytes.map(|bytes| bytes as f64))
+        .count("count", |(_, (_, pair))| pair.count)
+        .time("sender_wait_ns", |(_, (_, pair))| pair.sender_wait)
+        .time("receiver_wait_ns", |(_, (_, pair))| pair.receiver_wait)
+        .time("transfer_ns", |(_, (_, pair))| pair.transfer())
+        .column("bandwidth", Unit::BytesPerSecond, |(_, (key, pair))| {
+            key.rate(pair.transfer())
+        })
+        .all_on_page()
+}

@@ -1,0 +1,341 @@
+//! Profiled kernels in depth: occupancy and what limits it, warp states, schedulers, tensor pipe, waves, and
+//! what ncu's own rules estimate; launches of one kernel with one grid and block together.
+
+mod charts;
+mod pages;
+mod tables;
+
+use rooflens_schemas::Metric;
+
+use super::{Section, pass_scope};
+use crate::{Context, joined};
+use rooflens_analysis::Known;
+use rooflens_analysis::counters::details::figures::Figure;
+use rooflens_analysis::counters::details::groups::{Group, Launch};
+use rooflens_analysis::counters::details::{Details, PassDetails};
+use rooflens_document::catalogue::{
+    PROFILED_NO_ELIGIBLE, PROFILED_OCCUPANCY, PROFILED_TAIL, PROFILED_TENSOR_PIPE,
+};
+use rooflens_document::{Block, Inline, MetricDef, Quantity, SectionContent, View};
+use rooflens_session::{Arrange, PassId, Session};
+
+use charts::Weight;
+
+/// Profiled kernels in depth.
+pub(super) static SECTION: Section = Section {
+    id: "deep_dive",
+    show,
+};
+
+/// Groups of a pass in the section's table; the data set holds all.
+const SHOWN_GROUPS: usize = 10;
+
+/// Rules of a pass in the section's table.
+const SHOWN_RULES: usize = 6;
+
+/// Groups with a block of their own in the appendix, over all passes.
+const PAGES: usize = 12;
+
+/// The section of profiled launches says what is missing.
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let (Ok(counters), Ok(details)) = (context.results.counters(), context.results.details())
+    else {
+        return Ok(SectionContent::default());
+    };
+    let mut findings = SectionContent::default();
+    let mut skip = (0, 0);
+    for (number, pass) in details.passes.iter().enumerate() {
+        add_pass(context, (number + 1, details), pass, skip, &mut findings);
+        skip = (skip.0 + pass.groups.len(), skip.1 + pass.rules.len());
+    }
+    findings.appendix.extend(appendix(context, details));
+    findings.datasets = vec![
+        tables::groups(context, &details.passes),
+        tables::launches(context, counters, details),
+        tables::rules(context, &details.passes),
+        tables::histograms(context, &details.passes),
+    ];
+    findings.methods = vec![method!(context, "deep_dive")];
+    Ok(findings)
+}
+
+/// A block for each of the groups that stand for most of the timeline; without a timeline, of those with most time.
+fn appendix(context: &Context<'_>, details: &Details) -> Vec<Block> {
+    let opcodes = pages::opcodes(context.session);
+    let mut paged: Vec<(PassId, &Group)> = Vec::new();
+    for pass in &details.passes {
+        paged.extend(pass.groups.iter().map(|group| (pass.pass, group)));
+    }
+    let all = paged.len();
+    paged.arrange_by(|(_, a), (_, b)| {
+        let by_time = b
+            .stands_for
+            .cmp(&a.stands_for)
+            .then(b.seconds.total_cmp(&a.seconds));
+        by_time.then(a.longest.cmp(&b.longest))
+    });
+    paged.truncate(PAGES);
+    let mut blocks = Vec::new();
+    let headings = headings(context, &paged);
+    for (number, ((pass, group), heading)) in paged.into_iter().zip(headings).enumerate() {
+        let about = pages::About {
+            pass: context.session.pass_name(pass),
+            heading,
+            id: format!("deep-dive-k{:02}", number + 1),
+            remarks: details
+                .advice
+                .get(&group.longest)
+                .map_or(&[][..], Vec::as_slice),
+            opcodes: opcodes.get(&group.longest).map_or(&[][..], Vec::as_slice),
+        };
+        blocks.extend(pages::page(context, group, &about));
+    }
+    if all > PAGES {
+        let groups = Quantity::count((all - PAGES) as u64);
+        blocks.push(Block::Prose(say!(
+            context,
+            "deep_dive.left_out",
+            groups = groups
+        )));
+    }
+    blocks
+}
+
+/// Headings of pages: the kernel, and what tells it from the others that are called the same.
+fn headings(context: &Context<'_>, pages: &[(PassId, &Group)]) -> Vec<String> {
+    let names = |(pass, group): &(PassId, &Group)| {
+        let (kernel, pass) = (group.short.as_str(), context.session.pass_name(*pass));
+        let (grid, block) = (group.grid.to_string(), group.block.to_string());
+        let grid = words!(
+            context,
+            "deep_dive.page.grid",
+            heading = kernel,
+            grid = grid
+        );
+        let pass = words!(
+            context,
+            "deep_dive.page.pass",
+            heading = grid.as_str(),
+            pass = pass
+        );
+        let block = words!(
+            context,
+            "deep_dive.page.block",
+            heading = pass.as_str(),
+            block = block
+        );
+        [kernel.to_owned(), grid, pass, block]
+    };
+    let all: Vec<[String; 4]> = pages.iter().map(names).collect();
+    let heading = |own: &[String; 4]| {
+        let is_alone = |at: &usize| all.iter().filter(|other| other[*at] == own[*at]).count() == 1;
+        let at = (0..own.len()).find(is_alone).unwrap_or(own.len() - 1);
+        own[at].clone()
+    };
+    all.iter().map(heading).collect()
+}
+
+/// Adds what a pass shows; `skip` groups and rules of other passes are before its own.
+fn add_pass(
+    context: &Context<'_>,
+    (number, details): (usize, &Details),
+    pass: &PassDetails,
+    skip: (usize, usize),
+    findings: &mut SectionContent,
+) {
+    let name = context.session.pass_name(pass.pass);
+    let (groups, rules) = (&pass.groups, &pass.rules);
+    let launches: Vec<&Launch> = pass.launches.iter().map(|id| details.launch(*id)).collect();
+    let metrics = metrics(context, pass, &launches);
+    findings
+        .blocks
+        .push(Block::Prose(summary(context, name, pass, &metrics)));
+    findings
+        .blocks
+        .extend(not_collected(context, name, &launches).map(Block::Missing));
+    findings.metrics.extend(metrics);
+    let shown = groups.len().min(SHOWN_GROUPS);
+    let (some, all) = (shown.to_string(), groups.len().to_string());
+    let caption = words!(
+        context,
+        "deep_dive.groups",
+        pass = name,
+        shown = some,
+        all = all
+    );
+    let view = View::new(tables::GROUPS, caption, tables::ESSENTIALS, shown);
+    findings.blocks.push(Block::Table(View {
+        skip: skip.0,
+        ..view
+    }));
+    findings
+        .blocks
+        .extend(charts::stalls(context, number, name, groups).map(Block::Chart));
+    let spread = |what: &str, weight| {
+        let id = format!("deep-dive-{what}-p{number}");
+        charts::histograms(context, id, name, &pass.histograms, weight).map(Block::Chart)
+    };
+    findings.blocks.extend(spread("time", Weight::Time));
+    findings
+        .appendix
+        .extend(spread("launches", Weight::Launches));
+    if !rules.is_empty() {
+        let shown = rules.len().min(SHOWN_RULES);
+        let (some, all) = (shown.to_string(), rules.len().to_string());
+        let caption = words!(
+            context,
+            "deep_dive.rules",
+            pass = name,
+            shown = some,
+            all = all
+        );
+        let view = View::new(tables::RULES, caption, tables::RULE_ESSENTIALS, shown);
+        findings.blocks.push(Block::Table(View {
+            skip: skip.1,
+            ..view
+        }));
+    }
+}
+
+/// Headline metrics: id, figure, what the basis calls it.
+const METRICS: [(&MetricDef, Figure, &str); 4] = [
+    (&PROFILED_OCCUPANCY, Figure::Achieved, "achieved occupancy"),
+    (
+        &PROFILED_NO_ELIGIBLE,
+        Figure::NoEligible,
+        "cycles of a scheduler without an eligible warp",
+    ),
+    (
+        &PROFILED_TENSOR_PIPE,
+        Figure::Tensor,
+        "activity of the tensor pipe",
+    ),
+    (
+        &PROFILED_TAIL,
+        Figure::Tail,
+        "block slots of all waves left empty (1 − waves ÷ ⌈waves⌉)",
+    ),
+];
+
+/// Means over the launches of a pass, weighted by duration.
+fn metrics(context: &Context<'_>, pass: &PassDetails, launches: &[&Launch]) -> Vec<Metric> {
+    let scope = pass_scope(context.session, pass.pass);
+    let one = |(metric, figure, what): (&MetricDef, Figure, &str)| {
+        let counted = launches
+            .iter()
+            .filter(|one| one.figures.get(figure).is_some())
+            .count();
+        let Some(percent) = pass.means.get(figure) else {
+            let reason = words!(context, "deep_dive.no_mean", figure = what);
+            return metric.unavailable(scope.clone(), reason);
+        };
+        let basis = format!(
+            "mean of {what} over {counted} of {} launches, by duration",
+            launches.len()
+        );
+        let evidence = vec![
+            context
+                .session
+                .evidence(pass.pass, "ncu_metrics", counted as u64),
+        ];
+        Metric {
+            evidence,
+            ..metric.derived(scope.clone(), percent / 100.0, basis)
+        }
+    };
+    METRICS.into_iter().map(one).collect()
+}
+
+fn summary(
+    context: &Context<'_>,
+    name: &str,
+    pass: &PassDetails,
+    metrics: &[Metric],
+) -> Vec<Inline> {
+    let mean = |at: usize| metrics[at].value.number().map(Quantity::ratio);
+    let means = [
+        say!(context, "deep_dive.mean_occupancy", share = mean(0)),
+        say!(context, "deep_dive.mean_no_eligible", share = mean(1)),
+        say!(context, "deep_dive.mean_tensor", share = mean(2)),
+        say!(context, "deep_dive.mean_tail", share = mean(3)),
+    ];
+    let control = conditions(context.session, pass.pass);
+    say!(
+        context,
+        "deep_dive.summary",
+        pass = Inline::code(name),
+        launches = Quantity::count(pass.launches.len() as u64),
+        groups = Quantity::count(pass.groups.len() as u64),
+        means = joined(means, ", "),
+        clock = control.map(|control| control[0]),
+        cache = control.map(|control| control[1]),
+        replay = control.map(|control| control[2]),
+    )
+}
+
+/// Clock control, cache control and replay mode, if the pass was read from a report that holds its command line.
+fn conditions(session: &Session, pass: PassId) -> Option<[&str; 3]> {
+    let reports = &session.profile_reports;
+    let report = reports
+        .ids()
+        .map(|id| reports.row(id))
+        .find(|report| report.pass == pass)?;
+    let options = [
+        report.clock_control,
+        report.cache_control,
+        report.replay_mode,
+    ];
+    let options = options.map(|id| session.text(id));
+    options
+        .iter()
+        .all(|option| !option.is_empty())
+        .then_some(options)
+}
+
+/// What no launch of a pass has, in one line.
+fn not_collected(context: &Context<'_>, name: &str, launches: &[&Launch]) -> Option<String> {
+    let lacks = |figure: Figure| launches.iter().all(|one| one.figures.get(figure).is_none());
+    let no_states = launches.iter().all(|one| one.stalls.is_none());
+    let checks = [
+        (
+            lacks(Figure::Sm),
+            words!(context, "deep_dive.section.speed_of_light"),
+        ),
+        (
+            lacks(Figure::Achieved),
+            words!(context, "deep_dive.section.occupancy"),
+        ),
+        (
+            lacks(Figure::NoEligible),
+            words!(context, "deep_dive.section.schedulers"),
+        ),
+        (no_states, words!(context, "deep_dive.section.warp_states")),
+        (
+            lacks(Figure::Tensor),
+            words!(context, "deep_dive.section.tensor_pipe"),
+        ),
+        (
+            lacks(Figure::L2Hits),
+            words!(context, "deep_dive.section.cache_hits"),
+        ),
+        (
+            lacks(Figure::Waves),
+            words!(context, "deep_dive.section.waves"),
+        ),
+    ];
+    let missing = checks
+        .into_iter()
+        .filter_map(|(lacks, what)| lacks.then_some(what));
+    let missing = missing.collect::<Vec<_>>().join(context.text.comma());
+    (!missing.is_empty()).then(|| {
+        words!(
+            context,
+            "deep_dive.not_collected",
+            sections = missing,
+            pass = name
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! The section on tables made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::{MetricValue, PassKind};
+
+use super::*;
+use crate::testing::show_gpu;
+use rooflens_analysis::testing::Made;
+use rooflens_llm::Decoder;
+use rooflens_session::CounterSample;
+
+/// A prefill of one layer: 1 of 8 tokens, sizes of two dtypes, 1000 ns of kernels in a row.
+fn made() -> Made {
+    let mut made = Made::default();
+    made.pass("torch", PassKind::Operators);
+    made.range("prefill", &|made| {
+        made.kernel_of(
+            "void at::native::vectorized_elementwise_kernel<4>(int)",
+            198,
+        );
+        for (name, dtype) in [
+            ("nvjet_tst_64x8_64x16_2x1_v_bz_TNT", "c10::BFloat16"),
+            ("nvjet_qqtst_64x8_64x16_2x1_v_bz_TNT", "c10::Float8_e4m3fn"),
+        ] {
+            let start = made.time;
+            made.kernel_of(name, 398);
+            made.operator(start, "aten::_scaled_mm", "[[512,512],[512,512]]", dtype);
+        }
+    });
+    let metric = made.session.intern("GPC Clock Frequency [MHz]");
+    for (time, value) in [(-5, 1.0), (100, 1000.0), (900, 1440.0), (90_000, 1.0)] {
+        let pass = made.pass;
+        made.session.counter_samples.push(CounterSample {
+            time,
+            metric,
+            value,
+            pass,
+            gpu: None,
+        });
+    }
+    made.session.workload.batch = Some(1);
+    made.session.workload.prompt_tokens = Some(8);
+    made.session.workload.dtype = Some("bf16".to_owned());
+    made.session.model = Some(
+        Decoder {
+            hidden: 1024,
+            intermediate: 1024,
+            layers: 1,
+            heads: 8,
+            kv_heads: 8,
+            head_dim: 128,
+            vocab: 1000,
+            ..Decoder::default()
+        }
+        .into(),
+    );
+    made
+}
+
+fn findings(made: &Made) -> SectionContent {
+    show_gpu(&SECTION, &made.session, "H200")
+}
+
+fn value(findings: &SectionContent, id: &str) -> MetricValue {
+    findings
+        .metrics
+        .iter()
+        .find(|metric| metric.id == id)
+        .unwrap()
+        .value
+        .clone()
+}
+
+fn near(found: &MetricValue, expected: f64) -> bool {
+    found
+        .number()
+        .is_some_and(|found| (found - expected).abs() <= 1e-9 * expected)
+}
+
+#[test]
+fn each_dtype_counts_at_its_own_peak() {
+    let findings = findings(&made());
+    // 2·512³ FLOPs each, at 989.4 and at 1978.9 TFLOP/s; from the first kernel's start to the last one's end the two
+    // launches between them add 2 ns each to 994.
+    let one = 2.0 * 512.0 * 512.0 * 512.0;
+    let ideal = (one / 989.4e12 + one / 1978.9e12) * 1e9;
+    assert!(near(&value(&findings, "ideal_time"), ideal));
+    assert!(near(
+        &value(&findings, "mixed_dtype_utilization"),
+        ideal / 998.0
+    ));
+    assert!(near(&value(&findings, "operator_flops"), 2.0 * one));
+    assert!(near(&value(&findings, "flop_coverage"), 796.0 / 994.0));
+    assert!(matches!(
+        value(&findings, "gemm_log_flops"),
+        MetricValue::Unavailable { .. }
+    ));
+    assert!(findings.diagnostics.is_empty());
+}
+
+#[test]
+fn the_clock_of_the_stage_scales_the_peak() {
+    let findings = findings(&made());
+    // Parameters 4·1024² + 2·1024², 8 tokens; 36 pairs · 4·128 · 8 heads; head 2·1024·1000.
+    let flops =
+        2.0 * 8.0 * 6.0 * 1024.0 * 1024.0 + 36.0 * 4.0 * 128.0 * 8.0 + 2.0 * 1024.0 * 1000.0;
+    let mfu = flops / (998.0e-9 * 989.4e12);
+    // Of the samples at 100 and 900 ns, 1220 MHz, against the boost clock of 1830: half as much again.
+    assert!(near(&value(&findings, "clock_normalized_mfu"), mfu * 1.5));
+}
+
+#[test]
+fn more_than_the_peak_allows_is_an_error() {
+    let mut made = made();
+    let shapes = made.session.intern("[[512,512],[512,5120]]");
+    made.session.operators.shapes.fill(shapes);
+    let findings = findings(&made);
+    assert!(matches!(
+        value(&findings, "mixed_dtype_utilization"),
+        MetricValue::Unavailable { .. }
+    ));
+    let codes: Vec<_> = findings.diagnostics.iter().map(|one| one.code).collect();
+    assert_eq!(codes, ["flops/above-one"]);
+}

@@ -1,0 +1,291 @@
+//! GEMMs: sizes, rate, tiles and waves, and the time above the roofline.
+
+mod metrics;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::Unit;
+
+use super::{Section, products};
+use crate::{Context, is_same, shapes_advice};
+use rooflens_analysis::Known;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::matmul::Products;
+use rooflens_analysis::kernels::matmul::config::unsized_parts;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_diagnostic::{Diagnostic, Severity};
+use rooflens_document::{Block, Inline, Quantity, SectionContent, View};
+
+/// GEMMs. A bundle without such kernels has no such section.
+pub(super) static SECTION: Section = Section { id: "gemms", show };
+
+/// Products that a page shows of each stage.
+const SHOWN: usize = 8;
+
+/// Rows of logs that a page shows.
+const SHOWN_LOGGED: usize = 16;
+
+/// Part of the summed durations that overlaps, from which on their sum is told from busy time.
+const OVERLAP: f64 = 0.01;
+
+/// Part of a stage's GPU time above the roofline, from which on a table is in the order of it.
+const MATERIAL: f64 = 0.01;
+
+/// Stages that a page shows.
+const SHOWN_STAGES: usize = 4;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let results = context.results;
+    let (products, stages, log) = (results.matmul()?, results.gemm()?, results.gemm_log()?);
+    let mut findings = SectionContent::default();
+    if !log.is_empty() {
+        // Kernels that were found in the log say more than it does.
+        let shown = (!products.is_any_logged()).then(|| log_view(context, log.len()));
+        match context.session.is_measured() {
+            true => findings.blocks.extend(shown),
+            false => findings.main.extend(shown),
+        }
+        findings.datasets.push(tables::logged(context, log));
+    }
+    if stages.is_empty() {
+        return Ok(findings);
+    }
+    let primary = context.facts.primary_pass(context.session);
+    let of_primary = stages
+        .iter()
+        .filter(|stage| Some(stage.pass) == primary)
+        .count();
+    let shown = if of_primary == 0 {
+        stages.len()
+    } else {
+        of_primary
+    };
+    let shown = &stages[..shown.min(SHOWN_STAGES)];
+    let words = shown.iter().map(|stage| in_words(context, stage));
+    findings.main.push(Block::Facts(words.collect()));
+    findings
+        .main
+        .extend(tables::chart(context, shown).map(Block::Chart));
+    let mut views = views(context, shown);
+    findings.main.push(views.remove(focus(context, shown)));
+    findings.blocks.extend(views);
+    if stages.iter().all(|stage| stage.known == 0) {
+        findings.blocks.push(Block::Missing(words!(
+            context,
+            "gemm.no_sizes",
+            advice = shapes_advice(context, context.text)
+        )));
+    }
+    findings
+        .blocks
+        .extend(not_by_config(context, shown).map(Block::Prose));
+    for stage in stages {
+        findings.metrics.extend(metrics::of(context, stage));
+        findings.diagnostics.extend(above_peak(context, stage));
+    }
+    findings.diagnostics.extend(contradictions(products));
+    findings.datasets.push(tables::dataset(context, stages));
+    findings.methods.push(method!(context, "gemm"));
+    Ok(findings)
+}
+
+/// The number of the stage whose table the report shows: the one that loses most.
+fn focus(context: &Context<'_>, shown: &[StageProducts]) -> usize {
+    let focus = crate::focus(context);
+    let own = |stage: &StageProducts| focus.as_ref().is_some_and(|it| is_same(it, &stage.summary));
+    shown.iter().position(own).unwrap_or(0)
+}
+
+/// GEMM time above the roofline over all measured iterations, nanoseconds, if it is a notable part of the stage.
+fn loss(stage: &StageProducts) -> Option<f64> {
+    stage
+        .recoverable()
+        .filter(|lost| *lost >= MATERIAL * stage.total as f64)
+}
+
+/// The products of logs of which no kernel is known to be one.
+/// The first page where there is nothing but logs of cuBLAS.
+pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
+    let Ok(log) = context.results.gemm_log() else {
+        return Vec::new();
+    };
+    if log.is_empty() {
+        return Vec::new();
+    }
+    let calls = context.session.gemm_calls.len() as u64;
+    let (calls, sizes) = (Quantity::count(calls), Quantity::count(log.len() as u64));
+    vec![Block::Prose(say!(
+        context,
+        "gemm.only_logged",
+        calls = calls,
+        sizes = sizes
+    ))]
+}
+
+fn log_view(context: &Context<'_>, rows: usize) -> Block {
+    let columns = [
+        "shape", "batch", "dtype", "tile", "calls", "flops", "function", "artifact",
+    ];
+    let caption = words!(context, "gemm.logged");
+    Block::Table(View::new(
+        "gemm_log",
+        caption,
+        &columns,
+        rows.min(SHOWN_LOGGED),
+    ))
+}
+
+/// A stage in one sentence.
+fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline>) {
+    let per = |sum: f64| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
+    let overlaps = share(stage.total - stage.busy, stage.total) >= OVERLAP;
+    let sizes = match stage.known {
+        0 => Some(say!(context, "gemm.sizes_unknown")),
+        known if known < stage.time => {
+            let known = Quantity::ratio(stage.shape_coverage());
+            Some(say!(context, "gemm.sizes_known", known = known))
+        }
+        _ => None,
+    };
+    let text = say!(
+        context,
+        "gemm.stage",
+        time = per(stage.time as f64),
+        count = Quantity::count(stage.summary.counted as u64),
+        share = Quantity::ratio(stage.time_share()),
+        overlap = overlaps.then(|| say!(context, "gemm.overlap")),
+        sizes = sizes,
+        lost = stage.recoverable().map(per),
+        convolutions = convolutions(context, stage).map(per),
+    );
+    (stage.summary.label(context.session, context.facts), text)
+}
+
+/// Time of the stage's convolutions over all counted instances, nanoseconds: the group of GEMMs in charts holds them.
+fn convolutions(context: &Context<'_>, stage: &StageProducts) -> Option<f64> {
+    let work = context.results.stage_work().ok()?;
+    let own = work
+        .iter()
+        .find(|one| is_same(&one.summary, &stage.summary))?;
+    Some(own.time(KernelClass::Convolution) as f64).filter(|time| *time > 0.0)
+}
+
+fn share(part: i64, whole: i64) -> f64 {
+    if whole > 0 {
+        part as f64 / whole as f64
+    } else {
+        0.0
+    }
+}
+
+/// One table a stage: of the products that lose most, or take most time.
+fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
+    let known = [
+        "kernel",
+        "shape",
+        "launches",
+        "time_ns",
+        "share",
+        "bound",
+        "of_roofline",
+        "tile_efficiency",
+        "wave_efficiency",
+        "recoverable_ns",
+    ];
+    let unknown = [
+        "kernel",
+        "dtype",
+        "tile",
+        "tensor_cores",
+        "grid",
+        "launches",
+        "time_ns",
+        "share",
+    ];
+    let mut skip = 0;
+    let view = |stage: &StageProducts| {
+        let label = stage.summary.label(context.session, context.facts);
+        let roofs = products::in_words(context.text, stage.roofs());
+        let per = |sum| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
+        let time = per(stage.time as f64);
+        let (columns, caption) = match (stage.known, loss(stage).map(per)) {
+            (1.., Some(lost)) => (
+                &known[..],
+                words!(
+                    context,
+                    "gemm.by_loss",
+                    stage = label,
+                    lost = lost,
+                    time = time,
+                    roofs = roofs
+                ),
+            ),
+            (known_time, _) => (
+                if known_time > 0 {
+                    &known[..known.len() - 1]
+                } else {
+                    &unknown[..]
+                },
+                words!(
+                    context,
+                    "gemm.by_time",
+                    stage = label,
+                    time = time,
+                    roofs = roofs
+                ),
+            ),
+        };
+        let limit = stage.groups.len().min(SHOWN);
+        let view = View {
+            skip,
+            ..View::new("gemms", caption, columns, limit)
+        };
+        skip += stage.groups.len();
+        Block::Table(view)
+    };
+    shown.iter().map(view).collect()
+}
+
+/// Why products without sizes have none by the model's dimensions, though its FLOPs follow from them.
+fn not_by_config(context: &Context<'_>, shown: &[StageProducts]) -> Option<Vec<Inline>> {
+    let parts = unsized_parts(context.session.model.as_ref()?);
+    let known = shown.iter().all(|stage| stage.known == stage.time);
+    (!parts.is_empty() && !known).then(|| {
+        say!(
+            context,
+            "gemm.not_by_config",
+            parts = parts.join(context.text.semicolon()),
+            advice = shapes_advice(context, context.text),
+        )
+    })
+}
+
+/// A product above the peak is no result: its sizes or the peak are wrong.
+fn above_peak(context: &Context<'_>, stage: &StageProducts) -> Option<Diagnostic> {
+    let mut above = stage.above_peak();
+    let (group, part) = above.next()?;
+    let message = format!(
+        "a product of {} ({}, {}) runs at {} of the peak: its sizes or the peak are wrong",
+        stage.summary.label(context.session, context.facts),
+        context.facts.identities[group.kernel.index()].short,
+        group
+            .gemm()
+            .map(|gemm| gemm.to_string())
+            .unwrap_or_default(),
+        Quantity::ratio(part),
+    );
+    let diagnostic = Diagnostic::new(Severity::Error, "gemms/above-one", message);
+    Some(
+        diagnostic
+            .times(1 + above.count() as u64)
+            .hint("check GPU and dtype, and whether all passes ran the same workload"),
+    )
+}
+
+fn contradictions(products: &Products) -> Option<Diagnostic> {
+    let count = products.contradictions();
+    let message = "kernels have other sizes by the cuBLASLt log than by operators: the sizes of operators are taken";
+    (count > 0)
+        .then(|| Diagnostic::new(Severity::Notice, "gemms/sources-differ", message).times(count))
+}

@@ -1,0 +1,158 @@
+//! CUDA graphs: how long replays take, what the GPU does inside and between them, and what their kernels are.
+
+mod nodes;
+mod replays;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::Metric;
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::time::graphs::replays::Graph;
+use rooflens_analysis::time::graphs::{Graphs, StageGraph, StageReplays};
+use rooflens_document::catalogue::{GRAPH_BUSY_SHARE, GRAPH_GAP, GRAPH_REPLAY_TIME, GRAPH_REPLAYS};
+use rooflens_document::{Block, Inline, Quantity, SectionContent, Table, View};
+use rooflens_session::PassId;
+
+/// CUDA graphs. A bundle without graphs has no such section.
+pub(super) static SECTION: Section = Section { id: "graphs", show };
+
+/// Rows of each table on the page.
+const SHOWN: usize = 15;
+
+/// What an artifact with graphs as single operations cannot tell.
+const WHOLE: &str = "graphs were traced as single operations: capture with --cuda-graph-trace=node";
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let graphs = context.results.graphs()?;
+    let mut findings = SectionContent::default();
+    let Some(first) = graphs.by_stage.first() else {
+        return Ok(findings);
+    };
+    let shown = graphs.replays.graphs[first.graph].pass;
+    let table = replays::table(context, graphs);
+    findings
+        .main
+        .push(Block::Prose(introduction(context, graphs, shown)));
+    findings
+        .main
+        .push(Block::Chart(replays::chart(context, graphs, shown)));
+    findings
+        .main
+        .push(Block::Table(view(context, graphs, &table)));
+    findings
+        .blocks
+        .extend(whole_graphs(context, graphs).map(Block::Prose));
+    findings.datasets.push(table.rows(&graphs.by_stage));
+    nodes::add(context, graphs, &mut findings);
+    findings.metrics.extend(
+        graphs
+            .stages
+            .iter()
+            .flat_map(|stage| metrics(context, stage)),
+    );
+    findings.methods.push(method!(context, "graphs"));
+    Ok(findings)
+}
+
+/// The table on the page, with the idle time between replays where that is not all of the time between them.
+fn view(context: &Context<'_>, graphs: &Graphs, table: &Table<'_, StageGraph>) -> View {
+    let mut view = table.view(words!(context, "graphs.caption"), SHOWN);
+    if graphs
+        .by_stage
+        .iter()
+        .all(|own| own.figures.gap == own.figures.gap_idle)
+    {
+        view.columns.retain(|column| *column != "gap_ns");
+    }
+    view
+}
+
+fn introduction(context: &Context<'_>, graphs: &Graphs, shown: PassId) -> Vec<Inline> {
+    let replays = &graphs.replays;
+    let of_pass = |graph: usize| replays.graphs[graph].pass == shown;
+    let own = graphs.by_stage.iter().filter(|own| of_pass(own.graph));
+    let counted: usize = own.map(|own| own.figures.replays).sum();
+    let left_out = replays
+        .all
+        .iter()
+        .filter(|replay| of_pass(replay.graph))
+        .count()
+        - counted;
+    let number = replays
+        .graphs
+        .iter()
+        .filter(|graph| graph.pass == shown)
+        .count();
+    say!(
+        context,
+        "graphs.introduction",
+        pass = Inline::code(context.session.pass_name(shown)),
+        replays = Quantity::count(counted as u64),
+        graphs = Quantity::count(number as u64),
+        left_out = (left_out > 0).then(|| Quantity::count(left_out as u64)),
+    )
+}
+
+/// Says which passes have graphs as single operations, and what another trace would add.
+fn whole_graphs(context: &Context<'_>, graphs: &Graphs) -> Option<Vec<Inline>> {
+    let whole = graphs
+        .replays
+        .graphs
+        .iter()
+        .filter(|graph: &&Graph| graph.whole);
+    let mut passes: Vec<PassId> = whole.map(|graph| graph.pass).collect();
+    passes.dedup();
+    let names: Vec<&str> = passes
+        .iter()
+        .map(|pass| context.session.pass_name(*pass))
+        .collect();
+    (!names.is_empty()).then(|| {
+        say!(
+            context,
+            "graphs.whole",
+            passes = Inline::code(names.join(context.text.comma()))
+        )
+    })
+}
+
+fn metrics(context: &Context<'_>, of: &StageReplays) -> Vec<Metric> {
+    let scope = || of.summary.scope(context.session, context.facts);
+    let figures = &of.figures;
+    let count = figures.replays;
+    let basis = "graph launches with work on the GPU, in the instances that count";
+    let mut all = vec![GRAPH_REPLAYS.measured(scope(), count as f64, basis)];
+    let basis =
+        format!("first start to last end of a replay's operations, median of {count} replays");
+    all.extend(
+        figures
+            .time
+            .map(|time| GRAPH_REPLAY_TIME.derived(scope(), time, basis)),
+    );
+    let basis = format!(
+        "{} ns busy / {} ns of {count} replays",
+        figures.busy, figures.gpu_time
+    );
+    let share = match of.whole {
+        true => Err(WHOLE.to_owned()),
+        false => figures
+            .busy_share()
+            .ok_or_else(|| "the replays take no time".to_owned()),
+    };
+    all.push(GRAPH_BUSY_SHARE.known(scope(), share.map(|share| (share, basis))));
+    let basis = format!(
+        "end of the replay before to start of the next one in a stage instance on a GPU, median of {}",
+        figures.gaps
+    );
+    let gap = figures.gap.map(|gap| (gap, basis));
+    let gap = gap.ok_or_else(|| "no stage instance has two replays".to_owned());
+    all.push(GRAPH_GAP.known(scope(), gap));
+    let pass = of.summary.stage(context.facts).pass;
+    let tables = "launches, copies, graph_launches, api_calls";
+    let evidence = context.session.evidence(pass, tables, figures.operations);
+    all.iter_mut()
+        .for_each(|metric| metric.evidence.push(evidence.clone()));
+    all
+}

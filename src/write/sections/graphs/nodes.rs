@@ -1,0 +1,188 @@
+//! What the work in graphs is.
+
+use std::collections::BTreeSet;
+
+use rooflens_schemas::Scope;
+
+use super::SHOWN;
+use crate::Context;
+use rooflens_analysis::time::graphs::Graphs;
+use rooflens_analysis::time::graphs::nodes::{Origin, PassNodes, Sum};
+use rooflens_document::catalogue::{GRAPH_CAPTURE_ATTRIBUTED_SHARE, GRAPH_EAGER_MATCHED_SHARE};
+use rooflens_document::{Block, Inline, MetricDef, Quantity, SectionContent, Table};
+use rooflens_session::{KernelId, PassId, StrId};
+
+/// Operations of one origin.
+type Row<'a> = (&'a PassNodes, &'a Origin, Sum);
+
+/// Adds tables and metrics of all passes with graphs.
+pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut SectionContent) {
+    let passes = &graphs.nodes;
+    for pass in passes {
+        add_metrics(context, pass, findings);
+    }
+    let Some(shown) = passes.first() else { return };
+    let rows = passes
+        .iter()
+        .flat_map(|of| of.origins.iter().map(move |origin| (of, origin)));
+    let rows: Vec<Row<'_>> = rows.map(|(of, (origin, sum))| (of, origin, *sum)).collect();
+    findings
+        .blocks
+        .push(Block::Prose(introduction(context, shown)));
+    let table = table(context, &rows);
+    if shown.origins.len() > 1 {
+        let pass = context.session.pass_name(shown.pass);
+        let caption = words!(context, "graphs.caption_origins", pass = pass);
+        let view = table.view(caption, shown.origins.len().min(SHOWN));
+        findings.blocks.push(Block::Table(view));
+    }
+    findings.datasets.push(table.rows(&rows));
+    add_unmatched(context, passes, findings);
+}
+
+fn add_metrics(context: &Context<'_>, of: &PassNodes, findings: &mut SectionContent) {
+    let session = context.session;
+    let (operations, whole) = of.all();
+    if whole <= 0 {
+        return;
+    }
+    let tables = "launches, copies, graph_launches, graph_nodes, graph_creations";
+    let mut add = |metric: &MetricDef, part: Sum, how: &str| {
+        let basis = format!(
+            "{} ns in {} operations {how} / {whole} ns in graphs",
+            part.1, part.0
+        );
+        let scope = Scope {
+            pass: Some(session.pass_name(of.pass).to_owned()),
+            ..Scope::default()
+        };
+        let mut metric = metric.derived(scope, part.1 as f64 / whole as f64, basis);
+        metric
+            .evidence
+            .push(session.evidence(of.pass, tables, operations));
+        findings.metrics.push(metric);
+    };
+    let captured = of.captured();
+    add(
+        &GRAPH_CAPTURE_ATTRIBUTED_SHARE,
+        captured,
+        "with a range open at capture",
+    );
+    // What runs in a graph that was traced as a whole is not known: there is nothing to match.
+    if of.by_node && captured.0 < operations {
+        add(&GRAPH_EAGER_MATCHED_SHARE, of.eager(), "with an eager twin");
+    }
+}
+
+fn introduction(context: &Context<'_>, of: &PassNodes) -> Vec<Inline> {
+    let whole = of.all().1.max(1) as f64;
+    let share = |sum: Sum| Quantity::ratio(sum.1 as f64 / whole);
+    let stages = of.origins.iter().filter_map(|(origin, _)| match origin {
+        Origin::Eager(kernel, _) => Some(context.facts.stages[kernel.stage].name.as_str()),
+        _ => None,
+    });
+    let stages: BTreeSet<&str> = stages.take(SHOWN).collect();
+    let stages: Vec<&str> = stages.into_iter().collect();
+    say!(
+        context,
+        "graphs.origins",
+        captured = share(of.captured()),
+        // The reason that holds for most of the rest.
+        reason = of.origins.iter().find_map(|(origin, _)| origin.reason()),
+        eager = (of.eager().0 > 0).then(|| share(of.eager())),
+        stages = Inline::code(stages.join(context.text.comma())),
+    )
+}
+
+/// One row an origin; on the page as far as a row has a value.
+fn table<'t>(context: &Context<'t>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
+    let (session, context) = (context.session, *context);
+    let text = |id: Option<StrId>| id.map(|id| session.text(id));
+    let has = |at: usize| {
+        rows.iter()
+            .any(|(_, origin, _)| names(origin)[at].is_some())
+    };
+    Table::new(context.text, "graph_nodes_by_range")
+        .name("range", move |(_, origin, _): &Row<'_>| {
+            text(names(origin)[0])
+        })
+        .on_page_if(has(0))
+        .name("operator", move |(_, origin, _)| text(names(origin)[1]))
+        .on_page_if(has(1))
+        .name("module", move |(_, origin, _)| text(names(origin)[2]))
+        .on_page_if(has(2))
+        .text("found", move |(of, origin, _)| {
+            found(&context, of.pass, origin)
+        })
+        .on_page()
+        .text("pass", |(of, ..)| session.pass_name(of.pass))
+        .count("operations", |(.., sum)| sum.0)
+        .on_page()
+        .time("total_ns", |(.., sum)| sum.1)
+        .on_page()
+        .share("share", |(of, _, sum)| {
+            Some(of.all().1)
+                .filter(|all| *all > 0)
+                .map(|all| sum.1 as f64 / all as f64)
+        })
+        .on_page_if(rows.iter().any(|(of, ..)| of.all().1 > 0))
+}
+
+/// Range, operator and module of an origin.
+const fn names(origin: &Origin) -> [Option<StrId>; 3] {
+    match origin {
+        Origin::Capture(range) => [Some(*range), None, None],
+        Origin::Eager(kernel, _) => [kernel.range, kernel.operator, kernel.module],
+        Origin::Unmatched(_) | Origin::Unknown(_) => [None; 3],
+    }
+}
+
+/// How an origin was found, or why there is none.
+fn found(context: &Context<'_>, pass: PassId, origin: &Origin) -> String {
+    match origin {
+        Origin::Capture(_) => "open at capture".to_owned(),
+        Origin::Eager(kernel, _) => {
+            let stage = &context.facts.stages[kernel.stage];
+            let name = context.session.pass_name(stage.pass);
+            match stage.pass == pass {
+                true => format!("same place in {}", stage.name),
+                false => format!("same place in {} of {name}", stage.name),
+            }
+        }
+        Origin::Unmatched(captured) => {
+            format!("{}; not in the run without graphs", captured.reason())
+        }
+        Origin::Unknown(captured) => captured.reason().to_owned(),
+    }
+}
+
+/// Kernels of graphs that the run without graphs does not have.
+fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut SectionContent) {
+    let (session, facts) = (context.session, context.facts);
+    let rows = passes
+        .iter()
+        .flat_map(|of| of.unmatched.iter().map(move |row| (of.pass, *row)));
+    let rows: Vec<(PassId, (KernelId, Sum))> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    let table = Table::new(context.text, "graph_unmatched_kernels")
+        .name("kernel", |(_, (kernel, _)): &(PassId, (KernelId, Sum))| {
+            facts.identities[kernel.index()].short.as_str()
+        })
+        .on_page()
+        .text("pass", |(pass, _)| session.pass_name(*pass))
+        .count("launches", |(_, (_, sum))| sum.0)
+        .on_page()
+        .time("total_ns", |(_, (_, sum))| sum.1)
+        .on_page()
+        .name("name", |(_, (kernel, _))| session.kernel_name(*kernel));
+    let shown = passes.first().map_or(0, |of| of.unmatched.len()).min(SHOWN);
+    if shown > 0 {
+        let caption = words!(context, "graphs.caption_unmatched");
+        findings
+            .blocks
+            .push(Block::Table(table.view(caption, shown)));
+    }
+    findings.datasets.push(table.rows(&rows));
+}

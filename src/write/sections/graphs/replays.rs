@@ -1,0 +1,156 @@
+//! Replays by graph and stage, as table and chart.
+
+use rooflens_schemas::Unit;
+
+use crate::Context;
+use crate::group_color;
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::engine::intervals::total;
+use rooflens_analysis::time::graphs::{Graphs, StageGraph};
+use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_document::{Chart, Quantity, Table};
+use rooflens_session::PassId;
+
+/// Bars of the chart.
+const SHOWN_BARS: usize = 12;
+
+/// One row a graph and stage; times are medians.
+pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, StageGraph> {
+    let (session, facts) = (context.session, context.facts);
+    let graph = |own: &StageGraph| &graphs.replays.graphs[own.graph];
+    let inside = |own: &StageGraph| inside(graphs, own);
+    Table::new(context.text, "graphs")
+        .text("graph", move |own: &StageGraph| {
+            format!("graph {}", graph(own).number)
+        })
+        .on_page()
+        .text("pass", move |own| session.pass_name(graph(own).pass))
+        .on_page()
+        .text("stage", |own| {
+            own.stage.map(|at| facts.stages[at].name.as_str())
+        })
+        .on_page()
+        .count("replays", |own| own.figures.replays)
+        .on_page()
+        .count("nodes", move |own| {
+            inside(own).and(own.figures.median_operations)
+        })
+        .on_page()
+        .time("replay_ns", |own| own.figures.time)
+        .on_page()
+        .share("busy_share", move |own| {
+            inside(own).and(own.figures.busy_share())
+        })
+        .on_page()
+        .time("gap_ns", |own| own.figures.gap)
+        .on_page()
+        .time("gap_idle_ns", |own| own.figures.gap_idle)
+        .on_page()
+        .time("launch_ns", |own| own.figures.launch)
+        .on_page()
+        .time("total_ns", |own| own.figures.total)
+        .text("class", move |own| {
+            inside(own)
+                .and(own.largest_class())
+                .map(|(class, _)| class.label())
+        })
+        .share("class_share", move |own| {
+            let all = Some(own.operation_time()).filter(|all| *all > 0)?;
+            inside(own)
+                .and(own.largest_class())
+                .map(|(_, time)| time as f64 / all as f64)
+        })
+        .text("process", move |own| {
+            session.processes.pid[graph(own).process.index()]
+        })
+        .text("graph_id", move |own| graph(own).id)
+}
+
+/// Where the time from the first to the last replay goes, one bar a graph and stage of the pass.
+pub(super) fn chart(context: &Context<'_>, graphs: &Graphs, pass: PassId) -> Chart {
+    let own = graphs
+        .by_stage
+        .iter()
+        .filter(|own| graphs.replays.graphs[own.graph].pass == pass);
+    let rest = [
+        (words!(context, "graphs.idle_inside"), Color::Idle),
+        (words!(context, "graphs.other_work"), Color::Other),
+        (words!(context, "graphs.idle_between"), Color::LatencyBound),
+    ];
+    let groups = ClassGroup::ALL
+        .map(group_color)
+        .map(|color| (color.label().to_owned(), color));
+    let part = |(name, color)| Part { name, color };
+    let bars = StackedBars {
+        unit: Unit::Nanoseconds,
+        normalized: true,
+        parts: groups.into_iter().chain(rest).map(part).collect(),
+        bars: own
+            .clone()
+            .take(SHOWN_BARS)
+            .map(|own| bar(context, graphs, own))
+            .collect(),
+    };
+    let most = own.rev().max_by_key(|own| own.figures.total);
+    let pass = context.session.pass_name(pass);
+    Chart {
+        id: "graph-replays".to_owned(),
+        title: most.map_or(String::new(), |own| caption(context, graphs, own, pass)),
+        description: words!(context, "graphs.chart_text", pass = pass),
+        plot: Plot::StackedBars(bars.without_empty_parts()),
+    }
+}
+
+/// What runs inside of a graph that was traced as one operation is not known.
+fn inside(graphs: &Graphs, own: &StageGraph) -> Option<()> {
+    (!graphs.replays.graphs[own.graph].whole).then_some(())
+}
+
+/// The replays with most time.
+fn caption(context: &Context<'_>, graphs: &Graphs, own: &StageGraph, pass: &str) -> String {
+    let figures = &own.figures;
+    words!(
+        context,
+        "graphs.chart",
+        stage = own
+            .stage
+            .map(|stage| context.facts.stages[stage].name.as_str()),
+        graph = format!("graph {}", graphs.replays.graphs[own.graph].number),
+        count = Quantity::count(figures.replays as u64),
+        time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds),
+        busy = inside(graphs, own)
+            .and(figures.busy_share())
+            .map(Quantity::ratio),
+        pass = pass,
+    )
+}
+
+/// Busy time is dealt out to the groups by their sums of durations.
+fn bar(context: &Context<'_>, graphs: &Graphs, own: &StageGraph) -> Bar {
+    let figures = &own.figures;
+    let all = own.operation_time().max(1) as f64;
+    let of_group = |group: ClassGroup| {
+        let is_own = |class: &KernelClass| class.group() == group;
+        let times = own.classes.iter().filter(|(class, _)| is_own(class));
+        total(times.map(|(_, time)| *time)) as f64 / all * figures.busy as f64
+    };
+    let mut values = ClassGroup::ALL.map(of_group).to_vec();
+    let (gaps, idle) = (figures.gap_total, figures.gap_idle_total);
+    values.extend([
+        (figures.gpu_time - figures.busy) as f64,
+        (gaps - idle) as f64,
+        idle as f64,
+    ]);
+    let count = Quantity::count(figures.replays as u64);
+    let time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds);
+    let graph = format!("graph {}", graphs.replays.graphs[own.graph].number);
+    let label = match own.stage {
+        Some(stage) => format!("{} · {graph}", context.facts.stages[stage].name),
+        None => graph,
+    };
+    Bar {
+        label,
+        values,
+        note: format!("{count} × {time}"),
+    }
+}

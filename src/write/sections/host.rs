@@ -1,0 +1,221 @@
+//! Host activity: what a capture without GPU work holds, and why there may be none.
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::system::host::{Calls, HostPass, Sampled, Thread};
+use rooflens_document::{Block, Catalogue, Inline, Quantity, SectionContent, Table};
+use rooflens_session::{PassId, Session};
+
+/// Sessions with GPU work have sections that say more.
+pub(super) static SECTION: Section = Section { id: "host", show };
+
+/// Rows of a table on the page.
+const ROWS: usize = 16;
+
+/// Names of a pass's rows.
+type Row<'r, R> = (PassId, &'r R);
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let mut findings = SectionContent::default();
+    let Ok(host) = context.results.host() else {
+        return Ok(findings);
+    };
+    let (text, session) = (context.text, context.session);
+    let rows = |own: fn(&HostPass) -> &[Calls]| -> Vec<Row<'_, Calls>> {
+        let passes = host.passes.iter();
+        passes
+            .flat_map(|one| own(one).iter().map(|row| (one.pass, row)))
+            .collect()
+    };
+    let kinds: [(&'static str, String, Vec<Row<'_, Calls>>); 3] = [
+        (
+            "host_cuda_calls",
+            words!(context, "host.cuda_calls"),
+            rows(|one| &one.cuda),
+        ),
+        (
+            "host_os_calls",
+            words!(context, "host.os_calls"),
+            rows(|one| &one.system),
+        ),
+        (
+            "host_ranges",
+            words!(context, "host.ranges"),
+            rows(|one| &one.ranges),
+        ),
+    ];
+    for (id, caption, rows) in kinds.into_iter().filter(|(.., rows)| !rows.is_empty()) {
+        let table = calls(text, session, id);
+        findings.main.push(Block::Table(table.view(caption, ROWS)));
+        findings.datasets.push(table.rows(&rows));
+    }
+    let samples: Vec<Row<'_, Sampled>> = host
+        .passes
+        .iter()
+        .flat_map(|one| one.samples.iter().map(|row| (one.pass, row)))
+        .collect();
+    if !samples.is_empty() {
+        let table = sampled(text, session);
+        findings.main.push(Block::Table(
+            table.view(words!(context, "host.samples"), ROWS),
+        ));
+        findings.datasets.push(table.rows(&samples));
+    }
+    let all: Vec<Row<'_, Thread>> = host
+        .passes
+        .iter()
+        .flat_map(|one| one.threads.iter().map(|row| (one.pass, row)))
+        .collect();
+    if !all.is_empty() {
+        let table = threads(text, session);
+        findings.main.push(Block::Table(
+            table.view(words!(context, "host.threads"), ROWS),
+        ));
+        findings.datasets.push(table.rows(&all));
+    }
+    Ok(findings)
+}
+
+/// The first page: that no GPU operation was recorded, why that may be, and what was recorded instead.
+pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
+    let Ok(host) = context.results.host() else {
+        return Vec::new();
+    };
+    host.passes
+        .iter()
+        .map(|pass| Block::Prose(of_pass(context, pass)))
+        .collect()
+}
+
+fn of_pass(context: &Context<'_>, pass: &HostPass) -> Vec<Inline> {
+    let name = Inline::strong(context.session.pass_name(pass.pass));
+    let pass_name = name.clone();
+    let traced = (!pass.traced.is_empty()).then(|| pass.traced.join(context.text.comma()));
+    let launches = pass
+        .cuda
+        .iter()
+        .any(|call| context.session.text(call.name).contains("Launch"));
+    let was_traced = pass
+        .traced
+        .iter()
+        .any(|kind| kind.eq_ignore_ascii_case("cuda"));
+    let mut said = match traced {
+        _ if pass.span.is_none() => Vec::new(),
+        _ if launches => say!(context, "host.lost", pass = name),
+        Some(traced) if was_traced => say!(context, "host.none", pass = name, traced = traced),
+        Some(traced) => say!(context, "host.not_traced", pass = name, traced = traced),
+        None => say!(context, "host.unknown", pass = name),
+    };
+    let count = |calls: &[Calls]| {
+        let sum: u64 = calls.iter().map(|one| one.count).sum();
+        (sum > 0).then(|| Quantity::count(sum))
+    };
+    let samples: u64 = pass.samples.iter().map(|one| one.count).sum();
+    let parts = [
+        count(&pass.cuda).map(|count| say!(context, "host.count_cuda", count = count)),
+        count(&pass.system).map(|count| say!(context, "host.count_os", count = count)),
+        count(&pass.ranges).map(|count| say!(context, "host.count_ranges", count = count)),
+        (samples > 0).then(|| {
+            say!(
+                context,
+                "host.count_samples",
+                count = Quantity::count(samples)
+            )
+        }),
+        Some(say!(
+            context,
+            "host.count_threads",
+            count = Quantity::count(pass.threads.len() as u64)
+        ))
+        .filter(|_| !pass.threads.is_empty()),
+    ];
+    let parts =
+        super::joined(parts.into_iter().flatten(), context.text.comma()).unwrap_or_default();
+    let Some(span) = pass.span else {
+        return say!(context, "host.summed", pass = pass_name, parts = parts);
+    };
+    said.push(context.text.space().into());
+    said.extend(say!(
+        context,
+        "host.holds",
+        span = Quantity::ns(span),
+        parts = parts
+    ));
+    said
+}
+
+fn calls<'t>(
+    text: &'static Catalogue,
+    session: &'t Session,
+    id: &'static str,
+) -> Table<'t, Row<'t, Calls>> {
+    Table::new(text, id)
+        .name("pass", |(pass, _): &Row<'_, Calls>| {
+            session.pass_name(*pass)
+        })
+        .on_page_if(session.passes.len() > 1)
+        .name("name", |(_, row)| session.text(row.name))
+        .on_page()
+        .count("calls", |(_, row)| row.count)
+        .on_page()
+        .time("total_ns", |(_, row)| row.total)
+        .on_page()
+        .time("mean_ns", |(_, row)| {
+            row.total as f64 / row.count.max(1) as f64
+        })
+        .on_page()
+        .time("longest_ns", |(_, row)| row.longest)
+        .on_page()
+}
+
+fn sampled<'t>(text: &'static Catalogue, session: &'t Session) -> Table<'t, Row<'t, Sampled>> {
+    let stated = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Table::new(text, "host_samples")
+        .name("pass", |(pass, _): &Row<'_, Sampled>| {
+            session.pass_name(*pass)
+        })
+        .on_page_if(session.passes.len() > 1)
+        .name("function", move |(_, row)| {
+            stated(session.text(row.function))
+        })
+        .on_page()
+        .name("library", move |(_, row)| stated(session.text(row.library)))
+        .on_page()
+        .count("samples", |(_, row)| row.count)
+        .on_page()
+        .share("share", |(_, row)| row.share)
+        .on_page()
+}
+
+fn threads<'t>(text: &'static Catalogue, session: &'t Session) -> Table<'t, Row<'t, Thread>> {
+    let known = |count: u64| Some(count).filter(|count| *count > 0);
+    let name = |thread: &Thread| session.text(session.threads.name[thread.thread.index()]);
+    Table::new(text, "host_threads")
+        .name("pass", |(pass, _): &Row<'_, Thread>| {
+            session.pass_name(*pass)
+        })
+        .on_page_if(session.passes.len() > 1)
+        .name("thread", move |(_, row)| {
+            Some(name(row).to_owned()).filter(|name| !name.is_empty())
+        })
+        .on_page()
+        .text("thread_id", |(_, row)| {
+            session.threads.tid[row.thread.index()].to_string()
+        })
+        .on_page()
+        .count("os_calls", move |(_, row)| known(row.system.0))
+        .on_page()
+        .time("os_calls_ns", move |(_, row)| {
+            known(row.system.0).map(|_| row.system.1)
+        })
+        .on_page()
+        .count("samples", move |(_, row)| known(row.samples))
+        .on_page()
+        .count("off_cpu", move |(_, row)| known(row.off_cpu.0))
+        .on_page()
+        .time("off_cpu_ns", move |(_, row)| {
+            known(row.off_cpu.0).map(|_| row.off_cpu.1)
+        })
+        .on_page()
+}

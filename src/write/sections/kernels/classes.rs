@@ -1,0 +1,147 @@
+//! What kind of work each stage is made of.
+
+use std::cmp::Reverse;
+
+use rooflens_schemas::{Metric, Scope, Unit};
+
+use super::tables::number;
+use crate::Context;
+use crate::class_color;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_document::catalogue::CLASS_SHARE;
+use rooflens_document::chart::{Bar, Part, Plot, StackedBars};
+use rooflens_document::{Block, Chart, Dataset, Quantity, SectionContent, Table};
+use rooflens_session::{Arrange, KernelId, Ns, PassId};
+
+/// Adds class mix and kernels per stage: data sets, charts of the passes shown, metrics.
+pub(super) fn add(
+    context: &Context<'_>,
+    work: &[StageWork],
+    shown: &[PassId],
+    findings: &mut SectionContent,
+) {
+    for (index, pass) in shown.iter().enumerate() {
+        let of_pass: Vec<&StageWork> = work
+            .iter()
+            .filter(|work| work.pass == *pass && work.total > 0)
+            .collect();
+        if !of_pass.is_empty() {
+            findings
+                .blocks
+                .push(Block::Chart(chart(context, *pass, index, &of_pass)));
+        }
+    }
+    findings
+        .metrics
+        .extend(work.iter().flat_map(|work| shares(context, work)));
+    findings.datasets.push(class_rows(context, work));
+    findings.datasets.push(kernel_rows(context, work));
+}
+
+fn label(context: &Context<'_>, work: &StageWork) -> String {
+    work.summary.label(context.session, context.facts)
+}
+
+fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork]) -> Chart {
+    let occurs = |class: &KernelClass| {
+        work.iter()
+            .any(|work| work.occurring().any(|(occurring, ..)| occurring == *class))
+    };
+    let classes: Vec<KernelClass> = KernelClass::ALL.into_iter().filter(occurs).collect();
+    let part = |class: &KernelClass| Part {
+        name: class.label().to_owned(),
+        color: class_color(*class),
+    };
+    let bar = |work: &&StageWork| Bar {
+        label: label(context, work),
+        values: classes
+            .iter()
+            .map(|class| work.time(*class) as f64)
+            .collect(),
+        note: Quantity::ns(work.total).to_string(),
+    };
+    let largest = |work: &&StageWork| {
+        let (class, _, time) = work
+            .occurring()
+            .max_by_key(|(class, _, time)| (*time, Reverse(*class)))?;
+        let share = Quantity::ratio(work.share(time)?);
+        Some(format!(
+            "{}: {} {share}",
+            label(context, work),
+            class.label()
+        ))
+    };
+    let largest: Vec<String> = work.iter().filter_map(largest).collect();
+    Chart {
+        id: format!("kernel-classes-{}", index + 1),
+        title: words!(
+            context,
+            "kernels.classes.title",
+            pass = context.session.pass_name(pass)
+        ),
+        description: words!(
+            context,
+            "kernels.classes.description",
+            largest = largest.join(context.text.semicolon())
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts: classes.iter().map(part).collect(),
+            bars: work.iter().map(bar).collect(),
+        }),
+    }
+}
+
+fn shares(context: &Context<'_>, work: &StageWork) -> Vec<Metric> {
+    let metric = |(class, operations, time): (KernelClass, u64, Ns)| {
+        let class = Some(class.label().to_owned());
+        let scope = Scope {
+            class,
+            ..work.summary.scope(context.session, context.facts)
+        };
+        let total = work.total;
+        let basis = format!("{time} ns in {operations} operations / {total} ns of GPU operations");
+        let mut metric = CLASS_SHARE.derived(scope, work.share(time)?, basis);
+        metric.evidence.push(work.evidence(context.session));
+        Some(metric)
+    };
+    work.occurring().filter_map(metric).collect()
+}
+
+/// One row per (pass, stage, class) that occurs, by time descending within a stage.
+fn class_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
+    let mut rows: Vec<(&StageWork, (KernelClass, u64, Ns))> = Vec::new();
+    for work in work {
+        let mut classes: Vec<_> = work.occurring().collect();
+        classes.arrange_by_key(|(class, _, time)| (Reverse(*time), *class));
+        rows.extend(classes.into_iter().map(|class| (work, class)));
+    }
+    Table::<(&StageWork, (KernelClass, u64, Ns))>::new(context.text, "kernel_classes")
+        .text("class", |(_, (class, ..))| class.label())
+        .text("pass", |(work, _)| context.session.pass_name(work.pass))
+        .text("stage", |(work, _)| label(context, work))
+        .count("operations", |(_, (_, operations, _))| *operations)
+        .time("total_ns", |(_, (.., time))| *time)
+        .share("share", |(work, (.., time))| work.share(*time))
+        .rows(&rows)
+}
+
+/// One row per (pass, stage, kernel), by time descending within a stage.
+fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
+    let identity = |kernel: KernelId| &context.facts.identities[kernel.index()];
+    let rows = work
+        .iter()
+        .flat_map(|work| work.kernels.iter().map(move |one| (work, one)));
+    Table::<(&StageWork, &(KernelId, u64, Ns))>::new(context.text, "stage_kernels")
+        .name("short", |(_, (kernel, ..))| identity(*kernel).short.clone())
+        .count("number", |(_, (kernel, ..))| number(*kernel))
+        .text("pass", |(work, _)| context.session.pass_name(work.pass))
+        .text("stage", |(work, _)| label(context, work))
+        .text("class", |(_, (kernel, ..))| identity(*kernel).class.label())
+        .count("count", |(_, (_, launches, _))| *launches)
+        .time("total_ns", |(_, (.., time))| *time)
+        .share("share", |(work, (.., time))| work.share(*time))
+        .rows(&rows.collect::<Vec<_>>())
+}

@@ -1,0 +1,238 @@
+//! Kernels: which ran, for how long, and what kind of work they were.
+
+mod classes;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::{PassKind, Scope};
+
+use super::Section;
+use crate::{Context, joined};
+use rooflens_analysis::Known;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::kernel_sums::{KernelSum, OTHER_LIMIT, PassKernels};
+use rooflens_diagnostic::{Diagnostic, Severity};
+use rooflens_document::catalogue::{APPLICATION_SHARE, KERNEL_TIME, OTHER_SHARE};
+use rooflens_document::{Block, Inline, Quantity, SectionContent, View};
+use rooflens_session::{KernelId, PassId};
+
+pub use tables::kernels as table;
+
+/// Kernels.
+pub(super) static SECTION: Section = Section {
+    id: "kernels",
+    show,
+};
+
+/// Kernels that a page shows per pass, and those of the primary pass that the report shows.
+const SHOWN: usize = 20;
+const SHOWN_FIRST: usize = 12;
+
+/// Application kernels that a sentence names.
+const SHOWN_APPLICATION: usize = 3;
+
+/// Passes that the section shows; the data sets hold all.
+const SHOWN_PASSES: usize = 3;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let (session, facts) = (context.session, context.facts);
+    let passes = context.results.kernels()?;
+    let classes = method!(
+        context,
+        "kernels.classes",
+        limit = Quantity::ratio(OTHER_LIMIT)
+    );
+    let methods = vec![method!(context, "kernels"), classes];
+    let mut findings = SectionContent {
+        methods,
+        ..SectionContent::default()
+    };
+    let shown = shown_passes(context);
+    classes::add(
+        context,
+        context.results.stage_work()?,
+        &shown,
+        &mut findings,
+    );
+    for pass in &shown {
+        findings
+            .blocks
+            .extend(view(context, passes, *pass, SHOWN).map(Block::Table));
+    }
+    let first = shown
+        .first()
+        .and_then(|pass| view(context, passes, *pass, SHOWN_FIRST));
+    findings.main.extend(first.map(Block::Table));
+    let shown_kernels = passes.iter().filter(|one| shown.contains(&one.pass));
+    findings.main.extend(
+        shown_kernels
+            .filter_map(|pass| application(context, pass))
+            .take(1),
+    );
+    for pass in passes {
+        add_metrics(context, pass, &mut findings);
+    }
+    add_names(context, passes, &shown, &mut findings);
+    findings.datasets.push(tables::kernels(
+        context.text,
+        session,
+        &facts.identities,
+        passes,
+    ));
+    findings.datasets.push(tables::libraries(context, passes));
+    Ok(findings)
+}
+
+/// Passes with GPU work that the section shows: timelines, for profilers of frameworks disturb more; others
+/// only where there is no timeline. The first is the primary one.
+fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
+    let (session, facts) = (context.session, context.facts);
+    let mut working = facts.primary_first(session);
+    working
+        .retain(|pass| !facts.ops_of(*pass).is_empty() || session.kernel_sums.pass.contains(pass));
+    let is_timeline = |pass: &PassId| session.passes.kind[pass.index()] == PassKind::Timeline;
+    if working.iter().any(is_timeline) {
+        working.retain(is_timeline);
+    }
+    working.truncate(SHOWN_PASSES);
+    working
+}
+
+/// The kernels of a pass with the most time.
+fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usize) -> Option<View> {
+    let at = passes.iter().position(|one| one.pass == pass)?;
+    let skip = passes[..at].iter().map(|one| one.sums.len()).sum();
+    let rows = passes[at].sums.len();
+    let (limit, pass) = (rows.min(limit), context.session.pass_name(pass));
+    let shown = limit.to_string();
+    let caption = match rows > limit {
+        true => {
+            let first = passes[at].sums[..limit].iter().map(|sum| sum.total).sum();
+            words!(
+                context,
+                "kernels.first",
+                shown = shown,
+                rows = rows.to_string(),
+                share = Quantity::ratio(passes[at].share(first).unwrap_or(0.0)),
+                pass = pass,
+            )
+        }
+        false => words!(context, "kernels.all", pass = pass),
+    };
+    let columns = [
+        "short", "number", "class", "library", "count", "total_ns", "share", "mean_ns",
+    ];
+    Some(View {
+        skip,
+        ..View::new("kernels", caption, &columns, limit)
+    })
+}
+
+/// The program's own kernels with the most time, where they take a share worth telling.
+fn application(context: &Context<'_>, pass: &PassKernels) -> Option<Block> {
+    let share = pass
+        .share(pass.application)
+        .filter(|share| *share >= OTHER_LIMIT)?;
+    let identities = &context.facts.identities;
+    let named = |sum: &KernelSum| {
+        let name = Inline::code(&identities[sum.kernel.index()].short);
+        Some(vec![
+            name,
+            format!(" ({})", Quantity::ratio(pass.share(sum.total)?)).into(),
+        ])
+    };
+    let kernels = pass
+        .of_class(identities, KernelClass::Application)
+        .take(SHOWN_APPLICATION);
+    Some(Block::Prose(say!(
+        context,
+        "kernels.application",
+        share = Quantity::ratio(share),
+        pass = Inline::code(context.session.pass_name(pass.pass)),
+        kernels = joined(kernels.filter_map(named), ", "),
+    )))
+}
+
+/// `kernel_time`, `other_share` and `application_share` of one pass.
+fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut SectionContent) {
+    let PassKernels {
+        launches,
+        total,
+        other,
+        application,
+        ..
+    } = *pass;
+    let name = context.session.pass_name(pass.pass);
+    let scope = Scope {
+        pass: Some(name.to_owned()),
+        ..Scope::default()
+    };
+    let basis = format!("sum of the durations of {launches} launches");
+    let first = findings.metrics.len();
+    findings
+        .metrics
+        .push(KERNEL_TIME.measured(scope.clone(), total as f64, basis));
+    if let Some(share) = pass.share(other) {
+        let basis = format!("{other} ns of kernels of no known class / {total} ns of kernel time");
+        findings
+            .metrics
+            .push(OTHER_SHARE.derived(scope.clone(), share, basis));
+        findings
+            .diagnostics
+            .extend(unclassified(context, pass, share));
+    }
+    if let Some(share) = pass.share(application).filter(|_| application > 0) {
+        let basis = format!("{application} ns of application kernels / {total} ns of kernel time");
+        findings
+            .metrics
+            .push(APPLICATION_SHARE.derived(scope, share, basis));
+    }
+    let evidence = pass.evidence(context.session);
+    for metric in &mut findings.metrics[first..] {
+        metric.evidence.push(evidence.clone());
+    }
+}
+
+fn unclassified(context: &Context<'_>, pass: &PassKernels, share: f64) -> Option<Diagnostic> {
+    let identities = &context.facts.identities;
+    let worst = pass.of_class(identities, KernelClass::Other).next();
+    let worst = worst.filter(|_| share >= OTHER_LIMIT)?;
+    let message = format!(
+        "{} of the kernel time of pass {} is in kernels of no known class, most of it in {}",
+        Quantity::ratio(share),
+        context.session.pass_name(pass.pass),
+        identities[worst.kernel.index()].short,
+    );
+    let diagnostic = Diagnostic::new(Severity::Notice, "kernels/unclassified", message);
+    Some(diagnostic.hint("their time counts as “other”; class shares of the rest are unaffected"))
+}
+
+/// Whole names of the kernels that tables show, for the appendix.
+fn add_names(
+    context: &Context<'_>,
+    passes: &[PassKernels],
+    shown: &[PassId],
+    findings: &mut SectionContent,
+) {
+    let of_shown = passes.iter().filter(|pass| shown.contains(&pass.pass));
+    let mut kernels: Vec<KernelId> = of_shown
+        .flat_map(|pass| pass.sums.iter().take(SHOWN))
+        .map(|sum| sum.kernel)
+        .collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    if kernels.is_empty() {
+        return;
+    }
+    let name = |kernel: &KernelId| {
+        let whole = Inline::code(context.session.kernel_name(*kernel));
+        (tables::number(*kernel).to_string(), vec![whole])
+    };
+    findings
+        .appendix
+        .push(Block::Heading(words!(context, "kernels.names")));
+    findings
+        .appendix
+        .push(Block::Facts(kernels.iter().map(name).collect()));
+}

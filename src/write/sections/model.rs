@@ -1,0 +1,129 @@
+//! Model: what a config alone tells: parameters, FLOPs, cache, weights.
+
+use rooflens_schemas::Unit;
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_document::{Block, Catalogue, Inline, Quantity, SectionContent, Table};
+use rooflens_llm::{Architecture, kv_bytes_per_token};
+use rooflens_predict::{AtContext, Sheet, Size, Stored, layer_table, sheet};
+
+/// Where work was measured, utilization says what the model takes.
+pub(super) static SECTION: Section = Section { id: "model", show };
+
+/// Kinds of layers on the page.
+const ROWS: usize = 24;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let mut findings = SectionContent::default();
+    let Some(model) = alone(context) else {
+        return Ok(findings);
+    };
+    let (found, text) = (sheet(model), context.text);
+    let (sizes, contexts, stored) = (sizes(text, model), contexts(text, model), stored(text));
+    let layers = layer_table(text);
+    for view in [
+        sizes.view(words!(context, "model.sizes"), found.sizes.len()),
+        contexts.view(words!(context, "model.contexts"), found.contexts.len()),
+        stored.view(words!(context, "model.stored"), found.stored.len()),
+        layers.view(words!(context, "predict.layer_table"), ROWS),
+    ] {
+        findings.main.push(Block::Table(view));
+    }
+    findings.datasets.push(sizes.rows(&found.sizes));
+    findings.datasets.push(contexts.rows(&found.contexts));
+    findings.datasets.push(stored.rows(&found.stored));
+    findings.datasets.push(layers.rows(&model.layers));
+    findings.methods.push(method!(context, "model"));
+    Ok(findings)
+}
+
+/// The model of a session without anything measured.
+fn alone<'a>(context: &Context<'a>) -> Option<&'a Architecture> {
+    context
+        .session
+        .model
+        .as_ref()
+        .filter(|_| !context.session.is_measured())
+}
+
+/// The first page: sizes in a sentence, and where times come from.
+pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
+    let Some(model) = alone(context) else {
+        return Vec::new();
+    };
+    let found = sheet(model);
+    let mut blocks = vec![Block::Prose(conclusion(context, model, &found))];
+    blocks.push(Block::Prose(match &context.options.gpu {
+        Some(gpu) => say!(
+            context,
+            "model.next_gpu",
+            gpu = Inline::code(format!("\"{gpu}\""))
+        ),
+        None => say!(context, "model.next"),
+    }));
+    blocks
+}
+
+fn conclusion(context: &Context<'_>, model: &Architecture, found: &Sheet) -> Vec<Inline> {
+    let bytes = |value: f64| Quantity::new(value, Unit::Bytes);
+    let weights = found.stored.first();
+    let at = found.contexts.first();
+    let is_mixture = model.outline.experts > 0;
+    let entry = model
+        .generates()
+        .then(|| kv_bytes_per_token(model, 2.0))
+        .filter(|own| *own > 0.0);
+    say!(
+        context,
+        "model.conclusion",
+        family = Inline::code(model.family.as_str()),
+        parameters = Inline::strong(Quantity::count(model.parameters()).to_string()),
+        active = is_mixture.then(|| Quantity::count(model.active_parameters())),
+        weights = weights.map(|one| bytes(one.bytes)),
+        format = weights.map(|one| one.format.name),
+        assumed = weights.filter(|one| !one.stated).map(|_| ""),
+        cache = entry.map(bytes),
+        flops = at.map(|at| Quantity::new(at.decode.unwrap_or(at.prefill), Unit::Flop)),
+        context = at.map(|at| Quantity::count(at.context)),
+    )
+}
+
+fn sizes(text: &'static Catalogue, model: &Architecture) -> Table<'static, Size> {
+    let all = model.parameters().max(1) as f64;
+    Table::new(text, "model_parameters")
+        .text("part", |size: &Size| text.word(size.part).to_owned())
+        .on_page()
+        .count("parameters", |size| size.parameters)
+        .on_page()
+        .share("share", move |size| size.parameters as f64 / all)
+        .on_page()
+        .count("active_parameters", |size| size.active)
+        .on_page_if(model.outline.experts > 0)
+}
+
+fn contexts(text: &'static Catalogue, model: &Architecture) -> Table<'static, AtContext> {
+    let generates = model.generates();
+    Table::new(text, "model_contexts")
+        .count("context_tokens", |at: &AtContext| at.context)
+        .on_page()
+        .column("prefill_flops_per_token", Unit::Flop, |at| at.prefill)
+        .on_page()
+        .column("decode_flops_per_token", Unit::Flop, |at| at.decode)
+        .on_page_if(generates)
+        .bytes("sequence_bytes", move |at| {
+            Some(at.cache).filter(|_| generates)
+        })
+        .on_page_if(generates)
+}
+
+fn stored(text: &'static Catalogue) -> Table<'static, Stored> {
+    Table::new(text, "model_weights")
+        .text("weights", |one: &Stored| one.format.name)
+        .on_page()
+        .bytes("weights_bytes", |one| one.bytes)
+        .on_page()
+        .text("of_config", |one| one.stated)
+        .on_page()
+}

@@ -1,0 +1,202 @@
+//! Profiled kernels: what Nsight Compute measured, one row a launch, and what bounds each.
+
+mod metrics;
+mod tables;
+
+use rooflens_schemas::{Metric, Scope, Unit};
+
+use super::{Section, pass_scope};
+use crate::Context;
+use rooflens_analysis::counters::ncu::Counters;
+use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS, Thresholds};
+use rooflens_analysis::counters::ncu_kernels::PassBounds;
+use rooflens_analysis::{Classifier, Known};
+use rooflens_document::catalogue::{BOUND_SHARE, PROFILED_TIME};
+use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_document::{Block, Chart, Inline, Method, Quantity, SectionContent};
+
+/// Profiled kernels.
+pub(super) static SECTION: Section = Section {
+    id: "profiled",
+    show,
+};
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let (counters, passes) = (context.results.counters()?, context.results.ncu_kernels()?);
+    let mut blocks: Vec<Block> = passes.iter().map(|pass| summary(context, pass)).collect();
+    blocks.extend(chart(context, passes).map(Block::Chart));
+    let (classes, of_classes) = tables::classes(context, passes);
+    let (launches, of_launches) = tables::launches(context, counters);
+    blocks.extend([of_classes, of_launches]);
+    let mut datasets = vec![launches, classes];
+    if context.data {
+        datasets.insert(1, metrics::dataset(context, counters));
+    }
+    Ok(SectionContent {
+        blocks,
+        metrics: passes
+            .iter()
+            .flat_map(|pass| metrics(context, counters, pass))
+            .collect(),
+        datasets,
+        methods: vec![
+            bound_classes(context, &THRESHOLDS),
+            method!(context, "profiled"),
+        ],
+        ..SectionContent::default()
+    })
+}
+
+fn nanoseconds(seconds: f64) -> Quantity {
+    Quantity::new(seconds * 1e9, Unit::Nanoseconds)
+}
+
+fn summary(context: &Context<'_>, pass: &PassBounds) -> Block {
+    Block::Prose(say!(
+        context,
+        "profiled.summary",
+        pass = Inline::code(context.session.pass_name(pass.pass)),
+        launches = Quantity::count(pass.launches),
+        kernels = Quantity::count(pass.kernels),
+        time = nanoseconds(pass.seconds),
+    ))
+}
+
+/// Profiled time and its shares by class.
+fn metrics(context: &Context<'_>, counters: &Counters, pass: &PassBounds) -> Vec<Metric> {
+    let (scope, rule) = (
+        pass_scope(context.session, pass.pass),
+        context.options.classifier,
+    );
+    if pass.timed == 0 {
+        return vec![PROFILED_TIME.unavailable(scope, words!(context, "profiled.no_durations"))];
+    }
+    let basis = format!(
+        "sum of gpu__time_duration over {} of {} profiled launches",
+        pass.timed, pass.launches
+    );
+    let mut metrics = vec![PROFILED_TIME.derived(scope.clone(), pass.seconds * 1e9, basis)];
+    metrics.extend(
+        pass.shares(rule)
+            .into_iter()
+            .map(|(bound, seconds, share)| {
+                let scope = Scope {
+                    class: Some(bound.label().to_owned()),
+                    ..scope.clone()
+                };
+                let basis = format!(
+                    "{} of {} of profiled time, by rule {}",
+                    nanoseconds(seconds),
+                    nanoseconds(pass.seconds),
+                    rule_name(rule)
+                );
+                BOUND_SHARE.derived(scope, share, basis)
+            }),
+    );
+    let evidence = counters.evidence(context.session, pass.pass);
+    metrics
+        .iter_mut()
+        .for_each(|metric| metric.evidence.push(evidence.clone()));
+    metrics
+}
+
+/// Colour group of a class.
+pub(super) const fn color(bound: Bound) -> Color {
+    match bound {
+        Bound::Compute => Color::ComputeBound,
+        Bound::Instruction => Color::InstructionBound,
+        Bound::Dram => Color::DramBound,
+        Bound::L2 => Color::L2Bound,
+        Bound::L1 => Color::L1Bound,
+        Bound::Memory => Color::MemoryBound,
+        Bound::Latency => Color::LatencyBound,
+        Bound::Balanced => Color::Balanced,
+        Bound::Unknown => Color::Other,
+    }
+}
+
+fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
+    let timed: Vec<_> = passes
+        .iter()
+        .filter(|pass| pass.seconds > 0.0)
+        .map(|pass| {
+            let name = context.session.pass_name(pass.pass);
+            (name, pass.seconds, pass.shares(context.options.classifier))
+        })
+        .collect();
+    let occurs = |bound: &Bound| {
+        timed
+            .iter()
+            .any(|(.., shares)| shares.iter().any(|(own, ..)| own == bound))
+    };
+    let bounds: Vec<Bound> = Bound::ALL.into_iter().filter(occurs).collect();
+    let bar = |(name, seconds, shares): &(&str, f64, Vec<(Bound, f64, f64)>)| {
+        let time = |bound: &Bound| shares.iter().find(|(own, ..)| own == bound);
+        Bar {
+            label: (*name).to_owned(),
+            values: bounds
+                .iter()
+                .map(|one| time(one).map_or(0.0, |own| own.1 * 1e9))
+                .collect(),
+            note: nanoseconds(*seconds).to_string(),
+        }
+    };
+    let said = |(name, _, shares): &(&str, f64, Vec<(Bound, f64, f64)>)| {
+        let part = |(bound, _, share): &(Bound, f64, f64)| {
+            format!("{} {}", Quantity::ratio(*share), bound.label())
+        };
+        let parts: Vec<String> = shares.iter().map(part).collect();
+        format!(
+            "{name}{}{}",
+            context.text.colon(),
+            parts.join(context.text.comma())
+        )
+    };
+    let said: Vec<String> = timed.iter().map(said).collect();
+    let part = |bound: &Bound| Part {
+        name: bound.label().to_owned(),
+        color: color(*bound),
+    };
+    (!timed.is_empty()).then(|| Chart {
+        id: "profiled-bounds".to_owned(),
+        title: words!(context, "profiled.chart"),
+        description: words!(
+            context,
+            "profiled.chart_description",
+            passes = said.join(context.text.semicolon())
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts: bounds.iter().map(part).collect(),
+            bars: timed.iter().map(bar).collect(),
+        }),
+    })
+}
+
+const fn rule_name(rule: Classifier) -> &'static str {
+    match rule {
+        Classifier::Rooflens => "rooflens",
+        Classifier::Seed => "seed",
+    }
+}
+
+/// The rules in words, with the thresholds that ran.
+fn bound_classes(context: &Context<'_>, of: &Thresholds) -> Method {
+    method!(
+        context,
+        "bound_classes",
+        busy = of.busy.to_string(),
+        small_grid_waves = of.small_grid_waves.to_string(),
+        low_occupancy = of.low_occupancy.to_string(),
+        lead = of.lead.to_string(),
+        tie = of.tie.to_string(),
+        seed_margin = of.seed_margin.to_string(),
+        borderline = of.borderline.to_string(),
+        flops_per_instruction = of.flops_per_instruction.to_string(),
+        rule = rule_name(context.options.classifier),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::testing::{column, dataset, english, metric, numbers, show_with};
+use rooflens_analysis::testing::counters::session;
+use rooflens_analysis::{Facts, Options, Results};
+use rooflens_document::Cell;
+use rooflens_hardware::Hardware;
+use rooflens_session::Session;
+
+const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
+const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";
+const TIME: &str = "gpu__time_duration.sum";
+const WAVES: &str = "launch__waves_per_multiprocessor";
+
+/// 1 µs of a small grid and 3 µs bound by DRAM.
+fn two_launches() -> Session {
+    session(&[
+        (
+            "small",
+            &[
+                ("", TIME, "s", 1e-6),
+                ("", SM, "%", 20.0),
+                ("", DRAM, "%", 4.0),
+                ("", WAVES, "", 0.5),
+            ],
+        ),
+        (
+            "wide",
+            &[
+                ("", TIME, "s", 3e-6),
+                ("", SM, "%", 30.0),
+                ("", DRAM, "%", 80.0),
+            ],
+        ),
+    ])
+}
+
+fn findings(session: &Session, classifier: Classifier) -> SectionContent {
+    let options = Options {
+        gpu: None,
+        classifier,
+    };
+    show_with(&SECTION, session, &Hardware::default(), &options)
+}
+
+fn share(findings: &SectionContent, class: &str) -> Option<f64> {
+    metric(findings, "bound_share", |scope| {
+        scope.class.as_deref() == Some(class)
+    })
+}
+
+#[test]
+fn shares_are_of_profiled_time_by_the_chosen_rule() {
+    let session = two_launches();
+    let ours = findings(&session, Classifier::Rooflens);
+    // 1 µs and 3 µs of 4 µs.
+    assert!((share(&ours, "latency-bound").unwrap() - 0.25).abs() < 1e-12);
+    assert!((share(&ours, "dram-bound").unwrap() - 0.75).abs() < 1e-12);
+    assert!((metric(&ours, "profiled_time", |_| true).unwrap() - 4000.0).abs() < 1e-9);
+    let seed = findings(&session, Classifier::Seed);
+    // 20 − 4 > 5 and 30 − 80 < −5.
+    assert!((share(&seed, "compute-bound").unwrap() - 0.25).abs() < 1e-12);
+    assert!((share(&seed, "memory-bound").unwrap() - 0.75).abs() < 1e-12);
+}
+
+#[test]
+fn the_table_is_sorted_by_duration_and_holds_both_rules() {
+    let findings = findings(&two_launches(), Classifier::Seed);
+    let kernels = dataset(&findings, "profiled_kernels");
+    let cell = |row: usize, id: &str| column(kernels, id)[row].clone();
+    assert_eq!(cell(0, "name"), Cell::Name("wide".to_owned()));
+    assert_eq!(cell(0, "bound"), Cell::Text("dram-bound".to_owned()));
+    assert_eq!(cell(1, "bound"), Cell::Text("latency-bound".to_owned()));
+    assert_eq!(cell(1, "bound_reason"), Cell::Text("small grid".to_owned()));
+    assert_eq!(
+        cell(1, "bound_seed"),
+        Cell::Text("compute-bound".to_owned())
+    );
+    assert_eq!(cell(0, "waves"), Cell::Missing);
+    let view = findings.blocks.iter().find_map(|block| match block {
+        Block::Table(view) if view.dataset == "profiled_kernels" => Some(view),
+        _ => None,
+    });
+    let exists = |id: &&str| kernels.columns.iter().any(|column| column.id == *id);
+    assert!(view.unwrap().columns.iter().all(exists));
+}
+
+#[test]
+fn all_metrics_are_listed_but_not_the_device() {
+    let session = session(&[(
+        "k",
+        &[
+            ("", TIME, "s", 1e-6),
+            ("", "device__attribute_warp_size", "", 32.0),
+        ],
+    )]);
+    let findings = findings(&session, Classifier::Rooflens);
+    assert_eq!(dataset(&findings, "ncu_metrics").rows.len(), 1);
+}
+
+#[test]
+fn launches_without_durations_have_no_profiled_time() {
+    let findings = findings(
+        &session(&[("k", &[("", SM, "%", 20.0)])]),
+        Classifier::Rooflens,
+    );
+    let [time] = findings.metrics.as_slice() else {
+        panic!("one metric")
+    };
+    assert_eq!(
+        (time.id.as_str(), time.value.number()),
+        ("profiled_time", None)
+    );
+}
+
+#[test]
+fn without_a_pass_the_reason_names_the_command() {
+    let missing = |session: &Session| {
+        let (facts, hardware, options) =
+            (Facts::new(session), Hardware::default(), Options::default());
+        let context = rooflens_analysis::Context::new(session, &facts, &hardware, &options);
+        let results = Results::compute(&context);
+        let context = english(&context.with(&results));
+        show(&context).err().map(|missing| context.missing(missing))
+    };
+    assert!(missing(&Session::default()).unwrap().contains("ncu"));
+    assert!(missing(&two_launches()).is_none());
+}
+
+#[test]
+fn classes_are_counted_and_weighted_by_time_by_both_rules() {
+    let findings = findings(&two_launches(), Classifier::Rooflens);
+    let classes = dataset(&findings, "bound_classes");
+    let bounds = column(classes, "bound");
+    let cell = |bound: &str, id: &str| {
+        let at = bounds
+            .iter()
+            .position(|own| *own == Cell::Text(bound.to_owned()))
+            .unwrap();
+        numbers(classes, id)[at]
+    };
+    // The seed rule calls the small grid compute-bound and the other launch memory-bound.
+    let counts = |bound, ids: [&str; 2]| ids.map(|id| cell(bound, id));
+    assert_eq!(counts("latency-bound", ["launches", "kernels"]), [1.0, 1.0]);
+    assert_eq!(
+        counts("latency-bound", ["share", "seed_share"]),
+        [0.25, 0.0]
+    );
+    assert_eq!(
+        counts("compute-bound", ["share", "seed_share"]),
+        [0.0, 0.25]
+    );
+    assert_eq!(
+        counts("memory-bound", ["seed_launches", "seed_kernels"]),
+        [1.0, 1.0]
+    );
+}
+
+#[test]
+fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
+    let other = Thresholds {
+        busy: 41.5,
+        lead: 7.25,
+        tie: 2.25,
+        small_grid_waves: 2.5,
+        low_occupancy: 12.5,
+        flops_per_instruction: 0.125,
+        seed_margin: 3.75,
+        borderline: 3.0,
+    };
+    let (session, hardware, options) =
+        (Session::default(), Hardware::default(), Options::default());
+    let facts = Facts::new(&session);
+    let context = rooflens_analysis::Context::new(&session, &facts, &hardware, &options);
+    let method = bound_classes(&english(&context), &other);
+    let text: String = method.text.iter().map(Inline::plain).collect();
+    for number in [
+        "41.5 %",
+        "7.25 points",
+        "2.25 points",
+        "2.5 waves",
+        "12.5 %",
+        "0.125 FLOP",
+        "+3.75",
+    ] {
+        assert!(text.contains(number), "{number}: {text}");
+    }
+}

@@ -1,0 +1,102 @@
+//! GPU time of the backward pass by the operators of the forward pass.
+
+use rooflens_schemas::{Scope, Unit};
+
+use crate::Context;
+use crate::paths::{self, Place, node};
+use rooflens_analysis::operators::backward::PassBackward;
+use rooflens_analysis::operators::calls::Operators;
+use rooflens_document::catalogue::BACKWARD_COVERAGE;
+use rooflens_document::{Block, Quantity, SectionContent, Table, View};
+
+/// Paths that the table shows.
+const SHOWN: usize = 10;
+
+/// Adds the metric and the data set of all passes, and the table of the first with operators.
+pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut SectionContent) {
+    let (session, primary) = (context.session, operators.primary().pass);
+    let backward = context.results.backward().ok();
+    let Some(backward) = backward.filter(|found| !found.work.is_empty()) else {
+        return;
+    };
+    for of_pass in &backward.passes {
+        add_coverage(context, of_pass, of_pass.pass == primary, findings);
+    }
+    let found = operators.gradients.iter();
+    let found: Vec<Place<'_>> = found
+        .map(|one| (&operators.trees[one.tree], one.node))
+        .collect();
+    let skip = found.iter().filter(|(tree, _)| tree.pass < primary).count();
+    let shown = found
+        .iter()
+        .filter(|(tree, _)| tree.pass == primary)
+        .count()
+        .min(SHOWN);
+    let table = Table::new(context.text, "backward_by_operator")
+        .with(|table| paths::stage(table, session))
+        .count("calls", |place| node(place).sum.calls)
+        .time("device_total_ns", |place| node(place).sum.within.device)
+        .time("backward_ns", |place| node(place).sum.own.backward)
+        .column("ratio", Unit::One, |place| {
+            let sum = &node(place).sum;
+            (sum.within.device > 0).then(|| sum.own.backward as f64 / sum.within.device as f64)
+        });
+    if shown > 0 {
+        let caption = words!(
+            context,
+            "operators.backward_caption",
+            pass = session.pass_name(primary)
+        );
+        let columns = [
+            "path",
+            "stage",
+            "calls",
+            "device_total_ns",
+            "backward_ns",
+            "ratio",
+        ];
+        let view = View {
+            skip,
+            ..View::new("backward_by_operator", caption, &columns, shown)
+        };
+        findings.blocks.push(Block::Table(view));
+    }
+    findings.datasets.push(table.rows(&found));
+}
+
+/// What share of the GPU time that autograd issued belongs to operators of the forward pass.
+fn add_coverage(
+    context: &Context<'_>,
+    of: &PassBackward,
+    is_shown: bool,
+    findings: &mut SectionContent,
+) {
+    let session = context.session;
+    let PassBackward {
+        pass,
+        issued,
+        tied,
+        operators,
+    } = *of;
+    let scope = Scope {
+        pass: Some(session.pass_name(pass).to_owned()),
+        ..Scope::default()
+    };
+    let basis = format!(
+        "{tied} ns of GPU operations of backward operators with a forward operator / {issued} ns of all that autograd issued"
+    );
+    let mut metric = BACKWARD_COVERAGE.derived(scope, of.coverage(), basis);
+    metric
+        .evidence
+        .push(session.evidence(pass, "backward_operators", operators));
+    findings.metrics.push(metric);
+    if is_shown {
+        findings.blocks.push(Block::Prose(say!(
+            context,
+            "operators.backward",
+            issued = Quantity::ns(issued),
+            tied = Quantity::ns(tied),
+            share = Quantity::ratio(of.coverage()),
+        )));
+    }
+}

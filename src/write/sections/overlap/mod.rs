@@ -1,0 +1,186 @@
+//! Concurrency: how much of the busy time several streams and kinds of operations share.
+
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use rooflens_schemas::{Metric, Scope, Unit};
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::time::overlap::Line;
+use rooflens_document::catalogue::CONCURRENT_SHARE;
+use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_document::{Block, Chart, Quantity, SectionContent, View};
+use rooflens_session::GpuId;
+
+/// Concurrency.
+pub(super) static SECTION: Section = Section {
+    id: "concurrency",
+    show,
+};
+
+/// Lines that the chart and the table show.
+const SHOWN: usize = 16;
+
+/// Bars of less overlap all look alike.
+const LEAST_SHARE: f64 = 0.005;
+
+/// Pairs of streams that the table shows.
+const SHOWN_PAIRS: usize = 8;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let all = &context.results.overlap()?.lines;
+    let mut findings = SectionContent::default();
+    let Some(first) = all.first() else {
+        return Ok(findings);
+    };
+    let own = all
+        .iter()
+        .take_while(|line| line.pass == first.pass)
+        .count()
+        .min(SHOWN);
+    let shown = all.len().min(SHOWN);
+    let name = context.session.pass_name(first.pass);
+    findings
+        .blocks
+        .push(Block::Prose(say!(context, "overlap.introduction")));
+    if all[..own]
+        .iter()
+        .any(|line| line.overlap.concurrent_share() > Some(LEAST_SHARE))
+    {
+        findings
+            .blocks
+            .push(Block::Chart(chart(context, &all[..own], name)));
+    }
+    let columns = tables::shown_columns(&all[..shown]);
+    let pass = (!columns.contains(&"pass")).then_some(name);
+    let caption = words!(context, "overlap.caption", pass = pass);
+    findings.blocks.push(Block::Table(View::new(
+        "concurrency",
+        caption,
+        &columns,
+        shown,
+    )));
+    let pairs = tables::pairs(all);
+    if !pairs.is_empty() {
+        let mut columns = tables::shown_start(all);
+        columns.extend(["stream", "other", "overlap_ns", "share"]);
+        let caption = words!(context, "overlap.caption_streams");
+        let view = View::new("stream_overlap", caption, &columns, SHOWN_PAIRS);
+        findings.appendix.push(Block::Table(view));
+        findings
+            .datasets
+            .push(tables::stream_overlap(context).rows(&pairs));
+    }
+    findings
+        .datasets
+        .push(tables::concurrency(context).rows(all));
+    findings.metrics = all
+        .iter()
+        .filter_map(|line| metric(context, line))
+        .collect();
+    findings.methods.push(method!(context, "overlap"));
+    Ok(findings)
+}
+
+fn name_of<'a>(context: &Context<'a>, line: &Line) -> &'a str {
+    line.stage_name(context).unwrap_or("whole pass")
+}
+
+fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
+    let gpus: BTreeSet<GpuId> = lines.iter().map(|line| line.gpu).collect();
+    let bar = |line: &Line| {
+        let values: Vec<f64> = line
+            .overlap
+            .by_streams
+            .iter()
+            .map(|time| *time as f64)
+            .collect();
+        let name = name_of(context, line);
+        let label = match gpus.len() {
+            1 => name.to_owned(),
+            _ => {
+                let gpu = context.session.gpus.ordinal[line.gpu.index()].to_string();
+                words!(context, "overlap.bar_gpu", stage = name, gpu = gpu)
+            }
+        };
+        let note = words!(
+            context,
+            "overlap.bar",
+            time = Quantity::ns(line.overlap.busy)
+        );
+        Bar {
+            label,
+            values,
+            note,
+        }
+    };
+    let parts = vec![
+        Part {
+            name: words!(context, "overlap.one_stream"),
+            color: Color::Idle,
+        },
+        Part {
+            name: words!(context, "overlap.two_streams"),
+            color: Color::Elementwise,
+        },
+        Part {
+            name: words!(context, "overlap.more_streams"),
+            color: Color::Gemm,
+        },
+    ];
+    let bars = lines.iter().map(bar).collect();
+    let most = lines.iter().max_by_key(|line| line.overlap.concurrent);
+    Chart {
+        id: "concurrency".to_owned(),
+        title: words!(context, "overlap.chart"),
+        description: words!(
+            context,
+            "overlap.chart_text",
+            pass = pass,
+            stage = most.map(|line| name_of(context, line)),
+            concurrent = most.map(|line| Quantity::ns(line.overlap.concurrent)),
+            busy = most.map(|line| Quantity::ns(line.overlap.busy)),
+        ),
+        plot: Plot::StackedBars(
+            StackedBars {
+                unit: Unit::Nanoseconds,
+                normalized: true,
+                parts,
+                bars,
+            }
+            .without_empty_parts(),
+        ),
+    }
+}
+
+fn metric(context: &Context<'_>, line: &Line) -> Option<Metric> {
+    let session = context.session;
+    let gpus = session
+        .gpus
+        .pass
+        .iter()
+        .filter(|pass| **pass == line.pass)
+        .count();
+    let scope = Scope {
+        pass: Some(session.pass_name(line.pass).to_owned()),
+        stage: line.stage_name(context).map(str::to_owned),
+        gpu: (gpus > 1).then(|| session.gpus.ordinal[line.gpu.index()]),
+        ..Scope::default()
+    };
+    let (concurrent, busy) = (line.overlap.concurrent, line.overlap.busy);
+    let basis = format!(
+        "{concurrent} ns with two or more operations at once ÷ {busy} ns busy, {} streams",
+        line.overlap.streams.len()
+    );
+    let mut metric = CONCURRENT_SHARE.derived(scope, line.overlap.concurrent_share()?, basis);
+    let rows = line.operations as u64;
+    metric
+        .evidence
+        .push(session.evidence(line.pass, "launches, copies", rows));
+    Some(metric)
+}

@@ -1,0 +1,138 @@
+//! Data sets about what runs at once.
+
+use super::name_of;
+use crate::Context;
+use rooflens_analysis::time::overlap::{Line, Overlap, Stream};
+use rooflens_document::{Cell, Table};
+use rooflens_session::{Arrange, Ns};
+
+/// Pairs of kinds: column ids of time and share, heading, places in the matrix.
+const PAIRS: [(&str, &str, usize, usize); 5] = [
+    ("compute_compute_ns", "compute_compute_share", 0, 0),
+    (
+        "compute_communication_ns",
+        "compute_communication_share",
+        0,
+        1,
+    ),
+    ("compute_copy_ns", "compute_copy_share", 0, 2),
+    ("communication_copy_ns", "communication_copy_share", 1, 2),
+    ("copy_copy_ns", "copy_copy_share", 2, 2),
+];
+
+/// Two streams that work at once, by their places in the line's streams, and for how long.
+pub(super) struct Pair<'a> {
+    line: &'a Line,
+    streams: (usize, usize),
+    time: Ns,
+}
+
+/// The first columns that pages show: the pass where there are several.
+pub(super) fn shown_start(lines: &[Line]) -> Vec<&'static str> {
+    let several = lines.iter().any(|line| line.pass != lines[0].pass);
+    let columns = [Some("stage"), several.then_some("pass"), Some("gpu")];
+    columns.into_iter().flatten().collect()
+}
+
+/// Columns that pages show: of the pairs those that occur.
+pub(super) fn shown_columns(lines: &[Line]) -> Vec<&'static str> {
+    let mut columns = shown_start(lines);
+    columns.extend(["streams", "busy_ns", "concurrent_ns", "concurrent_share"]);
+    let occurs = |a: usize, b: usize| lines.iter().any(|line| line.overlap.kinds[a][b] > 0);
+    let pairs = PAIRS.iter().filter(|(.., a, b)| occurs(*a, *b));
+    columns.extend(pairs.map(|(id, ..)| *id));
+    columns
+}
+
+/// The columns that say which line a row is of.
+fn start<'t, R: 't>(
+    context: &'t Context<'t>,
+    table: Table<'t, R>,
+    line: fn(&R) -> &Line,
+) -> Table<'t, R> {
+    let session = context.session;
+    let stage = move |row: &R| {
+        let name = name_of(context, line(row));
+        line(row)
+            .stage
+            .map_or_else(|| Cell::from(name), |_| Cell::Name(name.to_owned()))
+    };
+    table
+        .text("stage", stage)
+        .name("pass", move |row| session.pass_name(line(row).pass))
+        .count("gpu", move |row| {
+            session.gpus.ordinal[line(row).gpu.index()]
+        })
+}
+
+/// Times by number of streams and by pairs of kinds.
+pub(super) fn concurrency<'t>(context: &'t Context<'t>) -> Table<'t, Line> {
+    let table = Table::new(context.text, "concurrency");
+    let table = start(context, table, |line: &Line| line)
+        .count("streams", |line| line.overlap.streams.len())
+        .time("busy_ns", |line| line.overlap.busy)
+        .time("one_stream_ns", |line| line.overlap.by_streams[0])
+        .time("two_streams_ns", |line| line.overlap.by_streams[1])
+        .time("more_streams_ns", |line| line.overlap.by_streams[2])
+        .time("concurrent_ns", |line| line.overlap.concurrent)
+        .share("concurrent_share", |line| line.overlap.concurrent_share());
+    PAIRS
+        .into_iter()
+        .fold(table, |table, (id, share_id, a, b)| {
+            table
+                .time(id, move |line| line.overlap.kinds[a][b])
+                .share(share_id, move |line| {
+                    line.overlap.share(line.overlap.kinds[a][b])
+                })
+        })
+}
+
+/// Pairs of streams that work at once, the greatest overlap of each line first.
+pub(super) fn pairs(lines: &[Line]) -> Vec<Pair<'_>> {
+    let mut all = Vec::new();
+    for line in lines {
+        let mut pairs: Vec<_> = line.overlap.pairs.iter().collect();
+        pairs.arrange_by_key(|(pair, time)| (std::cmp::Reverse(**time), **pair));
+        all.extend(pairs.into_iter().map(|(streams, time)| Pair {
+            line,
+            streams: *streams,
+            time: *time,
+        }));
+    }
+    all
+}
+
+/// The table of these pairs.
+pub(super) fn stream_overlap<'t>(context: &'t Context<'t>) -> Table<'t, Pair<'t>> {
+    let name = |pair: &Pair<'_>, place: usize| {
+        stream_name(
+            context,
+            &pair.line.overlap,
+            pair.line.overlap.streams[place].0,
+        )
+    };
+    let table = Table::new(context.text, "stream_overlap");
+    start(context, table, |pair: &Pair<'t>| pair.line)
+        .text("stream", move |pair| name(pair, pair.streams.0))
+        .text("other", move |pair| name(pair, pair.streams.1))
+        .time("overlap_ns", |pair| pair.time)
+        .share("share", |pair| {
+            // Of two streams the one with the higher place is less busy.
+            let busy = pair.line.overlap.streams[pair.streams.1].1;
+            (busy > 0).then(|| pair.time as f64 / busy as f64)
+        })
+}
+
+/// The stream's number, with the process where there are several.
+fn stream_name(context: &Context<'_>, overlap: &Overlap, (process, stream): Stream) -> String {
+    let several = overlap
+        .streams
+        .iter()
+        .any(|((other, _), _)| *other != process);
+    let pid = context.session.processes.pid[process.index()];
+    if several {
+        format!("{stream} of process {pid}")
+    } else {
+        stream.to_string()
+    }
+}

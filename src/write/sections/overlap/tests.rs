@@ -1,0 +1,39 @@
+//! Concurrency of small sessions.
+
+use rooflens_schemas::MetricValue;
+
+use super::*;
+use crate::testing::{column, dataset, show};
+use rooflens_analysis::testing::overlap::{GEMM, session_of};
+use rooflens_document::Cell;
+
+#[test]
+fn one_stream_makes_no_section() {
+    let one = session_of(&[(7, GEMM, 0, 10), (7, GEMM, 8, 20)], &[]);
+    let found = show(&SECTION, &one);
+    assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
+}
+
+#[test]
+fn the_share_is_of_busy_time() {
+    let session = session_of(&[(7, GEMM, 0, 10)], &[(9, 6, 16), (9, 90, 94)]);
+    let found = show(&SECTION, &session);
+    // 4 of 20 ns; the whole capture is the one stage, so the pass is not counted again.
+    let values: Vec<_> = found
+        .metrics
+        .iter()
+        .map(|metric| metric.value.clone())
+        .collect();
+    assert_eq!(values, [MetricValue::Derived { value: 0.2 }]);
+    assert_eq!(
+        found.metrics[0].basis,
+        "4 ns with two or more operations at once ÷ 20 ns busy, 2 streams"
+    );
+    // Stream 9 copies for 14 ns, 4 of them beside the kernel; the kernel's stream is the less busy one.
+    let cell = |id| column(dataset(&found, "stream_overlap"), id).remove(0);
+    assert_eq!([cell("stream"), cell("other")], ["9", "7"].map(Cell::from));
+    assert_eq!(
+        [cell("overlap_ns"), cell("share")],
+        [Cell::Int(4), Cell::Float(0.4)]
+    );
+}

@@ -1,0 +1,151 @@
+//! What the sections of GEMMs and of attention have in common: one row a stage, kernel and size.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::Unit;
+
+use crate::Context;
+use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_document::{Catalogue, Quantity, Table};
+
+/// A row of such a table. Figures are per instance of the stage.
+pub(super) struct Row<'a> {
+    pub(super) stage: &'a StageProducts,
+    pub(super) group: &'a Group,
+    pub(super) identity: &'a KernelIdentity,
+    /// The sizes, or what bounds them, in words.
+    pub(super) shape: Option<String>,
+    /// Where the sizes are from, and how sure that is.
+    pub(super) source: Option<(&'static str, &'static str)>,
+}
+
+impl<'a> Row<'a> {
+    /// A row of a group, with its sizes in words.
+    pub(super) fn new(
+        context: &Context<'a>,
+        stage: &'a StageProducts,
+        group: &'a Group,
+        shape: Option<String>,
+    ) -> Self {
+        let source = group.product.map(|product| product.source);
+        Self {
+            stage,
+            group,
+            identity: &context.facts.identities[group.kernel.index()],
+            shape,
+            source: source.map(|source| (source.label(), source.confidence())),
+        }
+    }
+
+    /// A sum over all instances, per instance.
+    pub(super) fn per(&self, sum: Option<f64>) -> Option<f64> {
+        sum.map(|sum| self.stage.per_instance(sum))
+    }
+}
+
+/// The columns before the sizes.
+pub(super) fn heads<'t>(context: &Context<'t>, id: &'static str) -> Table<'t, Row<'t>> {
+    let (session, facts) = (context.session, context.facts);
+    Table::new(context.text, id)
+        .name("kernel", |row: &Row<'_>| row.identity.short.clone())
+        .text("stage", |row| row.stage.summary.label(session, facts))
+        .text("pass", |row| session.pass_name(row.stage.pass))
+        .text("shape", |row| row.shape.clone())
+}
+
+/// The columns after the sizes. A type that the sizes do not tell is that of the kernel's name where `by_name` is set.
+pub(super) fn figures<'t>(table: Table<'t, Row<'t>>, by_name: bool) -> Table<'t, Row<'t>> {
+    table
+        .text("dtype", move |row| {
+            let named = by_name.then_some(row.identity.dtype);
+            row.group
+                .sum
+                .roof
+                .map(|roof| roof.dtype)
+                .or(named)
+                .filter(|dtype| !dtype.is_empty())
+        })
+        .text("source", |row| row.source.map(|source| source.0))
+        .text("confidence", |row| row.source.map(|source| source.1))
+        .count("launches", |row| {
+            row.per(Some(row.group.sum.launches as f64))
+        })
+        .time("time_ns", |row| row.per(Some(row.group.sum.time as f64)))
+        .share("share", |row| {
+            let (time, total) = (row.group.sum.time, row.stage.total);
+            (total > 0).then(|| time as f64 / total as f64)
+        })
+        .time("helper_ns", |row| {
+            row.per(Some(row.group.sum.helpers as f64))
+        })
+        .column("flops", Unit::Flop, |row| row.per(row.group.sum.flops))
+        .column("flop_per_second", Unit::FlopPerSecond, |row| {
+            row.group.sum.rate()
+        })
+        .share("of_peak", |row| row.group.sum.of_peak())
+        .bytes("bytes", |row| row.per(row.group.sum.bytes))
+        .column("intensity", Unit::FlopPerByte, |row| {
+            row.group.sum.intensity()
+        })
+        .text("bound", |row| row.group.sum.bound().map(Bound::label))
+        .text("ceiling", |row| row.group.sum.ceiling().map(Ceiling::label))
+        .share("of_roofline", |row| {
+            row.group
+                .sum
+                .least
+                .map(|least| least / row.group.sum.time as f64)
+        })
+        .time("roof_ns", |row| row.per(row.group.sum.least))
+        .time("recoverable_ns", |row| row.per(row.group.sum.recoverable()))
+}
+
+/// The last column.
+pub(super) fn whole_name<'t>(
+    table: Table<'t, Row<'t>>,
+    context: &Context<'t>,
+) -> Table<'t, Row<'t>> {
+    let session = context.session;
+    table.name("name", |row| session.kernel_name(row.group.kernel))
+}
+
+/// The ceilings of several roofs, if known: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.
+pub(super) fn in_words<'a>(
+    text: &'static Catalogue,
+    roofs: impl Iterator<Item = &'a Roof>,
+) -> Option<String> {
+    let mut all: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
+    for roof in roofs.filter(|roof| roof.times().is_some()) {
+        all.extend(
+            roof.rate
+                .map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))),
+        );
+        all.extend(
+            roof.bandwidth
+                .map(|bandwidth| (text.word("memory"), (Unit::BytesPerSecond, bandwidth))),
+        );
+    }
+    let word = |(name, (unit, ceiling)): (&str, (Unit, Ceiling))| {
+        format!(
+            "{name} {} {}",
+            Quantity::new(ceiling.value, unit),
+            text.word(ceiling.label())
+        )
+    };
+    (!all.is_empty()).then(|| {
+        all.into_iter()
+            .map(word)
+            .collect::<Vec<_>>()
+            .join(text.comma())
+    })
+}
+
+/// How to get the sizes of matrix kernels: what the bundle does not hold already.
+pub fn shapes_advice(context: &rooflens_analysis::Context<'_>, text: &Catalogue) -> String {
+    let line = |key| text.line(key, &[]);
+    match context.records_shapes() {
+        true => line("shapes.recorded"),
+        false => line("shapes.record"),
+    }
+}

@@ -1,0 +1,148 @@
+//! How much of each stage the profiled launches stand for, and what to profile next.
+
+use std::collections::BTreeSet;
+
+use rooflens_schemas::Unit;
+
+use crate::{Context, joined};
+use rooflens_analysis::counters::represent::matching::{Group, Line, Matching, Tier};
+use rooflens_analysis::counters::represent::{Gap, Representativeness};
+use rooflens_analysis::kernels::kernel_sums::{ENOUGH, command};
+use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_document::{Block, Chart, Dataset, Inline, Quantity, Table};
+
+/// Kernels without a profiled launch that the section shows.
+const SHOWN_GAPS: usize = 8;
+
+/// One row a stage.
+pub(super) fn coverage(context: &Context<'_>, matching: &Matching) -> Dataset {
+    let launches = |line: &Line, wanted: fn(&&Group) -> bool| -> u64 {
+        line.groups
+            .iter()
+            .filter(wanted)
+            .map(|group| group.launches)
+            .sum()
+    };
+    let by = |tier| move |line: &&Line| line.share(|group| group.tier == Some(tier));
+    let lines: Vec<&Line> = matching.lines.iter().filter(|line| line.time > 0).collect();
+    Table::new(context.text, "profile_coverage")
+        .text("stage", |line: &&Line| {
+            line.summary.label(context.session, context.facts)
+        })
+        .time("time_ns", |line| line.time)
+        .share("profiled_share", |line| line.covered())
+        .share("stage_share", by(Tier::Stage))
+        .share("grid_share", by(Tier::Grid))
+        .share("kernel_share", by(Tier::Kernel))
+        .count("launches", |line| launches(line, |_| true))
+        .count("matched_launches", |line| {
+            launches(line, |group| group.tier.is_some())
+        })
+        .rows(&lines)
+}
+
+/// One bar a phase: matched how, and not at all.
+pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart> {
+    let bar = |line: &Line| {
+        let matched = line.covered();
+        let mut values: Vec<f64> = Tier::ALL
+            .iter()
+            .map(|tier| line.share(|group| group.tier == Some(*tier)))
+            .collect();
+        values.push((1.0 - matched).max(0.0));
+        Bar {
+            label: line.summary.label(context.session, context.facts),
+            values,
+            note: Quantity::ratio(matched).to_string(),
+        }
+    };
+    let bars: Vec<Bar> = matching
+        .outermost(context.facts)
+        .map(|(_, line)| bar(line))
+        .collect();
+    let part = |name, color| Part { name, color };
+    let said: Vec<String> = bars
+        .iter()
+        .map(|bar| format!("{}{}{}", bar.label, context.text.colon(), bar.note))
+        .collect();
+    (!bars.is_empty()).then(|| Chart {
+        id: "profile-coverage".to_owned(),
+        title: words!(context, "represent.chart.title"),
+        description: words!(
+            context,
+            "represent.chart.description",
+            stages = said.join(context.text.semicolon())
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Ratio,
+            normalized: true,
+            parts: vec![
+                part(
+                    words!(context, "represent.chart.stage"),
+                    Color::ComputeBound,
+                ),
+                part(words!(context, "represent.chart.grid"), Color::Elementwise),
+                part(words!(context, "represent.chart.kernel"), Color::Copy),
+                part(words!(context, "represent.chart.none"), Color::Idle),
+            ],
+            bars,
+        }),
+    })
+}
+
+/// One row a kernel and outermost stage, those with the largest share of their stage first, and its view.
+pub(super) fn gaps(
+    context: &Context<'_>,
+    matching: &Matching,
+    all: &Representativeness,
+) -> (Dataset, Option<Block>) {
+    let (session, facts) = (context.session, context.facts);
+    let identity = |gap: &Gap| &facts.identities[gap.kernel.index()];
+    let label = |gap: &Gap| matching.lines[gap.line].summary.label(session, facts);
+    let table = Table::new(context.text, "unprofiled_kernels")
+        .name("kernel", |gap: &Gap| identity(gap).short.as_str())
+        .on_page()
+        .text("stage", label)
+        .on_page()
+        .text("class", |gap| identity(gap).class.label())
+        .on_page()
+        .count("launches", |gap| gap.launches)
+        .on_page()
+        .time("time_ns", |gap| gap.time)
+        .on_page()
+        .share("share", |gap| gap.share)
+        .on_page()
+        .name("name", |gap| session.kernel_name(gap.kernel));
+    let view = gaps_view(context, &table, all.gaps.len());
+    (table.rows(&all.gaps), view)
+}
+
+/// The first of the kernels without a profiled launch, if there are any.
+pub(super) fn gaps_view<T>(
+    context: &Context<'_>,
+    table: &Table<'_, T>,
+    all: usize,
+) -> Option<Block> {
+    let shown = all.min(SHOWN_GAPS);
+    let of = all.to_string();
+    let caption = words!(
+        context,
+        "represent.gaps",
+        shown = shown.to_string(),
+        all = of
+    );
+    (shown > 0).then(|| Block::Table(table.view(caption, shown)))
+}
+
+/// The commands that list what to profile, one a phase that is not covered.
+pub(super) fn commands(context: &Context<'_>, matching: &Matching) -> Option<Vec<Inline>> {
+    let mut stages = BTreeSet::new();
+    let mut commands = Vec::new();
+    for (_, line) in matching.outermost(context.facts) {
+        if line.covered() < ENOUGH && stages.insert(&line.summary.stage(context.facts).name) {
+            commands.push(vec![Inline::Code(command(context, &line.summary))]);
+        }
+    }
+    let commands = joined(commands, "; ")?;
+    Some(say!(context, "represent.commands", commands = commands))
+}

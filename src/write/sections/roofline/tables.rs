@@ -1,0 +1,194 @@
+//! Data sets of the roofline section.
+
+use crate::Context;
+use rooflens_schemas::Unit::{Flop, FlopPerByte, FlopPerSecond};
+
+use rooflens_analysis::counters::ncu::Level;
+use rooflens_analysis::counters::roofline::group::Group;
+use rooflens_analysis::counters::roofline::{PassRoofline, TypeSum};
+use rooflens_document::{Block, Dataset, Table, View};
+
+/// Rows of a table in the section; the data sets hold all.
+const SHOWN_ROWS: usize = 12;
+
+/// A group in its pass.
+pub(super) type Mark<'a> = (&'a PassRoofline, &'a Group);
+
+/// A group without a mark: pass, group, roofline and why, a key of the catalogue.
+pub(super) type Unplotted<'a> = (&'a PassRoofline, &'a Group, &'static str, &'static str);
+
+/// The rows of all passes so far.
+#[derive(Default)]
+pub(super) struct Rows<'a> {
+    points: Vec<Mark<'a>>,
+    unplotted: Vec<Unplotted<'a>>,
+    types: Vec<(&'a PassRoofline, &'a TypeSum)>,
+}
+
+impl<'a> Rows<'a> {
+    /// Adds a pass; gives its views.
+    pub(super) fn add(&mut self, context: &Context<'a>, pass: &'a PassRoofline) -> Vec<Block> {
+        let first = [self.types.len(), self.points.len(), self.unplotted.len()];
+        self.types.extend(pass.types.iter().map(|sum| (pass, sum)));
+        for group in &pass.groups {
+            self.sort_in(pass, group);
+        }
+        let last = [self.types.len(), self.points.len(), self.unplotted.len()];
+        let [types, points, unplotted] = [0, 1, 2].map(|at| last[at] - first[at]);
+        let name = context.session.pass_name(pass.pass);
+        let (some, others) = (points.min(SHOWN_ROWS), unplotted.min(SHOWN_ROWS));
+        let of_points = words!(
+            context,
+            "roofline.points",
+            pass = name,
+            shown = some.to_string(),
+            all = points.to_string(),
+        );
+        let without_mark = words!(
+            context,
+            "roofline.without_mark",
+            pass = name,
+            shown = others.to_string(),
+            all = unplotted.to_string(),
+        );
+        let views = [
+            type_table(context).view(words!(context, "roofline.types", pass = name), types),
+            point_table(context).view(of_points, some),
+            unplotted_view(without_mark, others),
+        ];
+        let views = views
+            .into_iter()
+            .zip(first)
+            .filter(|(view, _)| view.limit > 0);
+        views
+            .map(|(view, skip)| Block::Table(View { skip, ..view }))
+            .collect()
+    }
+
+    /// Puts a group among the marks, or says why it has none.
+    fn sort_in(&mut self, pass: &'a PassRoofline, group: &'a Group) {
+        let [dram, l2, l1] = Level::ALL.map(|level| group.mark(level).err());
+        if let (Some(reason), true) = (dram, dram == l2 && l2 == l1) {
+            self.unplotted.push((pass, group, "all", reason));
+            return;
+        }
+        let reasons = Level::ALL.into_iter().zip([dram, l2, l1]);
+        self.unplotted.extend(
+            reasons.filter_map(|(level, reason)| Some((pass, group, level.label(), reason?))),
+        );
+        self.points.push((pass, group));
+    }
+
+    /// The data sets.
+    pub(super) fn datasets(&self, context: &Context<'a>) -> [Dataset; 3] {
+        [
+            point_table(context).rows(&self.points),
+            unplotted_table(context).rows(&self.unplotted),
+            type_table(context).rows(&self.types),
+        ]
+    }
+}
+
+fn type_table<'t>(context: &Context<'t>) -> Table<'t, (&'t PassRoofline, &'t TypeSum)> {
+    let session = context.session;
+    let peak = |pass: &PassRoofline, dtype, measured| {
+        let roofs = pass.roofs.rates(&[dtype]);
+        roofs
+            .into_iter()
+            .find(|roof| roof.measured == measured)
+            .map(|roof| roof.value)
+    };
+    Table::new(context.text, "executed_flops_types")
+        .text("dtype", |(_, sum): &(&PassRoofline, &TypeSum)| sum.dtype)
+        .on_page()
+        .text("pass", |(pass, _)| session.pass_name(pass.pass))
+        .text(
+            "pipe",
+            |(_, sum)| if sum.tensor { "tensor cores" } else { "vector" },
+        )
+        .on_page()
+        .count("launches", |(_, sum)| sum.launches)
+        .on_page()
+        .column("flop", Flop, |(_, sum)| sum.flops)
+        .on_page()
+        .share("flop_share", |(_, sum)| sum.share)
+        .on_page()
+        .time("duration_ns", |(_, sum)| sum.seconds * 1e9)
+        .column("flop_per_second", FlopPerSecond, |(_, sum)| {
+            (sum.seconds > 0.0).then(|| sum.flops / sum.seconds)
+        })
+        .on_page()
+        .column("peak_flop_per_second", FlopPerSecond, move |(pass, sum)| {
+            peak(pass, sum.dtype, false)
+        })
+        .on_page()
+        .column(
+            "measured_flop_per_second",
+            FlopPerSecond,
+            move |(pass, sum)| peak(pass, sum.dtype, true),
+        )
+        .on_page()
+}
+
+fn point_table<'t>(context: &Context<'t>) -> Table<'t, Mark<'t>> {
+    let session = context.session;
+    let intensity = |level| move |(_, group): &Mark<'_>| group.intensity(level);
+    Table::new(context.text, "roofline_points")
+        .name("kernel", |(_, group): &Mark<'_>| group.short.as_str())
+        .on_page()
+        .text("pass", |(pass, _)| session.pass_name(pass.pass))
+        .text("grid", |(_, group)| group.grid.to_string())
+        .text("block", |(_, group)| group.block.to_string())
+        .count("launches", |(_, group)| group.launches)
+        .on_page()
+        .time("duration_ns", |(_, group)| {
+            group.seconds.map(|seconds| seconds * 1e9)
+        })
+        .share("time_share", |(_, group)| group.share)
+        .on_page()
+        .column("flop", Flop, |(_, group)| group.flops.ok())
+        .text("dtype", |(_, group)| group.dtype)
+        .on_page()
+        .column("flop_per_second", FlopPerSecond, |(_, group)| group.rate())
+        .on_page()
+        .column("dram_flop_per_byte", FlopPerByte, intensity(Level::Dram))
+        .on_page()
+        .column("l2_flop_per_byte", FlopPerByte, intensity(Level::L2))
+        .column("l1_flop_per_byte", FlopPerByte, intensity(Level::L1))
+        .column(
+            "attainable_flop_per_second",
+            FlopPerSecond,
+            |(pass, group)| pass.roofs.attainable(group),
+        )
+        .share("attained_share", |(pass, group)| {
+            Some(group.rate()? / pass.roofs.attainable(group)?)
+        })
+        .on_page()
+        .text("bound", |(_, group)| group.bound.label())
+        .on_page()
+}
+
+const UNPLOTTED: &str = "roofline_unplotted";
+
+fn unplotted_view(caption: String, limit: usize) -> View {
+    let columns = ["kernel", "roofline", "launches", "time_share", "reason"];
+    View::new(UNPLOTTED, caption, &columns, limit)
+}
+
+fn unplotted_table<'t>(context: &Context<'t>) -> Table<'t, Unplotted<'t>> {
+    let (session, text) = (context.session, context.text);
+    Table::new(text, UNPLOTTED)
+        .name("kernel", |(_, group, ..): &Unplotted<'_>| {
+            group.short.as_str()
+        })
+        .text("pass", |(pass, ..)| session.pass_name(pass.pass))
+        .text("roofline", |row| row.2)
+        .text("grid", |(_, group, ..)| group.grid.to_string())
+        .text("block", |(_, group, ..)| group.block.to_string())
+        .count("launches", |(_, group, ..)| group.launches)
+        .time("duration_ns", |(_, group, ..)| {
+            group.seconds.map(|seconds| seconds * 1e9)
+        })
+        .share("time_share", |(_, group, ..)| group.share)
+        .text("reason", move |row| text.line(row.3, &[]))
+}

@@ -1,0 +1,402 @@
+//! The roofline of the whole workload: counters of profiled launches, spread over the launches of the timeline
+//! that they stand for.
+
+use rooflens_schemas::{Metric, Unit};
+
+use super::charts::{labels, largest, slug, told_apart, under};
+use super::workload_tables as tables;
+use crate::{Context, class_color, focus, is_same, joined, why_unknown};
+use rooflens_analysis::counters::ncu::Level;
+use rooflens_analysis::counters::represent::matching::{ENOUGH, WHOLE};
+use rooflens_analysis::counters::roofline::roofs::Roofs;
+use rooflens_analysis::counters::roofline::workload::{
+    Hfu, Lack, StageWork, Totals, Work, Workload,
+};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::matmul::Gemm;
+use rooflens_analysis::kernels::matmul::stages::Group;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::mfu;
+use rooflens_document::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
+use rooflens_document::chart::{Color, Plot, Point};
+use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent};
+
+/// Share of a stage's GPU time that profiled launches stand for, from which on the report shows its roofline.
+const WORTH_A_PAGE: f64 = 0.5;
+
+/// Marks below this number are a sentence in the report.
+const FEW: usize = 3;
+
+/// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
+pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut SectionContent) {
+    let (stages, phases) = (workload.profiled(), workload.phases(context.facts));
+    if stages.is_empty() {
+        return;
+    }
+    let (stage_rows, of_stages) = tables::stages(context, stages);
+    let (kernels, of_kernels) = tables::kernels(context, &phases);
+    let (bounds, of_bounds) = tables::bounds(context, &phases);
+    findings
+        .blocks
+        .push(Block::Heading(words!(context, "workload.heading")));
+    let least = Quantity::ratio(WHOLE);
+    findings.blocks.push(Block::Prose(say!(
+        context,
+        "workload.introduction",
+        least = least
+    )));
+    findings
+        .blocks
+        .extend(class_chart(context, &phases, &workload.roofs).map(Block::Chart));
+    let main = shown(context, &phases);
+    for stage in phases
+        .iter()
+        .copied()
+        .filter(|stage| stage.covered >= ENOUGH)
+    {
+        let Some((chart, few)) = kernel_chart(context, stage, &workload.roofs) else {
+            continue;
+        };
+        let chart = Block::Chart(chart);
+        if main.is_none_or(|main| !std::ptr::eq(main, stage)) {
+            findings.blocks.push(chart);
+        } else if let Some(few) = few {
+            findings.main.push(Block::Prose(few));
+            findings.blocks.push(chart);
+        } else {
+            findings.main.push(chart);
+        }
+    }
+    findings.blocks.extend([of_stages, of_kernels, of_bounds]);
+    for stage in stages {
+        findings
+            .metrics
+            .extend(metrics(context, stage, &workload.roofs));
+    }
+    let classes = tables::classes(context, &phases);
+    findings
+        .datasets
+        .extend([stage_rows, kernels, classes, bounds]);
+    let whole = Quantity::ratio(WHOLE).to_string();
+    findings
+        .methods
+        .push(method!(context, "workload", whole = whole));
+}
+
+/// The stage whose kernels the report shows: of those that were profiled as far as that is worth a page, the one that
+/// loses most, or the longest.
+fn shown<'a>(context: &Context<'_>, phases: &[&'a StageWork]) -> Option<&'a StageWork> {
+    let focus = focus(context);
+    let is_focus = |stage: &StageWork| focus.as_ref().is_some_and(|it| is_same(it, &stage.summary));
+    // A mark of a part of a stage would be read as the stage.
+    let worth = phases
+        .iter()
+        .rev()
+        .copied()
+        .filter(|stage| stage.covered >= WORTH_A_PAGE);
+    worth.max_by_key(|stage| (is_focus(stage), stage.time))
+}
+
+/// A chart of marks under the roofs; none without marks.
+fn chart(
+    context: &Context<'_>,
+    roofs: &Roofs,
+    id: String,
+    (title, marks): (String, String),
+    points: Vec<Point>,
+) -> Option<Chart> {
+    let plot = under(context, roofs, Level::Dram, points);
+    let ceilings = labels(context, &plot);
+    let description = words!(
+        context,
+        "workload.chart.description",
+        marks = marks,
+        ceilings = ceilings
+    );
+    let has_points = !plot.points.is_empty();
+    has_points.then_some(Chart {
+        id,
+        title,
+        description,
+        plot: Plot::Roofline(plot),
+    })
+}
+
+/// The chart of stages and classes that were profiled as a whole.
+fn class_chart(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Option<Chart> {
+    let whole = phases.iter().filter(|stage| stage.covered >= WHOLE);
+    let points = whole.flat_map(|stage| class_points(context, stage, &label(context, stage)));
+    let title = words!(context, "workload.chart.stages");
+    let marks = words!(context, "workload.chart.stages_marks");
+    chart(
+        context,
+        roofs,
+        "roofline-workload".to_owned(),
+        (title, marks),
+        points.collect(),
+    )
+}
+
+/// The chart of the kernels of a stage; and, if there are few, what it shows in words.
+fn kernel_chart(
+    context: &Context<'_>,
+    stage: &StageWork,
+    roofs: &Roofs,
+) -> Option<(Chart, Option<Vec<Inline>>)> {
+    let points = kernel_points(context, stage);
+    let label = label(context, stage);
+    let rate = |point: &Point| Quantity::new(point.y, Unit::FlopPerSecond);
+    let one = |point: &Point| {
+        say!(
+            context,
+            "workload.chart.one",
+            kernel = Inline::code(&point.label),
+            of_time = Quantity::ratio(point.weight),
+            rate = rate(point),
+            intensity = Quantity::new(point.x, Unit::FlopPerByte),
+        )
+    };
+    let few = joined(points.iter().map(one), context.text.semicolon());
+    let few = few.filter(|_| points.len() < FEW);
+    let few = few.map(|few| {
+        say!(
+            context,
+            "workload.chart.few",
+            stage = label.as_str(),
+            kernels = few
+        )
+    });
+    let largest = largest(&points)?;
+    let title = words!(
+        context,
+        "workload.chart.kernels",
+        stage = label.as_str(),
+        kernel = largest.label.as_str(),
+        of_time = Quantity::ratio(largest.weight),
+        rate = rate(largest),
+    );
+    let share = Quantity::ratio(points.iter().map(|point| point.weight).sum());
+    let marks = words!(context, "workload.chart.kernels_marks", share = share);
+    let id = format!("roofline-workload-{}", slug(&label));
+    Some((chart(context, roofs, id, (title, marks), points)?, few))
+}
+
+fn label(context: &Context<'_>, stage: &StageWork) -> String {
+    stage.summary.label(context.session, context.facts)
+}
+
+/// The marks of kernels, with their sizes or else mean durations where several have one name.
+fn kernel_points(context: &Context<'_>, stage: &StageWork) -> Vec<Point> {
+    let mark = |work| Some((work, kernel_point(context, stage, work)?));
+    let marks: Vec<(&Work, Point)> = stage.works.iter().filter_map(mark).collect();
+    told_apart(marks, |work, kernel| match gemm(context, stage, work) {
+        Some(gemm) => {
+            let size = gemm.to_string();
+            words!(
+                context,
+                "workload.chart.of_size",
+                kernel = kernel,
+                size = size
+            )
+        }
+        None => {
+            let time = work.time as f64 / work.launches.max(1) as f64;
+            let time = Quantity::new(time, Unit::Nanoseconds);
+            words!(
+                context,
+                "workload.chart.of_time",
+                kernel = kernel,
+                time = time
+            )
+        }
+    })
+}
+
+/// The sizes of the GEMM of these launches, if all GEMMs of their kernel and grid have the same.
+fn gemm(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Gemm> {
+    let gemms = context.results.gemm().ok()?;
+    let own = gemms
+        .iter()
+        .find(|one| is_same(&one.summary, &stage.summary))?;
+    let same = |group: &&Group| (group.kernel, group.grid) == (work.kernel, work.grid);
+    let mut sizes = own.groups.iter().filter(same).map(Group::gemm);
+    let first = sizes.next()??;
+    sizes.all(|size| size == Some(first)).then_some(first)
+}
+
+fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Point> {
+    let (x, y) = (work.intensity(Level::Dram)?, work.per_second(work.flops())?);
+    let label = context.facts.identities[work.kernel.index()].short.clone();
+    let weight = work.time as f64 / stage.time as f64;
+    (x > 0.0).then(|| Point {
+        label,
+        x,
+        y,
+        weight,
+        color: class_color(work.class),
+    })
+}
+
+/// A mark for each class of a stage, and one for the stage.
+fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Point> {
+    let point = |totals: &Totals, name: &str, weight, color| {
+        let (x, y) = totals.mark()?;
+        Some(Point {
+            label: format!("{label} · {name}"),
+            x,
+            y,
+            weight,
+            color,
+        })
+    };
+    let of_class = |class: KernelClass| {
+        let totals = Totals::of(tables::of_class(stage, class));
+        point(
+            &totals,
+            class.label(),
+            totals.time / stage.time as f64,
+            class_color(class),
+        )
+    };
+    let flops = stage.totals.all_flops().unwrap_or_default();
+    let name = words!(context, "workload.chart.whole_stage");
+    let whole = point(&stage.totals, &name, stage.covered, Color::Stage);
+    let whole = whole.map(|point| Point {
+        y: stage.per_second(flops),
+        ..point
+    });
+    KernelClass::ALL
+        .into_iter()
+        .filter_map(of_class)
+        .chain(whole)
+        .collect()
+}
+
+/// Coverage, executed operations and bytes of a stage.
+fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 4] {
+    let scope = stage.summary.scope(context.session, context.facts);
+    let basis = format!(
+        "{} of {} of GPU operations in {} counted instances",
+        Quantity::new(stage.totals.time, Unit::Nanoseconds),
+        Quantity::new(stage.time as f64, Unit::Nanoseconds),
+        stage.summary.counted
+    );
+    let lacks = |lack| reason(context, lack);
+    let hfu = mfu::hfu(context, stage).map(|hfu| (hfu.share, hfu_basis(stage, hfu)));
+    let hfu = hfu.map_err(lacks);
+    let share = stage
+        .dram_share
+        .map(|share| (share, dram_basis(stage, roofs)))
+        .map_err(lacks);
+    let bytes = stage.dram_bytes().map_err(lacks).map(|bytes| {
+        let (low, high) = stage.totals.dram_range;
+        let bytes_of = |sum| Quantity::new(stage.per_instance(sum), Unit::Bytes);
+        let basis = format!(
+            "per instance, {} to {} by the least and the most of several profiled launches; {}{}",
+            bytes_of(low),
+            bytes_of(high),
+            matched(stage, stage.totals.dram_time),
+            caches(stage)
+        );
+        (stage.per_instance(bytes), basis)
+    });
+    [
+        PROFILED_SHARE.derived(scope.clone(), stage.covered, basis),
+        HFU.known(scope.clone(), hfu),
+        DRAM_BYTES.known(scope.clone(), bytes),
+        PROFILED_DRAM_SHARE.known(scope, share),
+    ]
+}
+
+fn reason(context: &Context<'_>, lack: Lack) -> String {
+    let (ratio, whole) = (Quantity::ratio, Quantity::ratio(WHOLE));
+    let flop = |flops| Quantity::new(flops, Unit::Flop);
+    match lack {
+        Lack::FewFlops(share) => {
+            words!(
+                context,
+                "workload.few_flops",
+                covered = ratio(share),
+                whole = whole
+            )
+        }
+        Lack::FewBytes(share) => {
+            words!(
+                context,
+                "workload.few_bytes",
+                covered = ratio(share),
+                whole = whole
+            )
+        }
+        Lack::NoPeak => words!(context, "workload.no_peak"),
+        Lack::NoFlops => words!(context, "workload.no_flops"),
+        Lack::NoBytes => words!(context, "workload.no_bytes"),
+        Lack::BelowModel(executed, model) => {
+            words!(
+                context,
+                "workload.below_model",
+                executed = flop(executed),
+                model = flop(model)
+            )
+        }
+        Lack::AbovePeak(share) => why_unknown(context.text, &Unavailable::AbovePeak(share)),
+    }
+}
+
+fn hfu_basis(stage: &StageWork, hfu: &Hfu) -> String {
+    let said = |(dtype, flops, peak): &(&str, f64, f64)| {
+        let flops = Quantity::new(*flops, Unit::Flop);
+        format!(
+            "{flops} {dtype} / {}",
+            Quantity::new(*peak, Unit::FlopPerSecond)
+        )
+    };
+    let said: Vec<String> = hfu.parts.iter().map(said).collect();
+    let matched = matched(stage, stage.totals.flops_time);
+    let mut basis = format!("({}) / {}; {matched}", said.join(" + "), time(stage));
+    if !hfu.left_out.is_empty() {
+        basis += &format!("; without {}, which has no peak", hfu.left_out.join(", "));
+    }
+    basis
+}
+
+fn dram_basis(stage: &StageWork, roofs: &Roofs) -> String {
+    let bytes = stage.per_instance(stage.totals.bytes.dram.unwrap_or_default());
+    let bytes = Quantity::new(bytes, Unit::Bytes);
+    let bandwidth = roofs.gpu.as_ref().map_or(0.0, |gpu| gpu.memory_bandwidth);
+    let bandwidth = Quantity::new(bandwidth, Unit::BytesPerSecond);
+    let matched = matched(stage, stage.totals.dram_time);
+    format!(
+        "{bytes} / ({} × {bandwidth}); {matched}{}",
+        time(stage),
+        caches(stage)
+    )
+}
+
+fn time(stage: &StageWork) -> String {
+    let time = Quantity::new(stage.summary.time, Unit::Nanoseconds);
+    match stage.gpus {
+        1 => format!("stage time {time}"),
+        gpus => format!("(stage time {time} × {gpus} GPUs)"),
+    }
+}
+
+fn matched(stage: &StageWork, time: f64) -> String {
+    let covered = time / stage.time as f64;
+    let rest = if covered < 0.9995 {
+        ", the rest not counted"
+    } else {
+        ""
+    };
+    let share = Quantity::ratio(covered);
+    format!("counters of profiled launches that stand for {share} of the GPU time{rest}")
+}
+
+/// What flushed caches mean for bytes.
+const fn caches(stage: &StageWork) -> &'static str {
+    if stage.flushed {
+        "; caches were flushed before each profiled launch, so that what its predecessor left in L2 counts as read"
+    } else {
+        ""
+    }
+}

@@ -1,0 +1,93 @@
+//! How operations were attributed, and how much GPU time no stage has.
+
+use rooflens_schemas::Scope;
+
+use crate::Context;
+use rooflens_analysis::time::stage_times::StageTimes;
+use rooflens_analysis::time::stage_times::attribution::{How, PassAttribution, Sum, UNATTRIBUTED};
+use rooflens_diagnostic::{Diagnostic, Severity};
+use rooflens_document::catalogue::{ATTRIBUTED_SHARE, ATTRIBUTED_SHARE_FROM_FIRST_STAGE};
+use rooflens_document::{Block, Quantity, SectionContent, Table};
+
+/// Operations of a pass that were attributed in one way.
+type Row<'a> = (&'a PassAttribution, How, Sum);
+
+/// Adds the data set `attribution`, its view, and the attributed shares per pass.
+pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut SectionContent) {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for of in &times.attribution {
+        rows.extend(of.by_how.iter().map(|(how, sum)| (of, *how, *sum)));
+        let name = context.session.pass_name(of.pass);
+        let scope = || Scope {
+            pass: Some(name.to_owned()),
+            ..Scope::default()
+        };
+        let basis = "sum of durations of operations in some stage ÷ sum of durations of all operations of the pass";
+        findings
+            .metrics
+            .push(ATTRIBUTED_SHARE.derived(scope(), of.staged, basis));
+        let basis = format!("{basis} that start with the first one of a stage or later");
+        let from_first = &ATTRIBUTED_SHARE_FROM_FIRST_STAGE;
+        findings
+            .metrics
+            .push(from_first.derived(scope(), of.staged_from_first, basis));
+        if of.pass == times.primary {
+            let share = Quantity::ratio(of.staged);
+            let said = say!(context, "attribution.share", share = share);
+            findings.blocks.push(Block::Prose(said));
+        }
+        if of.unattributed() >= UNATTRIBUTED {
+            let share = Quantity::ratio(of.unattributed());
+            let message = words!(
+                context,
+                "attribution.unattributed",
+                share = share,
+                pass = name
+            );
+            let notice = Diagnostic::new(Severity::Notice, "stages/unattributed", message);
+            let hint = words!(context, "attribution.unattributed_hint");
+            findings.diagnostics.push(notice.hint(hint));
+        }
+    }
+    let table = table(context);
+    let limit = rows.len().min(How::ALL.len() * 3);
+    let view = table.view(words!(context, "attribution.caption"), limit);
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(table.rows(&rows));
+}
+
+fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
+    let session = context.session;
+    Table::new(context.text, "attribution")
+        .text("how", |(_, how, _): &Row<'_>| words(*how).0)
+        .on_page()
+        .text("pass", |(of, ..)| session.pass_name(of.pass))
+        .on_page()
+        .count("operations", |(.., sum)| sum.operations)
+        .on_page()
+        .time("time_ns", |(.., sum)| sum.time)
+        .on_page()
+        .share("share", |(of, _, sum)| {
+            (of.time() > 0).then(|| sum.time as f64 / of.time() as f64)
+        })
+        .on_page()
+        .text("meaning", |(_, how, _)| words(*how).1)
+        .on_page()
+}
+
+/// Name and meaning.
+const fn words(how: How) -> (&'static str, &'static str) {
+    match how {
+        How::OwnThread => ("own thread", "a range is open on the issuing thread"),
+        How::Inferred => (
+            "inferred",
+            "the issuing thread has no range; one other thread has",
+        ),
+        How::Outside => (
+            "no range open",
+            "no thread of the process has a range open over the call",
+        ),
+        How::Ambiguous => ("ambiguous", "several other threads have ranges open"),
+        How::NoApiCall => ("no API call", "the issuing call is not in the artifact"),
+    }
+}

@@ -1,0 +1,159 @@
+//! Stages: how long each takes, how long the GPU is busy in it, and what is attributed to none.
+
+mod attribution;
+mod tables;
+
+use rooflens_schemas::{Metric, Unit};
+
+use super::{Section, group_color};
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::stages::WARMUP_Z;
+use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
+use rooflens_document::catalogue::{
+    BUSY_SHARE, HOST_TIME, INFERRED_SHARE, OPERATION_TIME_SUM, OPERATIONS, STAGE_TIME,
+};
+use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table};
+
+/// Stages and their time.
+pub(super) static SECTION: Section = Section { id: "stages", show };
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let times = context.results.stage_times()?;
+    let mut findings = SectionContent::default();
+    let session = context.session;
+    let kind = session.passes.kind[times.primary.index()].label();
+    let pass = Inline::code(session.pass_name(times.primary));
+    let mut introduction = say!(
+        context,
+        "stage_times.introduction",
+        pass = pass,
+        kind = kind
+    );
+    introduction.extend(times.of_primary().flat_map(|stage| doubt(context, stage)));
+    findings.blocks.push(Block::Prose(introduction));
+    findings.blocks.push(Block::Chart(chart(context, times)));
+    tables::add(context, times, &mut findings);
+    attribution::add(context, times, &mut findings);
+    findings.metrics.extend(
+        times
+            .stages
+            .iter()
+            .flat_map(|stage| metrics(context, stage)),
+    );
+    let parts = |stage| {
+        StageTime::parts(stage)
+            .into_iter()
+            .map(move |part| (stage, part))
+    };
+    let parts: Vec<StagePart<'_>> = times.of_primary().flat_map(parts).collect();
+    findings.datasets.push(parts_table(context).rows(&parts));
+    let limit = Quantity::new(WARMUP_Z, Unit::One);
+    findings
+        .methods
+        .push(method!(context, "stage_times", limit = limit));
+    Ok(findings)
+}
+
+/// What is to be said of a stage with a first instance that may be a cold one, and too few others to tell.
+fn doubt(context: &Context<'_>, stage: &StageTime) -> Vec<Inline> {
+    let Some((factor, others)) = stage.doubtful_first else {
+        return Vec::new();
+    };
+    say!(
+        context,
+        "stage_times.doubtful_first",
+        stage = Inline::strong(stage.summary.label(context.session, context.facts)),
+        factor = Quantity::new(factor, Unit::One),
+        others = others.to_string(),
+    )
+}
+
+/// One bar a stage: busy time by group of classes, then idle time, as shares of the stage time.
+fn chart(context: &Context<'_>, times: &StageTimes) -> Chart {
+    let bar = |stage: &StageTime| {
+        let line = &stage.summary;
+        let mut values: Vec<f64> = stage
+            .groups
+            .iter()
+            .flatten()
+            .map(|time| *time as f64)
+            .collect();
+        let busy: f64 = values.iter().sum();
+        values.push((busy / line.busy_share.max(1e-12) - busy).max(0.0));
+        let time = Quantity::new(line.time, Unit::Nanoseconds);
+        let share = Quantity::ratio(line.busy_share);
+        let note = words!(context, "stage_times.busy", time = time, share = share);
+        Bar {
+            label: line.label(context.session, context.facts),
+            values,
+            note,
+        }
+    };
+    let colors = ClassGroup::ALL
+        .map(group_color)
+        .into_iter()
+        .chain([Color::Idle]);
+    let bars = StackedBars {
+        unit: Unit::Nanoseconds,
+        normalized: true,
+        parts: colors
+            .map(|color| Part {
+                name: color.label().to_owned(),
+                color,
+            })
+            .collect(),
+        bars: times.of_primary().map(bar).collect(),
+    };
+    let pass = context.session.pass_name(times.primary);
+    Chart {
+        id: "stage-time".to_owned(),
+        title: words!(context, "stage_times.chart"),
+        description: words!(context, "stage_times.chart_text", pass = pass),
+        plot: Plot::StackedBars(bars.without_empty_parts()),
+    }
+}
+
+fn metrics(context: &Context<'_>, stage: &StageTime) -> Vec<Metric> {
+    let line = &stage.summary;
+    let scope = || line.scope(context.session, context.facts);
+    let over = format!("median of {} of {} instances", line.counted, line.instances);
+    let projection = format!("first start to last end of the stage's GPU operations, {over}");
+    let host = format!("duration of the range on the host, {over}");
+    let busy = "median length of the union of operation intervals ÷ (stage time × GPUs)";
+    let inferred = "operations issued by a thread without ranges, attributed to the one other thread with an open range";
+    let mut all = vec![
+        STAGE_TIME.derived(scope(), line.time, projection),
+        HOST_TIME.derived(scope(), line.host, host),
+        OPERATION_TIME_SUM.derived(
+            scope(),
+            line.sum,
+            format!("sum of operation durations, {over}"),
+        ),
+        BUSY_SHARE.derived(scope(), line.busy_share, busy),
+        OPERATIONS.derived(scope(), line.operations, over),
+        INFERRED_SHARE.derived(scope(), line.inferred_share, inferred),
+    ];
+    let evidence = line.evidence(context.session, context.facts);
+    all.iter_mut()
+        .for_each(|metric| metric.evidence.push(evidence.clone()));
+    all
+}
+
+/// A stage with one of its parts: a group of classes and its busy time.
+type StagePart<'a> = (&'a StageTime, (ClassGroup, f64));
+
+/// The parts of the chart's bars as a table.
+fn parts_table<'t>(context: &Context<'t>) -> Table<'t, StagePart<'t>> {
+    let (session, facts) = (context.session, context.facts);
+    Table::new(context.text, "stage_parts")
+        .text("stage", |(stage, _): &StagePart<'_>| {
+            stage.summary.label(session, facts)
+        })
+        .text("pass", |(stage, _)| session.pass_name(stage.pass))
+        .text("part", |(_, (group, _))| group_color(*group).label())
+        .time("time_ns", |(_, (_, time))| *time)
+        .share("busy_share", |(stage, (group, _))| stage.share(*group))
+}

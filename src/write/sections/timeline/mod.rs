@@ -1,0 +1,86 @@
+//! The timeline: what the GPU does over time, how much of it is in use, and instances of stages close up.
+
+mod iterations;
+mod overview;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod tracks;
+mod zoom;
+
+use rooflens_schemas::Unit;
+
+use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::time::timeline::Timeline;
+use rooflens_document::{Block, Inline, Quantity, SectionContent};
+use rooflens_session::GpuId;
+
+/// Timeline.
+pub(super) static SECTION: Section = Section {
+    id: "timeline",
+    show,
+};
+
+/// Instances close up in the report; the appendix has the others.
+const SHOWN_ZOOMS: usize = 2;
+
+fn show(context: &Context<'_>) -> Known<SectionContent> {
+    let timeline = context.results.timeline()?;
+    let mut findings = SectionContent::default();
+    if timeline.passes.is_empty() {
+        return Ok(findings);
+    }
+    let introduction = Block::Prose(introduction(context, timeline));
+    let charts = timeline
+        .passes
+        .iter()
+        .map(|pass| overview::chart(context, timeline, pass));
+    let zooms = timeline.zooms.iter().map(|zoom| zoom::chart(context, zoom));
+    let (mut charts, mut zooms) = (charts.map(Block::Chart), zooms.map(Block::Chart));
+    findings.main.push(introduction);
+    findings.main.extend(charts.next());
+    findings
+        .main
+        .extend(iterations::block(context, &timeline.iterations));
+    findings.main.extend(zooms.by_ref().take(SHOWN_ZOOMS));
+    findings.blocks.extend(charts.chain(zooms));
+    tables::add(context, timeline, &mut findings);
+    findings.methods.push(method!(
+        context,
+        "timeline",
+        least = Quantity::ratio(tracks::THROTTLED)
+    ));
+    Ok(findings)
+}
+
+fn introduction(context: &Context<'_>, timeline: &Timeline) -> Vec<Inline> {
+    let mut text = say!(context, "timeline.introduction");
+    for overview in &timeline.passes {
+        let own = timeline
+            .counters
+            .iter()
+            .find(|own| own.pass == overview.pass);
+        if let Some(period) = own.and_then(|own| own.period()) {
+            let pass = Inline::code(context.session.pass_name(overview.pass));
+            let period = Quantity::new(period, Unit::Nanoseconds);
+            text.extend(say!(
+                context,
+                "timeline.counters",
+                pass = pass,
+                period = period
+            ));
+        }
+    }
+    text
+}
+
+fn ordinal(context: &Context<'_>, gpu: GpuId) -> u32 {
+    context.session.gpus.ordinal[gpu.index()]
+}
+
+/// The number of a GPU for words that name it only where there are several.
+fn number(context: &Context<'_>, gpu: GpuId, several: bool) -> Option<String> {
+    several.then(|| ordinal(context, gpu).to_string())
+}

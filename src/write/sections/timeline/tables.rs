@@ -1,0 +1,176 @@
+//! Data sets of the timeline, and the metrics of sampled counters.
+
+use rooflens_schemas::{Metric, Scope, Unit};
+
+use super::ordinal;
+use crate::Context;
+use rooflens_analysis::engine::classify::{ClassGroup, GroupTimes};
+use rooflens_analysis::time::timeline::Timeline;
+use rooflens_analysis::time::timeline::overview::Overview;
+use rooflens_analysis::time::timeline::sampled::{Counter, GpuCounters, StageSums};
+use rooflens_document::catalogue::{DRAM_BANDWIDTH_SHARE, SM_ACTIVE, TENSOR_ACTIVE};
+use rooflens_document::{Block, Quantity, SectionContent, Table};
+use rooflens_session::GpuId;
+
+/// Columns of groups of classes, in the order of [`ClassGroup::ALL`].
+const GROUPS: [&str; ClassGroup::ALL.len()] = [
+    "gemm_ns",
+    "attention_ns",
+    "normalization_ns",
+    "elementwise_ns",
+    "copy_ns",
+    "communication_ns",
+    "other_ns",
+];
+
+/// Rows of stages that the page shows.
+const SHOWN: usize = 16;
+
+/// A stretch of a pass on a GPU: its number and its busy time by group of classes.
+type Stretch<'a> = (&'a Overview, GpuId, usize, &'a GroupTimes);
+
+/// Samples of a GPU within a stage.
+type Sums<'a> = (&'a GpuCounters, &'a StageSums);
+
+/// Adds the data sets, the view of the sampled counters and their metrics.
+pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut SectionContent) {
+    let mut stretches: Vec<Stretch<'_>> = Vec::new();
+    for overview in &timeline.passes {
+        for (gpu, mix) in &overview.gpus {
+            stretches.extend(
+                mix.iter()
+                    .enumerate()
+                    .map(|(at, times)| (overview, *gpu, at, times)),
+            );
+        }
+    }
+    findings
+        .datasets
+        .push(stretches_table(context).rows(&stretches));
+    let sums = timeline
+        .counters
+        .iter()
+        .flat_map(|gpu| gpu.stages.iter().map(move |of| (gpu, of)));
+    let sums: Vec<Sums<'_>> = sums.collect();
+    if !sums.is_empty() {
+        let several = timeline
+            .counters
+            .iter()
+            .any(|own| timeline.samples_several(own.pass));
+        let table = counters_table(context, several);
+        let caption = words!(context, "timeline.caption");
+        findings
+            .blocks
+            .push(Block::Table(table.view(caption, SHOWN)));
+        findings.datasets.push(table.rows(&sums));
+        let metrics = sums
+            .iter()
+            .flat_map(|sums| metrics(context, timeline, sums));
+        findings.metrics.extend(metrics);
+    }
+}
+
+/// Busy time by group in each stretch of the charts.
+fn stretches_table<'t>(context: &Context<'t>) -> Table<'t, Stretch<'t>> {
+    let session = context.session;
+    let table = Table::new(context.text, "timeline")
+        .name("pass", |(of, ..): &Stretch<'_>| session.pass_name(of.pass))
+        .count("gpu", |(_, gpu, ..)| session.gpus.ordinal[gpu.index()])
+        .time("start_ns", |(of, _, at, _)| of.window.edge(*at))
+        .time("end_ns", |(of, _, at, _)| of.window.edge(at + 1));
+    let groups = ClassGroup::ALL.into_iter().zip(GROUPS);
+    groups.fold(table, |table, (group, id)| {
+        table.time(id, move |(.., times)| times[group as usize])
+    })
+}
+
+/// Means of the samples within each stage.
+fn counters_table<'t>(context: &Context<'t>, several: bool) -> Table<'t, Sums<'t>> {
+    let (session, stages) = (context.session, &context.facts.stages);
+    Table::new(context.text, "gpu_metrics")
+        .name("stage", |(_, of): &Sums<'_>| stages[of.stage].name.as_str())
+        .on_page()
+        .name("pass", |(gpu, _)| session.pass_name(gpu.pass))
+        .on_page()
+        .count("gpu", |(own, _)| session.gpus.ordinal[own.gpu.index()])
+        .on_page_if(several)
+        .count("instances", |(_, of)| of.instances)
+        .count("samples", |(_, of)| of.samples())
+        .on_page()
+        .share("sm_active", |(_, of)| of.mean(Counter::SmActive))
+        .on_page()
+        .share("tensor_active", |(_, of)| of.mean(Counter::TensorActive))
+        .on_page()
+        .share("dram_read", |(_, of)| of.mean(Counter::DramRead))
+        .on_page()
+        .share("dram_write", |(_, of)| of.mean(Counter::DramWrite))
+        .on_page()
+        .column("sm_clock_hz", Unit::Hertz, |(_, of)| {
+            of.mean(Counter::Clock)
+        })
+        .on_page()
+}
+
+/// The metrics of a stage on a GPU.
+fn metrics(context: &Context<'_>, timeline: &Timeline, (gpu, of): &Sums<'_>) -> Vec<Metric> {
+    let session = context.session;
+    let several = timeline.samples_several(gpu.pass);
+    let scope = Scope {
+        pass: Some(session.pass_name(gpu.pass).to_owned()),
+        stage: Some(context.facts.stages[of.stage].name.clone()),
+        gpu: several.then(|| ordinal(context, gpu.gpu)),
+        ..Scope::default()
+    };
+    let evidence = session.evidence(gpu.pass, "counter_samples", of.samples());
+    let defs: [(_, &[Counter], _); 3] = [
+        (&SM_ACTIVE, &[Counter::SmActive], of.mean(Counter::SmActive)),
+        (
+            &TENSOR_ACTIVE,
+            &[Counter::TensorActive],
+            of.mean(Counter::TensorActive),
+        ),
+        (
+            &DRAM_BANDWIDTH_SHARE,
+            &[Counter::DramRead, Counter::DramWrite],
+            of.traffic(),
+        ),
+    ];
+    let metric = |(metric, counters, value): (&rooflens_document::MetricDef, &[Counter], _)| {
+        let Some(value) = value else {
+            return metric.unavailable(scope.clone(), why(gpu, of, counters));
+        };
+        let sampled = counters
+            .iter()
+            .filter_map(|counter| gpu.sampled.get(counter));
+        let names: Vec<&str> = sampled.map(|sampled| session.text(sampled.name)).collect();
+        let basis = format!(
+            "{}, mean of {} samples within the projections of {} instances",
+            names.join(" + "),
+            of.samples(),
+            of.instances
+        );
+        let mut metric = metric.measured(scope.clone(), value, basis);
+        metric.evidence.push(evidence.clone());
+        metric
+    };
+    defs.into_iter().map(metric).collect()
+}
+
+/// Why a stage has no mean.
+fn why(gpu: &GpuCounters, of: &StageSums, counters: &[Counter]) -> String {
+    if counters
+        .iter()
+        .any(|counter| !gpu.sampled.contains_key(counter))
+    {
+        return "the sampled metric set has no such counter; choose another with --gpu-metrics-set"
+            .to_owned();
+    }
+    let every = gpu
+        .period()
+        .map(|ns| Quantity::new(ns, Unit::Nanoseconds).to_string());
+    format!(
+        "no sample lies within the stage's {}; one was taken every {}",
+        Quantity::ns(of.time),
+        every.unwrap_or_else(|| "–".to_owned())
+    )
+}

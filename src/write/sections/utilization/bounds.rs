@@ -1,0 +1,110 @@
+//! The predicted lower bound of each stage beside its measured time.
+
+use rooflens_analysis::Context as Analysis;
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_predict::{Machine, Plan, Precision, Setup};
+use rooflens_schemas::StageKind;
+
+use crate::Context;
+use rooflens_document::{Block, Dataset, Table};
+
+/// A stage's lower bound and measured time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// The stage, with the rank where several processes ran.
+    pub stage: String,
+    /// Pass, or that of the un-profiled repeats.
+    pub pass: String,
+    /// What the stage computes.
+    pub kind: StageKind,
+    /// Lower bound, nanoseconds.
+    pub bound: f64,
+    /// Median, nanoseconds.
+    pub measured: f64,
+    /// Busy share of the GPU, in a profiled pass.
+    pub busy: Option<f64>,
+}
+
+impl Bound {
+    /// Measured time ÷ bound.
+    pub fn factor(&self) -> f64 {
+        self.measured / self.bound
+    }
+
+    /// Bound ÷ busy time: what kernels reach of the roofline while they run.
+    pub fn of_busy(&self) -> Option<f64> {
+        self.busy
+            .filter(|busy| *busy > 0.0)
+            .map(|busy| self.bound / (self.measured * busy))
+    }
+}
+
+/// The bounds of all stages that are forward passes of a known model, by the peaks of a machine that may be `adjusted`
+/// from those of the table.
+pub fn bounds(context: &Analysis<'_>, adjusted: &dyn Fn(Machine) -> Machine) -> Vec<Bound> {
+    let stages = context
+        .results
+        .utilization()
+        .map_or(&[][..], |all| &all.stages);
+    stages
+        .iter()
+        .filter_map(|stage| of_stage(context, stage, adjusted))
+        .collect()
+}
+
+fn of_stage(
+    context: &Analysis<'_>,
+    stage: &StageUtilization,
+    adjusted: &dyn Fn(Machine) -> Machine,
+) -> Option<Bound> {
+    let (model, work) = (context.session.model.as_ref()?, stage.work.as_ref().ok()?);
+    // Only of forward passes it is known what they move.
+    work.bytes?;
+    let ceiling = stage.ceiling.as_ref().ok()?;
+    let machine = adjusted(Machine::from(context.hardware.find(&ceiling.gpu)?));
+    let dtype = if ceiling.dtype == "tf32" {
+        "fp32"
+    } else {
+        &ceiling.dtype
+    };
+    let mut setup = Setup::plain(Precision::find(dtype)?);
+    setup.tensor = work.formula.model_parallel;
+    let plan = Plan::new(model, &machine, &setup)?;
+    let seconds: f64 = work
+        .shapes
+        .iter()
+        .map(|shape| plan.pass(*shape).total().seconds)
+        .sum();
+    Some(Bound {
+        stage: stage.timed.stage.clone(),
+        pass: stage.timed.pass.clone(),
+        kind: stage.timed.kind,
+        bound: seconds * work.share * 1e9,
+        measured: stage.timed.time,
+        busy: stage.timed.busy_share(),
+    })
+    .filter(|bound| bound.bound > 0.0 && bound.measured > 0.0)
+}
+
+/// The table, and the sentence that explains the factor.
+pub(super) fn show(context: &Context<'_>) -> Option<(Vec<Block>, Dataset)> {
+    let rows = bounds(context, &|machine| machine);
+    if rows.is_empty() {
+        return None;
+    }
+    let table = Table::<Bound>::new(context.text, "predicted_bounds")
+        .text("stage", |row| row.stage.clone())
+        .text("pass", |row| row.pass.clone())
+        .time("bound_ns", |row| row.bound)
+        .time("time_ns", |row| row.measured)
+        .text("factor", Bound::factor)
+        .share("busy_share", |row| row.busy)
+        .share("of_busy", Bound::of_busy)
+        .all_on_page();
+    let view = table.view(
+        words!(context, "utilization.bounds"),
+        rows.len().min(super::SHOWN),
+    );
+    let explained = Block::Prose(say!(context, "utilization.bounds_factor"));
+    Some((vec![Block::Table(view), explained], table.rows(&rows)))
+}

@@ -1,0 +1,173 @@
+//! What could be gained: a part of the section on idle time.
+
+use rooflens_schemas::Metric;
+
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::time::what_if::{Bound, StageBounds, WhatIf};
+use rooflens_document::catalogue::{
+    BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
+};
+use rooflens_document::{Block, Inline, Method, MetricDef, SectionContent, Table};
+use rooflens_session::Arrange;
+
+/// Rows that a page shows.
+const SHOWN: usize = 15;
+
+/// Share of the stage time below which a gain is in no table.
+const NEGLIGIBLE: f64 = 0.001;
+
+/// A bound of a stage.
+type OfStage<'a> = (&'a StageBounds, &'a Bound);
+
+/// Adds metrics and the table of all stages; pages show the outermost ones of the primary pass.
+pub(super) fn add(context: &Context<'_>, findings: &mut SectionContent) -> Known<()> {
+    let stages = &context.results.what_if()?.stages;
+    let primary = context.facts.primary_pass(context.session);
+    let (mut rows, mut shown) = (Vec::new(), 0);
+    for stage in stages {
+        findings.metrics.extend(metrics(context, stage));
+        let worth = |bound: &&Bound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > 0;
+        let mut bounds: Vec<&Bound> = stage.known().filter(worth).collect();
+        bounds.arrange_by(|a, b| b.gain().total_cmp(&a.gain()).then(a.what.cmp(&b.what)));
+        rows.extend(bounds.into_iter().map(|bound| (stage, bound)));
+        let own = Some(stage.summary.stage(context.facts).pass) == primary;
+        if own && stage.summary.is_outermost(context.facts) {
+            shown = rows.len();
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    findings
+        .blocks
+        .push(Block::Heading(words!(context, "what_if.heading")));
+    findings
+        .blocks
+        .push(Block::Prose(say!(context, "what_if.introduction")));
+    let table = table(context);
+    let view = table.view(words!(context, "what_if.caption"), shown.min(SHOWN));
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(table.rows(&rows));
+    findings.methods.push(method(context));
+    Ok(())
+}
+
+const fn metric(what: WhatIf) -> &'static MetricDef {
+    match what {
+        WhatIf::Launching => &BOUND_LAUNCHING,
+        WhatIf::Host => &BOUND_HOST,
+        WhatIf::Copies => &BOUND_COPIES,
+        WhatIf::Communication => &BOUND_COMMUNICATION,
+        WhatIf::MatrixProducts => &BOUND_MATRIX_PRODUCTS,
+    }
+}
+
+const fn label(what: WhatIf) -> &'static str {
+    match what {
+        WhatIf::Launching => "no launching gaps",
+        WhatIf::Host => "no gaps because of the host",
+        WhatIf::Copies => "copies overlapped",
+        WhatIf::Communication => "collectives overlapped",
+        WhatIf::MatrixProducts => "matrix products at their roofline",
+    }
+}
+
+const fn formula(what: WhatIf) -> &'static str {
+    match what {
+        WhatIf::Launching => "idle time of cause launching",
+        WhatIf::Host => {
+            "idle time of causes launching, host code, synchronizing call, allocation, blocking copy, \
+             operating system, off CPU"
+        }
+        WhatIf::Copies => {
+            "time in which only copies run, but for half of it, in which both directions of the link carry them"
+        }
+        WhatIf::Communication => "time in which a collective runs and no other kernel",
+        WhatIf::MatrixProducts => {
+            "time of matrix products of known sizes above max(FLOPs ÷ rate, bytes ÷ bandwidth), as measured on this GPU, \
+             else as specified"
+        }
+    }
+}
+
+const fn assumption(what: WhatIf) -> &'static str {
+    match what {
+        WhatIf::Launching => "launches cost nothing, as with CUDA graphs; kernels take as long",
+        WhatIf::Host => "the host is always ahead; kernels take as long",
+        WhatIf::Copies => "all copies find kernels to run beside, which they do not slow",
+        WhatIf::Communication => {
+            "all collectives find kernels to run beside, which they do not slow"
+        }
+        WhatIf::MatrixProducts => "the host keeps up: no gap takes its place",
+    }
+}
+
+fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
+    let summary = &stage.summary;
+    let scope = summary.scope(context.session, context.facts);
+    let (pass, rows) = (summary.stage(context.facts).pass, summary.operations as u64);
+    let evidence = context
+        .session
+        .evidence(pass, "launches, copies, api_calls", rows);
+    let metric = |what: WhatIf| {
+        let value = stage
+            .get(what)
+            .map_err(|missing| context.missing(missing))
+            .map(|bound| {
+                let basis = format!(
+                    "stage time × (1 − {} ns ÷ {} ns): {}; {}",
+                    bound.gone,
+                    bound.of,
+                    formula(what),
+                    assumption(what)
+                );
+                (bound.new_time(), basis)
+            });
+        Metric {
+            evidence: vec![evidence.clone()],
+            ..metric(what).known(scope.clone(), value)
+        }
+    };
+    WhatIf::ALL.into_iter().map(metric).collect()
+}
+
+fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
+    let (session, facts) = (context.session, context.facts);
+    Table::new(context.text, "bounds")
+        .text("stage", |(stage, _): &OfStage<'t>| {
+            stage.summary.label(session, facts)
+        })
+        .on_page()
+        .text("pass", |(stage, _)| {
+            session.pass_name(stage.summary.stage(facts).pass)
+        })
+        .text("what", |(_, bound)| label(bound.what))
+        .on_page()
+        .time("time_ns", |(_, bound)| bound.time)
+        .time("new_time_ns", |(_, bound)| bound.new_time())
+        .on_page()
+        .time("gain_ns", |(_, bound)| bound.gain())
+        .on_page()
+        .share("gain_share", |(_, bound)| {
+            (bound.time > 0.0).then(|| bound.gain() / bound.time)
+        })
+        .on_page()
+        .text("formula", |(_, bound)| formula(bound.what))
+        .text("assumption", |(_, bound)| assumption(bound.what))
+        .on_page()
+}
+
+fn method(context: &Context<'_>) -> Method {
+    let bound = |what: WhatIf| {
+        say!(
+            context,
+            "what_if.bound",
+            what = Inline::strong(context.text.word(label(what))),
+            formula = context.text.word(formula(what)),
+            assumption = context.text.word(assumption(what)),
+        )
+    };
+    let bounds: Vec<Inline> = WhatIf::ALL.into_iter().flat_map(bound).collect();
+    method!(context, "what_if", bounds = bounds)
+}

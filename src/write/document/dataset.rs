@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use rooflens_schemas::Unit;
+use rooflens_units::{Ns, Seconds};
 use serde::Serialize;
 
 use super::Quantity;
@@ -141,6 +142,30 @@ impl From<String> for Cell {
 impl From<bool> for Cell {
     fn from(holds: bool) -> Self {
         Self::Flag(holds)
+    }
+}
+
+/// A number of a unit, in the base unit that files hold.
+macro_rules! cells_of_measures {
+    ($($measure:ident)*) => {$(
+        impl From<rooflens_units::$measure> for Cell {
+            fn from(measure: rooflens_units::$measure) -> Self {
+                Self::Float(rooflens_units::Measure::number(measure))
+            }
+        }
+    )*};
+}
+rooflens_units::for_each_measure!(cells_of_measures);
+
+impl From<Seconds> for Cell {
+    fn from(time: Seconds) -> Self {
+        Self::Float(time.time().0)
+    }
+}
+
+impl From<Ns> for Cell {
+    fn from(time: Ns) -> Self {
+        Self::Int(time.0)
     }
 }
 

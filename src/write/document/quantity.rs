@@ -3,6 +3,7 @@
 use std::fmt;
 
 use rooflens_schemas::Unit;
+use rooflens_units::Measure;
 use serde::Serialize;
 
 /// A number with its unit.
@@ -52,6 +53,12 @@ impl Quantity {
             .or(scales.last())
             .copied()
             .unwrap_or((1.0, ""))
+    }
+}
+
+impl<M: Measure> From<M> for Quantity {
+    fn from(measure: M) -> Self {
+        Self::new(measure.number(), M::UNIT)
     }
 }
 

@@ -9,6 +9,8 @@ mod template;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use rooflens_units::{Ns, Seconds};
+
 use super::{Inline, Method, Quantity};
 use template::Template;
 
@@ -288,6 +290,30 @@ impl From<Inline> for Arg {
 impl From<Quantity> for Arg {
     fn from(quantity: Quantity) -> Self {
         Inline::Quantity(quantity).into()
+    }
+}
+
+/// A number of a unit, shown as a quantity.
+macro_rules! arguments_of_measures {
+    ($($measure:ident)*) => {$(
+        impl From<rooflens_units::$measure> for Arg {
+            fn from(measure: rooflens_units::$measure) -> Self {
+                Quantity::from(measure).into()
+            }
+        }
+    )*};
+}
+rooflens_units::for_each_measure!(arguments_of_measures);
+
+impl From<Seconds> for Arg {
+    fn from(time: Seconds) -> Self {
+        Quantity::from(time).into()
+    }
+}
+
+impl From<Ns> for Arg {
+    fn from(time: Ns) -> Self {
+        Quantity::from(time).into()
     }
 }
 

@@ -5,6 +5,7 @@
 //! phases ([`ranges`], [`steps`]). Within version 1 additions are optional fields; a rename or a change of meaning is a new version.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod environment;
 pub mod manifest;

@@ -8,6 +8,7 @@
 //! The number is the public field `0`, for constants, patterns and arithmetic that no unit describes.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 use rooflens_schemas::Unit;
 

@@ -4,6 +4,7 @@
 //! that they came from. No I/O, no serde, and nothing computed: that is `analysis`.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod arrange;
 pub mod budget;

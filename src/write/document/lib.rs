@@ -1,6 +1,7 @@
 //! What analyses say: metrics, data sets, charts, observations. Data, not drawing and not layout.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod catalogue;
 pub mod chart;

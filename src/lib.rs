@@ -11,7 +11,7 @@
 //! - [`sections`] shows results as [`document`]: metrics, tables, charts and words of one section a subject.
 //! - [`rules`] says what is slow, why, and what to do.
 //! - [`microbench`] makes a report of microbenchmarks of a GPU.
-//! - [`whatif`] predicts stage times of a measured bundle after a change.
+//! - [`predict`] bounds the times of a model before anything runs, and projects measured stages to other settings.
 //! - [`report`] arranges findings into a document; it never sees the tables.
 //! - [`render`] writes the document in one format each.
 //!
@@ -28,12 +28,12 @@ pub use rooflens_ingest as ingest;
 pub use rooflens_microbench as microbench;
 #[cfg(feature = "tables")]
 pub use rooflens_parquet as parquet;
+pub use rooflens_predict as predict;
 pub use rooflens_query as query;
 pub use rooflens_render as render;
 pub use rooflens_rules as rules;
 pub use rooflens_sections as sections;
 pub use rooflens_serving as serving;
 pub use rooflens_session as session;
-pub use rooflens_whatif as whatif;
 
 pub mod cli;

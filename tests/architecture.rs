@@ -154,7 +154,6 @@ fn the_core_reads_no_clock_environment_or_file() {
         "predict",
         "serving",
         "microbench",
-        "whatif",
     ] {
         for file in rust_files("src")
             .into_iter()

@@ -17,6 +17,7 @@ mod output;
 mod parquet;
 mod parquetdir;
 mod predict;
+mod projection;
 mod query;
 mod report;
 mod scratch;
@@ -27,7 +28,6 @@ mod suggest;
 mod templates;
 mod term;
 mod unrelated;
-mod whatif;
 
 use std::process::ExitCode;
 
@@ -70,7 +70,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
         Command::Predict(args) if args.from.is_empty() => predict::run(args, term),
-        Command::Predict(args) => whatif::run(args, term),
+        Command::Predict(args) => projection::run(args, term),
         Command::BenchReport(args) => microbench::run(args, term),
         Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),

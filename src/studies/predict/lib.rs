@@ -4,6 +4,9 @@
 //! max(FLOPs ÷ rate, bytes ÷ bandwidth), in seconds; a pass takes the sum (roofline: Williams, Waterman and Patterson,
 //! CACM 52(4), 2009). Weights move once a pass and part, caches as far as they are attended to, activations not at all.
 //! `docs/prediction.md` has the formulas, their sources and the assumptions.
+//!
+//! [`projection`] starts from measured stages instead and says what they would take after a change: same command, same
+//! rates of GPUs, but times of kernels instead of the shapes of a config.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +16,7 @@ mod cost;
 pub mod document;
 mod machine;
 mod precision;
+pub mod projection;
 mod setup;
 mod sheet;
 mod sweep;

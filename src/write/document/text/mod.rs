@@ -27,7 +27,7 @@ const ENGLISH: &[&str] = &[
     include_str!("en/summary.toml"),
     include_str!("en/time.toml"),
     include_str!("en/work.toml"),
-    include_str!("en/whatif.toml"),
+    include_str!("en/projection.toml"),
 ];
 
 /// The files of the Chinese catalogue.
@@ -43,7 +43,7 @@ const CHINESE: &[&str] = &[
     include_str!("zh/summary.toml"),
     include_str!("zh/time.toml"),
     include_str!("zh/work.toml"),
-    include_str!("zh/whatif.toml"),
+    include_str!("zh/projection.toml"),
 ];
 
 static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::En, ENGLISH));

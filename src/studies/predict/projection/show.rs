@@ -6,8 +6,8 @@ use rooflens_document::report::{Meta, Report, Section};
 use rooflens_document::{Block, Catalogue, Chart, Inline, Quantity, Table, method, say, words};
 use rooflens_schemas::Unit;
 
-use crate::stage::{CAST_LAUNCHES, GAP, OTHER_HOST, OTHER_HOST_RUN, OTHER_RUN};
-use crate::{Bound, Change, Interval, Kernel, Part, Prediction, Stage};
+use super::stage::{CAST_LAUNCHES, GAP, OTHER_HOST, OTHER_HOST_RUN, OTHER_RUN};
+use super::{Bound, Change, Interval, Kernel, Part, Stage, StageProjection};
 
 /// Rows of the table of parts that a page shows.
 const PARTS: usize = 40;
@@ -23,10 +23,10 @@ pub struct Shown<'a> {
     /// The new batch, if it was asked for.
     pub batch: Option<u64>,
     /// Stages with their predictions.
-    pub stages: &'a [(Stage, Prediction)],
+    pub stages: &'a [(Stage, StageProjection)],
 }
 
-type OfStage<'a> = &'a (Stage, Prediction);
+type OfStage<'a> = &'a (Stage, StageProjection);
 type OfPart<'a> = (&'a Stage, &'a (Part, f64, Interval));
 type OfKernel<'a> = (&'a Stage, &'a Kernel, Interval);
 
@@ -34,7 +34,7 @@ type OfKernel<'a> = (&'a Stage, &'a Kernel, Interval);
 pub fn report(shown: &Shown<'_>, meta: Meta) -> Report {
     let (stages, parts, kernels) = (stage_table(shown), part_table(shown), kernel_table(shown));
     let rows: Vec<OfStage<'_>> = shown.stages.iter().collect();
-    let of_parts = |stage: &'_ (Stage, Prediction)| stage.1.parts.len();
+    let of_parts = |stage: &'_ (Stage, StageProjection)| stage.1.parts.len();
     let part_rows: Vec<OfPart<'_>> = shown
         .stages
         .iter()
@@ -131,7 +131,7 @@ fn changes(shown: &Shown<'_>) -> Vec<Inline> {
     )
 }
 
-fn sentence(shown: &Shown<'_>, (stage, new): &(Stage, Prediction)) -> Vec<Inline> {
+fn sentence(shown: &Shown<'_>, (stage, new): &(Stage, StageProjection)) -> Vec<Inline> {
     let unit = if stage.per_step {
         words!(shown, "predict_from.per_step")
     } else {
@@ -245,7 +245,7 @@ fn chart(shown: &Shown<'_>) -> Chart {
         Part::Class(_) | Part::Casts => 2,
         Part::Gaps | Part::Launches | Part::Idle(_) => 3,
     };
-    let bar = |(stage, new): &(Stage, Prediction), predicted: bool| {
+    let bar = |(stage, new): &(Stage, StageProjection), predicted: bool| {
         let mut values = vec![0.0; 4];
         for (part, old, then) in &new.parts {
             values[group(part)] += if predicted { then.mid } else { *old };

@@ -1,7 +1,7 @@
 //! What a measured workload would take on another GPU, with another batch or dtype, or in CUDA graphs.
 //!
 //! [`measure::stages`] takes what a bundle holds (kernel times by group, sizes of GEMMs and attention, un-profiled
-//! stage times, idle time by cause); [`predict`] is a pure function of it and of a [`Change`]; [`show`] makes the pages.
+//! stage times, idle time by cause); [`project`] is a pure function of it and of a [`Change`]; [`show`] makes the pages.
 //!
 //! All times are nanoseconds per unit: a decode step where the stage has steps, else the stage. A stage takes
 //!
@@ -16,8 +16,6 @@
 //! *efficiency kept*, t′ = f + (t − f) · b′ ÷ b with f the shortest kernel, and *overhead kept*, t′ = t − b + b′.
 //! Kernels without known sizes are bounded by how many waves of blocks they fill ([`kernel`]).
 
-#![forbid(unsafe_code)]
-
 mod kernel;
 pub mod measure;
 pub mod show;
@@ -28,7 +26,7 @@ mod tests;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_session::KernelId;
 
-pub use stage::{Bound, Part, Prediction, predict};
+pub use stage::{Bound, Part, StageProjection, project};
 
 /// A value that lies between two bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

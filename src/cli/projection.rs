@@ -11,9 +11,9 @@ use super::term::Term;
 use crate::analysis::{Context, Facts, Options, Results};
 use crate::document::Catalogue;
 use crate::hardware::{DTYPES, Hardware};
+use crate::predict::projection::{Change, Device, measure, project, show};
 use crate::report::arrange::meta;
 use crate::sections;
-use crate::whatif::{Change, Device, measure, predict, show};
 
 /// A change of one thing each, and of what.
 struct Asked<'a> {
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let stages: Vec<_> = stages
         .into_iter()
         .map(|stage| {
-            let new = predict(&stage, &change);
+            let new = project(&stage, &change);
             (stage, new)
         })
         .collect();

@@ -17,7 +17,7 @@ use rooflens_schemas::StageKind;
 use rooflens_schemas::workload::Mode;
 use rooflens_session::{Dim3, KernelId};
 
-use crate::{Device, Interval, Kernel, Stage, Work, stage::GAP};
+use super::{Device, Interval, Kernel, Stage, Work, stage::GAP};
 
 /// The results that [`stages`] reads, for `Results::some`.
 pub const RESULTS: [&str; 3] = ["baseline", "matmul", "idle"];

@@ -2,7 +2,7 @@
 
 use rooflens_analysis::engine::classify::KernelClass;
 
-use crate::{Change, Device, Interval, Kernel, Work};
+use super::{Change, Device, Interval, Kernel, Work};
 
 /// Another size or type makes a library choose another kernel, which takes so much less or more of the predicted time.
 pub(crate) const OTHER_KERNEL: Interval = Interval {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use rooflens_analysis::engine::classify::KernelClass;
 
-use crate::kernel;
-use crate::{Change, Interval, Kernel, Stage};
+use super::kernel;
+use super::{Change, Interval, Kernel, Stage};
 
 /// From the end of a kernel to the start of the next that waits in a stream or graph, nanoseconds. NVIDIA's "Getting
 /// Started with CUDA Graphs" (2019) has 0.5 µs in a graph and 0.9 µs in a stream: 3.4 and 3.8 µs per kernel of 2.9 µs.
@@ -74,7 +74,7 @@ pub enum Part {
 
 /// A stage after a change.
 #[derive(Clone, Debug)]
-pub struct Prediction {
+pub struct StageProjection {
     /// Time per unit.
     pub time: Interval,
     /// The GPU's timeline.
@@ -174,7 +174,7 @@ impl Now {
 }
 
 /// Predicts a stage.
-pub fn predict(stage: &Stage, change: &Change) -> Prediction {
+pub fn project(stage: &Stage, change: &Change) -> StageProjection {
     let now = Now::of(stage);
     let graphed = change.graphs && stage.static_shapes && !stage.graph;
     let floor = floor(&stage.kernels);
@@ -252,7 +252,7 @@ pub fn predict(stage: &Stage, change: &Change) -> Prediction {
         Bound::Gpu
     };
     let sized = sized(&stage.kernels);
-    Prediction {
+    StageProjection {
         time,
         gpu,
         host,

@@ -3,8 +3,8 @@
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_session::KernelId;
 
-use crate::kernel::time;
-use crate::{Bound, Change, Device, Interval, Kernel, Part, Stage, Work, predict};
+use super::kernel::time;
+use super::{Bound, Change, Device, Interval, Kernel, Part, Stage, Work, project};
 
 /// 1 TB/s, 100 TFLOP/s in bf16 and 200 in fp8, 100 SMs.
 fn device(name: &str, factor: f64) -> Device {
@@ -137,7 +137,7 @@ fn a_graph_takes_the_launches_away() {
     };
     let mut slow = stage(8_100_000.0);
     slow.kept = vec![("sync", 500_000.0)];
-    let new = predict(&slow, &graphs);
+    let new = project(&slow, &graphs);
     assert_eq!(
         (new.bound_now, new.bound, new.graphed),
         (Bound::Host, Bound::Gpu, true)
@@ -163,7 +163,7 @@ fn a_launch_bound_stage_stays_so_with_faster_kernels() {
         to: device("B", 2.0),
         ..change(1.0)
     };
-    let new = predict(&stage(8_000_000.0), &other);
+    let new = project(&stage(8_000_000.0), &other);
     // The host alone: 8 ms by 4/3 either way.
     assert_bounds(new.time, 6_000_000.0, 8_000_000.0 * 4.0 / 3.0);
     assert_eq!(new.bound, Bound::Host);
@@ -174,7 +174,7 @@ fn a_gpu_bound_stage_keeps_its_gaps_and_hides_the_host() {
     let mut fast = stage(3_200_000.0);
     // 10 µs a launch elsewhere: 1 ms here.
     fast.host_launch = Some(10_000.0);
-    let new = predict(&fast, &change(1.0));
+    let new = project(&fast, &change(1.0));
     assert_eq!(new.bound_now, Bound::Gpu);
     // (3.2 − 3.1) ms ÷ 100 = 1 µs a gap, 0.25 µs at least.
     assert_bounds(new.time, 3_125_000.0 * 0.97, 3_200_000.0 * 1.03);

@@ -151,7 +151,7 @@ results! {
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
     /// Upper bounds of gains by stage.
-    what_if: super::time::what_if::Bounds = super::time::what_if::compute;
+    upper_bounds: super::time::upper_bounds::UpperBounds = super::time::upper_bounds::compute;
     /// Synchronizing calls by stage and place.
     sync: super::time::sync::Synchronization = super::time::sync::compute;
     /// GPUs and their peaks.

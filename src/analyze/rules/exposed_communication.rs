@@ -5,7 +5,7 @@ use super::stage::StageLine;
 use super::stage_busy::ALL;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::communication::lines::Line;
-use rooflens_analysis::time::what_if::WhatIf;
+use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_document::{Finding, Inline, Quantity, Severity};
 
 pub(super) static RULE: Rule = Rule {
@@ -56,7 +56,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Find
         }
     };
     let saved = results
-        .gain(WhatIf::Communication, stage)
+        .gain(Overhead::Communication, stage)
         .unwrap_or(exposed);
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
     let base = match waits {

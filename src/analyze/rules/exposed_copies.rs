@@ -3,7 +3,7 @@
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, pageable_copies};
 use rooflens_analysis::memory::transfers::Place;
-use rooflens_analysis::time::what_if::WhatIf;
+use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_schemas::Unit;
 use rooflens_session::CopyKind;
@@ -57,7 +57,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<F
         bytes = Quantity::new(copies.bytes(None), Unit::Bytes),
         kernels = Quantity::ratio(stage.share(kernels)),
     );
-    let saved = results.gain(WhatIf::Copies, stage).unwrap_or(exposed);
+    let saved = results.gain(Overhead::Copies, stage).unwrap_or(exposed);
     Some(Finding {
         statement,
         advice: Some(advice(results, copies, kernels)),

@@ -9,7 +9,7 @@ use super::{Look, Outcome, hidden_graphs};
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_analysis::time::what_if::WhatIf;
+use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Quantity, Severity};
 use rooflens_session::{PassId, StrId};
 
@@ -140,15 +140,15 @@ impl<'a> Results<'a> {
             .min_by_key(ordinal)
     }
 
-    /// What of a stage's time would go at most if that were away, nanoseconds.
-    pub(super) fn gain(&self, what: WhatIf, stage: &StageLine) -> Option<f64> {
+    /// Upper bound of the time that a stage gains without this overhead, nanoseconds.
+    pub(super) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<f64> {
         let bounds = self
             .context
             .results
-            .what_if()
+            .upper_bounds()
             .ok()?
             .of(stage.stage, stage.process)?;
-        let bound = bounds.get(what).as_ref().ok()?;
+        let bound = bounds.get(overhead).as_ref().ok()?;
         Some((stage.time - bound.new_time()).max(0.0))
     }
 

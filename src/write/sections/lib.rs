@@ -46,8 +46,8 @@ mod stage_times;
 mod sync;
 mod timeline;
 mod transfers;
+mod upper_bounds;
 mod utilization;
-mod what_if;
 
 pub use products::shapes_advice;
 pub use utilization::bounds::{Bound, bounds};

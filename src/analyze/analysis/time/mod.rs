@@ -8,4 +8,4 @@ pub mod overlap;
 pub mod stage_times;
 pub mod sync;
 pub mod timeline;
-pub mod what_if;
+pub mod upper_bounds;

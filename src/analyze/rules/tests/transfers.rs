@@ -12,7 +12,7 @@ use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::reasons::POWER_CAP;
 use rooflens_analysis::system::power::samples::{ClockLimit, Device};
-use rooflens_analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
+use rooflens_analysis::time::upper_bounds::{Overhead, StageBounds, UpperBound, UpperBounds};
 use rooflens_session::CopyKind::{self, DeviceToHost, HostToDevice};
 use rooflens_session::MemoryKind::{Pageable, Pinned, Unknown};
 use rooflens_session::Ns;
@@ -37,21 +37,21 @@ fn work_that_nothing_hides_is_said() {
     };
     // Without 60 of 1000 ns the stage would take 940 ns.
     let mut bounded = copying(70);
-    let bound = Bound {
-        what: WhatIf::Copies,
+    let bound = UpperBound {
+        overhead: Overhead::Copies,
         gone: 60,
         of: 1000,
         time: 1000.0,
     };
-    let bounds = WhatIf::ALL.map(|what| match what {
-        WhatIf::Copies => Ok(bound),
+    let bounds = Overhead::ALL.map(|what| match what {
+        Overhead::Copies => Ok(bound),
         _ => Err(Missing("")),
     });
     let stages = vec![StageBounds {
         summary: bounded.last_summary(),
         bounds,
     }];
-    bounded.known.what_if = Ok(Bounds { stages });
+    bounded.known.upper_bounds = Ok(UpperBounds { stages });
     could_save(&exposed_copies::RULE, bounded, 60.0, copying(49));
     let talking = |exposed| decode().collectives(exposed, None);
     could_save(

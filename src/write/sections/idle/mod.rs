@@ -8,7 +8,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use super::{NOTABLE, Section, what_if};
+use super::{NOTABLE, Section, upper_bounds};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
@@ -77,7 +77,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     tables::add_longest(context, &order, &mut findings);
     tables::add_samples(context, &order, &mut findings);
     between::add(context, &idle.between, &mut findings);
-    what_if::add(context, &mut findings)?;
+    upper_bounds::add(context, &mut findings)?;
     let stretch = Quantity::ns(HOST_STRETCH);
     findings
         .methods

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::WhatIf;
+use super::Overhead;
 use crate::testing::Made;
 use rooflens_session::MemoryKind;
 
@@ -18,8 +18,8 @@ fn what_is_thought_away_is_gone_from_the_stage_time() {
     made.call("cudaMemcpyAsync", 56, 57, 3);
     made.copy_at(MemoryKind::Pinned, 70, 100, 3);
     made.with(|context| {
-        let bounds = &context.results.what_if().unwrap().stages[0];
-        let times = WhatIf::ALL.map(|what| bounds.get(what).ok().map(|bound| bound.new_time()));
+        let bounds = &context.results.upper_bounds().unwrap().stages[0];
+        let times = Overhead::ALL.map(|what| bounds.get(what).ok().map(|bound| bound.new_time()));
         // Without sizes of products nothing is known of them.
         assert_eq!(
             times,
@@ -45,8 +45,11 @@ fn all_instances_decide() {
     }
     made.with(|context| {
         assert_eq!(context.results.idle().unwrap().lines[0].idle(), 85);
-        let bounds = &context.results.what_if().unwrap().stages[0];
+        let bounds = &context.results.upper_bounds().unwrap().stages[0];
         let expected = 20.0 - 20.0 * (85.0 / 130.0);
-        assert_eq!(bounds.get(WhatIf::Launching).unwrap().new_time(), expected);
+        assert_eq!(
+            bounds.get(Overhead::Launching).unwrap().new_time(),
+            expected
+        );
     });
 }

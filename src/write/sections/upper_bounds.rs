@@ -4,7 +4,7 @@ use rooflens_schemas::Metric;
 
 use crate::Context;
 use rooflens_analysis::Known;
-use rooflens_analysis::time::what_if::{Bound, StageBounds, WhatIf};
+use rooflens_analysis::time::upper_bounds::{Overhead, StageBounds, UpperBound};
 use rooflens_document::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
 };
@@ -18,18 +18,22 @@ const SHOWN: usize = 15;
 const NEGLIGIBLE: f64 = 0.001;
 
 /// A bound of a stage.
-type OfStage<'a> = (&'a StageBounds, &'a Bound);
+type OfStage<'a> = (&'a StageBounds, &'a UpperBound);
 
 /// Adds metrics and the table of all stages; pages show the outermost ones of the primary pass.
 pub(super) fn add(context: &Context<'_>, findings: &mut SectionContent) -> Known<()> {
-    let stages = &context.results.what_if()?.stages;
+    let stages = &context.results.upper_bounds()?.stages;
     let primary = context.facts.primary_pass(context.session);
     let (mut rows, mut shown) = (Vec::new(), 0);
     for stage in stages {
         findings.metrics.extend(metrics(context, stage));
-        let worth = |bound: &&Bound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > 0;
-        let mut bounds: Vec<&Bound> = stage.known().filter(worth).collect();
-        bounds.arrange_by(|a, b| b.gain().total_cmp(&a.gain()).then(a.what.cmp(&b.what)));
+        let worth = |bound: &&UpperBound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > 0;
+        let mut bounds: Vec<&UpperBound> = stage.known().filter(worth).collect();
+        bounds.arrange_by(|a, b| {
+            b.gain()
+                .total_cmp(&a.gain())
+                .then(a.overhead.cmp(&b.overhead))
+        });
         rows.extend(bounds.into_iter().map(|bound| (stage, bound)));
         let own = Some(stage.summary.stage(context.facts).pass) == primary;
         if own && stage.summary.is_outermost(context.facts) {
@@ -41,65 +45,65 @@ pub(super) fn add(context: &Context<'_>, findings: &mut SectionContent) -> Known
     }
     findings
         .blocks
-        .push(Block::Heading(words!(context, "what_if.heading")));
+        .push(Block::Heading(words!(context, "upper_bounds.heading")));
     findings
         .blocks
-        .push(Block::Prose(say!(context, "what_if.introduction")));
+        .push(Block::Prose(say!(context, "upper_bounds.introduction")));
     let table = table(context);
-    let view = table.view(words!(context, "what_if.caption"), shown.min(SHOWN));
+    let view = table.view(words!(context, "upper_bounds.caption"), shown.min(SHOWN));
     findings.blocks.push(Block::Table(view));
     findings.datasets.push(table.rows(&rows));
     findings.methods.push(method(context));
     Ok(())
 }
 
-const fn metric(what: WhatIf) -> &'static MetricDef {
-    match what {
-        WhatIf::Launching => &BOUND_LAUNCHING,
-        WhatIf::Host => &BOUND_HOST,
-        WhatIf::Copies => &BOUND_COPIES,
-        WhatIf::Communication => &BOUND_COMMUNICATION,
-        WhatIf::MatrixProducts => &BOUND_MATRIX_PRODUCTS,
+const fn metric(overhead: Overhead) -> &'static MetricDef {
+    match overhead {
+        Overhead::Launching => &BOUND_LAUNCHING,
+        Overhead::Host => &BOUND_HOST,
+        Overhead::Copies => &BOUND_COPIES,
+        Overhead::Communication => &BOUND_COMMUNICATION,
+        Overhead::MatrixProducts => &BOUND_MATRIX_PRODUCTS,
     }
 }
 
-const fn label(what: WhatIf) -> &'static str {
-    match what {
-        WhatIf::Launching => "no launching gaps",
-        WhatIf::Host => "no gaps because of the host",
-        WhatIf::Copies => "copies overlapped",
-        WhatIf::Communication => "collectives overlapped",
-        WhatIf::MatrixProducts => "matrix products at their roofline",
+const fn label(overhead: Overhead) -> &'static str {
+    match overhead {
+        Overhead::Launching => "no launching gaps",
+        Overhead::Host => "no gaps because of the host",
+        Overhead::Copies => "copies overlapped",
+        Overhead::Communication => "collectives overlapped",
+        Overhead::MatrixProducts => "matrix products at their roofline",
     }
 }
 
-const fn formula(what: WhatIf) -> &'static str {
-    match what {
-        WhatIf::Launching => "idle time of cause launching",
-        WhatIf::Host => {
+const fn formula(overhead: Overhead) -> &'static str {
+    match overhead {
+        Overhead::Launching => "idle time of cause launching",
+        Overhead::Host => {
             "idle time of causes launching, host code, synchronizing call, allocation, blocking copy, \
              operating system, off CPU"
         }
-        WhatIf::Copies => {
+        Overhead::Copies => {
             "time in which only copies run, but for half of it, in which both directions of the link carry them"
         }
-        WhatIf::Communication => "time in which a collective runs and no other kernel",
-        WhatIf::MatrixProducts => {
+        Overhead::Communication => "time in which a collective runs and no other kernel",
+        Overhead::MatrixProducts => {
             "time of matrix products of known sizes above max(FLOPs ÷ rate, bytes ÷ bandwidth), as measured on this GPU, \
              else as specified"
         }
     }
 }
 
-const fn assumption(what: WhatIf) -> &'static str {
-    match what {
-        WhatIf::Launching => "launches cost nothing, as with CUDA graphs; kernels take as long",
-        WhatIf::Host => "the host is always ahead; kernels take as long",
-        WhatIf::Copies => "all copies find kernels to run beside, which they do not slow",
-        WhatIf::Communication => {
+const fn assumption(overhead: Overhead) -> &'static str {
+    match overhead {
+        Overhead::Launching => "launches cost nothing, as with CUDA graphs; kernels take as long",
+        Overhead::Host => "the host is always ahead; kernels take as long",
+        Overhead::Copies => "all copies find kernels to run beside, which they do not slow",
+        Overhead::Communication => {
             "all collectives find kernels to run beside, which they do not slow"
         }
-        WhatIf::MatrixProducts => "the host keeps up: no gap takes its place",
+        Overhead::MatrixProducts => "the host keeps up: no gap takes its place",
     }
 }
 
@@ -110,26 +114,26 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
     let evidence = context
         .session
         .evidence(pass, "launches, copies, api_calls", rows);
-    let metric = |what: WhatIf| {
+    let metric = |overhead: Overhead| {
         let value = stage
-            .get(what)
+            .get(overhead)
             .map_err(|missing| context.missing(missing))
             .map(|bound| {
                 let basis = format!(
                     "stage time × (1 − {} ns ÷ {} ns): {}; {}",
                     bound.gone,
                     bound.of,
-                    formula(what),
-                    assumption(what)
+                    formula(overhead),
+                    assumption(overhead)
                 );
                 (bound.new_time(), basis)
             });
         Metric {
             evidence: vec![evidence.clone()],
-            ..metric(what).known(scope.clone(), value)
+            ..metric(overhead).known(scope.clone(), value)
         }
     };
-    WhatIf::ALL.into_iter().map(metric).collect()
+    Overhead::ALL.into_iter().map(metric).collect()
 }
 
 fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
@@ -142,7 +146,7 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
         .text("pass", |(stage, _)| {
             session.pass_name(stage.summary.stage(facts).pass)
         })
-        .text("what", |(_, bound)| label(bound.what))
+        .text("what", |(_, bound)| label(bound.overhead))
         .on_page()
         .time("time_ns", |(_, bound)| bound.time)
         .time("new_time_ns", |(_, bound)| bound.new_time())
@@ -153,21 +157,21 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
             (bound.time > 0.0).then(|| bound.gain() / bound.time)
         })
         .on_page()
-        .text("formula", |(_, bound)| formula(bound.what))
-        .text("assumption", |(_, bound)| assumption(bound.what))
+        .text("formula", |(_, bound)| formula(bound.overhead))
+        .text("assumption", |(_, bound)| assumption(bound.overhead))
         .on_page()
 }
 
 fn method(context: &Context<'_>) -> Method {
-    let bound = |what: WhatIf| {
+    let bound = |overhead: Overhead| {
         say!(
             context,
-            "what_if.bound",
-            what = Inline::strong(context.text.word(label(what))),
-            formula = context.text.word(formula(what)),
-            assumption = context.text.word(assumption(what)),
+            "upper_bounds.bound",
+            what = Inline::strong(context.text.word(label(overhead))),
+            formula = context.text.word(formula(overhead)),
+            assumption = context.text.word(assumption(overhead)),
         )
     };
-    let bounds: Vec<Inline> = WhatIf::ALL.into_iter().flat_map(bound).collect();
-    method!(context, "what_if", bounds = bounds)
+    let bounds: Vec<Inline> = Overhead::ALL.into_iter().flat_map(bound).collect();
+    method!(context, "upper_bounds", bounds = bounds)
 }

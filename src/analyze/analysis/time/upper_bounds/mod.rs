@@ -1,4 +1,4 @@
-//! What-if: how short a stage could be if one thing were away. Upper bounds of gains, never added up.
+//! Upper bounds of gains: how short a stage could be without one overhead. Bounds overlap and are never added up.
 
 #[cfg(test)]
 mod tests;
@@ -10,9 +10,9 @@ use crate::time::idle::{Cause, Line};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, ProcessId};
 
-/// What is thought away.
+/// An overhead whose removal is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WhatIf {
+pub enum Overhead {
     /// Gaps in which the host launches.
     Launching,
     /// Gaps for which the host had not issued the next operation.
@@ -26,7 +26,7 @@ pub enum WhatIf {
 }
 
 /// The bounds of all stages.
-pub struct Bounds {
+pub struct UpperBounds {
     /// One a stage and process, in the reading order of idle time.
     pub stages: Vec<StageBounds>,
 }
@@ -35,15 +35,15 @@ pub struct Bounds {
 pub struct StageBounds {
     /// The stage.
     pub summary: Summary,
-    /// In the order of [`WhatIf::ALL`].
-    pub bounds: [Known<Bound>; WhatIf::ALL.len()],
+    /// In the order of [`Overhead::ALL`].
+    pub bounds: [Known<UpperBound>; Overhead::ALL.len()],
 }
 
 /// An upper bound of what can be gained: of the GPU that gains least.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bound {
-    /// What is thought away.
-    pub what: WhatIf,
+pub struct UpperBound {
+    /// The removed overhead.
+    pub overhead: Overhead,
     /// Time that would vanish of all instances, nanoseconds.
     pub gone: Ns,
     /// The time that it is a part of, nanoseconds.
@@ -52,7 +52,7 @@ pub struct Bound {
     pub time: f64,
 }
 
-impl WhatIf {
+impl Overhead {
     /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Launching,
@@ -78,7 +78,7 @@ impl WhatIf {
     }
 }
 
-impl Bounds {
+impl UpperBounds {
     /// Those of a stage (an index into the facts' stages) as a process ran it.
     pub fn of(&self, stage: usize, process: ProcessId) -> Option<&StageBounds> {
         let mut all = self.stages.iter();
@@ -91,21 +91,21 @@ impl StageBounds {
     ///
     /// # Errors
     /// What is missing to know it.
-    pub const fn get(&self, what: WhatIf) -> &Known<Bound> {
-        &self.bounds[what as usize]
+    pub const fn get(&self, overhead: Overhead) -> &Known<UpperBound> {
+        &self.bounds[overhead as usize]
     }
 
     /// The bounds that are known.
-    pub fn known(&self) -> impl Iterator<Item = &Bound> {
+    pub fn known(&self) -> impl Iterator<Item = &UpperBound> {
         self.bounds.iter().flatten()
     }
 }
 
 impl StageBounds {
     /// One bound of a stage of the first process.
-    pub fn made(stage: usize, bound: Bound) -> Self {
-        let known = |what| {
-            if what == bound.what {
+    pub fn made(stage: usize, bound: UpperBound) -> Self {
+        let known = |overhead| {
+            if overhead == bound.overhead {
                 Ok(bound)
             } else {
                 Err(Missing("missing.not_computed"))
@@ -117,12 +117,12 @@ impl StageBounds {
         };
         Self {
             summary,
-            bounds: WhatIf::ALL.map(known),
+            bounds: Overhead::ALL.map(known),
         }
     }
 }
 
-impl Bound {
+impl UpperBound {
     /// Stage time without it, nanoseconds.
     pub fn new_time(&self) -> f64 {
         self.time - self.gain()
@@ -139,7 +139,7 @@ impl Bound {
 }
 
 /// Bounds the gains of all stages with idle time.
-pub fn compute(context: &Context<'_>) -> Known<Bounds> {
+pub fn compute(context: &Context<'_>) -> Known<UpperBounds> {
     let (lines, ..) = context.results.idle()?.ordered(context);
     let products = gemm::above_roofline(context);
     // One group a stage and process: a stage is as slow as its slowest GPU.
@@ -147,24 +147,24 @@ pub fn compute(context: &Context<'_>) -> Known<Bounds> {
         (a.summary.stage, a.summary.process) == (b.summary.stage, b.summary.process)
     };
     let of_group = |group: &[&Line]| {
-        let bounds = WhatIf::ALL.map(|what| match what {
-            WhatIf::MatrixProducts => of_products(&products, group),
-            _ => bound(group, what),
+        let bounds = Overhead::ALL.map(|overhead| match overhead {
+            Overhead::MatrixProducts => of_products(&products, group),
+            _ => bound(group, overhead),
         });
         StageBounds {
             summary: group[0].summary.clone(),
             bounds,
         }
     };
-    Ok(Bounds {
+    Ok(UpperBounds {
         stages: lines.chunk_by(same).map(of_group).collect(),
     })
 }
 
-fn bound(group: &[&Line], what: WhatIf) -> Known<Bound> {
+fn bound(group: &[&Line], overhead: Overhead) -> Known<UpperBound> {
     let parts = group
         .iter()
-        .map(|line| (what.of(line), line.pool.time))
+        .map(|line| (overhead.of(line), line.pool.time))
         .filter(|(_, time)| *time > 0);
     // Of the GPUs the one that gains least, as a share of its time.
     let least = parts.min_by(|a, b| {
@@ -172,11 +172,11 @@ fn bound(group: &[&Line], what: WhatIf) -> Known<Bound> {
         part(a.0, b.1).cmp(&part(b.0, a.1))
     });
     let (gone, of) = least.ok_or(Missing("missing.stage_kernel"))?;
-    if matches!(what, WhatIf::Launching | WhatIf::Host) {
+    if matches!(overhead, Overhead::Launching | Overhead::Host) {
         group[0].has_calls()?;
     }
-    Ok(Bound {
-        what,
+    Ok(UpperBound {
+        overhead,
         gone,
         of,
         time: group[0].summary.time,
@@ -184,7 +184,7 @@ fn bound(group: &[&Line], what: WhatIf) -> Known<Bound> {
 }
 
 /// The bound by matrix products, of a stage on one GPU: of several, products would have to be told apart by GPU.
-fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<Bound> {
+fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<UpperBound> {
     let own = |line: &Line| {
         let key = (line.summary.stage, line.summary.process);
         products.iter().find(|one| (one.0, one.1) == key)
@@ -194,8 +194,8 @@ fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<B
     };
     let (of, time) = (line.pool.time, line.summary.time);
     let gone = (above * line.instances.len() as f64).round() as Ns;
-    Ok(Bound {
-        what: WhatIf::MatrixProducts,
+    Ok(UpperBound {
+        overhead: Overhead::MatrixProducts,
         gone,
         of,
         time,

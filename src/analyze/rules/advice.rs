@@ -1,7 +1,7 @@
 //! Advice that fits what ran: none for PyTorch where PyTorch did not run, none for NVIDIA's tools on AMD's GPUs, and not to do
 //! what is done already.
 
-use super::Results;
+use crate::Results;
 use rooflens_analysis::engine::platform::Vendor;
 use rooflens_document::{Finding, Inline, say};
 
@@ -36,7 +36,7 @@ const NVIDIA: [&str; 10] = [
 
 /// The observation without advice for another framework or vendor; where there is a form of the advice without
 /// PyTorch, with that.
-pub(super) fn fitting(results: &Results<'_>, mut one: Finding) -> Finding {
+pub(crate) fn fitting(results: &Results<'_>, mut one: Finding) -> Finding {
     let platform = &results.platform;
     if !platform.pytorch {
         let own = results.text.without_pytorch(one.id);

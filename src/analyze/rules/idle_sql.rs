@@ -1,8 +1,8 @@
 //! SQL over an nsys export that gives idle time of one cause in an instance again.
 
-use super::results::Results;
-use super::sql::Window;
-use super::stage::StageLine;
+use crate::results::Results;
+use crate::sql::Window;
+use crate::stage::StageLine;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
 use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::{Cause, Line};
@@ -18,7 +18,7 @@ const ALLOCATES: &str = "(name LIKE 'cudaMalloc%' OR name LIKE 'cudaFree%' OR na
 
 impl Results<'_> {
     /// The query that gives idle time of a cause in an instance, or else all of its idle time.
-    pub(super) fn query(&self, stage: &StageLine, line: &Line, cause: Cause) -> Option<Query> {
+    pub(crate) fn query(&self, stage: &StageLine, line: &Line, cause: Cause) -> Option<Query> {
         // Of what few iterations have, the typical one shows nothing.
         if line.spread(&[cause]).is_rare() {
             return None;

@@ -8,6 +8,7 @@
 #[macro_use]
 extern crate rooflens_document;
 
+mod advice;
 mod idle_sql;
 mod limits;
 mod of_stage;
@@ -19,48 +20,12 @@ mod stage;
 mod summary;
 mod tables;
 
-mod advice;
-mod allocator_stalls;
-mod attention_cache;
-mod attribution_coverage;
-mod between_stages;
-mod clock_limits;
-mod decode_bandwidth;
-mod exposed_communication;
-mod exposed_copies;
-mod first_use;
-mod flop_coverage;
-mod gemm_alignment;
-mod gemm_bandwidth;
-mod gemm_quantization;
-mod gemm_roofline;
-mod hidden_graphs;
-mod host_bound;
-mod host_pauses;
-mod launch_bound;
-mod low_mfu;
-mod low_occupancy;
-mod memory_access;
-mod memory_pressure;
-mod no_tensor_cores;
-mod pageable_copies;
-mod profile_coverage;
-mod profiled_bound;
-mod profiled_rule_estimate;
-mod profiler_overhead;
-mod queue_gaps;
-mod repeat_outliers;
-mod short_kernels;
-mod small_grids;
-mod stage_busy;
-mod straggler;
-mod sync_bound;
-mod tf32_gemms;
-mod uneven_pace;
-mod unknown_kernels;
-mod unrepresentative_profile;
-mod utilization_basis;
-mod wave_tail;
+mod communication;
+mod counters;
+mod gemm;
+mod measurement;
+mod system;
+mod time;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -79,7 +44,9 @@ pub struct Rule {
     pub id: &'static str,
     /// The numbers that decide.
     pub thresholds: &'static [Threshold],
-    /// Looks.
+    /// Whether it is about how far figures carry.
+    pub on_measurement: bool,
+    /// What it says of a bundle.
     pub run: fn(&Results<'_>) -> Outcome,
 }
 
@@ -109,74 +76,29 @@ enum Look {
     /// It holds.
     Found(Box<Finding>),
     /// It does not hold.
-    Clear,
+    Passed,
     /// It is pointless, because of something else; says what.
-    Moot(String),
+    Suppressed(String),
     /// The stage has nothing that it could be about; says what.
-    Nothing(String),
+    NotApplicable(String),
     /// The bundle does not tell.
-    Lacks,
+    InsufficientData,
 }
 
-/// All rules, in the order of the table of rules.
-pub static RULES: &[&Rule] = &[
-    &stage_busy::RULE,
-    &launch_bound::RULE,
-    &host_bound::RULE,
-    &host_pauses::RULE,
-    &between_stages::RULE,
-    &sync_bound::RULE,
-    &allocator_stalls::RULE,
-    &first_use::RULE,
-    &queue_gaps::RULE,
-    &short_kernels::RULE,
-    &exposed_copies::RULE,
-    &pageable_copies::RULE,
-    &exposed_communication::RULE,
-    &straggler::RULE,
-    &low_mfu::RULE,
-    &decode_bandwidth::RULE,
-    &no_tensor_cores::RULE,
-    &tf32_gemms::RULE,
-    &gemm_roofline::RULE,
-    &gemm_bandwidth::RULE,
-    &gemm_quantization::RULE,
-    &gemm_alignment::RULE,
-    &profiled_bound::RULE,
-    &small_grids::RULE,
-    &wave_tail::RULE,
-    &low_occupancy::RULE,
-    &attention_cache::RULE,
-    &memory_access::RULE,
-    &profiled_rule_estimate::RULE,
-    &clock_limits::RULE,
-    &memory_pressure::RULE,
-    &uneven_pace::RULE,
-    &repeat_outliers::RULE,
-    &profiler_overhead::RULE,
-    &utilization_basis::RULE,
-    &attribution_coverage::RULE,
-    &hidden_graphs::RULE,
-    &unknown_kernels::RULE,
-    &flop_coverage::RULE,
-    &profile_coverage::RULE,
-    &unrepresentative_profile::RULE,
+/// The groups of rules, in the order of the table of rules.
+static GROUPS: [&[&Rule]; 6] = [
+    time::RULES,
+    communication::RULES,
+    gemm::RULES,
+    counters::RULES,
+    system::RULES,
+    measurement::RULES,
 ];
 
-/// Rules about the measurement: how far its figures carry.
-static ON_MEASUREMENT: &[&Rule] = &[
-    &clock_limits::RULE,
-    &uneven_pace::RULE,
-    &repeat_outliers::RULE,
-    &profiler_overhead::RULE,
-    &utilization_basis::RULE,
-    &attribution_coverage::RULE,
-    &hidden_graphs::RULE,
-    &unknown_kernels::RULE,
-    &flop_coverage::RULE,
-    &profile_coverage::RULE,
-    &unrepresentative_profile::RULE,
-];
+/// All rules, in the order of the table of rules.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    GROUPS.into_iter().flatten().copied()
+}
 
 /// Runs all rules on the results. First the summary: blocks and tables of the first pages; then the findings:
 /// observations, the weightiest first, and the tables of findings and of rules.
@@ -227,7 +149,7 @@ fn is_of_other_rank(one: &Finding, other: &Finding) -> bool {
 fn judge(results: &Results<'_>) -> SectionContent {
     let mut observations = Vec::new();
     let mut outcomes = Vec::new();
-    for rule in RULES {
+    for rule in rules() {
         let outcome = (rule.run)(results);
         if let Outcome::Found(found) = &outcome {
             observations.extend(found.iter().map(|one| {
@@ -235,10 +157,10 @@ fn judge(results: &Results<'_>) -> SectionContent {
                 advice::fitting(results, borne_out(results, one))
             }));
         }
-        outcomes.push((*rule, outcome));
+        outcomes.push((rule, outcome));
     }
     observations.sort_by(|a, b| {
-        let is_other = |one: &Finding| one.id != stage_busy::RULE.id;
+        let is_other = |one: &Finding| one.id != time::stage_busy::RULE.id;
         is_other(a)
             .cmp(&is_other(b))
             .then(if is_other(a) {
@@ -281,19 +203,33 @@ fn named(text: &'static Catalogue, name: &str, rule: &Rule, observation: &Findin
     } else {
         format!("{name}{}{about}", text.colon())
     };
-    let on_measurement = rule.is_on_measurement();
     Finding {
         id: rule.id,
         title,
-        on_measurement,
+        on_measurement: rule.on_measurement,
         ..observation.clone()
     }
 }
 
 impl Rule {
-    /// Whether it is about how far figures carry.
-    fn is_on_measurement(&self) -> bool {
-        ON_MEASUREMENT.iter().any(|one| one.id == self.id)
+    /// A rule about the run.
+    const fn new(
+        id: &'static str,
+        thresholds: &'static [Threshold],
+        run: fn(&Results<'_>) -> Outcome,
+    ) -> Self {
+        Self {
+            id,
+            thresholds,
+            on_measurement: false,
+            run,
+        }
+    }
+
+    /// The same about the measurement.
+    const fn on_measurement(mut self) -> Self {
+        self.on_measurement = true;
+        self
     }
 }
 
@@ -318,10 +254,10 @@ impl Outcome {
         for (label, look) in looks {
             match look {
                 Look::Found(one) => found.push(*one),
-                Look::Clear => is_clear = true,
-                Look::Lacks => unseen.push(label),
-                Look::Moot(reason) => add_reason(&mut moot, reason, label),
-                Look::Nothing(reason) => add_reason(&mut nothing, reason, label),
+                Look::Passed => is_clear = true,
+                Look::InsufficientData => unseen.push(label),
+                Look::Suppressed(reason) => add_reason(&mut moot, reason, label),
+                Look::NotApplicable(reason) => add_reason(&mut nothing, reason, label),
             }
         }
         if !found.is_empty() {
@@ -381,7 +317,7 @@ impl Look {
 
     /// Made moot by another rule, which holds for the same stage.
     fn said_by(results: &Results<'_>, rule: &Rule) -> Self {
-        Self::Moot(words!(
+        Self::Suppressed(words!(
             results,
             "findings.said_by",
             rule = results.text.rule(rule.id)
@@ -391,7 +327,7 @@ impl Look {
 
 impl From<Option<Finding>> for Look {
     fn from(found: Option<Finding>) -> Self {
-        found.map_or(Self::Clear, Self::found)
+        found.map_or(Self::Passed, Self::found)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What keeps shorter kernels from shortening a stage: another rank, or the CPU.
 
-use super::stage::StageLine;
-use super::{Look, Outcome, Results};
+use crate::stage::StageLine;
+use crate::{Look, Outcome, Results};
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, GainKind, Severity};
@@ -14,7 +14,7 @@ const BY_HOST: f64 = 0.50;
 
 impl Results<'_> {
     /// Finds the limits of all stages.
-    pub(super) fn add_limits(&mut self) {
+    pub(crate) fn add_limits(&mut self) {
         let limits = |stage: &StageLine| (self.waits_for(stage), self.is_host_bound(stage));
         let limits: Vec<_> = self.stages.iter().map(limits).collect();
         for (stage, (rank, is_host_bound)) in self.stages.iter_mut().zip(limits) {
@@ -62,19 +62,19 @@ impl Results<'_> {
     }
 
     /// Looks at a stage, unless it is a rank that waits for another one.
-    pub(super) fn look_at_kernels(
+    pub(crate) fn look_at_kernels(
         &self,
         stage: &StageLine,
         look: impl FnOnce(&StageLine) -> Look,
     ) -> Look {
         match stage.waits_for {
-            Some(rank) => Look::Moot(words!(self, "findings.waits", rank = rank.to_string())),
+            Some(rank) => Look::Suppressed(words!(self, "findings.waits", rank = rank.to_string())),
             None => look(stage),
         }
     }
 
     /// Looks at each stage that shorter kernels could shorten; abstains if that needs what no stage has.
-    pub(super) fn each_of_kernels(
+    pub(crate) fn each_of_kernels(
         &self,
         needs: &str,
         look: impl Fn(&StageLine) -> Look,
@@ -86,7 +86,7 @@ impl Results<'_> {
 impl StageLine {
     /// A finding about this stage that could save at most `saved` nanoseconds of the kernels of each instance: of a
     /// stage that the CPU bounds, a part of its busy time that counts only after the CPU is out of the way.
-    pub(super) fn saving_kernels(&self, saved: f64, basis: &str) -> Finding {
+    pub(crate) fn saving_kernels(&self, saved: f64, basis: &str) -> Finding {
         if !self.is_host_bound {
             return self.saving(saved, basis);
         }

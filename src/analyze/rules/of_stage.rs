@@ -2,8 +2,8 @@
 
 use rooflens_schemas::Evidence;
 
-use super::results::Results;
-use super::stage::{Key, StageLine};
+use crate::results::Results;
+use crate::stage::{Key, StageLine};
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
@@ -20,7 +20,7 @@ use rooflens_session::PassId;
 
 impl StageLine {
     /// Whether it is the stage of this summary.
-    pub(super) fn is(&self, summary: &Summary) -> bool {
+    pub(crate) fn is(&self, summary: &Summary) -> bool {
         is(self.key(), summary)
     }
 }
@@ -32,7 +32,7 @@ fn is(stage: Key, summary: &Summary) -> bool {
 
 impl<'a> Results<'a> {
     /// Medians over the instances of a stage.
-    pub(super) fn summary(&self, stage: &StageLine) -> Option<&'a Summary> {
+    pub(crate) fn summary(&self, stage: &StageLine) -> Option<&'a Summary> {
         self.context
             .facts
             .summaries
@@ -41,7 +41,7 @@ impl<'a> Results<'a> {
     }
 
     /// GPU operations of a stage by class.
-    pub(super) fn work(&self, stage: Key) -> Option<&'a StageWork> {
+    pub(crate) fn work(&self, stage: Key) -> Option<&'a StageWork> {
         self.context
             .results
             .stage_work()
@@ -51,7 +51,7 @@ impl<'a> Results<'a> {
     }
 
     /// Busy time of a stage by group of classes.
-    pub(super) fn stage_time(&self, stage: Key) -> Option<&'a StageTime> {
+    pub(crate) fn stage_time(&self, stage: Key) -> Option<&'a StageTime> {
         self.context
             .results
             .stage_times()
@@ -61,7 +61,7 @@ impl<'a> Results<'a> {
     }
 
     /// Replays of CUDA graphs in a stage.
-    pub(super) fn replays(&self, stage: &StageLine) -> Option<&'a StageReplays> {
+    pub(crate) fn replays(&self, stage: &StageLine) -> Option<&'a StageReplays> {
         self.context
             .results
             .graphs()
@@ -72,14 +72,14 @@ impl<'a> Results<'a> {
     }
 
     /// Whether most operations of a stage are replayed by CUDA graphs.
-    pub(super) fn replays_graphs(&self, stage: &StageLine) -> bool {
+    pub(crate) fn replays_graphs(&self, stage: &StageLine) -> bool {
         let half = stage.operations * stage.counted / 2.0;
         self.replays(stage)
             .is_some_and(|own| own.figures.operations as f64 >= half)
     }
 
     /// The CUDA graph with the kernels of a stage that launches them one by one, where replays of it are timed.
-    pub(super) fn replay(&self, stage: &StageLine) -> Option<&'a StageGraph> {
+    pub(crate) fn replay(&self, stage: &StageLine) -> Option<&'a StageGraph> {
         let graphs = self.context.results.graphs().ok()?;
         let own = |one: &&StageGraph| one.eager.as_ref().is_some_and(|eager| stage.is(eager));
         graphs
@@ -90,7 +90,7 @@ impl<'a> Results<'a> {
     }
 
     /// GEMMs of a stage.
-    pub(super) fn gemms(&self, stage: &StageLine) -> Option<&'a StageProducts> {
+    pub(crate) fn gemms(&self, stage: &StageLine) -> Option<&'a StageProducts> {
         self.context
             .results
             .gemm()
@@ -100,7 +100,7 @@ impl<'a> Results<'a> {
     }
 
     /// Attention of a stage.
-    pub(super) fn attention(&self, stage: &StageLine) -> Option<&'a StageProducts> {
+    pub(crate) fn attention(&self, stage: &StageLine) -> Option<&'a StageProducts> {
         self.context
             .results
             .attention()
@@ -110,7 +110,7 @@ impl<'a> Results<'a> {
     }
 
     /// FLOPs of a stage by source.
-    pub(super) fn flops(&self, stage: &StageLine) -> Option<&'a StageFlops> {
+    pub(crate) fn flops(&self, stage: &StageLine) -> Option<&'a StageFlops> {
         self.context
             .results
             .flops()
@@ -120,7 +120,7 @@ impl<'a> Results<'a> {
     }
 
     /// MFU and MBU of a stage in its profiled pass.
-    pub(super) fn utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
+    pub(crate) fn utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
         let mut all = self.context.results.utilization().ok()?.stages.iter();
         all.find(|one| {
             one.timed
@@ -131,7 +131,7 @@ impl<'a> Results<'a> {
     }
 
     /// Those of its un-profiled repeats.
-    pub(super) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
+    pub(crate) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
         let (pass, name) = (stage.unprofiled_pass.as_ref()?, stage.scope.stage.as_ref()?);
         self.context
             .results
@@ -141,7 +141,7 @@ impl<'a> Results<'a> {
     }
 
     /// The un-profiled repeats of a stage.
-    pub(super) fn unprofiled_series(&self, stage: &StageLine) -> Option<&'a Series> {
+    pub(crate) fn unprofiled_series(&self, stage: &StageLine) -> Option<&'a Series> {
         let name = stage.unprofiled.and(stage.scope.stage.as_deref())?;
         self.context
             .results
@@ -151,14 +151,14 @@ impl<'a> Results<'a> {
     }
 
     /// Copies of a stage; none if it does not copy.
-    pub(super) fn copies(&self, stage: &StageLine) -> Option<&'a Place> {
+    pub(crate) fn copies(&self, stage: &StageLine) -> Option<&'a Place> {
         let mut all = self.context.results.transfers().ok()?.places.iter();
         let own = |one: &&Place| one.stage.as_ref().is_some_and(|summary| stage.is(summary));
         all.find(own).filter(|place| !place.directions().is_empty())
     }
 
     /// Communication of a stage.
-    pub(super) fn communication(&self, stage: &StageLine) -> Option<&'a Line> {
+    pub(crate) fn communication(&self, stage: &StageLine) -> Option<&'a Line> {
         self.context
             .results
             .communication()
@@ -167,13 +167,13 @@ impl<'a> Results<'a> {
     }
 
     /// Executed work of a stage, by counters of the profiled launches that stand for it.
-    pub(super) fn executed(&self, stage: &StageLine) -> Option<&'a workload::StageWork> {
+    pub(crate) fn executed(&self, stage: &StageLine) -> Option<&'a workload::StageWork> {
         let all = self.context.results.workload().ok()?.profiled();
         all.iter().find(|one| stage.is(&one.summary))
     }
 
     /// What figures of the profiled launches of a pass rest on.
-    pub(super) fn profile_evidence(&self, pass: PassId) -> Vec<Evidence> {
+    pub(crate) fn profile_evidence(&self, pass: PassId) -> Vec<Evidence> {
         let counters = self.context.results.counters().into_iter();
         counters
             .map(|counters| counters.evidence(self.context.session, pass))
@@ -181,7 +181,7 @@ impl<'a> Results<'a> {
     }
 
     /// Kernels of the primary pass.
-    pub(super) fn kernels(&self) -> Option<&'a PassKernels> {
+    pub(crate) fn kernels(&self) -> Option<&'a PassKernels> {
         let all = self.context.results.kernels().ok()?;
         all.iter().find(|one| Some(one.pass) == self.primary)
     }

@@ -3,8 +3,8 @@
 use rooflens_schemas::Unit;
 use rooflens_sections::shapes_advice;
 
-use super::stage::StageLine;
-use super::{Look, Outcome, Results};
+use crate::stage::StageLine;
+use crate::{Look, Outcome, Results};
 use rooflens_analysis::kernels::matmul::Gemm;
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
@@ -15,17 +15,17 @@ const ROUND: u64 = 128;
 
 /// A product of known sizes; times are those of an instance, nanoseconds.
 #[derive(Clone, Copy)]
-pub(super) struct Product<'a> {
-    pub(super) group: &'a Group,
-    pub(super) time: f64,
+pub(crate) struct Product<'a> {
+    pub(crate) group: &'a Group,
+    pub(crate) time: f64,
     /// Least time by rate, bandwidth and the shortest kernel.
-    pub(super) roof: f64,
+    pub(crate) roof: f64,
     /// Time at the bandwidth.
-    pub(super) bytes: f64,
+    pub(crate) bytes: f64,
     /// Time beyond that.
-    pub(super) lost: f64,
+    pub(crate) lost: f64,
     /// The part of it that tiles and waves explain.
-    pub(super) quantization: f64,
+    pub(crate) quantization: f64,
     gemm: Gemm,
     bound: Bound,
     short: &'a str,
@@ -33,13 +33,13 @@ pub(super) struct Product<'a> {
 }
 
 /// Products of a stage, with their sums.
-pub(super) struct Products<'a> {
-    pub(super) stage: &'a StageLine,
-    pub(super) all: Vec<Product<'a>>,
-    pub(super) time: f64,
-    pub(super) roof: f64,
-    pub(super) lost: f64,
-    pub(super) results: &'a Results<'a>,
+pub(crate) struct Products<'a> {
+    pub(crate) stage: &'a StageLine,
+    pub(crate) all: Vec<Product<'a>>,
+    pub(crate) time: f64,
+    pub(crate) roof: f64,
+    pub(crate) lost: f64,
+    pub(crate) results: &'a Results<'a>,
     of: &'a StageProducts,
 }
 
@@ -62,19 +62,19 @@ impl<'a> Product<'a> {
     }
 
     /// Whether its sizes are multiples of what tiles are made of already.
-    pub(super) const fn is_round(&self) -> bool {
+    pub(crate) const fn is_round(&self) -> bool {
         self.gemm.m.is_multiple_of(ROUND) && self.gemm.n.is_multiple_of(ROUND)
     }
 
     /// Whether its kernel splits K already: its tiles or its name tell.
-    pub(super) fn is_split(&self) -> bool {
+    pub(crate) fn is_split(&self) -> bool {
         let splits = self.group.tiling.splits.is_some_and(|splits| splits > 1);
         let named = |name: &str| name.to_ascii_lowercase().contains("splitk");
         splits || named(self.short) || named(self.name)
     }
 
     /// The kernel and its sizes, in words.
-    pub(super) fn words(&self) -> Vec<Inline> {
+    pub(crate) fn words(&self) -> Vec<Inline> {
         let (gemm, kernel) = (self.gemm.to_string(), self.short.to_owned());
         prose![Inline::Strong(gemm), " (", Inline::Code(kernel), ")"]
     }
@@ -82,7 +82,7 @@ impl<'a> Product<'a> {
 
 impl<'a> Products<'a> {
     /// Those of its products for which `holds`.
-    pub(super) fn only(&self, holds: impl Fn(&Product<'_>) -> bool) -> Self {
+    pub(crate) fn only(&self, holds: impl Fn(&Product<'_>) -> bool) -> Self {
         let all: Vec<Product<'_>> = self.all.iter().filter(|one| holds(one)).copied().collect();
         let sum = |value: fn(&Product<'_>) -> f64| all.iter().map(value).sum::<f64>();
         let (time, roof) = (sum(|one| one.time), sum(|one| one.roof));
@@ -96,7 +96,7 @@ impl<'a> Products<'a> {
     }
 
     /// Looks at those that the rate bounds, or that the bandwidth bounds.
-    pub(super) fn bound(
+    pub(crate) fn bound(
         &self,
         bound: Bound,
         look: impl FnOnce(&Products<'_>) -> Option<Finding>,
@@ -104,13 +104,13 @@ impl<'a> Products<'a> {
         let own = self.only(|one| one.bound == bound);
         match bound {
             _ if !own.all.is_empty() => look(&own).into(),
-            Bound::Compute => Look::Nothing(words!(self.results, "products.none_by_rate")),
-            Bound::Memory => Look::Nothing(words!(self.results, "products.none_by_memory")),
+            Bound::Compute => Look::NotApplicable(words!(self.results, "products.none_by_rate")),
+            Bound::Memory => Look::NotApplicable(words!(self.results, "products.none_by_memory")),
         }
     }
 
     /// `measured` or `specified`: what their ceilings are.
-    pub(super) fn basis(&self) -> &'static str {
+    pub(crate) fn basis(&self) -> &'static str {
         let is_measured = |one: &&Product<'_>| {
             one.group
                 .sum
@@ -127,7 +127,7 @@ impl<'a> Products<'a> {
     }
 
     /// `part` as a share of the stage's GPU time; of the stage time where collectives, which wait, are in the former.
-    pub(super) fn share(&self, part: f64) -> f64 {
+    pub(crate) fn share(&self, part: f64) -> f64 {
         let of = if self.communicates() {
             self.stage.time
         } else {
@@ -137,7 +137,7 @@ impl<'a> Products<'a> {
     }
 
     /// The whole of these shares, in words.
-    pub(super) fn whole(&self) -> String {
+    pub(crate) fn whole(&self) -> String {
         match self.communicates() {
             true => words!(self.results, "products.stage_time"),
             false => words!(self.results, "products.gpu_time"),
@@ -151,7 +151,7 @@ impl<'a> Products<'a> {
     }
 
     /// The product that loses most; of equal ones the first.
-    pub(super) fn worst(&self, lost: impl Fn(&Product<'a>) -> f64) -> Option<Product<'a>> {
+    pub(crate) fn worst(&self, lost: impl Fn(&Product<'a>) -> f64) -> Option<Product<'a>> {
         let all = self.all.iter().copied();
         all.reduce(|best, next| {
             if lost(&next) > lost(&best) {
@@ -163,7 +163,7 @@ impl<'a> Products<'a> {
     }
 
     /// A finding that could save at most `saved` nanoseconds of each instance, with the launches of one of them.
-    pub(super) fn saving(&self, worst: &Product<'_>, saved: f64, basis: &str) -> Finding {
+    pub(crate) fn saving(&self, worst: &Product<'_>, saved: f64, basis: &str) -> Finding {
         let name = short_name(worst.name);
         let query = || -> Option<Query> { Some(self.stage.window.as_ref()?.with_helpers(name)) };
         Finding {
@@ -175,13 +175,13 @@ impl<'a> Products<'a> {
 }
 
 /// Looks at the products of each stage; abstains if the sizes of none are known.
-pub(super) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
+pub(crate) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
     let advice = shapes_advice(&results.context, results.text);
     results.each_of_kernels(
         &words!(results, "products.needs", advice = advice),
         |stage| {
             let Some(of) = results.gemms(stage) else {
-                return Look::Lacks;
+                return Look::InsufficientData;
             };
             let all: Vec<Product<'_>> = of
                 .groups
@@ -199,7 +199,7 @@ pub(super) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) 
             };
             let products = none.only(|_| true);
             if products.all.is_empty() {
-                Look::Lacks
+                Look::InsufficientData
             } else {
                 look(&products)
             }
@@ -208,7 +208,7 @@ pub(super) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) 
 }
 
 /// Whether a name can stand in a query as it is.
-pub(super) fn is_plain(name: &str) -> bool {
+pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name
             .chars()
@@ -216,13 +216,13 @@ pub(super) fn is_plain(name: &str) -> bool {
 }
 
 /// The name of a kernel without scope, arguments and result, as exports have it beside the whole one.
-pub(super) fn short_name(name: &str) -> &str {
+pub(crate) fn short_name(name: &str) -> &str {
     let head = name.split(['<', '(']).next().unwrap_or(name).trim_end();
     head.rsplit([':', ' ']).next().unwrap_or(head)
 }
 
 /// Time in words.
-pub(super) fn time(ns: f64) -> Quantity {
+pub(crate) fn time(ns: f64) -> Quantity {
     Quantity::new(ns, Unit::Nanoseconds)
 }
 

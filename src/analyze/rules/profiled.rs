@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_schemas::Evidence;
 
-use super::stage::StageLine;
-use super::{Look, Outcome, Results, products};
+use crate::stage::StageLine;
+use crate::{Look, Outcome, Results, products};
 use rooflens_analysis::counters::details::figures::{Figure, Figures};
 use rooflens_analysis::counters::ncu::KernelCounters;
 use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
@@ -17,34 +17,34 @@ use rooflens_session::{Arrange, KernelId};
 
 /// A kernel, grid and block of a stage, profiled.
 #[derive(Clone)]
-pub(super) struct Profiled<'a> {
+pub(crate) struct Profiled<'a> {
     /// The kernel of the timeline.
-    pub(super) kernel: Option<KernelId>,
+    pub(crate) kernel: Option<KernelId>,
     /// Share of the stage's GPU time.
-    pub(super) share: f64,
+    pub(crate) share: f64,
     /// How far the launch is from the median of those that it stands for.
     distance: f64,
     /// Its counters.
-    pub(super) launch: &'a KernelCounters,
+    pub(crate) launch: &'a KernelCounters,
     /// Its figures.
-    pub(super) figures: &'a Figures,
+    pub(crate) figures: &'a Figures,
     /// What bounds it.
-    pub(super) verdict: Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 impl Profiled<'_> {
     /// Name of the kernel for people.
-    pub(super) fn name(&self) -> Inline {
+    pub(crate) fn name(&self) -> Inline {
         Inline::code(&self.launch.identity.short)
     }
 
     /// Waves of its grid.
-    pub(super) fn waves(&self) -> Option<f64> {
+    pub(crate) fn waves(&self) -> Option<f64> {
         self.figures.get(Figure::Waves).filter(|waves| *waves > 0.0)
     }
 
     /// Use of the unit that it uses most, as a share of that unit's peak.
-    pub(super) fn use_of_units(&self) -> Option<f64> {
+    pub(crate) fn use_of_units(&self) -> Option<f64> {
         let sol = &self.launch.sol;
         let memory = sol.memory.highest().map(|(_, percent)| percent);
         let highest = sol.compute.into_iter().chain(memory).reduce(f64::max);
@@ -52,26 +52,26 @@ impl Profiled<'_> {
     }
 }
 
-pub(super) use rooflens_analysis::counters::represent::matching::ENOUGH;
+pub(crate) use rooflens_analysis::counters::represent::matching::ENOUGH;
 
 /// Looks at the profiled kernels of each stage. A stage of which little was profiled can have findings, but is not
 /// clear of them.
-pub(super) fn per_stage<L: Into<Look>>(
+pub(crate) fn per_stage<L: Into<Look>>(
     results: &Results<'_>,
     look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> L,
 ) -> Outcome {
     results.each_of_kernels(&words!(results, "profiled.needs"), |stage| {
         let profiled = of_stage(results, stage);
         if profiled.is_empty() {
-            return Look::Lacks;
+            return Look::InsufficientData;
         }
         match look(results, stage, &profiled).into() {
-            Look::Clear
+            Look::Passed
                 if results
                     .executed(stage)
                     .is_some_and(|own| own.covered < ENOUGH) =>
             {
-                Look::Lacks
+                Look::InsufficientData
             }
             look => look,
         }
@@ -79,7 +79,7 @@ pub(super) fn per_stage<L: Into<Look>>(
 }
 
 /// What was profiled of a stage, the most time first.
-pub(super) fn of_stage<'a>(results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
+pub(crate) fn of_stage<'a>(results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
     groups(results, stage).unwrap_or_default()
 }
 
@@ -129,12 +129,12 @@ fn part(stage: &StageLine, other: &Summary) -> Option<f64> {
 }
 
 /// Σ of the shares.
-pub(super) fn share(profiled: &[Profiled<'_>]) -> f64 {
+pub(crate) fn share(profiled: &[Profiled<'_>]) -> f64 {
     profiled.iter().map(|one| one.share).sum()
 }
 
 /// How much of the stage the profile knows, in words.
-pub(super) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+pub(crate) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     let words = |share| say!(results, "profiled.known", share = Quantity::ratio(share));
     results
         .executed(stage)
@@ -142,7 +142,7 @@ pub(super) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
 }
 
 /// The time of a kernel on its grid in the timeline.
-pub(super) fn query(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<Query> {
+pub(crate) fn query(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<Query> {
     let name = products::short_name(results.context.session.text(one.launch.name));
     let blocks = Some(one.launch.grid.volume()).filter(|blocks| *blocks > 0)?;
     products::is_plain(name)
@@ -151,7 +151,7 @@ pub(super) fn query(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>
 }
 
 /// The timeline and the passes of the profiled launches.
-pub(super) fn evidence(
+pub(crate) fn evidence(
     results: &Results<'_>,
     stage: &StageLine,
     profiled: &[Profiled<'_>],

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Scope;
 
-use super::stage::{Key, StageLine, stage_lines};
-use super::{Look, Outcome, hidden_graphs};
+use crate::stage::{Key, StageLine, stage_lines};
+use crate::{Look, Outcome, measurement::hidden_graphs};
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::time::idle::{Cause, Line};
@@ -27,26 +27,26 @@ const SHOWN_LIBRARIES: usize = 3;
 /// What the analyses of one bundle came to.
 pub struct Results<'a> {
     /// The tables and the typed results.
-    pub(super) context: Context<'a>,
+    pub(crate) context: Context<'a>,
     /// The words.
-    pub(super) text: &'static Catalogue,
+    pub(crate) text: &'static Catalogue,
     /// The outermost stages of the primary pass, one a rank.
-    pub(super) stages: Vec<StageLine>,
+    pub(crate) stages: Vec<StageLine>,
     /// The primary pass.
-    pub(super) primary: Option<PassId>,
+    pub(crate) primary: Option<PassId>,
     /// Its name.
-    pub(super) pass: String,
+    pub(crate) pass: String,
     /// The dtype of the workload's matrix work, if it is stated.
-    pub(super) dtype: Option<String>,
+    pub(crate) dtype: Option<String>,
     /// What ran on what.
-    pub(super) platform: Platform,
+    pub(crate) platform: Platform,
     /// The least memory of a GPU, bytes.
-    pub(super) memory_bytes: Option<f64>,
+    pub(crate) memory_bytes: Option<f64>,
 }
 
 impl<'a> Results<'a> {
     /// Nothing but the typed results.
-    pub(super) fn empty(context: Context<'a>, text: &'static Catalogue) -> Self {
+    pub(crate) fn empty(context: Context<'a>, text: &'static Catalogue) -> Self {
         Self {
             context,
             text,
@@ -60,7 +60,7 @@ impl<'a> Results<'a> {
     }
 
     /// Gathers what the analyses found.
-    pub(super) fn new(context: &Context<'a>, text: &'static Catalogue) -> Self {
+    pub(crate) fn new(context: &Context<'a>, text: &'static Catalogue) -> Self {
         let session = context.session;
         let stated = session.workload.dtype.clone();
         let primary = context.facts.primary_pass(session);
@@ -85,7 +85,7 @@ impl<'a> Results<'a> {
     }
 
     /// The time of the run, by rank.
-    pub(super) fn add_run(&mut self) {
+    pub(crate) fn add_run(&mut self) {
         let parts: Vec<(Option<u32>, f64)> = self
             .stages
             .iter()
@@ -98,7 +98,7 @@ impl<'a> Results<'a> {
     }
 
     /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
-    pub(super) fn add_unprofiled(&mut self) {
+    pub(crate) fn add_unprofiled(&mut self) {
         let Ok(baseline) = self.context.results.baseline() else {
             return;
         };
@@ -117,7 +117,7 @@ impl<'a> Results<'a> {
     }
 
     /// Whether the un-profiled times are those of one rank, and stages those of each.
-    pub(super) fn has_baseline_of_one_rank(&self) -> bool {
+    pub(crate) fn has_baseline_of_one_rank(&self) -> bool {
         let Ok(baseline) = self.context.results.baseline() else {
             return false;
         };
@@ -130,7 +130,7 @@ impl<'a> Results<'a> {
     }
 
     /// Idle time of a stage; of several GPUs that of the first.
-    pub(super) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
+    pub(crate) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
         let ordinal = |line: &&Line| self.context.session.gpus.ordinal[line.gpu.index()];
         self.context
             .results
@@ -141,7 +141,7 @@ impl<'a> Results<'a> {
     }
 
     /// Upper bound of the time that a stage gains without this overhead, nanoseconds.
-    pub(super) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<f64> {
+    pub(crate) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<f64> {
         let bounds = self
             .context
             .results
@@ -154,7 +154,7 @@ impl<'a> Results<'a> {
 
     /// Looks at each stage of which idle time of a cause is known, with that time of an instance, pooled over all; a
     /// stage of whose time such a share is idle for unknown cause is not clear. Abstains if there is none.
-    pub(super) fn per_cause(
+    pub(crate) fn per_cause(
         &self,
         cause: Cause,
         share: f64,
@@ -164,17 +164,19 @@ impl<'a> Results<'a> {
             let line = self.idle(stage.key());
             let known = line.and_then(|line| Some((line, line.of_stage(cause).ok()?)));
             let Some((line, time)) = known else {
-                return Look::Lacks;
+                return Look::InsufficientData;
             };
             match look(stage, line, time) {
-                Look::Clear if line.share(line.of(Cause::Unknown)) >= share => Look::Lacks,
+                Look::Passed if line.share(line.of(Cause::Unknown)) >= share => {
+                    Look::InsufficientData
+                }
                 look => look,
             }
         })
     }
 
     /// How long the GPU is idle in a stage for some causes, in words: in all of it, or in the few iterations that have them.
-    pub(super) fn idles(
+    pub(crate) fn idles(
         &self,
         stage: &StageLine,
         line: &Line,
@@ -202,7 +204,7 @@ impl<'a> Results<'a> {
     }
 
     /// What CPU samples found of the issuing threads while the GPU waited for them, in words; nothing of few samples.
-    pub(super) fn sampled(&self, line: &Line) -> Option<Vec<Inline>> {
+    pub(crate) fn sampled(&self, line: &Line) -> Option<Vec<Inline>> {
         let (session, all) = (self.context.session, line.samples());
         let share = |samples: usize| samples as f64 / all as f64;
         let mut most = line.libraries(session);
@@ -228,13 +230,13 @@ impl<'a> Results<'a> {
     }
 
     /// Whether the bundle holds no CPU samples.
-    pub(super) fn has_no_samples(&self) -> bool {
+    pub(crate) fn has_no_samples(&self) -> bool {
         self.context.session.cpu_samples.is_empty()
     }
 
     /// A finding about idle time of some causes of a stage, of which `saved` nanoseconds of an instance could be saved: over
     /// all iterations, if only few have them.
-    pub(super) fn saving_idle(
+    pub(crate) fn saving_idle(
         &self,
         stage: &StageLine,
         line: &Line,
@@ -264,7 +266,7 @@ impl<'a> Results<'a> {
     }
 
     /// Whether the model is known to have projections of queries, keys and values.
-    pub(super) fn has_projections(&self) -> bool {
+    pub(crate) fn has_projections(&self) -> bool {
         self.context
             .session
             .model
@@ -273,7 +275,7 @@ impl<'a> Results<'a> {
     }
 
     /// Whether its feed-forward blocks are known to be gated.
-    pub(super) fn has_gate(&self) -> bool {
+    pub(crate) fn has_gate(&self) -> bool {
         self.context
             .session
             .model
@@ -282,7 +284,7 @@ impl<'a> Results<'a> {
     }
 
     /// Looks at each stage; abstains if that needs what no stage has.
-    pub(super) fn each_stage(&self, needs: &str, look: impl Fn(&StageLine) -> Look) -> Outcome {
+    pub(crate) fn each_stage(&self, needs: &str, look: impl Fn(&StageLine) -> Look) -> Outcome {
         let looks = self
             .stages
             .iter()
@@ -291,7 +293,7 @@ impl<'a> Results<'a> {
     }
 
     /// The stage of this name in the primary pass, or the one that holds it.
-    pub(super) fn outermost(&self, stage: &str) -> Option<&StageLine> {
+    pub(crate) fn outermost(&self, stage: &str) -> Option<&StageLine> {
         let is = |scope: &Scope| scope.stage.as_deref() == Some(stage);
         self.stages
             .iter()
@@ -299,13 +301,13 @@ impl<'a> Results<'a> {
     }
 
     /// Whether the operations of a stage are known one by one: not as whole CUDA graphs.
-    pub(super) fn shows_operations(&self, stage: &StageLine) -> bool {
+    pub(crate) fn shows_operations(&self, stage: &StageLine) -> bool {
         self.work(stage.key())
             .is_some_and(|work| hidden_graphs::hidden(work).is_none())
     }
 
     /// Whether the primary pass is that of a process without others: of one rank, without collectives.
-    pub(super) fn is_alone(&self) -> bool {
+    pub(crate) fn is_alone(&self) -> bool {
         let alone = |stage: &StageLine| stage.scope.rank.is_none() && self.shows_operations(stage);
         let communication = self.context.results.communication();
         self.stages.iter().any(alone)
@@ -314,7 +316,7 @@ impl<'a> Results<'a> {
     }
 
     /// Time of all stages of the primary pass, of the rank with the most, nanoseconds.
-    pub(super) fn run_ns(&self) -> f64 {
+    pub(crate) fn run_ns(&self) -> f64 {
         self.stages
             .iter()
             .map(|stage| stage.run_ns)
@@ -322,7 +324,7 @@ impl<'a> Results<'a> {
     }
 
     /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most, nanoseconds.
-    pub(super) fn busy_ns(&self) -> f64 {
+    pub(crate) fn busy_ns(&self) -> f64 {
         let mut by_rank = BTreeMap::<Option<u32>, f64>::new();
         for stage in &self.stages {
             *by_rank.entry(stage.scope.rank).or_default() += stage.busy * stage.counted;
@@ -345,7 +347,7 @@ impl<'a> Results<'a> {
     }
 
     /// A finding about the whole primary pass, in and between its stages, that could save `saved` nanoseconds of it.
-    pub(super) fn saving(&self, saved: f64, basis: &str) -> Finding {
+    pub(crate) fn saving(&self, saved: f64, basis: &str) -> Finding {
         let of = self.span_ns().max(self.run_ns());
         let saved = if of > 0.0 { saved.min(of) } else { saved };
         let gain = Gain {

@@ -25,33 +25,33 @@ const COLLECTIVES: &str = "%nccl%";
 
 /// One instance of a stage on one GPU of an nsys export, with the sums that queries give.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     text: &'static Catalogue,
     /// Number of the instance.
-    pub(super) ordinal: u32,
+    pub(crate) ordinal: u32,
     /// Pass of the export.
-    pub(super) pass: PassId,
+    pub(crate) pass: PassId,
     /// The GPU.
     gpu_id: GpuId,
     /// Which rows are of it.
     on_gpu: String,
     /// Start and end of the projection.
-    pub(super) gpu: (Ns, Ns),
+    pub(crate) gpu: (Ns, Ns),
     /// Which of the tables hold operations of it.
-    pub(super) tables: [bool; 4],
+    pub(crate) tables: [bool; 4],
     /// Number and durations of the operations on the GPU in the projection, and the time without any.
-    pub(super) operations: (u64, Ns),
-    pub(super) idle: Ns,
+    pub(crate) operations: (u64, Ns),
+    pub(crate) idle: Ns,
     /// Durations of the copies among them.
-    pub(super) copies: Ns,
+    pub(crate) copies: Ns,
     /// Durations of the kernels among them, by short name and number of blocks.
-    pub(super) kernels: BTreeMap<(String, u64), Ns>,
+    pub(crate) kernels: BTreeMap<(String, u64), Ns>,
     /// Durations of helper kernels, such as the reduction of split-K, by the short name of the kernel that they follow
     /// directly on its stream, and the short names of these helpers.
     followers: BTreeMap<String, Ns>,
     helpers: BTreeSet<String>,
     /// Time in which collectives run and no other kernel does.
-    pub(super) exposed: Ns,
+    pub(crate) exposed: Ns,
 }
 
 /// Sums by short name, which equals its text: names are interned.
@@ -84,7 +84,7 @@ impl Names {
 impl Window {
     /// The instance of a stage to look at, or the counted one whose time is nearest to the median; none of several GPUs,
     /// and none where the artifact is no nsys export.
-    pub(super) fn of(
+    pub(crate) fn of(
         context: &Context<'_>,
         text: &'static Catalogue,
         line: &Summary,
@@ -179,7 +179,7 @@ impl Window {
     }
 
     /// Time of the instance in which the GPU runs nothing.
-    pub(super) fn idle(&self) -> Query {
+    pub(crate) fn idle(&self) -> Query {
         let sql = format!(
             "WITH op AS ({}), gap AS (SELECT start - MAX(end) OVER (ORDER BY start, end ROWS BETWEEN \
              UNBOUNDED PRECEDING AND 1 PRECEDING) AS ns FROM op) SELECT COALESCE(SUM(ns), 0) FROM gap WHERE ns > 0;",
@@ -189,7 +189,7 @@ impl Window {
     }
 
     /// Mean duration of the operations on the GPU.
-    pub(super) fn mean(&self) -> Query {
+    pub(crate) fn mean(&self) -> Query {
         let (count, sum) = self.operations;
         let mean = sum as f64 / count.max(1) as f64;
         let sql = format!(
@@ -201,7 +201,7 @@ impl Window {
     }
 
     /// Copies of the instance, if there are any.
-    pub(super) fn copies(&self) -> Option<Query> {
+    pub(crate) fn copies(&self) -> Option<Query> {
         let sql = format!(
             "SELECT COALESCE(SUM(end - start), 0) FROM {};",
             self.of_table(1)
@@ -216,7 +216,7 @@ impl Window {
     }
 
     /// Kernels of the instance whose names are like `pattern`.
-    pub(super) fn kernels(&self, pattern: &str) -> Query {
+    pub(crate) fn kernels(&self, pattern: &str) -> Query {
         let own = self
             .kernels
             .iter()
@@ -227,7 +227,7 @@ impl Window {
     }
 
     /// Time of the instance in which collectives run and no other kernel does.
-    pub(super) fn exposed(&self) -> Query {
+    pub(crate) fn exposed(&self) -> Query {
         let (start, end) = self.gpu;
         let covered = |of: &str| {
             format!(
@@ -252,7 +252,7 @@ impl Window {
     }
 
     /// Kernels of the instance of one name, with the helpers that follow them directly on their stream.
-    pub(super) fn with_helpers(&self, name: &str) -> Query {
+    pub(crate) fn with_helpers(&self, name: &str) -> Query {
         let helped = self.followers.iter().filter(|(main, _)| like(main, name));
         let helpers = sum(helped.map(|(_, time)| *time));
         let plain: Vec<String> = self.helpers.iter().map(|one| format!("'{one}'")).collect();
@@ -284,7 +284,7 @@ impl Window {
     }
 
     /// Kernels of the instance of one name and number of blocks.
-    pub(super) fn grid(&self, name: &str, blocks: u64) -> Query {
+    pub(crate) fn grid(&self, name: &str, blocks: u64) -> Query {
         let own = self
             .kernels
             .iter()
@@ -307,7 +307,7 @@ impl Window {
     }
 
     /// Operations of the instance's GPU within its projection.
-    pub(super) fn select(&self, columns: &str) -> String {
+    pub(crate) fn select(&self, columns: &str) -> String {
         let mut sql = String::new();
         for table in (0..TABLES.len()).filter(|table| self.tables[*table]) {
             let all = if sql.is_empty() { "" } else { " UNION ALL " };
@@ -323,7 +323,7 @@ impl Window {
     }
 
     /// What the statement gives, with the number.
-    pub(super) fn query(&self, what: String, value: Quantity, sql: String) -> Query {
+    pub(crate) fn query(&self, what: String, value: Quantity, sql: String) -> Query {
         let instance = Quantity::count(u64::from(self.ordinal));
         let gives = say!(
             self,

@@ -2,66 +2,66 @@
 
 use rooflens_schemas::{Evidence, Scope, StageKind, Unit};
 
-use super::sql::Window;
-use super::stage_busy::BUSY;
+use crate::sql::Window;
+use crate::time::stage_busy::BUSY;
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Quantity, Severity};
 use rooflens_session::ProcessId;
 
 /// A stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages), and the process that ran it.
-pub(super) type Key = (usize, ProcessId);
+pub(crate) type Key = (usize, ProcessId);
 
 /// A stage of the primary pass on one rank.
 #[derive(Clone, Debug)]
-pub(super) struct StageLine {
+pub(crate) struct StageLine {
     /// The words.
-    pub(super) text: &'static Catalogue,
+    pub(crate) text: &'static Catalogue,
     /// Stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages).
-    pub(super) stage: usize,
+    pub(crate) stage: usize,
     /// Process.
-    pub(super) process: ProcessId,
+    pub(crate) process: ProcessId,
     /// Name, with the rank where there are several.
-    pub(super) label: String,
-    pub(super) kind: StageKind,
-    pub(super) scope: Scope,
+    pub(crate) label: String,
+    pub(crate) kind: StageKind,
+    pub(crate) scope: Scope,
     /// Stage time, nanoseconds.
-    pub(super) time: f64,
+    pub(crate) time: f64,
     /// Busy time of an instance, mean over its GPUs, nanoseconds.
-    pub(super) busy: f64,
+    pub(crate) busy: f64,
     /// Busy time of an instance ÷ its time, mean over its GPUs.
-    pub(super) busy_share: f64,
+    pub(crate) busy_share: f64,
     /// GPU operations of an instance.
-    pub(super) operations: f64,
+    pub(crate) operations: f64,
     /// Sum of their durations, nanoseconds.
-    pub(super) operation_time: f64,
+    pub(crate) operation_time: f64,
     /// What these figures rest on.
-    pub(super) figures: Evidence,
+    pub(crate) figures: Evidence,
     /// Instances that count.
-    pub(super) counted: f64,
+    pub(crate) counted: f64,
     /// Steps of an instance, where it has any.
-    pub(super) steps: Option<f64>,
+    pub(crate) steps: Option<f64>,
     /// The stages that lie in it.
-    pub(super) nested: Vec<Nested>,
+    pub(crate) nested: Vec<Nested>,
     /// Un-profiled time of as many steps, nanoseconds, where the bundle has it.
-    pub(super) unprofiled: Option<f64>,
+    pub(crate) unprofiled: Option<f64>,
     /// The pass that it is from.
-    pub(super) unprofiled_pass: Option<String>,
+    pub(crate) unprofiled_pass: Option<String>,
     /// Time of all counted instances of all stages of the rank, un-profiled where that is known, nanoseconds.
-    pub(super) run_ns: f64,
+    pub(crate) run_ns: f64,
     /// The rank that computes longer, for which this one waits.
-    pub(super) waits_for: Option<u32>,
+    pub(crate) waits_for: Option<u32>,
     /// Whether the CPU bounds it: the GPU idles for most of it.
-    pub(super) is_host_bound: bool,
+    pub(crate) is_host_bound: bool,
     /// Artifact that it was read from.
-    pub(super) artifact: String,
+    pub(crate) artifact: String,
     /// The counted instance nearest to the median, where the artifact is an nsys export.
-    pub(super) window: Option<Window>,
+    pub(crate) window: Option<Window>,
 }
 
 /// What a program with such a stage does: advice names nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Workload {
+pub(crate) enum Workload {
     /// Training.
     Training,
     /// Inference of a language model.
@@ -71,7 +71,7 @@ pub(super) enum Workload {
 }
 
 /// The workload that a kind of stage belongs to.
-pub(super) const fn workload(kind: StageKind) -> Workload {
+pub(crate) const fn workload(kind: StageKind) -> Workload {
     match kind {
         _ if kind.is_training() => Workload::Training,
         StageKind::Other => Workload::Unknown,
@@ -81,17 +81,17 @@ pub(super) const fn workload(kind: StageKind) -> Workload {
 
 /// A stage within another one, of the same process.
 #[derive(Clone, Debug)]
-pub(super) struct Nested {
+pub(crate) struct Nested {
     /// Stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages).
-    pub(super) stage: usize,
+    pub(crate) stage: usize,
     /// Process.
-    pub(super) process: ProcessId,
-    pub(super) kind: StageKind,
-    pub(super) scope: Scope,
+    pub(crate) process: ProcessId,
+    pub(crate) kind: StageKind,
+    pub(crate) scope: Scope,
 }
 
 /// The outermost stages of the primary pass and of the other ranks of its run.
-pub(super) fn stage_lines(context: &Context<'_>, text: &'static Catalogue) -> Vec<StageLine> {
+pub(crate) fn stage_lines(context: &Context<'_>, text: &'static Catalogue) -> Vec<StageLine> {
     let (session, facts) = (context.session, context.facts);
     let outermost = facts
         .run_summaries()
@@ -142,26 +142,26 @@ fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<Nested
 
 impl Nested {
     /// The stage, and the process that ran it.
-    pub(super) const fn key(&self) -> Key {
+    pub(crate) const fn key(&self) -> Key {
         (self.stage, self.process)
     }
 }
 
 impl StageLine {
     /// The stage, and the process that ran it: what results of a stage are found by.
-    pub(super) const fn key(&self) -> Key {
+    pub(crate) const fn key(&self) -> Key {
         (self.stage, self.process)
     }
 
     /// The stage that is one step of it.
-    pub(super) fn step(&self) -> Option<&Nested> {
+    pub(crate) fn step(&self) -> Option<&Nested> {
         self.nested
             .iter()
             .find(|one| one.kind == StageKind::DecodeStep)
     }
 
     /// `part` as a share of the stage time.
-    pub(super) fn share(&self, part: f64) -> f64 {
+    pub(crate) fn share(&self, part: f64) -> f64 {
         if self.time > 0.0 {
             part / self.time
         } else {
@@ -170,7 +170,7 @@ impl StageLine {
     }
 
     /// The artifact that it was read from.
-    pub(super) fn evidence(&self) -> Evidence {
+    pub(crate) fn evidence(&self) -> Evidence {
         Evidence {
             artifact: self.artifact.clone(),
             ..Evidence::default()
@@ -178,7 +178,7 @@ impl StageLine {
     }
 
     /// A finding about this stage that bounds no gain.
-    pub(super) fn note(&self) -> Finding {
+    pub(crate) fn note(&self) -> Finding {
         Finding {
             title: self.label.clone(),
             scope: self.scope.clone(),
@@ -188,7 +188,7 @@ impl StageLine {
     }
 
     /// A finding about this stage that could save at most `saved` nanoseconds of the work of each instance.
-    pub(super) fn saving(&self, saved: f64, basis: &str) -> Finding {
+    pub(crate) fn saving(&self, saved: f64, basis: &str) -> Finding {
         let saved = saved.clamp(0.0, self.time);
         let mut found = self.bounded(saved, saved.min(self.reference()), basis, GainKind::Work);
         // Shorter kernels save nothing where the CPU cannot launch them sooner.
@@ -204,7 +204,7 @@ impl StageLine {
 
     /// A finding about this stage that could save at most `saved` nanoseconds of the idle time of each instance.
     /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
-    pub(super) fn saving_idle(&self, saved: f64, basis: &str) -> Finding {
+    pub(crate) fn saving_idle(&self, saved: f64, basis: &str) -> Finding {
         let saved = saved.clamp(0.0, self.time);
         self.bounded(
             saved,
@@ -215,7 +215,7 @@ impl StageLine {
     }
 
     /// Stage time without a profiler where that is known, else with it.
-    pub(super) fn reference(&self) -> f64 {
+    pub(crate) fn reference(&self) -> f64 {
         self.unprofiled.unwrap_or(self.time)
     }
 
@@ -256,7 +256,7 @@ impl StageLine {
     }
 
     /// Whether the stage computes a model's pass over many tokens, so that tensor cores should limit it.
-    pub(super) const fn is_compute(&self) -> bool {
+    pub(crate) const fn is_compute(&self) -> bool {
         matches!(
             self.kind,
             StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep
@@ -264,20 +264,20 @@ impl StageLine {
     }
 
     /// The un-profiled time, nanoseconds, if it is shorter than the profiled one and kernels as long as profiled fit it.
-    pub(super) fn baseline(&self) -> Option<f64> {
+    pub(crate) fn baseline(&self) -> Option<f64> {
         let busy = self.busy_share * self.time;
         self.unprofiled
             .filter(|time| (busy..self.time).contains(time))
     }
 
     /// Share of that time, or of the profiled one, for which the GPU is busy if kernels take as long as profiled.
-    pub(super) fn baseline_busy(&self) -> f64 {
+    pub(crate) fn baseline_busy(&self) -> f64 {
         self.baseline()
             .map_or(self.busy_share, |time| self.busy_share * self.time / time)
     }
 
     /// Whether the stage generates tokens.
-    pub(super) const fn is_decode(&self) -> bool {
+    pub(crate) const fn is_decode(&self) -> bool {
         matches!(self.kind, StageKind::Decode | StageKind::DecodeStep)
     }
 }

@@ -1,6 +1,6 @@
 //! The tables of findings and of rules.
 
-use super::{Outcome, Results, Rule, Threshold};
+use crate::{Outcome, Results, Rule, Threshold};
 use rooflens_document::finding::{CRITICAL_SHARE, WARNING_SHARE};
 use rooflens_document::{Catalogue, Dataset, Finding, Gain, Inline, Method, Quantity, Table};
 use rooflens_session::Arrange;
@@ -9,7 +9,7 @@ use rooflens_session::Arrange;
 type Judged = (&'static Rule, Outcome);
 
 /// One row a finding, in the order of their weight.
-pub(super) fn findings(results: &Results<'_>, observations: &[Finding]) -> Dataset {
+pub(crate) fn findings(results: &Results<'_>, observations: &[Finding]) -> Dataset {
     let words = |inlines: &[Inline]| -> Option<String> {
         (!inlines.is_empty()).then(|| inlines.iter().map(Inline::plain).collect())
     };
@@ -37,7 +37,7 @@ pub(super) fn findings(results: &Results<'_>, observations: &[Finding]) -> Datas
 type Row = (usize, Option<String>, Vec<String>);
 
 /// What came of the rules at a glance: one row an outcome and reason, what was found first.
-pub(super) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
+pub(crate) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
     let mut rows: Vec<Row> = Vec::new();
     for (rule, outcome) in outcomes {
         let title = results.text.rule(rule.id);
@@ -92,7 +92,7 @@ fn reason(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
 }
 
 /// One row a rule by outcome, in the order of the registry.
-pub(super) fn rules(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
+pub(crate) fn rules(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
     let mut sorted: Vec<&Judged> = outcomes.iter().collect();
     sorted.arrange_by_key(|(_, outcome)| rank(outcome));
     Table::new(results.text, "rules")
@@ -117,7 +117,7 @@ fn thresholds(text: &'static Catalogue, rule: &Rule) -> String {
         .join(text.semicolon())
 }
 
-pub(super) fn method(results: &Results<'_>) -> Method {
+pub(crate) fn method(results: &Results<'_>) -> Method {
     method!(
         results,
         "findings",

@@ -4,7 +4,7 @@
 use super::actions::{Action, Effect};
 use crate::results::Results;
 use crate::stage::StageLine;
-use crate::{host_pauses, straggler};
+use crate::{communication::straggler, time::host_pauses};
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::stats::Statistics;
 use rooflens_document::{Gain, GainKind, Inline, Quantity};

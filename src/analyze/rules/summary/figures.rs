@@ -3,9 +3,9 @@
 use rooflens_schemas::{StageKind, Unit};
 
 use super::actions::{Action, Effect};
-use crate::launch_bound;
 use crate::results::Results;
 use crate::stage::{Key, StageLine};
+use crate::time::launch_bound;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_document::Quantity;
 use rooflens_session::Arrange;

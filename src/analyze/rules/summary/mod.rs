@@ -9,7 +9,10 @@ use self::confidence::{Confidence, ITERATIONS};
 use self::figures::Figure;
 use crate::results::Results;
 use crate::stage::StageLine;
-use crate::{allocator_stalls, first_use, host_bound, host_pauses, launch_bound, stage_busy};
+use crate::{
+    time::allocator_stalls, time::first_use, time::host_bound, time::host_pauses,
+    time::launch_bound, time::stage_busy,
+};
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{Block, Cell, Finding, GainKind, Inline, Quantity, SectionContent, Table};
 use rooflens_schemas::Unit;

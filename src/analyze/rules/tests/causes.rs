@@ -12,7 +12,7 @@ use rooflens_session::{CopyKind, MemoryKind};
 #[test]
 fn launch_bound_needs_launching_to_be_a_large_cause() {
     let made = decode().busy(0.2).idle(Cause::Launching, 600.0);
-    let found = made.one(&launch_bound::RULE);
+    let found = made.one(rule("launch-bound"));
     assert!(
         words(&found.statement).starts_with(
             "decode is launch-bound. The GPU is idle for 60.0 % of decode while the CPU"
@@ -24,11 +24,11 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
         .idle(Cause::Launching, 600.0)
         .idle(Cause::Allocator, 50.0);
     assert_eq!(
-        saved(&more.idle(Cause::Sync, 30.0).one(&launch_bound::RULE)),
+        saved(&more.idle(Cause::Sync, 30.0).one(rule("launch-bound"))),
         650.0
     );
     let busier = decode().busy(0.6).idle(Cause::Launching, 300.0);
-    let text = words(&busier.one(&launch_bound::RULE).statement);
+    let text = words(&busier.one(rule("launch-bound")).statement);
     assert!(
         text.starts_with("The GPU is idle for 30.0 % of decode while"),
         "{text}"
@@ -38,8 +38,8 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
             .idle(Cause::Launching, 300.0)
             .idle(Cause::Sync, time)
     };
-    assert_eq!(saved(&beside(600.0).one(&launch_bound::RULE)), 300.0);
-    assert_eq!(beside(601.0).outcome(&launch_bound::RULE), Outcome::CLEAR);
+    assert_eq!(saved(&beside(600.0).one(rule("launch-bound"))), 300.0);
+    assert_eq!(beside(601.0).outcome(rule("launch-bound")), Outcome::CLEAR);
     // Larger host code between many launches gives the same advice; host code in one place does not. Ten iterations.
     let code = |gaps| {
         let mut many = decode()
@@ -49,14 +49,14 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
         many.idle(Cause::HostCode, 301.0)
             .gaps(Cause::HostCode, gaps)
     };
-    assert_eq!(code(50).outcome(&launch_bound::RULE), Outcome::CLEAR);
-    assert!(words(&code(50).one(&host_bound::RULE).advice.unwrap()).contains("between launches"));
-    assert_eq!(saved(&code(49).one(&launch_bound::RULE)), 300.0);
-    assert!(!words(&code(49).one(&host_bound::RULE).advice.unwrap()).contains("between launches"));
+    assert_eq!(code(50).outcome(rule("launch-bound")), Outcome::CLEAR);
+    assert!(words(&code(50).one(rule("host-bound")).advice.unwrap()).contains("between launches"));
+    assert_eq!(saved(&code(49).one(rule("launch-bound"))), 300.0);
+    assert!(!words(&code(49).one(rule("host-bound")).advice.unwrap()).contains("between launches"));
     assert_eq!(
         decode()
             .idle(Cause::Launching, 99.0)
-            .outcome(&launch_bound::RULE),
+            .outcome(rule("launch-bound")),
         Outcome::CLEAR
     );
 }
@@ -70,7 +70,7 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     made.session.timings.profiled[0] = Some(true);
     made = made.repeats("decode", "baseline", Some(40), &[7000]);
     made.stages[0].busy = 300.0;
-    let found = made.one(&launch_bound::RULE);
+    let found = made.one(rule("launch-bound"));
     assert_eq!(found.weight_ns, 4000.0);
     let gain = found.gain.unwrap();
     assert_eq!(
@@ -85,11 +85,11 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     );
     // Work lasts as long without the profiler.
     let made = made.copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
-    assert_eq!(saved(&made.one(&exposed_copies::RULE)), 250.0);
+    assert_eq!(saved(&made.one(rule("exposed-copies"))), 250.0);
     // A profiled stage may be the shorter one: what it shows, of the time without the profiler.
     let made = decode().steps(4.0).idle(Cause::Launching, 600.0);
     let made = made.repeats("decode", "baseline", Some(40), &[12_000]);
-    let gain = made.one(&launch_bound::RULE).gain.unwrap();
+    let gain = made.one(rule("launch-bound")).gain.unwrap();
     assert_eq!((gain.saved_ns, gain.of_ns), (600.0, 1200.0));
 }
 
@@ -99,25 +99,25 @@ fn causes_of_idle_time_have_a_rule_each() {
     let host = |time| decode().idle(Cause::HostCode, time);
     let cases: [(&Rule, Made, f64, Made); 4] = [
         (
-            &first_use::RULE,
+            rule("first-use"),
             decode().idle(Cause::FirstUse, 10.0),
             10.0,
             decode().idle(Cause::FirstUse, 9.0),
         ),
         (
-            &host_bound::RULE,
+            rule("host-bound"),
             host(80.0).idle(Cause::Os, 20.0),
             100.0,
             host(49.0),
         ),
         (
-            &sync_bound::RULE,
+            rule("sync-bound"),
             decode().idle(Cause::Sync, 30.0),
             30.0,
             decode().idle(Cause::Sync, 19.0),
         ),
         (
-            &allocator_stalls::RULE,
+            rule("allocator-stalls"),
             decode().idle(Cause::Allocator, 10.0),
             10.0,
             decode().idle(Cause::Allocator, 9.0),
@@ -145,7 +145,7 @@ fn stage_of(name: &str, kind: StageKind) -> Made {
 fn file_access_is_the_data_loaders_in_training_alone() {
     let system = |made: Made| {
         let made = made.idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
-        let found = made.one(&host_bound::RULE);
+        let found = made.one(rule("host-bound"));
         let text = words(&found.statement);
         let said = "the CPU thread waits outside CUDA calls, 85.0 % of this idle time in operating-system calls.";
         assert!(text.contains(said), "{text}");
@@ -161,7 +161,7 @@ fn advice_on_cpu_work_is_that_of_the_workload() {
         words(
             &made
                 .idle(Cause::HostCode, 100.0)
-                .one(&host_bound::RULE)
+                .one(rule("host-bound"))
                 .advice
                 .unwrap(),
         )
@@ -186,7 +186,7 @@ fn a_cpu_is_asked_for_where_none_ran_the_thread() {
     let off = decode()
         .idle(Cause::HostCode, 40.0)
         .idle(Cause::OffCpu, 160.0);
-    let found = off.one(&host_bound::RULE);
+    let found = off.one(rule("host-bound"));
     assert!((saved(&found) - 200.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("80.0 % of this idle time off CPU"));
     assert!(words(&found.advice.unwrap()).contains("its own CPU core"));
@@ -199,27 +199,27 @@ fn short_kernels_are_said_where_launching_is_not() {
             .operations(operations, sum)
             .work_of(KernelClass::Gemm, 100)
     };
-    let found = made(200.0, 800_000.0).one(&short_kernels::RULE);
+    let found = made(200.0, 800_000.0).one(rule("short-kernels"));
     assert!(
         words(&found.statement)
             .contains("last 4.00 µs on average, with 200 operations per iteration")
     );
     assert!(words(&found.advice.unwrap()).contains("CUDA graph"));
     for clear in [made(200.0, 2e6), made(50.0, 1e5)] {
-        assert_eq!(clear.outcome(&short_kernels::RULE), Outcome::CLEAR);
+        assert_eq!(clear.outcome(rule("short-kernels")), Outcome::CLEAR);
     }
     let launching = made(200.0, 8e5).idle(Cause::Launching, 600.0);
-    let (word, why) = silent(launching.outcome(&short_kernels::RULE));
+    let (word, why) = silent(launching.outcome(rule("short-kernels")));
     assert_eq!(
         (word, &*why),
         (
             "not applicable",
-            &*format!("decode: {}", covered_by(&launch_bound::RULE))
+            &*format!("decode: {}", covered_by(rule("launch-bound")))
         )
     );
     // Of whole graphs nothing is known of the kernels in them.
     let whole = made(200.0, 8e5).work_of(KernelClass::Graph, 90);
-    assert_eq!(silent(whole.outcome(&short_kernels::RULE)).0, "abstained");
+    assert_eq!(silent(whole.outcome(rule("short-kernels"))).0, "abstained");
 }
 
 /// The gaps of these calls are 200 ns; the host waits in them for 30, most in the call with the smaller gaps.
@@ -266,7 +266,7 @@ fn a_synchronizing_call_costs_the_time_within_it() {
         pass(PassId(1), Vec::new(), others),
     ];
     made.known.sync = Ok(Synchronization { passes });
-    let found = made.one(&sync_bound::RULE);
+    let found = made.one(rule("sync-bound"));
     assert_eq!(saved(&found), 30.0);
     assert_eq!(
         words(&found.statement),
@@ -281,13 +281,13 @@ fn blocking_copies_count_with_synchronizing_calls() {
     let found = decode()
         .idle(Cause::Sync, 10.0)
         .idle(Cause::Copy, 30.0)
-        .one(&sync_bound::RULE);
+        .one(rule("sync-bound"));
     assert_eq!((saved(&found), found.query.is_none()), (40.0, true));
     let statement = words(&found.statement);
     let expected = "synchronizing calls and blocking copies (75.0 % of this idle time)";
     assert!(statement.contains(expected), "{statement}");
     let little = decode().idle(Cause::Sync, 10.0).idle(Cause::Copy, 9.0);
-    assert_eq!(little.outcome(&sync_bound::RULE), Outcome::CLEAR);
+    assert_eq!(little.outcome(rule("sync-bound")), Outcome::CLEAR);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn time_of_other_iterations_is_no_idle_time() {
         .busy(0.2)
         .idle(Cause::OtherWork, 170.0)
         .idle(Cause::Queue, 630.0);
-    let statement = words(&made.one(&stage_busy::RULE).statement);
+    let statement = words(&made.one(rule("stage-busy")).statement);
     let expected =
         "idle for 63.0 % of it and runs operations of other stages or iterations for 17.0 %";
     assert!(statement.contains(expected), "{statement}");
@@ -309,7 +309,7 @@ fn what_few_iterations_have_is_told_of_them() {
     let mut times = [0.0; 11];
     times[1] = 240.0;
     let made = decode().each(Cause::Allocator, &times);
-    let found = made.one(&allocator_stalls::RULE);
+    let found = made.one(rule("allocator-stalls"));
     assert_eq!(
         words(&found.statement),
         "In 1 of 11 iterations of decode the GPU is idle for 240 ns in all, up to 24.0 % of an iteration, inside calls \
@@ -319,14 +319,14 @@ fn what_few_iterations_have_is_told_of_them() {
     let whole = (gain.saved_ns, gain.of_ns, gain.of.as_str());
     assert_eq!(whole, (240.0, 11_000.0, "all iterations of decode"));
     // The sentence about the stage does not name it.
-    assert!(!words(&made.one(&stage_busy::RULE).statement).contains("allocation"));
+    assert!(!words(&made.one(rule("stage-busy")).statement).contains("allocation"));
     // In 6 of 11 it is the stage's, with its spread: 6 × 40 ns.
     let mut times = [0.0; 11];
     times[..6].fill(40.0);
     let text = words(
         &decode()
             .each(Cause::Allocator, &times)
-            .one(&allocator_stalls::RULE)
+            .one(rule("allocator-stalls"))
             .statement,
     );
     let expected =
@@ -339,7 +339,7 @@ fn a_stage_of_unknown_idle_time_is_not_clear_of_a_cause() {
     let outcome = |unknown| {
         decode()
             .idle(Cause::Unknown, unknown)
-            .outcome(&sync_bound::RULE)
+            .outcome(rule("sync-bound"))
     };
     assert_eq!(outcome(19.0), Outcome::CLEAR);
     assert_eq!(silent(outcome(20.0)).0, "abstained");
@@ -372,12 +372,12 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
         made
     };
     // Ten counted instances of 400 ns on the host.
-    let found = made(100).one(&allocator_stalls::RULE);
+    let found = made(100).one(rule("allocator-stalls"));
     assert!(words(&found.statement).contains(
         "3 CUDA calls that allocate or free memory; they take 2.50 % of its time on the CPU"
     ));
     assert_eq!((found.gain, found.severity), (None, Severity::Note));
-    assert_eq!(made(30).outcome(&allocator_stalls::RULE), Outcome::CLEAR);
+    assert_eq!(made(30).outcome(rule("allocator-stalls")), Outcome::CLEAR);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn the_verdict_on_a_stage_decides_the_word() {
         let mut made = decode().busy(0.5).idle(Cause::Launching, 400.0);
         let busy = &mut made.last_line().pool.busy;
         (busy[0], busy[1]) = (4900 - 10 * collectives, 10 * collectives);
-        words(&made.one(&launch_bound::RULE).statement).contains("is launch-bound")
+        words(&made.one(rule("launch-bound")).statement).contains("is launch-bound")
     };
     assert!(says(100) && !says(0));
 }
@@ -413,7 +413,7 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     };
     // 80 ns in seven windows, of which the range covers 90 %, or 40 %.
     let loops = [10, 10, 10, 10, 10, 10, 20];
-    let found = between(&loops, 72).one(&between_stages::RULE);
+    let found = between(&loops, 72).one(rule("between-stages"));
     let statement = words(&found.statement);
     let whole = "idle between stages for 8.00 % of the 1.00 µs of the measured loop";
     assert!(statement.contains(whole), "{statement}");
@@ -429,15 +429,15 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     // Without a range that covers half of it, one is asked for.
     assert!(
         between(&loops, 32)
-            .one(&between_stages::RULE)
+            .one(rule("between-stages"))
             .next
             .is_some()
     );
     assert_eq!(
-        between(&[7; 7], 44).outcome(&between_stages::RULE),
+        between(&[7; 7], 44).outcome(rule("between-stages")),
         Outcome::CLEAR
     );
-    let few = silent(between(&[40, 40], 72).outcome(&between_stages::RULE));
+    let few = silent(between(&[40, 40], 72).outcome(rule("between-stages")));
     assert_eq!(few.0, "not applicable");
 }
 
@@ -453,14 +453,16 @@ fn replaying(nodes: u64) -> Made {
 fn no_graph_is_advised_inside_of_a_graph() {
     let advice = |made: Made, rule| words(&made.one(rule).advice.unwrap());
     // 100 of 200 operations are half, 99 are less.
-    let short = advice(replaying(100), &short_kernels::RULE);
+    let short = advice(replaying(100), rule("short-kernels"));
     assert!(short.contains("capture the fused kernels"), "{short}");
     assert!(
-        advice(replaying(99), &short_kernels::RULE).contains("replay the rest as a CUDA graph")
+        advice(replaying(99), rule("short-kernels")).contains("replay the rest as a CUDA graph")
     );
     let launching = |nodes| replaying(nodes).idle(Cause::Launching, 600.0);
-    assert!(advice(launching(100), &launch_bound::RULE).contains("replays CUDA graphs already"));
-    assert!(advice(launching(99), &launch_bound::RULE).contains("Replay the step as a CUDA graph"));
+    assert!(advice(launching(100), rule("launch-bound")).contains("replays CUDA graphs already"));
+    assert!(
+        advice(launching(99), rule("launch-bound")).contains("Replay the step as a CUDA graph")
+    );
 }
 
 #[test]
@@ -472,7 +474,7 @@ fn gaps_with_work_issued_are_not_the_hosts() {
             .gaps(Cause::Queue, 50)
     };
     // 150 of 1000 ns; all instances have 50 gaps of 1500 ns in all.
-    let found = made(200, 150.0).one(&queue_gaps::RULE);
+    let found = made(200, 150.0).one(rule("queue-gaps"));
     assert_eq!(saved(&found), 150.0);
     assert_eq!(
         words(&found.statement),
@@ -481,7 +483,7 @@ fn gaps_with_work_issued_are_not_the_hosts() {
     );
     assert!(words(&found.advice.unwrap()).contains("another CUDA graph does not help"));
     assert!(
-        !words(&made(200, 150.0).one(&queue_gaps::RULE).advice.unwrap()).contains("several steps")
+        !words(&made(200, 150.0).one(rule("queue-gaps")).advice.unwrap()).contains("several steps")
     );
     // 1200 of 1500 ns inside replays, 300 in nine gaps between them.
     let mut parts = made(200, 150.0);
@@ -493,14 +495,14 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         figures.gaps,
         figures.gap_idle_total,
     ) = (9200, 8000, 9, 300);
-    let found = parts.one(&queue_gaps::RULE);
+    let found = parts.one(rule("queue-gaps"));
     let text = words(&found.statement);
     assert!(
         text.contains("1.20 µs lies inside replays and 300 ns in the 9 gaps between replays"),
         "{text}"
     );
     assert!(words(&found.advice.unwrap()).contains("capture several steps in one graph"));
-    let eager = made(0, 150.0).one(&queue_gaps::RULE);
+    let eager = made(0, 150.0).one(rule("queue-gaps"));
     assert!(words(&eager.statement).contains("operations already launched"));
     assert!(
         eager.root.is_none() && words(&eager.advice.unwrap()).contains("fewer, larger kernels")
@@ -513,9 +515,9 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         .busy(0.8)
         .idle(Cause::Queue, 150e3)
         .gaps(Cause::Queue, 10);
-    let advice = words(&slices.one(&queue_gaps::RULE).advice.unwrap());
+    let advice = words(&slices.one(rule("queue-gaps")).advice.unwrap());
     assert!(advice.contains("another process on this GPU"), "{advice}");
-    let action = slices.one(&queue_gaps::RULE).root.unwrap().action;
+    let action = slices.one(rule("queue-gaps")).root.unwrap().action;
     assert!(action.starts_with("Find what holds the GPU"), "{action}");
     // Of 1.5 ms in 30 gaps, 50 µs on the mean, 600 or 800 µs lie in gaps from 100 µs on.
     let mixed = |long: i64| {
@@ -523,12 +525,12 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         let mut made = stage.operations(200.0, 8e5).busy(0.8);
         made = made.idle(Cause::Queue, 150e3).gaps(Cause::Queue, 30);
         (0..long).for_each(|_| made.last_line().add_gap(Cause::Queue, 100_000));
-        made.one(&queue_gaps::RULE).root.is_some()
+        made.one(rule("queue-gaps")).root.is_some()
     };
     assert!(!mixed(6) && mixed(8));
-    assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
+    assert_eq!(made(200, 99.0).outcome(rule("queue-gaps")), Outcome::CLEAR);
     // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
-    let stage = |idle| words(&made(200, idle).one(&stage_busy::RULE).statement);
+    let stage = |idle| words(&made(200, idle).one(rule("stage-busy")).statement);
     let cause = "latency between operations replayed by a CUDA graph";
     let (most, all) = (
         format!(" iterations: {cause}, 15.0 % of their time."),

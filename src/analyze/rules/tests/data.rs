@@ -13,23 +13,23 @@ fn a_cold_first_repeat_is_told_from_other_outliers() {
         made.known.baseline.as_mut().unwrap().series[0].repeats[0].number = number;
         made
     };
-    let cold = made(0).one(&repeat_outliers::RULE);
+    let cold = made(0).one(rule("repeat-outliers"));
     assert_eq!(cold.title, "decode, cold first repeat");
     assert_eq!(cold.weight_ns, 60.0);
     assert!(words(&cold.advice.unwrap()).contains("42.0 ns"));
-    assert_eq!(made(3).one(&repeat_outliers::RULE).advice, None);
+    assert_eq!(made(3).one(rule("repeat-outliers")).advice, None);
     // Far by score, 1.049 times the median by time; and 1.051 times.
     let near = |slow: Ns| {
         let repeats = [slow, 1001, 1000, 999, 1000];
         decode()
             .repeats("decode", "b", None, &repeats)
-            .outcome(&repeat_outliers::RULE)
+            .outcome(rule("repeat-outliers"))
     };
     assert_eq!(near(1049), Outcome::CLEAR);
     assert!(matches!(near(1051), Outcome::Found(_)));
     // Two repeats, or equal ones, have no score.
     let few = decode().repeats("decode", "b", None, &[90, 90]);
-    assert_eq!(silent(few.outcome(&repeat_outliers::RULE)).0, "abstained");
+    assert_eq!(silent(few.outcome(rule("repeat-outliers"))).0, "abstained");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
         made.repeats("prefill", "b", None, &[median])
     };
     // 500 against 1000 ns is half.
-    let found = made(500).one(&profiler_overhead::RULE);
+    let found = made(500).one(rule("profiler-overhead"));
     let text = words(&found.statement);
     assert!(
         text.starts_with(
@@ -49,20 +49,24 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
         "{text}"
     );
     assert_eq!(found.severity, Severity::Warning);
-    assert_eq!(made(950).outcome(&profiler_overhead::RULE), Outcome::CLEAR);
+    assert_eq!(made(950).outcome(rule("profiler-overhead")), Outcome::CLEAR);
     // One of two iterations loads code for 100 of 1000 ns: the other is warm. Where both do, none is.
     let cold = |times: &[f64]| made(500).each(Cause::FirstUse, times);
-    let text = words(&cold(&[100.0, 99.0]).one(&profiler_overhead::RULE).statement);
+    let text = words(
+        &cold(&[100.0, 99.0])
+            .one(rule("profiler-overhead"))
+            .statement,
+    );
     assert!(text.contains("the only warm iteration, 1 of"), "{text}");
-    let none = cold(&[100.0, 100.0]).outcome(&profiler_overhead::RULE);
+    let none = cold(&[100.0, 100.0]).outcome(rule("profiler-overhead"));
     assert_eq!(silent(none).0, "abstained");
     // Of many that all do as much it is usual.
-    let usual = cold(&[200.0; 5]).one(&profiler_overhead::RULE);
+    let usual = cold(&[200.0; 5]).one(rule("profiler-overhead"));
     assert!(words(&usual.statement).contains("median of the warm iterations, 5 of"));
     // A loop without known steps compares with nothing.
     let loops = decode().repeats("decode", "b", Some(10), &[500]);
     assert!(matches!(
-        loops.outcome(&profiler_overhead::RULE),
+        loops.outcome(rule("profiler-overhead")),
         Outcome::Abstained(_)
     ));
 }
@@ -71,24 +75,24 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
 fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
     let made = |mfu| prefill().busy(1.0).utilization(mfu, 0.0);
     assert_eq!(
-        made(1.3).one(&utilization_basis::RULE).severity,
+        made(1.3).one(rule("utilization-basis")).severity,
         Severity::Critical
     );
     let mut none = made(0.5);
     none.utilized().ceiling = Err(Unavailable::UnknownGpu("Unknown GPU".to_owned()));
-    assert!(words(&none.one(&utilization_basis::RULE).statement).contains("Unknown GPU"));
+    assert!(words(&none.one(rule("utilization-basis")).statement).contains("Unknown GPU"));
     let types = |other| {
         let made = made(0.5).launches("a", Gemm, ("bf16", None), (1, 800));
         let made = made.launches("b", Gemm, ("fp32", None), (1, other));
         made.launches("c", Normalization, ("fp32", None), (1, 999))
     };
     // 200 of 1000 ns.
-    let mixed = types(200).one(&utilization_basis::RULE);
+    let mixed = types(200).one(rule("utilization-basis"));
     assert!(
         words(&mixed.statement)
             .starts_with("20.0 % of GEMM time with a known data type is in fp32 kernels")
     );
-    assert_eq!(types(50).outcome(&utilization_basis::RULE), Outcome::CLEAR);
+    assert_eq!(types(50).outcome(rule("utilization-basis")), Outcome::CLEAR);
 }
 
 #[test]
@@ -115,13 +119,13 @@ fn limits_of_the_data_are_said() {
         (other[0].pass, other[0].summary) = (graphs, made.last_summary());
         made.known.stage_work.as_mut().unwrap().append(&mut other);
     }
-    let found = made.found(&attribution_coverage::RULE);
+    let found = made.found(rule("attribution-coverage"));
     assert!(words(&found[0].statement).starts_with("20.0 % of GPU time in pass nsys"));
     assert!(words(&found[1].statement).starts_with("60.0 % of operations in decode"));
     assert!(
-        words(&made.one(&unknown_kernels::RULE).statement).starts_with("5.00 % of kernel time")
+        words(&made.one(rule("unknown-kernels")).statement).starts_with("5.00 % of kernel time")
     );
-    let hidden = made.one(&hidden_graphs::RULE);
+    let hidden = made.one(rule("hidden-graphs"));
     assert!(words(&hidden.statement).contains(
         "as a whole account for 90.0 % of decode, 20.0 % of offload (share of operation time)"
     ));
@@ -135,9 +139,9 @@ fn limits_of_the_data_are_said() {
         .launches("b", Other, ("", None), (1, 1))
         .work_of(Graph, 5);
     for rule in [
-        &attribution_coverage::RULE,
-        &unknown_kernels::RULE,
-        &hidden_graphs::RULE,
+        rule("attribution-coverage"),
+        rule("unknown-kernels"),
+        rule("hidden-graphs"),
     ] {
         assert_eq!(whole.outcome(rule), Outcome::CLEAR, "{}", rule.id);
     }

@@ -52,7 +52,7 @@ fn pauses(total: Ns, kernel: &str, longest: Ns) -> Made {
 fn pauses_that_the_median_instance_does_not_have_are_said() {
     let made = |total: Ns| pauses(total, "sdpa", 400);
     // Ten instances with the median of 50 ns each are 500; 1100 − 500 = 600 of 10 × 1000 ns are 6 %, 990 − 500 are 4.9 %.
-    let found = made(1100).one(&host_pauses::RULE);
+    let found = made(1100).one(rule("host-pauses"));
     assert!((saved(&found) - 600.0).abs() < 1e-9);
     assert_eq!(found.gain.as_ref().unwrap().of_ns, 10_000.0);
     // 400 of 500 ns are one stall; most stalls, by number, end with another kernel.
@@ -67,9 +67,9 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
         "{basis}"
     );
     assert_eq!(found.root, None);
-    assert_eq!(made(990).outcome(&host_pauses::RULE), Outcome::CLEAR);
+    assert_eq!(made(990).outcome(rule("host-pauses")), Outcome::CLEAR);
     // 60 of 160 ns are no half: no kernel is named, and no cause.
-    let text = words(&pauses(1100, "sdpa", 60).one(&host_pauses::RULE).statement);
+    let text = words(&pauses(1100, "sdpa", 60).one(rule("host-pauses")).statement);
     assert!(
         text.contains(
             "The 3 longest stalls take 160 ns of CPU work outside CUDA and end with 3 different kernels"
@@ -77,7 +77,7 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
         "{text}"
     );
     // The loss of 600 ns holds a stall of 580 and not one of 50 more.
-    let text = words(&pauses(1100, "sdpa", 580).one(&host_pauses::RULE).statement);
+    let text = words(&pauses(1100, "sdpa", 580).one(rule("host-pauses")).statement);
     assert!(text.contains("The 1 longest stall takes 580 ns"), "{text}");
 }
 
@@ -92,7 +92,7 @@ fn a_typical_wait_for_the_data_loader_is_told() {
         of_loader
             .iter()
             .for_each(|gap| made.last_line().longest[*gap].ranges = vec![loader]);
-        made.idle(Cause::HostCode, 100.0).one(&host_bound::RULE)
+        made.idle(Cause::HostCode, 100.0).one(rule("host-bound"))
     };
     let waits = found(&[0]);
     let said = "In 80.0 % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch.";
@@ -116,7 +116,7 @@ fn stalls_in_the_data_loader_are_its_own() {
         .session
         .intern("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
     made.last_line().longest[0].ranges = vec![loader];
-    let found = made.one(&host_pauses::RULE);
+    let found = made.one(rule("host-pauses"));
     assert!(
         words(&found.statement).contains("In them the loop waits for the DataLoader's next batch.")
     );
@@ -129,13 +129,13 @@ fn stalls_in_the_data_loader_are_its_own() {
     let mut other = pauses(1100, "memcpy HtoD", 400);
     let range = other.session.intern("train");
     other.last_line().longest[0].ranges = vec![range];
-    assert_eq!(other.one(&host_pauses::RULE).root, None);
+    assert_eq!(other.one(rule("host-pauses")).root, None);
 }
 
 #[test]
 fn a_cause_that_only_the_name_of_a_kernel_tells_is_hedged() {
     let cudnn = "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_7_64x64x64_4x1x1_cga1x1x1_kernel0_0";
-    let found = pauses(1100, cudnn, 400).one(&host_pauses::RULE);
+    let found = pauses(1100, cudnn, 400).one(rule("host-pauses"));
     let root = found.root.as_ref().unwrap();
     assert!(
         root.cause
@@ -175,7 +175,7 @@ fn with_step(total: Ns, step: f64) -> Made {
 fn of_few_instances_the_steps_tell_what_is_typical() {
     // 1200 − 2 × 10 × 5 = 1100 ns in two instances.
     let made = two_instances(1200);
-    let found = made.one(&host_pauses::RULE);
+    let found = made.one(rule("host-pauses"));
     assert_eq!(saved(&found), 1100.0);
     let basis = &found.gain.as_ref().unwrap().basis;
     assert!(
@@ -188,21 +188,21 @@ fn of_few_instances_the_steps_tell_what_is_typical() {
         "over 2 measured iterations to intermittent CPU stalls that median steps do not have"
     ));
     // Without the pauses 50 of 1000 ns are at the threshold of host-bound: as typical as 5 %.
-    assert!(words(&made.one(&host_bound::RULE).statement).contains("idle for 5.00 % of decode"));
+    assert!(words(&made.one(rule("host-bound")).statement).contains("idle for 5.00 % of decode"));
     // The typical host code goes with the launches.
-    assert_eq!(saved(&made.one(&launch_bound::RULE)), 350.0);
-    let (word, why) = silent(with_step(1200, 4.0).outcome(&host_bound::RULE));
+    assert_eq!(saved(&made.one(rule("launch-bound"))), 350.0);
+    let (word, why) = silent(with_step(1200, 4.0).outcome(rule("host-bound")));
     assert_eq!(word, "not applicable");
-    assert_eq!(why, format!("decode: {}", covered_by(&host_pauses::RULE)));
+    assert_eq!(why, format!("decode: {}", covered_by(rule("host-pauses"))));
     // 2 × (99 − 50) = 98 of 2000 ns are 4.90 %: no pauses, and host code is what both have, less than launching.
     let none = two_instances(198);
-    assert_eq!(none.outcome(&host_pauses::RULE), Outcome::CLEAR);
-    assert_eq!(saved(&none.one(&launch_bound::RULE)), 350.0);
-    assert!(words(&none.one(&host_bound::RULE).statement).contains("idle for 9.90 % of decode"));
+    assert_eq!(none.outcome(rule("host-pauses")), Outcome::CLEAR);
+    assert_eq!(saved(&none.one(rule("launch-bound"))), 350.0);
+    assert!(words(&none.one(rule("host-bound")).statement).contains("idle for 9.90 % of decode"));
     // Two instances without steps have no typical one.
     let mut unknown = two_instances(1200);
     unknown.stages[0].nested.clear();
-    assert_eq!(silent(unknown.outcome(&host_pauses::RULE)).0, "abstained");
+    assert_eq!(silent(unknown.outcome(rule("host-pauses"))).0, "abstained");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn what_pauses_explain_is_said_once() {
         made.repeats("decode", "b", None, &[90, 31, 30, 29, 30])
     };
     let made = told(1200);
-    let text = words(&made.one(&host_pauses::RULE).statement);
+    let text = words(&made.one(rule("host-pauses")).statement);
     assert!(
         text.contains(
             "Consistent with this, the time of decode_step drops by 40.0 % over the run."
@@ -225,7 +225,7 @@ fn what_pauses_explain_is_said_once() {
         ),
         "{text}"
     );
-    for rule in [&uneven_pace::RULE, &repeat_outliers::RULE] {
+    for rule in [rule("uneven-pace"), rule("repeat-outliers")] {
         let (word, why) = silent(made.outcome(rule));
         assert_eq!(word, "not applicable");
         assert!(
@@ -235,8 +235,8 @@ fn what_pauses_explain_is_said_once() {
     }
     // Without pauses both speak for themselves.
     let made = told(100);
-    assert!(words(&made.one(&uneven_pace::RULE).advice.unwrap()).contains("same shapes"));
-    assert!(words(&made.one(&repeat_outliers::RULE).advice.unwrap()).contains("same shapes"));
+    assert!(words(&made.one(rule("uneven-pace")).advice.unwrap()).contains("same shapes"));
+    assert!(words(&made.one(rule("repeat-outliers")).advice.unwrap()).contains("same shapes"));
 }
 
 /// Nine iterations of ten have 50 of 1000 ns of host code and 40 of launching, one 1550: of the baseline, 5 % recur.
@@ -250,13 +250,13 @@ fn of_the_baseline_only_what_recurs_is_a_cause() {
         .each(Cause::Launching, &[40.0; 10])
         .gaps(Cause::HostCode, 9)
         .steps(1.0);
-    let profiled = words(&made.one(&stage_busy::RULE).statement);
+    let profiled = words(&made.one(rule("stage-busy")).statement);
     assert!(
         profiled.contains("iterations: intermittent CPU stalls, 20.0 % of their time"),
         "{profiled}"
     );
     let made = made.repeats("decode", "baseline", Some(1), &[700]);
-    let said = words(&made.one(&stage_busy::RULE).statement);
+    let said = words(&made.one(rule("stage-busy")).statement);
     let expected =
         "iterations, besides stalls in few of them: CPU code outside CUDA, 5.00 % of their time";
     assert!(said.contains(expected), "{said}");

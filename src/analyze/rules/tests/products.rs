@@ -127,21 +127,21 @@ fn made(products: &[One]) -> Made {
 fn only_products_far_above_the_roofline_count_as_waste() {
     // 150 against 100 ns is far (1.5), 140 against 100 is not: 50 of 500 ns.
     let near = compute(140.0, 100.0);
-    let found = made(&[compute(150.0, 100.0), near]).one(&gemm_roofline::RULE);
+    let found = made(&[compute(150.0, 100.0), near]).one(rule("gemm-roofline"));
     assert_eq!(saved(&found), 50.0);
     assert_eq!(found.weight_ns, 500.0, "ten instances");
     let text = words(&found.statement);
     assert!(text.contains("take 150 ns per iteration of decode (30.0 % of its GPU time)"));
     assert!(text.contains("The largest loss is 8 × 8 × 8 (big): 150 ns against 100 ns"));
-    assert_eq!(made(&[near]).outcome(&gemm_roofline::RULE), Outcome::CLEAR);
+    assert_eq!(made(&[near]).outcome(rule("gemm-roofline")), Outcome::CLEAR);
     // 24 of 500 ns are 4.8 %; products that memory bounds are another rule's.
     assert_eq!(
-        made(&[compute(60.0, 36.0)]).outcome(&gemm_roofline::RULE),
+        made(&[compute(60.0, 36.0)]).outcome(rule("gemm-roofline")),
         Outcome::CLEAR
     );
     let memory = made(&[memory(150.0, 50.0, 1.0)]);
     assert_eq!(
-        silent(memory.outcome(&gemm_roofline::RULE)).0,
+        silent(memory.outcome(rule("gemm-roofline"))).0,
         "not applicable"
     );
 }
@@ -154,7 +154,7 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
         memory(200.0, 90.0, 0.4),
         memory(100.0, 160.0, 1.0),
     ];
-    let found = made(&rows[..2]).one(&gemm_bandwidth::RULE);
+    let found = made(&rows[..2]).one(rule("gemm-bandwidth"));
     let text = words(&found.statement);
     assert!(
         text.contains("(60.0 % of its GPU time) reach 50.0 % of the specified memory bandwidth")
@@ -163,7 +163,7 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
     assert!(!text.contains("launch floor"), "{text}");
     assert_eq!(saved(&found), 150.0);
     // No model is known, and no kernel splits K; then one does.
-    let advice = |rows: &[One]| words(&made(rows).one(&gemm_bandwidth::RULE).advice.unwrap());
+    let advice = |rows: &[One]| words(&made(rows).one(rule("gemm-bandwidth")).advice.unwrap());
     let text = advice(&rows[..2]);
     assert!(text.contains("split-K") && !text.contains("QKV"), "{text}");
     let tiling = Tiling {
@@ -172,15 +172,15 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
     };
     assert!(!advice(&[One { tiling, ..rows[1] }]).contains("split-K"));
     // (60 + 90 + 100) ÷ 400.
-    let cached = made(&rows).one(&gemm_bandwidth::RULE);
+    let cached = made(&rows).one(rule("gemm-bandwidth"));
     assert!(words(&cached.statement).contains("reach 62.5 % of the specified memory bandwidth"));
     // 80 % of the bandwidth is near; 24 of 500 ns are little; compute-bound ones do not count.
     for row in [memory(200.0, 160.0, 1.0), memory(40.0, 16.0, 1.0)] {
-        assert_eq!(made(&[row]).outcome(&gemm_bandwidth::RULE), Outcome::CLEAR);
+        assert_eq!(made(&[row]).outcome(rule("gemm-bandwidth")), Outcome::CLEAR);
     }
     let compute = made(&[compute(300.0, 100.0)]);
     assert_eq!(
-        silent(compute.outcome(&gemm_bandwidth::RULE)).0,
+        silent(compute.outcome(rule("gemm-bandwidth"))).0,
         "not applicable"
     );
 }
@@ -196,7 +196,7 @@ fn the_launch_floor_is_told_where_it_lifts_the_roofline() {
     };
     *sum = Sum::default();
     sum.add(10, 1000, 0, Some(roof));
-    let text = words(&made.one(&gemm_bandwidth::RULE).statement);
+    let text = words(&made.one(rule("gemm-bandwidth")).statement);
     let expected = "reach 20.0 % of the specified memory bandwidth, and 50.0 % of their roofline time, which counts no \
                     launch below the launch floor of 50.0 ns.";
     assert!(text.contains(expected), "{text}");
@@ -213,19 +213,19 @@ fn tiles_and_waves_explain_no_more_than_what_is_lost() {
         ..compute(time, 100.0)
     };
     // 100 ÷ (1 × 0.8) − 100 = 25 ns of 500.
-    let found = made(&[with(200.0, 1.0)]).one(&gemm_quantization::RULE);
+    let found = made(&[with(200.0, 1.0)]).one(rule("gemm-quantization"));
     assert!((saved(&found) - 25.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("tile efficiency 100 %, wave efficiency 80.0 %."));
     // 100 ÷ (0.5 × 0.8) − 100 = 150, of which 60 are lost at all.
-    assert!((saved(&made(&[with(160.0, 0.5)]).one(&gemm_quantization::RULE)) - 60.0).abs() < 1e-9);
+    assert!((saved(&made(&[with(160.0, 0.5)]).one(rule("gemm-quantization"))) - 60.0).abs() < 1e-9);
     // 9 of 500 ns; and memory-bound products wait for bytes.
     assert_eq!(
-        made(&[with(109.0, 1.0)]).outcome(&gemm_quantization::RULE),
+        made(&[with(109.0, 1.0)]).outcome(rule("gemm-quantization")),
         Outcome::CLEAR
     );
     let memory = made(&[memory(200.0, 100.0, 1.0)]);
     assert_eq!(
-        silent(memory.outcome(&gemm_quantization::RULE)).0,
+        silent(memory.outcome(rule("gemm-quantization"))).0,
         "not applicable"
     );
     // Of kernels whose tiles and waves are not known nothing can be said.
@@ -234,7 +234,7 @@ fn tiles_and_waves_explain_no_more_than_what_is_lost() {
         ..compute(200.0, 100.0)
     };
     assert_eq!(
-        silent(made(&[bare]).outcome(&gemm_quantization::RULE)).0,
+        silent(made(&[bare]).outcome(rule("gemm-quantization"))).0,
         "abstained"
     );
 }
@@ -250,7 +250,7 @@ fn unaligned_products_need_time_to_matter() {
         }
     };
     // 50 of 500 ns.
-    let found = made(&[with(50.0, 1)]).one(&gemm_alignment::RULE);
+    let found = made(&[with(50.0, 1)]).one(rule("gemm-alignment"));
     assert!(words(&found.statement).contains("take 10.0 % of GPU time in decode"));
     assert!(
         words(&found.statement).ends_with("aligned to 2.00 B."),
@@ -259,7 +259,7 @@ fn unaligned_products_need_time_to_matter() {
     );
     assert_eq!(saved(&found), 40.0);
     for row in [with(50.0, 8), with(4.9, 1)] {
-        assert_eq!(made(&[row]).outcome(&gemm_alignment::RULE), Outcome::CLEAR);
+        assert_eq!(made(&[row]).outcome(rule("gemm-alignment")), Outcome::CLEAR);
     }
     assert_eq!(
         silent(
@@ -267,7 +267,7 @@ fn unaligned_products_need_time_to_matter() {
                 operand: "",
                 ..with(50.0, 1)
             }])
-            .outcome(&gemm_alignment::RULE)
+            .outcome(rule("gemm-alignment"))
         )
         .0,
         "abstained"
@@ -292,10 +292,10 @@ fn products_of_unknown_size_or_of_other_passes_say_nothing() {
     };
     made.known.gemm.as_mut().unwrap().push(other);
     for rule in [
-        &gemm_roofline::RULE,
-        &gemm_bandwidth::RULE,
-        &gemm_quantization::RULE,
-        &gemm_alignment::RULE,
+        rule("gemm-roofline"),
+        rule("gemm-bandwidth"),
+        rule("gemm-quantization"),
+        rule("gemm-alignment"),
     ] {
         assert!(
             matches!(made.outcome(rule), Outcome::Abstained(_)),
@@ -327,14 +327,14 @@ fn sizes_that_are_not_known_are_said() {
         }]);
         made
     };
-    let text = words(&made(0.6, 0.5).one(&flop_coverage::RULE).statement);
+    let text = words(&made(0.6, 0.5).one(rule("flop-coverage")).statement);
     assert!(text.contains("Only 60.0 % of GEMM time in decode has known shapes (GEMMs take 50.0 % of its GPU time)"), "{text}");
     assert!(
         text.contains("30.0 % of its GPU time has known FLOPs"),
         "{text}"
     );
     for clear in [made(0.9, 0.5), made(0.6, 0.09)] {
-        assert_eq!(clear.outcome(&flop_coverage::RULE), Outcome::CLEAR);
+        assert_eq!(clear.outcome(rule("flop-coverage")), Outcome::CLEAR);
     }
 }
 
@@ -351,12 +351,12 @@ fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
         counted(Err(Lack::AbovePeak(1.25))),
         sized(Err(Unavailable::AbovePeak(1.25))),
     ] {
-        let found = above.one(&utilization_basis::RULE);
+        let found = above.one(rule("utilization-basis"));
         assert_eq!(found.severity, Severity::Critical);
         assert!(words(&found.statement).contains("of decode is 125 %"));
     }
     for possible in [counted(Ok(0.99)), sized(Ok(0.99))] {
-        assert_eq!(possible.outcome(&utilization_basis::RULE), Outcome::CLEAR);
+        assert_eq!(possible.outcome(rule("utilization-basis")), Outcome::CLEAR);
     }
 }
 
@@ -403,10 +403,10 @@ fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
         made.known.communication = Ok(Communication { runs: vec![ranks] });
         made
     };
-    let why = silent(with(103.0).outcome(&gemm_roofline::RULE)).1;
+    let why = silent(with(103.0).outcome(rule("gemm-roofline"))).1;
     assert!(why.starts_with("decode: rank 1 computes longer"), "{why}");
     // A difference of 2 % is none.
-    assert_eq!(saved(&with(102.0).one(&gemm_roofline::RULE)), 50.0);
+    assert_eq!(saved(&with(102.0).one(rule("gemm-roofline"))), 50.0);
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
     let with = |busy: f64| {
         let mut made = made(&[compute(450.0, 100.0)]).idle(Cause::Launching, 600.0);
         made.last().busy = busy;
-        made.one(&gemm_roofline::RULE)
+        made.one(rule("gemm-roofline"))
     };
     let gain = |found: &Finding| found.gain.clone().unwrap();
     // Busy for 400 of 1000 ns: 350 of these 400, and no more than a note.
@@ -459,10 +459,10 @@ fn the_ceiling_is_named() {
         measured,
         ..compute(200.0, 125.0)
     };
-    let found = made(&[big(true)]).one(&gemm_roofline::RULE);
+    let found = made(&[big(true)]).one(rule("gemm-roofline"));
     assert!(words(&found.statement).contains("roofline time at the measured rate is 125 ns"));
     assert!(found.gain.unwrap().basis.contains("FLOPs ÷ measured rate"));
-    let found = made(&[big(true), big(false)]).one(&gemm_roofline::RULE);
+    let found = made(&[big(true), big(false)]).one(rule("gemm-roofline"));
     let text = words(&found.statement);
     assert!(
         text.contains("at the measured or, without that, specified rate"),
@@ -472,6 +472,6 @@ fn the_ceiling_is_named() {
         measured: true,
         ..memory(200.0, 120.0, 1.0)
     };
-    let found = made(&[few]).one(&gemm_bandwidth::RULE);
+    let found = made(&[few]).one(rule("gemm-bandwidth"));
     assert!(words(&found.statement).contains("reach 60.0 % of the measured memory bandwidth"));
 }

@@ -198,7 +198,7 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
         ..LAUNCH
     };
     // 20 % of 500 ns at a quarter of a wave.
-    let found = made(&[small(0.2, 0.25, 5.0)]).one(&small_grids::RULE);
+    let found = made(&[small(0.2, 0.25, 5.0)]).one(rule("small-grids"));
     assert!((saved(&found) - 75.0).abs() < 1e-9);
     let text = words(&found.statement);
     assert!(
@@ -214,7 +214,7 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
         "{text}"
     );
     // A unit in use for 40 % of its peak cannot give more than the other 60 %.
-    let used = made(&[small(0.2, 0.25, 40.0)]).one(&small_grids::RULE);
+    let used = made(&[small(0.2, 0.25, 40.0)]).one(rule("small-grids"));
     assert!((saved(&used) - 60.0).abs() < 1e-9);
     let memory = Launch {
         sol: DRAM_BOUND,
@@ -222,7 +222,7 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
         ..LAUNCH
     };
     for clear in [small(0.2, 0.5, 5.0), small(0.09, 0.25, 5.0), memory] {
-        assert_eq!(made(&[clear]).outcome(&small_grids::RULE), Outcome::CLEAR);
+        assert_eq!(made(&[clear]).outcome(rule("small-grids")), Outcome::CLEAR);
     }
 }
 
@@ -244,7 +244,7 @@ fn launches_that_stand_for_the_same_time_count_once_and_the_nearest_speaks() {
         ..LAUNCH
     };
     // 20 % at 0.2 and 10 % at 0.1 waves, of 500 ns: 80 + 45.
-    let found = made(&[far, near, other]).one(&small_grids::RULE);
+    let found = made(&[far, near, other]).one(rule("small-grids"));
     assert!(words(&found.statement).starts_with("At least 30.0 %"));
     assert!((saved(&found) - 125.0).abs() < 1e-9);
 }
@@ -257,7 +257,7 @@ fn a_last_wave_costs_its_empty_slots() {
         ..LAUNCH
     };
     // 1 − 1.25 ÷ 2 = 37.5 % of 20 % of 500 ns.
-    let found = made(&[tail(1.25, COMPUTE_BOUND)]).one(&wave_tail::RULE);
+    let found = made(&[tail(1.25, COMPUTE_BOUND)]).one(rule("wave-tail"));
     assert!((saved(&found) - 37.5).abs() < 1e-9);
     let text = words(&found.statement);
     assert!(
@@ -270,7 +270,7 @@ fn a_last_wave_costs_its_empty_slots() {
         tail(0.49, LATENCY_BOUND),
         tail(1.25, DRAM_BOUND),
     ] {
-        assert_eq!(made(&[clear]).outcome(&wave_tail::RULE), Outcome::CLEAR);
+        assert_eq!(made(&[clear]).outcome(rule("wave-tail")), Outcome::CLEAR);
     }
 }
 
@@ -284,7 +284,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
         ..LAUNCH
     };
     // 20 % of 500 ns × (1 − 0.4).
-    let found = made(&[low()]).one(&low_occupancy::RULE);
+    let found = made(&[low()]).one(rule("low-occupancy"));
     assert!((saved(&found) - 60.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("k, is limited to 25.0 % by registers."));
     assert!(words(&found.advice.unwrap()).contains("__launch_bounds__"));
@@ -292,7 +292,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
         kernel: "cudnn_norm",
         ..low()
     }])
-    .one(&low_occupancy::RULE);
+    .one(rule("low-occupancy"));
     let advice = words(&library.advice.unwrap());
     assert!(
         advice.contains("cuDNN's") && !advice.contains("__launch_bounds__"),
@@ -328,7 +328,10 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
             ..low()
         },
     ] {
-        assert_eq!(made(&[clear]).outcome(&low_occupancy::RULE), Outcome::CLEAR);
+        assert_eq!(
+            made(&[clear]).outcome(rule("low-occupancy")),
+            Outcome::CLEAR
+        );
     }
 }
 
@@ -370,7 +373,7 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
         }]);
         made
     };
-    let found = sized(attention()).one(&attention_cache::RULE);
+    let found = sized(attention()).one(rule("attention-cache"));
     // 20 % of 500 ns × (1 − 100 ÷ 400).
     assert!((saved(&found) - 75.0).abs() < 1e-9);
     let text = words(&found.statement);
@@ -398,11 +401,14 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
             ..attention()
         },
     ] {
-        assert_eq!(sized(clear).outcome(&attention_cache::RULE), Outcome::CLEAR);
+        assert_eq!(
+            sized(clear).outcome(rule("attention-cache")),
+            Outcome::CLEAR
+        );
     }
     // Without sizes nothing can be said against the misses.
     assert_eq!(
-        silent(made(&[attention()]).outcome(&attention_cache::RULE)).0,
+        silent(made(&[attention()]).outcome(rule("attention-cache"))).0,
         "abstained"
     );
     // Nor of attention, if other kernels were profiled.
@@ -411,7 +417,7 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
         ..attention()
     };
     assert_eq!(
-        silent(made(&[other]).outcome(&attention_cache::RULE)).0,
+        silent(made(&[other]).outcome(rule("attention-cache"))).0,
         "abstained"
     );
 }
@@ -462,7 +468,7 @@ fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_
         });
         made
     };
-    let found = made(0.1, 0.3).one(&profiled_rule_estimate::RULE);
+    let found = made(0.1, 0.3).one(rule("profiled-rule-estimate"));
     assert_eq!(
         words(&found.statement),
         "Apart from access patterns, Nsight Compute's AchievedOccupancy rule estimates the largest saving: 10.0 % of \
@@ -473,13 +479,13 @@ fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_
         "durations of replays bound no gain of the run"
     );
     assert_eq!(
-        made(0.099, 0.3).outcome(&profiled_rule_estimate::RULE),
+        made(0.099, 0.3).outcome(rule("profiled-rule-estimate")),
         Outcome::CLEAR
     );
-    let found = made(0.1, 0.02).one(&memory_access::RULE);
+    let found = made(0.1, 0.02).one(rule("memory-access"));
     assert!(words(&found.statement).contains("save up to 2.00 % of profiled time in pass a"));
     assert_eq!(
-        made(0.1, 0.019).outcome(&memory_access::RULE),
+        made(0.1, 0.019).outcome(rule("memory-access")),
         Outcome::CLEAR
     );
 }
@@ -505,7 +511,7 @@ fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
         made.known.represent.as_mut().unwrap().passes = passes;
         made
     };
-    let found = made(0.3, 0.4).one(&unrepresentative_profile::RULE);
+    let found = made(0.3, 0.4).one(rule("unrepresentative-profile"));
     assert_eq!(found.title, "a, b");
     let text = words(&found.statement);
     assert!(
@@ -518,11 +524,11 @@ fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
     );
     assert!(text.contains("took 1.70× the median. Only 40.0 % of profiled time in pass b"));
     assert_eq!(
-        made(0.3, 0.5).one(&unrepresentative_profile::RULE).title,
+        made(0.3, 0.5).one(rule("unrepresentative-profile")).title,
         "a"
     );
     assert_eq!(
-        made(0.5, 0.5).outcome(&unrepresentative_profile::RULE),
+        made(0.5, 0.5).outcome(rule("unrepresentative-profile")),
         Outcome::CLEAR
     );
 }
@@ -559,7 +565,7 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
         made.known.matching.as_mut().unwrap().lines.push(prefill);
         made
     };
-    let found = made(0.4, 20_000.0).one(&profile_coverage::RULE);
+    let found = made(0.4, 20_000.0).one(rule("profile-coverage"));
     let text = words(&found.statement);
     assert!(
         text.contains("40.0 % of GPU time in decode (largest kernel without counters: k, 50.0 %).")
@@ -572,7 +578,7 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
     );
     // Ten instances of 1000 ns in a run of 250 000 are 4 %.
     for clear in [made(0.5, 20_000.0), made(0.4, 250_000.0)] {
-        assert_eq!(clear.outcome(&profile_coverage::RULE), Outcome::CLEAR);
+        assert_eq!(clear.outcome(rule("profile-coverage")), Outcome::CLEAR);
     }
 }
 
@@ -583,11 +589,11 @@ fn a_stage_of_which_little_was_profiled_is_not_clear() {
         ..LAUNCH
     };
     assert_eq!(
-        covering(&[large()], 0.25).outcome(&small_grids::RULE),
+        covering(&[large()], 0.25).outcome(rule("small-grids")),
         Outcome::CLEAR
     );
     assert_eq!(
-        silent(covering(&[large()], 0.24).outcome(&small_grids::RULE)).0,
+        silent(covering(&[large()], 0.24).outcome(rule("small-grids"))).0,
         "abstained"
     );
     // What holds holds.
@@ -595,7 +601,7 @@ fn a_stage_of_which_little_was_profiled_is_not_clear() {
         waves: 0.25,
         ..LAUNCH
     };
-    assert_eq!(covering(&[small], 0.2).found(&small_grids::RULE).len(), 1);
+    assert_eq!(covering(&[small], 0.2).found(rule("small-grids")).len(), 1);
 }
 
 /// Shares of the GPU time of `decode` that are latency-bound in grids of so many waves, and compute-bound.
@@ -622,7 +628,7 @@ fn bounds(latency: f64, compute: f64, waves: f64) -> Made {
 #[test]
 fn the_bound_class_is_weighed_by_the_time_of_the_workload() {
     // 30 of the 40 % with counters are latency-bound.
-    let found = bounds(0.3, 0.1, 1.0).one(&profiled_bound::RULE);
+    let found = bounds(0.3, 0.1, 1.0).one(rule("profiled-bound"));
     assert_eq!(
         words(&found.statement),
         "decode is latency-bound for 30.0 % of its GPU time, compute-bound for 10.0 %; profiled launches represent \
@@ -630,21 +636,21 @@ fn the_bound_class_is_weighed_by_the_time_of_the_workload() {
     );
     // 12 + 12 % of the stage are less than a quarter.
     assert_eq!(
-        silent(bounds(0.12, 0.12, 1.0).outcome(&profiled_bound::RULE)).0,
+        silent(bounds(0.12, 0.12, 1.0).outcome(rule("profiled-bound"))).0,
         "abstained"
     );
     // Small grids are latency-bound: said once.
     let small = bounds(0.3, 0.1, 0.25);
     assert!(matches!(
-        small.outcome(&small_grids::RULE),
+        small.outcome(rule("small-grids")),
         Outcome::Found(_)
     ));
-    let (word, why) = silent(small.outcome(&profiled_bound::RULE));
+    let (word, why) = silent(small.outcome(rule("profiled-bound")));
     assert_eq!(
         (word, &*why),
         (
             "not applicable",
-            &*format!("decode: {}", covered_by(&small_grids::RULE))
+            &*format!("decode: {}", covered_by(rule("small-grids")))
         )
     );
 }
@@ -663,7 +669,7 @@ fn no_class_speaks_for_a_stage_that_has_three_alike() {
         of("m", DRAM_BOUND),
     ];
     let made = covering(&alike, 0.9);
-    assert_eq!(made.outcome(&profiled_bound::RULE), Outcome::CLEAR);
+    assert_eq!(made.outcome(rule("profiled-bound")), Outcome::CLEAR);
 }
 
 #[test]
@@ -684,12 +690,12 @@ fn launches_of_a_step_are_launches_of_its_stage() {
         made.known.matching.as_mut().unwrap().lines[0].summary = summary;
         made
     };
-    let text = words(&inner(1).one(&small_grids::RULE).statement);
+    let text = words(&inner(1).one(rule("small-grids")).statement);
     assert!(
         text.starts_with("At least 20.0 % of GPU time in decode"),
         "{text}"
     );
-    assert_eq!(silent(inner(2).outcome(&small_grids::RULE)).0, "abstained");
+    assert_eq!(silent(inner(2).outcome(rule("small-grids"))).0, "abstained");
 }
 
 #[test]
@@ -713,10 +719,10 @@ fn without_a_timeline_the_profiled_time_is_weighed() {
         }]);
         made
     };
-    let text = words(&made(0.7).one(&profiled_bound::RULE).statement);
+    let text = words(&made(0.7).one(rule("profiled-bound")).statement);
     assert!(
         text.starts_with("70.0 % of profiled time in pass ncu is latency-bound;"),
         "{text}"
     );
-    assert_eq!(made(0.4).outcome(&profiled_bound::RULE), Outcome::CLEAR);
+    assert_eq!(made(0.4).outcome(rule("profiled-bound")), Outcome::CLEAR);
 }

@@ -45,7 +45,7 @@ fn launching_unprofiled(repeats: &[Ns]) -> Made {
 
 #[test]
 fn figures_are_those_of_one_step_without_the_profiler() {
-    let findings = summarize(&launching(), &[&launch_bound::RULE]);
+    let findings = summarize(&launching(), &[rule("launch-bound")]);
     assert_eq!(column(&findings, "summary_figures", "now"), ["175"]);
     assert_eq!(column(&findings, "summary_figures", "after_1"), ["75"]);
     assert_eq!(column(&findings, "summary_figures", "after_2"), [""]);
@@ -66,7 +66,7 @@ fn confidence(made: &Made, rule: &Rule) -> String {
 
 #[test]
 fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little() {
-    let of = |made: &Made| confidence(made, &launch_bound::RULE);
+    let of = |made: &Made| confidence(made, rule("launch-bound"));
     // Of three resampled values two are the least in 7 of 27 cases: the interval is all of 6900 to 7100, 100 to each side.
     let high = "High: idle time of 10 profiled iterations, cut to the unprofiled time: 3 warm runs, median ± 1.43 %";
     assert_eq!(of(&launching()), high);
@@ -99,7 +99,7 @@ fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little(
 fn confidence_in_a_model_is_medium() {
     let made = prefill().busy(0.9).utilization(0.36, 0.0);
     let medium = "Medium: bound from a model; expect part of it";
-    assert_eq!(confidence(&made, &low_mfu::RULE), medium);
+    assert_eq!(confidence(&made, rule("low-mfu")), medium);
 }
 
 /// What an unprofiled repeat shows, too, was seen twice; what none of two shows may be the profiler's, what none of three
@@ -111,7 +111,7 @@ fn confidence_in_stalls_is_by_the_captures_that_show_them() {
         let made = decode().each(Cause::HostCode, &[&typical[..], &[1550.0]].concat());
         made.gaps(Cause::HostCode, 9)
     };
-    let of = |made: &Made| confidence(made, &host_pauses::RULE);
+    let of = |made: &Made| confidence(made, rule("host-pauses"));
     let profiled = "Medium: idle time of 10 iterations, all of them profiled";
     assert_eq!(of(&stalls()), profiled);
     let repeats = |times: &[Ns]| {
@@ -123,7 +123,7 @@ fn confidence_in_stalls_is_by_the_captures_that_show_them() {
     assert_eq!(of(&repeats(&[90, 31, 30, 29, 30])), seen);
     let unseen = "Low: no unprofiled repeat shows these stalls";
     assert_eq!(of(&repeats(&[29, 31])), unseen);
-    let refuted = summarize(&repeats(&[29, 31, 30]), &[&host_pauses::RULE]);
+    let refuted = summarize(&repeats(&[29, 31, 30]), &[rule("host-pauses")]);
     assert!(
         !refuted
             .datasets
@@ -169,7 +169,7 @@ fn ranks_that_do_alike_are_told_once() {
 #[test]
 fn each_stage_has_one_action() {
     let made = launching().copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
-    let findings = summarize(&made, &[&launch_bound::RULE, &exposed_copies::RULE]);
+    let findings = summarize(&made, &[rule("launch-bound"), rule("exposed-copies")]);
     assert_eq!(column(&findings, "summary_actions", "number"), ["1"]);
     let said: String = findings
         .blocks
@@ -195,9 +195,7 @@ fn without_a_finding_it_says_so() {
 #[test]
 fn each_rule_that_may_save_time_has_its_line() {
     let keys: Vec<&str> = Catalogue::english().keys().map(|(key, _)| key).collect();
-    let about_run = RULES
-        .iter()
-        .filter(|rule| rule.id != stage_busy::RULE.id && !rule.is_on_measurement());
+    let about_run = rules().filter(|rule| rule.id != "stage-busy" && !rule.on_measurement);
     for rule in about_run {
         for part in ["do", "if", "cause"] {
             let key = format!("{}.{part}", rule.id.replace('-', "_"));

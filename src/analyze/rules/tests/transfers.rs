@@ -52,10 +52,10 @@ fn work_that_nothing_hides_is_said() {
         bounds,
     }];
     bounded.known.upper_bounds = Ok(UpperBounds { stages });
-    could_save(&exposed_copies::RULE, bounded, 60.0, copying(49));
+    could_save(rule("exposed-copies"), bounded, 60.0, copying(49));
     let talking = |exposed| decode().collectives(exposed, None);
     could_save(
-        &exposed_communication::RULE,
+        rule("exposed-communication"),
         talking(50.0),
         50.0,
         talking(49.0),
@@ -65,7 +65,7 @@ fn work_that_nothing_hides_is_said() {
         let half = |host, time| (HostToDevice, host, 8, time, 0);
         decode().copies(&[half(Pageable, time / 2), half(Pinned, time - time / 2)])
     };
-    could_save(&pageable_copies::RULE, mixed(200), 100.0, mixed(9));
+    could_save(rule("pageable-copies"), mixed(200), 100.0, mixed(9));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn migrations_of_managed_memory_are_named() {
     let made = |kind| {
         decode()
             .copies(&[(kind, Unknown, 8, 70, 70)])
-            .one(&exposed_copies::RULE)
+            .one(rule("exposed-copies"))
     };
     for kind in [CopyKind::MigrateToDevice, CopyKind::MigrateToHost] {
         let advice = words(&made(kind).advice.unwrap());
@@ -88,7 +88,7 @@ fn waiting_for_a_rank_is_told_from_sending() {
     let made = |wait| {
         decode()
             .collectives(100.0, Some(wait))
-            .one(&exposed_communication::RULE)
+            .one(rule("exposed-communication"))
     };
     let found = made(60.0);
     assert!(words(&found.statement).contains("60.0 % of it is waiting"));
@@ -105,18 +105,18 @@ fn waiting_for_a_rank_is_told_from_sending() {
 fn one_rank_has_no_straggler_and_no_collectives() {
     let alone = || decode().work_of(KernelClass::Gemm, 100);
     assert_eq!(
-        alone().outcome(&exposed_communication::RULE),
+        alone().outcome(rule("exposed-communication")),
         Outcome::CLEAR
     );
     assert_eq!(
-        silent(alone().outcome(&straggler::RULE)).0,
+        silent(alone().outcome(rule("straggler"))).0,
         "not applicable"
     );
     // One rank of several, or kernels that are not seen.
     let of_several = alone().collectives(1.0, None);
     let hidden = decode().work_of(KernelClass::Graph, 90);
-    assert_eq!(silent(of_several.outcome(&straggler::RULE)).0, "abstained");
-    for rule in [&straggler::RULE, &exposed_communication::RULE] {
+    assert_eq!(silent(of_several.outcome(rule("straggler"))).0, "abstained");
+    for rule in [rule("straggler"), rule("exposed-communication")] {
         assert_eq!(silent(hidden.outcome(rule)).0, "abstained");
     }
 }
@@ -175,12 +175,12 @@ fn ranks(ratio: f64, speed: Speed) -> Made {
 #[test]
 fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     // Ranks compute 600 and 900 ns: mean 750, 900 / 750 = 1.2; 300 ns beyond the fastest.
-    let found = ranks(1.2, Speed::default()).one(&straggler::RULE);
+    let found = ranks(1.2, Speed::default()).one(rule("straggler"));
     assert_eq!(found.title, "step, rank 1");
     assert!((saved(&found) - 300.0).abs() < 1e-9);
     assert_eq!(found.scope.rank, Some(1));
     assert_eq!(
-        ranks(1.04, Speed::default()).outcome(&straggler::RULE),
+        ranks(1.04, Speed::default()).outcome(rule("straggler")),
         Outcome::CLEAR
     );
     assert!(found.next.is_some());
@@ -194,7 +194,7 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
             power: (Some(698.0), Some(507.0)),
             gpu: Some(1),
         };
-        ranks(1.2, speed).one(&straggler::RULE)
+        ranks(1.2, speed).one(rule("straggler"))
     };
     let said = words(&clocks(0.5).statement);
     assert!(
@@ -228,7 +228,7 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
         rows: Some((10_240, 8192)),
         operations: (9.0, 9.0),
     });
-    let found = more.one(&straggler::RULE);
+    let found = more.one(rule("straggler"));
     assert!((saved(&found) - 150.0).abs() < 1e-9);
     let said = words(&found.statement);
     let [own, other] = [10_240, 8192].map(rooflens_document::Quantity::count);
@@ -264,16 +264,16 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
         ..Power::default()
     });
     assert_eq!(
-        silent(both.outcome(&clock_limits::RULE)).0,
+        silent(both.outcome(rule("clock-limits"))).0,
         "not applicable"
     );
     both.known.power.as_mut().unwrap().devices.push(cap(0));
-    assert_eq!(both.one(&clock_limits::RULE).scope.gpu, Some(0));
+    assert_eq!(both.one(rule("clock-limits")).scope.gpu, Some(0));
 }
 
 #[test]
 fn a_stage_without_copies_is_clear_of_them() {
-    let rules = [&exposed_copies::RULE, &pageable_copies::RULE];
+    let rules = [rule("exposed-copies"), rule("pageable-copies")];
     let none = || decode().work_of(KernelClass::Gemm, 100);
     assert!(
         rules
@@ -297,7 +297,7 @@ fn copies_in_few_iterations_are_not_clear() {
     let mut made = decode().copies(&[(HostToDevice, Pinned, 8, 6000, 6000)]);
     let place = &mut made.known.transfers.as_mut().unwrap().places[0];
     place.instances.extend(vec![Default::default(); 9]);
-    let (word, why) = silent(made.outcome(&exposed_copies::RULE));
+    let (word, why) = silent(made.outcome(rule("exposed-copies")));
     assert_eq!(
         (word, why.as_str()),
         (
@@ -325,7 +325,7 @@ fn advice_about_copies_is_what_the_figures_leave_to_try() {
                 within,
             ),
         ]);
-        words(&made.one(&exposed_copies::RULE).advice.unwrap())
+        words(&made.one(rule("exposed-copies")).advice.unwrap())
     };
     // Kernels of 200 ns could hide some; 139 of 700 ns are no second direction; pinned memory is used.
     let one = advice(0.9, 561, 139, 0);

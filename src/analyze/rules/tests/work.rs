@@ -14,19 +14,22 @@ use rooflens_hardware::{Gpu, Peak};
 fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     let made = |mfu: f64, busy: f64| prefill().busy(busy).utilization(mfu * busy, 0.0);
     // 1000 ns × 0.9 × (1 − 0.4 / 1).
-    assert!((saved(&made(0.4, 0.9).one(&low_mfu::RULE)) - 540.0).abs() < 1e-9);
+    assert!((saved(&made(0.4, 0.9).one(rule("low-mfu"))) - 540.0).abs() < 1e-9);
     // A measured peak of 80 % of the specified one leaves half of the busy time.
     let mut measured = made(0.4, 0.9);
     let one = measured.utilized();
     one.measured_rate = Some(0.8 * one.ceiling.as_ref().unwrap().rate);
-    assert!((saved(&measured.one(&low_mfu::RULE)) - 450.0).abs() < 1e-9);
-    assert_eq!(made(0.61, 0.9).outcome(&low_mfu::RULE), Outcome::CLEAR);
+    assert!((saved(&measured.one(rule("low-mfu"))) - 450.0).abs() < 1e-9);
+    assert_eq!(made(0.61, 0.9).outcome(rule("low-mfu")), Outcome::CLEAR);
     // Where the GPU waits, kernels are not the point; where nothing computes a model's pass, neither.
-    let idle = silent(made(0.4, 0.7).outcome(&low_mfu::RULE));
+    let idle = silent(made(0.4, 0.7).outcome(rule("low-mfu")));
     let why = "prefill: reduce GPU idle time (30.0 % of the stage) first";
     assert_eq!(idle, ("not applicable", why.to_owned()));
-    assert_eq!(silent(decode().outcome(&low_mfu::RULE)).0, "not applicable");
-    assert_eq!(silent(prefill().outcome(&low_mfu::RULE)).0, "abstained");
+    assert_eq!(
+        silent(decode().outcome(rule("low-mfu"))).0,
+        "not applicable"
+    );
+    assert_eq!(silent(prefill().outcome(rule("low-mfu"))).0, "abstained");
     // Without the model MFU is not known, but what could be fused is: 60 % of 900 ns, not 40 %.
     let beside = |fusible: Ns| {
         let parts = [
@@ -36,42 +39,42 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
         ];
         prefill().busy(0.9).groups(&parts)
     };
-    let found = beside(540).one(&low_mfu::RULE);
+    let found = beside(540).one(rule("low-mfu"));
     assert!((saved(&found) - 540.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("take 60.0 % of the busy time"));
-    assert_eq!(silent(beside(360).outcome(&low_mfu::RULE)).0, "abstained");
+    assert_eq!(silent(beside(360).outcome(rule("low-mfu"))).0, "abstained");
     // A tenth of the group's durations is the optimizer's: 630 of 700 ns are left.
     let mut made = beside(700).work_of(Elementwise, 9);
     made.known.stage_work.as_mut().unwrap()[0].classes[KernelClass::Optimizer as usize] = (1, 1);
-    let found = made.one(&low_mfu::RULE);
+    let found = made.one(rule("low-mfu"));
     assert!((saved(&found) - 630.0).abs() < 1e-9, "{}", saved(&found));
     // Elementwise kernels of the optimizer's range, 50 of 600 ns an iteration, run after all others.
     let made = beside(600).holds(StageKind::Optimizer, "optimizer");
     let made = made.groups(&[(ClassGroup::Elementwise, 10 * 50)]);
-    let found = made.one(&low_mfu::RULE);
+    let found = made.one(rule("low-mfu"));
     assert!((saved(&found) - 550.0).abs() < 1e-9, "{}", saved(&found));
     // The same time in every other iteration is 50 ns of each, too.
     let mut made = made;
     made.times().stages[1].summary.counted = 5;
-    assert!((saved(&made.one(&low_mfu::RULE)) - 550.0).abs() < 1e-9);
+    assert!((saved(&made.one(rule("low-mfu"))) - 550.0).abs() < 1e-9);
 }
 
 #[test]
 fn decode_is_near_the_bandwidth_or_its_kernels_are_slow_or_the_gpu_waits() {
     let made = |mbu: f64, busy: f64| decode().busy(busy).utilization(0.0, mbu);
-    let near = made(0.7, 0.98).one(&decode_bandwidth::RULE);
+    let near = made(0.7, 0.98).one(rule("decode-bandwidth"));
     assert_eq!((near.gain, near.severity), (None, Severity::Note));
     // Busy 950 ns, of which the bytes need 300 ns.
-    assert!((saved(&made(0.3, 0.95).one(&decode_bandwidth::RULE)) - 650.0).abs() < 1e-9);
-    let idle = silent(made(0.3, 0.5).outcome(&decode_bandwidth::RULE));
+    assert!((saved(&made(0.3, 0.95).one(rule("decode-bandwidth"))) - 650.0).abs() < 1e-9);
+    let idle = silent(made(0.3, 0.5).outcome(rule("decode-bandwidth")));
     let why = "decode: the GPU is idle for 50.0 % of stage time; reduce that first";
     assert_eq!(idle, ("not applicable", why.to_owned()));
     assert_eq!(
-        silent(prefill().outcome(&decode_bandwidth::RULE)).0,
+        silent(prefill().outcome(rule("decode-bandwidth"))).0,
         "not applicable"
     );
     assert_eq!(
-        silent(decode().outcome(&decode_bandwidth::RULE)).0,
+        silent(decode().outcome(rule("decode-bandwidth"))).0,
         "abstained"
     );
 }
@@ -99,7 +102,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
         ..Gpu::default()
     }];
     made.options.gpu = Some("GPU".to_owned());
-    let found = made.one(&no_tensor_cores::RULE);
+    let found = made.one(rule("no-tensor-cores"));
     assert!(
         words(&found.statement)
             .starts_with("GEMMs in fp32 run without tensor cores for 800 ns, 8.00 %")
@@ -107,7 +110,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     // 800 × (1 − 60 / 480).
     assert!((saved(&found) - 700.0).abs() < 1e-9);
     assert_eq!(
-        sized(decode()).outcome(&no_tensor_cores::RULE),
+        sized(decode()).outcome(rule("no-tensor-cores")),
         Outcome::CLEAR
     );
     // Convolutions are told apart; what prepares one multiplies nothing.
@@ -132,7 +135,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
             (4, 100),
         )
         .launches("add", Elementwise, ("fp32", None), (9, 400));
-    let mut both = other.found(&no_tensor_cores::RULE);
+    let mut both = other.found(rule("no-tensor-cores"));
     let half = both.remove(0);
     assert!(
         words(&half.statement)
@@ -148,7 +151,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     assert!(words(&found.advice.unwrap()).contains("allow_tf32"));
     // What lies outside of stages counts, and so does the time there: a run of 50 000 ns with stages of 20 000.
     assert_eq!(
-        made.one(&no_tensor_cores::RULE).gain.unwrap().of_ns,
+        made.one(rule("no-tensor-cores")).gain.unwrap().of_ns,
         20_000.0
     );
     let pass = PassId(0);
@@ -159,7 +162,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
         ..Ops::default()
     };
     assert_eq!(
-        made.one(&no_tensor_cores::RULE).gain.unwrap().of_ns,
+        made.one(rule("no-tensor-cores")).gain.unwrap().of_ns,
         50_000.0
     );
 }
@@ -190,16 +193,16 @@ fn products_in_tf32_could_be_in_bf16() {
         ..Gpu::default()
     }];
     found.options.gpu = Some("GPU".to_owned());
-    let found = found.one(&tf32_gemms::RULE);
+    let found = found.one(rule("tf32-gemms"));
     assert!(
         words(&found.statement)
             .starts_with("GEMMs run in TF32 for 1.00 µs, 10.0 % of kernel time; the")
     );
     assert!((saved(&found) - 500.0).abs() < 1e-9);
     // Without rates there is no gain, below a tenth no finding, and without names nothing is known.
-    assert_eq!(made(1000).one(&tf32_gemms::RULE).gain, None);
-    assert_eq!(made(999).outcome(&tf32_gemms::RULE), Outcome::CLEAR);
-    assert_eq!(silent(decode().outcome(&tf32_gemms::RULE)).0, "abstained");
+    assert_eq!(made(1000).one(rule("tf32-gemms")).gain, None);
+    assert_eq!(made(999).outcome(rule("tf32-gemms")), Outcome::CLEAR);
+    assert_eq!(silent(decode().outcome(rule("tf32-gemms"))).0, "abstained");
 }
 
 #[test]
@@ -231,7 +234,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     let cap = limit(POWER_CAP, 0.1, 0.5, Some(1.5e9));
     let (nothing_runs, thermal) = (0x1, 0x40);
     let idle = limit(nothing_runs, 0.9, 0.9, Some(1e9));
-    let found = of_first(&[cap.clone(), idle.clone()]).one(&clock_limits::RULE);
+    let found = of_first(&[cap.clone(), idle.clone()]).one(rule("clock-limits"));
     // Half of the busy time at three quarters of the clock: 12.5 % of 4000 ns, and of the ten times 800 ns that the GPU
     // is busy in stages, which are 5 % of the run of 20 000 ns.
     assert!((saved(&found) - 500.0).abs() < 1e-9 && (found.weight_ns - 1000.0).abs() < 1e-9);
@@ -245,26 +248,26 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
         made.known.power.as_mut().unwrap().devices[0]
             .whole
             .power_max = Some(most);
-        words(&made.one(&clock_limits::RULE).statement)
+        words(&made.one(rule("clock-limits")).statement)
     };
     assert!(said(434.0).contains("at or below 434 W, under the limit of 700 W"));
     assert!(!said(434.0).contains("to stay within"));
     assert!(said(670.0).contains("to stay within the power limit"));
     let hot = limit(thermal, 0.02, 0.02, None);
-    let found = of_first(&[hot]).one(&clock_limits::RULE);
+    let found = of_first(&[hot]).one(rule("clock-limits"));
     assert_eq!((found.severity, found.gain), (Severity::Warning, None));
     // Set only while nothing ran, or for less than 1 % of the busy time.
     let rare = limit(POWER_CAP, 0.9, 0.009, None);
     assert_eq!(
-        of_first(&[idle, rare]).outcome(&clock_limits::RULE),
+        of_first(&[idle, rare]).outcome(rule("clock-limits")),
         Outcome::CLEAR
     );
     // The same cap in the samples of another pass is told once, and one that costs 0.5 × 1 % not at all.
     let cap = [cap];
-    assert_eq!(made([&cap, &cap]).found(&clock_limits::RULE).len(), 1);
+    assert_eq!(made([&cap, &cap]).found(rule("clock-limits")).len(), 1);
     let cheap = limit(POWER_CAP, 0.9, 0.5, Some(1.98e9));
     assert_eq!(
-        of_first(&[cheap]).outcome(&clock_limits::RULE),
+        of_first(&[cheap]).outcome(rule("clock-limits")),
         Outcome::CLEAR
     );
     let mut never = of_first(&[]);
@@ -276,22 +279,22 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
         .devices
         .iter_mut()
         .for_each(|one| one.busy = None);
-    assert_eq!(silent(never.outcome(&clock_limits::RULE)).0, "abstained");
+    assert_eq!(silent(never.outcome(rule("clock-limits"))).0, "abstained");
 }
 
 #[test]
 fn pace_and_memory_have_limits() {
     let pace = |drift: f64| decode().pace(0, drift, 9.0);
     assert_eq!(
-        pace(0.08).one(&uneven_pace::RULE).severity,
+        pace(0.08).one(rule("uneven-pace")).severity,
         Severity::Warning
     );
-    assert!(words(&pace(-0.08).one(&uneven_pace::RULE).statement).contains("drops by 8.00 %"));
+    assert!(words(&pace(-0.08).one(rule("uneven-pace")).statement).contains("drops by 8.00 %"));
     assert_eq!(
-        decode().pace(0, 0.08, 1.9).outcome(&uneven_pace::RULE),
+        decode().pace(0, 0.08, 1.9).outcome(rule("uneven-pace")),
         Outcome::CLEAR
     );
-    assert_eq!(pace(-0.04).outcome(&uneven_pace::RULE), Outcome::CLEAR);
+    assert_eq!(pace(-0.04).outcome(rule("uneven-pace")), Outcome::CLEAR);
     let reason = "5 instances count; a trend needs 8";
     let mut short = pace(0.08);
     let series = &mut short.known.drift.as_mut().unwrap().series[0];
@@ -299,7 +302,7 @@ fn pace_and_memory_have_limits() {
     series.instances.truncate(5);
     let why = format!("8 measured iterations of a stage in one pass (decode: {reason})");
     assert_eq!(
-        silent(short.outcome(&uneven_pace::RULE)),
+        silent(short.outcome(rule("uneven-pace"))),
         ("abstained", why)
     );
     // The GPU has 1000 bytes.
@@ -326,9 +329,15 @@ fn pace_and_memory_have_limits() {
         });
         made
     };
-    assert_eq!(memory(950, 990, 0.3).found(&memory_pressure::RULE).len(), 2);
-    assert_eq!(memory(400, 500, 0.2).found(&memory_pressure::RULE).len(), 1);
+    assert_eq!(
+        memory(950, 990, 0.3).found(rule("memory-pressure")).len(),
+        2
+    );
+    assert_eq!(
+        memory(400, 500, 0.2).found(rule("memory-pressure")).len(),
+        1
+    );
     for clear in [memory(890, 900, 0.1), memory(100, 490, 0.8)] {
-        assert_eq!(clear.outcome(&memory_pressure::RULE), Outcome::CLEAR);
+        assert_eq!(clear.outcome(rule("memory-pressure")), Outcome::CLEAR);
     }
 }

@@ -48,6 +48,10 @@ const CHINESE: &[&str] = &[
 
 static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::En, ENGLISH));
 static ZH: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::Zh, CHINESE));
+static KEYS: LazyLock<Catalogue> = LazyLock::new(Catalogue::of_keys);
+
+/// The keys that are no words: what stands between words.
+const PUNCTUATION: [&str; 4] = ["page.comma", "page.semicolon", "page.colon", "page.space"];
 
 /// The languages of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +82,8 @@ pub struct Catalogue {
     lang: Lang,
     messages: BTreeMap<String, Template>,
     lines: BTreeMap<String, String>,
+    /// Whether messages are shown as their keys and arguments.
+    shows_keys: bool,
 }
 
 /// What stands for an argument of a message.
@@ -98,6 +104,13 @@ impl Catalogue {
     /// Chinese.
     pub fn chinese() -> &'static Self {
         &ZH
+    }
+
+    /// The catalogue for tests. It shows a message as its key and its arguments by name, without words:
+    /// `launch_bound.advice`, `findings.sampled{samples=30, parts=libc}`. Arguments without a value are not shown.
+    /// Values of data keep their names, and punctuation is English.
+    pub fn keys_and_arguments() -> &'static Self {
+        &KEYS
     }
 
     /// The catalogue of a language.
@@ -127,12 +140,27 @@ impl Catalogue {
             lang,
             messages,
             lines,
+            shows_keys: false,
         }
+    }
+
+    /// The catalogue with keys for words.
+    fn of_keys() -> Self {
+        let mut catalogue = Self::parse(Lang::En, ENGLISH);
+        catalogue.lines.retain(|key, _| !key.starts_with("words."));
+        for (key, line) in &mut catalogue.lines {
+            if !PUNCTUATION.contains(&key.as_str()) {
+                line.clone_from(key);
+            }
+        }
+        catalogue.shows_keys = true;
+        catalogue
     }
 
     /// The message of a key with these arguments.
     pub fn say(&self, key: &str, arguments: &[(&str, Arg)]) -> Vec<Inline> {
         match self.messages.get(key) {
+            Some(template) if self.shows_keys => key_and_arguments(key, template, arguments),
             Some(template) => template.say(arguments),
             None => {
                 debug_assert!(false, "no message {key}");
@@ -191,10 +219,10 @@ impl Catalogue {
 
     /// The advice of a rule for programs without PyTorch, where there is one.
     pub fn without_pytorch(&self, rule: &str) -> Option<Vec<Inline>> {
-        let message = self
-            .messages
-            .get(&of_rule(rule, "advice_without_pytorch"))?;
-        Some(message.say(&[]))
+        let key = of_rule(rule, "advice_without_pytorch");
+        self.messages
+            .contains_key(&key)
+            .then(|| self.say(&key, &[]))
     }
 
     fn required(&'static self, key: &str) -> &'static str {
@@ -243,6 +271,26 @@ impl Catalogue {
             .iter()
             .map(|(key, template)| (key.as_str(), template.arguments()))
     }
+}
+
+/// `key{name=value, …}`, or the key alone where no argument has a value.
+fn key_and_arguments(key: &str, template: &Template, arguments: &[(&str, Arg)]) -> Vec<Inline> {
+    for name in template.arguments() {
+        let is_given = arguments.iter().any(|(argument, _)| *argument == name);
+        debug_assert!(is_given, "{key}: no argument {name}");
+    }
+    let mut message = vec![Inline::Text(key.to_owned())];
+    for (name, argument) in arguments {
+        if let Arg::Shown(inlines) = argument {
+            let before = if message.len() == 1 { "{" } else { ", " };
+            message.push(Inline::Text(format!("{before}{name}=")));
+            message.extend(inlines.iter().cloned());
+        }
+    }
+    if message.len() > 1 {
+        message.push(Inline::from("}"));
+    }
+    message
 }
 
 /// The key of a line in a rule's table.
@@ -359,4 +407,52 @@ macro_rules! words {
     ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
         $context.text.line($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use rooflens_units::{Count, Ratio};
+
+    use super::*;
+
+    #[test]
+    fn the_catalogue_of_keys_shows_arguments_by_name() {
+        struct Speaker {
+            text: &'static Catalogue,
+        }
+        let speaker = Speaker {
+            text: Catalogue::keys_and_arguments(),
+        };
+        let library = words!(
+            speaker,
+            "findings.sampled_in",
+            share = Ratio(0.5),
+            library = "libc"
+        );
+        assert_eq!(library, "findings.sampled_in{share=50.0 %, library=libc}");
+        assert_eq!(
+            words!(speaker, "launch_bound.advice"),
+            "launch_bound.advice"
+        );
+        let idle = words!(
+            speaker,
+            "findings.idles",
+            stage = "decode",
+            share = None::<Ratio>,
+            least = None::<Ratio>,
+            most = Ratio(0.25),
+            few = None::<Count>,
+            all = Count(4.0),
+            time = Ns(9),
+        );
+        assert_eq!(
+            idle,
+            "findings.idles{stage=decode, most=25.0 %, all=4, time=9.00 ns}"
+        );
+        assert_eq!(speaker.text.rule("launch-bound"), "launch_bound.name");
+        assert_eq!(
+            (speaker.text.word("kernel"), speaker.text.comma()),
+            ("kernel", ", ")
+        );
+    }
 }

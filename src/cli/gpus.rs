@@ -6,7 +6,7 @@ use super::error::CliError;
 use super::term::Term;
 use crate::document::Quantity;
 use crate::hardware::{Gpu, Hardware};
-use rooflens_schemas::Unit;
+use rooflens_units::FlopsPerSecond;
 
 /// GPUs that are named in a message at most.
 const NAMED: usize = 8;
@@ -110,7 +110,7 @@ fn table(gpus: &[&Gpu]) -> String {
             "{:<35} {:>4} {:>9} {:>11} {:>14} {:>14} {:>14}",
             gpu.name,
             gpu.sm_count,
-            Quantity::new(gpu.memory_bytes, Unit::Bytes).to_string(),
+            Quantity::from(gpu.memory_bytes).to_string(),
             bandwidth(gpu),
             rate(&["fp32"]),
             rate(&["bf16", "fp16"]),
@@ -140,11 +140,11 @@ fn details(gpu: &Gpu) -> String {
 }
 
 fn bandwidth(gpu: &Gpu) -> String {
-    Quantity::new(gpu.memory_bandwidth, Unit::BytesPerSecond).to_string()
+    Quantity::from(gpu.memory_bandwidth).to_string()
 }
 
-fn flops(rate: f64) -> String {
-    Quantity::new(rate, Unit::FlopPerSecond).to_string()
+fn flops(rate: FlopsPerSecond) -> String {
+    Quantity::from(rate).to_string()
 }
 
 #[cfg(test)]

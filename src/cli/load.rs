@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rooflens_schemas::ranges::given_name;
 use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, workload};
+use rooflens_units::{Bytes, BytesPerSecond, Hertz};
 use tempfile::TempDir;
 
 use super::args::{Classifier, Input};
@@ -257,9 +258,9 @@ fn known_gpus(session: &Session) -> Hardware {
                 name: session.text(gpus.name[row]),
                 capability: gpus.compute_capability[row]?,
                 sm_count: gpus.sm_count[row]?,
-                clock_hz: gpus.clock_hz[row]? as f64,
-                memory_bandwidth: gpus.memory_bandwidth[row]? as f64,
-                memory_bytes: gpus.memory_bytes[row]? as f64,
+                clock: Hertz(gpus.clock_hz[row]? as f64),
+                memory_bandwidth: BytesPerSecond(gpus.memory_bandwidth[row]? as f64),
+                memory: Bytes(gpus.memory_bytes[row]? as f64),
             })
         };
         if let Some(device) = device() {

@@ -292,13 +292,13 @@ fn positive(name: &str, value: Option<f64>) -> Result<(), CliError> {
 fn sources(gpu: &Gpu) -> Vec<(String, f64, String)> {
     let memory = (
         "memory".to_owned(),
-        gpu.memory_bandwidth,
+        gpu.memory_bandwidth.0,
         gpu.memory_source.clone(),
     );
     let rates = gpu
         .peaks
         .iter()
-        .map(|peak| (peak.dtype.clone(), peak.dense, peak.source.clone()));
+        .map(|peak| (peak.dtype.clone(), peak.dense.0, peak.source.clone()));
     let source = gpu
         .peaks
         .first()
@@ -306,7 +306,7 @@ fn sources(gpu: &Gpu) -> Vec<(String, f64, String)> {
         .unwrap_or_default();
     let link = gpu
         .nvlink_bandwidth
-        .map(|link| ("interconnect".to_owned(), link, source));
+        .map(|link| ("interconnect".to_owned(), link.0, source));
     std::iter::once(memory).chain(rates).chain(link).collect()
 }
 

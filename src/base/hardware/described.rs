@@ -1,5 +1,7 @@
 //! Rates of GPUs that no datasheet in the table covers, from their SMs and clock.
 
+use rooflens_units::{Bytes, BytesPerSecond, Hertz};
+
 use super::{DTYPES, Gpu, Hardware, Peak, PerClock};
 
 /// A GPU as its driver describes it.
@@ -11,12 +13,12 @@ pub struct Device<'a> {
     pub capability: u32,
     /// Streaming multiprocessors.
     pub sm_count: u32,
-    /// Highest SM clock, hertz.
-    pub clock_hz: f64,
-    /// Memory bandwidth, bytes per second.
-    pub memory_bandwidth: f64,
-    /// Device memory, bytes.
-    pub memory_bytes: f64,
+    /// Highest SM clock.
+    pub clock: Hertz,
+    /// Memory bandwidth.
+    pub memory_bandwidth: BytesPerSecond,
+    /// Device memory.
+    pub memory: Bytes,
 }
 
 impl Hardware {
@@ -31,11 +33,11 @@ impl Hardware {
             name: device.name.to_owned(),
             architecture: architecture.to_owned(),
             sm_count: device.sm_count,
-            boost_hz: device.clock_hz,
-            vector_boost_hz: device.clock_hz,
+            boost_hz: device.clock,
+            vector_boost_hz: device.clock,
             memory_bandwidth: device.memory_bandwidth,
             memory_source: source.to_owned(),
-            memory_bytes: device.memory_bytes,
+            memory_bytes: device.memory,
             ..Gpu::default()
         };
         gpu.compute_peaks(&self.per_clock, source);
@@ -46,7 +48,7 @@ impl Hardware {
 /// The architecture whose rates a device has; none where they depend on more than compute capability and name, as with
 /// data-centre products whose rates are capped.
 fn architecture(device: &Device<'_>) -> Option<&'static str> {
-    let has = |part: &str| device.name.contains(part);
+    let has = |part| device.name.contains(part);
     let (geforce, rtx) = (has("GeForce"), has("RTX"));
     Some(match device.capability {
         60 => "Pascal",
@@ -73,33 +75,37 @@ impl Gpu {
         let Some(rates) = per_clock.get(&self.architecture) else {
             return;
         };
-        let (sms, mhz) = (self.sm_count, self.boost_hz / 1e6);
-        let peak = |dtype: &&str| {
-            let rate = rates.get(*dtype)?;
-            Some(Peak {
+        let (sms, mhz) = (self.sm_count, self.boost_hz.0 / 1e6);
+        self.peaks.clear();
+        for dtype in DTYPES {
+            let Some(rate) = rates.get(*dtype) else {
+                continue;
+            };
+            self.peaks.push(Peak {
                 dtype: (*dtype).to_owned(),
-                dense: f64::from(sms) * rate * self.boost_hz,
+                dense: f64::from(sms) * *rate * self.boost_hz,
                 sparse: None,
                 source: format!(
-                    "computed: {sms} SMs × {rate} operations per SM and clock × {mhz} MHz; {source}"
+                    "computed: {sms} SMs × {} operations per SM and clock × {mhz} MHz; {source}",
+                    rate.0
                 ),
-            })
-        };
-        self.peaks = DTYPES.iter().filter_map(peak).collect();
+            });
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rooflens_units::FlopsPerSecond;
 
     const LAPTOP: Device<'_> = Device {
         name: "NVIDIA GeForce RTX 3060 Laptop GPU",
         capability: 86,
         sm_count: 30,
-        clock_hz: 1.425e9,
-        memory_bandwidth: 336e9,
-        memory_bytes: 6e9,
+        clock: Hertz(1.425e9),
+        memory_bandwidth: BytesPerSecond(336e9),
+        memory: Bytes(6e9),
     };
 
     #[test]
@@ -108,10 +114,16 @@ mod tests {
         hardware.describe(&LAPTOP);
         let gpu = hardware.find(LAPTOP.name).expect("it was added");
         // 30 SMs × 256 and × 512 × 1.425 GHz.
-        assert_eq!(gpu.peak("fp32").map(|peak| peak.dense), Some(10.944e12));
-        assert_eq!(gpu.peak("fp16").map(|peak| peak.dense), Some(21.888e12));
+        assert_eq!(
+            gpu.peak("fp32").map(|peak| peak.dense),
+            Some(FlopsPerSecond(10.944e12))
+        );
+        assert_eq!(
+            gpu.peak("fp16").map(|peak| peak.dense),
+            Some(FlopsPerSecond(21.888e12))
+        );
         assert!(gpu.peak("fp8").is_none());
-        assert_eq!(gpu.memory_bandwidth, 336e9);
+        assert_eq!(gpu.memory_bandwidth, BytesPerSecond(336e9));
     }
 
     #[test]
@@ -141,6 +153,9 @@ mod tests {
                 .and_then(|gpu| gpu.peak("bf16"))
                 .map(|peak| peak.dense)
         };
-        assert_eq!(dense("RTX 3060"), Some(28.0 * 512.0 * 1777e6));
+        assert_eq!(
+            dense("RTX 3060"),
+            Some(FlopsPerSecond(28.0 * 512.0 * 1777e6))
+        );
     }
 }

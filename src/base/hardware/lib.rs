@@ -8,12 +8,13 @@ mod specs;
 
 use std::collections::BTreeMap;
 
+use rooflens_units::{Bytes, BytesPerSecond, Flops, FlopsPerSecond, Hertz, Watts};
 use serde::Serialize;
 
 pub use described::Device;
 
 /// Dense operations per SM and clock, by architecture and dtype.
-pub type PerClock = BTreeMap<String, BTreeMap<String, f64>>;
+pub type PerClock = BTreeMap<String, BTreeMap<String, Flops>>;
 
 /// The table of GPUs.
 #[derive(Clone, Debug, Default)]
@@ -35,20 +36,20 @@ pub struct Gpu {
     pub aliases: Vec<String>,
     /// Streaming multiprocessors.
     pub sm_count: u32,
-    /// Boost clock in hertz, the one that the tensor rates refer to.
-    pub boost_hz: f64,
-    /// Boost clock in hertz that the `fp32` and `fp64` rates refer to; differs on Hopper and Blackwell.
-    pub vector_boost_hz: f64,
-    /// Memory bandwidth in bytes per second.
-    pub memory_bandwidth: f64,
+    /// Boost clock that the tensor rates refer to.
+    pub boost_hz: Hertz,
+    /// Boost clock that the `fp32` and `fp64` rates refer to; differs on Hopper and Blackwell.
+    pub vector_boost_hz: Hertz,
+    /// Memory bandwidth.
+    pub memory_bandwidth: BytesPerSecond,
     /// Where the bandwidth is from.
     pub memory_source: String,
-    /// Device memory in bytes, as the vendor counts them (1 GB = 10⁹ bytes).
-    pub memory_bytes: f64,
-    /// Board power limit in watts.
-    pub power_watts: f64,
-    /// Bandwidth of all its NVLinks in one direction, bytes per second; half of what datasheets print.
-    pub nvlink_bandwidth: Option<f64>,
+    /// Device memory, as the vendor counts it (1 GB = 10⁹ bytes).
+    pub memory_bytes: Bytes,
+    /// Board power limit.
+    pub power_watts: Watts,
+    /// Bandwidth of all its NVLinks in one direction; half of what datasheets print.
+    pub nvlink_bandwidth: Option<BytesPerSecond>,
     /// Rates by dtype, in the order of [`DTYPES`].
     pub peaks: Vec<Peak>,
 }
@@ -58,10 +59,10 @@ pub struct Gpu {
 pub struct Peak {
     /// `fp64`, `fp64_tensor`, `fp32`, `tf32`, `fp16`, `bf16`, `fp8`, `fp4`, `int8`.
     pub dtype: String,
-    /// Dense operations per second.
-    pub dense: f64,
-    /// Operations per second with 2:4 sparsity, where the chip has it.
-    pub sparse: Option<f64>,
+    /// Dense rate.
+    pub dense: FlopsPerSecond,
+    /// Rate with 2:4 sparsity, where the chip has it.
+    pub sparse: Option<FlopsPerSecond>,
     /// Where the number is from, its accumulator, and how dense was derived if the source gives sparse.
     pub source: String,
 }
@@ -79,21 +80,6 @@ pub const DTYPES: &[&str] = &[
     "int8",
 ];
 
-/// One rate or bandwidth of the table with its source: what `rooflens gpus` prints.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableRow<'a> {
-    /// The GPU.
-    pub gpu: &'a Gpu,
-    /// A dtype, or `memory` for the bandwidth.
-    pub what: &'a str,
-    /// Dense operations per second, or bytes per second.
-    pub dense: f64,
-    /// Operations per second with 2:4 sparsity.
-    pub sparse: Option<f64>,
-    /// Where the number is from.
-    pub source: &'a str,
-}
-
 impl Hardware {
     /// The built-in table.
     pub fn builtin() -> Self {
@@ -105,35 +91,12 @@ impl Hardware {
     pub fn find(&self, device_name: &str) -> Option<&Gpu> {
         lookup::find(&self.gpus, device_name)
     }
-
-    /// All numbers of the table, GPU by GPU: the bandwidth, then the rates.
-    pub fn rows(&self) -> impl Iterator<Item = TableRow<'_>> {
-        self.gpus.iter().flat_map(Gpu::rows)
-    }
 }
 
 impl Gpu {
     /// The rate for a dtype.
     pub fn peak(&self, dtype: &str) -> Option<&Peak> {
         self.peaks.iter().find(|peak| peak.dtype == dtype)
-    }
-
-    fn rows(&self) -> impl Iterator<Item = TableRow<'_>> {
-        let memory = TableRow {
-            gpu: self,
-            what: "memory",
-            dense: self.memory_bandwidth,
-            sparse: None,
-            source: &self.memory_source,
-        };
-        let rates = self.peaks.iter().map(move |peak| TableRow {
-            gpu: self,
-            what: &peak.dtype,
-            dense: peak.dense,
-            sparse: peak.sparse,
-            source: &peak.source,
-        });
-        std::iter::once(memory).chain(rates)
     }
 }
 

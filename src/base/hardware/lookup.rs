@@ -22,9 +22,9 @@ fn find_cut<'a>(gpus: &'a [Gpu], device_name: &str) -> Option<&'a Gpu> {
         let full = format!("NVIDIA {name}");
         full.chars().count() > CUT_LENGTH && full.starts_with(device_name)
     };
-    let mut found = gpus.iter().filter(|gpu| names(gpu).any(is_cut_of));
-    let first = found.next()?;
-    found.next().is_none().then_some(first)
+    let mut candidates = gpus.iter().filter(|gpu| names(gpu).any(is_cut_of));
+    let candidate = candidates.next()?;
+    candidates.next().is_none().then_some(candidate)
 }
 
 fn names(gpu: &Gpu) -> impl Iterator<Item = &str> {
@@ -32,12 +32,12 @@ fn names(gpu: &Gpu) -> impl Iterator<Item = &str> {
 }
 
 /// Whether two names have the same words, in whatever case: `NVIDIA A100-SXM4-40GB` is `a100 sxm4 40gb`.
-fn is_same(one: &str, other: &str) -> bool {
-    let (mut one, mut other) = (words(one), words(other));
+fn is_same(left: &str, right: &str) -> bool {
+    let (mut left, mut right) = (words(left), words(right));
     loop {
-        match (one.next(), other.next()) {
+        match (left.next(), right.next()) {
             (None, None) => return true,
-            (Some(one), Some(other)) if one.eq_ignore_ascii_case(other) => {}
+            (Some(left), Some(right)) if left.eq_ignore_ascii_case(right) => {}
             _ => return false,
         }
     }

@@ -1,12 +1,29 @@
 //! Reads the built-in table from `specs.toml`.
 
 use std::collections::BTreeMap;
+use std::ops::Mul;
 
+use rooflens_units::{Bytes, BytesPerSecond, FlopsPerSecond, Hertz, Watts};
 use serde::Deserialize;
 
 use super::{DTYPES, Gpu, Hardware, Peak, PerClock};
 
 const SPECS: &str = include_str!("specs.toml");
+
+/// A quantity that the file states in multiples of its unit.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(transparent)]
+struct Multiple<M, const FACTOR: u64>(M);
+
+type Mega<M> = Multiple<M, 1_000_000>;
+type Giga<M> = Multiple<M, 1_000_000_000>;
+type Tera<M> = Multiple<M, 1_000_000_000_000>;
+
+impl<M: Mul<f64, Output = M>, const FACTOR: u64> Multiple<M, FACTOR> {
+    fn measure(self) -> M {
+        self.0 * FACTOR as f64
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,11 +40,11 @@ struct GpuSpec {
     architecture: String,
     names: Vec<String>,
     sm_count: u32,
-    boost_mhz: f64,
-    vector_mhz: Option<f64>,
+    boost_mhz: Mega<Hertz>,
+    vector_mhz: Option<Mega<Hertz>>,
     memory: MemorySpec,
-    power_watts: f64,
-    nvlink: Option<f64>,
+    power_watts: Watts,
+    nvlink: Option<Giga<BytesPerSecond>>,
     source: String,
     #[serde(default)]
     sparse_halved: bool,
@@ -38,8 +55,8 @@ struct GpuSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MemorySpec {
-    gigabytes: f64,
-    bandwidth: f64,
+    gigabytes: Giga<Bytes>,
+    bandwidth: Giga<BytesPerSecond>,
     source: String,
     note: Option<String>,
 }
@@ -47,8 +64,8 @@ struct MemorySpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PeakSpec {
-    dense: f64,
-    sparse: Option<f64>,
+    dense: Tera<FlopsPerSecond>,
+    sparse: Option<Tera<FlopsPerSecond>>,
     note: Option<String>,
 }
 
@@ -68,15 +85,18 @@ pub(super) fn builtin() -> Hardware {
 
 impl GpuSpec {
     fn build(&self, document: &impl Fn(&str) -> String, per_clock: &PerClock) -> Gpu {
-        let peak = |dtype: &&str| {
-            let spec = self.peaks.get(*dtype)?;
-            Some(Peak {
+        let mut peaks = Vec::new();
+        for dtype in DTYPES {
+            let Some(spec) = self.peaks.get(*dtype) else {
+                continue;
+            };
+            peaks.push(Peak {
                 dtype: (*dtype).to_owned(),
-                dense: spec.dense * 1e12,
-                sparse: spec.sparse.map(|rate| rate * 1e12),
+                dense: spec.dense.measure(),
+                sparse: spec.sparse.map(Tera::measure),
                 source: self.peak_source(dtype, spec, document),
-            })
-        };
+            });
+        }
         let mut memory_source = document(&self.memory.source);
         append(&mut memory_source, self.memory.note.as_deref());
         let mut gpu = Gpu {
@@ -84,14 +104,14 @@ impl GpuSpec {
             architecture: self.architecture.clone(),
             aliases: self.names.clone(),
             sm_count: self.sm_count,
-            boost_hz: self.boost_mhz * 1e6,
-            vector_boost_hz: self.vector_mhz.unwrap_or(self.boost_mhz) * 1e6,
-            memory_bandwidth: self.memory.bandwidth * 1e9,
+            boost_hz: self.boost_mhz.measure(),
+            vector_boost_hz: self.vector_mhz.unwrap_or(self.boost_mhz).measure(),
+            memory_bandwidth: self.memory.bandwidth.measure(),
             memory_source,
-            memory_bytes: self.memory.gigabytes * 1e9,
+            memory_bytes: self.memory.gigabytes.measure(),
             power_watts: self.power_watts,
-            nvlink_bandwidth: self.nvlink.map(|both| both * 1e9 / 2.0),
-            peaks: DTYPES.iter().filter_map(peak).collect(),
+            nvlink_bandwidth: self.nvlink.map(|both_ways| both_ways.measure() / 2.0),
+            peaks,
         };
         if gpu.peaks.is_empty() {
             gpu.compute_peaks(per_clock, &document(&self.source));
@@ -141,14 +161,14 @@ mod tests {
                 continue;
             }
             for peak in &gpu.peaks {
-                let per_clock = hardware.per_clock[&gpu.architecture][&peak.dtype];
+                let per_clock = &hardware.per_clock[&gpu.architecture][&peak.dtype];
                 let vector = matches!(peak.dtype.as_str(), "fp32" | "fp64" | "fp64_tensor");
                 let clock = if vector {
                     gpu.vector_boost_hz
                 } else {
                     gpu.boost_hz
                 };
-                let computed = f64::from(gpu.sm_count) * per_clock * clock;
+                let computed = f64::from(gpu.sm_count) * *per_clock * clock;
                 let off = peak.dense / computed - 1.0;
                 assert!(
                     off.abs() < TOLERANCE,
@@ -214,28 +234,22 @@ mod tests {
                 "{gpu} {dtype}: {}",
                 peak.source
             );
-            let off = peak.dense / 1e12 / printed - 1.0;
+            let off = peak.dense.0 / 1e12 / printed - 1.0;
             assert!(off.abs() < 0.005, "{gpu} {dtype}: {off:+.4}");
         }
     }
 
     #[test]
     fn sparse_is_twice_dense_and_every_number_has_a_source() {
-        for row in builtin().rows() {
-            assert!(
-                row.source.contains("https://"),
-                "{} {}",
-                row.gpu.name,
-                row.what
-            );
-            if let Some(sparse) = row.sparse {
-                let ratio = sparse / row.dense;
-                assert!(
-                    (ratio - 2.0).abs() < 0.026,
-                    "{} {}: {ratio}",
-                    row.gpu.name,
-                    row.what
-                );
+        for gpu in builtin().gpus {
+            assert!(gpu.memory_source.contains("https://"), "{}", gpu.name);
+            for peak in &gpu.peaks {
+                let (name, dtype) = (&gpu.name, &peak.dtype);
+                assert!(peak.source.contains("https://"), "{name} {dtype}");
+                if let Some(sparse) = peak.sparse {
+                    let ratio = sparse / peak.dense;
+                    assert!((ratio - 2.0).abs() < 0.026, "{name} {dtype}: {ratio}");
+                }
             }
         }
     }
@@ -264,7 +278,7 @@ mod tests {
             hardware
                 .find(gpu)
                 .and_then(|gpu| gpu.peak(dtype))
-                .map(|peak| peak.dense / 1e12)
+                .map(|peak| peak.dense.0 / 1e12)
         };
         // 330 is FP16 accumulate; 125 is the A10's; 1979 is sparse.
         assert_eq!(dense("NVIDIA GeForce RTX 4090", "fp16"), Some(165.2));
@@ -278,7 +292,7 @@ mod tests {
             hardware
                 .find("NVIDIA H200")
                 .and_then(|gpu| gpu.nvlink_bandwidth),
-            Some(450e9)
+            Some(BytesPerSecond(450e9))
         );
         assert_eq!(
             hardware
@@ -288,7 +302,7 @@ mod tests {
         );
         assert_eq!(
             hardware.find("H100 SXM").map(|gpu| gpu.memory_bandwidth),
-            Some(3.35e12)
+            Some(BytesPerSecond(3.35e12))
         );
     }
 }

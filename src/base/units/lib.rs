@@ -27,7 +27,9 @@ macro_rules! measures {
     ($($(#[$doc:meta])* $name:ident: $unit:ident;)*) => {
         $(
             $(#[$doc])*
-            #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Serialize)]
+            #[derive(
+                Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize,
+            )]
             #[serde(transparent)]
             pub struct $name(pub f64);
 
@@ -253,7 +255,9 @@ impl Measure for Ns {
 /// A time in seconds: what load generators, CUDA benchmarks and predictions count in.
 ///
 /// It has no unit of its own in files: [`Seconds::time`] gives the nanoseconds that they hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize,
+)]
 #[serde(transparent)]
 pub struct Seconds(pub f64);
 
@@ -363,6 +367,7 @@ products! {
     FlopsPerSecond * Seconds = Flops;
     FlopsPerByte * Bytes = Flops;
     FlopsPerByte * BytesPerSecond = FlopsPerSecond;
+    Flops * Hertz = FlopsPerSecond;
     Watts * Seconds = Joules;
 }
 

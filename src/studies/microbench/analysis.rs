@@ -133,7 +133,7 @@ impl<'a> Results<'a> {
             rate: &|dtype| measured(dtype).map(|one| one.measured),
             bandwidth: measured("copy").map(|one| one.measured),
         };
-        let bandwidth = specified.as_ref().map(|gpu| gpu.memory_bandwidth);
+        let bandwidth = specified.as_ref().map(|gpu| gpu.memory_bandwidth.0);
         let stated = Roofs {
             rate: &of_gpu,
             bandwidth,
@@ -266,14 +266,14 @@ fn rate_of(gpu: &Gpu, dtype: &str) -> Option<f64> {
     names
         .iter()
         .find_map(|name| gpu.peak(name))
-        .map(|peak| peak.dense)
+        .map(|peak| peak.dense.0)
 }
 
 fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
     let mut all: Vec<Ceiling> = Vec::new();
     let mut add = |what: &str, is_bandwidth: bool, measured: f64, rate: Option<&Rate>| {
         let specified = match is_bandwidth {
-            true => gpu.map(|gpu| gpu.memory_bandwidth),
+            true => gpu.map(|gpu| gpu.memory_bandwidth.0),
             false => gpu.and_then(|gpu| rate_of(gpu, what)),
         };
         let known = all.iter_mut().find(|one| one.what == what);

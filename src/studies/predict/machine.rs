@@ -26,11 +26,11 @@ impl From<&Gpu> for Machine {
             rates: gpu
                 .peaks
                 .iter()
-                .map(|peak| (peak.dtype.clone(), peak.dense))
+                .map(|peak| (peak.dtype.clone(), peak.dense.0))
                 .collect(),
-            bandwidth: gpu.memory_bandwidth,
-            memory: gpu.memory_bytes,
-            link: gpu.nvlink_bandwidth,
+            bandwidth: gpu.memory_bandwidth.0,
+            memory: gpu.memory_bytes.0,
+            link: gpu.nvlink_bandwidth.map(|link| link.0),
         }
     }
 }

@@ -73,7 +73,7 @@ impl Member {
         let name = context
             .session
             .text(context.session.gpus.name[self.gpu.index()]);
-        context.gpu_spec(name)?.nvlink_bandwidth
+        Some(context.gpu_spec(name)?.nvlink_bandwidth?.0)
     }
 
     /// Which calls a call is one of; `None` for messages whose other end is unknown.

@@ -84,7 +84,7 @@ pub fn compute(context: &Context<'_>) -> Known<Environment> {
         .collect();
     let bandwidth = |(name, gpu): &(&str, &Gpu)| Bandwidth {
         gpu: gpu.name.clone(),
-        specified: gpu.memory_bandwidth,
+        specified: gpu.memory_bandwidth.0,
         measured: Measured::of(context, name).bandwidth(),
         source: gpu.memory_source.clone(),
     };
@@ -102,8 +102,8 @@ fn rates(context: &Context<'_>, name: &str, gpu: &Gpu) -> Vec<Rate> {
     let rate = |peak: &rooflens_hardware::Peak| Rate {
         gpu: gpu.name.clone(),
         dtype: peak.dtype.clone(),
-        dense: peak.dense,
-        sparse: peak.sparse,
+        dense: peak.dense.0,
+        sparse: peak.sparse.map(|rate| rate.0),
         measured: measured.rate(Some(gpu), &peak.dtype),
         source: peak.source.clone(),
     };

@@ -154,7 +154,7 @@ fn clock_normalized(
     let mfu = mfu.clone()?;
     let (clock, _) = clock.ok_or(Unavailable::NoClock)?;
     let boost = gpu
-        .map(|gpu| gpu.boost_hz)
+        .map(|gpu| gpu.boost_hz.0)
         .filter(|hz| *hz > 0.0)
         .ok_or(Unavailable::NoGpu)?;
     Unavailable::unless_possible(mfu * boost / clock)
@@ -247,7 +247,7 @@ impl FlopSums {
                 dtype: (*dtype).to_owned(),
                 gpu: gpu.name.clone(),
             };
-            sum += flops / gpu.peak(dtype).ok_or_else(no_peak)?.dense * 1e9;
+            sum += flops / gpu.peak(dtype).ok_or_else(no_peak)?.dense.0 * 1e9;
         }
         Ok(sum)
     }

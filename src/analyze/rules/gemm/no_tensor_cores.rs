@@ -150,6 +150,6 @@ fn rate(results: &Results<'_>, dtype: &str) -> Option<f64> {
     let context = results.context;
     let gpu = context.gpu_spec(&gpu_name(context.session, results.primary))?;
     gpu.peak(dtype)
-        .map(|peak| peak.dense)
+        .map(|peak| peak.dense.0)
         .filter(|rate| *rate > 0.0)
 }

@@ -9,6 +9,7 @@ use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::reasons::POWER_CAP;
 use rooflens_analysis::system::power::samples::{ClockLimit, Device};
 use rooflens_hardware::{Gpu, Peak};
+use rooflens_units::FlopsPerSecond;
 
 #[test]
 fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
@@ -91,7 +92,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
         .launches("ampere_sgemm", Gemm, ("fp32", slow), (4, 800));
     let peak = |dtype: &str, dense| Peak {
         dtype: dtype.to_owned(),
-        dense,
+        dense: FlopsPerSecond(dense),
         ..Peak::default()
     };
     let peaks = vec![peak("fp32", 60.0), peak("tf32", 480.0)];
@@ -181,7 +182,7 @@ fn products_in_tf32_could_be_in_bf16() {
     let mut found = made(1000);
     let peak = |dtype: &str, dense| Peak {
         dtype: dtype.to_owned(),
-        dense,
+        dense: FlopsPerSecond(dense),
         ..Peak::default()
     };
     let peaks = vec![peak("bf16", 200.0), peak("tf32", 100.0)];

@@ -38,11 +38,11 @@ pub fn device(gpu: &Gpu) -> Device {
     let rates = gpu
         .peaks
         .iter()
-        .map(|peak| (peak.dtype.clone(), peak.dense))
+        .map(|peak| (peak.dtype.clone(), peak.dense.0))
         .collect();
     Device {
         name: gpu.name.clone(),
-        bandwidth: gpu.memory_bandwidth,
+        bandwidth: gpu.memory_bandwidth.0,
         rates,
         sms: f64::from(gpu.sm_count),
         measured: false,

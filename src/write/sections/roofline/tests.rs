@@ -8,6 +8,7 @@ use rooflens_document::Cell;
 use rooflens_document::chart::{Color, Plot};
 use rooflens_hardware::{Gpu, Hardware, Peak};
 use rooflens_session::{MeasuredPeak, PassId, ProfileId, Session, StrId};
+use rooflens_units::{BytesPerSecond, FlopsPerSecond};
 
 const TIME: &str = "gpu__time_duration.sum";
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
@@ -18,12 +19,12 @@ const WRITE: &str = "dram__bytes_write.sum";
 fn hardware() -> Hardware {
     let peak = Peak {
         dtype: "bf16".to_owned(),
-        dense: 100e12,
+        dense: FlopsPerSecond(100e12),
         ..Peak::default()
     };
     let gpu = Gpu {
         name: "Test GPU".to_owned(),
-        memory_bandwidth: 1e12,
+        memory_bandwidth: BytesPerSecond(1e12),
         peaks: vec![peak],
         ..Gpu::default()
     };

@@ -363,7 +363,7 @@ fn hfu_basis(stage: &StageWork, hfu: &Hfu) -> String {
 fn dram_basis(stage: &StageWork, roofs: &Roofs) -> String {
     let bytes = stage.per_instance(stage.totals.bytes.dram.unwrap_or_default());
     let bytes = Quantity::new(bytes, Unit::Bytes);
-    let bandwidth = roofs.gpu.as_ref().map_or(0.0, |gpu| gpu.memory_bandwidth);
+    let bandwidth = roofs.gpu.as_ref().map_or(0.0, |gpu| gpu.memory_bandwidth.0);
     let bandwidth = Quantity::new(bandwidth, Unit::BytesPerSecond);
     let matched = matched(stage, stage.totals.dram_time);
     format!(

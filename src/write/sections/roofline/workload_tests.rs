@@ -8,6 +8,7 @@ use rooflens_document::Cell;
 use rooflens_document::chart::{Color, Plot};
 use rooflens_hardware::{Gpu, Hardware, Peak};
 use rooflens_session::{ProfileId, Session};
+use rooflens_units::{BytesPerSecond, FlopsPerSecond};
 
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
 const FADD: &str = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum";
@@ -18,12 +19,12 @@ const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 fn hardware() -> Hardware {
     let peak = |dtype: &str, dense| Peak {
         dtype: dtype.to_owned(),
-        dense,
+        dense: FlopsPerSecond(dense),
         ..Peak::default()
     };
     let gpu = Gpu {
         name: "Test GPU".to_owned(),
-        memory_bandwidth: 1e12,
+        memory_bandwidth: BytesPerSecond(1e12),
         peaks: vec![peak("bf16", 1e12), peak("fp32", 1e10)],
         ..Gpu::default()
     };

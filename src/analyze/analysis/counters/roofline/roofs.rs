@@ -60,7 +60,7 @@ impl Roofs {
         });
         let all = distinct(dtypes.iter().copied().chain(parts.map(|part| part.dtype)));
         let rates = all.into_iter().flat_map(|dtype| {
-            let specified = gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
+            let specified = gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense.0);
             let both = [(specified, false), (measured.rate(gpu, dtype), true)];
             let roof = |value, measured| Roof {
                 of: Peak::Dtype(dtype),
@@ -122,8 +122,8 @@ impl Roofs {
     /// The operations per second that a group could reach under the specified roofs.
     pub fn attainable(&self, group: &Group) -> Option<f64> {
         let gpu = self.gpu.as_ref()?;
-        let peak = gpu.peak(group.dtype?)?.dense;
-        Some(peak.min(group.intensity(Level::Dram)? * gpu.memory_bandwidth))
+        let peak = gpu.peak(group.dtype?)?.dense.0;
+        Some(peak.min(group.intensity(Level::Dram)? * gpu.memory_bandwidth.0))
     }
 }
 
@@ -161,7 +161,7 @@ fn bandwidths(
         return by_clock.into_iter().collect();
     }
     let specified = gpu
-        .map(|gpu| gpu.memory_bandwidth)
+        .map(|gpu| gpu.memory_bandwidth.0)
         .map(roof(Peak::Memory, false));
     let copy = measured.bandwidth().map(roof(Peak::Copy, true));
     specified.or(by_clock).into_iter().chain(copy).collect()

@@ -388,8 +388,8 @@ impl StageWork {
                 continue;
             };
             let flops = self.per_instance(*flops);
-            ideal += flops / peak.dense;
-            hfu.parts.push((*dtype, flops, peak.dense));
+            ideal += flops / peak.dense.0;
+            hfu.parts.push((*dtype, flops, peak.dense.0));
         }
         if hfu.parts.is_empty() {
             return Err(Lack::NoFlops);
@@ -400,7 +400,7 @@ impl StageWork {
 
     fn dram_share_on(&self, gpu: Option<&Gpu>) -> Result<f64, Lack> {
         let bytes = self.dram_bytes()?;
-        possible(self.per_second(bytes) / gpu.ok_or(Lack::NoPeak)?.memory_bandwidth)
+        possible(self.per_second(bytes) / gpu.ok_or(Lack::NoPeak)?.memory_bandwidth.0)
     }
 }
 

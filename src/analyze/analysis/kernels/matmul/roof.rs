@@ -83,14 +83,14 @@ impl<'a> Ceilings<'a> {
         let specified = self
             .gpu
             .and_then(|gpu| gpu.peak(dtype))
-            .map(|peak| peak.dense);
+            .map(|peak| peak.dense.0);
         Ceiling::of(self.measured.rate(self.gpu, dtype), specified)
     }
 
     fn bandwidth(&self) -> Option<Ceiling> {
         Ceiling::of(
             self.measured.bandwidth(),
-            self.gpu.map(|gpu| gpu.memory_bandwidth),
+            self.gpu.map(|gpu| gpu.memory_bandwidth.0),
         )
     }
 }
@@ -168,8 +168,8 @@ impl Roof {
             peak: ceilings
                 .gpu
                 .and_then(|gpu| gpu.peak(dtype))
-                .map(|peak| peak.dense),
-            memory: ceilings.gpu.map(|gpu| gpu.memory_bandwidth),
+                .map(|peak| peak.dense.0),
+            memory: ceilings.gpu.map(|gpu| gpu.memory_bandwidth.0),
             floor: ceilings.floor,
         }
     }

@@ -129,9 +129,9 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Un
     Ok(Ceiling {
         gpu: name,
         dtype,
-        rate: peak.dense,
+        rate: peak.dense.0,
         source: peak.source.clone(),
-        bandwidth: gpu.memory_bandwidth,
+        bandwidth: gpu.memory_bandwidth.0,
         bandwidth_source: gpu.memory_source.clone(),
     })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rooflens_llm::{Architecture, parse};
+use rooflens_llm::{Llm, parse};
 use rooflens_predict::document::{Question, report};
 use rooflens_predict::{
     Calibration, Figure, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep,
@@ -62,8 +62,8 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
 
 fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     let path = args.model.as_deref().unwrap_or(Path::new("config.json"));
-    let (model, identity) = model(path)?;
-    for remark in &model.remarks {
+    let (llm, identity) = llm(path)?;
+    for remark in &llm.remarks {
         term.note(remark);
     }
     let hardware = Hardware::builtin();
@@ -72,8 +72,8 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
         .iter()
         .map(|name| gpus::named(&hardware, name))
         .collect::<Result<_, _>>()?;
-    let setup = setup(args, &model)?;
-    if args.dtypes.is_empty() && model.quantized.is_none() && model.dtype.is_none() {
+    let setup = setup(args, &llm)?;
+    if args.dtypes.is_empty() && llm.quantized.is_none() && llm.dtype.is_none() {
         let format = setup.weights.name;
         term.note(&format!("the config does not say how weights are stored; {format} is assumed, --dtype says otherwise"));
     }
@@ -100,7 +100,7 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     check(&sweep, args)?;
     Ok(Question {
         text: crate::document::Catalogue::english(),
-        title: title(path, &model),
+        title: title(path, &llm),
         source: path
             .file_name()
             .unwrap_or_default()
@@ -116,12 +116,12 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
             tpot: args.tpot_limit.map(|limit| limit / 1e3),
         },
         calibration,
-        model,
+        llm,
     })
 }
 
-/// The architecture of a config, and the SHA-256 of the file.
-fn model(path: &Path) -> Result<(Architecture, String), CliError> {
+/// The LLM of a config, and the SHA-256 of the file.
+fn llm(path: &Path) -> Result<(Llm, String), CliError> {
     let unusable = |message: String| CliError::Unusable {
         message,
         hint: None,
@@ -140,15 +140,15 @@ fn model(path: &Path) -> Result<(Architecture, String), CliError> {
     let bytes = fs::read(path).map_err(|error| unusable(format!("{shown}: {error}")))?;
     let value = python::json(&String::from_utf8_lossy(&bytes))
         .map_err(|error| unusable(format!("{shown} is not JSON: {error}")))?;
-    let model = parse(&value).map_err(|error| CliError::Unusable {
+    let llm = parse(&value).map_err(|error| CliError::Unusable {
         message: format!("{shown}: {error}"),
         hint: Some("docs/prediction.md lists the model types that are known".to_owned()),
     })?;
-    Ok((model, bundle::sha256(&bytes)))
+    Ok((llm, bundle::sha256(&bytes)))
 }
 
 /// What the folder or file is called; the family for a file that is called `config.json` and nothing else.
-fn title(path: &Path, model: &Architecture) -> String {
+fn title(path: &Path, llm: &Llm) -> String {
     let stem = path
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
@@ -166,7 +166,7 @@ fn title(path: &Path, model: &Architecture) -> String {
     };
     named
         .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| model.family.clone())
+        .unwrap_or_else(|| llm.family.clone())
 }
 
 fn precision(name: &str) -> Result<Precision, CliError> {
@@ -182,11 +182,11 @@ fn precision(name: &str) -> Result<Precision, CliError> {
     })
 }
 
-fn setup(args: &Args, model: &Architecture) -> Result<Setup, CliError> {
-    let stored = model
+fn setup(args: &Args, llm: &Llm) -> Result<Setup, CliError> {
+    let stored = llm
         .quantized
         .as_deref()
-        .or(model.dtype.as_deref())
+        .or(llm.dtype.as_deref())
         .unwrap_or("bf16");
     let weights = precision(args.dtypes.first().map_or(stored, String::as_str))?;
     // What is quantized is computed in 16 bits, and so is what is not.

@@ -1,6 +1,6 @@
 //! Parameters and the memory that a sequence takes.
 
-use super::{Architecture, Layer, Matrix, Reach};
+use super::{Layer, Llm, Matrix, Reach};
 
 impl Matrix {
     /// Parameters of all copies with their biases.
@@ -36,7 +36,7 @@ impl Layer {
     }
 }
 
-impl Architecture {
+impl Llm {
     /// Layers of all kinds.
     pub fn depth(&self) -> u64 {
         self.layers.iter().map(|(count, _)| count).sum()

@@ -1,4 +1,4 @@
-//! A model's architecture, layer by layer: what it has to store, to compute and to move.
+//! Large language models layer by layer: what one has to store, to compute and to move.
 //!
 //! A layer is a list of matrices, which tokens are multiplied by, and of [`Core`]s, in which tokens see one another:
 //! attention over a cache of keys and values, or a recurrent state. Parameters, FLOPs, bytes and cache are sums over
@@ -18,9 +18,9 @@ pub use work::{
     parameters_read,
 };
 
-/// A model, as far as its shape says what it costs to run.
+/// A transformer or another language or vision model, as far as its shape says what it costs to run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Architecture {
+pub struct Llm {
     /// `model_type`, such as `llama`.
     pub family: String,
     /// Hidden size.
@@ -97,7 +97,7 @@ pub struct Decoder {
     pub gated: bool,
 }
 
-impl From<Decoder> for Architecture {
+impl From<Decoder> for Llm {
     fn from(of: Decoder) -> Self {
         let attention = Attention {
             hidden: of.hidden,

@@ -3,7 +3,7 @@
 //! Matrix products count 2·M·N·K; embedding look-ups, norms, softmax and activations count 0 (the
 //! convention of PaLM, appendix B). Attention counts 2 products per query-key pair and head.
 
-use super::{Architecture, Core, Layer, Matrix, Reach};
+use super::{Core, Layer, Llm, Matrix, Reach};
 
 /// How attention pairs are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,48 +156,47 @@ impl Layer {
 ///
 /// Grouped-query attention narrows the key and value projections; a mixture of experts counts the
 /// router, the chosen experts and the shared ones.
-pub fn parameters_per_token(model: &Architecture) -> f64 {
-    over_matrices(model, |one| one.used as f64 * one.elements() as f64)
+pub fn parameters_per_token(llm: &Llm) -> f64 {
+    over_matrices(llm, |one| one.used as f64 * one.elements() as f64)
 }
 
 /// Matrix parameters of all layers that a forward pass over `tokens` tokens must read, without the LM head.
 ///
 /// Of a mixture of experts only those that some token chose.
-pub fn parameters_read(model: &Architecture, tokens: f64) -> f64 {
-    over_matrices(model, |one| one.touched(tokens))
+pub fn parameters_read(llm: &Llm, tokens: f64) -> f64 {
+    over_matrices(llm, |one| one.touched(tokens))
 }
 
-fn over_matrices(model: &Architecture, value: impl Fn(&Matrix) -> f64) -> f64 {
+fn over_matrices(llm: &Llm, value: impl Fn(&Matrix) -> f64) -> f64 {
     let of = |matrices: &[Matrix]| matrices.iter().map(&value).sum::<f64>();
-    let layers = model
+    let layers = llm
         .layers
         .iter()
         .map(|(count, layer)| *count as f64 * of(&layer.matrices));
-    layers.sum::<f64>() + of(&model.matrices)
+    layers.sum::<f64>() + of(&llm.matrices)
 }
 
 /// FLOPs of one forward pass.
-pub fn forward(model: &Architecture, shape: Shape, convention: Convention) -> f64 {
-    let projections = 2.0 * shape.tokens() * parameters_per_token(model);
-    let head = 2.0 * shape.batch as f64 * shape.logits as f64 * head_parameters(model);
-    projections + attention(model, shape, convention) + head
+pub fn forward(llm: &Llm, shape: Shape, convention: Convention) -> f64 {
+    let projections = 2.0 * shape.tokens() * parameters_per_token(llm);
+    let head = 2.0 * shape.batch as f64 * shape.logits as f64 * head_parameters(llm);
+    projections + attention(llm, shape, convention) + head
 }
 
 /// FLOPs of attention and recurrences alone.
-pub fn attention(model: &Architecture, shape: Shape, convention: Convention) -> f64 {
+pub fn attention(llm: &Llm, shape: Shape, convention: Convention) -> f64 {
     let of = |(count, layer): &(u64, Layer)| *count as f64 * layer.mixing(shape, convention);
-    model.layers.iter().map(of).sum()
+    llm.layers.iter().map(of).sum()
 }
 
 /// Bytes of key-value cache that one token adds, over all layers, before any window is full.
-pub fn kv_bytes_per_token(model: &Architecture, element_bytes: f64) -> f64 {
+pub fn kv_bytes_per_token(llm: &Llm, element_bytes: f64) -> f64 {
     let entry = |core: &Core| match core.reach {
         Reach::Compressed { ratio, .. } => core.stored as f64 / ratio.max(1) as f64,
         _ => core.stored as f64,
     };
     let of = |layer: &Layer| layer.cores.iter().map(entry).sum::<f64>();
-    model
-        .layers
+    llm.layers
         .iter()
         .map(|(count, layer)| *count as f64 * of(layer))
         .sum::<f64>()
@@ -206,19 +205,16 @@ pub fn kv_bytes_per_token(model: &Architecture, element_bytes: f64) -> f64 {
 
 /// Bytes that one forward pass must move at least: weights once, cache of the past and of the new
 /// positions read, cache of the new positions written.
-pub fn forward_bytes(model: &Architecture, shape: Shape, element_bytes: f64) -> f64 {
+pub fn forward_bytes(llm: &Llm, shape: Shape, element_bytes: f64) -> f64 {
     let tokens = shape.tokens();
-    let embedding_rows = tokens * model.hidden as f64;
-    let weights = parameters_read(model, tokens) + head_parameters(model) + embedding_rows;
+    let embedding_rows = tokens * llm.hidden as f64;
+    let weights = parameters_read(llm, tokens) + head_parameters(llm) + embedding_rows;
     let cache = |(count, layer): &(u64, Layer)| *count as f64 * layer.moved(shape);
-    (weights + model.layers.iter().map(cache).sum::<f64>()) * element_bytes
+    (weights + llm.layers.iter().map(cache).sum::<f64>()) * element_bytes
 }
 
-fn head_parameters(model: &Architecture) -> f64 {
-    model
-        .head
-        .as_ref()
-        .map_or(0.0, |head| head.elements() as f64)
+fn head_parameters(llm: &Llm) -> f64 {
+    llm.head.as_ref().map_or(0.0, |head| head.elements() as f64)
 }
 
 #[cfg(test)]
@@ -227,7 +223,7 @@ mod tests {
     use crate::{Decoder, Experts};
 
     /// Llama-3-8B: the shape of the showcase.
-    fn llama_8b() -> Architecture {
+    fn llama_8b() -> Llm {
         let decoder = Decoder {
             family: "llama",
             hidden: 4096,
@@ -248,9 +244,9 @@ mod tests {
         // = 33 554 432 + 8 388 608 + 176 160 768 = 218 103 808; 32 layers = 6 979 321 856.
         // With embedding and head (2·4096·128 256) and 65 norms of 4096 that is the published
         // 8 030 261 248 parameters.
-        let model = llama_8b();
-        assert_eq!(parameters_per_token(&model), 6_979_321_856.0);
-        assert_eq!(model.parameters(), 8_030_261_248);
+        let llm = llama_8b();
+        assert_eq!(parameters_per_token(&llm), 6_979_321_856.0);
+        assert_eq!(llm.parameters(), 8_030_261_248);
     }
 
     #[test]
@@ -264,18 +260,18 @@ mod tests {
             past: 0,
             logits: 1,
         };
-        let model = llama_8b();
+        let llm = llama_8b();
         let projections = 2.0 * 8192.0 * 6_979_321_856.0;
         assert_eq!(projections, 114_349_209_288_704.0);
         let causal = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 524_800.0;
         let head = 8_405_385_216.0;
         assert_eq!(
-            forward(&model, shape, Convention::Causal),
+            forward(&llm, shape, Convention::Causal),
             projections + causal + head
         );
         let full = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1_048_576.0;
         assert_eq!(
-            forward(&model, shape, Convention::Full),
+            forward(&llm, shape, Convention::Full),
             projections + full + head
         );
     }
@@ -289,15 +285,15 @@ mod tests {
             past: 1024,
             logits: 1,
         };
-        let model = llama_8b();
+        let llm = llama_8b();
         let pairs = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1025.0;
-        assert_eq!(attention(&model, shape, Convention::Causal), pairs);
-        assert_eq!(attention(&model, shape, Convention::Full), pairs);
+        assert_eq!(attention(&llm, shape, Convention::Causal), pairs);
+        assert_eq!(attention(&llm, shape, Convention::Full), pairs);
         // Cache: 2·8·128·2 bytes · 32 layers = 131 072 bytes a token; 8 sequences · (1025 read + 1 written).
-        assert_eq!(kv_bytes_per_token(&model, 2.0), 131_072.0);
+        assert_eq!(kv_bytes_per_token(&llm, 2.0), 131_072.0);
         let weights = (6_979_321_856.0 + 4096.0 * 128_256.0 + 8.0 * 4096.0) * 2.0;
         assert_eq!(
-            forward_bytes(&model, shape, 2.0),
+            forward_bytes(&llm, shape, 2.0),
             weights + 8.0 * 1026.0 * 131_072.0
         );
     }
@@ -322,15 +318,15 @@ mod tests {
             ..Experts::default()
         };
         let layer = Layer::default().attention(&attention).experts(&experts);
-        let model = Architecture {
+        let llm = Llm {
             layers: vec![(1, layer)],
-            ..Architecture::default()
+            ..Llm::default()
         };
         // Attention 4·100, router 40, two experts 300.
-        assert_eq!(parameters_per_token(&model), 400.0 + 40.0 + 300.0);
+        assert_eq!(parameters_per_token(&llm), 400.0 + 40.0 + 300.0);
         // One token touches 2 experts; two tokens 4·(1 − (1/2)²) = 3.
-        assert_eq!(parameters_read(&model, 1.0), 740.0);
-        assert_eq!(parameters_read(&model, 2.0), 890.0);
+        assert_eq!(parameters_read(&llm, 1.0), 740.0);
+        assert_eq!(parameters_read(&llm, 2.0), 890.0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Batch sizes: where weights stop being the bound, what fits, what limits of latency allow.
 
-use rooflens_llm::{Architecture, Part, Shape};
+use rooflens_llm::{Llm, Part, Shape};
 
 use crate::{Load, Machine, Plan, Prediction, Setup, predict};
 
@@ -34,12 +34,12 @@ pub struct Advice {
 /// Batch sizes for prompts and outputs of this length.
 pub fn advise(
     plan: &Plan,
-    model: &Architecture,
+    llm: &Llm,
     machine: &Machine,
     setup: &Setup,
     (load, limits): (Load, Limits),
 ) -> Advice {
-    let at = |batch: u64| predict(plan, model, machine, setup, Load { batch, ..load });
+    let at = |batch: u64| predict(plan, llm, machine, setup, Load { batch, ..load });
     let fits = at(1).memory.fits / setup.pipeline.max(1);
     let largest =
         |holds: &dyn Fn(&Prediction) -> bool| last(fits.min(MAX_BATCH), |batch| holds(&at(batch)));

@@ -1,6 +1,6 @@
 //! One forward pass: FLOPs, bytes and time of each part.
 
-use rooflens_llm::{Architecture, Convention, Core, Layer, Matrix, Part, Shape};
+use rooflens_llm::{Convention, Core, Layer, Llm, Matrix, Part, Shape};
 
 use crate::{Machine, Precision, Setup};
 
@@ -153,23 +153,23 @@ impl Pass {
 
 impl Plan {
     /// Puts a model on a machine; none if the GPU cannot multiply numbers of these formats.
-    pub fn new(model: &Architecture, machine: &Machine, setup: &Setup) -> Option<Self> {
+    pub fn new(llm: &Llm, machine: &Machine, setup: &Setup) -> Option<Self> {
         let stored = Stored {
             weights: (setup.weights, machine.rate(&setup.weights)?.1),
             other: (setup.activations, machine.rate(&setup.activations)?.1),
-            experts: model.outline.experts > 0,
+            experts: llm.outline.experts > 0,
             setup,
         };
-        let kinds = model
+        let kinds = llm
             .layers
             .iter()
             .map(|(count, layer)| stored.kind(*count, layer))
             .collect();
-        let outside = model.matrices.iter().chain(&model.head);
+        let outside = llm.matrices.iter().chain(&llm.head);
         Some(Self {
             kinds,
             outside: stored.group(outside),
-            hidden: model.hidden as f64,
+            hidden: llm.hidden as f64,
             setup: *setup,
             kv_rate: machine.rate(&setup.kv)?.1.max(stored.other.1),
             kv_bytes: setup.kv.bytes,

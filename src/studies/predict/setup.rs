@@ -1,6 +1,6 @@
 //! How a model is served, and what that takes at least.
 
-use rooflens_llm::{Architecture, Layer, Matrix, Shape};
+use rooflens_llm::{Layer, Llm, Matrix, Shape};
 
 use crate::cost::quantizes;
 use crate::{Machine, Pass, Plan, Precision};
@@ -146,22 +146,16 @@ pub struct Prediction {
 }
 
 /// Bounds of one load on one machine.
-pub fn predict(
-    plan: &Plan,
-    model: &Architecture,
-    machine: &Machine,
-    setup: &Setup,
-    load: Load,
-) -> Prediction {
+pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: Load) -> Prediction {
     let load = load.bounded();
-    let (prefill, chunks) = prefill(plan, setup, load, model.sequence);
+    let (prefill, chunks) = prefill(plan, setup, load, llm.sequence);
     let decode = decode(plan, setup, load);
     let ttft = prefill.seconds();
     let tokens = setup
         .speculation
         .as_ref()
         .map_or(1.0, Speculation::expected);
-    let tpot = model.generates().then(|| decode.seconds() / tokens);
+    let tpot = llm.generates().then(|| decode.seconds() / tokens);
     let latency = ttft + tpot.map_or(0.0, |tpot| tpot * (load.output - 1) as f64);
     // While one batch is in one group of a pipeline, others are in the other groups.
     let at_once = load.batch as f64 * setup.pipeline as f64;
@@ -174,7 +168,7 @@ pub fn predict(
         latency,
         decode_rate: tpot.map(|tpot| at_once / tpot),
         requests: at_once / latency,
-        memory: memory(model, machine, setup, load),
+        memory: memory(llm, machine, setup, load),
     }
 }
 
@@ -224,8 +218,8 @@ fn decode(plan: &Plan, setup: &Setup, load: Load) -> Pass {
 }
 
 /// Bytes of the weights that one GPU holds.
-pub fn weight_bytes(model: &Architecture, setup: &Setup) -> f64 {
-    let has_experts = model.outline.experts > 0;
+pub fn weight_bytes(llm: &Llm, setup: &Setup) -> f64 {
+    let has_experts = llm.outline.experts > 0;
     let of_matrix = |matrix: &Matrix| {
         let quantized = quantizes(&setup.weights, matrix, has_experts);
         let bytes = if quantized {
@@ -245,26 +239,25 @@ pub fn weight_bytes(model: &Architecture, setup: &Setup) -> f64 {
         let vectors = layer.vectors as f64 * setup.activations.bytes;
         layer.matrices.iter().map(of_matrix).sum::<f64>() + vectors
     };
-    let layers: f64 = model
+    let layers: f64 = llm
         .layers
         .iter()
         .map(|(count, layer)| *count as f64 * of_layer(layer))
         .sum();
-    let tables =
-        (model.tables + model.vectors) as f64 * setup.activations.bytes / setup.tensor as f64;
-    let head = model
+    let tables = (llm.tables + llm.vectors) as f64 * setup.activations.bytes / setup.tensor as f64;
+    let head = llm
         .head
         .as_ref()
-        .filter(|_| !model.tied)
+        .filter(|_| !llm.tied)
         .map_or(0.0, of_matrix);
-    let outside = model.matrices.iter().map(of_matrix).sum::<f64>() + tables + head;
+    let outside = llm.matrices.iter().map(of_matrix).sum::<f64>() + tables + head;
     layers / setup.pipeline as f64 + outside / setup.pipeline.min(2) as f64
 }
 
 /// What one GPU holds of the weights, and how many sequences fit beside them.
-fn memory(model: &Architecture, machine: &Machine, setup: &Setup, load: Load) -> Memory {
+fn memory(llm: &Llm, machine: &Machine, setup: &Setup, load: Load) -> Memory {
     let usable = machine.memory * setup.memory_share;
-    let weights = weight_bytes(model, setup);
+    let weights = weight_bytes(llm, setup);
     let cache = |layer: &Layer| -> f64 {
         let entry = |core: &rooflens_llm::Core| {
             let split = setup.tensor.min(core.kv_heads.max(1)) as f64;
@@ -277,7 +270,7 @@ fn memory(model: &Architecture, machine: &Machine, setup: &Setup, load: Load) ->
         layer.cores.iter().map(entry).sum::<f64>() * setup.kv.bytes
             + state * setup.activations.bytes
     };
-    let sequence: f64 = model
+    let sequence: f64 = llm
         .layers
         .iter()
         .map(|(count, layer)| *count as f64 * cache(layer))

@@ -1,6 +1,6 @@
 //! A model in numbers, without a GPU: parameters by part, FLOPs and cache by context, weights by format.
 
-use rooflens_llm::{Architecture, Convention, Layer, Matrix, Part, Shape, forward};
+use rooflens_llm::{Convention, Layer, Llm, Matrix, Part, Shape, forward};
 
 use crate::{Precision, Setup, weight_bytes};
 
@@ -57,56 +57,56 @@ pub struct Stored {
 }
 
 /// The numbers of a model.
-pub fn sheet(model: &Architecture) -> Sheet {
+pub fn sheet(llm: &Llm) -> Sheet {
     Sheet {
-        sizes: sizes(model),
-        contexts: contexts(model),
-        stored: stored(model),
+        sizes: sizes(llm),
+        contexts: contexts(llm),
+        stored: stored(llm),
     }
 }
 
-fn sizes(model: &Architecture) -> Vec<Size> {
+fn sizes(llm: &Llm) -> Vec<Size> {
     let of_part = |part: Part, value: fn(&Matrix) -> u64| {
         let sum = |matrices: &[Matrix]| -> u64 {
             let own = matrices.iter().filter(|one| one.part == part);
             own.map(value).fold(0, u64::saturating_add)
         };
-        let layers = model.layers.iter();
+        let layers = llm.layers.iter();
         let layers =
             layers.map(|(count, layer): &(u64, Layer)| count.saturating_mul(sum(&layer.matrices)));
-        let head = model
+        let head = llm
             .head
             .iter()
-            .filter(|one| one.part == part && !model.tied)
+            .filter(|one| one.part == part && !llm.tied)
             .map(value);
         layers
             .chain(head)
-            .fold(sum(&model.matrices), u64::saturating_add)
+            .fold(sum(&llm.matrices), u64::saturating_add)
     };
     let parts = Part::ALL.iter().map(|part| Size {
         part: part.name(),
         parameters: of_part(*part, Matrix::parameters),
         active: of_part(*part, Matrix::active),
     });
-    let vectors = model
+    let vectors = llm
         .layers
         .iter()
         .map(|(count, layer)| count.saturating_mul(layer.vectors));
-    let norms = vectors.fold(model.vectors, u64::saturating_add);
+    let norms = vectors.fold(llm.vectors, u64::saturating_add);
     let whole = |part, parameters| Size {
         part,
         parameters,
         active: parameters,
     };
-    let all = std::iter::once(whole("embedding", model.tables)).chain(parts);
+    let all = std::iter::once(whole("embedding", llm.tables)).chain(parts);
     all.chain([whole("norms", norms)])
         .filter(|size| size.parameters > 0)
         .collect()
 }
 
-fn contexts(model: &Architecture) -> Vec<AtContext> {
-    let longest = model.max_context.unwrap_or(u64::MAX).max(CONTEXTS[0]);
-    let known: Vec<u64> = match model.sequence {
+fn contexts(llm: &Llm) -> Vec<AtContext> {
+    let longest = llm.max_context.unwrap_or(u64::MAX).max(CONTEXTS[0]);
+    let known: Vec<u64> = match llm.sequence {
         Some(tokens) => vec![tokens],
         None => CONTEXTS
             .into_iter()
@@ -120,12 +120,12 @@ fn contexts(model: &Architecture) -> Vec<AtContext> {
             past: context - new,
             logits: 1,
         };
-        let flops = |new| forward(model, shape(new), Convention::Causal);
+        let flops = |new| forward(llm, shape(new), Convention::Causal);
         AtContext {
             context,
             prefill: flops(context) / context as f64,
-            decode: model.generates().then(|| flops(1)),
-            cache: 2.0 * (model.cached_elements(context) + model.state_elements()),
+            decode: llm.generates().then(|| flops(1)),
+            cache: 2.0 * (llm.cached_elements(context) + llm.state_elements()),
         }
     };
     known
@@ -135,8 +135,8 @@ fn contexts(model: &Architecture) -> Vec<AtContext> {
         .collect()
 }
 
-fn stored(model: &Architecture) -> Vec<Stored> {
-    let stated = model.quantized.as_deref().or(model.dtype.as_deref());
+fn stored(llm: &Llm) -> Vec<Stored> {
+    let stated = llm.quantized.as_deref().or(llm.dtype.as_deref());
     let names = stated
         .into_iter()
         .chain(FORMATS.into_iter().filter(|name| Some(*name) != stated));
@@ -149,7 +149,7 @@ fn stored(model: &Architecture) -> Vec<Stored> {
             weights: format,
             ..Setup::plain(activations)
         };
-        let bytes = weight_bytes(model, &setup);
+        let bytes = weight_bytes(llm, &setup);
         Some(Stored {
             format,
             bytes,
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn parts_add_up_and_work_follows_from_sizes() {
-        let model: Architecture = Decoder {
+        let llm: Llm = Decoder {
             family: "llama",
             hidden: 4096,
             intermediate: 14336,
@@ -180,7 +180,7 @@ mod tests {
             gated: true,
         }
         .into();
-        let found = sheet(&model);
+        let found = sheet(&llm);
         let size = |part: &str| {
             found
                 .sizes
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!((size("norms"), size("experts")), (Some(266_240), None));
         assert_eq!(
             found.sizes.iter().map(|size| size.parameters).sum::<u64>(),
-            model.parameters()
+            llm.parameters()
         );
         // A decode step at 1024: 2·7 504 658 432 and 524 288 for each of 1024 keys.
         let first = found.contexts[0];
@@ -228,12 +228,12 @@ mod tests {
 
     #[test]
     fn the_format_of_the_config_comes_first_and_contexts_end_where_the_model_does() {
-        let model = parse(&json!({
+        let llm = parse(&json!({
             "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
             "num_hidden_layers": 1, "num_attention_heads": 4, "max_position_embeddings": 4096,
             "quantization_config": {"quant_method": "awq", "bits": 4}, "tie_word_embeddings": true,
         }));
-        let found = sheet(&model.unwrap());
+        let found = sheet(&llm.unwrap());
         assert_eq!(
             (found.stored[0].format.name, found.stored[0].stated),
             ("int4", true)

@@ -1,7 +1,7 @@
 //! Many points at once.
 
 use rayon::prelude::*;
-use rooflens_llm::Architecture;
+use rooflens_llm::Llm;
 
 use crate::{Load, Machine, Plan, Precision, Prediction, Setup, predict};
 
@@ -34,7 +34,7 @@ pub struct Point {
 }
 
 /// The bounds of all combinations, in parallel and in order.
-pub fn sweep(model: &Architecture, of: &Sweep, setup: &Setup, output: u64) -> Vec<Point> {
+pub fn sweep(llm: &Llm, of: &Sweep, setup: &Setup, output: u64) -> Vec<Point> {
     let mut plans = Vec::new();
     for (index, machine) in of.machines.iter().enumerate() {
         for weights in &of.weights {
@@ -44,7 +44,7 @@ pub fn sweep(model: &Architecture, of: &Sweep, setup: &Setup, output: u64) -> Ve
                     tensor: *tensor,
                     ..*setup
                 };
-                plans.push((index, machine, setup, Plan::new(model, machine, &setup)));
+                plans.push((index, machine, setup, Plan::new(llm, machine, &setup)));
             }
         }
     }
@@ -66,7 +66,7 @@ pub fn sweep(model: &Architecture, of: &Sweep, setup: &Setup, output: u64) -> Ve
             load,
             prediction: plan
                 .as_ref()
-                .map(|plan| predict(plan, model, machine, setup, load)),
+                .map(|plan| predict(plan, llm, machine, setup, load)),
         };
         loads().map(point).collect::<Vec<Point>>()
     };

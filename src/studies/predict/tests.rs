@@ -1,7 +1,7 @@
 //! Bounds by hand, on models and machines of round numbers.
 
 use rooflens_hardware::Hardware;
-use rooflens_llm::{Architecture, Decoder, Part, Shape, parse};
+use rooflens_llm::{Decoder, Llm, Part, Shape, parse};
 use serde_json::json;
 
 use crate::*;
@@ -23,7 +23,7 @@ fn machine() -> Machine {
 
 /// One layer, hidden 4, two heads of 2, one of keys, plain MLP of 8, vocabulary 10: matrices of a layer
 /// 16 + 8 + 8 + 16 + 2·32 = 112, head 40.
-fn model() -> Architecture {
+fn llm() -> Llm {
     let decoder = Decoder {
         family: "made",
         hidden: 4,
@@ -35,10 +35,10 @@ fn model() -> Architecture {
         vocab: 10,
         gated: false,
     };
-    let mut model: Architecture = decoder.into();
+    let mut llm: Llm = decoder.into();
     // Key and value: 4·2 each.
     assert_eq!(
-        model.layers[0]
+        llm.layers[0]
             .1
             .matrices
             .iter()
@@ -46,12 +46,12 @@ fn model() -> Architecture {
             .sum::<u64>(),
         112
     );
-    model.tied = true;
-    model
+    llm.tied = true;
+    llm
 }
 
 fn plan(setup: &Setup) -> Plan {
-    Plan::new(&model(), &machine(), setup).expect("rates for these formats")
+    Plan::new(&llm(), &machine(), setup).expect("rates for these formats")
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn quantized_weights_shrink_all_but_head_and_embedding() {
     assert_eq!(pass.part(Part::Projections).compute, 96.0 / 1000.0);
     // No rate for floats of 32 bits.
     assert_eq!(
-        Plan::new(&model(), &machine(), &Setup::plain(format("fp32"))),
+        Plan::new(&llm(), &machine(), &Setup::plain(format("fp32"))),
         None
     );
 }
@@ -166,7 +166,7 @@ fn tensor_parallelism_divides_work_and_adds_two_reductions_a_layer() {
         link: None,
         ..machine()
     };
-    let plan = Plan::new(&model(), &alone, &setup).expect("rates");
+    let plan = Plan::new(&llm(), &alone, &setup).expect("rates");
     assert_eq!(
         plan.pass(Shape {
             batch: 1,
@@ -179,7 +179,7 @@ fn tensor_parallelism_divides_work_and_adds_two_reductions_a_layer() {
     );
 }
 
-fn mixture() -> Architecture {
+fn mixture() -> Llm {
     let config = json!({
         "model_type": "mixtral", "hidden_size": 4, "intermediate_size": 8, "vocab_size": 10,
         "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
@@ -225,7 +225,7 @@ fn chunks_read_weights_again_and_a_cached_prefix_is_not_computed() {
         prompt: 8,
         output: 1,
     };
-    let of = |setup: &Setup| predict(&plan(setup), &model(), &machine(), setup, load);
+    let of = |setup: &Setup| predict(&plan(setup), &llm(), &machine(), setup, load);
     let whole = of(&setup);
     assert_eq!(
         (whole.chunks, whole.prefill.part(Part::Mlp).bytes),
@@ -294,7 +294,7 @@ fn speculation_divides_a_pass_by_the_tokens_that_it_gives() {
         prompt: 3,
         output: 1,
     };
-    let found = predict(&plan(&setup), &model(), &machine(), &setup, load);
+    let found = predict(&plan(&setup), &llm(), &machine(), &setup, load);
     assert_eq!(found.tpot, Some(found.decode.seconds() / 1.75));
     // Three tokens pass through each matrix.
     assert_eq!(found.decode.part(Part::Mlp).flops, 3.0 * 2.0 * 64.0);
@@ -311,7 +311,7 @@ fn what_fits_is_what_weights_leave() {
         prompt: 3,
         output: 2,
     };
-    let memory = predict(&plan(&setup), &model(), &machine(), &setup, load).memory;
+    let memory = predict(&plan(&setup), &llm(), &machine(), &setup, load).memory;
     // Matrices 112, tied embedding 40, norms 8 + 4: 164 elements of 2 B; 5 positions of 4 elements.
     assert_eq!(
         (memory.weights, memory.sequence, memory.fits),
@@ -322,7 +322,7 @@ fn what_fits_is_what_weights_leave() {
         ..machine()
     };
     assert_eq!(
-        predict(&plan(&setup), &model(), &small, &setup, load)
+        predict(&plan(&setup), &llm(), &small, &setup, load)
             .memory
             .fits,
         0
@@ -332,7 +332,7 @@ fn what_fits_is_what_weights_leave() {
         pipeline: 2,
         ..setup
     };
-    let memory = predict(&plan(&two), &model(), &machine(), &two, load).memory;
+    let memory = predict(&plan(&two), &llm(), &machine(), &two, load).memory;
     assert_eq!((memory.weights, memory.sequence), (120.0 + 44.0, 20.0));
 }
 
@@ -347,7 +347,7 @@ fn advice_keeps_the_limits() {
         prompt: 3,
         output: 2,
     };
-    let of = |limits: Limits| advise(&plan(&setup), &model(), &machine(), &setup, (load, limits));
+    let of = |limits: Limits| advise(&plan(&setup), &llm(), &machine(), &setup, (load, limits));
     let free = of(Limits::default());
     assert_eq!(
         (free.fits, free.recommended.map(|(batch, _)| batch)),
@@ -364,7 +364,7 @@ fn advice_keeps_the_limits() {
         batch: batch + 1,
         ..load
     };
-    let beyond = predict(&plan(&setup), &model(), &machine(), &setup, next);
+    let beyond = predict(&plan(&setup), &llm(), &machine(), &setup, next);
     assert!(beyond.tpot.is_some_and(|tpot| tpot > 45.0), "{batch}");
     assert_eq!(
         of(Limits {
@@ -391,7 +391,7 @@ fn a_sweep_has_all_combinations_in_order_whatever_the_threads() {
         prompts: vec![3, 5],
         batches: vec![1, 2, 4],
     };
-    let points = sweep(&model(), &of, &Setup::plain(format("bf16")), 2);
+    let points = sweep(&llm(), &of, &Setup::plain(format("bf16")), 2);
     assert_eq!(points.len(), 48);
     let first: Vec<(u64, u64)> = points
         .iter()
@@ -404,10 +404,7 @@ fn a_sweep_has_all_combinations_in_order_whatever_the_threads() {
             .iter()
             .all(|one| one.prediction.is_some() == (one.setup.weights.name == "bf16"))
     );
-    assert_eq!(
-        points,
-        sweep(&model(), &of, &Setup::plain(format("bf16")), 2)
-    );
+    assert_eq!(points, sweep(&llm(), &of, &Setup::plain(format("bf16")), 2));
 }
 
 #[test]
@@ -418,8 +415,8 @@ fn latent_attention_takes_the_cheaper_of_two_ways() {
         "kv_lora_rank": 4, "qk_nope_head_dim": 2, "qk_rope_head_dim": 1, "v_head_dim": 2,
         "n_routed_experts": 2, "num_experts_per_tok": 1, "first_k_dense_replace": 1,
     });
-    let model = parse(&config).unwrap_or_else(|error| panic!("{error}"));
-    let plan = Plan::new(&model, &machine(), &Setup::plain(format("bf16"))).expect("rates");
+    let llm = parse(&config).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan::new(&llm, &machine(), &Setup::plain(format("bf16"))).expect("rates");
     let flops = |past: u64, new: u64| {
         plan.pass(Shape {
             batch: 1,

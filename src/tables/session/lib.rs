@@ -19,7 +19,7 @@ pub mod view;
 
 pub use arrange::Arrange;
 pub use ids::*;
-pub use rooflens_llm::{self as architecture, Architecture};
+pub use rooflens_llm::{self as llm, Llm};
 pub use session::{Session, TABLES, TableOf};
 pub use strings::Strings;
 pub use tables::*;

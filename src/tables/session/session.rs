@@ -9,7 +9,7 @@ use super::names::demangled;
 use super::strings::Strings;
 use super::table::Table;
 use super::tables::*;
-use rooflens_llm::Architecture;
+use rooflens_llm::Llm;
 
 /// What all artifacts of a bundle say.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +99,7 @@ pub struct Session {
     /// What ran, where the bundle says so.
     pub workload: Workload,
     /// The model's architecture, where the bundle holds its config.
-    pub model: Option<Architecture>,
+    pub model: Option<Llm>,
     /// The analyst's notes: path of the artifact, and its Markdown.
     pub notes: Option<(String, String)>,
     /// Bytes that tables and texts may take; without one there is no limit.

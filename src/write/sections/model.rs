@@ -6,7 +6,7 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_document::{Block, Catalogue, Inline, Quantity, SectionContent, Table};
-use rooflens_llm::{Architecture, kv_bytes_per_token};
+use rooflens_llm::{Llm, kv_bytes_per_token};
 use rooflens_predict::{AtContext, Sheet, Size, Stored, layer_table, sheet};
 
 /// Where work was measured, utilization says what the model takes.
@@ -40,7 +40,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 }
 
 /// The model of a session without anything measured.
-fn alone<'a>(context: &Context<'a>) -> Option<&'a Architecture> {
+fn alone<'a>(context: &Context<'a>) -> Option<&'a Llm> {
     context
         .session
         .model
@@ -66,7 +66,7 @@ pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
     blocks
 }
 
-fn conclusion(context: &Context<'_>, model: &Architecture, found: &Sheet) -> Vec<Inline> {
+fn conclusion(context: &Context<'_>, model: &Llm, found: &Sheet) -> Vec<Inline> {
     let bytes = |value: f64| Quantity::new(value, Unit::Bytes);
     let weights = found.stored.first();
     let at = found.contexts.first();
@@ -90,7 +90,7 @@ fn conclusion(context: &Context<'_>, model: &Architecture, found: &Sheet) -> Vec
     )
 }
 
-fn sizes(text: &'static Catalogue, model: &Architecture) -> Table<'static, Size> {
+fn sizes(text: &'static Catalogue, model: &Llm) -> Table<'static, Size> {
     let all = model.parameters().max(1) as f64;
     Table::new(text, "model_parameters")
         .text("part", |size: &Size| text.word(size.part).to_owned())
@@ -103,7 +103,7 @@ fn sizes(text: &'static Catalogue, model: &Architecture) -> Table<'static, Size>
         .on_page_if(model.outline.experts > 0)
 }
 
-fn contexts(text: &'static Catalogue, model: &Architecture) -> Table<'static, AtContext> {
+fn contexts(text: &'static Catalogue, model: &Llm) -> Table<'static, AtContext> {
     let generates = model.generates();
     Table::new(text, "model_contexts")
         .count("context_tokens", |at: &AtContext| at.context)

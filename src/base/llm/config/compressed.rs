@@ -2,10 +2,10 @@
 
 use super::keys::{Keys, Unsupported};
 use super::{decoder, project, push};
-use crate::Architecture;
+use crate::Llm;
 use crate::layer::{Core, Experts, Layer, Matrix, Part, Reach};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     // `deepseek_ref`: conversions of its weights.
     if !["deepseek_v4", "deepseek_ref"].contains(&name) {
         return false;

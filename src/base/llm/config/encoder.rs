@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::keys::Keys;
 use super::project;
-use crate::Architecture;
+use crate::Llm;
 use crate::layer::{Attention, Layer, Matrix, Part, Reach};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     match name {
         "bert" | "roberta" | "xlm-roberta" | "camembert" | "electra" | "distilbert" => {
             text(name, keys, model);
@@ -19,7 +19,7 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> boo
 }
 
 /// Layers with biases everywhere and two LayerNorms.
-fn layers(keys: &Keys<'_>, model: &mut Architecture, qkv_bias: bool) {
+fn layers(keys: &Keys<'_>, model: &mut Llm, qkv_bias: bool) {
     let hidden = model.hidden;
     let heads = keys.need(&["num_attention_heads", "n_heads"]);
     let of = Attention {
@@ -41,7 +41,7 @@ fn layers(keys: &Keys<'_>, model: &mut Architecture, qkv_bias: bool) {
     model.layers.push((keys.depth(), layer));
 }
 
-fn text(name: &str, keys: &Keys<'_>, model: &mut Architecture) {
+fn text(name: &str, keys: &Keys<'_>, model: &mut Llm) {
     // DistilBERT calls its hidden size `dim`.
     let hidden = keys.need(&["hidden_size", "dim"]);
     model.hidden = hidden;
@@ -64,7 +64,7 @@ fn text(name: &str, keys: &Keys<'_>, model: &mut Architecture) {
         .push("the encoder is counted, without a head for a task".to_owned());
 }
 
-fn image(keys: &Keys<'_>, model: &mut Architecture) {
+fn image(keys: &Keys<'_>, model: &mut Llm) {
     let hidden = keys.need(&["hidden_size"]);
     let (image, patch) = (
         keys.or(&["image_size"], 224),

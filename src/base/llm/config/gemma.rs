@@ -2,10 +2,10 @@
 
 use super::keys::Keys;
 use super::{decoder, push};
-use crate::Architecture;
+use crate::Llm;
 use crate::layer::{Attention, Experts, Layer, Matrix, Part, Reach};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     let third = match name {
         "gemma3n_text" | "gemma3n" => true,
         "gemma4_text" | "gemma4" | "gemma4_unified_text" => false,

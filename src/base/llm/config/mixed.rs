@@ -3,10 +3,10 @@
 use super::keys::Keys;
 use super::plain::is_dense;
 use super::{decoder, project, push};
-use crate::Architecture;
+use crate::Llm;
 use crate::layer::{Attention, Experts, Layer, Matrix, Part, Reach, State};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     let layer: fn(&Keys<'_>, u64, u64) -> Layer = match name {
         "qwen3_next" | "qwen3_5_text" | "qwen3_5_moe_text" | "qwen3_5" | "qwen3_5_moe" => qwen,
         "minimax" | "minimax_m1" | "minimax_text_01" | "MiniMaxText01" | "MiniMaxM1" => minimax,

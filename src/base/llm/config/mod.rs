@@ -1,4 +1,4 @@
-//! A model's architecture from its Hugging Face `config.json`.
+//! An LLM from its Hugging Face `config.json`.
 //!
 //! Only families whose layers are known are read. A key that is absent takes the default of the family's class in
 //! `transformers`; a family or a feature that is not known makes the model unsupported: its numbers would be invented.
@@ -14,7 +14,7 @@ mod state_space;
 
 use serde_json::Value;
 
-use super::{Architecture, Layer, Matrix, Outline, Part};
+use super::{Layer, Llm, Matrix, Outline, Part};
 use keys::Keys;
 pub use keys::Unsupported;
 
@@ -29,8 +29,8 @@ const READERS: &[Reader] = &[
     encoder::read,
 ];
 
-/// Fills an architecture if it knows the family.
-type Reader = fn(&str, &Keys<'_>, &mut Architecture) -> bool;
+/// Fills an LLM if it knows the family.
+type Reader = fn(&str, &Keys<'_>, &mut Llm) -> bool;
 
 /// Whether a JSON document is a model config: it names its family and its size at the top level.
 pub fn is_config(value: &Value) -> bool {
@@ -46,18 +46,18 @@ pub fn is_config(value: &Value) -> bool {
     named && (layers.iter().any(|key| value.get(key).is_some()) || nested(value).is_some())
 }
 
-/// Reads the architecture of a config, or of the language model nested in one.
+/// Reads the LLM of a config, or the language model nested in one.
 ///
 /// # Errors
 /// [`Unsupported`] names the model type, and the fields that are missing.
-pub fn parse(value: &Value) -> Result<Architecture, Unsupported> {
+pub fn parse(value: &Value) -> Result<Llm, Unsupported> {
     let inner = nested(value);
     let keys = Keys::new(inner.unwrap_or(value), value);
     let family = keys.text("model_type").ok_or(Unsupported::NoType)?;
-    let mut model = Architecture {
+    let mut model = Llm {
         family: family.to_owned(),
         max_context: keys.maybe(&["max_position_embeddings", "n_positions", "max_seq_len"]),
-        ..Architecture::default()
+        ..Llm::default()
     };
     if inner.is_some() {
         model
@@ -106,7 +106,7 @@ fn nested(value: &Value) -> Option<&Value> {
 }
 
 /// Embedding, norm and head of a decoder.
-fn decoder(keys: &Keys<'_>, model: &mut Architecture, norm: u64, tied: bool) {
+fn decoder(keys: &Keys<'_>, model: &mut Llm, norm: u64, tied: bool) {
     model.hidden = keys.need(&["hidden_size", "n_embd", "d_model"]);
     model.vocab = keys.need(&["vocab_size", "padded_vocab_size"]);
     model.tables = model.hidden * model.vocab;
@@ -116,7 +116,7 @@ fn decoder(keys: &Keys<'_>, model: &mut Architecture, norm: u64, tied: bool) {
 }
 
 /// Adds a layer; equal ones are counted together.
-fn push(model: &mut Architecture, layer: Layer) {
+fn push(model: &mut Llm, layer: Layer) {
     match model.layers.iter_mut().find(|(_, known)| *known == layer) {
         Some((count, _)) => *count += 1,
         None => model.layers.push((1, layer)),
@@ -124,7 +124,7 @@ fn push(model: &mut Architecture, layer: Layer) {
 }
 
 /// The sizes that people know the model by.
-fn outline(keys: &Keys<'_>, model: &mut Architecture) {
+fn outline(keys: &Keys<'_>, model: &mut Llm) {
     let layers = || model.layers.iter().map(|(_, layer)| layer);
     let core = layers()
         .find_map(|layer| layer.cores.first())
@@ -158,7 +158,7 @@ fn outline(keys: &Keys<'_>, model: &mut Architecture) {
 }
 
 /// The type of the stored weights, as far as one name says it.
-fn storage(keys: &Keys<'_>, model: &mut Architecture) {
+fn storage(keys: &Keys<'_>, model: &mut Llm) {
     let name = keys
         .text("torch_dtype")
         .or_else(|| keys.text("dtype"))

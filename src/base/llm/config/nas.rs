@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::keys::{Keys, Unsupported};
 use super::{decoder, project, push};
-use crate::Architecture;
+use crate::Llm;
 use crate::layer::{Attention, Layer};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     if name != "nemotron-nas" {
         return false;
     }

@@ -3,7 +3,7 @@
 use super::keys::{Keys, Unsupported};
 use super::{decoder, project, push};
 use crate::layer::{Attention, Core, Experts, Layer, Reach};
-use crate::{Architecture, Matrix};
+use crate::{Llm, Matrix};
 
 /// What is fixed by the family rather than by keys.
 #[derive(Clone, Copy)]
@@ -285,7 +285,7 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     let Some(family) = FAMILIES.iter().find(|family| family.names.contains(&name)) else {
         return false;
     };
@@ -318,7 +318,7 @@ impl Family {
 }
 
 /// Tables of positions, projections around the layers, biases of the head.
-fn outside(name: &str, keys: &Keys<'_>, model: &mut Architecture) {
+fn outside(name: &str, keys: &Keys<'_>, model: &mut Llm) {
     let hidden = model.hidden;
     match name {
         "gpt2" | "gpt_bigcode" => {

@@ -3,9 +3,9 @@
 use super::keys::{Keys, Unsupported};
 use super::{decoder, project, push};
 use crate::layer::{Attention, Experts, Layer, State};
-use crate::{Architecture, Matrix, Part};
+use crate::{Llm, Matrix, Part};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     match name {
         "mamba" | "falcon_mamba" => {
             decoder(keys, model, 1, name == "mamba");

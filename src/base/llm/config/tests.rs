@@ -6,11 +6,11 @@ use crate::{Convention, Reach, Shape, forward, kv_bytes_per_token};
 /// Public configs, cut to what the architecture needs, with the published number of parameters and its source.
 const PUBLISHED: &str = include_str!("published.json");
 
-fn read(value: &Value) -> Architecture {
+fn read(value: &Value) -> Llm {
     parse(value).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn published(name: &str) -> Architecture {
+fn published(name: &str) -> Llm {
     let all: Vec<Value> = serde_json::from_str(PUBLISHED).expect("valid JSON");
     let one = all
         .iter()
@@ -36,7 +36,7 @@ fn parameters_equal_published_ones() {
 }
 
 /// FLOPs of the last token of a sequence of 1024.
-fn flops_per_token(model: &Architecture) -> f64 {
+fn flops_per_token(model: &Llm) -> f64 {
     let shape = Shape {
         batch: 1,
         new: 1,

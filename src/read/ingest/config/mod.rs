@@ -7,7 +7,7 @@ use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, COMMAND_LINE};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_session::pattern::whole_match_among;
-use rooflens_session::{Session, architecture};
+use rooflens_session::{Session, llm};
 
 /// Reads `workload.toml`. Unknown keys are errors: the file is written by hand, and a typo must not pass.
 pub static WORKLOAD: Importer = Importer {
@@ -123,7 +123,7 @@ fn sniff_model(prefix: &Prefix<'_>) -> bool {
     }
     if prefix.complete {
         return python::json(&prefix.text())
-            .is_ok_and(|value| architecture::is_config(&value) || is_quantization(&value));
+            .is_ok_and(|value| llm::is_config(&value) || is_quantization(&value));
     }
     // Lists of quantized modules can make a config longer than the prefix.
     let dimensions = prefix.contains("\"num_hidden_layers\"") || prefix.contains("\"hidden_size\"");
@@ -180,7 +180,7 @@ fn add_quantization(
             .hint("give both: rooflens report config.json hf_quant_config.json"));
     };
     if model.quantized.is_none() {
-        model.quantized = architecture::weight_format(&algorithm).map(str::to_owned);
+        model.quantized = llm::weight_format(&algorithm).map(str::to_owned);
         let message = format!("the weights are quantized ({algorithm})");
         let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", message);
         diagnostics.push(diagnostic.artifact(&file.path));
@@ -195,7 +195,7 @@ pub(super) fn add_model(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) {
-    match architecture::parse(config) {
+    match llm::parse(config) {
         Ok(model) => {
             for remark in &model.remarks {
                 let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", remark.clone());

@@ -26,7 +26,7 @@ fn main() {
         "v_head_dim": 128, "vocab_size": 129_280, "n_routed_experts": 256, "n_shared_experts": 1,
         "num_experts_per_tok": 8, "first_k_dense_replace": 3,
     });
-    let model = parse(&config).unwrap_or_else(|error| panic!("{error}"));
+    let llm = parse(&config).unwrap_or_else(|error| panic!("{error}"));
     let hardware = Hardware::builtin();
     let machine = |name: &str| Machine::from(hardware.find(name).expect("a GPU of the table"));
     let format = |name: &str| Precision::find(name).expect("a known format");
@@ -55,7 +55,7 @@ fn main() {
     };
     let timed = |setup: &Setup| {
         let before = cpu();
-        let points = sweep(&model, &of, setup, 128);
+        let points = sweep(&llm, &of, setup, 128);
         assert_eq!(points.len(), 10_000);
         cpu() - before
     };

@@ -7,7 +7,7 @@ use super::Answer;
 
 /// All assumptions, those of this setup with their numbers.
 pub(super) fn all(answer: &Answer<'_>) -> Vec<Vec<Inline>> {
-    let (setup, model) = (&answer.of.setup, &answer.of.model);
+    let (setup, llm) = (&answer.of.setup, &answer.of.llm);
     let ratio = |value: f64| Quantity::ratio(value);
     let mut all = vec![
         say!(answer, "predict.assume_peaks"),
@@ -19,7 +19,7 @@ pub(super) fn all(answer: &Answer<'_>) -> Vec<Vec<Inline>> {
             share = ratio(setup.memory_share)
         ),
     ];
-    if model.generates() {
+    if llm.generates() {
         all.push(say!(
             answer,
             "predict.assume_context",
@@ -27,13 +27,13 @@ pub(super) fn all(answer: &Answer<'_>) -> Vec<Vec<Inline>> {
         ));
     }
     all.extend(formats(answer));
-    if model.outline.experts > 0 {
+    if llm.outline.experts > 0 {
         all.push(say!(answer, "predict.assume_experts"));
     }
-    if model.outline.latent {
+    if llm.outline.latent {
         all.push(say!(answer, "predict.assume_latent"));
     }
-    if model.layers.iter().any(|(_, layer)| layer.state.is_some()) {
+    if llm.layers.iter().any(|(_, layer)| layer.state.is_some()) {
         all.push(say!(answer, "predict.assume_state"));
     }
     all.extend(parallel(answer));
@@ -60,7 +60,7 @@ pub(super) fn all(answer: &Answer<'_>) -> Vec<Vec<Inline>> {
             expected = Quantity::new(guess.expected(), Unit::One),
         ));
     }
-    let remarks = model
+    let remarks = llm
         .remarks
         .iter()
         .map(|remark| say!(answer, "predict.assume_model", remark = remark.as_str()));

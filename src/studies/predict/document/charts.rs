@@ -98,17 +98,14 @@ fn curves(answer: &Answer<'_>) -> Vec<Curve> {
     let end = fits.max().unwrap_or(0).clamp(8, MOST);
     let step = (end / POINTS).max(1);
     let curve = |(machine, setup, advice): &(&crate::Machine, Setup, crate::Advice)| {
-        let plan = Plan::new(&answer.of.model, machine, setup)?;
+        let plan = Plan::new(&answer.of.llm, machine, setup)?;
         let most = advice.fits.min(end);
         let at = |batch: u64| {
             let load = Load {
                 batch,
                 ..first.load
             };
-            (
-                batch,
-                predict(&plan, &answer.of.model, machine, setup, load),
-            )
+            (batch, predict(&plan, &answer.of.llm, machine, setup, load))
         };
         let mut batches: Vec<u64> = (1..=most).step_by(step as usize).collect();
         batches.extend(

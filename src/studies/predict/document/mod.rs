@@ -6,7 +6,7 @@ mod tables;
 
 use rooflens_document::report::{Meta, Report, Section};
 use rooflens_document::{Block, Catalogue, Inline, Quantity, method, prose, say, words};
-use rooflens_llm::Architecture;
+use rooflens_llm::Llm;
 use rooflens_schemas::{Metric, Scope, Tool, Unit};
 
 use rooflens_document::catalogue::{PREDICTED_OUTPUT_THROUGHPUT, PREDICTED_TPOT, PREDICTED_TTFT};
@@ -36,7 +36,7 @@ pub struct Question {
     /// SHA-256 of the config.
     pub identity: String,
     /// The model.
-    pub model: Architecture,
+    pub llm: Llm,
     /// GPUs, formats, splits, prompts and batches.
     pub sweep: Sweep,
     /// Where each machine's figures are from, in the order of the sweep: what, value per second, source.
@@ -62,7 +62,7 @@ struct Answer<'q> {
 
 impl<'q> Answer<'q> {
     fn new(of: &'q Question) -> Self {
-        let points = sweep(&of.model, &of.sweep, &of.setup, of.output);
+        let points = sweep(&of.llm, &of.sweep, &of.setup, of.output);
         let load = crate::Load {
             batch: 1,
             prompt: of.sweep.prompts.first().copied().unwrap_or(1),
@@ -79,9 +79,9 @@ impl<'q> Answer<'q> {
             if advice.iter().any(known) {
                 continue;
             }
-            if let Some(plan) = Plan::new(&of.model, machine, &point.setup) {
+            if let Some(plan) = Plan::new(&of.llm, machine, &point.setup) {
                 let asked = (load.bounded(), of.limits);
-                let found = advise(&plan, &of.model, machine, &point.setup, asked);
+                let found = advise(&plan, &of.llm, machine, &point.setup, asked);
                 advice.push((machine, point.setup, found));
             }
         }
@@ -446,7 +446,7 @@ fn bounds(answer: &Answer<'_>) -> Vec<Block> {
 }
 
 fn batches(answer: &Answer<'_>) -> Vec<Block> {
-    if !answer.of.model.generates() {
+    if !answer.of.llm.generates() {
         return Vec::new();
     }
     let mut blocks = vec![table(
@@ -485,28 +485,28 @@ fn memory(answer: &Answer<'_>) -> Vec<Block> {
 }
 
 fn architecture(answer: &Answer<'_>) -> Vec<Block> {
-    let (of, model) = (answer.of, &answer.of.model);
+    let (of, llm) = (answer.of, &answer.of.llm);
     let count = |value: u64| prose![Quantity::count(value)];
     let mut facts = vec![
         (
             words!(answer, "predict.family"),
-            prose![Inline::code(model.family.as_str())],
+            prose![Inline::code(llm.family.as_str())],
         ),
         (
             words!(answer, "predict.parameters"),
-            count(model.parameters()),
+            count(llm.parameters()),
         ),
     ];
-    if model.outline.experts > 0 {
+    if llm.outline.experts > 0 {
         facts.push((
             words!(answer, "predict.active"),
-            count(model.active_parameters()),
+            count(llm.active_parameters()),
         ));
     }
-    facts.push((words!(answer, "predict.layers"), count(model.depth())));
-    facts.push((words!(answer, "predict.hidden"), count(model.hidden)));
-    if model.generates() {
-        let entry = rooflens_llm::kv_bytes_per_token(model, of.setup.kv.bytes);
+    facts.push((words!(answer, "predict.layers"), count(llm.depth())));
+    facts.push((words!(answer, "predict.hidden"), count(llm.hidden)));
+    if llm.generates() {
+        let entry = rooflens_llm::kv_bytes_per_token(llm, of.setup.kv.bytes);
         let text = say!(
             answer,
             "predict.kv_entry",

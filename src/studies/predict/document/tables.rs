@@ -13,10 +13,10 @@ pub(super) fn all(answer: &Answer<'_>) -> Vec<Dataset> {
         points(answer).rows(&answer.points),
         parts_table(answer).rows(&parts(answer)),
         memory_table(answer).rows(&memories(answer)),
-        layers(answer.text).rows(&answer.of.model.layers),
+        layers(answer.text).rows(&answer.of.llm.layers),
         peaks(answer).rows(&peak_rows(answer)),
     ];
-    if answer.of.model.generates() {
+    if answer.of.llm.generates() {
         all.push(batches(answer).rows(&answer.advice));
     }
     if let Some(calibration) = &answer.of.calibration {
@@ -52,7 +52,7 @@ fn of<'p, T>(value: impl Fn(&Prediction) -> T + 'p) -> impl Fn(&Point) -> Option
 
 fn points<'t>(answer: &'t Answer<'_>) -> Table<'t, Point> {
     let sweep = &answer.of.sweep;
-    let generates = answer.of.model.generates();
+    let generates = answer.of.llm.generates();
     let factors = answer
         .of
         .calibration

@@ -12,7 +12,7 @@ use rooflens_analysis::{Facts, Options, Results};
 use rooflens_document::Cell;
 use rooflens_hardware::Hardware;
 use rooflens_llm::Decoder;
-use rooflens_session::{Architecture, MeasuredPeak};
+use rooflens_session::{Llm, MeasuredPeak};
 
 const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
@@ -130,7 +130,7 @@ fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so()
             made.pass("nsys", PassKind::Timeline);
             made.range("prefill", &|made| made.kernel(NAME));
         }
-        let mut model: Architecture = Decoder {
+        let mut model: Llm = Decoder {
             layers: 1,
             heads: 1,
             ..Decoder::default()

@@ -18,7 +18,7 @@ use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Chart, Dataset, Inline, Quantity, SectionContent, Table, View};
-use rooflens_session::Architecture;
+use rooflens_session::Llm;
 
 /// Model FLOPs utilization.
 pub(super) static SECTION: Section = Section {
@@ -104,7 +104,7 @@ fn basis(context: &Context<'_>, all: &Utilization) -> Vec<(String, Vec<Inline>)>
     facts
 }
 
-fn sizes(context: &Context<'_>, model: &Architecture) -> Vec<Inline> {
+fn sizes(context: &Context<'_>, model: &Llm) -> Vec<Inline> {
     let outline = &model.outline;
     let mlp = outline.intermediate.to_string();
     let mlp = if outline.gated {

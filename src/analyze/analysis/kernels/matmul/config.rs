@@ -13,7 +13,7 @@ use crate::engine::classify::KernelClass;
 use crate::engine::facts::{Facts, OpIndex};
 use crate::engine::stage_names::is_of_engine;
 use rooflens_llm::Outline;
-use rooflens_session::{Architecture, KernelId, Session};
+use rooflens_session::{KernelId, Llm, Session};
 
 /// A matrix kernel of an instance.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ struct Kernel {
 
 /// What one instance does.
 struct Pass<'a> {
-    model: &'a Architecture,
+    model: &'a Llm,
     batch: u64,
     new: u64,
     /// Cached positions; absent where the step of the loop is not known.
@@ -66,12 +66,12 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
     }
 }
 
-fn is_dense_decoder(model: &Architecture) -> bool {
+fn is_dense_decoder(model: &Llm) -> bool {
     unsized_parts(model).is_empty() && model.depth() > 0 && model.outline.heads > 0
 }
 
 /// What of a model has FLOPs by its dimensions, but products of which they do not tell the sizes, and why.
-pub fn unsized_parts(model: &Architecture) -> Vec<String> {
+pub fn unsized_parts(model: &Llm) -> Vec<String> {
     let Outline {
         experts,
         experts_per_token,
@@ -95,7 +95,7 @@ fn pass<'a>(
     kind: StageKind,
     position: Option<u32>,
     workload: &Workload,
-    model: &'a Architecture,
+    model: &'a Llm,
 ) -> Option<Pass<'a>> {
     if workload.model_parallel.unwrap_or(1) > 1 {
         return None;
@@ -288,7 +288,7 @@ mod tests {
     use KernelClass::{Attention as A, Gemm as G};
     use rooflens_llm::Decoder;
 
-    fn model() -> Architecture {
+    fn model() -> Llm {
         Decoder {
             hidden: 8,
             intermediate: 20,

@@ -5,7 +5,7 @@ use rooflens_schemas::{StageKind, Workload};
 use crate::utilization::Unavailable;
 use rooflens_hardware::element_bytes;
 use rooflens_llm::{Convention, Shape, forward, forward_bytes};
-use rooflens_session::Architecture;
+use rooflens_session::Llm;
 
 /// Decode steps beyond which a workload description is not believed.
 const MAX_STEPS: u64 = 1 << 20;
@@ -51,7 +51,7 @@ pub(super) fn work(
     kind: StageKind,
     steps: Option<u64>,
     workload: &Workload,
-    model: Option<&Architecture>,
+    model: Option<&Llm>,
     dtype: Option<&str>,
 ) -> Result<Work, Unavailable> {
     let passes = match kind {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use rooflens_llm::Decoder;
 
-    fn tiny() -> (Workload, Architecture) {
+    fn tiny() -> (Workload, Llm) {
         let workload = Workload {
             batch: Some(2),
             prompt_tokens: Some(4),
@@ -232,7 +232,7 @@ mod tests {
             prompt_tokens: None,
             ..workload
         };
-        let of = |model: &Architecture| {
+        let of = |model: &Llm| {
             work(
                 StageKind::Forward,
                 None,
@@ -243,7 +243,7 @@ mod tests {
         };
         assert_eq!(of(&text), Err(Unavailable::NotStated("prompt_tokens")));
         // 2 images of 4 patches, with one label each: 2·8·32 + 2·2·20 + 2·4·2·(4·5/2).
-        let image = Architecture {
+        let image = Llm {
             sequence: Some(4),
             ..text
         };

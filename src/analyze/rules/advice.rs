@@ -1,7 +1,7 @@
 //! Advice that fits what ran: none for PyTorch where PyTorch did not run, none for NVIDIA's tools on AMD's GPUs, and not to do
 //! what is done already.
 
-use crate::Results;
+use crate::Evidence;
 use rooflens_analysis::engine::platform::Vendor;
 use rooflens_document::{Finding, Inline, say};
 
@@ -36,10 +36,10 @@ const NVIDIA: [&str; 10] = [
 
 /// The observation without advice for another framework or vendor; where there is a form of the advice without
 /// PyTorch, with that.
-pub(crate) fn fitting(results: &Results<'_>, mut one: Finding) -> Finding {
-    let platform = &results.platform;
+pub(crate) fn fitting(evidence: &Evidence<'_>, mut one: Finding) -> Finding {
+    let platform = &evidence.platform;
     if !platform.pytorch {
-        let own = results.text.without_pytorch(one.id);
+        let own = evidence.text.without_pytorch(one.id);
         one.advice = one.advice.and_then(|text| {
             if says(&text, &PYTORCH) {
                 own
@@ -54,7 +54,7 @@ pub(crate) fn fitting(results: &Results<'_>, mut one: Finding) -> Finding {
         .as_mut()
         .filter(|text| platform.compiled && compiles(text))
     {
-        advice.extend(say!(results, "findings.is_compiled"));
+        advice.extend(say!(evidence, "findings.is_compiled"));
     }
     if platform.vendor == Vendor::Amd {
         one.advice = one.advice.filter(|text| !says(text, &NVIDIA));

@@ -1,6 +1,6 @@
 //! SQL over an nsys export that gives idle time of one cause in an instance again.
 
-use crate::results::Results;
+use crate::evidence::Evidence;
 use crate::sql::Window;
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
@@ -16,7 +16,7 @@ const ALLOCATES: &str = "(name LIKE 'cudaMalloc%' OR name LIKE 'cudaFree%' OR na
                          'cudaHostGet%' OR name LIKE 'cudaMemPool%' OR name LIKE 'cuMem%' AND name NOT LIKE 'cuMemcpy%' \
                          AND name NOT LIKE 'cuMemset%' AND name NOT LIKE 'cuMem%Get%')";
 
-impl Results<'_> {
+impl Evidence<'_> {
     /// The query that gives idle time of a cause in an instance, or else all of its idle time.
     pub(crate) fn query(&self, stage: &StageLine, line: &Line, cause: Cause) -> Option<Query> {
         // Of what few iterations have, the typical one shows nothing.
@@ -38,8 +38,8 @@ impl Results<'_> {
 }
 
 /// Whether calls of a thread follow one another, and the gaps of the instance are those of its operations.
-fn can_tell(results: &Results<'_>, window: &Window, parts: &Parts) -> bool {
-    let (calls, causes) = (&results.context.session.api_calls, &parts.causes);
+fn can_tell(evidence: &Evidence<'_>, window: &Window, parts: &Parts) -> bool {
+    let (calls, causes) = (&evidence.session.api_calls, &parts.causes);
     causes.total() - causes.of(Cause::OtherWork) == window.idle
         && causes.of(Cause::Communication) + causes.of(Cause::Profiler) == 0
         && !calls.nests(window.pass)
@@ -70,9 +70,9 @@ fn times(cause: Cause, parts: &Parts) -> Option<String> {
 }
 
 /// Gaps by the call that issued what ends them, and how long the host was at `times` until it returned.
-fn sql(results: &Results<'_>, window: &Window, times: &str) -> String {
+fn sql(evidence: &Evidence<'_>, window: &Window, times: &str) -> String {
     // Numbers of calls are those of a process.
-    let session = results.context.session;
+    let session = evidence.session;
     let several = session
         .processes
         .pass

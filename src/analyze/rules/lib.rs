@@ -9,12 +9,12 @@
 extern crate rooflens_document;
 
 mod advice;
+mod evidence;
 mod idle_sql;
 mod limits;
 mod of_stage;
 mod products;
 mod profiled;
-mod results;
 mod sql;
 mod stage;
 mod summary;
@@ -36,7 +36,7 @@ use rooflens_schemas::{Scope, Unit};
 use rooflens_analysis::Context;
 use rooflens_document::{Catalogue, Finding, GainKind, Quantity, SectionContent, Severity};
 
-pub use results::Results;
+pub use evidence::Evidence;
 
 /// A rule.
 pub struct Rule {
@@ -47,7 +47,7 @@ pub struct Rule {
     /// Whether it is about how far figures carry.
     pub on_measurement: bool,
     /// What it says of a bundle.
-    pub run: fn(&Results<'_>) -> Outcome,
+    pub run: fn(&Evidence<'_>) -> Outcome,
 }
 
 /// A number that decides, and what is compared with it.
@@ -64,11 +64,11 @@ pub enum Outcome {
     /// It holds.
     Found(Vec<Finding>),
     /// It looked, and it does not hold; names the stages that it could not look at, if there are any.
-    Clear(String),
+    Passed(String),
     /// There is nothing that it could be about, or another finding says it better; says why.
     NotApplicable(String),
     /// The bundle lacks what it needs; says what to capture.
-    Abstained(String),
+    InsufficientData(String),
 }
 
 /// What a rule makes of one stage.
@@ -100,24 +100,24 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     GROUPS.into_iter().flatten().copied()
 }
 
-/// Runs all rules on the results. First the summary: blocks and tables of the first pages; then the findings:
+/// Runs all rules on the evidence. First the summary: blocks and tables of the first pages; then the findings:
 /// observations, the weightiest first, and the tables of findings and of rules.
 pub fn run(context: &Context<'_>, text: &'static Catalogue) -> (SectionContent, SectionContent) {
-    let results = Results::new(context, text);
-    let mut findings = judge(&results);
-    let summary = summary::summary(&results, &findings.observations);
-    findings.observations = by_stage(&results, findings.observations);
+    let evidence = Evidence::new(context, text);
+    let mut findings = judge(&evidence);
+    let summary = summary::summary(&evidence, &findings.observations);
+    findings.observations = by_stage(&evidence, findings.observations);
     (summary, findings)
 }
 
 /// What a rule finds in the same stage of several ranks as one finding: the first, with what the others could save.
-fn by_stage(results: &Results<'_>, all: Vec<Finding>) -> Vec<Finding> {
+fn by_stage(evidence: &Evidence<'_>, all: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
     for one in all {
         let first = kept.iter_mut().find(|first| is_of_other_rank(first, &one));
         match (first, &one.gain, one.scope.rank) {
             (Some(first), Some(gain), Some(rank)) => first.statement.extend(say!(
-                results,
+                evidence,
                 "findings.also_rank",
                 rank = rank.to_string(),
                 saved = Quantity::new(gain.saved_ns, Unit::Nanoseconds),
@@ -146,15 +146,15 @@ fn is_of_other_rank(one: &Finding, other: &Finding) -> bool {
         && one.scope.rank != other.scope.rank
 }
 
-fn judge(results: &Results<'_>) -> SectionContent {
+fn judge(evidence: &Evidence<'_>) -> SectionContent {
     let mut observations = Vec::new();
     let mut outcomes = Vec::new();
     for rule in rules() {
-        let outcome = (rule.run)(results);
+        let outcome = (rule.run)(evidence);
         if let Outcome::Found(found) = &outcome {
             observations.extend(found.iter().map(|one| {
-                let one = named(results.text, results.text.rule(rule.id), rule, one);
-                advice::fitting(results, borne_out(results, one))
+                let one = named(evidence.text, evidence.text.rule(rule.id), rule, one);
+                advice::fitting(evidence, borne_out(evidence, one))
             }));
         }
         outcomes.push((rule, outcome));
@@ -172,11 +172,11 @@ fn judge(results: &Results<'_>) -> SectionContent {
             .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
     });
     let datasets = vec![
-        tables::findings(results, &observations),
-        tables::outcomes(results, &outcomes),
-        tables::rules(results, &outcomes),
+        tables::findings(evidence, &observations),
+        tables::outcomes(evidence, &outcomes),
+        tables::rules(evidence, &outcomes),
     ];
-    let methods = vec![tables::method(results)];
+    let methods = vec![tables::method(evidence)];
     SectionContent {
         observations,
         datasets,
@@ -187,8 +187,11 @@ fn judge(results: &Results<'_>) -> SectionContent {
 
 /// The observation, critical only if more than one measured iteration of its stage bears it out. What is wrong with the
 /// measurement itself needs no second one.
-fn borne_out(results: &Results<'_>, mut one: Finding) -> Finding {
-    let stage = results.stages.iter().find(|stage| stage.scope == one.scope);
+fn borne_out(evidence: &Evidence<'_>, mut one: Finding) -> Finding {
+    let stage = evidence
+        .stages
+        .iter()
+        .find(|stage| stage.scope == one.scope);
     if !one.on_measurement && stage.is_some_and(|stage| stage.counted <= 1.0) {
         one.severity = one.severity.min(Severity::Warning);
     }
@@ -216,7 +219,7 @@ impl Rule {
     const fn new(
         id: &'static str,
         thresholds: &'static [Threshold],
-        run: fn(&Results<'_>) -> Outcome,
+        run: fn(&Evidence<'_>) -> Outcome,
     ) -> Self {
         Self {
             id,
@@ -235,12 +238,12 @@ impl Rule {
 
 impl Outcome {
     /// It looked at everything, and it does not hold.
-    const CLEAR: Self = Self::Clear(String::new());
+    const PASSED: Self = Self::Passed(String::new());
 
     /// Found if there is something in the list.
     fn of(found: Vec<Finding>) -> Self {
         if found.is_empty() {
-            Self::CLEAR
+            Self::PASSED
         } else {
             Self::Found(found)
         }
@@ -265,7 +268,7 @@ impl Outcome {
         } else if !moot.is_empty() {
             Self::NotApplicable(reasons(&moot))
         } else if is_clear {
-            Self::Clear(unseen.join(", "))
+            Self::Passed(unseen.join(", "))
         } else if !nothing.is_empty() {
             Self::NotApplicable(reasons(&nothing))
         } else {
@@ -290,7 +293,7 @@ impl Outcome {
 
     /// Abstained for want of something.
     fn lacks(what: &str) -> Self {
-        Self::Abstained(what.to_owned())
+        Self::InsufficientData(what.to_owned())
     }
 }
 
@@ -316,11 +319,11 @@ impl Look {
     }
 
     /// Made moot by another rule, which holds for the same stage.
-    fn said_by(results: &Results<'_>, rule: &Rule) -> Self {
+    fn said_by(evidence: &Evidence<'_>, rule: &Rule) -> Self {
         Self::Suppressed(words!(
-            results,
+            evidence,
             "findings.said_by",
-            rule = results.text.rule(rule.id)
+            rule = evidence.text.rule(rule.id)
         ))
     }
 }

@@ -1,7 +1,7 @@
 //! What keeps shorter kernels from shortening a stage: another rank, or the CPU.
 
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results};
+use crate::{Evidence, Look, Outcome};
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, GainKind, Severity};
@@ -12,7 +12,7 @@ const BUSY: f64 = 0.50;
 /// Share of the idle time that the CPU has to explain.
 const BY_HOST: f64 = 0.50;
 
-impl Results<'_> {
+impl Evidence<'_> {
     /// Finds the limits of all stages.
     pub(crate) fn add_limits(&mut self) {
         let limits = |stage: &StageLine| (self.waits_for(stage), self.is_host_bound(stage));
@@ -43,8 +43,7 @@ impl Results<'_> {
                 .waits(&ranks.lines[own])
                 .then(|| ranks.lines[of_stage.slowest].rank)
         };
-        self.context
-            .results
+        self.results
             .communication()
             .ok()?
             .runs

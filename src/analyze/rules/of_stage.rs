@@ -1,8 +1,6 @@
 //! What the typed results say of a stage, found by its ids.
 
-use rooflens_schemas::Evidence;
-
-use crate::results::Results;
+use crate::evidence::Evidence;
 use crate::stage::{Key, StageLine};
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::counters::roofline::workload;
@@ -30,20 +28,15 @@ fn is(stage: Key, summary: &Summary) -> bool {
     stage == (summary.stage, summary.process)
 }
 
-impl<'a> Results<'a> {
+impl<'a> Evidence<'a> {
     /// Medians over the instances of a stage.
     pub(crate) fn summary(&self, stage: &StageLine) -> Option<&'a Summary> {
-        self.context
-            .facts
-            .summaries
-            .iter()
-            .find(|one| stage.is(one))
+        self.facts.summaries.iter().find(|one| stage.is(one))
     }
 
     /// GPU operations of a stage by class.
     pub(crate) fn work(&self, stage: Key) -> Option<&'a StageWork> {
-        self.context
-            .results
+        self.results
             .stage_work()
             .ok()?
             .iter()
@@ -52,8 +45,7 @@ impl<'a> Results<'a> {
 
     /// Busy time of a stage by group of classes.
     pub(crate) fn stage_time(&self, stage: Key) -> Option<&'a StageTime> {
-        self.context
-            .results
+        self.results
             .stage_times()
             .ok()?
             .of_primary()
@@ -62,8 +54,7 @@ impl<'a> Results<'a> {
 
     /// Replays of CUDA graphs in a stage.
     pub(crate) fn replays(&self, stage: &StageLine) -> Option<&'a StageReplays> {
-        self.context
-            .results
+        self.results
             .graphs()
             .ok()?
             .stages
@@ -80,7 +71,7 @@ impl<'a> Results<'a> {
 
     /// The CUDA graph with the kernels of a stage that launches them one by one, where replays of it are timed.
     pub(crate) fn replay(&self, stage: &StageLine) -> Option<&'a StageGraph> {
-        let graphs = self.context.results.graphs().ok()?;
+        let graphs = self.results.graphs().ok()?;
         let own = |one: &&StageGraph| one.eager.as_ref().is_some_and(|eager| stage.is(eager));
         graphs
             .by_stage
@@ -91,8 +82,7 @@ impl<'a> Results<'a> {
 
     /// GEMMs of a stage.
     pub(crate) fn gemms(&self, stage: &StageLine) -> Option<&'a StageProducts> {
-        self.context
-            .results
+        self.results
             .gemm()
             .ok()?
             .iter()
@@ -101,8 +91,7 @@ impl<'a> Results<'a> {
 
     /// Attention of a stage.
     pub(crate) fn attention(&self, stage: &StageLine) -> Option<&'a StageProducts> {
-        self.context
-            .results
+        self.results
             .attention()
             .ok()?
             .iter()
@@ -111,8 +100,7 @@ impl<'a> Results<'a> {
 
     /// FLOPs of a stage by source.
     pub(crate) fn flops(&self, stage: &StageLine) -> Option<&'a StageFlops> {
-        self.context
-            .results
+        self.results
             .flops()
             .ok()?
             .iter()
@@ -121,7 +109,7 @@ impl<'a> Results<'a> {
 
     /// MFU and MBU of a stage in its profiled pass.
     pub(crate) fn utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
-        let mut all = self.context.results.utilization().ok()?.stages.iter();
+        let mut all = self.results.utilization().ok()?.stages.iter();
         all.find(|one| {
             one.timed
                 .profiled
@@ -133,34 +121,25 @@ impl<'a> Results<'a> {
     /// Those of its un-profiled repeats.
     pub(crate) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
         let (pass, name) = (stage.unprofiled_pass.as_ref()?, stage.scope.stage.as_ref()?);
-        self.context
-            .results
-            .utilization()
-            .ok()?
-            .unprofiled(pass, name)
+        self.results.utilization().ok()?.unprofiled(pass, name)
     }
 
     /// The un-profiled repeats of a stage.
     pub(crate) fn unprofiled_series(&self, stage: &StageLine) -> Option<&'a Series> {
         let name = stage.unprofiled.and(stage.scope.stage.as_deref())?;
-        self.context
-            .results
-            .baseline()
-            .ok()?
-            .unprofiled(self.context.session, name)
+        self.results.baseline().ok()?.unprofiled(self.session, name)
     }
 
     /// Copies of a stage; none if it does not copy.
     pub(crate) fn copies(&self, stage: &StageLine) -> Option<&'a Place> {
-        let mut all = self.context.results.transfers().ok()?.places.iter();
+        let mut all = self.results.transfers().ok()?.places.iter();
         let own = |one: &&Place| one.stage.as_ref().is_some_and(|summary| stage.is(summary));
         all.find(own).filter(|place| !place.directions().is_empty())
     }
 
     /// Communication of a stage.
     pub(crate) fn communication(&self, stage: &StageLine) -> Option<&'a Line> {
-        self.context
-            .results
+        self.results
             .communication()
             .ok()?
             .of_stage(self.summary(stage)?)
@@ -168,21 +147,21 @@ impl<'a> Results<'a> {
 
     /// Executed work of a stage, by counters of the profiled launches that stand for it.
     pub(crate) fn executed(&self, stage: &StageLine) -> Option<&'a workload::StageWork> {
-        let all = self.context.results.workload().ok()?.profiled();
+        let all = self.results.workload().ok()?.profiled();
         all.iter().find(|one| stage.is(&one.summary))
     }
 
     /// What figures of the profiled launches of a pass rest on.
-    pub(crate) fn profile_evidence(&self, pass: PassId) -> Vec<Evidence> {
-        let counters = self.context.results.counters().into_iter();
+    pub(crate) fn profile_evidence(&self, pass: PassId) -> Vec<rooflens_schemas::Evidence> {
+        let counters = self.results.counters().into_iter();
         counters
-            .map(|counters| counters.evidence(self.context.session, pass))
+            .map(|counters| counters.evidence(self.session, pass))
             .collect()
     }
 
     /// Kernels of the primary pass.
     pub(crate) fn kernels(&self) -> Option<&'a PassKernels> {
-        let all = self.context.results.kernels().ok()?;
+        let all = self.results.kernels().ok()?;
         all.iter().find(|one| Some(one.pass) == self.primary)
     }
 }

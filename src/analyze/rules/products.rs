@@ -4,7 +4,7 @@ use rooflens_schemas::Unit;
 use rooflens_sections::shapes_advice;
 
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results};
+use crate::{Evidence, Look, Outcome};
 use rooflens_analysis::kernels::matmul::Gemm;
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
@@ -39,13 +39,13 @@ pub(crate) struct Products<'a> {
     pub(crate) time: f64,
     pub(crate) roof: f64,
     pub(crate) lost: f64,
-    pub(crate) results: &'a Results<'a>,
+    pub(crate) evidence: &'a Evidence<'a>,
     of: &'a StageProducts,
 }
 
 impl<'a> Product<'a> {
-    fn new(results: &Results<'a>, stage: &'a StageProducts, group: &'a Group) -> Option<Self> {
-        let context = results.context;
+    fn new(evidence: &Evidence<'a>, stage: &'a StageProducts, group: &'a Group) -> Option<Self> {
+        let context = evidence.context;
         let per = |sum: f64| stage.per_instance(sum);
         (group.sum.time > 0).then_some(Self {
             group,
@@ -104,8 +104,8 @@ impl<'a> Products<'a> {
         let own = self.only(|one| one.bound == bound);
         match bound {
             _ if !own.all.is_empty() => look(&own).into(),
-            Bound::Compute => Look::NotApplicable(words!(self.results, "products.none_by_rate")),
-            Bound::Memory => Look::NotApplicable(words!(self.results, "products.none_by_memory")),
+            Bound::Compute => Look::NotApplicable(words!(self.evidence, "products.none_by_rate")),
+            Bound::Memory => Look::NotApplicable(words!(self.evidence, "products.none_by_memory")),
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Products<'a> {
                 .ceiling()
                 .is_some_and(|ceiling| ceiling.measured)
         };
-        self.results
+        self.evidence
             .text
             .word(match self.all.iter().filter(is_measured).count() {
                 0 => "specified",
@@ -139,13 +139,13 @@ impl<'a> Products<'a> {
     /// The whole of these shares, in words.
     pub(crate) fn whole(&self) -> String {
         match self.communicates() {
-            true => words!(self.results, "products.stage_time"),
-            false => words!(self.results, "products.gpu_time"),
+            true => words!(self.evidence, "products.stage_time"),
+            false => words!(self.evidence, "products.gpu_time"),
         }
     }
 
     fn communicates(&self) -> bool {
-        self.results
+        self.evidence
             .communication(self.stage)
             .is_some_and(|line| line.communication > 0.0)
     }
@@ -167,7 +167,7 @@ impl<'a> Products<'a> {
         let name = short_name(worst.name);
         let query = || -> Option<Query> { Some(self.stage.window.as_ref()?.with_helpers(name)) };
         Finding {
-            evidence: vec![self.of.evidence(self.results.context.session)],
+            evidence: vec![self.of.evidence(self.evidence.session)],
             query: is_plain(name).then(query).flatten(),
             ..self.stage.saving_kernels(saved, basis)
         }
@@ -175,18 +175,18 @@ impl<'a> Products<'a> {
 }
 
 /// Looks at the products of each stage; abstains if the sizes of none are known.
-pub(crate) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
-    let advice = shapes_advice(&results.context, results.text);
-    results.each_of_kernels(
-        &words!(results, "products.needs", advice = advice),
+pub(crate) fn per_stage(evidence: &Evidence<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
+    let advice = shapes_advice(&evidence.context, evidence.text);
+    evidence.each_of_kernels(
+        &words!(evidence, "products.needs", advice = advice),
         |stage| {
-            let Some(of) = results.gemms(stage) else {
+            let Some(of) = evidence.gemms(stage) else {
                 return Look::InsufficientData;
             };
             let all: Vec<Product<'_>> = of
                 .groups
                 .iter()
-                .filter_map(|group| Product::new(results, of, group))
+                .filter_map(|group| Product::new(evidence, of, group))
                 .collect();
             let none = Products {
                 stage,
@@ -194,7 +194,7 @@ pub(crate) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) 
                 time: 0.0,
                 roof: 0.0,
                 lost: 0.0,
-                results,
+                evidence,
                 of,
             };
             let products = none.only(|_| true);

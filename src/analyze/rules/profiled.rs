@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rooflens_schemas::Evidence;
-
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results, products};
+use crate::{Evidence, Look, Outcome, products};
 use rooflens_analysis::counters::details::figures::{Figure, Figures};
 use rooflens_analysis::counters::ncu::KernelCounters;
 use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
@@ -57,17 +55,17 @@ pub(crate) use rooflens_analysis::counters::represent::matching::ENOUGH;
 /// Looks at the profiled kernels of each stage. A stage of which little was profiled can have findings, but is not
 /// clear of them.
 pub(crate) fn per_stage<L: Into<Look>>(
-    results: &Results<'_>,
-    look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> L,
+    evidence: &Evidence<'_>,
+    look: fn(&Evidence<'_>, &StageLine, &[Profiled<'_>]) -> L,
 ) -> Outcome {
-    results.each_of_kernels(&words!(results, "profiled.needs"), |stage| {
-        let profiled = of_stage(results, stage);
+    evidence.each_of_kernels(&words!(evidence, "profiled.needs"), |stage| {
+        let profiled = of_stage(evidence, stage);
         if profiled.is_empty() {
             return Look::InsufficientData;
         }
-        match look(results, stage, &profiled).into() {
+        match look(evidence, stage, &profiled).into() {
             Look::Passed
-                if results
+                if evidence
                     .executed(stage)
                     .is_some_and(|own| own.covered < ENOUGH) =>
             {
@@ -79,12 +77,12 @@ pub(crate) fn per_stage<L: Into<Look>>(
 }
 
 /// What was profiled of a stage, the most time first.
-pub(crate) fn of_stage<'a>(results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
-    groups(results, stage).unwrap_or_default()
+pub(crate) fn of_stage<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
+    groups(evidence, stage).unwrap_or_default()
 }
 
-fn groups<'a>(results: &Results<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a>>> {
-    let known = results.context.results;
+fn groups<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a>>> {
+    let known = evidence.results;
     let (counters, details) = (known.counters()?, known.details()?);
     let (matching, all) = (known.matching()?, known.represent()?);
     // Launches that stand for the same time are one group; two sizes on one grid are two.
@@ -134,16 +132,20 @@ pub(crate) fn share(profiled: &[Profiled<'_>]) -> f64 {
 }
 
 /// How much of the stage the profile knows, in words.
-pub(crate) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    let words = |share| say!(results, "profiled.known", share = Quantity::ratio(share));
-    results
+pub(crate) fn known(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
+    let words = |share| say!(evidence, "profiled.known", share = Quantity::ratio(share));
+    evidence
         .executed(stage)
         .map_or_else(Vec::new, |own| words(own.covered))
 }
 
 /// The time of a kernel on its grid in the timeline.
-pub(crate) fn query(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<Query> {
-    let name = products::short_name(results.context.session.text(one.launch.name));
+pub(crate) fn query(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    one: &Profiled<'_>,
+) -> Option<Query> {
+    let name = products::short_name(evidence.session.text(one.launch.name));
     let blocks = Some(one.launch.grid.volume()).filter(|blocks| *blocks > 0)?;
     products::is_plain(name)
         .then(|| Some(stage.window.as_ref()?.grid(name, blocks)))
@@ -152,13 +154,13 @@ pub(crate) fn query(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>
 
 /// The timeline and the passes of the profiled launches.
 pub(crate) fn evidence(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     stage: &StageLine,
     profiled: &[Profiled<'_>],
-) -> Vec<Evidence> {
+) -> Vec<rooflens_schemas::Evidence> {
     let passes: BTreeSet<_> = profiled.iter().map(|one| one.launch.pass).collect();
     let of_pass = passes
         .into_iter()
-        .flat_map(|pass| results.profile_evidence(pass));
+        .flat_map(|pass| evidence.profile_evidence(pass));
     std::iter::once(stage.evidence()).chain(of_pass).collect()
 }

@@ -1,6 +1,6 @@
 //! A stage as rules see it: its times, and one instance that stands for it in queries.
 
-use rooflens_schemas::{Evidence, Scope, StageKind, Unit};
+use rooflens_schemas::{Scope, StageKind, Unit};
 
 use crate::sql::Window;
 use crate::time::stage_busy::BUSY;
@@ -36,7 +36,7 @@ pub(crate) struct StageLine {
     /// Sum of their durations, nanoseconds.
     pub(crate) operation_time: f64,
     /// What these figures rest on.
-    pub(crate) figures: Evidence,
+    pub(crate) figures: rooflens_schemas::Evidence,
     /// Instances that count.
     pub(crate) counted: f64,
     /// Steps of an instance, where it has any.
@@ -170,10 +170,10 @@ impl StageLine {
     }
 
     /// The artifact that it was read from.
-    pub(crate) fn evidence(&self) -> Evidence {
-        Evidence {
+    pub(crate) fn evidence(&self) -> rooflens_schemas::Evidence {
+        rooflens_schemas::Evidence {
             artifact: self.artifact.clone(),
-            ..Evidence::default()
+            ..rooflens_schemas::Evidence::default()
         }
     }
 

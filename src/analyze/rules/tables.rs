@@ -1,6 +1,6 @@
 //! The tables of findings and of rules.
 
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_document::finding::{CRITICAL_SHARE, WARNING_SHARE};
 use rooflens_document::{Catalogue, Dataset, Finding, Gain, Inline, Method, Quantity, Table};
 use rooflens_session::Arrange;
@@ -9,11 +9,11 @@ use rooflens_session::Arrange;
 type Judged = (&'static Rule, Outcome);
 
 /// One row a finding, in the order of their weight.
-pub(crate) fn findings(results: &Results<'_>, observations: &[Finding]) -> Dataset {
+pub(crate) fn findings(evidence: &Evidence<'_>, observations: &[Finding]) -> Dataset {
     let words = |inlines: &[Inline]| -> Option<String> {
         (!inlines.is_empty()).then(|| inlines.iter().map(Inline::plain).collect())
     };
-    Table::new(results.text, "findings")
+    Table::new(evidence.text, "findings")
         .text("finding", |one: &Finding| one.title.clone())
         .text("rule", |one| one.id)
         .text("severity", |one| one.severity.label())
@@ -37,15 +37,15 @@ pub(crate) fn findings(results: &Results<'_>, observations: &[Finding]) -> Datas
 type Row = (usize, Option<String>, Vec<String>);
 
 /// What came of the rules at a glance: one row an outcome and reason, what was found first.
-pub(crate) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
+pub(crate) fn outcomes(evidence: &Evidence<'_>, outcomes: &[Judged]) -> Dataset {
     let mut rows: Vec<Row> = Vec::new();
     for (rule, outcome) in outcomes {
-        let title = results.text.rule(rule.id);
-        let (title, why) = match (outcome, reason(results, outcome)) {
+        let title = evidence.text.rule(rule.id);
+        let (title, why) = match (outcome, reason(evidence, outcome)) {
             (Outcome::Found(found), _) if found.len() > 1 => {
                 (format!("{title} ({})", found.len()), None)
             }
-            (Outcome::Clear(_), Some(unseen)) => (format!("{title} ({unseen})"), None),
+            (Outcome::Passed(_), Some(unseen)) => (format!("{title} ({unseen})"), None),
             (_, why) => (title.to_owned(), why),
         };
         let rank = rank(outcome);
@@ -58,10 +58,10 @@ pub(crate) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
         }
     }
     rows.arrange_by_key(|(rank, _, _)| *rank);
-    Table::new(results.text, "rule_outcomes")
+    Table::new(evidence.text, "rule_outcomes")
         .text("outcome", |(rank, _, _): &Row| OUTCOMES[*rank])
         .text("rules", |(_, _, titles)| {
-            titles.join(results.text.semicolon())
+            titles.join(evidence.text.semicolon())
         })
         .text("why", |(_, why, _)| why.clone())
         .rows(&rows)
@@ -73,37 +73,37 @@ const OUTCOMES: [&str; 4] = ["found", "clear", "not applicable", "abstained"];
 fn rank(outcome: &Outcome) -> usize {
     match outcome {
         Outcome::Found(_) => 0,
-        Outcome::Clear(_) => 1,
+        Outcome::Passed(_) => 1,
         Outcome::NotApplicable(_) => 2,
-        Outcome::Abstained(_) => 3,
+        Outcome::InsufficientData(_) => 3,
     }
 }
 
 /// Why, or what is missing.
-fn reason(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
+fn reason(evidence: &Evidence<'_>, outcome: &Outcome) -> Option<String> {
     let reason = match outcome {
-        Outcome::Clear(unseen) if !unseen.is_empty() => {
-            words!(results, "findings.not_seen", stages = unseen.as_str())
+        Outcome::Passed(unseen) if !unseen.is_empty() => {
+            words!(evidence, "findings.not_seen", stages = unseen.as_str())
         }
-        Outcome::Found(_) | Outcome::Clear(_) => String::new(),
-        Outcome::NotApplicable(why) | Outcome::Abstained(why) => why.clone(),
+        Outcome::Found(_) | Outcome::Passed(_) => String::new(),
+        Outcome::NotApplicable(why) | Outcome::InsufficientData(why) => why.clone(),
     };
     Some(reason).filter(|reason| !reason.is_empty())
 }
 
 /// One row a rule by outcome, in the order of the registry.
-pub(crate) fn rules(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
+pub(crate) fn rules(evidence: &Evidence<'_>, outcomes: &[Judged]) -> Dataset {
     let mut sorted: Vec<&Judged> = outcomes.iter().collect();
     sorted.arrange_by_key(|(_, outcome)| rank(outcome));
-    Table::new(results.text, "rules")
+    Table::new(evidence.text, "rules")
         .text("rule", |(rule, _): &Judged| rule.id)
-        .text("title", |(rule, _)| results.text.rule(rule.id))
+        .text("title", |(rule, _)| evidence.text.rule(rule.id))
         .text("outcome", |(_, outcome)| match outcome {
             Outcome::Found(found) => format!("{} {}", OUTCOMES[0], found.len()),
             other => OUTCOMES[rank(other)].to_owned(),
         })
-        .text("reason", |(_, outcome)| reason(results, outcome))
-        .text("thresholds", |(rule, _)| thresholds(results.text, rule))
+        .text("reason", |(_, outcome)| reason(evidence, outcome))
+        .text("thresholds", |(rule, _)| thresholds(evidence.text, rule))
         .rows(sorted)
 }
 
@@ -117,9 +117,9 @@ fn thresholds(text: &'static Catalogue, rule: &Rule) -> String {
         .join(text.semicolon())
 }
 
-pub(crate) fn method(results: &Results<'_>) -> Method {
+pub(crate) fn method(evidence: &Evidence<'_>) -> Method {
     method!(
-        results,
+        evidence,
         "findings",
         critical = Quantity::ratio(CRITICAL_SHARE),
         warning = Quantity::ratio(WARNING_SHARE),

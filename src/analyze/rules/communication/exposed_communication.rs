@@ -3,7 +3,7 @@
 use crate::sql::Window;
 use crate::stage::StageLine;
 use crate::time::stage_busy::ALL;
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_document::{Finding, Inline, Quantity, Severity};
@@ -17,17 +17,17 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Exposed communication ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.05;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let needs = &words!(results, "exposed_communication.needs");
-    results.each_stage(needs, |stage| match results.communication(stage) {
-        Some(line) => finding(results, stage, line).into(),
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let needs = &words!(evidence, "exposed_communication.needs");
+    evidence.each_stage(needs, |stage| match evidence.communication(stage) {
+        Some(line) => finding(evidence, stage, line).into(),
         // What traces kernels traces collectives: there are none.
-        None if results.shows_operations(stage) => Look::Passed,
+        None if evidence.shows_operations(stage) => Look::Passed,
         None => Look::InsufficientData,
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, line: &Line) -> Option<Finding> {
     let exposed = line.exposed;
     if stage.share(exposed) < SHARE {
         return None;
@@ -35,7 +35,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Find
     let wait = line.wait.map(|wait| wait.min(exposed));
     let of_exposed = wait.map(|wait| if exposed > 0.0 { wait / exposed } else { 0.0 });
     let statement = say!(
-        results,
+        evidence,
         "exposed_communication.statement",
         stage = Inline::strong(&stage.label),
         share = Quantity::ratio(stage.share(exposed)),
@@ -44,18 +44,18 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Find
     );
     let waits = wait.is_some_and(|wait| wait > exposed / 2.0);
     let advice = match waits {
-        true => say!(results, "exposed_communication.advice_wait"),
+        true => say!(evidence, "exposed_communication.advice_wait"),
         false => {
-            let wraps = |names: &[&str]| wraps(results, names).then_some("");
+            let wraps = |names: &[&str]| wraps(evidence, names).then_some("");
             say!(
-                results,
+                evidence,
                 "exposed_communication.advice",
                 ddp = wraps(&["DistributedDataParallel"]),
                 fsdp = wraps(&["FullyShardedDataParallel", "FSDP"]),
             )
         }
     };
-    let saved = results
+    let saved = evidence
         .gain(Overhead::Communication, stage)
         .unwrap_or(exposed);
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
@@ -66,21 +66,21 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Find
             title: stage.label.clone(),
             ..Finding::default()
         },
-        false => stage.saving(saved, &words!(results, "exposed_communication.basis")),
+        false => stage.saving(saved, &words!(evidence, "exposed_communication.basis")),
     };
     Some(Finding {
         statement,
         advice: Some(advice),
-        next: Some(say!(results, "exposed_communication.next")),
-        evidence: vec![line.evidence(results.context.session)],
+        next: Some(say!(evidence, "exposed_communication.next")),
+        evidence: vec![line.evidence(evidence.session)],
         query: stage.window.as_ref().map(Window::exposed),
         ..base
     })
 }
 
 /// Whether ranges or operators of the bundle name such a wrapper.
-fn wraps(results: &Results<'_>, names: &[&str]) -> bool {
-    let session = results.context.session;
+fn wraps(evidence: &Evidence<'_>, names: &[&str]) -> bool {
+    let session = evidence.session;
     let all = session.ranges.name.iter().chain(&session.operators.name);
     let distinct: std::collections::BTreeSet<_> = all.collect();
     distinct

@@ -1,7 +1,7 @@
 //! Copies run while no kernel does.
 
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results, Rule, Threshold, communication::pageable_copies};
+use crate::{Evidence, Look, Outcome, Rule, Threshold, communication::pageable_copies};
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_document::{Finding, Inline, Quantity, Root};
@@ -23,53 +23,53 @@ const HIDING: f64 = 0.10;
 /// Exposed copies of one direction ÷ all from which on there is something for the other to run beside.
 const EACH: f64 = 0.20;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let needs = &words!(results, "exposed_copies.needs");
-    results.each_stage(needs, |stage| match results.copies(stage) {
-        Some(copies) => match finding(results, stage, copies) {
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let needs = &words!(evidence, "exposed_copies.needs");
+    evidence.each_stage(needs, |stage| match evidence.copies(stage) {
+        Some(copies) => match finding(evidence, stage, copies) {
             Some(found) => Look::found(found),
-            None => in_few(results, stage, copies).map_or(Look::Passed, Look::Suppressed),
+            None => in_few(evidence, stage, copies).map_or(Look::Passed, Look::Suppressed),
         },
         // What traces operations traces copies: there are none.
-        None if results.shows_operations(stage) => Look::Passed,
+        None if evidence.shows_operations(stage) => Look::Passed,
         None => Look::InsufficientData,
     })
 }
 
 /// That few iterations have the copies, where the median one is clear of them and all together are not.
-fn in_few(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<String> {
+fn in_few(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place) -> Option<String> {
     let share = stage.share(copies.sums.exposed as f64 / stage.counted.max(1.0));
     let share = (share >= SHARE).then(|| Quantity::ratio(share))?;
-    Some(words!(results, "exposed_copies.few", share = share))
+    Some(words!(evidence, "exposed_copies.few", share = share))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place) -> Option<Finding> {
     let exposed = copies.exposed(None);
     if stage.share(exposed) < SHARE {
         return None;
     }
     let kernels = kernels(stage, copies);
     let statement = say!(
-        results,
+        evidence,
         "exposed_copies.statement",
         stage = Inline::strong(&stage.label),
         share = Quantity::ratio(stage.share(exposed)),
         bytes = Quantity::new(copies.bytes(None), Unit::Bytes),
         kernels = Quantity::ratio(stage.share(kernels)),
     );
-    let saved = results.gain(Overhead::Copies, stage).unwrap_or(exposed);
+    let saved = evidence.gain(Overhead::Copies, stage).unwrap_or(exposed);
     Some(Finding {
         statement,
-        advice: Some(advice(results, copies, kernels)),
-        root: (results.platform.pytorch && is_pageable(copies)).then(|| Root {
-            cause: words!(results, "exposed_copies.root_cause"),
-            action: words!(results, "exposed_copies.root_action"),
+        advice: Some(advice(evidence, copies, kernels)),
+        root: (evidence.platform.pytorch && is_pageable(copies)).then(|| Root {
+            cause: words!(evidence, "exposed_copies.root_cause"),
+            action: words!(evidence, "exposed_copies.root_action"),
             condition: None,
             passes: 1,
         }),
-        evidence: vec![copies.evidence(results.context.session)],
+        evidence: vec![copies.evidence(evidence.session)],
         query: stage.window.as_ref().and_then(crate::sql::Window::copies),
-        ..stage.saving(saved, &words!(results, "exposed_copies.basis"))
+        ..stage.saving(saved, &words!(evidence, "exposed_copies.basis"))
     })
 }
 
@@ -93,23 +93,23 @@ fn is_pageable(copies: &Place) -> bool {
 }
 
 /// What the figures leave to try.
-fn advice(results: &Results<'_>, copies: &Place, kernels: f64) -> Vec<Inline> {
+fn advice(evidence: &Evidence<'_>, copies: &Place, kernels: f64) -> Vec<Inline> {
     let exposed = copies.exposed(None);
     let [to, from] = directions(copies);
     let managed =
         [CopyKind::MigrateToDevice, CopyKind::MigrateToHost].map(|kind| copies.exposed(Some(kind)));
     if managed.iter().sum::<f64>() >= exposed / 2.0 {
-        return say!(results, "exposed_copies.advice_managed");
+        return say!(evidence, "exposed_copies.advice_managed");
     }
     if to + from < exposed / 2.0 {
-        return say!(results, "exposed_copies.advice_on_gpu");
+        return say!(evidence, "exposed_copies.advice_on_gpu");
     }
     let mut text = Vec::new();
     if kernels >= HIDING * exposed {
-        text.extend(say!(results, "exposed_copies.advice_stream"));
+        text.extend(say!(evidence, "exposed_copies.advice_stream"));
     }
     if to.min(from) >= EACH * exposed {
-        text.extend(say!(results, "exposed_copies.advice_directions"));
+        text.extend(say!(evidence, "exposed_copies.advice_directions"));
     }
     if copies
         .pageable_share()
@@ -117,11 +117,11 @@ fn advice(results: &Results<'_>, copies: &Place, kernels: f64) -> Vec<Inline> {
     {
         let pageable = copies.pageable_share().map(Quantity::ratio);
         text.extend(say!(
-            results,
+            evidence,
             "exposed_copies.advice_pinned",
             pageable = pageable
         ));
     }
-    text.extend(say!(results, "exposed_copies.advice"));
+    text.extend(say!(evidence, "exposed_copies.advice"));
     text
 }

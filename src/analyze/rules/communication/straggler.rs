@@ -1,7 +1,7 @@
 //! One rank computes longer than the others, which wait for it.
 
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::communication::speed::{BY_CLOCK, LowerClock};
@@ -23,9 +23,8 @@ pub(crate) static RULE: Rule = Rule::new(
 /// The ranks of a run, and their computing times in one stage.
 type Stage<'a> = (&'a Ranks, &'a Imbalance);
 
-fn run(results: &Results<'_>) -> Outcome {
-    let runs = results
-        .context
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let runs = evidence
         .results
         .communication()
         .map_or(&[][..], |all| &all.runs);
@@ -35,46 +34,46 @@ fn run(results: &Results<'_>) -> Outcome {
     let known: Vec<Stage<'_>> = all
         .filter(|(ranks, one)| ranks.lines[one.slowest].stage.is_some() && one.ratio().is_some())
         .collect();
-    if known.is_empty() && results.is_alone() {
-        return Outcome::NotApplicable(words!(results, "straggler.one_rank"));
+    if known.is_empty() && evidence.is_alone() {
+        return Outcome::NotApplicable(words!(evidence, "straggler.one_rank"));
     }
     if known.is_empty() {
-        return Outcome::Abstained(words!(results, "straggler.needs"));
+        return Outcome::InsufficientData(words!(evidence, "straggler.needs"));
     }
     // The primary pass tells; another one, such as that of single ranks, if it has no ranks.
     let is_primary = |(ranks, one): &Stage<'_>| {
-        let name = |line: &Line| line.stage_name(&results.context);
+        let name = |line: &Line| line.stage_name(&evidence.context);
         let stage = name(&ranks.lines[one.slowest]);
         let mut lines = ranks.lines.iter().filter(|line| name(line) == stage);
-        lines.any(|line| stage_line(results, ranks, line).is_some())
+        lines.any(|line| stage_line(evidence, ranks, line).is_some())
     };
     let of_primary = known.iter().any(is_primary);
     let chosen = known.iter().filter(|one| !of_primary || is_primary(one));
-    Outcome::of(chosen.filter_map(|one| finding(results, *one)).collect())
+    Outcome::of(chosen.filter_map(|one| finding(evidence, *one)).collect())
 }
 
 /// The stage of the primary pass that a line is of.
-fn stage_line<'a>(results: &'a Results<'_>, ranks: &Ranks, line: &Line) -> Option<&'a StageLine> {
+fn stage_line<'a>(evidence: &'a Evidence<'_>, ranks: &Ranks, line: &Line) -> Option<&'a StageLine> {
     let process = ranks.run.members[line.member].process;
-    let mut stages = results.stages.iter();
+    let mut stages = evidence.stages.iter();
     stages.find(|one| (Some(one.stage), one.process) == (line.stage, process))
 }
 
-fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, (ranks, times): Stage<'_>) -> Option<Finding> {
     times.is_uneven().then_some(())?;
     let slowest = &ranks.lines[times.slowest];
-    let stage = slowest.stage_name(&results.context)?;
+    let stage = slowest.stage_name(&evidence.context)?;
     let work = times.work.as_ref();
     let more = work.and_then(WorkDifference::more);
     // Work can be shared out, a slower GPU cannot.
     let (least, basis) = match more {
         Some(more) => (
             at_equal_work(times, more),
-            words!(results, "straggler.basis_work"),
+            words!(evidence, "straggler.basis_work"),
         ),
-        None => (times.least, words!(results, "straggler.basis")),
+        None => (times.least, words!(evidence, "straggler.basis")),
     };
-    let base = match stage_line(results, ranks, slowest) {
+    let base = match stage_line(evidence, ranks, slowest) {
         Some(line) => line.saving(times.most - least, &basis),
         None => Finding {
             scope: Scope {
@@ -82,7 +81,7 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Finding> 
                 stage: Some(stage.to_owned()),
                 ..Scope::default()
             },
-            evidence: results
+            evidence: evidence
                 .stages
                 .first()
                 .map(StageLine::evidence)
@@ -95,30 +94,30 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Finding> 
     let by_clock = slowest
         .speed
         .lower_clock()
-        .map(|lower| by_clock(results, lower, slowest.speed.gpu));
+        .map(|lower| by_clock(evidence, lower, slowest.speed.gpu));
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-    let next = || Some(say!(results, "straggler.next"));
+    let next = || Some(say!(evidence, "straggler.next"));
     let (advice, next) = match by_clock {
-        Some(_) => (say!(results, "straggler.advice_clock"), None),
+        Some(_) => (say!(evidence, "straggler.advice_clock"), None),
         None if more.is_some() => (
-            say!(results, "straggler.advice_work", least = time(least)),
+            say!(evidence, "straggler.advice_work", least = time(least)),
             None,
         ),
         None if work.is_some_and(WorkDifference::is_equal) => {
-            (say!(results, "straggler.advice_equal"), next())
+            (say!(evidence, "straggler.advice_equal"), next())
         }
-        None => (say!(results, "straggler.advice"), next()),
+        None => (say!(evidence, "straggler.advice"), next()),
     };
     let rows = work.and_then(|work| work.rows).unzip();
     let operations = work.and_then(WorkDifference::more_operations).unzip();
-    let prompt = results.context.session.workload.prompt_tokens;
+    let prompt = evidence.session.workload.prompt_tokens;
     let sequences = |rows: Option<u64>| {
         let (rows, prompt) = rows.zip(prompt.filter(|prompt| *prompt > 0))?;
         (rows % prompt == 0).then(|| Quantity::count(rows / prompt))
     };
     let count = |value: f64| Quantity::new(value, Unit::Count);
     let root = root(
-        results,
+        evidence,
         slowest,
         &ranks.lines[times.fastest],
         work,
@@ -127,13 +126,13 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Finding> 
     Some(Finding {
         root,
         title: words!(
-            results,
+            evidence,
             "straggler.title",
             stage = stage,
             rank = rank.as_str()
         ),
         statement: say!(
-            results,
+            evidence,
             "straggler.statement",
             stage = Inline::strong(stage),
             rank = rank,
@@ -169,7 +168,7 @@ fn at_equal_work(times: &Imbalance, more: f64) -> f64 {
 
 /// Why a rank is slower than the fastest one, and what to do about it: its clock, or else its work.
 fn root(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     slowest: &Line,
     fastest: &Line,
     work: Option<&WorkDifference>,
@@ -181,7 +180,7 @@ fn root(
         let limit = lower.limit.map(|(name, _)| name);
         return Some(Root {
             cause: words!(
-                results,
+                evidence,
                 "straggler.root_clock",
                 rank = rank.as_str(),
                 clock = hertz(lower.clocks.0),
@@ -190,12 +189,12 @@ fn root(
                 limit = limit,
             ),
             action: words!(
-                results,
+                evidence,
                 "straggler.action_clock",
                 rank = rank.as_str(),
                 limit = limit,
             ),
-            condition: Some(words!(results, "straggler.if_clock")),
+            condition: Some(words!(evidence, "straggler.if_clock")),
             passes: 1,
         });
     }
@@ -209,7 +208,7 @@ fn root(
     let other_rows = Quantity::count(other_rows);
     Some(Root {
         cause: words!(
-            results,
+            evidence,
             "straggler.root_work",
             rank = rank.as_str(),
             sequences = own,
@@ -219,7 +218,7 @@ fn root(
             other = other.as_str(),
         ),
         action: words!(
-            results,
+            evidence,
             "straggler.action_work",
             rank = rank,
             sequences = own,
@@ -234,9 +233,8 @@ fn root(
 }
 
 /// Whether a lower clock of this GPU by this reason is what makes a straggler.
-pub(crate) fn explains(results: &Results<'_>, gpu: u32, reason: &str) -> bool {
-    let runs = results
-        .context
+pub(crate) fn explains(evidence: &Evidence<'_>, gpu: u32, reason: &str) -> bool {
+    let runs = evidence
         .results
         .communication()
         .map_or(&[][..], |all| &all.runs);
@@ -252,12 +250,12 @@ pub(crate) fn explains(results: &Results<'_>, gpu: u32, reason: &str) -> bool {
 }
 
 /// That the rank does the same work at a lower clock, with the figures.
-fn by_clock(results: &Results<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec<Inline> {
+fn by_clock(evidence: &Evidence<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec<Inline> {
     let (limit, samples) = lower.limit.unzip();
     let (own, other) = lower.power.unzip();
     let watts = |watts: f64| Quantity::new(watts, Unit::Watts);
     say!(
-        results,
+        evidence,
         "straggler.by_clock",
         slowdown = Quantity::new(lower.slowdown, Unit::One),
         clock = Quantity::new(lower.clocks.0, Unit::Hertz),
@@ -268,7 +266,7 @@ fn by_clock(results: &Results<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec<I
         power = own.map(watts),
         other_power = other.map(watts),
         power_limit = gpu
-            .and_then(|gpu| power_limit(results.context.session, gpu))
+            .and_then(|gpu| power_limit(evidence.session, gpu))
             .map(watts),
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::profiled::{self, Profiled};
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::matmul::stages::Group;
@@ -28,14 +28,14 @@ const SHARE: f64 = 0.05;
 /// DRAM bytes ÷ bytes that must move from which on misses cost. A decode step reads its cache once: it cannot hit.
 const EXCESS: f64 = 1.20;
 
-fn run(results: &Results<'_>) -> Outcome {
-    match profiled::per_stage(results, look) {
-        Outcome::Abstained(_) => Outcome::lacks(&words!(results, "attention_cache.needs")),
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    match profiled::per_stage(evidence, look) {
+        Outcome::InsufficientData(_) => Outcome::lacks(&words!(evidence, "attention_cache.needs")),
         other => other,
     }
 }
 
-fn look(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Look {
+fn look(evidence: &Evidence<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Look {
     let attention = || {
         all.iter()
             .filter(|one| one.launch.identity.class == KernelClass::Attention)
@@ -54,15 +54,15 @@ fn look(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Look 
         return Look::Passed;
     };
     // Without sizes the bytes that must move are not known, and nothing can be said of the misses.
-    match least_bytes(results, stage, one).zip(one.launch.bytes.dram) {
+    match least_bytes(evidence, stage, one).zip(one.launch.bytes.dram) {
         None => Look::InsufficientData,
         Some((least, moved)) if moved < EXCESS * least => Look::Passed,
-        Some((least, moved)) => Look::found(finding(results, stage, one, least, moved)),
+        Some((least, moved)) => Look::found(finding(evidence, stage, one, least, moved)),
     }
 }
 
 fn finding(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     stage: &StageLine,
     one: &Profiled<'_>,
     least: f64,
@@ -72,7 +72,7 @@ fn finding(
     let bytes = |value| Quantity::new(value, Unit::Bytes);
     Finding {
         statement: say!(
-            results,
+            evidence,
             "attention_cache.statement",
             stage = Inline::strong(&stage.label),
             kernel = one.name(),
@@ -81,19 +81,19 @@ fn finding(
             moved = bytes(moved),
             least = bytes(least),
         ),
-        advice: Some(say!(results, "attention_cache.advice")),
-        next: Some(say!(results, "attention_cache.next")),
-        evidence: profiled::evidence(results, stage, std::slice::from_ref(one)),
+        advice: Some(say!(evidence, "attention_cache.advice")),
+        next: Some(say!(evidence, "attention_cache.next")),
+        evidence: profiled::evidence(evidence, stage, std::slice::from_ref(one)),
         ..stage.saving_kernels(
             one.share * stage.operation_time * (1.0 - least / moved),
-            &words!(results, "attention_cache.basis"),
+            &words!(evidence, "attention_cache.basis"),
         )
     }
 }
 
 /// Bytes that a launch of a kernel must move, by its sizes.
-fn least_bytes(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<f64> {
-    let attention = results.attention(stage)?;
+fn least_bytes(evidence: &Evidence<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<f64> {
+    let attention = evidence.attention(stage)?;
     let own = |group: &&Group| Some(group.kernel) == one.kernel;
     let sum = &attention.groups.iter().find(own)?.sum;
     let bytes = attention.per_instance(sum.bytes?);

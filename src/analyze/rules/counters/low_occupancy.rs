@@ -3,7 +3,7 @@
 use crate::counters::small_grids::WAVES;
 use crate::profiled::{self, Profiled};
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::details::figures::{Figure, Limit};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::engine::classify::KernelClass;
@@ -27,8 +27,8 @@ const SHARE: f64 = 0.05;
 /// Libraries, or none, of which kernels are compiled with the program: their registers and tiles can be changed.
 const OWN: [&str; 6] = ["", "Triton", "CUTLASS", "CUB / Thrust", "Kokkos", "RAJA"];
 
-fn run(results: &Results<'_>) -> Outcome {
-    profiled::per_stage(results, finding)
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    profiled::per_stage(evidence, finding)
 }
 
 /// Theoretical occupancy of a launch.
@@ -53,7 +53,7 @@ fn is_limited(one: &Profiled<'_>) -> bool {
         && one.waves().is_some_and(|waves| waves >= WAVES)
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Finding> {
     let few: Vec<Profiled<'_>> = all.iter().filter(|one| is_limited(one)).cloned().collect();
     let share = profiled::share(&few);
     let largest = few.first()?;
@@ -67,30 +67,30 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         .sum();
     Some(Finding {
         statement: say!(
-            results,
+            evidence,
             "low_occupancy.statement",
             share = Quantity::ratio(share),
             stage = Inline::strong(&stage.label),
             kernel = largest.name(),
             limit = Inline::strong(largest.figures.limiter().unwrap_or_default()),
             occupancy = Quantity::ratio(occupancy(largest).unwrap_or_default()),
-            known = profiled::known(results, stage),
+            known = profiled::known(evidence, stage),
         ),
         advice: Some(match library {
-            Some(library) => say!(results, "low_occupancy.advice_library", library = library),
-            None => say!(results, "low_occupancy.advice"),
+            Some(library) => say!(evidence, "low_occupancy.advice_library", library = library),
+            None => say!(evidence, "low_occupancy.advice"),
         }),
         root: library.map(|library| Root {
-            cause: words!(results, "low_occupancy.root_cause", library = library),
-            action: words!(results, "low_occupancy.root_action", library = library),
+            cause: words!(evidence, "low_occupancy.root_cause", library = library),
+            action: words!(evidence, "low_occupancy.root_action", library = library),
             condition: None,
             passes: 1,
         }),
-        next: Some(say!(results, "low_occupancy.next")),
-        evidence: profiled::evidence(results, stage, &few),
+        next: Some(say!(evidence, "low_occupancy.next")),
+        evidence: profiled::evidence(evidence, stage, &few),
         ..stage.saving_kernels(
             saved * stage.operation_time,
-            &words!(results, "low_occupancy.basis"),
+            &words!(evidence, "low_occupancy.basis"),
         )
     })
 }

@@ -1,7 +1,7 @@
 //! Uncoalesced accesses and bank conflicts, as Nsight Compute's own rules report them.
 
 use crate::counters::profiled_rule_estimate::{self, Estimate};
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_document::{Finding, Inline, Quantity};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -21,23 +21,23 @@ pub(crate) const PATTERNS: [&str; 4] = [
     "MemoryCacheAccessPattern",
 ];
 
-fn run(results: &Results<'_>) -> Outcome {
+fn run(evidence: &Evidence<'_>) -> Outcome {
     let is_pattern = |one: &Estimate<'_>| PATTERNS.contains(&one.name);
-    profiled_rule_estimate::largest(results, is_pattern, SHARE, finding)
+    profiled_rule_estimate::largest(evidence, is_pattern, SHARE, finding)
 }
 
-fn finding(results: &Results<'_>, one: &Estimate<'_>) -> Finding {
+fn finding(evidence: &Evidence<'_>, one: &Estimate<'_>) -> Finding {
     Finding {
         statement: say!(
-            results,
+            evidence,
             "memory_access.statement",
             rule = Inline::strong(one.name),
             share = Quantity::ratio(one.share),
-            pass = one.pass_name(results),
-            remark = one.remark(results),
+            pass = one.pass_name(evidence),
+            remark = one.remark(evidence),
         ),
-        advice: Some(say!(results, "memory_access.advice")),
-        next: Some(say!(results, "memory_access.next")),
-        ..one.note(results)
+        advice: Some(say!(evidence, "memory_access.advice")),
+        next: Some(say!(evidence, "memory_access.next")),
+        ..one.note(evidence)
     }
 }

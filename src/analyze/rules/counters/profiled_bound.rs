@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::profiled::{self, Profiled};
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results, Rule, Threshold, counters::small_grids};
+use crate::{Evidence, Look, Outcome, Rule, Threshold, counters::small_grids};
 use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::ncu::bound::{Bound, Reason};
@@ -26,25 +26,25 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Share of a bound class in the time with counters from which on it speaks for it.
 const SHARE: f64 = 0.5;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let (context, known) = (results.context, results.context.results);
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let (context, known) = (evidence.context, evidence.results);
     let passes = known.ncu_kernels().map_or(&[][..], Vec::as_slice);
     let of_pass = passes
         .iter()
         .map(|pass| (pass.pass, pass.shares(context.options.classifier)));
     let shares: Vec<_> = of_pass.filter(|(_, shares)| !shares.is_empty()).collect();
     if shares.is_empty() {
-        return Outcome::Abstained(words!(results, "profiled_bound.needs"));
+        return Outcome::InsufficientData(words!(evidence, "profiled_bound.needs"));
     }
     if known
         .workload()
         .is_ok_and(|all| !all.phases(context.facts).is_empty())
     {
-        let needs = words!(results, "profiled_bound.needs_of_stage");
-        return results.each_stage(&needs, |stage| look(results, stage));
+        let needs = words!(evidence, "profiled_bound.needs_of_stage");
+        return evidence.each_stage(&needs, |stage| look(evidence, stage));
     }
     if let (Ok(summed), Ok(counters)) = (known.summed(), known.counters()) {
-        return of_sums(results, summed, counters);
+        return of_sums(evidence, summed, counters);
     }
     // Without a timeline only the profiled time itself can be weighed.
     let all = shares
@@ -53,22 +53,22 @@ fn run(results: &Results<'_>) -> Outcome {
     let speaks = |(_, bound, share): &_| *bound != Bound::Unknown && *share >= SHARE;
     Outcome::of(
         all.filter(speaks)
-            .map(|one| of_pass_time(results, one))
+            .map(|one| of_pass_time(evidence, one))
             .collect(),
     )
 }
 
 /// Of a run that is known by the sums of its kernels.
-fn of_sums(results: &Results<'_>, summed: &Summed, counters: &Counters) -> Outcome {
+fn of_sums(evidence: &Evidence<'_>, summed: &Summed, counters: &Counters) -> Outcome {
     let covered = summed.covered();
-    let shares = summed.bounds(counters, results.context.options.classifier);
+    let shares = summed.bounds(counters, evidence.context.options.classifier);
     let Some((bound, share)) = shares.first().filter(|_| covered >= profiled::ENOUGH) else {
-        return Outcome::Abstained(words!(results, "profiled_bound.needs_of_stage"));
+        return Outcome::InsufficientData(words!(evidence, "profiled_bound.needs_of_stage"));
     };
     if *bound == Bound::Unknown || *share < SHARE * covered {
         return Outcome::of(Vec::new());
     }
-    let name = results.context.session.pass_name(summed.pass).to_owned();
+    let name = evidence.session.pass_name(summed.pass).to_owned();
     Outcome::Found(vec![Finding {
         title: name.clone(),
         scope: Scope {
@@ -76,26 +76,26 @@ fn of_sums(results: &Results<'_>, summed: &Summed, counters: &Counters) -> Outco
             ..Scope::default()
         },
         statement: say!(
-            results,
+            evidence,
             "profiled_bound.statement",
             stage = Inline::Strong(name),
             share = Quantity::ratio(*share),
-            class = Inline::strong(results.text.word(bound.label())),
-            others = others(results, &shares),
+            class = Inline::strong(evidence.text.word(bound.label())),
+            others = others(evidence, &shares),
             covered = Quantity::ratio(covered),
             bound = bound.label(),
             part = None::<Quantity>,
             reason = None::<String>,
         ),
-        advice: advice(results, *bound),
-        evidence: results.profile_evidence(counters.launch(summed.launches[0].profile).pass),
+        advice: advice(evidence, *bound),
+        evidence: evidence.profile_evidence(counters.launch(summed.launches[0].profile).pass),
         ..Finding::default()
     }])
 }
 
-fn of_pass_time(results: &Results<'_>, (pass, bound, share): (PassId, Bound, f64)) -> Finding {
-    let name = results.context.session.pass_name(pass).to_owned();
-    let class = results.text.word(bound.label()).to_owned();
+fn of_pass_time(evidence: &Evidence<'_>, (pass, bound, share): (PassId, Bound, f64)) -> Finding {
+    let name = evidence.session.pass_name(pass).to_owned();
+    let class = evidence.text.word(bound.label()).to_owned();
     let scope = Scope {
         pass: Some(name.clone()),
         class: Some(class.clone()),
@@ -105,20 +105,20 @@ fn of_pass_time(results: &Results<'_>, (pass, bound, share): (PassId, Bound, f64
         title: name.clone(),
         scope,
         statement: say!(
-            results,
+            evidence,
             "profiled_bound.of_pass",
             share = Quantity::ratio(share),
             pass = Inline::Code(name),
             class = Inline::Strong(class),
         ),
-        advice: advice(results, bound),
-        evidence: results.profile_evidence(pass),
+        advice: advice(evidence, bound),
+        evidence: evidence.profile_evidence(pass),
         ..Finding::default()
     }
 }
 
-fn look(results: &Results<'_>, stage: &StageLine) -> Look {
-    let Some(executed) = results.executed(stage) else {
+fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
+    let Some(executed) = evidence.executed(stage) else {
         return Look::InsufficientData;
     };
     let sums = executed.bounds(Classifier::Rooflens).into_iter();
@@ -132,49 +132,49 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     if *bound == Bound::Unknown || *share < SHARE * covered {
         return Look::Passed;
     }
-    if *bound == Bound::Latency && small_grids::holds(results, stage) {
-        return Look::said_by(results, &small_grids::RULE);
+    if *bound == Bound::Latency && small_grids::holds(evidence, stage) {
+        return Look::said_by(evidence, &small_grids::RULE);
     }
-    Look::found(finding(results, stage, *bound, &shares, covered))
+    Look::found(finding(evidence, stage, *bound, &shares, covered))
 }
 
 fn finding(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     stage: &StageLine,
     bound: Bound,
     shares: &[(Bound, f64)],
     covered: f64,
 ) -> Finding {
-    let profiled = profiled::of_stage(results, stage);
+    let profiled = profiled::of_stage(evidence, stage);
     let (reason, part) = reason(&profiled, bound).unzip();
     Finding {
         statement: say!(
-            results,
+            evidence,
             "profiled_bound.statement",
             stage = Inline::strong(&stage.label),
             share = shares.first().map(|(_, share)| Quantity::ratio(*share)),
-            class = Inline::strong(results.text.word(bound.label())),
-            others = others(results, shares),
+            class = Inline::strong(evidence.text.word(bound.label())),
+            others = others(evidence, shares),
             covered = Quantity::ratio(covered),
             bound = bound.label(),
             part = part.map(Quantity::ratio),
             reason = reason.map(ToString::to_string),
         ),
-        advice: advice(results, bound),
-        evidence: profiled::evidence(results, stage, &profiled),
+        advice: advice(evidence, bound),
+        evidence: profiled::evidence(evidence, stage, &profiled),
         ..stage.note()
     }
 }
 
 /// The two classes after the first, in words.
-fn others(results: &Results<'_>, shares: &[(Bound, f64)]) -> Vec<Inline> {
+fn others(evidence: &Evidence<'_>, shares: &[(Bound, f64)]) -> Vec<Inline> {
     let words = |(class, share): &(Bound, f64)| {
         let (share, class) = (
             Quantity::ratio(*share),
-            Inline::strong(results.text.word(class.label())),
+            Inline::strong(evidence.text.word(class.label())),
         );
         say!(
-            results,
+            evidence,
             "profiled_bound.other",
             share = share,
             class = class
@@ -201,12 +201,12 @@ fn reason<'a>(profiled: &'a [Profiled<'_>], bound: Bound) -> Option<(&'a Reason,
         .map(|(reason, share)| (reason, share / total))
 }
 
-fn advice(results: &Results<'_>, bound: Bound) -> Option<Vec<Inline>> {
+fn advice(evidence: &Evidence<'_>, bound: Bound) -> Option<Vec<Inline>> {
     Some(match bound {
-        Bound::Latency => say!(results, "profiled_bound.advice_latency"),
-        Bound::Compute => say!(results, "profiled_bound.advice_compute"),
-        Bound::Instruction => say!(results, "profiled_bound.advice_instruction"),
+        Bound::Latency => say!(evidence, "profiled_bound.advice_latency"),
+        Bound::Compute => say!(evidence, "profiled_bound.advice_compute"),
+        Bound::Instruction => say!(evidence, "profiled_bound.advice_instruction"),
         Bound::Balanced => return None,
-        _ => say!(results, "profiled_bound.advice_memory"),
+        _ => say!(evidence, "profiled_bound.advice_memory"),
     })
 }

@@ -3,7 +3,7 @@
 use rooflens_schemas::Scope;
 
 use crate::counters::memory_access::PATTERNS;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::details::PassDetails;
 use rooflens_analysis::counters::details::remarks::RuleSum;
 use rooflens_document::{Finding, Inline, Quantity};
@@ -31,8 +31,8 @@ pub(crate) struct Estimate<'a> {
 }
 
 impl<'a> Estimate<'a> {
-    fn new(results: &Results<'a>, pass: &'a PassDetails, sum: &'a RuleSum) -> Option<Self> {
-        let name = results.context.session.text(sum.rule);
+    fn new(evidence: &Evidence<'a>, pass: &'a PassDetails, sum: &'a RuleSum) -> Option<Self> {
+        let name = evidence.session.text(sum.rule);
         Some(Self {
             name,
             share: pass.share(sum.saved?)?,
@@ -42,36 +42,40 @@ impl<'a> Estimate<'a> {
     }
 
     /// Name of the pass.
-    pub(crate) fn pass_name(&self, results: &Results<'_>) -> Inline {
-        Inline::code(results.context.session.pass_name(self.pass.pass))
+    pub(crate) fn pass_name(&self, evidence: &Evidence<'_>) -> Inline {
+        Inline::code(evidence.session.pass_name(self.pass.pass))
     }
 
     /// The remark on the longest launch, its first sentence.
-    pub(crate) fn remark(&self, results: &Results<'_>) -> Vec<Inline> {
-        let text = results.context.session.text(self.sum.remark);
+    pub(crate) fn remark(&self, evidence: &Evidence<'_>) -> Vec<Inline> {
+        let text = evidence.session.text(self.sum.remark);
         let first = text
             .split_once(". ")
             .map_or(text, |(first, _)| first)
             .trim_end_matches('.');
         match first.chars().count() {
             0 => Vec::new(),
-            1..=QUOTED => say!(results, "profiled_rule_estimate.remark", remark = first),
+            1..=QUOTED => say!(evidence, "profiled_rule_estimate.remark", remark = first),
             _ => {
                 let start: String = first.chars().take(QUOTED).collect();
                 let whole = start
                     .rsplit_once(' ')
                     .map_or(start.as_str(), |(words, _)| words);
-                say!(results, "profiled_rule_estimate.remark_cut", remark = whole)
+                say!(
+                    evidence,
+                    "profiled_rule_estimate.remark_cut",
+                    remark = whole
+                )
             }
         }
     }
 
     /// A finding about the pass. Profiled durations are those of replays, so they bound no gain of the run.
-    pub(crate) fn note(&self, results: &Results<'_>) -> Finding {
-        let name = results.context.session.pass_name(self.pass.pass).to_owned();
+    pub(crate) fn note(&self, evidence: &Evidence<'_>) -> Finding {
+        let name = evidence.session.pass_name(self.pass.pass).to_owned();
         Finding {
             title: name.clone(),
-            evidence: results.profile_evidence(self.pass.pass),
+            evidence: evidence.profile_evidence(self.pass.pass),
             scope: Scope {
                 pass: Some(name),
                 ..Scope::default()
@@ -83,25 +87,24 @@ impl<'a> Estimate<'a> {
 
 /// The largest estimate of each pass among the rules that `which` names, if it is `least` of the profiled time.
 pub(crate) fn largest<'a>(
-    results: &Results<'a>,
+    evidence: &Evidence<'a>,
     which: impl Fn(&Estimate<'a>) -> bool,
     least: f64,
-    finding: fn(&Results<'_>, &Estimate<'_>) -> Finding,
+    finding: fn(&Evidence<'_>, &Estimate<'_>) -> Finding,
 ) -> Outcome {
-    let passes = results
-        .context
+    let passes = evidence
         .results
         .details()
         .map_or(&[][..], |all| &all.passes);
     let of_pass = |pass: &'a PassDetails| -> Vec<Estimate<'a>> {
         pass.rules
             .iter()
-            .filter_map(|sum| Estimate::new(results, pass, sum))
+            .filter_map(|sum| Estimate::new(evidence, pass, sum))
             .collect()
     };
     let all: Vec<Vec<Estimate<'a>>> = passes.iter().map(of_pass).collect();
     if all.iter().all(Vec::is_empty) {
-        return Outcome::Abstained(words!(results, "profiled_rule_estimate.needs"));
+        return Outcome::InsufficientData(words!(evidence, "profiled_rule_estimate.needs"));
     }
     let larger =
         |best: Estimate<'a>, next: Estimate<'a>| if next.share > best.share { next } else { best };
@@ -110,27 +113,32 @@ pub(crate) fn largest<'a>(
         .filter_map(|own| own.into_iter().filter(&which).reduce(larger));
     let worth = best.filter(|one| one.share >= least);
     Outcome::joined(
-        results.text,
-        worth.map(|one| finding(results, &one)).collect(),
+        evidence.text,
+        worth.map(|one| finding(evidence, &one)).collect(),
     )
 }
 
-fn run(results: &Results<'_>) -> Outcome {
-    largest(results, |one| !PATTERNS.contains(&one.name), SHARE, finding)
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    largest(
+        evidence,
+        |one| !PATTERNS.contains(&one.name),
+        SHARE,
+        finding,
+    )
 }
 
-fn finding(results: &Results<'_>, one: &Estimate<'_>) -> Finding {
+fn finding(evidence: &Evidence<'_>, one: &Estimate<'_>) -> Finding {
     let statement = say!(
-        results,
+        evidence,
         "profiled_rule_estimate.statement",
         rule = Inline::strong(one.name),
         share = Quantity::ratio(one.share),
-        pass = one.pass_name(results),
+        pass = one.pass_name(evidence),
         launches = Quantity::count(one.sum.launches),
-        remark = one.remark(results),
+        remark = one.remark(evidence),
     );
     Finding {
         statement,
-        ..one.note(results)
+        ..one.note(evidence)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::profiled::{self, Profiled};
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Unit;
@@ -30,13 +30,13 @@ fn full(one: &Profiled<'_>) -> f64 {
         .min(1.0)
 }
 
-fn run(results: &Results<'_>) -> Outcome {
-    profiled::per_stage(results, finding)
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    profiled::per_stage(evidence, finding)
 }
 
 /// Whether it holds for a stage.
-pub(crate) fn holds(results: &Results<'_>, stage: &StageLine) -> bool {
-    profiled::share(&small(&profiled::of_stage(results, stage))) >= SHARE
+pub(crate) fn holds(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    profiled::share(&small(&profiled::of_stage(evidence, stage))) >= SHARE
 }
 
 fn small<'a>(all: &[Profiled<'a>]) -> Vec<Profiled<'a>> {
@@ -46,7 +46,7 @@ fn small<'a>(all: &[Profiled<'a>]) -> Vec<Profiled<'a>> {
     all.iter().filter(is_small).cloned().collect()
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Finding> {
     let small = small(all);
     let share = profiled::share(&small);
     let largest = small.first()?;
@@ -56,22 +56,22 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
     let empty: f64 = small.iter().map(|one| one.share * (1.0 - full(one))).sum();
     Some(Finding {
         statement: say!(
-            results,
+            evidence,
             "small_grids.statement",
             share = Quantity::ratio(share),
             stage = Inline::strong(&stage.label),
             kernel = largest.name(),
             part = Quantity::ratio(largest.share),
             waves = Quantity::new(largest.waves().unwrap_or_default(), Unit::One),
-            known = profiled::known(results, stage),
+            known = profiled::known(evidence, stage),
         ),
-        advice: Some(say!(results, "small_grids.advice")),
-        next: Some(say!(results, "small_grids.next")),
-        evidence: profiled::evidence(results, stage, &small),
-        query: profiled::query(results, stage, largest),
+        advice: Some(say!(evidence, "small_grids.advice")),
+        next: Some(say!(evidence, "small_grids.next")),
+        evidence: profiled::evidence(evidence, stage, &small),
+        query: profiled::query(evidence, stage, largest),
         ..stage.saving_kernels(
             empty * stage.operation_time,
-            &words!(results, "small_grids.basis"),
+            &words!(evidence, "small_grids.basis"),
         )
     })
 }

@@ -3,7 +3,7 @@
 use crate::counters::small_grids::WAVES;
 use crate::profiled::{self, Profiled};
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Unit;
@@ -20,8 +20,8 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Σ time × empty slots ÷ GPU time of the stage from which on it is worth a finding.
 const LOST: f64 = 0.02;
 
-fn run(results: &Results<'_>) -> Outcome {
-    profiled::per_stage(results, finding)
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    profiled::per_stage(evidence, finding)
 }
 
 /// Share of the stage's GPU time that goes with empty slots. Memory can be at its limit with slots left empty.
@@ -34,7 +34,7 @@ fn lost(one: &Profiled<'_>) -> Option<f64> {
     by_slots.then(|| one.share * (1.0 - waves / waves.ceil()))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Finding> {
     let of = |one: &Profiled<'_>| lost(one).unwrap_or(0.0);
     let share: f64 = all.iter().map(of).sum();
     // Of equal ones the one with more time, which comes first.
@@ -47,21 +47,21 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
     let waves = largest.waves().unwrap_or_default();
     Some(Finding {
         statement: say!(
-            results,
+            evidence,
             "wave_tail.statement",
             share = Quantity::ratio(share),
             stage = Inline::strong(&stage.label),
             kernel = largest.name(),
             waves = Quantity::new(waves, Unit::One),
             whole = Quantity::new(waves.ceil(), Unit::One),
-            known = profiled::known(results, stage),
+            known = profiled::known(evidence, stage),
         ),
-        advice: Some(say!(results, "wave_tail.advice")),
-        evidence: profiled::evidence(results, stage, all),
-        query: profiled::query(results, stage, largest),
+        advice: Some(say!(evidence, "wave_tail.advice")),
+        evidence: profiled::evidence(evidence, stage, all),
+        query: profiled::query(evidence, stage, largest),
         ..stage.saving_kernels(
             share * stage.operation_time,
-            &words!(results, "wave_tail.basis"),
+            &words!(evidence, "wave_tail.basis"),
         )
     })
 }

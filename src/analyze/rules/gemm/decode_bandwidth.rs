@@ -2,7 +2,7 @@
 
 use crate::stage::StageLine;
 use crate::time::stage_busy::BUSY;
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Finding, Inline, Quantity};
 
@@ -18,61 +18,61 @@ pub(crate) static RULE: Rule = Rule::new(
 /// MBU from which on decode is at the bandwidth for practical purposes.
 const NEAR: f64 = 0.60;
 
-fn run(results: &Results<'_>) -> Outcome {
-    if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_decode) {
-        return Outcome::NotApplicable(words!(results, "decode_bandwidth.no_decode"));
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    if !evidence.stages.is_empty() && !evidence.stages.iter().any(StageLine::is_decode) {
+        return Outcome::NotApplicable(words!(evidence, "decode_bandwidth.no_decode"));
     }
-    let decode = results.stages.iter().filter(|stage| stage.is_decode());
+    let decode = evidence.stages.iter().filter(|stage| stage.is_decode());
     Outcome::of_stages(
         decode.map(|stage| {
             (
                 stage.label.as_str(),
-                results.look_at_kernels(stage, |stage| look(results, stage)),
+                evidence.look_at_kernels(stage, |stage| look(evidence, stage)),
             )
         }),
-        &words!(results, "decode_bandwidth.needs"),
+        &words!(evidence, "decode_bandwidth.needs"),
     )
 }
 
-fn look(results: &Results<'_>, stage: &StageLine) -> Look {
+fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
     let mbu = |one: Option<&StageUtilization>| one.and_then(|one| one.mbu().ok());
-    let Some(profiled) = mbu(results.utilization(stage)) else {
+    let Some(profiled) = mbu(evidence.utilization(stage)) else {
         return Look::InsufficientData;
     };
     let busy = stage.busy_share;
-    let unprofiled = mbu(results.unprofiled_utilization(stage)).unwrap_or(profiled);
-    let (evidence, mbu) = (vec![stage.figures.clone()], profiled);
+    let unprofiled = mbu(evidence.unprofiled_utilization(stage)).unwrap_or(profiled);
+    let (figures, mbu) = (vec![stage.figures.clone()], profiled);
     if mbu.max(unprofiled) >= NEAR {
         return Look::found(Finding {
             statement: say!(
-                results,
+                evidence,
                 "decode_bandwidth.near",
                 stage = Inline::strong(&stage.label),
                 mbu = Quantity::ratio(mbu.max(unprofiled)),
             ),
-            advice: Some(say!(results, "decode_bandwidth.near_advice")),
-            evidence,
+            advice: Some(say!(evidence, "decode_bandwidth.near_advice")),
+            evidence: figures,
             ..stage.note()
         });
     }
     if busy < BUSY {
         let idle = Quantity::ratio(1.0 - busy);
-        return Look::Suppressed(words!(results, "decode_bandwidth.idle", idle = idle));
+        return Look::Suppressed(words!(evidence, "decode_bandwidth.idle", idle = idle));
     }
     Look::found(Finding {
         statement: say!(
-            results,
+            evidence,
             "decode_bandwidth.statement",
             stage = Inline::strong(&stage.label),
             busy = Quantity::ratio(busy),
             mbu = Quantity::ratio(mbu),
         ),
-        advice: Some(say!(results, "decode_bandwidth.advice")),
-        next: Some(say!(results, "decode_bandwidth.next")),
-        evidence,
+        advice: Some(say!(evidence, "decode_bandwidth.advice")),
+        next: Some(say!(evidence, "decode_bandwidth.next")),
+        evidence: figures,
         ..stage.saving_kernels(
             stage.time * (busy - mbu).max(0.0),
-            &words!(results, "decode_bandwidth.basis"),
+            &words!(evidence, "decode_bandwidth.basis"),
         )
     })
 }

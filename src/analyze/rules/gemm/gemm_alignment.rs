@@ -1,7 +1,7 @@
 //! Matrix products whose rows are not aligned to 16 bytes.
 
 use crate::products::{self, Products};
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Unit;
 
@@ -23,8 +23,8 @@ const BYTES: f64 = 16.0;
 /// Share of a stage's GPU time from which on such products are worth a finding.
 const SHARE: f64 = 0.01;
 
-fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |products| {
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    products::per_stage(evidence, |products| {
         match products
             .all
             .iter()
@@ -47,10 +47,10 @@ fn finding(products: &Products<'_>) -> Option<Finding> {
         return None;
     }
     let alignment = worst.group.alignment().unwrap_or_default() as f64;
-    let results = unaligned.results;
+    let evidence = unaligned.evidence;
     Some(Finding {
         statement: say!(
-            results,
+            evidence,
             "gemm_alignment.statement",
             share = Quantity::ratio(unaligned.share(unaligned.time)),
             whole = unaligned.whole(),
@@ -58,11 +58,11 @@ fn finding(products: &Products<'_>) -> Option<Finding> {
             worst = worst.words(),
             alignment = Quantity::new(alignment, Unit::Bytes),
         ),
-        advice: Some(say!(results, "gemm_alignment.advice")),
+        advice: Some(say!(evidence, "gemm_alignment.advice")),
         ..unaligned.saving(
             &worst,
             unaligned.lost,
-            &words!(results, "gemm_alignment.basis", basis = unaligned.basis()),
+            &words!(evidence, "gemm_alignment.basis", basis = unaligned.basis()),
         )
     })
 }

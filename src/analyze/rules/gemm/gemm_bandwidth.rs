@@ -1,7 +1,7 @@
 //! Matrix products with few rows, which the memory bandwidth bounds.
 
 use crate::products::{self, Products, time};
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Unit;
@@ -27,12 +27,12 @@ const DIFFERS: f64 = 0.01;
 /// Waves below which few blocks are a likely cause.
 const FEW_WAVES: f64 = 0.5;
 
-fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |products| products.bound(Bound::Memory, finding))
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    products::per_stage(evidence, |products| products.bound(Bound::Memory, finding))
 }
 
 fn finding(products: &Products<'_>) -> Option<Finding> {
-    let (results, stage, basis) = (products.results, products.stage, products.basis());
+    let (evidence, stage, basis) = (products.evidence, products.stage, products.basis());
     let worst = products.worst(|one| one.lost)?;
     // Weights that lie in the L2 cache may be read faster than memory: each product counts up to its time.
     let at_bandwidth: f64 = products.all.iter().map(|one| one.bytes.min(one.time)).sum();
@@ -51,7 +51,7 @@ fn finding(products: &Products<'_>) -> Option<Finding> {
     let waves = worst.group.tiling.waves.filter(|waves| *waves < FEW_WAVES);
     Some(Finding {
         statement: say!(
-            results,
+            evidence,
             "gemm_bandwidth.statement",
             stage = Inline::strong(&stage.label),
             share = Quantity::ratio(products.share(products.time)),
@@ -66,17 +66,17 @@ fn finding(products: &Products<'_>) -> Option<Finding> {
             waves = waves.map(|waves| Quantity::new(waves, Unit::One)),
         ),
         advice: Some(say!(
-            results,
+            evidence,
             "gemm_bandwidth.advice",
-            qkv = results.has_projections().then_some(""),
-            gated = results.has_gate().then_some(""),
+            qkv = evidence.has_projections().then_some(""),
+            gated = evidence.has_gate().then_some(""),
             splits = (!worst.is_split()).then_some(""),
         )),
-        next: Some(say!(results, "gemm_bandwidth.next")),
+        next: Some(say!(evidence, "gemm_bandwidth.next")),
         ..products.saving(
             &worst,
             products.lost,
-            &words!(results, "gemm_bandwidth.basis", basis = basis),
+            &words!(evidence, "gemm_bandwidth.basis", basis = basis),
         )
     })
 }

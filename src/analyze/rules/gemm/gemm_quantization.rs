@@ -1,7 +1,7 @@
 //! Tiles and waves of matrix products that are not full.
 
 use crate::products::{self, Products};
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_document::{Finding, Inline, Quantity};
 
@@ -14,8 +14,8 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Time by tiles and waves ÷ GPU time of the stage from which on it is worth a finding.
 const LOST: f64 = 0.02;
 
-fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |products| {
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    products::per_stage(evidence, |products| {
         let mut is_known = false;
         let look = products.bound(Bound::Compute, |own| {
             is_known = own
@@ -35,13 +35,13 @@ fn run(results: &Results<'_>) -> Outcome {
 fn finding(products: &Products<'_>) -> Option<Finding> {
     let lost: f64 = products.all.iter().map(|one| one.quantization).sum();
     let worst = products.worst(|one| one.quantization)?;
-    let (results, tiling) = (products.results, worst.group.tiling);
+    let (evidence, tiling) = (products.evidence, worst.group.tiling);
     if products.share(lost) < LOST {
         return None;
     }
     Some(Finding {
         statement: say!(
-            results,
+            evidence,
             "gemm_quantization.statement",
             lost = products::time(lost),
             stage = Inline::strong(&products.stage.label),
@@ -52,9 +52,9 @@ fn finding(products: &Products<'_>) -> Option<Finding> {
             waves = Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),
         ),
         advice: Some(match worst.is_round() {
-            true => say!(results, "gemm_quantization.advice_tile"),
-            false => say!(results, "gemm_quantization.advice"),
+            true => say!(evidence, "gemm_quantization.advice_tile"),
+            false => say!(evidence, "gemm_quantization.advice"),
         }),
-        ..products.saving(&worst, lost, &words!(results, "gemm_quantization.basis"))
+        ..products.saving(&worst, lost, &words!(evidence, "gemm_quantization.basis"))
     })
 }

@@ -1,7 +1,7 @@
 //! Matrix products that the rate bounds, and that take much longer than it needs.
 
 use crate::products::{self, Products, time};
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Unit;
@@ -21,19 +21,19 @@ const FAR: f64 = 1.50;
 /// Time beyond the roofline ÷ GPU time of the stage from which on it is worth a finding.
 const LOST: f64 = 0.05;
 
-fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |products| products.bound(Bound::Compute, finding))
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    products::per_stage(evidence, |products| products.bound(Bound::Compute, finding))
 }
 
 fn finding(all: &Products<'_>) -> Option<Finding> {
     let far = all.only(|one| one.time >= FAR * one.roof);
-    let (results, stage, basis) = (far.results, far.stage, far.basis());
+    let (evidence, stage, basis) = (far.evidence, far.stage, far.basis());
     let worst = far.worst(|one| one.lost)?;
     if far.share(far.lost) < LOST {
         return None;
     }
     let mut statement = say!(
-        results,
+        evidence,
         "gemm_roofline.statement",
         time = time(far.time),
         stage = Inline::strong(&stage.label),
@@ -51,21 +51,21 @@ fn finding(all: &Products<'_>) -> Option<Finding> {
             .map(|waves| Quantity::new(waves, Unit::One)),
     );
     if stage.scope.rank.is_some() {
-        statement.extend(say!(results, "gemm_roofline.collectives"));
+        statement.extend(say!(evidence, "gemm_roofline.collectives"));
     }
     Some(Finding {
         statement,
         advice: Some(say!(
-            results,
+            evidence,
             "gemm_roofline.advice",
-            qkv = results.has_projections().then_some(""),
-            gated = results.has_gate().then_some(""),
+            qkv = evidence.has_projections().then_some(""),
+            gated = evidence.has_gate().then_some(""),
         )),
-        next: Some(say!(results, "gemm_roofline.next")),
+        next: Some(say!(evidence, "gemm_roofline.next")),
         ..far.saving(
             &worst,
             far.lost,
-            &words!(results, "gemm_roofline.basis", basis = basis),
+            &words!(evidence, "gemm_roofline.basis", basis = basis),
         )
     })
 }

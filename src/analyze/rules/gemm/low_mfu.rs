@@ -2,7 +2,7 @@
 
 use crate::profiled;
 use crate::stage::{Key, StageLine};
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::time::timeline::sampled::Counter;
@@ -44,28 +44,28 @@ const PROFILED: f64 = 0.5;
 const NAMED: f64 = 0.01;
 const SHOWN_CLASSES: usize = 4;
 
-fn run(results: &Results<'_>) -> Outcome {
-    if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_compute) {
-        return Outcome::NotApplicable(words!(results, "low_mfu.no_stage"));
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    if !evidence.stages.is_empty() && !evidence.stages.iter().any(StageLine::is_compute) {
+        return Outcome::NotApplicable(words!(evidence, "low_mfu.no_stage"));
     }
-    let compute = results.stages.iter().filter(|stage| stage.is_compute());
+    let compute = evidence.stages.iter().filter(|stage| stage.is_compute());
     let looks = compute.map(|stage| {
-        let look = results.look_at_kernels(stage, |stage| look(results, stage));
+        let look = evidence.look_at_kernels(stage, |stage| look(evidence, stage));
         (stage.label.as_str(), look)
     });
-    Outcome::of_stages(looks, &words!(results, "low_mfu.needs"))
+    Outcome::of_stages(looks, &words!(evidence, "low_mfu.needs"))
 }
 
-fn look(results: &Results<'_>, stage: &StageLine) -> Look {
-    let utilization = results.utilization(stage);
+fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
+    let utilization = evidence.utilization(stage);
     let mfu = utilization.and_then(|one| Some((one.kernel_time_mfu().ok()?, one.measured_share())));
     let busy = stage.busy_share;
     let Some((mfu, measured)) = mfu else {
         // Without the model's FLOPs it is at least known what could be fused.
-        let (fusible, _) = beside_products(results, stage);
+        let (fusible, _) = beside_products(evidence, stage);
         let is_much = busy >= BUSY && fusible >= MOST * busy * stage.time;
-        return match products(results, stage) {
-            Some(_) if is_much => Look::found(finding(results, stage, None, None)),
+        return match products(evidence, stage) {
+            Some(_) if is_much => Look::found(finding(evidence, stage, None, None)),
             _ => Look::InsufficientData,
         };
     };
@@ -74,43 +74,43 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     }
     if busy < BUSY {
         return Look::Suppressed(words!(
-            results,
+            evidence,
             "low_mfu.idle",
             idle = Quantity::ratio(1.0 - busy)
         ));
     }
-    Look::found(finding(results, stage, Some(mfu), measured))
+    Look::found(finding(evidence, stage, Some(mfu), measured))
 }
 
 /// Share of the busy time that GEMMs take.
-fn products(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let group = results.stage_time(stage.key())?.share(ClassGroup::Gemm);
+fn products(evidence: &Evidence<'_>, stage: &StageLine) -> Option<f64> {
+    let group = evidence.stage_time(stage.key())?.share(ClassGroup::Gemm);
     (group > 0.0).then_some(group)
 }
 
 /// Without MFU it is known that kernels take time that could be fused.
 fn finding(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     stage: &StageLine,
     mfu: Option<f64>,
     measured: Option<f64>,
 ) -> Finding {
     let busy = stage.busy_share;
-    let timeline = results.context.results.timeline().ok();
+    let timeline = evidence.results.timeline().ok();
     let tensor = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive));
-    let products = products(results, stage);
-    let gemms = results
+    let products = products(evidence, stage);
+    let gemms = evidence
         .gemms(stage)
         .and_then(|own| Some((own, own.recoverable()?)));
     let per =
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
     let near = gemms.map(|(own, above)| 1.0 - above / own.time.max(1) as f64);
     let fuses = products.is_some_and(|products| 1.0 - products >= BESIDE);
-    let others = others(results, stage, fuses);
-    let platform = &results.platform;
+    let others = others(evidence, stage, fuses);
+    let platform = &evidence.platform;
     let root = fuses.then(|| Root {
         cause: words!(
-            results,
+            evidence,
             "low_mfu.root_cause",
             near = near.filter(|near| *near >= NEAR).map(Quantity::ratio),
             peak = measured.map(Quantity::ratio),
@@ -118,7 +118,7 @@ fn finding(
             others = others.as_deref().unwrap_or_default(),
         ),
         action: words!(
-            results,
+            evidence,
             "low_mfu.root_action",
             torch = (platform.pytorch && !platform.compiled).then_some(""),
             compiled = platform.compiled.then_some(""),
@@ -128,24 +128,24 @@ fn finding(
     });
     let basis = match measured {
         Some(share) => words!(
-            results,
+            evidence,
             "low_mfu.basis_measured",
             share = Quantity::ratio(share)
         ),
-        None => words!(results, "low_mfu.basis"),
+        None => words!(evidence, "low_mfu.basis"),
     };
     let used = mfu.map_or(0.0, |mfu| mfu / measured.unwrap_or(1.0));
     let lost = stage.time * busy * (1.0 - used).max(0.0);
-    let (fusible, attention) = beside_products(results, stage);
-    let is_profiled = profiled::share(&profiled::of_stage(results, stage)) >= PROFILED;
+    let (fusible, attention) = beside_products(evidence, stage);
+    let is_profiled = profiled::share(&profiled::of_stage(evidence, stage)) >= PROFILED;
     // Fusing saves no more than the kernels that it fuses take.
     let (saved, basis) = match fuses.then_some(fusible).filter(|fusible| *fusible < lost) {
-        Some(fusible) => (fusible, words!(results, "low_mfu.basis_fusible")),
+        Some(fusible) => (fusible, words!(evidence, "low_mfu.basis_fusible")),
         None => (lost, basis),
     };
     Finding {
         statement: say!(
-            results,
+            evidence,
             "low_mfu.statement",
             stage = Inline::strong(&stage.label),
             busy = Quantity::ratio(stage.baseline_busy()),
@@ -155,7 +155,7 @@ fn finding(
                 .then(|| Quantity::ratio(fusible / (busy * stage.time))),
             tensor = tensor.map(Quantity::ratio),
             products =
-                products.map(|share| Quantity::ratio(share * gemms_of_group(results, stage))),
+                products.map(|share| Quantity::ratio(share * gemms_of_group(evidence, stage))),
             gemm = gemms.map(|(own, _)| per((own, own.time as f64))),
             above = gemms.map(per),
             others = others.as_deref().filter(|_| !fuses),
@@ -164,17 +164,17 @@ fn finding(
         advice: Some(match fuses {
             true => {
                 say!(
-                    results,
+                    evidence,
                     "low_mfu.advice_fuse",
                     attention = (!attention).then_some("")
                 )
             }
             false => {
-                let fp8 = results.platform.has_fp8() == Some(true);
-                say!(results, "low_mfu.advice", fp8 = fp8.then_some("FP8"))
+                let fp8 = evidence.platform.has_fp8() == Some(true);
+                say!(evidence, "low_mfu.advice", fp8 = fp8.then_some("FP8"))
             }
         }),
-        next: (!is_profiled).then(|| say!(results, "low_mfu.next")),
+        next: (!is_profiled).then(|| say!(evidence, "low_mfu.next")),
         evidence: vec![stage.figures.clone()],
         root,
         ..stage.saving_kernels(saved, &basis)
@@ -197,15 +197,15 @@ const fn is_fusible(class: KernelClass) -> bool {
 }
 
 /// Part of the group of GEMMs that is GEMMs: it holds convolutions, too.
-pub(crate) fn gemms_of_group(results: &Results<'_>, stage: &StageLine) -> f64 {
-    part(results, stage.key(), ClassGroup::Gemm, |class| {
+pub(crate) fn gemms_of_group(evidence: &Evidence<'_>, stage: &StageLine) -> f64 {
+    part(evidence, stage.key(), ClassGroup::Gemm, |class| {
         class == KernelClass::Gemm
     })
 }
 
 /// Part of the durations of a group that operations of some of its classes take; all of it where classes are not known.
 fn part(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     stage: Key,
     group: ClassGroup,
     holds: fn(KernelClass) -> bool,
@@ -215,7 +215,7 @@ fn part(
             .into_iter()
             .filter(|class| class.group() == group)
     };
-    let Some(work) = results.work(stage) else {
+    let Some(work) = evidence.work(stage) else {
         return f64::from(u8::from(own().any(holds)));
     };
     let all: f64 = own().map(|class| work.time(class) as f64).sum();
@@ -227,8 +227,8 @@ fn part(
 }
 
 /// Busy time of a stage by group in each of so many iterations, or of its own if there are more, nanoseconds.
-fn parts(results: &Results<'_>, stage: Key, iterations: f64) -> Vec<(ClassGroup, f64)> {
-    let Some(time) = results.stage_time(stage) else {
+fn parts(evidence: &Evidence<'_>, stage: Key, iterations: f64) -> Vec<(ClassGroup, f64)> {
+    let Some(time) = evidence.stage_time(stage) else {
         return Vec::new();
     };
     let counted = iterations.max(time.summary.counted as f64).max(1.0);
@@ -240,10 +240,10 @@ fn parts(results: &Results<'_>, stage: Key, iterations: f64) -> Vec<(ClassGroup,
 
 /// The same of the kernels that could be fused. Those of an optimizer run after all others, whatever their classes, and
 /// maybe not in each iteration.
-fn fusible_parts(results: &Results<'_>, stage: &StageLine) -> Vec<(ClassGroup, f64)> {
+fn fusible_parts(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<(ClassGroup, f64)> {
     let fusible = |own: Key| -> Vec<(ClassGroup, f64)> {
-        let part = |(group, time)| (group, time * part(results, own, group, is_fusible));
-        parts(results, own, stage.counted)
+        let part = |(group, time)| (group, time * part(evidence, own, group, is_fusible));
+        parts(evidence, own, stage.counted)
             .into_iter()
             .map(part)
             .collect()
@@ -266,15 +266,15 @@ fn fusible_parts(results: &Results<'_>, stage: &StageLine) -> Vec<(ClassGroup, f
 
 /// Time of an iteration in kernels that could be fused, nanoseconds, and whether attention kernels, which are fused, are
 /// among its kernels.
-fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
-    let Some(time) = results.stage_time(stage.key()) else {
+fn beside_products(evidence: &Evidence<'_>, stage: &StageLine) -> (f64, bool) {
+    let Some(time) = evidence.stage_time(stage.key()) else {
         return (f64::MAX, false);
     };
     let attention = time
         .parts()
         .iter()
         .any(|(group, _)| *group == ClassGroup::Attention);
-    let sum = fusible_parts(results, stage)
+    let sum = fusible_parts(evidence, stage)
         .iter()
         .map(|(_, time)| time)
         .sum();
@@ -283,10 +283,10 @@ fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
 
 /// Busy time of an iteration by group, GEMMs aside, or of those kernels alone that could be fused; the most first, in words.
 /// What takes less than [`NAMED`] of the stage is not named.
-fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<String> {
+fn others(evidence: &Evidence<'_>, stage: &StageLine, fusible: bool) -> Option<String> {
     let parts = match fusible {
-        true => fusible_parts(results, stage),
-        false => parts(results, stage.key(), stage.counted),
+        true => fusible_parts(evidence, stage),
+        false => parts(evidence, stage.key(), stage.counted),
     };
     let least = NAMED * stage.time;
     let others = parts
@@ -294,26 +294,26 @@ fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<Str
         .filter(|(group, _)| *group != ClassGroup::Gemm);
     let others = others.filter(|(_, time)| *time > least);
     let named = others.map(|(group, time)| (group_color(group).label(), time));
-    listed(results, named, Unit::Nanoseconds)
+    listed(evidence, named, Unit::Nanoseconds)
 }
 
 /// Classes by label with their figures, the most first, in words.
 pub(crate) fn listed(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     classes: impl Iterator<Item = (&'static str, f64)>,
     unit: Unit,
 ) -> Option<String> {
     let mut groups: Vec<(&str, f64)> = classes.collect();
     groups.arrange_by(|a, b| b.1.total_cmp(&a.1));
     let said = |(label, value): &(&str, f64)| {
-        let class = results.text.word(label);
+        let class = evidence.text.word(label);
         words!(
-            results,
+            evidence,
             "low_mfu.other",
             class = class,
             value = Quantity::new(*value, unit)
         )
     };
     let said: Vec<String> = groups.iter().take(SHOWN_CLASSES).map(said).collect();
-    (!said.is_empty()).then(|| said.join(results.text.semicolon()))
+    (!said.is_empty()).then(|| said.join(evidence.text.semicolon()))
 }

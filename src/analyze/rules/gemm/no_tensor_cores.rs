@@ -1,6 +1,6 @@
 //! Matrix products and convolutions that run without tensor cores although their type has them.
 
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::engine::measured_peaks::gpu_name;
@@ -28,22 +28,22 @@ const TENSOR_TYPES: [(&str, &str); 4] = [
 /// The same before compute capability 8.0: tensor cores multiply fp16 alone.
 const VOLTA_TYPES: [(&str, &str); 2] = [("fp16", "fp16"), ("fp32", "fp16")];
 
-fn run(results: &Results<'_>) -> Outcome {
-    if results.platform.has_tensor_cores() == Some(false) {
-        return Outcome::NotApplicable(words!(results, "no_tensor_cores.no_such"));
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    if evidence.platform.has_tensor_cores() == Some(false) {
+        return Outcome::NotApplicable(words!(evidence, "no_tensor_cores.no_such"));
     }
-    let facts = results.context.facts;
+    let facts = evidence.facts;
     let is_told = |class: KernelClass, kernels: &&PassKernels| {
         let mut all = kernels.identified(facts, class);
         all.any(|(_, identity)| identity.tensor_cores.is_some())
     };
-    let kernels = results
+    let kernels = evidence
         .kernels()
         .filter(|kernels| CLASSES.into_iter().any(|class| is_told(class, kernels)));
     let Some(kernels) = kernels else {
-        return Outcome::Abstained(words!(results, "no_tensor_cores.needs"));
+        return Outcome::InsufficientData(words!(evidence, "no_tensor_cores.needs"));
     };
-    let types = match results.platform.has_tf32() {
+    let types = match evidence.platform.has_tf32() {
         Some(false) => &VOLTA_TYPES[..],
         Some(true) | None => &TENSOR_TYPES[..],
     };
@@ -51,7 +51,7 @@ fn run(results: &Results<'_>) -> Outcome {
     let found = CLASSES.into_iter().flat_map(of_class);
     Outcome::of(
         found
-            .filter_map(|(class, types)| finding(results, kernels, class, types))
+            .filter_map(|(class, types)| finding(evidence, kernels, class, types))
             .collect(),
     )
 }
@@ -68,12 +68,12 @@ fn is_slow(name: &str, identity: &KernelIdentity) -> bool {
 }
 
 fn finding(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     kernels: &PassKernels,
     class: KernelClass,
     (dtype, tensor): (&str, &str),
 ) -> Option<Finding> {
-    let context = results.context;
+    let context = evidence.context;
     let is_convolution = class == KernelClass::Convolution;
     let slow = |(sum, identity): &(&KernelSum, &KernelIdentity)| {
         identity.dtype == dtype && is_slow(context.session.kernel_name(sum.kernel), identity)
@@ -86,9 +86,9 @@ fn finding(
     let time = total(slow.iter().map(|(sum, _)| sum.total));
     let share = kernels.share(time).filter(|share| *share >= SHARE)?;
     let time = time as f64;
-    let base = at_rate_of(results, time, ("fp32", tensor), |saved| {
+    let base = at_rate_of(evidence, time, ("fp32", tensor), |saved| {
         words!(
-            results,
+            evidence,
             "no_tensor_cores.basis",
             dtype = tensor,
             saved = saved
@@ -97,11 +97,11 @@ fn finding(
     let launches = slow.iter().map(|(sum, _)| sum.count).sum();
     Some(Finding {
         title: match is_convolution {
-            true => words!(results, "no_tensor_cores.convolutions", dtype = dtype),
-            false => words!(results, "no_tensor_cores.gemms", dtype = dtype),
+            true => words!(evidence, "no_tensor_cores.convolutions", dtype = dtype),
+            false => words!(evidence, "no_tensor_cores.gemms", dtype = dtype),
         },
         statement: say!(
-            results,
+            evidence,
             "no_tensor_cores.statement",
             gemms = (!is_convolution).then(|| Inline::strong(dtype)),
             convolutions = is_convolution.then(|| Inline::strong(dtype)),
@@ -110,13 +110,13 @@ fn finding(
             kernel = Inline::code(&largest.short),
         ),
         advice: Some(match dtype {
-            "fp32" if tensor == "fp16" => say!(results, "no_tensor_cores.advice_fp16"),
-            "fp32" if is_convolution => say!(results, "no_tensor_cores.advice_convolution"),
-            "fp32" => say!(results, "no_tensor_cores.advice_fp32"),
-            _ if is_convolution => say!(results, "no_tensor_cores.advice_channels"),
-            _ => say!(results, "no_tensor_cores.advice"),
+            "fp32" if tensor == "fp16" => say!(evidence, "no_tensor_cores.advice_fp16"),
+            "fp32" if is_convolution => say!(evidence, "no_tensor_cores.advice_convolution"),
+            "fp32" => say!(evidence, "no_tensor_cores.advice_fp32"),
+            _ if is_convolution => say!(evidence, "no_tensor_cores.advice_channels"),
+            _ => say!(evidence, "no_tensor_cores.advice"),
         }),
-        next: Some(say!(results, "no_tensor_cores.next")),
+        next: Some(say!(evidence, "no_tensor_cores.next")),
         evidence: vec![context.session.evidence(kernels.pass, "launches", launches)],
         ..base
     })
@@ -125,19 +125,19 @@ fn finding(
 /// A finding about kernels that take so long at the rate of one type and could run at that of another; `basis` words the part
 /// of their time that is saved then. Without both rates there is no gain.
 pub(crate) fn at_rate_of(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     time: f64,
     (slow, fast): (&str, &str),
     basis: impl FnOnce(Quantity) -> String,
 ) -> Finding {
-    match rate(results, slow)
-        .zip(rate(results, fast))
+    match rate(evidence, slow)
+        .zip(rate(evidence, fast))
         .map(|(slow, fast)| 1.0 - slow / fast)
     {
-        Some(saved) => results.saving(time * saved, &basis(Quantity::ratio(saved))),
+        Some(saved) => evidence.saving(time * saved, &basis(Quantity::ratio(saved))),
         None => Finding {
             scope: Scope {
-                pass: Some(results.pass.clone()),
+                pass: Some(evidence.pass.clone()),
                 ..Scope::default()
             },
             ..Finding::default()
@@ -146,9 +146,9 @@ pub(crate) fn at_rate_of(
 }
 
 /// The specified dense rate of a type.
-fn rate(results: &Results<'_>, dtype: &str) -> Option<f64> {
-    let context = results.context;
-    let gpu = context.gpu_spec(&gpu_name(context.session, results.primary))?;
+fn rate(evidence: &Evidence<'_>, dtype: &str) -> Option<f64> {
+    let context = evidence.context;
+    let gpu = context.gpu_spec(&gpu_name(context.session, evidence.primary))?;
     gpu.peak(dtype)
         .map(|peak| peak.dense.0)
         .filter(|rate| *rate > 0.0)

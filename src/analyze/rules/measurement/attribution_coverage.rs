@@ -1,7 +1,7 @@
 //! Much GPU work belongs to no stage, or was attributed by inference.
 
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::stage_times::attribution::{PassAttribution, UNATTRIBUTED};
 use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_schemas::Scope;
@@ -20,15 +20,15 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Inferred operations of a stage from which on it is said.
 const INFERRED: f64 = 0.50;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let times = results.context.results.stage_times().ok();
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let times = evidence.results.stage_times().ok();
     let own = times.and_then(|all| all.attribution.iter().find(|own| own.pass == all.primary));
     let Some(own) = own else {
-        return Outcome::lacks(&words!(results, "attribution_coverage.needs"));
+        return Outcome::lacks(&words!(evidence, "attribution_coverage.needs"));
     };
     // Ranks of a stage run the same code: one remark for all of them.
     let mut stages: Vec<Vec<&StageLine>> = Vec::new();
-    for stage in &results.stages {
+    for stage in &evidence.stages {
         match stages
             .iter_mut()
             .find(|own| own[0].scope.stage == stage.scope.stage)
@@ -37,28 +37,28 @@ fn run(results: &Results<'_>) -> Outcome {
             None => stages.push(vec![stage]),
         }
     }
-    let inferred = stages.iter().filter_map(|ranks| inferred(results, ranks));
-    Outcome::of(outside(results, own).into_iter().chain(inferred).collect())
+    let inferred = stages.iter().filter_map(|ranks| inferred(evidence, ranks));
+    Outcome::of(outside(evidence, own).into_iter().chain(inferred).collect())
 }
 
-fn outside(results: &Results<'_>, own: &PassAttribution) -> Option<Finding> {
+fn outside(evidence: &Evidence<'_>, own: &PassAttribution) -> Option<Finding> {
     (own.unattributed() >= UNATTRIBUTED).then(|| Finding {
         severity: Severity::Note,
         statement: say!(
-            results,
+            evidence,
             "attribution_coverage.unattributed",
             share = Quantity::ratio(own.unattributed()),
-            pass = Inline::code(&results.pass),
+            pass = Inline::code(&evidence.pass),
         ),
-        advice: Some(say!(results, "attribution_coverage.advice")),
-        evidence: results
+        advice: Some(say!(evidence, "attribution_coverage.advice")),
+        evidence: evidence
             .stages
             .iter()
             .take(1)
             .map(|stage| stage.figures.clone())
             .collect(),
         scope: Scope {
-            pass: Some(results.pass.clone()),
+            pass: Some(evidence.pass.clone()),
             ..Scope::default()
         },
         ..Finding::default()
@@ -66,8 +66,8 @@ fn outside(results: &Results<'_>, own: &PassAttribution) -> Option<Finding> {
 }
 
 /// About a stage, on all its ranks where at least one has so many.
-fn inferred(results: &Results<'_>, ranks: &[&StageLine]) -> Option<Finding> {
-    let share = |stage: &&&StageLine| results.summary(stage).map(|own| own.inferred_share);
+fn inferred(evidence: &Evidence<'_>, ranks: &[&StageLine]) -> Option<Finding> {
+    let share = |stage: &&&StageLine| evidence.summary(stage).map(|own| own.inferred_share);
     let mut shares: Vec<(f64, &StageLine)> = ranks
         .iter()
         .filter_map(|stage| Some((share(&stage)?, *stage)))
@@ -81,14 +81,14 @@ fn inferred(results: &Results<'_>, ranks: &[&StageLine]) -> Option<Finding> {
     let (low, high) = (Quantity::ratio(least), Quantity::ratio(most));
     (most >= INFERRED).then(|| Finding {
         statement: say!(
-            results,
+            evidence,
             "attribution_coverage.inferred",
             share = low,
             most = (low.to_string() != high.to_string()).then_some(high),
             stage = Inline::strong(name),
             ranks = (shares.len() > 1).then(|| shares.len().to_string()),
         ),
-        next: Some(say!(results, "attribution_coverage.next")),
+        next: Some(say!(evidence, "attribution_coverage.next")),
         scope: match shares.len() {
             1 => stage.scope.clone(),
             // Of no rank: it is about all of them.

@@ -1,7 +1,7 @@
 //! Matrix products whose sizes, and so whose FLOPs, are not known.
 
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_sections::shapes_advice;
@@ -22,27 +22,29 @@ const KNOWN: f64 = 0.90;
 /// Share of a stage's GPU time in products from which on it matters.
 const PRODUCTS: f64 = 0.10;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let needs = &words!(results, "flop_coverage.needs");
-    let look = |stage: &StageLine| match results.gemms(stage) {
-        Some(gemms) => finding(results, stage, gemms).into(),
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let needs = &words!(evidence, "flop_coverage.needs");
+    let look = |stage: &StageLine| match evidence.gemms(stage) {
+        Some(gemms) => finding(evidence, stage, gemms).into(),
         None => Look::InsufficientData,
     };
-    match results.each_stage(needs, look) {
-        Outcome::Found(found) => Outcome::joined(results.text, found),
+    match evidence.each_stage(needs, look) {
+        Outcome::Found(found) => Outcome::joined(evidence.text, found),
         other => other,
     }
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, gemms: &StageProducts) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, gemms: &StageProducts) -> Option<Finding> {
     let (known, products) = (gemms.shape_coverage(), gemms.time_share());
     if known >= KNOWN || products < PRODUCTS {
         return None;
     }
-    let flops = results.flops(stage).and_then(|flops| flops.sums.coverage());
+    let flops = evidence
+        .flops(stage)
+        .and_then(|flops| flops.sums.coverage());
     Some(Finding {
         statement: say!(
-            results,
+            evidence,
             "flop_coverage.statement",
             stage = Inline::strong(&stage.label),
             products = Quantity::ratio(products),
@@ -52,11 +54,11 @@ fn finding(results: &Results<'_>, stage: &StageLine, gemms: &StageProducts) -> O
             flops = flops.filter(|flops| *flops > 0.0).map(Quantity::ratio),
         ),
         next: Some(say!(
-            results,
+            evidence,
             "flop_coverage.next",
-            advice = shapes_advice(&results.context, results.text),
+            advice = shapes_advice(&evidence.context, evidence.text),
         )),
-        evidence: vec![gemms.evidence(results.context.session)],
+        evidence: vec![gemms.evidence(evidence.session)],
         ..stage.note()
     })
 }

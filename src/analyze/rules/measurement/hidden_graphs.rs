@@ -1,6 +1,6 @@
 //! Whole-graph tracing hides the kernels.
 
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_document::{Finding, Inline, Quantity, Severity};
@@ -16,21 +16,17 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Time of whole graphs ÷ operation time of a stage from which on it is said.
 const SHARE: f64 = 0.10;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let work = results
-        .context
-        .results
-        .stage_work()
-        .map_or(&[][..], |all| all);
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let work = evidence.results.stage_work().map_or(&[][..], |all| all);
     if work.iter().all(|one| one.total == 0) {
-        return Outcome::lacks(&words!(results, "hidden_graphs.needs"));
+        return Outcome::lacks(&words!(evidence, "hidden_graphs.needs"));
     }
     let found: Vec<(&StageWork, f64)> = work
         .iter()
         .filter_map(|one| Some((one, hidden(one)?)))
         .collect();
     let passes = found.chunk_by(|a, b| a.0.pass == b.0.pass);
-    Outcome::of(passes.map(|of_pass| finding(results, of_pass)).collect())
+    Outcome::of(passes.map(|of_pass| finding(evidence, of_pass)).collect())
 }
 
 /// The share of the operation time of a stage in whole graphs, if it is worth a finding.
@@ -40,14 +36,14 @@ pub(crate) fn hidden(work: &StageWork) -> Option<f64> {
 }
 
 /// One finding a pass, with its stages.
-fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Finding {
-    let (session, facts) = (results.context.session, results.context.facts);
+fn finding(evidence: &Evidence<'_>, stages: &[(&StageWork, f64)]) -> Finding {
+    let (session, facts) = (evidence.session, evidence.facts);
     let first = stages[0].0;
     let pass = session.pass_name(first.pass).to_owned();
     let of_stage = |(work, share): &(&StageWork, f64)| {
         let stage = Inline::strong(work.summary.label(session, facts));
         say!(
-            results,
+            evidence,
             "hidden_graphs.stage",
             share = Quantity::ratio(*share),
             stage = stage
@@ -57,10 +53,10 @@ fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Finding {
         .iter()
         .map(of_stage)
         .collect::<Vec<_>>()
-        .join(&Inline::from(results.text.comma()));
+        .join(&Inline::from(evidence.text.comma()));
     Finding {
         // Another pass of the bundle shows what this one hides.
-        severity: if Some(first.pass) == results.primary {
+        severity: if Some(first.pass) == evidence.primary {
             Severity::Warning
         } else {
             Severity::Note
@@ -69,9 +65,9 @@ fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Finding {
             pass: Some(pass.clone()),
             ..Scope::default()
         },
-        title: words!(results, "hidden_graphs.title", pass = pass.as_str()),
+        title: words!(evidence, "hidden_graphs.title", pass = pass.as_str()),
         statement: say!(
-            results,
+            evidence,
             "hidden_graphs.statement",
             pass = Inline::code(pass),
             stages = stages,
@@ -79,7 +75,7 @@ fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Finding {
         next: session
             .graph_nodes
             .is_empty()
-            .then(|| say!(results, "hidden_graphs.next")),
+            .then(|| say!(evidence, "hidden_graphs.next")),
         evidence: vec![first.evidence(session)],
         ..Finding::default()
     }

@@ -1,7 +1,7 @@
 //! Stages whose GPU time the profiled launches do not stand for.
 
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::represent::summed::Summed;
 use rooflens_analysis::kernels::kernel_sums::command;
 use rooflens_document::{Finding, Inline, Quantity};
@@ -23,15 +23,15 @@ const COVERED: f64 = 0.50;
 /// Share of the run's time from which on a stage deserves counters.
 const STAGE: f64 = 0.05;
 
-fn run(results: &Results<'_>) -> Outcome {
-    if let Ok(summed) = results.context.results.summed() {
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    if let Ok(summed) = evidence.results.summed() {
         let low = summed.covered() < COVERED;
-        return Outcome::of(low.then(|| of_sums(results, summed)).into_iter().collect());
+        return Outcome::of(low.then(|| of_sums(evidence, summed)).into_iter().collect());
     }
-    let share = |stage| Some((stage, results.executed(stage)?.covered));
-    let known: Vec<(&StageLine, f64)> = results.stages.iter().filter_map(share).collect();
+    let share = |stage| Some((stage, evidence.executed(stage)?.covered));
+    let known: Vec<(&StageLine, f64)> = evidence.stages.iter().filter_map(share).collect();
     if known.is_empty() {
-        return Outcome::Abstained(words!(results, "profile_coverage.needs"));
+        return Outcome::InsufficientData(words!(evidence, "profile_coverage.needs"));
     }
     let is_low = |(stage, share): &(&StageLine, f64)| {
         *share < COVERED && stage.reference() * stage.counted / stage.run_ns.max(1.0) >= STAGE
@@ -39,39 +39,39 @@ fn run(results: &Results<'_>) -> Outcome {
     let low: Vec<_> = known.into_iter().filter(is_low).collect();
     Outcome::of(
         (!low.is_empty())
-            .then(|| finding(results, &low))
+            .then(|| finding(evidence, &low))
             .into_iter()
             .collect(),
     )
 }
 
-fn finding(results: &Results<'_>, stages: &[(&StageLine, f64)]) -> Finding {
+fn finding(evidence: &Evidence<'_>, stages: &[(&StageLine, f64)]) -> Finding {
     let covered = stages
         .iter()
-        .map(|(stage, share)| covered(results, stage, *share));
+        .map(|(stage, share)| covered(evidence, stage, *share));
     let summaries = stages
         .iter()
-        .filter_map(|(stage, _)| results.summary(stage));
-    let commands = summaries.map(|own| vec![Inline::Code(command(&results.context, own))]);
+        .filter_map(|(stage, _)| evidence.summary(stage));
+    let commands = summaries.map(|own| vec![Inline::Code(command(&evidence.context, own))]);
     let (covered, commands): (Vec<_>, Vec<_>) = (covered.collect(), commands.collect());
-    let and = Inline::Text(words!(results, "profile_coverage.and"));
+    let and = Inline::Text(words!(evidence, "profile_coverage.and"));
     let labels: Vec<&str> = stages
         .iter()
         .map(|(stage, _)| stage.label.as_str())
         .collect();
     Finding {
-        title: labels.join(results.text.comma()),
+        title: labels.join(evidence.text.comma()),
         scope: Scope {
-            pass: Some(results.pass.clone()),
+            pass: Some(evidence.pass.clone()),
             ..Scope::default()
         },
         statement: say!(
-            results,
+            evidence,
             "profile_coverage.statement",
-            stages = covered.join(&Inline::from(results.text.comma()))
+            stages = covered.join(&Inline::from(evidence.text.comma()))
         ),
         next: Some(say!(
-            results,
+            evidence,
             "profile_coverage.next",
             commands = commands.join(&and)
         )),
@@ -85,14 +85,14 @@ fn finding(results: &Results<'_>, stages: &[(&StageLine, f64)]) -> Finding {
 }
 
 /// Of a run that is known by the sums of its kernels.
-fn of_sums(results: &Results<'_>, summed: &Summed) -> Finding {
-    let context = results.context;
+fn of_sums(evidence: &Evidence<'_>, summed: &Summed) -> Finding {
+    let context = evidence.context;
     let (name, gap) = (
         context.session.pass_name(summed.pass).to_owned(),
         summed.gaps.first(),
     );
     let stages = say!(
-        results,
+        evidence,
         "profile_coverage.stage",
         share = Quantity::ratio(summed.covered()),
         stage = Inline::strong(&name),
@@ -106,16 +106,16 @@ fn of_sums(results: &Results<'_>, summed: &Summed) -> Finding {
             pass: Some(name),
             ..Scope::default()
         },
-        statement: say!(results, "profile_coverage.statement", stages = stages),
-        next: Some(say!(results, "profile_coverage.next_of_sums")),
+        statement: say!(evidence, "profile_coverage.statement", stages = stages),
+        next: Some(say!(evidence, "profile_coverage.next_of_sums")),
         evidence: vec![context.session.evidence(summed.pass, "kernel_sums", rows)],
         ..Finding::default()
     }
 }
 
 /// How much of a stage was profiled, and the kernel without counters that has the most time.
-fn covered(results: &Results<'_>, stage: &StageLine, share: f64) -> Vec<Inline> {
-    let (facts, known) = (results.context.facts, results.context.results);
+fn covered(evidence: &Evidence<'_>, stage: &StageLine, share: f64) -> Vec<Inline> {
+    let (facts, known) = (evidence.facts, evidence.results);
     // Those with the largest share come first.
     let gap = known
         .matching()
@@ -127,7 +127,7 @@ fn covered(results: &Results<'_>, stage: &StageLine, share: f64) -> Vec<Inline> 
                 .find(|gap| stage.is(&matching.lines[gap.line].summary))
         });
     say!(
-        results,
+        evidence,
         "profile_coverage.stage",
         share = Quantity::ratio(share),
         stage = Inline::strong(&stage.label),

@@ -1,7 +1,7 @@
 //! The profiler slows the stage: its times are not those of the workload.
 
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::engine::facts::StageInstance;
 use rooflens_analysis::engine::stats::median;
 use rooflens_analysis::time::idle::line::Parts;
@@ -41,21 +41,21 @@ const SLOW: f64 = 1.25;
 /// Iterations from which on most of them tell what is usual.
 const USUAL: usize = 3;
 
-fn run(results: &Results<'_>) -> Outcome {
-    results.each_stage(&words!(results, "profiler_overhead.needs"), |stage| {
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    evidence.each_stage(&words!(evidence, "profiler_overhead.needs"), |stage| {
         let unprofiled = stage.unprofiled.filter(|time| *time > 0.0);
-        let known = unprofiled.zip(results.idle(stage.key()));
-        let warm = known.map(|(_, line)| warm(results, stage, line));
+        let known = unprofiled.zip(evidence.idle(stage.key()));
+        let warm = known.map(|(_, line)| warm(evidence, stage, line));
         match (unprofiled, warm.filter(|times| !times.is_empty())) {
-            (Some(unprofiled), Some(warm)) => finding(results, stage, unprofiled, &warm).into(),
+            (Some(unprofiled), Some(warm)) => finding(evidence, stage, unprofiled, &warm).into(),
             _ => Look::InsufficientData,
         }
     })
 }
 
 /// Times of the iterations that neither set up more than the others nor are slow or hold slow steps, nanoseconds.
-fn warm(results: &Results<'_>, stage: &StageLine, line: &Line) -> Vec<f64> {
-    let facts = results.context.facts;
+fn warm(evidence: &Evidence<'_>, stage: &StageLine, line: &Line) -> Vec<f64> {
+    let facts = evidence.facts;
     let all = &line.instances;
     let set_up = |one: &Parts| one.causes.sum(&SETS_UP) as f64 / one.time.max(1) as f64;
     let usual = median(&all.iter().map(set_up).collect::<Vec<_>>()).unwrap_or(0.0);
@@ -65,7 +65,7 @@ fn warm(results: &Results<'_>, stage: &StageLine, line: &Line) -> Vec<f64> {
     let time = |one: &Parts| one.time as f64;
     let typical = median(&all.iter().map(time).collect::<Vec<_>>()).unwrap_or(0.0);
     let is_slow = |one: &Parts| all.len() >= USUAL && time(one) > SLOW * typical;
-    let steps = stage.step().and_then(|step| results.idle(step.key()));
+    let steps = stage.step().and_then(|step| evidence.idle(step.key()));
     let is_slow_step = |step: &&StageInstance| {
         let median = steps.map_or(f64::MAX, |steps| steps.summary.time);
         step.time().is_some_and(|time| time as f64 > SLOW * median)
@@ -93,11 +93,11 @@ fn warm(results: &Results<'_>, stage: &StageLine, line: &Line) -> Vec<f64> {
 }
 
 /// What remains of a stage without the profiler, if that is much less, in words: its time, and how long the GPU is busy.
-pub(crate) fn without(results: &Results<'_>, stage: &StageLine, busy: f64) -> Vec<Inline> {
+pub(crate) fn without(evidence: &Evidence<'_>, stage: &StageLine, busy: f64) -> Vec<Inline> {
     let much = |time: &f64| *time > 0.0 && stage.time >= RATIO * time;
     stage.unprofiled.filter(much).map_or_else(Vec::new, |time| {
         say!(
-            results,
+            evidence,
             "profiler_overhead.without",
             time = Quantity::new(time, Unit::Nanoseconds),
             busy = Quantity::ratio((busy * stage.time / time).min(1.0)),
@@ -106,7 +106,7 @@ pub(crate) fn without(results: &Results<'_>, stage: &StageLine, busy: f64) -> Ve
 }
 
 fn finding(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     stage: &StageLine,
     unprofiled: f64,
     warm: &[f64],
@@ -120,21 +120,21 @@ fn finding(
             Severity::Note
         },
         statement: say!(
-            results,
+            evidence,
             "profiler_overhead.statement",
             stage = Inline::strong(&stage.label),
             warm = Quantity::count(warm.len() as u64),
             all = Quantity::count(stage.counted as u64),
             time = Quantity::new(profiled, Unit::Nanoseconds),
-            pass = Inline::code(&results.pass),
+            pass = Inline::code(&evidence.pass),
             unprofiled = Quantity::new(unprofiled, Unit::Nanoseconds),
             steps = stage
                 .steps
-                .map(|_| words!(results, "profiler_overhead.steps")),
+                .map(|_| words!(evidence, "profiler_overhead.steps")),
             share = Quantity::ratio(1.0 - unprofiled / profiled),
         ),
-        advice: Some(say!(results, "profiler_overhead.advice")),
-        next: Some(say!(results, "profiler_overhead.next")),
+        advice: Some(say!(evidence, "profiler_overhead.advice")),
+        next: Some(say!(evidence, "profiler_overhead.next")),
         evidence: vec![stage.figures.clone()],
         ..stage.note()
     })

@@ -1,7 +1,7 @@
 //! Single repeats that took much longer or shorter than the others, the cold first one above all.
 
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold, time::host_pauses};
+use crate::{Evidence, Outcome, Rule, Threshold, time::host_pauses};
 use rooflens_analysis::engine::baseline::{Repeat, Series};
 use rooflens_analysis::engine::stats::OUTLIER_Z;
 use rooflens_document::{Finding, Inline, Quantity, Severity};
@@ -20,10 +20,9 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Distance from the median ÷ median from which on an outlier matters: many repeats of small spread have outliers that do not.
 const FAR: f64 = 0.05;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let session = results.context.session;
-    let all = results
-        .context
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let session = evidence.session;
+    let all = evidence
         .results
         .baseline()
         .map_or(&[][..], |baseline| &baseline.series);
@@ -32,7 +31,7 @@ fn run(results: &Results<'_>) -> Outcome {
         .flat_map(|series| &series.repeats)
         .any(|repeat| repeat.z.is_some())
     {
-        return Outcome::Abstained(words!(results, "repeat_outliers.needs"));
+        return Outcome::InsufficientData(words!(evidence, "repeat_outliers.needs"));
     }
     let (mut found, mut told) = (Vec::new(), Vec::new());
     for series in all {
@@ -42,24 +41,24 @@ fn run(results: &Results<'_>) -> Outcome {
             continue;
         };
         let name = session.text(series.stage);
-        let stage = results.outermost(name);
-        if outlier.is_cold() && stage.is_some_and(|stage| host_pauses::hold(results, stage)) {
+        let stage = evidence.outermost(name);
+        if outlier.is_cold() && stage.is_some_and(|stage| host_pauses::hold(evidence, stage)) {
             told.push(name);
         } else {
-            found.push(finding(results, series, outlier));
+            found.push(finding(evidence, series, outlier));
         }
     }
     match found.is_empty() && !told.is_empty() {
-        true => Outcome::NotApplicable(said_by_pauses(results, &told.join(results.text.comma()))),
+        true => Outcome::NotApplicable(said_by_pauses(evidence, &told.join(evidence.text.comma()))),
         false => Outcome::of(found),
     }
 }
 
 /// That the rule about pauses of the host says it of these stages.
-pub(crate) fn said_by_pauses(results: &Results<'_>, stages: &str) -> String {
-    let rule = results.text.rule(host_pauses::RULE.id);
+pub(crate) fn said_by_pauses(evidence: &Evidence<'_>, stages: &str) -> String {
+    let rule = evidence.text.rule(host_pauses::RULE.id);
     words!(
-        results,
+        evidence,
         "repeat_outliers.said_by",
         stages = stages,
         rule = rule
@@ -67,18 +66,17 @@ pub(crate) fn said_by_pauses(results: &Results<'_>, stages: &str) -> String {
 }
 
 /// A cold first repeat of a stage without a profiler, in words: for the rule that knows why.
-pub(crate) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+pub(crate) fn also(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
     let cold = || {
-        let (session, name) = (results.context.session, stage.scope.stage.as_deref()?);
-        let series = results
-            .context
+        let (session, name) = (evidence.session, stage.scope.stage.as_deref()?);
+        let series = evidence
             .results
             .baseline()
             .ok()?
             .unprofiled(session, name)?;
         let cold = series.worst_outlier().filter(|outlier| outlier.is_cold())?;
         Some(say!(
-            results,
+            evidence,
             "repeat_outliers.also",
             time = Quantity::ns(cold.duration),
             median = Quantity::new(series.statistics.median, Unit::Nanoseconds),
@@ -87,15 +85,15 @@ pub(crate) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     cold().unwrap_or_default()
 }
 
-fn finding(results: &Results<'_>, series: &Series, outlier: &Repeat) -> Finding {
-    let session = results.context.session;
+fn finding(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Finding {
+    let session = evidence.session;
     let stage = session.text(series.stage);
     let (title, advice) = match outlier.is_cold() {
         true => {
             let mean = Quantity::new(series.statistics.mean, Unit::Nanoseconds);
-            let advice = say!(results, "repeat_outliers.advice", mean = mean);
+            let advice = say!(evidence, "repeat_outliers.advice", mean = mean);
             (
-                words!(results, "repeat_outliers.title_cold", stage = stage),
+                words!(evidence, "repeat_outliers.title_cold", stage = stage),
                 Some(advice),
             )
         }
@@ -106,7 +104,7 @@ fn finding(results: &Results<'_>, series: &Series, outlier: &Repeat) -> Finding 
         severity: Severity::Note,
         weight_ns: series.excess(),
         statement: say!(
-            results,
+            evidence,
             "repeat_outliers.statement",
             number = Quantity::count(u64::from(outlier.number)),
             stage = Inline::code(stage),

@@ -2,7 +2,7 @@
 
 use crate::stage::{Nested, StageLine};
 use crate::{
-    Outcome, Results, Rule, Threshold, measurement::repeat_outliers::said_by_pauses,
+    Evidence, Outcome, Rule, Threshold, measurement::repeat_outliers::said_by_pauses,
     time::host_pauses,
 };
 use rooflens_analysis::engine::stage_stats::Summary;
@@ -22,35 +22,34 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Relative change of the last instances against the first from which on it is worth a finding.
 const DRIFT: f64 = 0.05;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let all: Vec<(&Series, &Summary)> = of_stages(results).collect();
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let all: Vec<(&Series, &Summary)> = of_stages(evidence).collect();
     if !all.iter().any(|(series, _)| series.change().is_ok()) {
-        return Outcome::Abstained(lacks(results, &all));
+        return Outcome::InsufficientData(lacks(evidence, &all));
     }
     let drifting = all
         .iter()
-        .filter_map(|(series, stage)| Some((*series, name(results, stage), drift(series)?)));
+        .filter_map(|(series, stage)| Some((*series, name(evidence, stage), drift(series)?)));
     let drifting: Vec<(&Series, &str, f64)> = drifting.collect();
     let told = |name: &str, drift: f64| {
-        let stage = results.outermost(name);
-        drift < 0.0 && stage.is_some_and(|stage| host_pauses::hold(results, stage))
+        let stage = evidence.outermost(name);
+        drift < 0.0 && stage.is_some_and(|stage| host_pauses::hold(evidence, stage))
     };
     let own = drifting
         .iter()
         .filter(|(_, name, drift)| !told(name, *drift));
     let found: Vec<Finding> = own
-        .map(|(series, name, drift)| finding(results, series, name, *drift))
+        .map(|(series, name, drift)| finding(evidence, series, name, *drift))
         .collect();
     match (found.is_empty(), drifting.first()) {
-        (true, Some((_, name, _))) => Outcome::NotApplicable(said_by_pauses(results, name)),
+        (true, Some((_, name, _))) => Outcome::NotApplicable(said_by_pauses(evidence, name)),
         _ => Outcome::of(found),
     }
 }
 
 /// The sequences of stages.
-fn of_stages<'a>(results: &Results<'a>) -> impl Iterator<Item = (&'a Series, &'a Summary)> {
-    let all = results
-        .context
+fn of_stages<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a Series, &'a Summary)> {
+    let all = evidence
         .results
         .drift()
         .map_or(&[][..], |drift| &drift.series);
@@ -60,19 +59,19 @@ fn of_stages<'a>(results: &Results<'a>) -> impl Iterator<Item = (&'a Series, &'a
     })
 }
 
-fn name<'a>(results: &Results<'a>, summary: &Summary) -> &'a str {
-    &summary.stage(results.context.facts).name
+fn name<'a>(evidence: &Evidence<'a>, summary: &Summary) -> &'a str {
+    &summary.stage(evidence.facts).name
 }
 
 /// What the sequences are too short for.
-fn lacks(results: &Results<'_>, all: &[(&Series, &Summary)]) -> String {
+fn lacks(evidence: &Evidence<'_>, all: &[(&Series, &Summary)]) -> String {
     let reason = |(series, stage): &(&Series, &Summary)| {
-        Some((name(results, stage).to_owned(), series.change().err()?))
+        Some((name(evidence, stage).to_owned(), series.change().err()?))
     };
     let (stage, reason) = all.iter().find_map(reason).unzip();
     let least = LEAST_FOR_TREND.to_string();
     words!(
-        results,
+        evidence,
         "uneven_pace.needs",
         least = least,
         stage = stage,
@@ -88,19 +87,19 @@ fn drift(series: &Series) -> Option<f64> {
 }
 
 /// That a stage or its steps get faster, in words: for the rule that knows why.
-pub(crate) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+pub(crate) fn also(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
     let is_own = |summary: &Summary| {
         let mut keys = stage.nested.iter().map(Nested::key).chain([stage.key()]);
         keys.any(|key| key == (summary.stage, summary.process))
     };
-    let own = of_stages(results).filter(|(_, summary)| is_own(summary));
+    let own = of_stages(evidence).filter(|(_, summary)| is_own(summary));
     let mut faster = own.filter_map(|(series, summary)| {
         Some((summary, drift(series).filter(|drift| *drift < 0.0)?))
     });
     faster.next().map_or_else(Vec::new, |(summary, drift)| {
-        let stage = Inline::strong(name(results, summary));
+        let stage = Inline::strong(name(evidence, summary));
         say!(
-            results,
+            evidence,
             "uneven_pace.also",
             stage = stage,
             drift = Quantity::ratio(-drift)
@@ -108,27 +107,32 @@ pub(crate) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     })
 }
 
-fn finding(results: &Results<'_>, series: &Series, stage: &str, drift: f64) -> Finding {
+fn finding(evidence: &Evidence<'_>, series: &Series, stage: &str, drift: f64) -> Finding {
     let (name, change) = (Inline::strong(stage), Quantity::ratio(drift.abs()));
     let (severity, statement, advice) = match drift > 0.0 {
         true => (
             Severity::Warning,
-            say!(results, "uneven_pace.longer", stage = name, drift = change),
-            say!(results, "uneven_pace.advice_longer"),
+            say!(evidence, "uneven_pace.longer", stage = name, drift = change),
+            say!(evidence, "uneven_pace.advice_longer"),
         ),
         false => (
             Severity::Note,
-            say!(results, "uneven_pace.shorter", stage = name, drift = change),
-            say!(results, "uneven_pace.advice_shorter"),
+            say!(
+                evidence,
+                "uneven_pace.shorter",
+                stage = name,
+                drift = change
+            ),
+            say!(evidence, "uneven_pace.advice_shorter"),
         ),
     };
     Finding {
         title: stage.to_owned(),
         severity,
-        scope: series.scope(&results.context).unwrap_or_default(),
+        scope: series.scope(&evidence.context).unwrap_or_default(),
         statement,
         advice: Some(advice),
-        evidence: vec![series.evidence(&results.context)],
+        evidence: vec![series.evidence(&evidence.context)],
         ..Finding::default()
     }
 }

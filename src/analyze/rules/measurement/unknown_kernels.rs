@@ -1,6 +1,6 @@
 //! Kernels whose class the rules of names do not know, and that are no code of the program.
 
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::kernel_sums::OTHER_LIMIT;
 use rooflens_document::{Finding, Inline, Quantity};
@@ -13,29 +13,29 @@ pub(crate) static RULE: Rule = Rule::new(
 )
 .on_measurement();
 
-fn run(results: &Results<'_>) -> Outcome {
-    let known = results
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let known = evidence
         .kernels()
         .and_then(|kernels| Some((kernels, kernels.share(kernels.other)?)));
     let Some((kernels, share)) = known else {
-        return Outcome::Abstained(words!(results, "unknown_kernels.needs"));
+        return Outcome::InsufficientData(words!(evidence, "unknown_kernels.needs"));
     };
     if share < OTHER_LIMIT {
-        return Outcome::CLEAR;
+        return Outcome::PASSED;
     }
-    let identities = &results.context.facts.identities;
+    let identities = &evidence.facts.identities;
     let largest = kernels.of_class(identities, KernelClass::Other).next();
     Outcome::Found(vec![Finding {
         statement: say!(
-            results,
+            evidence,
             "unknown_kernels.statement",
             share = Quantity::ratio(share),
-            pass = Inline::code(&results.pass),
+            pass = Inline::code(&evidence.pass),
             kernel = largest.map(|one| Inline::code(&identities[one.kernel.index()].short)),
         ),
-        evidence: vec![kernels.evidence(results.context.session)],
+        evidence: vec![kernels.evidence(evidence.session)],
         scope: Scope {
-            pass: Some(results.pass.clone()),
+            pass: Some(evidence.pass.clone()),
             ..Scope::default()
         },
         ..Finding::default()

@@ -1,6 +1,6 @@
 //! Profiled launches that last longer or shorter than those of the run.
 
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::represent::{Comparison, Likeness};
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::{Scope, Unit};
@@ -16,8 +16,8 @@ pub(crate) static RULE: Rule = Rule::new(
 /// `representative_share` below which rates and durations of a profile are not those of the run.
 const SHARE: f64 = 0.50;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let known = results.context.results;
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let known = evidence.results;
     let of_timeline = known.represent().into_iter().flat_map(|all| &all.passes);
     let of_sums = known.summed().into_iter().flat_map(|all| &all.passes);
     let known: Vec<(PassId, f64)> = of_timeline
@@ -25,41 +25,41 @@ fn run(results: &Results<'_>) -> Outcome {
         .filter_map(|(pass, sums)| Some((*pass, sums.share()?)))
         .collect();
     if known.is_empty() {
-        return Outcome::Abstained(words!(results, "unrepresentative_profile.needs"));
+        return Outcome::InsufficientData(words!(evidence, "unrepresentative_profile.needs"));
     }
     let low = known.into_iter().filter(|(_, share)| *share < SHARE);
     Outcome::joined(
-        results.text,
-        low.map(|(pass, share)| finding(results, pass, share))
+        evidence.text,
+        low.map(|(pass, share)| finding(evidence, pass, share))
             .collect(),
     )
 }
 
-fn finding(results: &Results<'_>, pass: PassId, share: f64) -> Finding {
-    let name = results.context.session.pass_name(pass).to_owned();
+fn finding(evidence: &Evidence<'_>, pass: PassId, share: f64) -> Finding {
+    let name = evidence.session.pass_name(pass).to_owned();
     Finding {
         title: name.clone(),
         statement: say!(
-            results,
+            evidence,
             "unrepresentative_profile.statement",
             share = Quantity::ratio(share),
             pass = Inline::code(&name),
-            unlike = unlike(results, pass).or_else(|| unlike_sum(results, pass)),
+            unlike = unlike(evidence, pass).or_else(|| unlike_sum(evidence, pass)),
         ),
         scope: Scope {
             pass: Some(name),
             ..Scope::default()
         },
-        advice: Some(say!(results, "unrepresentative_profile.advice")),
-        next: Some(say!(results, "unrepresentative_profile.next")),
-        evidence: results.profile_evidence(pass),
+        advice: Some(say!(evidence, "unrepresentative_profile.advice")),
+        next: Some(say!(evidence, "unrepresentative_profile.next")),
+        evidence: evidence.profile_evidence(pass),
         ..Finding::default()
     }
 }
 
 /// The launch unlike the timeline's that stands for most time, and by how much it is longer or shorter, in words.
-fn unlike(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
-    let (context, known) = (results.context, results.context.results);
+fn unlike(evidence: &Evidence<'_>, pass: PassId) -> Option<Vec<Inline>> {
+    let (context, known) = (evidence.context, evidence.results);
     let (counters, matching) = (known.counters().ok()?, known.matching().ok()?);
     let is_unlike = |one: &&Comparison| {
         counters.launch(one.profile).pass == pass
@@ -71,7 +71,7 @@ fn unlike(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
         .summary
         .label(context.session, context.facts);
     Some(say!(
-        results,
+        evidence,
         "unrepresentative_profile.unlike",
         kernel = Inline::code(&counters.launch(one.profile).identity.short),
         share = Quantity::ratio(one.share.unwrap_or_default()),
@@ -81,8 +81,8 @@ fn unlike(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
 }
 
 /// The same of a launch that is unlike the sums of its kernel.
-fn unlike_sum(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
-    let (session, known) = (results.context.session, results.context.results);
+fn unlike_sum(evidence: &Evidence<'_>, pass: PassId) -> Option<Vec<Inline>> {
+    let (session, known) = (evidence.session, evidence.results);
     let (counters, summed) = (known.counters().ok()?, known.summed().ok()?);
     let is_unlike = |likeness| matches!(likeness, Likeness::Longer | Likeness::Shorter);
     let mut own = summed
@@ -91,7 +91,7 @@ fn unlike_sum(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
         .filter(|one| counters.launch(one.profile).pass == pass);
     let one = own.find(|one| is_unlike(one.likeness))?;
     Some(say!(
-        results,
+        evidence,
         "unrepresentative_profile.unlike",
         kernel = Inline::code(&counters.launch(one.profile).identity.short),
         share = Quantity::ratio(one.share?),

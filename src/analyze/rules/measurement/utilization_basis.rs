@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::roofline::workload::{Lack, StageWork};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::stage_stats::Summary;
@@ -10,7 +10,7 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Finding, Inline, Quantity, Severity};
-use rooflens_schemas::{Evidence, Scope, Unit};
+use rooflens_schemas::{Scope, Unit};
 use rooflens_sections::why_unknown;
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -23,62 +23,63 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Time of matrix products in another type ÷ time of all whose type is known, from which on it is doubtful.
 const SHARE: f64 = 0.10;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let known = results.context.results;
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let known = evidence.results;
     let stages = known.utilization().map_or(&[][..], |all| &all.stages);
     let flops = known.flops().map_or(&[][..], |all| all);
     let work = known.workload().map_or(&[][..], |all| all.profiled());
     if stages.is_empty() && flops.is_empty() && work.is_empty() {
-        return Outcome::Abstained(words!(results, "utilization_basis.needs"));
+        return Outcome::InsufficientData(words!(evidence, "utilization_basis.needs"));
     }
-    let mut found = impossible(results, stages);
-    found.extend(above_one(results, work, flops));
-    found.extend(without_peak(results, stages));
-    found.extend(other_types(results));
-    found.extend(beaten(results));
+    let mut found = impossible(evidence, stages);
+    found.extend(above_one(evidence, work, flops));
+    found.extend(without_peak(evidence, stages));
+    found.extend(other_types(evidence));
+    found.extend(beaten(evidence));
     Outcome::of(found)
 }
 
 /// Measured peaks that GEMMs of the bundle exceed.
-fn beaten<'a>(results: &'a Results<'_>) -> impl Iterator<Item = Finding> + 'a {
-    let all = results.context.results.beaten().map_or(&[][..], |all| all);
+fn beaten<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = Finding> + 'a {
+    let all = evidence.results.beaten().map_or(&[][..], |all| all);
     let rate = |value| Quantity::new(value, Unit::FlopPerSecond);
-    let (session, peaks) = (
-        results.context.session,
-        &results.context.session.measured_peaks,
-    );
+    let (session, peaks) = (evidence.session, &evidence.session.measured_peaks);
     let artifact = peaks
         .artifact
         .first()
         .map_or("", |artifact| session.text(*artifact))
         .to_owned();
     all.iter().map(move |one| Finding {
-        title: words!(results, "utilization_basis.title_beaten", dtype = one.dtype),
+        title: words!(
+            evidence,
+            "utilization_basis.title_beaten",
+            dtype = one.dtype
+        ),
         severity: Severity::Note,
         statement: say!(
-            results,
+            evidence,
             "utilization_basis.beaten",
             dtype = one.dtype,
             reached = rate(one.reached),
             measured = rate(one.measured),
         ),
-        advice: Some(say!(results, "utilization_basis.advice_beaten")),
-        evidence: vec![Evidence {
+        advice: Some(say!(evidence, "utilization_basis.advice_beaten")),
+        evidence: vec![rooflens_schemas::Evidence {
             artifact: artifact.clone(),
-            ..Evidence::default()
+            ..rooflens_schemas::Evidence::default()
         }],
         ..Finding::default()
     })
 }
 
 /// Utilizations above 100 %.
-fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Finding> {
+fn impossible(evidence: &Evidence<'_>, stages: &[StageUtilization]) -> Vec<Finding> {
     let of = |name, value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
         let above = move |one: &StageUtilization| match value(one) {
             Err(above @ Unavailable::AbovePeak(_)) => Some(above_peak(
-                results,
+                evidence,
                 name,
-                one.timed.scope(&results.context),
+                one.timed.scope(&evidence.context),
                 &above,
             )),
             _ => None,
@@ -90,13 +91,13 @@ fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Finding
         .collect()
 }
 
-fn above_peak(results: &Results<'_>, name: &str, scope: Scope, why: &Unavailable) -> Finding {
+fn above_peak(evidence: &Evidence<'_>, name: &str, scope: Scope, why: &Unavailable) -> Finding {
     let stage = scope.stage.clone().unwrap_or_default();
     let pass = scope.pass.clone().unwrap_or_default();
     let (of, within) = (stage.as_str(), pass.as_str());
     Finding {
         title: words!(
-            results,
+            evidence,
             "utilization_basis.title",
             name = name,
             stage = of,
@@ -105,44 +106,44 @@ fn above_peak(results: &Results<'_>, name: &str, scope: Scope, why: &Unavailable
         severity: Severity::Critical,
         scope,
         statement: say!(
-            results,
+            evidence,
             "utilization_basis.statement",
             name = name,
             stage = Inline::Strong(stage),
             pass = Inline::Code(pass),
-            reason = why_unknown(results.text, why),
+            reason = why_unknown(evidence.text, why),
         ),
-        advice: Some(say!(results, "utilization_basis.advice")),
+        advice: Some(say!(evidence, "utilization_basis.advice")),
         ..Finding::default()
     }
 }
 
 /// Utilizations by counters or by recorded sizes above 100 %.
-fn above_one(results: &Results<'_>, work: &[StageWork], flops: &[StageFlops]) -> Vec<Finding> {
+fn above_one(evidence: &Evidence<'_>, work: &[StageWork], flops: &[StageFlops]) -> Vec<Finding> {
     let finding = |name: &str, scope: Scope, value| {
         let stage = scope.stage.as_deref().unwrap_or_default();
         Finding {
             title: words!(
-                results,
+                evidence,
                 "utilization_basis.title_above",
                 name = name,
                 stage = stage
             ),
             severity: Severity::Critical,
             statement: say!(
-                results,
+                evidence,
                 "utilization_basis.above",
                 name = name,
                 stage = Inline::strong(stage),
                 share = Quantity::ratio(value),
             ),
-            advice: Some(say!(results, "utilization_basis.advice_above")),
+            advice: Some(say!(evidence, "utilization_basis.advice_above")),
             scope,
             ..Finding::default()
         }
     };
-    let sizes = words!(results, "utilization_basis.by_sizes");
-    let scope = |summary: &Summary| summary.scope(results.context.session, results.context.facts);
+    let sizes = words!(evidence, "utilization_basis.by_sizes");
+    let scope = |summary: &Summary| summary.scope(evidence.session, evidence.facts);
     let by_counters = work.iter().filter_map(|stage| match stage.hfu {
         Err(Lack::AbovePeak(value)) => Some(finding("HFU", scope(&stage.summary), value)),
         _ => None,
@@ -155,28 +156,28 @@ fn above_one(results: &Results<'_>, work: &[StageWork], flops: &[StageFlops]) ->
 }
 
 /// No peak to divide by.
-fn without_peak(results: &Results<'_>, stages: &[StageUtilization]) -> Option<Finding> {
+fn without_peak(evidence: &Evidence<'_>, stages: &[StageUtilization]) -> Option<Finding> {
     let unknown = |one: &StageUtilization| match one.mfu() {
         Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => {
-            Some(why_unknown(results.text, &why))
+            Some(why_unknown(evidence.text, &why))
         }
         _ => None,
     };
     let reason = stages.iter().find_map(unknown)?;
     Some(Finding {
-        statement: say!(results, "utilization_basis.no_peak", reason = reason),
-        advice: Some(say!(results, "utilization_basis.advice_no_peak")),
+        statement: say!(evidence, "utilization_basis.no_peak", reason = reason),
+        advice: Some(say!(evidence, "utilization_basis.advice_no_peak")),
         ..Finding::default()
     })
 }
 
 /// Matrix products of the primary pass in another type than MFU divides by.
-fn other_types(results: &Results<'_>) -> Option<Finding> {
-    let stated = results.dtype.as_deref()?;
+fn other_types(evidence: &Evidence<'_>) -> Option<Finding> {
+    let stated = evidence.dtype.as_deref()?;
     let mut times = BTreeMap::<&str, f64>::new();
-    let kernels = results.kernels()?;
+    let kernels = evidence.kernels()?;
     let typed = kernels
-        .identified(results.context.facts, KernelClass::Gemm)
+        .identified(evidence.facts, KernelClass::Gemm)
         .filter(|(_, own)| !own.dtype.is_empty());
     for (sum, identity) in typed {
         *times.entry(identity.dtype).or_default() += sum.total as f64;
@@ -186,26 +187,26 @@ fn other_types(results: &Results<'_>) -> Option<Finding> {
     let (dtype, time) = others.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
     let share = time / all;
     let scope = Scope {
-        pass: Some(results.pass.clone()),
+        pass: Some(evidence.pass.clone()),
         ..Scope::default()
     };
     (share >= SHARE).then(|| Finding {
         title: words!(
-            results,
+            evidence,
             "utilization_basis.title_types",
             dtype = dtype,
             stated = stated
         ),
         severity: Severity::Warning,
         statement: say!(
-            results,
+            evidence,
             "utilization_basis.types",
             share = Quantity::ratio(share),
             dtype = Inline::strong(dtype),
             stated = Inline::strong(stated),
         ),
-        advice: Some(say!(results, "utilization_basis.advice_types")),
-        evidence: vec![kernels.evidence(results.context.session)],
+        advice: Some(say!(evidence, "utilization_basis.advice_types")),
+        evidence: vec![kernels.evidence(evidence.session)],
         scope,
         ..Finding::default()
     })

@@ -1,7 +1,7 @@
 //! What to do first: the findings that could save most, one a stage.
 
 use super::confidence;
-use crate::results::Results;
+use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Root, Severity};
 use rooflens_session::Arrange;
@@ -36,11 +36,11 @@ pub(super) enum Effect<'a> {
 /// The weightiest actions: warnings, or where there is none what saves [`LEAST`]; those that shorten each iteration before
 /// those that shorten some. Bounds of one stage overlap, so each stage has one; what one rule finds in several stages is one
 /// action.
-pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Finding]) -> Vec<Action<'a>> {
+pub(super) fn of<'a>(evidence: &'a Evidence<'_>, observations: &'a [Finding]) -> Vec<Action<'a>> {
     let action = |found: &'a Finding| {
         let now = |gain: &&Gain| gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
         let gain = found.gain.as_ref().filter(now)?;
-        let effect = effect(results, found, gain.kind);
+        let effect = effect(evidence, found, gain.kind);
         let action = Action {
             found,
             gain,
@@ -48,7 +48,7 @@ pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Finding]) -> V
             more: Vec::new(),
         };
         // What several runs without a profiler do not have is the profiler's.
-        (!confidence::is_refuted(results, &action)).then_some(action)
+        (!confidence::is_refuted(evidence, &action)).then_some(action)
     };
     let about_run = observations.iter().filter(|one| !one.on_measurement);
     let mut found: Vec<Action<'a>> = about_run.filter_map(action).collect();
@@ -90,8 +90,8 @@ pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Finding]) -> V
     actions
 }
 
-fn effect<'a>(results: &'a Results<'_>, found: &Finding, kind: GainKind) -> Effect<'a> {
-    let stage = results
+fn effect<'a>(evidence: &'a Evidence<'_>, found: &Finding, kind: GainKind) -> Effect<'a> {
+    let stage = evidence
         .stages
         .iter()
         .find(|stage| stage.scope == found.scope);

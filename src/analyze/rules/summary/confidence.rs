@@ -2,7 +2,7 @@
 //! `docs/methodology.md` states the rule.
 
 use super::actions::{Action, Effect};
-use crate::results::Results;
+use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use crate::{communication::straggler, time::host_pauses};
 use rooflens_analysis::engine::baseline::Series;
@@ -27,22 +27,22 @@ pub(super) enum Confidence {
 }
 
 /// How far the bound of an action is to be trusted, and why; of several stages that of the least.
-pub(super) fn of(results: &Results<'_>, action: &Action<'_>) -> (Confidence, Vec<Inline>) {
+pub(super) fn of(evidence: &Evidence<'_>, action: &Action<'_>) -> (Confidence, Vec<Inline>) {
     match action.effect {
         Effect::Stage(_) => {
             let all = action
                 .stages()
-                .map(|(gain, stage)| of_stage(results, action.found.id, gain, stage));
+                .map(|(gain, stage)| of_stage(evidence, action.found.id, gain, stage));
             all.min_by_key(|(level, _)| *level)
                 .unwrap_or((Confidence::Low, Vec::new()))
         }
-        Effect::Stalls(stage) => of_stalls(results, action, stage),
-        Effect::Run => (Confidence::Medium, say!(results, "summary.modeled")),
+        Effect::Stalls(stage) => of_stalls(evidence, action, stage),
+        Effect::Run => (Confidence::Medium, say!(evidence, "summary.modeled")),
     }
 }
 
 fn of_stage(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     rule: &str,
     gain: &Gain,
     stage: &StageLine,
@@ -50,17 +50,20 @@ fn of_stage(
     let counted = stage.counted as usize;
     let count = Quantity::count(counted as u64);
     if counted < ITERATIONS {
-        return (Confidence::Low, say!(results, "summary.few", count = count));
+        return (
+            Confidence::Low,
+            say!(evidence, "summary.few", count = count),
+        );
     }
-    let repeats = results.unprofiled_series(stage).and_then(warm);
-    let times = repeats.clone().or_else(|| iterations(results, stage));
+    let repeats = evidence.unprofiled_series(stage).and_then(warm);
+    let times = repeats.clone().or_else(|| iterations(evidence, stage));
     let scatter = times.as_ref().and_then(scatter);
     let within = scatter.map(Quantity::ratio);
     if let Some(within) = scatter.filter(|scatter| *scatter >= gain.share()) {
         let within = Quantity::ratio(within);
         return (
             Confidence::Low,
-            say!(results, "summary.scattered", within = within),
+            say!(evidence, "summary.scattered", within = within),
         );
     }
     let is_idle = gain.kind == GainKind::Idle;
@@ -68,7 +71,7 @@ fn of_stage(
     match repeats.map(|repeats| repeats.n) {
         _ if gain.kind == GainKind::Measured => (
             Confidence::High,
-            say!(results, "summary.measured", count = count),
+            say!(evidence, "summary.measured", count = count),
         ),
         Some(repeats) if is_idle => {
             let level = match repeats >= ITERATIONS && is_narrow {
@@ -77,7 +80,7 @@ fn of_stage(
             };
             let repeats = Quantity::count(repeats as u64);
             let why = say!(
-                results,
+                evidence,
                 "summary.capped",
                 count = count,
                 repeats = repeats,
@@ -92,32 +95,32 @@ fn of_stage(
             };
             (
                 level,
-                say!(results, "summary.profiled", count = count, within = within),
+                say!(evidence, "summary.profiled", count = count, within = within),
             )
         }
         _ if rule == straggler::RULE.id => (
             Confidence::Medium,
-            say!(results, "summary.compared", count = count),
+            say!(evidence, "summary.compared", count = count),
         ),
-        _ => (Confidence::Medium, say!(results, "summary.modeled")),
+        _ => (Confidence::Medium, say!(evidence, "summary.modeled")),
     }
 }
 
 /// Whether an action is about stalls that one profiled capture has, and none of several unprofiled repeats.
-pub(super) fn is_refuted(results: &Results<'_>, action: &Action<'_>) -> bool {
+pub(super) fn is_refuted(evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
     let Effect::Stalls(stage) = action.effect else {
         return false;
     };
-    let series = results.unprofiled_series(stage);
-    captures(results, action, stage) == 1
+    let series = evidence.unprofiled_series(stage);
+    captures(evidence, action, stage) == 1
         && series.is_some_and(|series| series.repeats.len() >= ITERATIONS)
 }
 
 /// Captures that show the stalls of an action.
-fn captures(results: &Results<'_>, action: &Action<'_>, stage: &StageLine) -> usize {
+fn captures(evidence: &Evidence<'_>, action: &Action<'_>, stage: &StageLine) -> usize {
     // A slow repeat shows stalls in CPU code, and no others.
     let is_slow = action.found.id == host_pauses::RULE.id
-        && results
+        && evidence
             .unprofiled_series(stage)
             .is_some_and(|series| series.outliers().any(|one| one.z > Some(0.0)));
     action.found.root.as_ref().map_or(1, |root| root.passes) + usize::from(is_slow)
@@ -125,27 +128,28 @@ fn captures(results: &Results<'_>, action: &Action<'_>, stage: &StageLine) -> us
 
 /// Stalls come and go: what counts is how many captures show them.
 fn of_stalls(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     action: &Action<'_>,
     stage: &StageLine,
 ) -> (Confidence, Vec<Inline>) {
-    let captures = captures(results, action, stage);
+    let captures = captures(evidence, action, stage);
     let count = Quantity::count(stage.counted as u64);
     let seen = || {
         let captures = Quantity::count(captures as u64);
-        say!(results, "summary.seen", captures = captures)
+        say!(evidence, "summary.seen", captures = captures)
     };
-    match (captures, results.unprofiled_series(stage)) {
+    match (captures, evidence.unprofiled_series(stage)) {
         (CAPTURES.., _) => (Confidence::High, seen()),
         (2, _) => (Confidence::Medium, seen()),
-        (_, Some(_)) => (Confidence::Low, say!(results, "summary.unseen")),
-        _ if (stage.counted as usize) < ITERATIONS => {
-            (Confidence::Low, say!(results, "summary.few", count = count))
-        }
+        (_, Some(_)) => (Confidence::Low, say!(evidence, "summary.unseen")),
+        _ if (stage.counted as usize) < ITERATIONS => (
+            Confidence::Low,
+            say!(evidence, "summary.few", count = count),
+        ),
         _ => (
             Confidence::Medium,
             say!(
-                results,
+                evidence,
                 "summary.profiled",
                 count = count,
                 within = None::<Quantity>
@@ -161,10 +165,8 @@ fn warm(series: &Series) -> Option<Statistics> {
 }
 
 /// Times of the measured iterations of a stage.
-fn iterations(results: &Results<'_>, stage: &StageLine) -> Option<Statistics> {
-    let all = results
-        .summary(stage)?
-        .counted_instances(results.context.facts);
+fn iterations(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Statistics> {
+    let all = evidence.summary(stage)?.counted_instances(evidence.facts);
     Statistics::of(
         &all.filter_map(|one| Some(one.time()? as f64))
             .collect::<Vec<_>>(),

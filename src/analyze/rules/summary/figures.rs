@@ -3,7 +3,7 @@
 use rooflens_schemas::{StageKind, Unit};
 
 use super::actions::{Action, Effect};
-use crate::results::Results;
+use crate::evidence::Evidence;
 use crate::stage::{Key, StageLine};
 use crate::time::launch_bound;
 use rooflens_analysis::engine::baseline::Series;
@@ -28,25 +28,25 @@ pub(super) struct Figure {
 }
 
 /// The figures of the longest stages, and of a request where prefill and decode are timed without a profiler.
-pub(super) fn of(results: &Results<'_>, actions: &[Action<'_>]) -> Vec<Figure> {
-    let shown = shown(results, actions);
+pub(super) fn of(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Vec<Figure> {
+    let shown = shown(evidence, actions);
     let mut figures: Vec<Figure> = shown
         .iter()
-        .flat_map(|stage| of_stage(results, stage, actions))
+        .flat_map(|stage| of_stage(evidence, stage, actions))
         .collect();
-    figures.extend(request(results, &shown, actions));
+    figures.extend(request(evidence, &shown, actions));
     figures
 }
 
 /// The longest stages in their order; of several ranks that of an action, or else the slowest.
-fn shown<'a>(results: &'a Results<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
+fn shown<'a>(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
     let is_of_action = |stage: &StageLine| {
         let is = |action: &Action<'_>| matches!(action.effect, Effect::Stage(own) if own.key() == stage.key());
         actions.iter().any(is)
     };
     let rank = |stage: &StageLine| (is_of_action(stage), stage.reference());
     let mut slowest: Vec<&StageLine> = Vec::new();
-    for stage in &results.stages {
+    for stage in &evidence.stages {
         match slowest
             .iter_mut()
             .find(|one| one.scope.stage == stage.scope.stage)
@@ -64,19 +64,19 @@ fn shown<'a>(results: &'a Results<'_>, actions: &[Action<'_>]) -> Vec<&'a StageL
     slowest
 }
 
-fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) -> Vec<Figure> {
+fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) -> Vec<Figure> {
     let steps = stage.steps.filter(|_| stage.is_decode());
     let per = steps.unwrap_or(1.0);
     let now = stage.reference() / per;
     let after = after(now, actions, |action| action.saves_of(stage) / per);
-    let unprofiled = results.unprofiled_utilization(stage);
-    let utilization = unprofiled.or_else(|| results.utilization(stage));
+    let unprofiled = evidence.unprofiled_utilization(stage);
+    let utilization = unprofiled.or_else(|| evidence.utilization(stage));
     let limit =
         utilization.and_then(|one| Some(now * one.least_share().filter(|share| *share < 1.0)?));
     let profiled = stage.unprofiled.is_none().then_some("");
     let label = match steps {
         Some(steps) => words!(
-            results,
+            evidence,
             "summary.step_time",
             stage = stage.label.as_str(),
             steps = profiled.map(|_| Quantity::new(steps, Unit::Count)),
@@ -84,7 +84,7 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
         ),
         None => {
             words!(
-                results,
+                evidence,
                 "summary.stage_time",
                 stage = stage.label.as_str(),
                 profiled = profiled
@@ -104,7 +104,7 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
         let rate = |ns: f64| Quantity::new(measured * now / ns, unit);
         Figure {
             label: words!(
-                results,
+                evidence,
                 "summary.throughput",
                 stage = stage.label.as_str(),
                 profiled = profiled
@@ -138,10 +138,10 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn of(results: &'a Results<'_>, shown: &[&'a StageLine]) -> Option<Self> {
+    fn of(evidence: &'a Evidence<'_>, shown: &[&'a StageLine]) -> Option<Self> {
         let of_kind = |kind| shown.iter().copied().find(|stage| stage.kind == kind);
         let stages = [of_kind(StageKind::Prefill)?, of_kind(StageKind::Decode)?];
-        let timed = stages.map(|stage| Some((stage, results.unprofiled_series(stage)?)));
+        let timed = stages.map(|stage| Some((stage, evidence.unprofiled_series(stage)?)));
         let timed: Vec<(&StageLine, &Series)> = timed.into_iter().collect::<Option<_>>()?;
         let first: Option<f64> = timed.iter().map(|(_, series)| first_repeat(series)).sum();
         let is_cold = timed
@@ -178,14 +178,14 @@ impl<'a> Request<'a> {
 }
 
 /// What an action brings, in words: of each request where there are such, or of the first; else of its own whole.
-pub(super) fn effect(results: &Results<'_>, action: &Action<'_>) -> String {
+pub(super) fn effect(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-    if let Some(request) = Request::of(results, &shown(results, &[])) {
+    if let Some(request) = Request::of(evidence, &shown(evidence, &[])) {
         let saves = request.saves(action);
         if saves > 0.0 {
             let share = Quantity::ratio(saves / request.now);
             return words!(
-                results,
+                evidence,
                 "summary.effect_request",
                 saved = time(saves),
                 share = share
@@ -195,7 +195,7 @@ pub(super) fn effect(results: &Results<'_>, action: &Action<'_>) -> String {
             let more = first - request.now;
             let share = Quantity::ratio(more / first);
             return words!(
-                results,
+                evidence,
                 "summary.effect_first",
                 saved = time(more),
                 share = share
@@ -204,7 +204,7 @@ pub(super) fn effect(results: &Results<'_>, action: &Action<'_>) -> String {
     }
     let gain = action.gain;
     words!(
-        results,
+        evidence,
         "summary.effect",
         saved = time(gain.saved_ns),
         whole = gain.of.as_str(),
@@ -213,8 +213,8 @@ pub(super) fn effect(results: &Results<'_>, action: &Action<'_>) -> String {
 }
 
 /// A request: prefill and then decode, as often as the un-profiled run took steps; and the first one, if that was slow.
-fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) -> Vec<Figure> {
-    let Some(request) = Request::of(results, shown) else {
+fn request(evidence: &Evidence<'_>, shown: &[&StageLine], actions: &[Action<'_>]) -> Vec<Figure> {
+    let Some(request) = Request::of(evidence, shown) else {
         return Vec::new();
     };
     let after = after(request.now, actions, |action| request.saves(action));
@@ -224,9 +224,9 @@ fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) 
         .last()
         .and_then(|(_, series)| series.steps)
         .map(Quantity::count);
-    let limit: Option<f64> = request.timed.iter().map(|one| least(results, one)).sum();
+    let limit: Option<f64> = request.timed.iter().map(|one| least(evidence, one)).sum();
     let each = Figure {
-        label: words!(results, "summary.request", steps = steps),
+        label: words!(evidence, "summary.request", steps = steps),
         of: None,
         now: time(request.now),
         after: after.iter().map(|ns| Some(time(*ns))).collect(),
@@ -244,7 +244,7 @@ fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) 
             .iter()
             .any(|action| action.found.id == launch_bound::RULE.id);
         let capture = captures.then_some("");
-        let label = words!(results, "summary.first_request", capture = capture);
+        let label = words!(evidence, "summary.first_request", capture = capture);
         Figure {
             label,
             of: None,
@@ -257,8 +257,8 @@ fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) 
 }
 
 /// The least time of un-profiled repeats of a stage, nanoseconds.
-fn least(results: &Results<'_>, (stage, series): &(&StageLine, &Series)) -> Option<f64> {
-    let share = results.unprofiled_utilization(stage)?.least_share()?;
+fn least(evidence: &Evidence<'_>, (stage, series): &(&StageLine, &Series)) -> Option<f64> {
+    let share = evidence.unprofiled_utilization(stage)?.least_share()?;
     Some(share * series.statistics.median).filter(|_| share < 1.0)
 }
 

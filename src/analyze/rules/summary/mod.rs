@@ -7,7 +7,7 @@ mod figures;
 use self::actions::{Action, Effect};
 use self::confidence::{Confidence, ITERATIONS};
 use self::figures::Figure;
-use crate::results::Results;
+use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use crate::{
     time::allocator_stalls, time::first_use, time::host_bound, time::host_pauses,
@@ -31,19 +31,19 @@ const WITH_LAUNCHES: [&str; 3] = [
 ];
 
 /// The blocks of the first two pages, with their tables.
-pub(crate) fn summary(results: &Results<'_>, observations: &[Finding]) -> SectionContent {
-    let actions = actions::of(results, observations);
-    let figures = figures::of(results, &actions);
+pub(crate) fn summary(evidence: &Evidence<'_>, observations: &[Finding]) -> SectionContent {
+    let actions = actions::of(evidence, observations);
+    let figures = figures::of(evidence, &actions);
     let mut findings = SectionContent::default();
-    let line = bottom_line(results, observations, &actions);
+    let line = bottom_line(evidence, observations, &actions);
     findings
         .blocks
         .extend((!line.is_empty()).then_some(Block::Prose(line)));
     if !figures.is_empty() {
-        let table = figure_table(results, actions.len(), &figures);
+        let table = figure_table(evidence, actions.len(), &figures);
         let limit = figures.iter().any(|one| one.limit.is_some()).then_some("");
         let after = (!actions.is_empty()).then_some("");
-        let caption = words!(results, "summary.figures", after = after, limit = limit);
+        let caption = words!(evidence, "summary.figures", after = after, limit = limit);
         findings
             .blocks
             .push(Block::Table(table.view(caption, figures.len())));
@@ -51,13 +51,13 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Finding]) -> Sectio
     }
     if !actions.is_empty() {
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
-        let table = action_table(results);
+        let table = action_table(evidence);
         let each = actions
             .iter()
             .filter(|one| matches!(one.effect, Effect::Stage(_)))
             .count();
         let both = (1..actions.len()).contains(&each).then_some("");
-        let caption = words!(results, "summary.actions", both = both);
+        let caption = words!(evidence, "summary.actions", both = both);
         findings
             .blocks
             .push(Block::Table(table.view(caption, actions.len())));
@@ -67,60 +67,59 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Finding]) -> Sectio
         if !items.is_empty() {
             findings
                 .blocks
-                .push(Block::Heading(results.text.line(key, &[])));
+                .push(Block::Heading(evidence.text.line(key, &[])));
             findings.blocks.push(Block::List(items));
         }
     };
-    part("summary.why", why(results, observations, &actions));
-    part("summary.after", after(results, observations, &actions));
-    part("summary.verify", verify(results, &actions, &figures));
-    part("summary.limits", limits(results, observations));
+    part("summary.why", why(evidence, observations, &actions));
+    part("summary.after", after(evidence, observations, &actions));
+    part("summary.verify", verify(evidence, &actions, &figures));
+    part("summary.limits", limits(evidence, observations));
     findings
 }
 
 /// The conclusion: what the first actions bring at most; without any, what the stages spend their time on.
 fn bottom_line(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     observations: &[Finding],
     actions: &[Action<'_>],
 ) -> Vec<Inline> {
     let mut said: Vec<Vec<Inline>> = actions
         .iter()
-        .map(|action| action_line(results, action))
+        .map(|action| action_line(evidence, action))
         .collect();
     if said.is_empty() {
         let stages = observations
             .iter()
             .filter(|one| one.id == stage_busy::RULE.id);
         said = stages.take(2).map(|one| one.statement.clone()).collect();
-        let counters = if results.stages.is_empty() {
-            counters_line(results)
+        let counters = if evidence.stages.is_empty() {
+            counters_line(evidence)
         } else {
             None
         };
         // Where there is nothing at all, the report says what is missing.
-        let is_empty = results.stages.is_empty() && observations.is_empty();
-        let no_action = (!is_empty).then(|| say!(results, "summary.no_action"));
+        let is_empty = evidence.stages.is_empty() && observations.is_empty();
+        let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
         said.extend(counters.or(no_action));
     }
     if !actions
         .iter()
         .any(|one| one.gain.kind == GainKind::Measured)
     {
-        let all = results
-            .context
+        let all = evidence
             .results
             .graphs()
             .map_or(&[][..], |graphs| &graphs.by_stage);
         let eager = all.iter().find(|one| one.eager.is_some());
-        said.extend(eager.and_then(|one| graph_line(results, one)));
+        said.extend(eager.and_then(|one| graph_line(evidence, one)));
     }
-    said.join(&Inline::from(results.text.space()))
+    said.join(&Inline::from(evidence.text.space()))
 }
 
 /// What counters alone tell: the profiled launches and the one with the most time.
-fn counters_line(results: &Results<'_>) -> Option<Vec<Inline>> {
-    let passes = results.context.results.rooflines().ok()?;
+fn counters_line(evidence: &Evidence<'_>) -> Option<Vec<Inline>> {
+    let passes = evidence.results.rooflines().ok()?;
     let groups = || passes.iter().flat_map(|pass| &pass.groups);
     let seconds: f64 = groups().map(|group| group.seconds).sum::<Option<f64>>()?;
     let longest = groups().reduce(|best, next| {
@@ -132,25 +131,25 @@ fn counters_line(results: &Results<'_>) -> Option<Vec<Inline>> {
     })?;
     let percent = |value: Option<f64>| value.map(|value| Quantity::ratio(value / 100.0));
     Some(say!(
-        results,
+        evidence,
         "summary.counters",
         launches = Quantity::count(groups().map(|group| group.launches).sum()),
         time = Quantity::new(seconds * 1e9, Unit::Nanoseconds),
         kernel = Inline::code(&longest.short),
         share = Quantity::ratio(longest.seconds? / seconds),
-        bound = results.text.word(longest.bound.label()),
+        bound = evidence.text.word(longest.bound.label()),
         compute = percent(longest.compute),
         memory = percent(longest.memory),
     ))
 }
 
 /// What replaying the same kernels as a CUDA graph brings, where the bundle has both.
-fn graph_line(results: &Results<'_>, one: &StageGraph) -> Option<Vec<Inline>> {
+fn graph_line(evidence: &Evidence<'_>, one: &StageGraph) -> Option<Vec<Inline>> {
     let (eager, ratio) = one.speedup()?;
-    let (session, facts) = (results.context.session, results.context.facts);
+    let (session, facts) = (evidence.session, evidence.facts);
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     Some(say!(
-        results,
+        evidence,
         "summary.graph_line",
         stage = Inline::strong(eager.label(session, facts)),
         eager = time(eager.time),
@@ -160,22 +159,22 @@ fn graph_line(results: &Results<'_>, one: &StageGraph) -> Option<Vec<Inline>> {
     ))
 }
 
-fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
-    let cause = action.line(results.text, "cause");
+fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
+    let cause = action.line(evidence.text, "cause");
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let (saved, of) = (action.gain.saved_ns, action.gain.of_ns);
     match action.effect {
         Effect::Stage(stage) if action.gain.kind == GainKind::Measured => {
-            let graph = results.replay(stage);
+            let graph = evidence.replay(stage);
             graph
-                .and_then(|one| graph_line(results, one))
+                .and_then(|one| graph_line(evidence, one))
                 .unwrap_or_default()
         }
         Effect::Stage(stage) => {
             let per = stage.steps.filter(|_| stage.is_decode());
             let one = per.unwrap_or(1.0);
             say!(
-                results,
+                evidence,
                 "summary.stage_line",
                 stage = Inline::strong(&stage.label),
                 now = time(of / one),
@@ -187,9 +186,9 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
         Effect::Stalls(stage) => {
             // Stalls in CPU code are what a first run has more of; of other causes nothing says so.
             let is_pause = action.found.id == host_pauses::RULE.id;
-            let cold = cold(results, stage).filter(|_| is_pause);
+            let cold = cold(evidence, stage).filter(|_| is_pause);
             say!(
-                results,
+                evidence,
                 "summary.stalls_line",
                 stage = Inline::strong(&stage.label),
                 saved = time(saved),
@@ -200,7 +199,7 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
             )
         }
         Effect::Run => say!(
-            results,
+            evidence,
             "summary.run_line",
             saved = time(saved),
             of = time(of),
@@ -211,8 +210,8 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
 }
 
 /// Time of the first un-profiled repeat of a stage, if that is a slow one, and how much more than the median it is.
-fn cold(results: &Results<'_>, stage: &StageLine) -> Option<(Quantity, Quantity)> {
-    let series = results.unprofiled_series(stage)?;
+fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Quantity, Quantity)> {
+    let series = evidence.unprofiled_series(stage)?;
     let first = series.repeats.iter().find(|one| one.is_cold())?;
     let more = first.duration as f64 - series.statistics.median;
     Some((
@@ -223,13 +222,13 @@ fn cold(results: &Results<'_>, stage: &StageLine) -> Option<(Quantity, Quantity)
 
 /// One column an action: what stands in it holds if all actions up to it are taken.
 fn figure_table<'t>(
-    results: &Results<'t>,
+    evidence: &Evidence<'t>,
     actions: usize,
     figures: &[Figure],
 ) -> Table<'t, Figure> {
     let after =
         |nth: usize| move |one: &Figure| one.after.get(nth).copied().flatten().map(Cell::Quantity);
-    Table::new(results.text, "summary_figures")
+    Table::new(evidence.text, "summary_figures")
         .text("figure", |one: &Figure| one.label.clone())
         .on_page()
         .text("unit", |one| one.now.base())
@@ -245,30 +244,30 @@ fn figure_table<'t>(
         .on_page_if(figures.iter().any(|one| one.limit.is_some()))
 }
 
-fn action_table<'t>(results: &'t Results<'_>) -> Table<'t, (usize, &'t Action<'t>)> {
-    let text = results.text;
+fn action_table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, (usize, &'t Action<'t>)> {
+    let text = evidence.text;
     Table::new(text, "summary_actions")
         .count("number", |(number, _): &(usize, &Action<'_>)| *number)
         .text("action", move |(_, action)| action.line(text, "do"))
-        .text("effect", |(_, action)| figures::effect(results, action))
+        .text("effect", |(_, action)| figures::effect(evidence, action))
         .text("condition", move |(_, action)| action.line(text, "if"))
-        .text("confidence", |(_, action)| confidence(results, action))
+        .text("confidence", |(_, action)| confidence(evidence, action))
         .all_on_page()
 }
 
-fn confidence(results: &Results<'_>, action: &Action<'_>) -> String {
-    let (level, why) = confidence::of(results, action);
+fn confidence(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
+    let (level, why) = confidence::of(evidence, action);
     let why: String = why.iter().map(Inline::plain).collect();
     match level {
-        Confidence::High => words!(results, "summary.high", why = why),
-        Confidence::Medium => words!(results, "summary.medium", why = why),
-        Confidence::Low => words!(results, "summary.low", why = why),
+        Confidence::High => words!(evidence, "summary.high", why = why),
+        Confidence::Medium => words!(evidence, "summary.medium", why = why),
+        Confidence::Low => words!(evidence, "summary.low", why = why),
     }
 }
 
 /// What the time of the stages goes to, those with actions first; of ranks that do alike, of one.
 fn why(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     observations: &[Finding],
     actions: &[Action<'_>],
 ) -> Vec<Vec<Inline>> {
@@ -284,7 +283,7 @@ fn why(
     let rest = stages.iter().filter(|one| !has_action(one));
     let mut said: Vec<&Finding> = Vec::new();
     for one in first.chain(rest) {
-        let is_told = |told: &&Finding| is_alike(results, told, one);
+        let is_told = |told: &&Finding| is_alike(evidence, told, one);
         if !said.iter().any(is_told) {
             said.push(one);
         }
@@ -297,9 +296,9 @@ fn why(
 }
 
 /// Whether two findings are about ranks of a stage none of which waits for another.
-fn is_alike(results: &Results<'_>, one: &Finding, other: &Finding) -> bool {
+fn is_alike(evidence: &Evidence<'_>, one: &Finding, other: &Finding) -> bool {
     let waits = |of: &Finding| {
-        let stage = results.stages.iter().find(|stage| stage.scope == of.scope);
+        let stage = evidence.stages.iter().find(|stage| stage.scope == of.scope);
         stage.is_none_or(|stage| stage.waits_for.is_some())
     };
     one.scope.stage == other.scope.stage && !waits(one) && !waits(other)
@@ -307,7 +306,7 @@ fn is_alike(results: &Results<'_>, one: &Finding, other: &Finding) -> bool {
 
 /// What limits the stages once the actions are taken: the next finding of each.
 fn after(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     observations: &[Finding],
     actions: &[Action<'_>],
 ) -> Vec<Vec<Inline>> {
@@ -331,10 +330,10 @@ fn after(
         let cause = next.root.as_ref().map(|root| root.cause.clone());
         let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
         Some(say!(
-            results,
+            evidence,
             "summary.after_line",
             stage = Inline::strong(&stage.label),
-            cause = cause.unwrap_or_else(|| actions::cause(results.text, next.id)),
+            cause = cause.unwrap_or_else(|| actions::cause(evidence.text, next.id)),
             saved = time(gain.saved_ns),
             of = time(gain.of_ns),
             whole = gain.of.as_str(),
@@ -345,11 +344,11 @@ fn after(
 }
 
 /// What to measure again, and what should come out.
-fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> Vec<Vec<Inline>> {
+fn verify(evidence: &Evidence<'_>, actions: &[Action<'_>], figures: &[Figure]) -> Vec<Vec<Inline>> {
     let changed = figures.iter().filter_map(|one| {
         let last = (*one.after.last()?).filter(|last| *last != one.now && one.of.is_some())?;
         Some(words!(
-            results,
+            evidence,
             "summary.verify_figure",
             figure = one.label.as_str(),
             now = one.now,
@@ -358,19 +357,19 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
     });
     let changed: Vec<String> = changed.collect();
     let mut said = Vec::new();
-    let unprofiled = results
+    let unprofiled = evidence
         .stages
         .iter()
         .any(|stage| stage.unprofiled.is_some());
-    let of_one_rank = results.has_baseline_of_one_rank();
+    let of_one_rank = evidence.has_baseline_of_one_rank();
     if !changed.is_empty() && !unprofiled && !of_one_rank {
-        said.push(say!(results, "summary.verify_first"));
+        said.push(say!(evidence, "summary.verify_first"));
     }
     if !changed.is_empty() {
         said.push(say!(
-            results,
+            evidence,
             "summary.verify_figures",
-            figures = changed.join(results.text.semicolon()),
+            figures = changed.join(evidence.text.semicolon()),
             unprofiled = unprofiled.then_some(""),
             again = (!unprofiled && of_one_rank).then_some(""),
             profiled = (!unprofiled && !of_one_rank).then_some(""),
@@ -385,9 +384,9 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
 }
 
 /// How far the figures carry.
-fn limits(results: &Results<'_>, observations: &[Finding]) -> Vec<Vec<Inline>> {
+fn limits(evidence: &Evidence<'_>, observations: &[Finding]) -> Vec<Vec<Inline>> {
     let mut said: Vec<Vec<Inline>> = Vec::new();
-    let few = results
+    let few = evidence
         .stages
         .iter()
         .filter(|stage| stage.counted < ITERATIONS as f64);
@@ -396,43 +395,43 @@ fn limits(results: &Results<'_>, observations: &[Finding]) -> Vec<Vec<Inline>> {
         .collect();
     if !few.is_empty() {
         said.push(say!(
-            results,
+            evidence,
             "summary.few_iterations",
-            stages = few.join(results.text.comma())
+            stages = few.join(evidence.text.comma())
         ));
     }
-    let facts = results.context.facts;
-    let by_updates = results
+    let facts = evidence.facts;
+    let by_updates = evidence
         .stages
         .iter()
         .find(|stage| facts.is_between_updates(stage.stage));
     if let Some(stage) = by_updates {
         said.push(say!(
-            results,
+            evidence,
             "summary.by_updates",
             stage = Inline::strong(&stage.label)
         ));
     }
-    let unprofiled = results
+    let unprofiled = evidence
         .stages
         .iter()
         .any(|stage| stage.unprofiled.is_some());
-    if results.has_baseline_of_one_rank() {
-        said.push(say!(results, "summary.one_rank"));
-    } else if !results.stages.is_empty() && !unprofiled {
-        said.push(say!(results, "summary.only_profiled"));
+    if evidence.has_baseline_of_one_rank() {
+        said.push(say!(evidence, "summary.one_rank"));
+    } else if !evidence.stages.is_empty() && !unprofiled {
+        said.push(say!(evidence, "summary.only_profiled"));
     }
-    let inferred = &results.context.session.workload.inferred;
+    let inferred = &evidence.session.workload.inferred;
     if !inferred.is_empty()
-        && results
+        && evidence
             .stages
             .iter()
-            .any(|one| results.utilization(one).is_some())
+            .any(|one| evidence.utilization(one).is_some())
     {
         said.push(say!(
-            results,
+            evidence,
             "summary.inferred",
-            keys = inferred.join(results.text.comma())
+            keys = inferred.join(evidence.text.comma())
         ));
     }
     let remarks = observations.iter().filter(|one| one.on_measurement);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::communication::straggler;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
 use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder, power_limit};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
@@ -28,12 +28,12 @@ const SAVED: f64 = 0.01;
 /// Share of the power limit from which on sampled power is at it.
 const NEAR_LIMIT: f64 = 0.95;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let Ok(power) = results.context.results.power() else {
-        return Outcome::lacks(&words!(results, "clock_limits.needs"));
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let Ok(power) = evidence.results.power() else {
+        return Outcome::lacks(&words!(evidence, "clock_limits.needs"));
     };
     if !power.devices.iter().any(|device| device.busy > Some(0.0)) {
-        return Outcome::lacks(&words!(results, "clock_limits.needs_work"));
+        return Outcome::lacks(&words!(evidence, "clock_limits.needs_work"));
     }
     // Of several sampled passes the first by name: `baseline`, un-profiled, where it is there.
     let mut told = BTreeSet::new();
@@ -47,19 +47,24 @@ fn run(results: &Results<'_>) -> Outcome {
         lowers_clock(limit.reason) && *share >= SHARE && told.insert((limit.reason, device.index))
     });
     let said = |one: &(&Device, &ClockLimit, f64)| {
-        straggler::explains(results, one.0.index, &describe(one.1.reason).0)
+        straggler::explains(evidence, one.0.index, &describe(one.1.reason).0)
     };
     let (said, own): (Vec<_>, Vec<_>) = lowers.partition(said);
     let found: Vec<_> = own
         .into_iter()
-        .filter_map(|one| finding(results, one))
+        .filter_map(|one| finding(evidence, one))
         .collect();
     match (found.is_empty(), said.first()) {
         (true, Some((device, ..))) => {
-            let rule = results.text.rule(straggler::RULE.id);
-            let rule = words!(results, "findings.said_by", rule = rule);
+            let rule = evidence.text.rule(straggler::RULE.id);
+            let rule = words!(evidence, "findings.said_by", rule = rule);
             let gpu = device.index.to_string();
-            Outcome::NotApplicable(words!(results, "clock_limits.said", gpu = gpu, rule = rule))
+            Outcome::NotApplicable(words!(
+                evidence,
+                "clock_limits.said",
+                gpu = gpu,
+                rule = rule
+            ))
         }
         _ => Outcome::of(found),
     }
@@ -67,10 +72,10 @@ fn run(results: &Results<'_>) -> Outcome {
 
 /// `share` is that of the device's busy time in which the limit was set.
 fn finding(
-    results: &Results<'_>,
+    evidence: &Evidence<'_>,
     (device, limit, share): (&Device, &ClockLimit, f64),
 ) -> Option<Finding> {
-    let session = results.context.session;
+    let session = evidence.session;
     let (reason, meaning) = describe(limit.reason);
     let clocks = limit.busy_clock.0.zip(limit.busy_clock.1);
     // At most the clock of the time without the reason, all the time that it was set.
@@ -88,7 +93,7 @@ fn finding(
     let (most, watts) = below.unzip();
     let hertz = |clock| Quantity::new(clock, Unit::Hertz);
     let statement = say!(
-        results,
+        evidence,
         "clock_limits.statement",
         gpu = Quantity::count(u64::from(device.index)),
         reason = reason.as_str(),
@@ -101,12 +106,12 @@ fn finding(
         pass = folder(session, device.artifact).map(Inline::code),
     );
     let gpu = device.index.to_string();
-    let title = words!(results, "clock_limits.title", reason = reason, gpu = gpu);
-    let found = saving(results, device.busy.unwrap_or(0.0), share * slower);
+    let title = words!(evidence, "clock_limits.title", reason = reason, gpu = gpu);
+    let found = saving(evidence, device.busy.unwrap_or(0.0), share * slower);
     let advice = match is_power {
-        true if below.is_some() => say!(results, "clock_limits.advice_below"),
-        true => say!(results, "clock_limits.advice_power"),
-        false => say!(results, "clock_limits.advice"),
+        true if below.is_some() => say!(evidence, "clock_limits.advice_below"),
+        true => say!(evidence, "clock_limits.advice_power"),
+        false => say!(evidence, "clock_limits.advice"),
     };
     Some(Finding {
         title,
@@ -128,16 +133,16 @@ fn finding(
 }
 
 /// What could be saved of the sampled busy time: it may be that of another pass than the one that ranks findings.
-fn saving(results: &Results<'_>, busy: f64, share: f64) -> Finding {
-    let weight_ns = share * results.busy_ns();
+fn saving(evidence: &Evidence<'_>, busy: f64, share: f64) -> Finding {
+    let weight_ns = share * evidence.busy_ns();
     Finding {
-        severity: Severity::of_share(weight_ns / results.run_ns().max(1.0)),
+        severity: Severity::of_share(weight_ns / evidence.run_ns().max(1.0)),
         weight_ns,
         gain: (busy > 0.0 && share > 0.0).then(|| Gain {
             saved_ns: share * busy,
             of_ns: busy,
-            of: words!(results, "clock_limits.of"),
-            basis: words!(results, "clock_limits.basis"),
+            of: words!(evidence, "clock_limits.of"),
+            basis: words!(evidence, "clock_limits.basis"),
             kind: GainKind::Run,
         }),
         ..Finding::default()

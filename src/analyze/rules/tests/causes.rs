@@ -39,7 +39,7 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
             .idle(Cause::Sync, time)
     };
     assert_eq!(saved(&beside(600.0).one(rule("launch-bound"))), 300.0);
-    assert_eq!(beside(601.0).outcome(rule("launch-bound")), Outcome::CLEAR);
+    assert_eq!(beside(601.0).outcome(rule("launch-bound")), Outcome::PASSED);
     // Larger host code between many launches gives the same advice; host code in one place does not. Ten iterations.
     let code = |gaps| {
         let mut many = decode()
@@ -49,7 +49,7 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
         many.idle(Cause::HostCode, 301.0)
             .gaps(Cause::HostCode, gaps)
     };
-    assert_eq!(code(50).outcome(rule("launch-bound")), Outcome::CLEAR);
+    assert_eq!(code(50).outcome(rule("launch-bound")), Outcome::PASSED);
     assert!(words(&code(50).one(rule("host-bound")).advice.unwrap()).contains("between launches"));
     assert_eq!(saved(&code(49).one(rule("launch-bound"))), 300.0);
     assert!(!words(&code(49).one(rule("host-bound")).advice.unwrap()).contains("between launches"));
@@ -57,7 +57,7 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
         decode()
             .idle(Cause::Launching, 99.0)
             .outcome(rule("launch-bound")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
 }
 
@@ -132,7 +132,7 @@ fn causes_of_idle_time_have_a_rule_each() {
             rule.id
         );
         assert!(found.advice.is_some(), "{}", rule.id);
-        assert_eq!(below.outcome(rule), Outcome::CLEAR, "{}", rule.id);
+        assert_eq!(below.outcome(rule), Outcome::PASSED, "{}", rule.id);
     }
 }
 
@@ -206,7 +206,7 @@ fn short_kernels_are_said_where_launching_is_not() {
     );
     assert!(words(&found.advice.unwrap()).contains("CUDA graph"));
     for clear in [made(200.0, 2e6), made(50.0, 1e5)] {
-        assert_eq!(clear.outcome(rule("short-kernels")), Outcome::CLEAR);
+        assert_eq!(clear.outcome(rule("short-kernels")), Outcome::PASSED);
     }
     let launching = made(200.0, 8e5).idle(Cause::Launching, 600.0);
     let (word, why) = silent(launching.outcome(rule("short-kernels")));
@@ -287,7 +287,7 @@ fn blocking_copies_count_with_synchronizing_calls() {
     let expected = "synchronizing calls and blocking copies (75.0 % of this idle time)";
     assert!(statement.contains(expected), "{statement}");
     let little = decode().idle(Cause::Sync, 10.0).idle(Cause::Copy, 9.0);
-    assert_eq!(little.outcome(rule("sync-bound")), Outcome::CLEAR);
+    assert_eq!(little.outcome(rule("sync-bound")), Outcome::PASSED);
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_stage_of_unknown_idle_time_is_not_clear_of_a_cause() {
             .idle(Cause::Unknown, unknown)
             .outcome(rule("sync-bound"))
     };
-    assert_eq!(outcome(19.0), Outcome::CLEAR);
+    assert_eq!(outcome(19.0), Outcome::PASSED);
     assert_eq!(silent(outcome(20.0)).0, "abstained");
 }
 
@@ -377,7 +377,7 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
         "3 CUDA calls that allocate or free memory; they take 2.50 % of its time on the CPU"
     ));
     assert_eq!((found.gain, found.severity), (None, Severity::Note));
-    assert_eq!(made(30).outcome(rule("allocator-stalls")), Outcome::CLEAR);
+    assert_eq!(made(30).outcome(rule("allocator-stalls")), Outcome::PASSED);
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     );
     assert_eq!(
         between(&[7; 7], 44).outcome(rule("between-stages")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     let few = silent(between(&[40, 40], 72).outcome(rule("between-stages")));
     assert_eq!(few.0, "not applicable");
@@ -528,7 +528,7 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         made.one(rule("queue-gaps")).root.is_some()
     };
     assert!(!mixed(6) && mixed(8));
-    assert_eq!(made(200, 99.0).outcome(rule("queue-gaps")), Outcome::CLEAR);
+    assert_eq!(made(200, 99.0).outcome(rule("queue-gaps")), Outcome::PASSED);
     // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
     let stage = |idle| words(&made(200, idle).one(rule("stage-busy")).statement);
     let cause = "latency between operations replayed by a CUDA graph";

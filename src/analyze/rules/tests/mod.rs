@@ -1,6 +1,6 @@
 //! Rules on typed results made by hand.
 
-use rooflens_schemas::{Evidence, PassKind, Scope, StageKind};
+use rooflens_schemas::{PassKind, Scope, StageKind};
 
 mod causes;
 mod data;
@@ -12,7 +12,7 @@ mod summary;
 mod transfers;
 mod work;
 
-use super::results::Results;
+use super::evidence::Evidence;
 use super::stage::{Nested, StageLine};
 use super::*;
 use rooflens_analysis::engine::baseline;
@@ -80,7 +80,7 @@ impl Made {
             busy_share: 0.0,
             operations: 0.0,
             operation_time: 0.0,
-            figures: Evidence::default(),
+            figures: rooflens_schemas::Evidence::default(),
             counted: 10.0,
             steps: None,
             nested: Vec::new(),
@@ -248,24 +248,24 @@ impl Made {
         self
     }
 
-    fn results(&self) -> Results<'_> {
+    fn evidence(&self) -> Evidence<'_> {
         let context = Context::new(&self.session, &self.facts, &self.hardware, &self.options);
-        let mut results = Results {
+        let mut evidence = Evidence {
             stages: self.stages.clone(),
             primary: Some(PassId(0)),
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
             memory_bytes: Some(1000.0),
             platform: Platform::of(&self.session, Some(PassId(0))),
-            ..Results::empty(context.with(&self.known), Catalogue::english())
+            ..Evidence::empty(context.with(&self.known), Catalogue::english())
         };
-        results.add_unprofiled();
-        results.add_limits();
-        results
+        evidence.add_unprofiled();
+        evidence.add_limits();
+        evidence
     }
 
     fn outcome(&self, rule: &Rule) -> Outcome {
-        (rule.run)(&self.results())
+        (rule.run)(&self.evidence())
     }
 
     fn found(&self, rule: &Rule) -> Vec<Finding> {
@@ -286,7 +286,7 @@ impl Made {
 fn silent(outcome: Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::NotApplicable(why) => ("not applicable", why),
-        Outcome::Abstained(why) => ("abstained", why),
+        Outcome::InsufficientData(why) => ("abstained", why),
         other => panic!("{other:?}"),
     }
 }
@@ -322,7 +322,7 @@ fn nothing_is_found_in_nothing() {
     for rule in rules() {
         let outcome = Made::default().outcome(rule);
         assert!(
-            matches!(outcome, Outcome::Abstained(_)),
+            matches!(outcome, Outcome::InsufficientData(_)),
             "{}: {outcome:?}",
             rule.id
         );
@@ -347,7 +347,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
         .copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 60, 60)])
         .stage("b", StageKind::Decode, 1000.0, 20_000.0)
         .idle(Cause::Launching, 500.0);
-    let found = judge(&made.results());
+    let found = judge(&made.evidence());
     let order: Vec<(&str, Severity, f64)> = found
         .observations
         .iter()
@@ -381,7 +381,7 @@ fn one_iteration_makes_no_finding_critical() {
     let severity = |counted: f64| {
         let mut made = decode().idle(Cause::Launching, 500.0);
         (made.stages[0].counted, made.stages[0].run_ns) = (counted, 1000.0 * counted);
-        let found = judge(&made.results()).observations;
+        let found = judge(&made.evidence()).observations;
         found
             .iter()
             .find(|one| one.id == "launch-bound")
@@ -436,13 +436,13 @@ fn a_rule_is_clear_only_where_it_looked_and_nothing_is_moot() {
     let nothing = || Look::NotApplicable("no x".to_owned());
     assert_eq!(
         of(vec![("a", nothing()), ("b", Look::Passed)]),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     let why = silent(of(vec![("a", nothing()), ("b", Look::InsufficientData)]));
     assert_eq!(why, ("not applicable", "a: no x".to_owned()));
     let partly = of(vec![("a", Look::InsufficientData), ("b", Look::Passed)]);
-    assert_eq!(partly, Outcome::Clear("a".to_owned()));
-    assert_eq!(of(vec![("a", Look::Passed)]), Outcome::CLEAR);
+    assert_eq!(partly, Outcome::Passed("a".to_owned()));
+    assert_eq!(of(vec![("a", Look::Passed)]), Outcome::PASSED);
     assert_eq!(
         silent(of(vec![("a", Look::InsufficientData)])),
         ("abstained", "y".to_owned())
@@ -455,21 +455,21 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
     let found = Outcome::Found(vec![Finding::default(), Finding::default()]);
     let all: Vec<(&Rule, Outcome)> = vec![
         (rule("wave-tail"), lacks()),
-        (rule("host-bound"), Outcome::Clear("prefill".to_owned())),
+        (rule("host-bound"), Outcome::Passed("prefill".to_owned())),
         (rule("small-grids"), lacks()),
         (
             rule("short-kernels"),
             Outcome::NotApplicable("decode: moot".to_owned()),
         ),
         (rule("launch-bound"), found),
-        (rule("sync-bound"), Outcome::CLEAR),
+        (rule("sync-bound"), Outcome::PASSED),
     ];
     let text = |cell: &Cell| match cell {
         Cell::Text(text) => text.clone(),
         _ => String::new(),
     };
     let made = Made::default();
-    let rows: Vec<[String; 3]> = tables::outcomes(&made.results(), &all)
+    let rows: Vec<[String; 3]> = tables::outcomes(&made.evidence(), &all)
         .rows
         .iter()
         .map(|row| [0, 1, 2].map(|at| text(&row[at])))
@@ -488,7 +488,7 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
         ]
         .map(|row| row.map(ToOwned::to_owned))
     );
-    let outcomes: Vec<String> = tables::rules(&made.results(), &all)
+    let outcomes: Vec<String> = tables::rules(&made.evidence(), &all)
         .rows
         .iter()
         .map(|row| text(&row[2]))

@@ -222,7 +222,7 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
         ..LAUNCH
     };
     for clear in [small(0.2, 0.5, 5.0), small(0.09, 0.25, 5.0), memory] {
-        assert_eq!(made(&[clear]).outcome(rule("small-grids")), Outcome::CLEAR);
+        assert_eq!(made(&[clear]).outcome(rule("small-grids")), Outcome::PASSED);
     }
 }
 
@@ -270,7 +270,7 @@ fn a_last_wave_costs_its_empty_slots() {
         tail(0.49, LATENCY_BOUND),
         tail(1.25, DRAM_BOUND),
     ] {
-        assert_eq!(made(&[clear]).outcome(rule("wave-tail")), Outcome::CLEAR);
+        assert_eq!(made(&[clear]).outcome(rule("wave-tail")), Outcome::PASSED);
     }
 }
 
@@ -330,7 +330,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
     ] {
         assert_eq!(
             made(&[clear]).outcome(rule("low-occupancy")),
-            Outcome::CLEAR
+            Outcome::PASSED
         );
     }
 }
@@ -403,7 +403,7 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
     ] {
         assert_eq!(
             sized(clear).outcome(rule("attention-cache")),
-            Outcome::CLEAR
+            Outcome::PASSED
         );
     }
     // Without sizes nothing can be said against the misses.
@@ -480,13 +480,13 @@ fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_
     );
     assert_eq!(
         made(0.099, 0.3).outcome(rule("profiled-rule-estimate")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     let found = made(0.1, 0.02).one(rule("memory-access"));
     assert!(words(&found.statement).contains("save up to 2.00 % of profiled time in pass a"));
     assert_eq!(
         made(0.1, 0.019).outcome(rule("memory-access")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
 }
 
@@ -529,7 +529,7 @@ fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
     );
     assert_eq!(
         made(0.5, 0.5).outcome(rule("unrepresentative-profile")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
 }
 
@@ -578,7 +578,7 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
     );
     // Ten instances of 1000 ns in a run of 250 000 are 4 %.
     for clear in [made(0.5, 20_000.0), made(0.4, 250_000.0)] {
-        assert_eq!(clear.outcome(rule("profile-coverage")), Outcome::CLEAR);
+        assert_eq!(clear.outcome(rule("profile-coverage")), Outcome::PASSED);
     }
 }
 
@@ -590,7 +590,7 @@ fn a_stage_of_which_little_was_profiled_is_not_clear() {
     };
     assert_eq!(
         covering(&[large()], 0.25).outcome(rule("small-grids")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     assert_eq!(
         silent(covering(&[large()], 0.24).outcome(rule("small-grids"))).0,
@@ -669,7 +669,7 @@ fn no_class_speaks_for_a_stage_that_has_three_alike() {
         of("m", DRAM_BOUND),
     ];
     let made = covering(&alike, 0.9);
-    assert_eq!(made.outcome(rule("profiled-bound")), Outcome::CLEAR);
+    assert_eq!(made.outcome(rule("profiled-bound")), Outcome::PASSED);
 }
 
 #[test]
@@ -724,5 +724,5 @@ fn without_a_timeline_the_profiled_time_is_weighed() {
         text.starts_with("70.0 % of profiled time in pass ncu is latency-bound;"),
         "{text}"
     );
-    assert_eq!(made(0.4).outcome(rule("profiled-bound")), Outcome::CLEAR);
+    assert_eq!(made(0.4).outcome(rule("profiled-bound")), Outcome::PASSED);
 }

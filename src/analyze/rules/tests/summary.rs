@@ -5,13 +5,13 @@ use crate::summary::summary;
 use rooflens_document::{Block, Dataset, Gain, GainKind, SectionContent};
 
 fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
-    let results = made.results();
+    let evidence = made.evidence();
     let found = rules.iter().flat_map(|rule| {
         let own = made.found(rule).into_iter();
         own.map(|one| named(Catalogue::english(), rule.id, rule, &one))
             .collect::<Vec<_>>()
     });
-    summary(&results, &found.collect::<Vec<_>>())
+    summary(&evidence, &found.collect::<Vec<_>>())
 }
 
 /// The cells of a column as files hold them.
@@ -151,7 +151,7 @@ fn ranks_that_do_alike_are_told_once() {
         ..Finding::default()
     };
     let made = decode();
-    let told = crate::by_stage(&made.results(), vec![found(1, 400.0), found(0, 380.0)]);
+    let told = crate::by_stage(&made.evidence(), vec![found(1, 400.0), found(0, 380.0)]);
     assert_eq!(told.len(), 1);
     assert_eq!(
         words(&told[0].statement),
@@ -160,7 +160,7 @@ fn ranks_that_do_alike_are_told_once() {
     let mut other = found(0, 380.0);
     other.scope.stage = Some("forward".to_owned());
     assert_eq!(
-        crate::by_stage(&made.results(), vec![found(1, 400.0), other]).len(),
+        crate::by_stage(&made.evidence(), vec![found(1, 400.0), other]).len(),
         2
     );
 }

@@ -33,7 +33,7 @@ fn work_that_nothing_hides_is_said() {
             rule.id
         );
         assert!(found.advice.is_some(), "{}", rule.id);
-        assert_eq!(below.outcome(rule), Outcome::CLEAR, "{}", rule.id);
+        assert_eq!(below.outcome(rule), Outcome::PASSED, "{}", rule.id);
     };
     // Without 60 of 1000 ns the stage would take 940 ns.
     let mut bounded = copying(70);
@@ -106,7 +106,7 @@ fn one_rank_has_no_straggler_and_no_collectives() {
     let alone = || decode().work_of(KernelClass::Gemm, 100);
     assert_eq!(
         alone().outcome(rule("exposed-communication")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     assert_eq!(
         silent(alone().outcome(rule("straggler"))).0,
@@ -181,7 +181,7 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     assert_eq!(found.scope.rank, Some(1));
     assert_eq!(
         ranks(1.04, Speed::default()).outcome(rule("straggler")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     assert!(found.next.is_some());
     // Half of the slowdown by the clock makes it the reason, less does not: the kernels take 1.5 times as long.
@@ -278,7 +278,7 @@ fn a_stage_without_copies_is_clear_of_them() {
     assert!(
         rules
             .iter()
-            .all(|rule| none().outcome(rule) == Outcome::CLEAR)
+            .all(|rule| none().outcome(rule) == Outcome::PASSED)
     );
     // Whole graphs may hide some; and a copy from the host of which the memory is not recorded says nothing.
     let whole = decode().work_of(KernelClass::Graph, 10);

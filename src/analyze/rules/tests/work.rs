@@ -21,7 +21,7 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     let one = measured.utilized();
     one.measured_rate = Some(0.8 * one.ceiling.as_ref().unwrap().rate);
     assert!((saved(&measured.one(rule("low-mfu"))) - 450.0).abs() < 1e-9);
-    assert_eq!(made(0.61, 0.9).outcome(rule("low-mfu")), Outcome::CLEAR);
+    assert_eq!(made(0.61, 0.9).outcome(rule("low-mfu")), Outcome::PASSED);
     // Where the GPU waits, kernels are not the point; where nothing computes a model's pass, neither.
     let idle = silent(made(0.4, 0.7).outcome(rule("low-mfu")));
     let why = "prefill: reduce GPU idle time (30.0 % of the stage) first";
@@ -112,7 +112,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     assert!((saved(&found) - 700.0).abs() < 1e-9);
     assert_eq!(
         sized(decode()).outcome(rule("no-tensor-cores")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     // Convolutions are told apart; what prepares one multiplies nothing.
     let mut other = decode();
@@ -202,7 +202,7 @@ fn products_in_tf32_could_be_in_bf16() {
     assert!((saved(&found) - 500.0).abs() < 1e-9);
     // Without rates there is no gain, below a tenth no finding, and without names nothing is known.
     assert_eq!(made(1000).one(rule("tf32-gemms")).gain, None);
-    assert_eq!(made(999).outcome(rule("tf32-gemms")), Outcome::CLEAR);
+    assert_eq!(made(999).outcome(rule("tf32-gemms")), Outcome::PASSED);
     assert_eq!(silent(decode().outcome(rule("tf32-gemms"))).0, "abstained");
 }
 
@@ -261,7 +261,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     let rare = limit(POWER_CAP, 0.9, 0.009, None);
     assert_eq!(
         of_first(&[idle, rare]).outcome(rule("clock-limits")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     // The same cap in the samples of another pass is told once, and one that costs 0.5 × 1 % not at all.
     let cap = [cap];
@@ -269,7 +269,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     let cheap = limit(POWER_CAP, 0.9, 0.5, Some(1.98e9));
     assert_eq!(
         of_first(&[cheap]).outcome(rule("clock-limits")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
     let mut never = of_first(&[]);
     never
@@ -293,9 +293,9 @@ fn pace_and_memory_have_limits() {
     assert!(words(&pace(-0.08).one(rule("uneven-pace")).statement).contains("drops by 8.00 %"));
     assert_eq!(
         decode().pace(0, 0.08, 1.9).outcome(rule("uneven-pace")),
-        Outcome::CLEAR
+        Outcome::PASSED
     );
-    assert_eq!(pace(-0.04).outcome(rule("uneven-pace")), Outcome::CLEAR);
+    assert_eq!(pace(-0.04).outcome(rule("uneven-pace")), Outcome::PASSED);
     let reason = "5 instances count; a trend needs 8";
     let mut short = pace(0.08);
     let series = &mut short.known.drift.as_mut().unwrap().series[0];
@@ -339,6 +339,6 @@ fn pace_and_memory_have_limits() {
         1
     );
     for clear in [memory(890, 900, 0.1), memory(100, 490, 0.8)] {
-        assert_eq!(clear.outcome(rule("memory-pressure")), Outcome::CLEAR);
+        assert_eq!(clear.outcome(rule("memory-pressure")), Outcome::PASSED);
     }
 }

@@ -3,7 +3,7 @@
 use rooflens_schemas::Unit;
 
 use crate::stage::{Workload, workload};
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
@@ -29,22 +29,23 @@ const TIMES: u64 = 3;
 /// Share of the time between two stages from which on a range tells what the host does in it.
 const COVERED: f64 = 0.5;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let all = results
-        .context
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let all = evidence
         .results
         .idle()
         .map_or(&[][..], |idle| &idle.between);
     if all.is_empty() {
-        return Outcome::lacks(&words!(results, "between_stages.needs"));
+        return Outcome::lacks(&words!(evidence, "between_stages.needs"));
     }
     if !all.iter().any(|one| one.pairs.iter().any(is_loop)) {
         let times = Quantity::count(TIMES);
-        return Outcome::NotApplicable(words!(results, "between_stages.no_loop", times = times));
+        return Outcome::NotApplicable(words!(evidence, "between_stages.no_loop", times = times));
     }
     Outcome::joined(
-        results.text,
-        all.iter().filter_map(|one| finding(results, one)).collect(),
+        evidence.text,
+        all.iter()
+            .filter_map(|one| finding(evidence, one))
+            .collect(),
     )
 }
 
@@ -52,8 +53,8 @@ fn is_loop(pair: &Pair) -> bool {
     pair.windows() as u64 >= TIMES
 }
 
-fn finding(results: &Results<'_>, between: &Between) -> Option<Finding> {
-    let (context, run) = (&results.context, between.run as f64);
+fn finding(evidence: &Evidence<'_>, between: &Between) -> Option<Finding> {
+    let (context, run) = (&evidence.context, between.run as f64);
     let (session, stages) = (context.session, &context.facts.stages);
     let pairs = || between.pairs.iter().filter(|pair| is_loop(pair));
     let idle: f64 = pairs().map(|pair| pair.idle() as f64).sum();
@@ -65,7 +66,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Finding> {
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
     let range = pair.range(session).filter(|(_, share)| *share >= COVERED);
     let statement = say!(
-        results,
+        evidence,
         "between_stages.statement",
         label = whose,
         share = Quantity::ratio(of_run),
@@ -74,15 +75,15 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Finding> {
         before = Inline::strong(&stages[pair.before].name),
         median = Quantity::new(pair.median()?, Unit::Nanoseconds),
         count = Quantity::count(pair.windows() as u64),
-        cause = Inline::strong(results.text.word(pair.causes.main().label())),
+        cause = Inline::strong(evidence.text.word(pair.causes.main().label())),
         range = range.map(|(name, _)| Inline::code(session.text(name))),
         covers = range.map(|(_, covers)| Quantity::ratio(covers)),
     );
     let gain = Gain {
         saved_ns: idle,
         of_ns: run,
-        of: words!(results, "between_stages.run", label = whose),
-        basis: words!(results, "between_stages.basis"),
+        of: words!(evidence, "between_stages.run", label = whose),
+        basis: words!(evidence, "between_stages.basis"),
         kind: GainKind::Run,
     };
     Some(Finding {
@@ -93,28 +94,28 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Finding> {
         gain: Some(gain),
         statement,
         advice: Some(advice(
-            results,
+            evidence,
             pair.causes.main(),
             workload(stages[pair.before].kind),
         )),
         next: range
             .is_none()
-            .then(|| say!(results, "between_stages.next")),
+            .then(|| say!(evidence, "between_stages.next")),
         evidence: vec![between.evidence(context)],
         ..Finding::default()
     })
 }
 
-fn advice(results: &Results<'_>, cause: Cause, workload: Workload) -> Vec<Inline> {
+fn advice(evidence: &Evidence<'_>, cause: Cause, workload: Workload) -> Vec<Inline> {
     match (cause, workload) {
-        (Cause::Sync | Cause::Copy, _) => say!(results, "between_stages.advice_wait"),
-        (Cause::Communication, _) => say!(results, "between_stages.advice_ranks"),
+        (Cause::Sync | Cause::Copy, _) => say!(evidence, "between_stages.advice_wait"),
+        (Cause::Communication, _) => say!(evidence, "between_stages.advice_ranks"),
         (Cause::Os | Cause::OffCpu, Workload::Training) => {
-            say!(results, "between_stages.advice_os_training")
+            say!(evidence, "between_stages.advice_os_training")
         }
-        (Cause::Os | Cause::OffCpu, _) => say!(results, "between_stages.advice_os"),
-        (_, Workload::Training) => say!(results, "between_stages.advice_host_training"),
-        (_, Workload::Inference) => say!(results, "between_stages.advice_host_inference"),
-        (_, Workload::Unknown) => say!(results, "between_stages.advice_host"),
+        (Cause::Os | Cause::OffCpu, _) => say!(evidence, "between_stages.advice_os"),
+        (_, Workload::Training) => say!(evidence, "between_stages.advice_host_training"),
+        (_, Workload::Inference) => say!(evidence, "between_stages.advice_host_inference"),
+        (_, Workload::Unknown) => say!(evidence, "between_stages.advice_host"),
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::stage::StageLine;
 use crate::{
-    Look, Outcome, Results, Rule, Threshold, measurement::repeat_outliers, measurement::uneven_pace,
+    Evidence, Look, Outcome, Rule, Threshold, measurement::repeat_outliers,
+    measurement::uneven_pace,
 };
 use rooflens_analysis::operators::first_calls::FirstCalls;
 use rooflens_analysis::time::idle::Cause;
@@ -49,20 +50,20 @@ struct Pauses {
     longest: Ns,
 }
 
-fn run(results: &Results<'_>) -> Outcome {
-    results.each_stage(&words!(results, "host_pauses.needs"), |stage| {
-        if typical(results, stage).is_none() {
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    evidence.each_stage(&words!(evidence, "host_pauses.needs"), |stage| {
+        if typical(evidence, stage).is_none() {
             return Look::InsufficientData;
         }
-        pauses(results, stage)
-            .map(|pauses| finding(results, stage, &pauses))
+        pauses(evidence, stage)
+            .map(|pauses| finding(evidence, stage, &pauses))
             .into()
     })
 }
 
 /// Idle time in host code of a typical instance: the median; of few instances, as many steps of median.
-pub(crate) fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let of = |key| results.idle(key)?.median_of(Cause::HostCode).ok();
+pub(crate) fn typical(evidence: &Evidence<'_>, stage: &StageLine) -> Option<f64> {
+    let of = |key| evidence.idle(key)?.median_of(Cause::HostCode).ok();
     match stage.counted >= INSTANCES {
         true => of(stage.key()),
         false => of(stage.step()?.key())
@@ -71,14 +72,14 @@ pub(crate) fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
     }
 }
 
-fn pauses(results: &Results<'_>, stage: &StageLine) -> Option<Pauses> {
-    let line = results.idle(stage.key())?;
-    let typical = typical(results, stage)?;
+fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pauses> {
+    let line = evidence.idle(stage.key())?;
+    let typical = typical(evidence, stage)?;
     // An iteration with less takes nothing from what another has more.
     let more = |one: &Parts| (one.causes.of(Cause::HostCode) as f64 - typical).max(0.0);
     let beyond: f64 = line.instances.iter().map(more).sum();
     let longest = line.gaps[Cause::HostCode as usize].longest;
-    let holds = beyond > 0.0 && beyond >= SHARE * measured(results, stage);
+    let holds = beyond > 0.0 && beyond >= SHARE * measured(evidence, stage);
     holds.then_some(Pauses {
         typical,
         beyond,
@@ -87,47 +88,47 @@ fn pauses(results: &Results<'_>, stage: &StageLine) -> Option<Pauses> {
 }
 
 /// Time of all iterations of all stages of the rank that count, nanoseconds, the stalls within them.
-fn measured(results: &Results<'_>, stage: &StageLine) -> f64 {
-    let own = results
+fn measured(evidence: &Evidence<'_>, stage: &StageLine) -> f64 {
+    let own = evidence
         .stages
         .iter()
         .filter(|one| one.scope.rank == stage.scope.rank);
-    own.filter_map(|one| Some(results.idle(one.key())?.pool.time as f64))
+    own.filter_map(|one| Some(evidence.idle(one.key())?.pool.time as f64))
         .sum()
 }
 
 /// Whether such pauses are most of the idle time in host code.
-pub(crate) fn prevail(results: &Results<'_>, stage: &StageLine) -> bool {
-    let all = results
+pub(crate) fn prevail(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let all = evidence
         .idle(stage.key())
         .map_or(0, |line| line.of(Cause::HostCode));
-    pauses(results, stage).is_some_and(|pauses| pauses.beyond >= all as f64 / 2.0)
+    pauses(evidence, stage).is_some_and(|pauses| pauses.beyond >= all as f64 / 2.0)
 }
 
 /// Whether a stage has such pauses.
-pub(crate) fn hold(results: &Results<'_>, stage: &StageLine) -> bool {
-    pauses(results, stage).is_some()
+pub(crate) fn hold(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    pauses(evidence, stage).is_some()
 }
 
 /// Idle time in host code of an instance: without the pauses, where typical instances have none.
-pub(crate) fn host_code(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let pooled = results.idle(stage.key())?.of_stage(Cause::HostCode).ok()?;
-    Some(pauses(results, stage).map_or(pooled, |pauses| pauses.typical.min(pooled)))
+pub(crate) fn host_code(evidence: &Evidence<'_>, stage: &StageLine) -> Option<f64> {
+    let pooled = evidence.idle(stage.key())?.of_stage(Cause::HostCode).ok()?;
+    Some(pauses(evidence, stage).map_or(pooled, |pauses| pauses.typical.min(pooled)))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Finding {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Finding {
     let typical = match stage.counted < INSTANCES {
-        true => words!(results, "host_pauses.steps"),
-        false => words!(results, "host_pauses.instance"),
+        true => words!(evidence, "host_pauses.steps"),
+        false => words!(evidence, "host_pauses.instance"),
     };
-    let ended = ended(results, stage, pauses.beyond);
+    let ended = ended(evidence, stage, pauses.beyond);
     let main = ended.as_ref().filter(|ended| ended.share >= HALF);
     let root = main.and_then(|main| {
-        let known = by_loader(results, main).or_else(|| root(results, &main.kernel));
-        known.or_else(|| by_name(results, stage, main))
+        let known = by_loader(evidence, main).or_else(|| root(evidence, &main.kernel));
+        known.or_else(|| by_name(evidence, stage, main))
     });
     let mut statement = say!(
-        results,
+        evidence,
         "host_pauses.statement",
         stage = Inline::strong(&stage.label),
         time = Quantity::new(pauses.beyond, Unit::Nanoseconds),
@@ -140,13 +141,13 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Finding
         root.as_ref()
             .map_or_else(Vec::new, |root| root.statement.clone()),
     );
-    statement.extend(uneven_pace::also(results, stage));
-    statement.extend(repeat_outliers::also(results, stage));
+    statement.extend(uneven_pace::also(evidence, stage));
+    statement.extend(repeat_outliers::also(evidence, stage));
     let gain = Gain {
         saved_ns: pauses.beyond,
-        of_ns: measured(results, stage),
-        of: words!(results, "host_pauses.of"),
-        basis: basis(results, stage, pauses),
+        of_ns: measured(evidence, stage),
+        of: words!(evidence, "host_pauses.of"),
+        basis: basis(evidence, stage, pauses),
         kind: GainKind::Stalls,
     };
     Finding {
@@ -156,11 +157,11 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Finding
         statement,
         advice: Some(match &root {
             Some(root) => root.advice.clone(),
-            None => say!(results, "host_pauses.advice"),
+            None => say!(evidence, "host_pauses.advice"),
         }),
         next: Some(match root.as_ref().is_some_and(|root| root.is_traced) {
-            true => say!(results, "host_pauses.next_root"),
-            false => say!(results, "host_pauses.next"),
+            true => say!(evidence, "host_pauses.next_root"),
+            false => say!(evidence, "host_pauses.next"),
         }),
         root: root.map(|root| root.summary),
         ..stage.note()
@@ -168,13 +169,13 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Finding
 }
 
 /// The formula of the loss with its numbers.
-fn basis(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> String {
+fn basis(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> String {
     let steps = stage.steps.filter(|_| stage.counted < INSTANCES);
     let count = Quantity::count(stage.counted as u64);
     let typical = Quantity::new(pauses.typical / steps.unwrap_or(1.0), Unit::Nanoseconds);
     let Some(steps) = steps else {
         return words!(
-            results,
+            evidence,
             "host_pauses.basis",
             count = count,
             typical = typical
@@ -182,7 +183,7 @@ fn basis(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> String {
     };
     let steps = Quantity::new(steps, Unit::Count);
     words!(
-        results,
+        evidence,
         "host_pauses.basis_steps",
         steps = steps,
         count = count,
@@ -201,9 +202,9 @@ struct Ended {
 }
 
 /// The work that the longest stalls end with, by their time in host code: of as many stalls as the loss holds.
-fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
-    let session = results.context.session;
-    let longest = results
+fn ended(evidence: &Evidence<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
+    let session = evidence.session;
+    let longest = evidence
         .idle(stage.key())
         .map_or(&[][..], |line| &line.longest);
     let mut stalls: Vec<(Ns, &LongGap)> = longest
@@ -221,7 +222,7 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
             break;
         }
         let ender = enders
-            .entry(ended_by(&results.context, gap.gap.op))
+            .entry(ended_by(&evidence.context, gap.gap.op))
             .or_default();
         ender.count += 1;
         ender.time += time;
@@ -239,7 +240,7 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
     let (listed, whole) = (Quantity::count(listed), Quantity::ns(whole));
     if share < HALF {
         let said = say!(
-            results,
+            evidence,
             "host_pauses.ended_mixed",
             listed = listed,
             whole = whole,
@@ -253,7 +254,7 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
         });
     }
     let said = say!(
-        results,
+        evidence,
         "host_pauses.ended",
         listed = listed,
         whole = whole,
@@ -281,15 +282,14 @@ struct Known {
 }
 
 /// The operator that launches this kernel and is slow on first calls with new shapes, if there is one.
-fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
-    let (session, facts) = (results.context.session, results.context.facts);
+fn root(evidence: &Evidence<'_>, kernel: &str) -> Option<Known> {
+    let (session, facts) = (evidence.session, evidence.facts);
     let launches = |one: &&FirstCalls| {
         one.kernels
             .iter()
             .any(|kernel_id| facts.identities[kernel_id.index()].short == kernel)
     };
-    let first = results
-        .context
+    let first = evidence
         .results
         .operators()
         .ok()?
@@ -306,7 +306,7 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
     let (least, most) = (Quantity::ns(*least), Quantity::ns(*most));
     let named = || Inline::code(operator);
     let statement = say!(
-        results,
+        evidence,
         "host_pauses.first_calls",
         pass = Inline::code(session.pass_name(first.pass)),
         count = Quantity::count(first.slow.len() as u64),
@@ -320,7 +320,7 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
     );
     if operator.contains(CUDNN_ATTENTION) {
         let cause = words!(
-            results,
+            evidence,
             "host_pauses.root_cause_cudnn",
             operator = named(),
             low = low,
@@ -330,19 +330,19 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
         );
         let summary = Root {
             cause,
-            action: words!(results, "host_pauses.root_action_cudnn"),
-            condition: Some(words!(results, "host_pauses.root_if_cudnn")),
+            action: words!(evidence, "host_pauses.root_action_cudnn"),
+            condition: Some(words!(evidence, "host_pauses.root_if_cudnn")),
             passes: 2,
         };
         return Some(Known {
             is_traced: true,
             statement,
-            advice: say!(results, "host_pauses.advice_cudnn"),
+            advice: say!(evidence, "host_pauses.advice_cudnn"),
             summary,
         });
     }
     let cause = words!(
-        results,
+        evidence,
         "host_pauses.root_cause",
         operator = named(),
         low = low,
@@ -350,8 +350,8 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
         least = least,
         most = most,
     );
-    let action = words!(results, "host_pauses.root_action", operator = named());
-    let advice = say!(results, "host_pauses.advice_shapes", operator = named());
+    let action = words!(evidence, "host_pauses.root_action", operator = named());
+    let advice = say!(evidence, "host_pauses.advice_shapes", operator = named());
     let summary = Root {
         cause,
         action,
@@ -367,45 +367,45 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
 }
 
 /// What the name of the kernel alone lets expect: decoding with attention by cuDNN plans anew for each number of keys.
-fn by_name(results: &Results<'_>, stage: &StageLine, main: &Ended) -> Option<Known> {
+fn by_name(evidence: &Evidence<'_>, stage: &StageLine, main: &Ended) -> Option<Known> {
     (stage.is_decode() && main.kernel.contains(CUDNN_KERNEL)).then(|| Known {
         is_traced: false,
-        statement: say!(results, "host_pauses.by_name"),
-        advice: say!(results, "host_pauses.advice_cudnn"),
+        statement: say!(evidence, "host_pauses.by_name"),
+        advice: say!(evidence, "host_pauses.advice_cudnn"),
         summary: Root {
             cause: words!(
-                results,
+                evidence,
                 "host_pauses.root_cause_name",
                 share = Quantity::ratio(main.share),
                 kernel = Inline::code(main.kernel.as_str()),
             ),
-            action: words!(results, "host_pauses.root_action_cudnn"),
-            condition: Some(words!(results, "host_pauses.root_if_cudnn")),
+            action: words!(evidence, "host_pauses.root_action_cudnn"),
+            condition: Some(words!(evidence, "host_pauses.root_if_cudnn")),
             passes: 1,
         },
     })
 }
 
 /// The range says it: the loop waits for the next batch.
-fn by_loader(results: &Results<'_>, main: &Ended) -> Option<Known> {
+fn by_loader(evidence: &Evidence<'_>, main: &Ended) -> Option<Known> {
     let count = Quantity::count(main.in_loader?);
     Some(Known {
         is_traced: false,
-        statement: say!(results, "host_pauses.loader"),
-        advice: say!(results, "host_pauses.advice_loader"),
+        statement: say!(evidence, "host_pauses.loader"),
+        advice: say!(evidence, "host_pauses.advice_loader"),
         summary: loader_root(
-            results,
-            words!(results, "host_pauses.root_cause_loader", count = count),
+            evidence,
+            words!(evidence, "host_pauses.root_cause_loader", count = count),
         ),
     })
 }
 
 /// What to do about a wait for the data loader.
-pub(crate) fn loader_root(results: &Results<'_>, cause: String) -> Root {
+pub(crate) fn loader_root(evidence: &Evidence<'_>, cause: String) -> Root {
     Root {
         cause,
-        action: words!(results, "host_pauses.root_action_loader"),
-        condition: Some(words!(results, "host_pauses.root_if_loader")),
+        action: words!(evidence, "host_pauses.root_action_loader"),
+        condition: Some(words!(evidence, "host_pauses.root_if_loader")),
         passes: 1,
     }
 }

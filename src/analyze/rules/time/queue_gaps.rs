@@ -1,7 +1,7 @@
 //! Gaps between operations that were issued in time: the GPU itself takes them, one after the other.
 
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_document::{Finding, Quantity, Root};
 use rooflens_schemas::Unit;
@@ -27,19 +27,19 @@ const HELD_UP: Ns = 100_000;
 /// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
 const WORTH_SAYING: f64 = 0.05;
 
-fn run(results: &Results<'_>) -> Outcome {
-    results.per_cause(Cause::Queue, SHARE, |stage, line, idle| {
-        finding(results, stage, line, idle).into()
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    evidence.per_cause(Cause::Queue, SHARE, |stage, line, idle| {
+        finding(evidence, stage, line, idle).into()
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) -> Option<Finding> {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, line: &Line, saved: f64) -> Option<Finding> {
     if stage.share(saved) < SHARE {
         return None;
     }
     let (gaps, time) = (line.gaps[Cause::Queue as usize].gaps, line.of(Cause::Queue));
     let mean = (gaps > 0).then(|| time as f64 / gaps as f64);
-    let is_replayed = results.replays_graphs(stage);
+    let is_replayed = evidence.replays_graphs(stage);
     let long = line
         .histogram
         .used()
@@ -57,30 +57,30 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) ->
     };
     let (which, mut advice, root) = match (is_replayed, is_held_up) {
         (true, _) => (
-            words!(results, "queue_gaps.replayed"),
-            say!(results, "queue_gaps.advice_graph"),
+            words!(evidence, "queue_gaps.replayed"),
+            say!(evidence, "queue_gaps.advice_graph"),
             root(
-                words!(results, "queue_gaps.root_cause"),
-                words!(results, "queue_gaps.root_action"),
+                words!(evidence, "queue_gaps.root_cause"),
+                words!(evidence, "queue_gaps.root_action"),
                 None,
             ),
         ),
         (false, true) => (
-            words!(results, "queue_gaps.issued"),
-            say!(results, "queue_gaps.advice_held_up"),
+            words!(evidence, "queue_gaps.issued"),
+            say!(evidence, "queue_gaps.advice_held_up"),
             root(
-                words!(results, "queue_gaps.held_up_cause"),
-                words!(results, "queue_gaps.held_up_action"),
-                Some(words!(results, "queue_gaps.held_up_condition")),
+                words!(evidence, "queue_gaps.held_up_cause"),
+                words!(evidence, "queue_gaps.held_up_action"),
+                Some(words!(evidence, "queue_gaps.held_up_condition")),
             ),
         ),
         (false, false) => (
-            words!(results, "queue_gaps.issued"),
-            say!(results, "queue_gaps.advice"),
+            words!(evidence, "queue_gaps.issued"),
+            say!(evidence, "queue_gaps.advice"),
             None,
         ),
     };
-    let replays = is_replayed.then(|| results.replays(stage)).flatten();
+    let replays = is_replayed.then(|| evidence.replays(stage)).flatten();
     // Of graphs traced as a whole it is not known what is idle inside.
     let replays = replays.filter(|own| !own.whole && own.figures.gaps > 0);
     let figures = replays.map(|own| &own.figures);
@@ -88,15 +88,15 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) ->
     let between = figures.map(|own| own.gap_idle_total);
     let all = inside.unwrap_or(0).saturating_add(between.unwrap_or(0)) as f64;
     if between.is_some_and(|between| between as f64 >= WORTH_SAYING * all && between > 0) {
-        advice.extend(say!(results, "queue_gaps.advice_between"));
+        advice.extend(say!(evidence, "queue_gaps.advice_between"));
     }
-    let basis = words!(results, "queue_gaps.basis");
+    let basis = words!(evidence, "queue_gaps.basis");
     Some(Finding {
         root,
         statement: say!(
-            results,
+            evidence,
             "queue_gaps.statement",
-            idle = results.idles(stage, line, &[Cause::Queue], saved),
+            idle = evidence.idles(stage, line, &[Cause::Queue], saved),
             which = which,
             gaps = Quantity::count(gaps),
             mean = mean.map(|mean| Quantity::new(mean, Unit::Nanoseconds)),
@@ -105,8 +105,8 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) ->
             betweens = figures.map(|own| Quantity::count(own.gaps as u64)),
         ),
         advice: Some(advice),
-        evidence: vec![line.evidence(&results.context)],
-        query: results.query(stage, line, Cause::Queue),
-        ..results.saving_idle(stage, line, &[Cause::Queue], saved, &basis)
+        evidence: vec![line.evidence(&evidence.context)],
+        query: evidence.query(stage, line, Cause::Queue),
+        ..evidence.saving_idle(stage, line, &[Cause::Queue], saved, &basis)
     })
 }

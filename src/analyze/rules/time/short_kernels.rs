@@ -1,7 +1,7 @@
 //! Kernels so short that launching dominates.
 
 use crate::stage::StageLine;
-use crate::{Look, Outcome, Results, Rule, Threshold, time::launch_bound};
+use crate::{Evidence, Look, Outcome, Rule, Threshold, time::launch_bound};
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Unit;
 
@@ -21,16 +21,16 @@ const MEAN: f64 = 6_000.0;
 /// Operations of an instance below which it does not matter.
 pub(crate) const MANY: f64 = 100.0;
 
-fn run(results: &Results<'_>) -> Outcome {
-    let needs = &words!(results, "short_kernels.needs");
-    results.each_of_kernels(needs, |stage| look(results, stage))
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    let needs = &words!(evidence, "short_kernels.needs");
+    evidence.each_of_kernels(needs, |stage| look(evidence, stage))
 }
 
-fn look(results: &Results<'_>, stage: &StageLine) -> Look {
-    let kernels = results
+fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
+    let kernels = evidence
         .idle(stage.key())
         .and_then(|line| line.launches.mean_kernel());
-    if kernels.is_none() && !results.shows_operations(stage) {
+    if kernels.is_none() && !evidence.shows_operations(stage) {
         return Look::InsufficientData;
     }
     let operations = stage.operations;
@@ -38,30 +38,30 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     if mean >= MEAN || operations < MANY {
         return Look::Passed;
     }
-    if launch_bound::launching(results, stage).is_some() {
-        return Look::said_by(results, &launch_bound::RULE);
+    if launch_bound::launching(evidence, stage).is_some() {
+        return Look::said_by(evidence, &launch_bound::RULE);
     }
     let what = match kernels {
-        Some(_) => words!(results, "short_kernels.kernels"),
-        None => words!(results, "short_kernels.operations"),
+        Some(_) => words!(evidence, "short_kernels.kernels"),
+        None => words!(evidence, "short_kernels.operations"),
     };
-    Look::found(finding(results, stage, what, mean))
+    Look::found(finding(evidence, stage, what, mean))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, what: String, mean: f64) -> Finding {
-    let (why, advice) = match results.replays_graphs(stage) {
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, what: String, mean: f64) -> Finding {
+    let (why, advice) = match evidence.replays_graphs(stage) {
         true => (
-            words!(results, "short_kernels.replayed"),
-            say!(results, "short_kernels.advice_graph"),
+            words!(evidence, "short_kernels.replayed"),
+            say!(evidence, "short_kernels.advice_graph"),
         ),
         false => (
-            words!(results, "short_kernels.launched"),
-            say!(results, "short_kernels.advice"),
+            words!(evidence, "short_kernels.launched"),
+            say!(evidence, "short_kernels.advice"),
         ),
     };
     Finding {
         statement: say!(
-            results,
+            evidence,
             "short_kernels.statement",
             what = what,
             stage = Inline::strong(&stage.label),

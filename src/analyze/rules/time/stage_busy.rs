@@ -2,7 +2,7 @@
 
 use crate::stage::StageLine;
 use crate::{
-    Outcome, Results, Rule, Threshold, gemm::low_mfu, measurement::profiler_overhead,
+    Evidence, Outcome, Rule, Threshold, gemm::low_mfu, measurement::profiler_overhead,
     time::host_pauses,
 };
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
@@ -41,25 +41,25 @@ const SHOWN: f64 = 0.05;
 /// A share of idle time that is worth a cause.
 const NAMED: f64 = 0.01;
 
-fn run(results: &Results<'_>) -> Outcome {
-    if results.stages.is_empty() {
-        return Outcome::Abstained(words!(results, "stage_busy.needs"));
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    if evidence.stages.is_empty() {
+        return Outcome::InsufficientData(words!(evidence, "stage_busy.needs"));
     }
     Outcome::of(
-        results
+        evidence
             .stages
             .iter()
-            .map(|stage| statement(results, stage))
+            .map(|stage| statement(evidence, stage))
             .collect(),
     )
 }
 
-fn statement(results: &Results<'_>, stage: &StageLine) -> Finding {
+fn statement(evidence: &Evidence<'_>, stage: &StageLine) -> Finding {
     let (mut statement, advice) = match stage.baseline_busy() >= BUSY {
-        true => busy_stage(results, stage),
-        false => idle_stage(results, stage),
+        true => busy_stage(evidence, stage),
+        false => idle_stage(evidence, stage),
     };
-    statement.extend(utilization(results, stage));
+    statement.extend(utilization(evidence, stage));
     Finding {
         severity: Severity::Note,
         weight_ns: stage.time * stage.counted,
@@ -72,36 +72,43 @@ fn statement(results: &Results<'_>, stage: &StageLine) -> Finding {
 }
 
 /// What keeps the GPU busy in a stage.
-fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
+fn busy_stage(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let baseline = stage.baseline();
     let mut statement = say!(
-        results,
+        evidence,
         "stage_busy.busy",
         stage = Inline::strong(&stage.label),
         busy = Quantity::ratio(stage.baseline_busy()),
         time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
         baseline = baseline.map(|_| ""),
-        groups = groups(results, stage),
+        groups = groups(evidence, stage),
     );
     if baseline.is_none() {
-        statement.extend(profiler_overhead::without(results, stage, stage.busy_share));
+        statement.extend(profiler_overhead::without(
+            evidence,
+            stage,
+            stage.busy_share,
+        ));
     }
-    let (said, waiting) = collectives(results, stage);
+    let (said, waiting) = collectives(evidence, stage);
     statement.extend(said);
-    let advice = match results.stage_time(stage.key()).and_then(StageTime::largest) {
-        _ if waiting >= ALONE => say!(results, "stage_busy.advice_waiting"),
-        Some((ClassGroup::Communication, _)) => say!(results, "stage_busy.advice_collectives"),
-        Some((ClassGroup::Copy, _)) => say!(results, "stage_busy.advice_copies"),
-        _ => say!(results, "stage_busy.advice_kernels"),
+    let advice = match evidence
+        .stage_time(stage.key())
+        .and_then(StageTime::largest)
+    {
+        _ if waiting >= ALONE => say!(evidence, "stage_busy.advice_waiting"),
+        Some((ClassGroup::Communication, _)) => say!(evidence, "stage_busy.advice_collectives"),
+        Some((ClassGroup::Copy, _)) => say!(evidence, "stage_busy.advice_copies"),
+        _ => say!(evidence, "stage_busy.advice_kernels"),
     };
     (statement, Some(advice))
 }
 
 /// The classes that take most of the busy time, with their shares, in words.
-fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
-    let time = results.stage_time(stage.key())?;
-    let gemms = low_mfu::gemms_of_group(results, stage);
-    let other = results
+fn groups(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
+    let time = evidence.stage_time(stage.key())?;
+    let gemms = low_mfu::gemms_of_group(evidence, stage);
+    let other = evidence
         .work(stage.key())
         .and_then(|work| work.dominant(ClassGroup::Other));
     let shares = time.parts().into_iter().flat_map(|(group, _)| {
@@ -116,15 +123,15 @@ fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
         }
     });
     low_mfu::listed(
-        results,
+        evidence,
         shares.filter(|(_, share)| *share >= SHOWN),
         Unit::Ratio,
     )
 }
 
 /// How long the GPU runs collectives alone, in words; and the share of the stage in which that may be waiting.
-fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
-    let line = results.communication(stage);
+fn collectives(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
+    let line = evidence.communication(stage);
     let Some(line) = line.filter(|line| stage.share(line.exposed) >= ALONE) else {
         return (Vec::new(), 0.0);
     };
@@ -132,7 +139,7 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
     let waiting = line.wait.map_or(0.0, |wait| wait.min(exposed));
     let is_all = waiting >= ALL * exposed;
     let said = say!(
-        results,
+        evidence,
         "stage_busy.collectives",
         share = Quantity::ratio(stage.share(exposed)),
         waiting = (waiting > 0.0 && !is_all).then(|| Quantity::ratio(waiting / exposed)),
@@ -142,14 +149,14 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
 }
 
 /// How long the GPU is idle in a stage, without a profiler where that was measured, and mostly why.
-fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
+fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let idle = 1.0 - stage.busy_share;
     let baseline = stage.baseline();
     // What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
     let recurring = |(cause, time): (Cause, f64)| match cause {
         Cause::HostCode if baseline.is_some() => (
             cause,
-            host_pauses::host_code(results, stage).unwrap_or(time),
+            host_pauses::host_code(evidence, stage).unwrap_or(time),
         ),
         _ => (cause, time),
     };
@@ -161,7 +168,7 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         all.filter(|(cause, _)| !line.spread(&[*cause]).is_rare())
             .collect()
     };
-    let line = results.idle(stage.key());
+    let line = evidence.idle(stage.key());
     let causes = line.map_or_else(Vec::new, common).into_iter();
     let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
     let rare = line.is_some_and(|line| {
@@ -173,13 +180,13 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     let whole = 1.0 - stage.baseline_busy();
     let others = line.map_or(0.0, Line::other_work).min(whole);
     let named = cause.filter(|(_, time)| (NAMED..=whole).contains(&stage.share(*time)));
-    let why = named.map(|(cause, _)| because(results, stage, cause, baseline.is_some()));
+    let why = named.map(|(cause, _)| because(evidence, stage, cause, baseline.is_some()));
     let part = named
         .map(|(_, time)| time)
         .filter(|time| *time < ALL * idle * stage.time);
     let mean = stage.operation_time / stage.operations.max(1.0);
     let mut statement = say!(
-        results,
+        evidence,
         "stage_busy.idle",
         stage = Inline::strong(&stage.label),
         idle = Quantity::ratio(whole - others),
@@ -200,40 +207,40 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
             .then(|| Quantity::new(stage.operations, Unit::Count)),
         mean = Quantity::new(mean, Unit::Nanoseconds),
     );
-    statement.extend(collectives(results, stage).0);
+    statement.extend(collectives(evidence, stage).0);
     // Where causes are known, the rules of each cause advise.
     let advice = cause.is_none().then(|| match stage.busy_share < IDLE {
-        true => say!(results, "stage_busy.advice_idle"),
-        false => say!(results, "stage_busy.advice_both"),
+        true => say!(evidence, "stage_busy.advice_idle"),
+        false => say!(evidence, "stage_busy.advice_both"),
     });
     (statement, advice)
 }
 
 /// Why the GPU is idle, in words; of recurring causes alone, or of stalls, too.
-fn because(results: &Results<'_>, stage: &StageLine, cause: Cause, recurring: bool) -> String {
+fn because(evidence: &Evidence<'_>, stage: &StageLine, cause: Cause, recurring: bool) -> String {
     match cause {
-        Cause::Queue if results.replays_graphs(stage) => words!(results, "stage_busy.replayed"),
-        Cause::HostCode if !recurring && host_pauses::prevail(results, stage) => {
-            words!(results, "stage_busy.pauses")
+        Cause::Queue if evidence.replays_graphs(stage) => words!(evidence, "stage_busy.replayed"),
+        Cause::HostCode if !recurring && host_pauses::prevail(evidence, stage) => {
+            words!(evidence, "stage_busy.pauses")
         }
-        _ => results.text.word(cause.label()).to_owned(),
+        _ => evidence.text.word(cause.label()).to_owned(),
     }
 }
 
 /// MFU and MBU, where they are known: without a profiler, if that was measured.
-fn utilization(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+fn utilization(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
     let (profiled, unprofiled) = (
-        results.utilization(stage),
-        results.unprofiled_utilization(stage),
+        evidence.utilization(stage),
+        evidence.unprofiled_utilization(stage),
     );
     let best = |value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
         let known = |one: Option<&StageUtilization>| value(one?).ok().map(Quantity::ratio);
-        let how = || words!(results, "stage_busy.unprofiled");
+        let how = || words!(evidence, "stage_busy.unprofiled");
         let unprofiled = known(unprofiled).map(|value| (value, Some(how())));
         unprofiled.or_else(|| Some((known(profiled)?, None)))
     };
     if let (Some((mbu, how)), true) = (best(StageUtilization::mbu), stage.is_decode()) {
-        return say!(results, "stage_busy.mbu", mbu = mbu, how = how);
+        return say!(evidence, "stage_busy.mbu", mbu = mbu, how = how);
     }
     let Some((mfu, how)) = best(StageUtilization::mfu) else {
         return Vec::new();
@@ -241,5 +248,11 @@ fn utilization(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     let busy = profiled
         .and_then(|own| own.kernel_time_mfu().ok())
         .map(Quantity::ratio);
-    say!(results, "stage_busy.mfu", mfu = mfu, how = how, busy = busy)
+    say!(
+        evidence,
+        "stage_busy.mfu",
+        mfu = mfu,
+        how = how,
+        busy = busy
+    )
 }

@@ -1,7 +1,7 @@
 //! The GPU runs dry while the host waits for it.
 
 use crate::stage::StageLine;
-use crate::{Outcome, Results, Rule, Threshold};
+use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline, Quantity};
@@ -19,48 +19,48 @@ const SHARE: f64 = 0.02;
 /// In both the host waits for the GPU.
 const CAUSES: [Cause; 2] = [Cause::Sync, Cause::Copy];
 
-fn run(results: &Results<'_>) -> Outcome {
-    results.per_cause(Cause::Sync, SHARE, |stage, line, sync| {
+fn run(evidence: &Evidence<'_>) -> Outcome {
+    evidence.per_cause(Cause::Sync, SHARE, |stage, line, sync| {
         let saved = sync + line.of_stage(Cause::Copy).unwrap_or(0.0);
         (stage.share(saved) >= SHARE)
-            .then(|| finding(results, stage, line, saved))
+            .then(|| finding(evidence, stage, line, saved))
             .into()
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) -> Finding {
-    let sync = results.context.results.sync().ok();
+fn finding(evidence: &Evidence<'_>, stage: &StageLine, line: &Line, saved: f64) -> Finding {
+    let sync = evidence.results.sync().ok();
     let own = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
-    let (call, around) = own.and_then(|(pass, _)| longest(results, pass)).unzip();
-    let basis = words!(results, "sync_bound.basis");
+    let (call, around) = own.and_then(|(pass, _)| longest(evidence, pass)).unzip();
+    let basis = words!(evidence, "sync_bound.basis");
     let copies = line.of(Cause::Copy);
     let of_idle = copies as f64 / line.pool.causes.sum(&CAUSES).max(1) as f64;
     Finding {
         statement: say!(
-            results,
+            evidence,
             "sync_bound.statement",
-            idle = results.idles(stage, line, &CAUSES, saved),
+            idle = evidence.idles(stage, line, &CAUSES, saved),
             copies = (copies > 0).then(|| Quantity::ratio(of_idle)),
             calls = own.map(|(_, own)| Quantity::new(own.calls, Unit::Count)),
             call = call,
             around = around,
         ),
-        advice: Some(say!(results, "sync_bound.advice")),
-        next: Some(say!(results, "sync_bound.next")),
-        evidence: vec![line.evidence(&results.context)],
+        advice: Some(say!(evidence, "sync_bound.advice")),
+        next: Some(say!(evidence, "sync_bound.next")),
+        evidence: vec![line.evidence(&evidence.context)],
         // The SQL gives the time in synchronizing calls alone.
         query: if copies == 0 {
-            results.query(stage, line, Cause::Sync)
+            evidence.query(stage, line, Cause::Sync)
         } else {
             None
         },
-        ..results.saving_idle(stage, line, &CAUSES, saved, &basis)
+        ..evidence.saving_idle(stage, line, &CAUSES, saved, &basis)
     }
 }
 
 /// The call in whose gaps within stages a pass is idle longest before it returns, and where it is.
-fn longest(results: &Results<'_>, pass: &PassSync) -> Option<(Inline, Option<Inline>)> {
-    let session = results.context.session;
+fn longest(evidence: &Evidence<'_>, pass: &PassSync) -> Option<(Inline, Option<Inline>)> {
+    let session = evidence.session;
     let worst = pass
         .places
         .iter()

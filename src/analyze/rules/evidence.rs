@@ -6,12 +6,12 @@ use rooflens_schemas::Scope;
 
 use crate::stage::{Key, StageLine, stage_lines};
 use crate::{Look, Outcome, measurement::hidden_graphs};
-use rooflens_analysis::Context;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::upper_bounds::Overhead;
+use rooflens_analysis::{Context, Facts, Results};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Quantity, Severity};
-use rooflens_session::{PassId, StrId};
+use rooflens_session::{PassId, Session, StrId};
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
 const WORTH_A_LOOK: f64 = 0.01;
@@ -25,9 +25,13 @@ const SAMPLED_SHARE: f64 = 0.05;
 const SHOWN_LIBRARIES: usize = 3;
 
 /// What the analyses of one bundle came to.
-pub struct Results<'a> {
+pub struct Evidence<'a> {
     /// The tables and the typed results.
     pub(crate) context: Context<'a>,
+    pub(crate) session: &'a Session,
+    pub(crate) facts: &'a Facts,
+    /// The typed results.
+    pub(crate) results: &'a Results,
     /// The words.
     pub(crate) text: &'static Catalogue,
     /// The outermost stages of the primary pass, one a rank.
@@ -44,11 +48,14 @@ pub struct Results<'a> {
     pub(crate) memory_bytes: Option<f64>,
 }
 
-impl<'a> Results<'a> {
+impl<'a> Evidence<'a> {
     /// Nothing but the typed results.
     pub(crate) fn empty(context: Context<'a>, text: &'static Catalogue) -> Self {
         Self {
             context,
+            session: context.session,
+            facts: context.facts,
+            results: context.results,
             text,
             stages: Vec::new(),
             primary: None,
@@ -66,7 +73,7 @@ impl<'a> Results<'a> {
         let primary = context.facts.primary_pass(session);
         let name = primary.map(|pass| session.pass_name(pass).to_owned());
         let memory = session.gpus.memory_bytes.iter().flatten().min();
-        let mut results = Self {
+        let mut evidence = Self {
             stages: stage_lines(context, text),
             primary,
             platform: Platform::of(session, primary),
@@ -75,13 +82,13 @@ impl<'a> Results<'a> {
             memory_bytes: memory.map(|bytes| *bytes as f64),
             ..Self::empty(*context, text)
         };
-        results.add_unprofiled();
-        results.add_limits();
-        results.add_run();
+        evidence.add_unprofiled();
+        evidence.add_limits();
+        evidence.add_run();
         let weighs =
             |stage: &StageLine| stage.reference() * stage.counted >= WORTH_A_LOOK * stage.run_ns;
-        results.stages.retain(weighs);
-        results
+        evidence.stages.retain(weighs);
+        evidence
     }
 
     /// The time of the run, by rank.
@@ -99,10 +106,10 @@ impl<'a> Results<'a> {
 
     /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
     pub(crate) fn add_unprofiled(&mut self) {
-        let Ok(baseline) = self.context.results.baseline() else {
+        let Ok(baseline) = self.results.baseline() else {
             return;
         };
-        let session = self.context.session;
+        let session = self.session;
         for stage in self
             .stages
             .iter_mut()
@@ -118,10 +125,10 @@ impl<'a> Results<'a> {
 
     /// Whether the un-profiled times are those of one rank, and stages those of each.
     pub(crate) fn has_baseline_of_one_rank(&self) -> bool {
-        let Ok(baseline) = self.context.results.baseline() else {
+        let Ok(baseline) = self.results.baseline() else {
             return false;
         };
-        let is_timed = |name: &str| baseline.unprofiled(self.context.session, name).is_some();
+        let is_timed = |name: &str| baseline.unprofiled(self.session, name).is_some();
         let mut ranks = self
             .stages
             .iter()
@@ -131,9 +138,8 @@ impl<'a> Results<'a> {
 
     /// Idle time of a stage; of several GPUs that of the first.
     pub(crate) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
-        let ordinal = |line: &&Line| self.context.session.gpus.ordinal[line.gpu.index()];
-        self.context
-            .results
+        let ordinal = |line: &&Line| self.session.gpus.ordinal[line.gpu.index()];
+        self.results
             .idle()
             .ok()?
             .of(stage, process)
@@ -143,7 +149,6 @@ impl<'a> Results<'a> {
     /// Upper bound of the time that a stage gains without this overhead, nanoseconds.
     pub(crate) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<f64> {
         let bounds = self
-            .context
             .results
             .upper_bounds()
             .ok()?
@@ -205,7 +210,7 @@ impl<'a> Results<'a> {
 
     /// What CPU samples found of the issuing threads while the GPU waited for them, in words; nothing of few samples.
     pub(crate) fn sampled(&self, line: &Line) -> Option<Vec<Inline>> {
-        let (session, all) = (self.context.session, line.samples());
+        let (session, all) = (self.session, line.samples());
         let share = |samples: usize| samples as f64 / all as f64;
         let mut most = line.libraries(session);
         most.retain(|(_, samples)| share(*samples) >= SAMPLED_SHARE);
@@ -231,7 +236,7 @@ impl<'a> Results<'a> {
 
     /// Whether the bundle holds no CPU samples.
     pub(crate) fn has_no_samples(&self) -> bool {
-        self.context.session.cpu_samples.is_empty()
+        self.session.cpu_samples.is_empty()
     }
 
     /// A finding about idle time of some causes of a stage, of which `saved` nanoseconds of an instance could be saved: over
@@ -267,8 +272,7 @@ impl<'a> Results<'a> {
 
     /// Whether the model is known to have projections of queries, keys and values.
     pub(crate) fn has_projections(&self) -> bool {
-        self.context
-            .session
+        self.session
             .model
             .as_ref()
             .is_some_and(|model| model.outline.heads > 0)
@@ -276,8 +280,7 @@ impl<'a> Results<'a> {
 
     /// Whether its feed-forward blocks are known to be gated.
     pub(crate) fn has_gate(&self) -> bool {
-        self.context
-            .session
+        self.session
             .model
             .as_ref()
             .is_some_and(|model| model.outline.gated)
@@ -309,7 +312,7 @@ impl<'a> Results<'a> {
     /// Whether the primary pass is that of a process without others: of one rank, without collectives.
     pub(crate) fn is_alone(&self) -> bool {
         let alone = |stage: &StageLine| stage.scope.rank.is_none() && self.shows_operations(stage);
-        let communication = self.context.results.communication();
+        let communication = self.results.communication();
         self.stages.iter().any(alone)
             && self.stages.iter().all(alone)
             && !communication.is_ok_and(|all| all.runs.iter().any(|run| !run.lines.is_empty()))
@@ -334,7 +337,7 @@ impl<'a> Results<'a> {
 
     /// From the start of the first GPU operation of the primary pass to the end of the last one, nanoseconds.
     fn span_ns(&self) -> f64 {
-        let (facts, session) = (self.context.facts, self.context.session);
+        let (facts, session) = (self.facts, self.session);
         let ops = facts
             .primary_pass(session)
             .map_or(0..0, |pass| facts.ops_of(pass));

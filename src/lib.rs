@@ -1,5 +1,26 @@
 //! Rooflens: an offline report compiler over captured GPU-profiling artifacts.
 //!
+//! ```
+//! use rooflens::{Lang, Options};
+//!
+//! let capture = rooflens::open(["fixtures/h200-graph-ranges"])?;
+//! assert!(!capture.session.launches.is_empty());
+//!
+//! let analysis = capture.analyze(&Options::default())?;
+//! let busy_share = analysis.metrics().find(|metric| metric.id == "busy_share");
+//! let kernels = analysis.datasets().find(|dataset| dataset.id == "kernels");
+//! let slowest = analysis.findings().first();
+//! assert!(busy_share.is_some() && kernels.is_some() && slowest.is_some());
+//!
+//! let report = analysis.report(Lang::En);
+//! assert_eq!(report.metrics.len(), analysis.metrics().count());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`open`] gives a [`Capture`]: its files, its tables and remarks on them. [`Capture::analyze`] gives an [`Analysis`]:
+//! typed results, metrics, data sets and findings. [`Analysis::report`] gives a [`report::Report`], which [`render`]
+//! writes in any format. [`pipeline`] has the calls for load tests and microbenchmarks, too.
+//!
 //! ```text
 //! bundle → ingest → session → analysis → rules, sections → report → render
 //! ```
@@ -37,3 +58,8 @@ pub use rooflens_serving as serving;
 pub use rooflens_session as session;
 
 pub mod cli;
+pub mod pipeline;
+
+pub use analysis::Options;
+pub use document::Lang;
+pub use pipeline::{Analysis, Capture, Input, OpenError, open};

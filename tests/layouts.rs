@@ -5,35 +5,23 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Loaded, path};
-use rooflens::diagnostic::Diagnostics;
-use rooflens::{bundle, ingest};
+use crate::support::{analyze, path};
 use rooflens_schemas::Scope;
 
 /// Metrics without the names of passes, sorted.
 fn figures(paths: &[PathBuf]) -> (Vec<String>, usize) {
-    let mut diagnostics = Diagnostics::default();
-    let mut bundle = bundle::open(paths, &mut diagnostics).expect("it opens");
-    ingest::identify(&mut bundle, &mut diagnostics);
-    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
-    let passes = session.passes.len();
-    let metrics = Loaded::of(session)
-        .joined(&[])
-        .metrics
-        .into_iter()
-        .map(|metric| {
-            let scope = Scope {
-                pass: None,
-                ..metric.scope
-            };
-            format!(
-                "{} {scope:?} {:?} {:?}",
-                metric.id, metric.value, metric.unit
-            )
-        });
-    let mut metrics: Vec<String> = metrics.collect();
+    let capture = rooflens::open(paths).expect("it opens");
+    let mut metrics = Vec::new();
+    for metric in analyze(&capture).metrics() {
+        let scope = Scope {
+            pass: None,
+            ..metric.scope.clone()
+        };
+        let (id, value, unit) = (&metric.id, &metric.value, metric.unit);
+        metrics.push(format!("{id} {scope:?} {value:?} {unit:?}"));
+    }
     metrics.sort_unstable();
-    (metrics, passes)
+    (metrics, capture.session.passes.len())
 }
 
 /// Writes files below a new folder.

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use rooflens::bundle::{self, PackOptions};
 use rooflens::diagnostic::Diagnostics;
-use rooflens::ingest;
 use rooflens::session::table::Cell;
 
 /// A block as ncu writes it before the launches: the host's name, a command line, the address of the process.
@@ -33,10 +32,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 
 /// All cells of all tables of the bundle at `path`, and how many of them are launches.
 fn cells(path: &Path) -> (Vec<String>, usize) {
-    let mut diagnostics = Diagnostics::default();
-    let mut bundle = bundle::open(&[path.to_owned()], &mut diagnostics).unwrap();
-    ingest::identify(&mut bundle, &mut diagnostics);
-    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
+    let session = rooflens::open([path]).unwrap().session;
     let mut cells = Vec::new();
     for table in session.tables() {
         for (at, column) in table.columns().into_iter().enumerate() {
@@ -61,9 +57,7 @@ fn a_packed_report_tells_nothing_of_host_and_user_and_imports_the_same() {
     let packed = zstd::encode_all(&*bytes, 3).unwrap();
     fs::write(source.join("ncu/kernels.ncu-rep.zst"), packed).unwrap();
 
-    let mut diagnostics = Diagnostics::default();
-    let mut bundle = bundle::open(std::slice::from_ref(&source), &mut diagnostics).unwrap();
-    ingest::identify(&mut bundle, &mut diagnostics);
+    let bundle = rooflens::open([&source]).unwrap().bundle;
     let out = folder.path().join("out.tar.zst");
     let report = bundle::pack(&bundle, &out, PackOptions::default()).unwrap();
     assert_eq!(report.redacted, ["ncu/kernels.ncu-rep.zst"]);

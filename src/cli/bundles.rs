@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::args::{Pack, Path, Unpack};
 use super::error::CliError;
-use super::load::gravest;
 use super::term::Term;
 use crate::bundle::{self, BundleError, PackOptions};
 use crate::diagnostic::{Diagnostics, Severity};
@@ -61,7 +60,9 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let mut bundle = bundle::open(std::slice::from_ref(&args.path), &mut diagnostics)?;
     // The manifest that packing writes for loose files says what they are.
     ingest::identify(&mut bundle, &mut diagnostics);
-    let fault = gravest(&diagnostics).filter(|one| one.severity == Severity::Error);
+    let fault = diagnostics
+        .most_severe()
+        .filter(|fault| fault.severity == Severity::Error);
     for diagnostic in diagnostics.iter().filter(|one| Some(*one) != fault) {
         term.diagnostic(diagnostic);
     }

@@ -1,9 +1,12 @@
 //! What can end a command, and with which exit code.
 
+use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::BundleError;
+use crate::hardware::UnknownGpu;
+use crate::pipeline::{LoadTestError, NotesError, NothingToReport, OpenError, UnknownStage};
 use crate::render::RenderError;
 
 /// Why a command ended.
@@ -57,6 +60,14 @@ impl CliError {
         ))
     }
 
+    /// An input of no use, without advice.
+    pub(super) fn unusable(message: impl Into<String>) -> Self {
+        Self::Unusable {
+            message: message.into(),
+            hint: None,
+        }
+    }
+
     /// Exit code: 1 done with errors or a gate, 2 usage, 3 input, 4 output.
     pub(super) const fn exit_code(&self) -> u8 {
         match self {
@@ -78,5 +89,68 @@ impl CliError {
             Self::Unusable { hint, .. } => hint.as_deref(),
             _ => None,
         }
+    }
+}
+
+impl From<OpenError> for CliError {
+    fn from(error: OpenError) -> Self {
+        let message = error.to_string();
+        match error {
+            OpenError::Bundle(error) => Self::Bundle(error),
+            OpenError::NotAFile(_) => Self::Usage(message),
+            OpenError::SeveralRuns(_) => Self::Usage(format!(
+                "{message}; report one at a time, or --merge parts of one run"
+            )),
+            OpenError::Unreadable { .. } | OpenError::UnmatchedStages(_) => Self::Unusable {
+                hint: error.hint().map(str::to_owned),
+                message,
+            },
+            OpenError::Temporary(error) => Self::Write {
+                path: env::temp_dir(),
+                error,
+            },
+        }
+    }
+}
+
+impl From<LoadTestError> for CliError {
+    fn from(error: LoadTestError) -> Self {
+        match error {
+            LoadTestError::Bundle(error) => Self::Bundle(error),
+            LoadTestError::Labels { labels, results } => Self::Usage(format!(
+                "--label is given {labels} times for {results} result files"
+            )),
+            LoadTestError::NoGpuSample(_) => Self::Unusable {
+                message: error.to_string(),
+                hint: Some("--gpu-metrics takes NVML CSV, or text of DCGM's exporter".to_owned()),
+            },
+        }
+    }
+}
+
+impl From<NothingToReport> for CliError {
+    fn from(nothing: NothingToReport) -> Self {
+        Self::Unusable {
+            message: nothing.to_string(),
+            hint: nothing.hint().map(str::to_owned),
+        }
+    }
+}
+
+impl From<NotesError> for CliError {
+    fn from(error: NotesError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<UnknownGpu> for CliError {
+    fn from(error: UnknownGpu) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<UnknownStage> for CliError {
+    fn from(error: UnknownStage) -> Self {
+        Self::unusable(error.to_string())
     }
 }

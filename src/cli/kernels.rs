@@ -1,19 +1,12 @@
 //! `rooflens kernels`: the kernel table on standard output, or the list of kernels to profile.
 
-use std::collections::BTreeSet;
-
 use super::args::{Input, Kernels, Sort};
 use super::error::CliError;
 use super::load::{check, errors, load, strict};
-use super::term::{Term, quoted};
-use crate::analysis::Facts;
-use crate::analysis::engine::classify;
-use crate::analysis::engine::facts::OpSource;
-use crate::analysis::kernels::kernel_sums;
-use crate::document::{Catalogue, Cell, Dataset};
-use crate::render::text::clean;
-use crate::sections;
-use crate::session::{Copies, GraphLaunches, KernelSums, Launches, Session};
+use super::term::Term;
+use crate::document::{Cell, Dataset};
+use crate::pipeline::ProfileList;
+use crate::render::text::{clean, quoted};
 
 /// Columns of the printed table; the pass where there are several.
 const COLUMNS: [&str; 7] = [
@@ -28,99 +21,35 @@ pub(super) fn run(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
     if args.yaml {
         return list(args, term);
     }
-    let (input, stages) = asked(&args.input);
-    let mut loaded = load(&input, term)?;
-    check(&loaded, term)?;
-    loaded
-        .diagnostics
-        .iter()
-        .for_each(|diagnostic| term.diagnostic(diagnostic));
-    strict(&args.input, loaded.diagnostics.iter())?;
+    let (input, stages) = split_stages(&args.input);
+    let mut capture = load(&input, term)?;
+    check(&capture, term)?;
+    term.diagnostics(capture.diagnostics.iter());
+    strict(&args.input, capture.diagnostics.iter())?;
     if !stages.is_empty() {
-        keep_stages(&mut loaded.session, &stages)?;
+        capture.keep_stages(&stages)?;
     }
-    let identities = classify::identities(&loaded.session);
-    let passes = kernel_sums::by_pass(&loaded.session, &identities);
-    if passes.is_empty() {
-        let message = "no kernel with a time in the input".to_owned();
-        return Err(CliError::Unusable {
-            message,
-            hint: None,
-        });
-    }
-    let mut kernels =
-        sections::kernels::table(Catalogue::english(), &loaded.session, &identities, &passes);
+    let Some(mut kernels) = capture.kernel_table() else {
+        return Err(CliError::unusable("no kernel with a time in the input"));
+    };
     sort(&mut kernels, args.sort);
-    kernels
-        .rows
-        .truncate(args.top.map_or(usize::MAX, usize::from));
-    let text = if args.csv {
-        csv(&kernels)?
-    } else {
-        table(&kernels)
+    let count = args.top.map_or(usize::MAX, usize::from);
+    kernels.rows.truncate(count);
+    let text = match args.csv {
+        true => csv(&kernels)?,
+        false => table(&kernels),
     };
     term.print(text.as_bytes())?;
-    errors(loaded.diagnostics.iter())
+    errors(capture.diagnostics.iter())
 }
 
 /// The input with those stages that have a regular expression, and the names of the others.
-fn asked(input: &Input) -> (Input, Vec<String>) {
-    let (rules, names) = input
-        .stages
-        .iter()
-        .cloned()
-        .partition(|stage| stage.contains('='));
-    (
-        Input {
-            stages: rules,
-            ..input.clone()
-        },
-        names,
-    )
-}
-
-/// Leaves the GPU operations of some stages alone, so that shares are of them.
-fn keep_stages(session: &mut Session, names: &[String]) -> Result<(), CliError> {
-    let facts = Facts::new(session);
-    let is_asked = |name: &str| names.iter().any(|asked| asked == name);
-    if let Some(missing) = names
-        .iter()
-        .find(|name| facts.stages.iter().all(|one| one.name != **name))
-    {
-        let known: BTreeSet<&str> = facts.stages.iter().map(|one| one.name.as_str()).collect();
-        let known: Vec<&str> = known.into_iter().collect();
-        return Err(CliError::Unusable {
-            message: format!(
-                "no stage {missing} in the input; there are {}",
-                known.join(", ")
-            ),
-            hint: None,
-        });
-    }
-    let stages = facts.stages.iter().filter(|stage| is_asked(&stage.name));
-    let instances = stages.flat_map(|stage| facts.instances_of(stage));
-    let ops: BTreeSet<u32> = instances.flat_map(|one| one.ops.iter().copied()).collect();
-    let (mut launches, mut copies, mut graphs) = (
-        Launches::default(),
-        Copies::default(),
-        GraphLaunches::default(),
-    );
-    for op in ops {
-        match facts.ops.source[op as usize] {
-            OpSource::Launch(id) => {
-                launches.push(session.launches.row(id));
-            }
-            OpSource::Copy(id) => {
-                copies.push(session.copies.row(id));
-            }
-            OpSource::Graph(id) => {
-                graphs.push(session.graph_launches.row(id));
-            }
-        }
-    }
-    (session.launches, session.copies, session.graph_launches) = (launches, copies, graphs);
-    session.kernel_sums = KernelSums::default();
-    Ok(())
+fn split_stages(input: &Input) -> (Input, Vec<String>) {
+    let mut input = input.clone();
+    let stages = std::mem::take(&mut input.stages);
+    let (rules, names) = stages.into_iter().partition(|stage| stage.contains('='));
+    input.stages = rules;
+    (input, names)
 }
 
 /// Sorts the rows; those that are alike stay in the order of their time.
@@ -133,69 +62,71 @@ fn sort(kernels: &mut Dataset, by: Sort) {
         Sort::Max => "max_ns",
         Sort::Name => "name",
     };
-    let Some(at) = kernels.columns.iter().position(|one| one.id == column) else {
+    let Some(column) = position(kernels, column) else {
         return;
     };
-    let number = |row: &Vec<Cell>| match row[at] {
+    let number = |row: &Vec<Cell>| match row[column] {
         Cell::Int(value) => value as f64,
         Cell::Float(value) => value,
         _ => f64::NEG_INFINITY,
     };
     match by {
-        Sort::Name => kernels.rows.sort_by_key(|row| row[at].plain()),
+        Sort::Name => kernels.rows.sort_by_key(|row| row[column].plain()),
         _ => kernels.rows.sort_by(|a, b| number(b).total_cmp(&number(a))),
     }
 }
 
-/// Prints the kernels to profile as YAML. Texts are JSON strings, which are YAML.
+/// Position of a column.
+fn position(table: &Dataset, id: &str) -> Option<usize> {
+    table.columns.iter().position(|column| column.id == id)
+}
+
+/// Prints the kernels to profile.
 fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
-    let (input, names) = asked(&args.input);
-    let loaded = load(&input, term)?;
-    loaded
-        .diagnostics
-        .iter()
-        .for_each(|diagnostic| term.diagnostic(diagnostic));
-    strict(&input, loaded.diagnostics.iter())?;
-    let facts = Facts::new(&loaded.session);
-    let stage = names.first().map(String::as_str);
-    if names.len() > 1 {
-        return Err(CliError::Usage(
-            "--yaml lists the kernels of one --stage NAME".to_owned(),
-        ));
-    }
-    let top = args.top.map_or(LISTED, usize::from);
-    let selected = kernel_sums::select(&loaded.session, &facts, stage, top).ok_or_else(|| {
-        let stage = stage.map_or_else(String::new, |stage| format!(" in a stage {stage}"));
-        CliError::Unusable {
-            message: format!("no kernel{stage} in the timeline of the input"),
-            hint: None,
+    let (input, names) = split_stages(&args.input);
+    let capture = load(&input, term)?;
+    term.diagnostics(capture.diagnostics.iter());
+    strict(&input, capture.diagnostics.iter())?;
+    let stage = match &names[..] {
+        [] => None,
+        [name] => Some(name.as_str()),
+        _ => {
+            let message = "--yaml lists the kernels of one --stage NAME";
+            return Err(CliError::Usage(message.to_owned()));
         }
-    })?;
+    };
+    let count = args.top.map_or(LISTED, usize::from);
+    let Some(list) = capture.kernels_to_profile(stage, count) else {
+        let stage = stage.map_or_else(String::new, |stage| format!(" in a stage {stage}"));
+        let message = format!("no kernel{stage} in the timeline of the input");
+        return Err(CliError::unusable(message));
+    };
+    term.print(yaml(&list).as_bytes())?;
+    errors(capture.diagnostics.iter())
+}
+
+/// The kernels to profile as YAML. Texts are JSON strings, which are YAML.
+fn yaml(list: &ProfileList) -> String {
     let mut out =
         String::from("# launches: numbers among all launches of the function, from 0\nkernels:\n");
-    for one in &selected {
-        out.push_str(&format!("  - name: {}\n", quoted(&one.name)));
+    for kernel in &list.kernels {
+        let name = quoted(&kernel.name);
+        let regex = quoted(&format!("^{}$", regex::escape(&kernel.function)));
+        let (share, launches) = (kernel.share, &kernel.launches);
+        out.push_str(&format!("  - name: {name}\n    regex: {regex}\n"));
         out.push_str(&format!(
-            "    regex: {}\n",
-            quoted(&format!("^{}$", regex::escape(&one.function)))
-        ));
-        out.push_str(&format!(
-            "    share: {:.6}\n    launches: {:?}\n",
-            one.share, one.launches
+            "    share: {share:.6}\n    launches: {launches:?}\n"
         ));
     }
-    if let Some(window) = kernel_sums::window(&loaded.session, &facts, stage, &selected) {
+    if let Some(window) = list.window {
+        let (skip, count) = (window.skip, window.count);
         out.push_str(
             "# launches of all these functions together that hold a typical one of each\n",
         );
-        out.push_str(&format!(
-            "window: {{skip: {}, count: {}}}\n",
-            window.skip, window.count
-        ));
+        out.push_str(&format!("window: {{skip: {skip}, count: {count}}}\n"));
     }
     out.push_str("name_base: function\n");
-    term.print(out.as_bytes())?;
-    errors(loaded.diagnostics.iter())
+    out
 }
 
 fn csv(kernels: &Dataset) -> Result<String, CliError> {
@@ -204,52 +135,47 @@ fn csv(kernels: &Dataset) -> Result<String, CliError> {
 }
 
 fn table(kernels: &Dataset) -> String {
-    let pass = kernels
-        .columns
-        .iter()
-        .position(|column| column.id == "pass");
-    let is_one = pass.is_none_or(|at| {
-        kernels
-            .rows
-            .iter()
-            .all(|row| row[at] == kernels.rows[0][at])
-    });
-    let columns: Vec<usize> = COLUMNS
-        .iter()
-        .filter(|id| **id != "pass" || !is_one)
-        .filter_map(|id| kernels.columns.iter().position(|column| column.id == *id))
-        .collect();
-    let mut lines = vec![
-        columns
-            .iter()
-            .map(|at| kernels.columns[*at].title.to_owned())
-            .collect(),
-    ];
-    for row in &kernels.rows {
-        let shown = columns
-            .iter()
-            .map(|at| clean(&row[*at].show(kernels.columns[*at].unit)).into_owned());
-        lines.push(shown.collect::<Vec<_>>());
+    let mut columns = Vec::new();
+    for id in COLUMNS {
+        let column = position(kernels, id);
+        columns.extend(column.filter(|column| id != "pass" || has_several(kernels, *column)));
     }
-    let width = |at: usize| {
-        lines
-            .iter()
-            .map(|line| line[at].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let last = columns.len().saturating_sub(1);
+    let mut lines = vec![Vec::new()];
+    for column in &columns {
+        lines[0].push(kernels.columns[*column].title.to_owned());
+    }
+    for row in &kernels.rows {
+        let mut line = Vec::new();
+        for column in &columns {
+            let cell = row[*column].show(kernels.columns[*column].unit);
+            line.push(clean(&cell).into_owned());
+        }
+        lines.push(line);
+    }
+    let mut widths = vec![0; columns.len()];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut out = String::new();
     for line in &lines {
-        for (at, cell) in line.iter().enumerate() {
-            let pad = " ".repeat(width(at) - cell.chars().count());
-            if at == last {
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            if column + 1 == columns.len() {
                 out.push_str(cell);
             } else {
-                out.push_str(&format!("{pad}{cell}  "));
+                out.push_str(&format!("{cell:>width$}  "));
             }
         }
         out.push('\n');
     }
     out
+}
+
+/// Whether a column has several values.
+fn has_several(table: &Dataset, column: usize) -> bool {
+    table
+        .rows
+        .iter()
+        .any(|row| row[column] != table.rows[0][column])
 }

@@ -17,8 +17,8 @@ const COLUMNS: [&str; 10] = [
 
 /// Prints `metrics.json`, or the same as CSV.
 pub(super) fn run(args: &Metrics, term: &mut Term) -> Result<(), CliError> {
-    let loaded = load(&args.input, term)?;
-    let report = report(&loaded, &args.input, (Lang::default(), false), term)?;
+    let capture = load(&args.input, term)?;
+    let report = report(&capture, &args.input, (Lang::default(), false), term)?;
     if args.csv {
         let table = Dataset {
             id: "metrics",

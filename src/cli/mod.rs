@@ -15,7 +15,6 @@ mod microbench;
 mod nsys;
 mod output;
 mod parquet;
-mod parquetdir;
 mod predict;
 mod projection;
 mod query;
@@ -24,10 +23,8 @@ mod scratch;
 mod serve;
 mod shell;
 mod spool;
-mod suggest;
 mod templates;
 mod term;
-mod unrelated;
 
 use std::process::ExitCode;
 

@@ -1,17 +1,17 @@
 //! Tables as Parquet files, in builds that can write them.
 
 use super::error::CliError;
-use super::load::Loaded;
+use crate::pipeline::Capture;
 use crate::query::Answer;
 use crate::render::{RenderError, Rendered};
 use crate::report::Report;
 
 /// The tables of a session.
-pub(super) fn of_session(loaded: &Loaded) -> Result<Rendered, CliError> {
+pub(super) fn of_session(capture: &Capture) -> Result<Rendered, CliError> {
     #[cfg(feature = "tables")]
-    return files(crate::parquet::parquet(&loaded.session));
+    return files(crate::parquet::parquet(&capture.session));
     #[cfg(not(feature = "tables"))]
-    missing(loaded)
+    missing(capture)
 }
 
 /// The data sets of a report without a session.

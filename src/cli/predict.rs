@@ -12,22 +12,19 @@ use rooflens_schemas::{StageKind, Unit, python};
 
 use super::args::Predict as Args;
 use super::error::CliError;
-use super::gpus;
-use super::microbench;
 use super::output::{Writer, file_stem};
 use super::term::Term;
-use crate::analysis::{Context, Facts, Options, Results};
-use crate::bundle::Bundle;
+use crate::analysis::Options;
+use crate::bundle::{self, Bundle};
 use crate::diagnostic::Diagnostics;
 use crate::document::Quantity;
 use crate::hardware::{Gpu, Hardware};
 use crate::microbench::analysis::Results as Measured;
-use crate::microbench::import::{File, read};
+use crate::pipeline::{self, Analysis, Capture, Input};
 use crate::render::{self, RenderOptions};
 use crate::report::Kind;
 use crate::sections::{Bound, bounds};
 use crate::session::Session;
-use crate::{bundle, ingest};
 
 /// No config is larger in good faith.
 const MAX_CONFIG: u64 = 64 << 20;
@@ -70,7 +67,7 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     let gpus: Vec<&Gpu> = args
         .gpus
         .iter()
-        .map(|name| gpus::named(&hardware, name))
+        .map(|name| hardware.named(name))
         .collect::<Result<_, _>>()?;
     let setup = setup(args, &llm)?;
     if args.dtypes.is_empty() && llm.quantized.is_none() && llm.dtype.is_none() {
@@ -318,11 +315,13 @@ fn calibrate(
     machines: &mut [Machine],
     term: &mut Term,
 ) -> Result<Calibration, CliError> {
-    let mut diagnostics = Diagnostics::default();
-    let mut bundle = bundle::open(&[path.to_owned()], &mut diagnostics)?;
-    ingest::identify(&mut bundle, &mut diagnostics);
-    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| ());
-    diagnostics.iter().for_each(|one| term.diagnostic(one));
+    let input = Input {
+        paths: vec![path.to_owned()],
+        merge: true,
+        ..Input::default()
+    };
+    let capture = input.open(&mut |_| ())?;
+    term.diagnostics(capture.diagnostics.iter());
     let hardware = Hardware::builtin();
     let source = path.display().to_string();
     let mut calibration = Calibration {
@@ -331,7 +330,7 @@ fn calibrate(
     };
     let mut all = Vec::new();
     for (machine, gpu) in machines.iter_mut().zip(gpus) {
-        let rates = rates(&session, &hardware, gpu);
+        let rates = rates(&capture.session, &hardware, gpu);
         if rates.is_empty() {
             term.note(&format!(
                 "{}: nothing was measured on it; its peaks stay",
@@ -343,8 +342,8 @@ fn calibrate(
         calibration.figures.extend(figures);
         all.extend(rates);
     }
-    stages(&session, &all, &mut calibration);
-    operations(&bundle, gpus, &mut calibration);
+    stages(&capture, &all, &mut calibration);
+    operations(&capture.bundle, gpus, &mut calibration);
     if calibration.figures.is_empty() {
         let message = format!("{} holds no measured rate of these GPUs", path.display());
         return Err(CliError::Unusable {
@@ -384,13 +383,9 @@ fn rates(session: &Session, hardware: &Hardware, gpu: &Gpu) -> Vec<Rate> {
 }
 
 /// The stages of a measured bundle beside their predictions at measured rates, and the factors that follow.
-fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
-    let (facts, hardware, options) = (Facts::new(session), Hardware::builtin(), Options::default());
-    let context = Context::new(session, &facts, &hardware, &options);
-    let results = Results::compute(&context);
-    let bounds = bounds(&context.with(&results), &|machine| {
-        machine.measured(rates).0
-    });
+fn stages(capture: &Capture, rates: &[Rate], calibration: &mut Calibration) {
+    let analysis = Analysis::new(capture, Hardware::builtin(), Options::default());
+    let bounds = bounds(&analysis.context(), &|machine| machine.measured(rates).0);
     let factor = |kinds: &[StageKind]| {
         let own = |one: &&Bound| kinds.contains(&one.kind);
         // Without a profiler, if there is such a run.
@@ -421,12 +416,8 @@ fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
 /// The operations of `bench.json` beside their roofline times at the measured rates: how far such predictions carry.
 fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
     let mut diagnostics = Diagnostics::default();
-    let contents = microbench::contents(bundle, &[], &mut diagnostics);
-    let files: Vec<File<'_>> = contents
-        .iter()
-        .map(|(path, bytes)| File { path, bytes })
-        .collect();
-    let (devices, hardware) = (read(&files, &mut diagnostics), Hardware::builtin());
+    let devices = pipeline::devices(bundle, &[], &mut diagnostics);
+    let hardware = Hardware::builtin();
     for device in &devices {
         let results = Measured::of(device, &hardware);
         let named = |gpu: &&Gpu| {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use super::args::{Input, Output, Predict as Args};
 use super::error::CliError;
-use super::gpus;
-use super::load::{Loaded, check, errors, load, provenance, strict};
+use super::load::{check, errors, load, strict};
 use super::output::{Writer, file_stem};
 use super::term::Term;
-use crate::analysis::{Context, Facts, Options, Results};
+use crate::analysis::{Context, Options, Results};
 use crate::document::Catalogue;
 use crate::hardware::{DTYPES, Hardware};
+use crate::pipeline::{Analysis, Capture};
 use crate::predict::projection::{Change, Device, measure, project, show};
 use crate::report::arrange::meta;
 use crate::sections;
@@ -65,12 +65,12 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         workload: args.workload.cloned(),
         ..Input::default()
     };
-    let loaded = load(&input, term)?;
-    writer.protect(&loaded.bundle);
-    check(&loaded, term)?;
+    let capture = load(&input, term)?;
+    writer.protect(&capture.bundle);
+    check(&capture, term)?;
     term.step("analyzing");
-    let (facts, options) = (Facts::new(&loaded.session), Options::default());
-    let context = Context::new(&loaded.session, &facts, &hardware, &options);
+    let analysis = Analysis::new(&capture, hardware, Options::default());
+    let context = analysis.inputs();
     let results = Results::some(&context, &measure::RESULTS);
     let context = context.with(&results);
     let text = Catalogue::of(writer.language());
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     };
     let stages =
         measure::stages(&context).map_err(|missing| unusable(text.line(missing.0, &[])))?;
-    let change = change(args, &context, &loaded)?;
+    let change = change(args, &context, &capture)?;
     let stages: Vec<_> = stages
         .into_iter()
         .map(|stage| {
@@ -88,10 +88,8 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
             (stage, new)
         })
         .collect();
-    for diagnostic in loaded.diagnostics.iter() {
-        term.diagnostic(diagnostic);
-    }
-    strict(&input, loaded.diagnostics.iter())?;
+    term.diagnostics(capture.diagnostics.iter());
+    strict(&input, capture.diagnostics.iter())?;
     let shown = show::Shown {
         text,
         context,
@@ -99,16 +97,16 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         batch: args.batch,
         stages: &stages,
     };
-    let meta = meta(&provenance(&loaded, &sections::Context::new(context, text)));
+    let meta = meta(&capture.provenance(&sections::Context::new(context, text)));
     let report = show::report(&shown, meta);
-    let folder = format!("{}-predicted", file_stem(&loaded.bundle.name));
+    let folder = format!("{}-predicted", file_stem(&capture.bundle.name));
     writer.write(
         &report,
         &folder,
         &|| super::parquet::of_report(&report),
         term,
     )?;
-    errors(loaded.diagnostics.iter())
+    errors(capture.diagnostics.iter())
 }
 
 /// Refuses a change that says nothing, or a GPU or dtype that is not known, before anything is read.
@@ -118,7 +116,7 @@ fn check_change(args: &Asked<'_>, hardware: &Hardware) -> Result<(), CliError> {
         return Err(CliError::Usage(message.to_owned()));
     }
     if let Some(gpu) = args.gpu {
-        gpus::named(hardware, gpu)?;
+        hardware.named(gpu)?;
     }
     if let Some(dtype) = args.dtype
         && !DTYPES.contains(&dtype.as_str())
@@ -130,7 +128,7 @@ fn check_change(args: &Asked<'_>, hardware: &Hardware) -> Result<(), CliError> {
 }
 
 /// What changes, in relation to what was measured.
-fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Change, CliError> {
+fn change(args: &Asked<'_>, context: &Context<'_>, capture: &Capture) -> Result<Change, CliError> {
     let unusable = |message: &str| CliError::Unusable {
         message: message.to_owned(),
         hint: None,
@@ -145,9 +143,7 @@ fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Ch
             ));
         }
     };
-    let asked = args
-        .gpu
-        .and_then(|name| gpus::named(context.hardware, name).ok());
+    let asked = args.gpu.and_then(|name| context.hardware.named(name).ok());
     let to = match asked.filter(|gpu| gpu.name != own.name) {
         Some(gpu) => measure::device(gpu),
         None => own.clone(),
@@ -164,7 +160,7 @@ fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Ch
     let batch = match args.batch {
         None => 1.0,
         Some(batch) => {
-            let measured = loaded
+            let measured = capture
                 .session
                 .workload
                 .batch

@@ -12,6 +12,7 @@ use super::load::{check, errors, load};
 use super::parquet;
 use super::shell;
 use super::term::Term;
+use crate::pipeline::Capture;
 use crate::query::{Answer, CATALOGUE, Database, Described, QueryError, Value};
 
 /// Rows of an answer for people, where `--limit` does not say.
@@ -32,18 +33,20 @@ pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
         paths: vec![args.path.clone()],
         ..Input::default()
     };
-    let loaded = load(&input, term)?;
-    check(&loaded, term)?;
-    loaded
-        .diagnostics
-        .iter()
-        .for_each(|diagnostic| term.diagnostic(diagnostic));
-    let asked = Asked::new(args, loaded.session)?;
+    let capture = load(&input, term)?;
+    check(&capture, term)?;
+    let Capture {
+        session,
+        diagnostics,
+        ..
+    } = capture;
+    term.diagnostics(diagnostics.iter());
+    let asked = Asked::new(args, session)?;
     match given {
         Some(sql) => asked.answer(&sql, term)?,
         None => shell::run(&asked, term)?,
     }
-    errors(loaded.diagnostics.iter())
+    errors(diagnostics.iter())
 }
 
 /// The SQL that is asked; none if it is to be typed.

@@ -13,7 +13,8 @@ use super::error::CliError;
 #[derive(Default)]
 pub(super) struct Spooled {
     pub(super) paths: Vec<PathBuf>,
-    folder: Option<TempDir>,
+    /// Where inputs that came through pipes are kept.
+    pub(super) folder: Option<TempDir>,
 }
 
 impl Spooled {

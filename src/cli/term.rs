@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::args::Color;
 use super::error::CliError;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::render::text::{clean, json};
+use crate::render::text::clean;
 
 /// Where a command prints.
 pub(super) struct Term {
@@ -93,6 +93,16 @@ impl Term {
         }
     }
 
+    /// Diagnostics on standard error.
+    pub(super) fn diagnostics<'a>(
+        &mut self,
+        diagnostics: impl IntoIterator<Item = &'a Diagnostic>,
+    ) {
+        for diagnostic in diagnostics {
+            self.diagnostic(diagnostic);
+        }
+    }
+
     /// The error that ends the command.
     pub(super) fn error(&mut self, error: &CliError) {
         self.done();
@@ -143,11 +153,6 @@ impl Term {
 /// passes for a message of its own.
 pub(super) fn printable(text: &str) -> String {
     text.lines().map(clean).collect::<Vec<_>>().join("\n  ")
-}
-
-/// A text as a JSON string, which is one of YAML and TOML too; what would act in it is escaped.
-pub(super) fn quoted(text: &str) -> String {
-    json(&serde_json::Value::from(text).to_string())
 }
 
 #[cfg(test)]

@@ -4,17 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rooflens::analysis::{Context, Facts, Options, Results};
-use rooflens::bundle::{self, ArtifactFile, Bundle, PackOptions};
+use rooflens::bundle::{self, ArtifactFile, PackOptions};
 use rooflens::diagnostic::{Diagnostics, Severity};
-use rooflens::document::Catalogue;
 use rooflens::hardware::Hardware;
 use rooflens::ingest::nsys;
 use rooflens::query::Database;
 use rooflens::session::Session;
 use rooflens::session::budget::{Inflation, rows_of};
 use rooflens::session::table::Cell;
-use rooflens::{ingest, rules, sections};
+use rooflens::{Analysis, Capture, Options, ingest};
 use rooflens_sqlite_pages::{Error, Pages, Value};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
@@ -55,14 +53,12 @@ fn write(path: &Path, bytes: &[u8]) {
 }
 
 /// Opens and reads what is at a path, within its budget.
-fn read(path: &Path) -> Option<(Bundle, Session, Diagnostics)> {
+fn read(path: &Path) -> Option<Capture> {
     let began = Instant::now();
-    let mut diagnostics = Diagnostics::default();
-    let mut bundle = bundle::open(&[path.to_owned()], &mut diagnostics).ok()?;
-    ingest::identify(&mut bundle, &mut diagnostics);
-    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
-    let rows: u64 = session.tables().iter().map(|table| table.bytes()).sum();
-    let limit = rows_of(bundle.input_bytes);
+    let capture = rooflens::open([path]).ok()?;
+    let tables = capture.session.tables();
+    let rows: u64 = tables.iter().map(|table| table.bytes()).sum();
+    let limit = rows_of(capture.bundle.input_bytes);
     assert!(
         rows <= 2 * limit,
         "{rows} bytes of rows, of {limit} at most"
@@ -72,18 +68,14 @@ fn read(path: &Path) -> Option<(Bundle, Session, Diagnostics)> {
         "reading takes {:?}",
         began.elapsed()
     );
-    Some((bundle, session, diagnostics))
+    Some(capture)
 }
 
 /// All analyses, sections and findings.
-fn analyze(session: &Session) {
+fn analyze(capture: &Capture) {
     let began = Instant::now();
-    let (facts, hardware, options) = (Facts::new(session), Hardware::builtin(), Options::default());
-    let context = Context::new(session, &facts, &hardware, &options);
-    let results = Results::compute(&context);
-    let context = context.with(&results);
-    let _ = rules::run(&context, Catalogue::english());
-    let _ = sections::run(&sections::Context::new(context, Catalogue::english()));
+    let analysis = Analysis::new(capture, Hardware::builtin(), Options::default());
+    let _ = (analysis.findings(), analysis.sections());
     assert!(
         began.elapsed() < LONGEST,
         "analysis takes {:?}",
@@ -104,8 +96,8 @@ pub(crate) fn report(data: &[u8]) {
     let folder = folder();
     let path = folder.path().join("data.json");
     write(&path, data);
-    if let Some((_, session, _)) = read(&path) {
-        analyze(&session);
+    if let Some(capture) = read(&path) {
+        analyze(&capture);
     }
 }
 
@@ -129,11 +121,10 @@ pub(crate) fn blocks(data: &[u8]) {
     let path = folder.path().join("trace.json");
     let read_text = |text: &[u8]| {
         write(&path, text);
-        read(&path).map(|(_, session, diagnostics)| {
-            let lost = diagnostics
-                .iter()
-                .any(|one| one.severity >= Severity::DataLoss);
-            (cells(&session), lost)
+        read(&path).map(|capture| {
+            let mut diagnostics = capture.diagnostics.iter();
+            let lost = diagnostics.any(|diagnostic| diagnostic.severity >= Severity::DataLoss);
+            (cells(&capture.session), lost)
         })
     };
     // Raw values keep the digits, and what stands twice.
@@ -308,8 +299,8 @@ fn beside_trace(name: &str, data: &[u8]) {
     let folder = folder();
     write(&folder.path().join("trace.json"), TRACE.as_bytes());
     write(&folder.path().join(name), data);
-    if let Some((_, session, _)) = read(folder.path()) {
-        analyze(&session);
+    if let Some(capture) = read(folder.path()) {
+        analyze(&capture);
     }
 }
 
@@ -393,7 +384,7 @@ pub(crate) fn query(data: &[u8]) {
     let folder = folder();
     let path = folder.path().join("trace.json");
     write(&path, TRACE.as_bytes());
-    let (_, session, _) = read(&path).expect("it is a trace");
+    let session = read(&path).expect("it is a trace").session;
     let began = Instant::now();
     let late = move || began.elapsed() > Duration::from_secs(2);
     let database = Database::new(&Arc::new(session), late).expect("SQLite is set up");

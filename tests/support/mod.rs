@@ -3,29 +3,23 @@
 pub(crate) mod sample_report;
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, OnceLock};
 
-use rooflens::analysis::{Context, Facts, Options, Results};
-use rooflens::diagnostic::Diagnostics;
-use rooflens::document::{Catalogue, Dataset, SectionContent};
+use rooflens::analysis::Facts;
+use rooflens::bundle::ArtifactFile;
+use rooflens::document::{Dataset, SectionContent};
 use rooflens::hardware::Hardware;
 use rooflens::session::Session;
-use rooflens::{bundle, ingest, rules, sections};
+use rooflens::{Analysis, Capture, Input, Options};
 
-/// Sections of a report: id, heading and content.
-pub(crate) type Sections = Vec<(&'static str, &'static str, SectionContent)>;
-
-/// A fixture that was read, with what follows from it.
+/// A capture with its analysis, for as long as the tests run.
 pub(crate) struct Loaded {
-    pub(crate) session: Session,
-    pub(crate) facts: Facts,
-    results: OnceLock<Results>,
-    sections: OnceLock<Sections>,
+    pub(crate) session: &'static Session,
+    pub(crate) facts: &'static Facts,
+    analysis: &'static Analysis<'static>,
 }
-
-static HARDWARE: LazyLock<Hardware> = LazyLock::new(Hardware::builtin);
-static OPTIONS: LazyLock<Options> = LazyLock::new(Options::default);
 
 /// Fixtures by name and the files that are kept.
 type Cache = BTreeMap<(String, Vec<String>), &'static OnceLock<Loaded>>;
@@ -60,71 +54,66 @@ pub(crate) fn part(name: &str, kept: &[&str]) -> &'static Loaded {
 
 /// The tables of the same, to be changed.
 pub(crate) fn read(name: &str, kept: &[&str]) -> Session {
-    let mut diagnostics = Diagnostics::default();
-    let mut bundle = bundle::open(&[path(name)], &mut diagnostics).expect("the fixture opens");
-    let is_kept = |path: &str| {
-        kept.iter()
-            .any(|kept| path.starts_with(kept) || path.ends_with(kept))
+    let is_kept = |file: &ArtifactFile| {
+        let path = &file.path;
+        let mut kept = kept.iter();
+        path.ends_with(".toml") || kept.any(|kept| path.starts_with(kept) || path.ends_with(kept))
     };
-    bundle
-        .files
-        .retain(|file| is_kept(&file.path) || file.path.ends_with(".toml"));
-    ingest::identify(&mut bundle, &mut diagnostics);
-    ingest::import(&bundle, &mut diagnostics, &mut |_| {})
+    let input = Input {
+        paths: vec![path(name)],
+        only: Some(&is_kept),
+        ..Input::default()
+    };
+    input.open(&mut |_| ()).expect("the fixture opens").session
+}
+
+/// The analysis of a capture that may hold nothing to report.
+pub(crate) fn analyze(capture: &Capture) -> Analysis<'_> {
+    Analysis::new(capture, Hardware::builtin(), Options::default())
 }
 
 impl Loaded {
     pub(crate) fn of(session: Session) -> Self {
-        let facts = Facts::new(&session);
+        let capture: &Capture = Box::leak(Box::new(session.into()));
+        let analysis: &Analysis<'_> = Box::leak(Box::new(analyze(capture)));
         Self {
-            session,
-            facts,
-            results: OnceLock::new(),
-            sections: OnceLock::new(),
+            session: &capture.session,
+            facts: analysis.facts(),
+            analysis,
         }
-    }
-
-    pub(crate) fn context(&self) -> Context<'_> {
-        let context = Context::new(&self.session, &self.facts, &HARDWARE, &OPTIONS);
-        context.with(self.results.get_or_init(|| Results::compute(&context)))
-    }
-
-    pub(crate) fn sections(&self) -> &Sections {
-        self.sections.get_or_init(|| {
-            sections::run(&sections::Context::new(
-                self.context(),
-                Catalogue::english(),
-            ))
-        })
     }
 
     /// The section with that id.
     pub(crate) fn section(&self, id: &str) -> &SectionContent {
-        let found = self.sections().iter().find(|(own, ..)| *own == id);
-        &found.unwrap_or_else(|| panic!("no section {id}")).2
+        let mut sections = self.sections().iter();
+        let section = sections.find(|(section, ..)| *section == id);
+        &section.unwrap_or_else(|| panic!("no section {id}")).2
     }
 
     /// Metrics, data sets and diagnostics of some sections in one; of all if none is named.
     pub(crate) fn joined(&self, ids: &[&str]) -> SectionContent {
-        let mut all = SectionContent::default();
-        for (id, _, one) in self.sections() {
+        let mut joined = SectionContent::default();
+        for (id, _, content) in self.sections() {
             if ids.is_empty() || ids.contains(id) {
-                all.metrics.extend_from_slice(&one.metrics);
-                all.datasets.extend_from_slice(&one.datasets);
-                all.diagnostics.extend_from_slice(&one.diagnostics);
+                joined.metrics.extend_from_slice(&content.metrics);
+                joined.datasets.extend_from_slice(&content.datasets);
+                joined.diagnostics.extend_from_slice(&content.diagnostics);
             }
         }
-        all
+        joined
     }
+}
 
-    /// What the rules find.
-    pub(crate) fn rules(&self) -> SectionContent {
-        rules::run(&self.context(), Catalogue::english()).1
+impl Deref for Loaded {
+    type Target = Analysis<'static>;
+
+    fn deref(&self) -> &Self::Target {
+        self.analysis
     }
 }
 
 /// The data set of that id.
-pub(crate) fn dataset<'a>(findings: &'a SectionContent, id: &str) -> &'a Dataset {
-    let found = findings.datasets.iter().find(|dataset| dataset.id == id);
-    found.unwrap_or_else(|| panic!("no data set {id}"))
+pub(crate) fn dataset<'a>(content: &'a SectionContent, id: &str) -> &'a Dataset {
+    let dataset = content.datasets.iter().find(|dataset| dataset.id == id);
+    dataset.unwrap_or_else(|| panic!("no data set {id}"))
 }

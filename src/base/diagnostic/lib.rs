@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use rustc_hash::FxHashMap;
@@ -174,6 +175,12 @@ impl Diagnostics {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
+    }
+
+    /// The first of the most severe ones, from [`Severity::Notice`] on: the reason where an input is of no use.
+    pub fn most_severe(&self) -> Option<&Diagnostic> {
+        let notices = self.list.iter().filter(|d| d.severity >= Severity::Notice);
+        notices.min_by_key(|d| Reverse(d.severity))
     }
 
     /// The worst severity, if there is any.

@@ -4,6 +4,7 @@
 
 mod described;
 mod lookup;
+mod named;
 mod specs;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use rooflens_units::{Bytes, BytesPerSecond, Flops, FlopsPerSecond, Hertz, Watts}
 use serde::Serialize;
 
 pub use described::Device;
+pub use named::UnknownGpu;
 
 /// Dense operations per SM and clock, by architecture and dtype.
 pub type PerClock = BTreeMap<String, BTreeMap<String, Flops>>;

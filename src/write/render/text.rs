@@ -36,6 +36,11 @@ pub fn json(text: &str) -> String {
     out
 }
 
+/// A text as a string of JSON, which is one of YAML and TOML too. Characters that [`clean`] replaces are escaped.
+pub fn quoted(text: &str) -> String {
+    json(&serde_json::Value::from(text).to_string())
+}
+
 /// Text for SVG and HTML: markup in names stays text.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,0 +1,96 @@
+//! Microbenchmarks of GPUs and their report.
+
+use std::path::PathBuf;
+
+use rooflens_schemas::ArtifactKind;
+
+use super::analyze::artifacts;
+use crate::bundle::{self, ArtifactFile, Bundle, BundleError, Content};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::document::Catalogue;
+use crate::hardware::Hardware;
+use crate::ingest;
+use crate::microbench;
+use crate::microbench::analysis::Results;
+use crate::microbench::import::{Device, File};
+use crate::report::{Notes, Provenance, Report};
+
+/// Largest result in bytes: ten thousand cases are 10 MB.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Opened microbenchmarks.
+pub struct Microbenchmarks {
+    /// Files of the input.
+    pub bundle: Bundle,
+    /// Devices with what was measured on them; empty if there is no microbenchmark.
+    pub devices: Vec<Device>,
+    /// Remarks on what was read.
+    pub diagnostics: Diagnostics,
+}
+
+impl Microbenchmarks {
+    /// Reads results: files that are named, and files in folders that are recognized.
+    ///
+    /// # Errors
+    /// The paths are no bundle.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, BundleError> {
+        let mut diagnostics = Diagnostics::default();
+        let mut bundle = bundle::open(paths, &mut diagnostics)?;
+        ingest::identify(&mut bundle, &mut diagnostics);
+        let devices = devices(&bundle, paths, &mut diagnostics);
+        Ok(Self {
+            bundle,
+            devices,
+            diagnostics,
+        })
+    }
+
+    /// The report of all devices.
+    pub fn report(&self, text: &'static Catalogue, notes: Option<Notes<'_>>) -> Report {
+        let hardware = Hardware::builtin();
+        let mut results = Vec::new();
+        for device in &self.devices {
+            results.push(Results::of(device, &hardware));
+        }
+        let provenance = Provenance {
+            bundle: &self.bundle.name,
+            bundle_id: &self.bundle.id,
+            manifest: self.bundle.manifest.as_ref(),
+            artifacts: artifacts(&self.bundle, "microbenchmark"),
+            notes,
+            ..Provenance::default()
+        };
+        microbench::report(&results, text, provenance, &self.diagnostics)
+    }
+}
+
+/// Devices of the microbenchmarks of a bundle; `named` are files that count though they are not recognized.
+pub fn devices(bundle: &Bundle, named: &[PathBuf], diagnostics: &mut Diagnostics) -> Vec<Device> {
+    let mut contents = Vec::new();
+    for file in &bundle.files {
+        if !is_result(file, named) {
+            continue;
+        }
+        match Content::open(&file.location).and_then(|content| content.bytes(MAX_BYTES)) {
+            Ok(bytes) => contents.push((file.path.as_str(), bytes)),
+            Err(error) => {
+                let message = error.to_string();
+                let unread = Diagnostic::new(Severity::Error, "microbench/unreadable", message);
+                diagnostics.push(unread.artifact(&file.path));
+            }
+        }
+    }
+    let mut files = Vec::new();
+    for (path, bytes) in &contents {
+        files.push(File { path, bytes });
+    }
+    microbench::import::read(&files, diagnostics)
+}
+
+fn is_result(file: &ArtifactFile, named: &[PathBuf]) -> bool {
+    match file.kind {
+        Some(ArtifactKind::Peaks) => true,
+        Some(ArtifactKind::Notes) => false,
+        _ => named.contains(&file.location),
+    }
+}

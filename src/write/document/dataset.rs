@@ -87,6 +87,15 @@ impl Cell {
         value.map_or(Self::Missing, Self::Float)
     }
 
+    /// A text as a name from the data, which pages may shorten.
+    #[must_use]
+    pub fn into_name(self) -> Self {
+        match self {
+            Self::Text(text) => Self::Name(text),
+            cell => cell,
+        }
+    }
+
     /// The cell as pages show it in a column of this unit.
     pub fn show(&self, unit: Unit) -> String {
         match self {

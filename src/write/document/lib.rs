@@ -13,6 +13,8 @@ pub mod table;
 pub mod text;
 
 use rooflens_schemas::Metric;
+#[doc(hidden)]
+pub use rooflens_schemas::Unit;
 use serde::Serialize;
 
 use rooflens_diagnostic::Diagnostic;

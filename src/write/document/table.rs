@@ -1,6 +1,70 @@
-//! A data set declared once: each column with its name, unit and cell.
+//! Data sets declared line by line: each column with its name, unit and cell.
+//!
+//! [`columns!`](crate::columns) is the declaration. A column declared elsewhere than its cell falls out of step with
+//! it, and a closure per column hides the figure between its arguments. So a line is `id = expression on the row`. The
+//! unit comes from the type of the expression, from the metric that the column shows, or is named in front of the id:
+//!
+//! ```
+//! use rooflens_document::catalogue::LAUNCHES_PER_STEP;
+//! use rooflens_document::{Catalogue, Dataset, Table, columns};
+//! use rooflens_units::{Ns, Ratio};
+//!
+//! struct Context {
+//!     text: &'static Catalogue,
+//! }
+//!
+//! struct Launch {
+//!     stage: String,
+//!     kernel: &'static str,
+//!     time: Ns,
+//!     idle: Ns,
+//!     per_step: Option<f64>,
+//! }
+//!
+//! /// The columns that several data sets share.
+//! fn stage(table: Table<'_, Launch>) -> Table<'_, Launch> {
+//!     columns! { table, launch: &Launch => {
+//!         text "stage" = launch.stage.as_str(), page;
+//!     } }
+//! }
+//!
+//! fn gaps(context: &Context, launches: &[Launch], run: Ns) -> Dataset {
+//!     let several = launches.len() > 1;
+//!     let table = columns! { context, "gaps", launch: &Launch => {
+//!         let idle_share = launch.idle.0 as f64 / run.0 as f64;
+//!         with stage() of launch;
+//!         name "operator" = launch.kernel, page if several;
+//!         "length_ns" = launch.time, page;
+//!         share "idle_share" = idle_share;
+//!         of LAUNCHES_PER_STEP "launches" = launch.per_step;
+//!     } };
+//!     table.rows(launches)
+//! }
+//!
+//! let launch = Launch {
+//!     stage: "decode".to_owned(),
+//!     kernel: "gemm",
+//!     time: Ns(90),
+//!     idle: Ns(10),
+//!     per_step: None,
+//! };
+//! let context = Context { text: Catalogue::english() };
+//! let dataset = gaps(&context, &[launch], Ns(100));
+//! let ids: Vec<&str> = dataset.columns.iter().map(|column| column.id).collect();
+//! assert_eq!(ids, ["stage", "operator", "length_ns", "idle_share", "launches"]);
+//! assert_eq!(dataset.columns[2].unit, rooflens_schemas::Unit::Nanoseconds);
+//! assert_eq!(dataset.columns[4].unit, LAUNCHES_PER_STEP.unit);
+//! let cells: Vec<String> = dataset.rows[0].iter().map(|cell| cell.plain()).collect();
+//! assert_eq!(cells, ["decode", "gemm", "90", "0.1", ""]);
+//! ```
+//!
+//! `let` names a part of the row and is computed once a row. `with` adds columns of a part of the row. What a line
+//! reads from around the declaration moves into it, so it must be `Copy`: a number or a reference.
+
+use std::marker::PhantomData;
 
 use rooflens_schemas::Unit;
+use rooflens_units::{Ns, Seconds};
 
 use super::dataset::{Cell, Column, Dataset, View};
 use super::text::Catalogue;
@@ -9,13 +73,161 @@ use super::text::Catalogue;
 pub struct Table<'t, R> {
     text: &'static Catalogue,
     id: &'static str,
-    columns: Vec<Col<'t, R>>,
+    columns: Vec<TableColumn>,
+    cells: Vec<Box<Cells<'t, R>>>,
 }
 
-struct Col<'t, R> {
+/// Adds the cells of some columns to those of a row.
+type Cells<'t, R> = dyn Fn(&R, &mut Vec<Cell>) + 't;
+
+struct TableColumn {
     column: Column,
     on_page: bool,
-    cell: Box<dyn Fn(&R) -> Cell + 't>,
+}
+
+/// Declares the columns of a [`Table`], or adds some to one; [`table`](crate::table) shows how.
+#[macro_export]
+macro_rules! columns {
+    ($context:expr, $id:literal, $row:tt : & $type:ty => { $($lines:tt)* }) => {
+        $crate::columns!(@lines [$crate::Table::new($context.text, $id)] [[$row] $type] [] [] $($lines)*)
+    };
+    ($context:expr, $id:literal, $row:tt : $type:ty => { $($lines:tt)* }) => {
+        $crate::columns!(@lines [$crate::Table::new($context.text, $id)] [[&$row] $type] [] [] $($lines)*)
+    };
+    ($table:expr, $row:tt : & $type:ty => { $($lines:tt)* }) => {
+        $crate::columns!(@lines [$table] [[$row] $type] [] [] $($lines)*)
+    };
+    ($table:expr, $row:tt : $type:ty => { $($lines:tt)* }) => {
+        $crate::columns!(@lines [$table] [[&$row] $type] [] [] $($lines)*)
+    };
+
+    // Line by line: the table so far, the row's pattern and type, its parts, and the columns that are not in the table yet.
+    (@lines $table:tt $row:tt $parts:tt $columns:tt) => {
+        $crate::columns!(@table $table $row $parts $columns)
+    };
+    (@lines $table:tt $row:tt [$($parts:tt)*] $columns:tt
+        let $part:pat = $value:expr; $($lines:tt)*) => {
+        $crate::columns!(@lines $table $row [$($parts)* let $part = $value;] $columns $($lines)*)
+    };
+    (@lines $table:tt [[$($row:tt)*] $type:ty] [$($parts:tt)*] $columns:tt
+        with $($more:ident)::+ ( $($argument:expr),* $(,)? ) of $part:expr; $($lines:tt)*) => {
+        $crate::columns!(@lines
+            [{
+                let table = $crate::columns!(@table $table [[$($row)*] $type] [$($parts)*] $columns);
+                let part = $($more)::+($($argument,)* table.part());
+                #[allow(unused_variables)]
+                let table = table.with_part(part, move |$($row)*: &$type| { $($parts)* $part });
+                table
+            }]
+            [[$($row)*] $type] [$($parts)*] [] $($lines)*)
+    };
+    (@lines $table:tt $row:tt $parts:tt [$($columns:tt)*]
+        $($unit:ident)* $id:literal = $value:expr $(, $page:ident $(if $shown:expr)?)?; $($lines:tt)*) => {
+        $crate::columns!(@lines $table $row $parts
+            [$($columns)* { column [$($unit)*] $id [$($page $(if $shown)?)?] [$value] }] $($lines)*)
+    };
+
+    (@table [$($table:tt)*] [[$($row:tt)*] $type:ty] [$($parts:tt)*]
+        [$({ $column:ident $unit:tt $id:literal $page:tt [$value:expr] })*]) => {{
+        $(
+            #[allow(unused_variables, clippy::let_unit_value)]
+            let $column = $crate::columns!(@type $unit);
+        )*
+        #[allow(unused_variables)]
+        let table = $crate::Table::<'_, $type>::cells($($table)*, move |$($row)*: &$type, cells: &mut Vec<$crate::Cell>| {
+            $($parts)*
+            $(cells.push($crate::columns!(@cell $column $unit $value));)*
+        });
+        $(let table = table.heading($id, $crate::columns!(@unit $column $unit), $crate::columns!(@page $page));)*
+        table
+    }};
+
+    (@type []) => { $crate::table::ColumnType::new() };
+    (@type $unit:tt) => { () };
+
+    (@cell $column:ident [] $value:expr) => { $column.cell($value) };
+    (@cell $column:ident [name] $value:expr) => { $crate::Cell::from($value).into_name() };
+    (@cell $column:ident $unit:tt $value:expr) => { $crate::Cell::from($value) };
+
+    (@unit $column:ident []) => { $column.unit() };
+    (@unit $column:ident [of $metric:ident]) => { $metric.unit };
+    (@unit $column:ident [name]) => { $crate::Unit::One };
+    (@unit $column:ident [text]) => { $crate::Unit::One };
+    (@unit $column:ident [count]) => { $crate::Unit::Count };
+    (@unit $column:ident [time]) => { $crate::Unit::Nanoseconds };
+    (@unit $column:ident [bytes]) => { $crate::Unit::Bytes };
+    (@unit $column:ident [share]) => { $crate::Unit::Ratio };
+    (@unit $column:ident [$unit:ident]) => { $crate::Unit::$unit };
+
+    (@page []) => { false };
+    (@page [page]) => { true };
+    (@page [page if $shown:expr]) => { $shown };
+}
+
+/// A type whose values have one unit.
+pub trait Figure {
+    /// The unit.
+    const UNIT: Unit;
+}
+
+/// The units of floating-point numbers.
+macro_rules! figures_of_measures {
+    ($($measure:ident)*) => {
+        $(impl Figure for rooflens_units::$measure {
+            const UNIT: Unit = <Self as rooflens_units::Measure>::UNIT;
+        })*
+    };
+}
+rooflens_units::for_each_measure!(figures_of_measures);
+
+/// The units of other types.
+macro_rules! figures {
+    ($($figure:ty: $unit:ident;)*) => {
+        $(impl Figure for $figure {
+            const UNIT: Unit = Unit::$unit;
+        })*
+    };
+}
+
+figures! {
+    Ns: Nanoseconds;
+    Seconds: Nanoseconds;
+    u32: Count;
+    u64: Count;
+    usize: Count;
+}
+
+impl<F: Figure> Figure for Option<F> {
+    const UNIT: Unit = F::UNIT;
+}
+
+/// The type of the expression of a column whose unit is not named.
+pub struct ColumnType<C>(PhantomData<fn(C)>);
+
+impl<C> Clone for ColumnType<C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for ColumnType<C> {}
+
+impl<C: Figure + Into<Cell>> ColumnType<C> {
+    /// A type that the column's first use infers.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The cell of a value.
+    pub fn cell(self, value: C) -> Cell {
+        value.into()
+    }
+
+    /// The unit of the type.
+    pub const fn unit(self) -> Unit {
+        C::UNIT
+    }
 }
 
 impl<'t, R> Table<'t, R> {
@@ -25,7 +237,49 @@ impl<'t, R> Table<'t, R> {
             text,
             id,
             columns: Vec::new(),
+            cells: Vec::new(),
         }
+    }
+
+    /// A table of a part of the row, under the same id.
+    pub fn part<P>(&self) -> Table<'t, P> {
+        Table::new(self.text, self.id)
+    }
+
+    /// Adds the columns of a part of the row.
+    #[must_use]
+    pub fn with_part<P: 't>(
+        mut self,
+        columns: Table<'t, P>,
+        part: impl for<'r> Fn(&'r R) -> &'r P + 't,
+    ) -> Self {
+        let Table {
+            columns: headings,
+            cells,
+            ..
+        } = columns;
+        self.columns.extend(headings);
+        self.cells(move |row, row_cells| {
+            let part = part(row);
+            for columns in &cells {
+                columns(part, row_cells);
+            }
+        })
+    }
+
+    /// Adds the cells of columns, whose headings follow.
+    #[must_use]
+    pub fn cells(mut self, cells: impl Fn(&R, &mut Vec<Cell>) + 't) -> Self {
+        self.cells.push(Box::new(cells));
+        self
+    }
+
+    /// Adds the heading of a column.
+    #[must_use]
+    pub fn heading(mut self, id: &'static str, unit: Unit, on_page: bool) -> Self {
+        let column = Column::new(id, self.text.column(self.id, id), unit);
+        self.columns.push(TableColumn { column, on_page });
+        self
     }
 
     /// Adds a column.
@@ -36,17 +290,8 @@ impl<'t, R> Table<'t, R> {
         unit: Unit,
         cell: impl Fn(&R) -> C + 't,
     ) -> Self {
-        self.add(id, unit, Box::new(move |row: &R| cell(row).into()))
-    }
-
-    fn add(mut self, id: &'static str, unit: Unit, cell: Box<dyn Fn(&R) -> Cell + 't>) -> Self {
-        let column = Column::new(id, self.text.column(self.id, id), unit);
-        self.columns.push(Col {
-            column,
-            on_page: false,
-            cell,
-        });
-        self
+        self.cells(move |row, cells| cells.push(cell(row).into()))
+            .heading(id, unit, false)
     }
 
     /// Adds a column of words or plain numbers.
@@ -58,10 +303,7 @@ impl<'t, R> Table<'t, R> {
     /// Adds a column of names from the data, which pages may shorten.
     #[must_use]
     pub fn name<C: Into<Cell>>(self, id: &'static str, cell: impl Fn(&R) -> C + 't) -> Self {
-        self.column(id, Unit::One, move |row| match cell(row).into() {
-            Cell::Text(text) => Cell::Name(text),
-            other => other,
-        })
+        self.column(id, Unit::One, move |row| cell(row).into().into_name())
     }
 
     /// Adds a column of counts.
@@ -124,19 +366,17 @@ impl<'t, R> Table<'t, R> {
         R: 'r,
     {
         let cells = |row: &R| {
-            self.columns
-                .iter()
-                .map(|column| (column.cell)(row))
-                .collect()
+            let mut cells = Vec::with_capacity(self.columns.len());
+            for columns in &self.cells {
+                columns(row, &mut cells);
+            }
+            cells
         };
+        let columns = self.columns.iter();
         Dataset {
             id: self.id,
             title: self.text.title(self.id),
-            columns: self
-                .columns
-                .iter()
-                .map(|column| column.column.clone())
-                .collect(),
+            columns: columns.map(|column| column.column.clone()).collect(),
             rows: rows.into_iter().map(cells).collect(),
         }
     }
@@ -155,12 +395,12 @@ mod tests {
 
     #[test]
     fn a_column_and_its_cell_stand_together() {
-        let table = Table::<(u64, Option<f64>)>::new(Catalogue::english(), "kernels")
-            .count("count", |row| row.0)
-            .on_page()
-            .share("share", |row| row.1)
-            .text("stage", |row| row.0 % 2 == 0)
-            .on_page();
+        type Row = (u64, Option<f64>);
+        let table = columns! { Table::new(Catalogue::english(), "kernels"), (count, share): &Row => {
+            "count" = *count, page;
+            share "share" = *share;
+            text "stage" = *count % 2 == 0, page;
+        } };
         let dataset = table.rows(&[(2, None), (3, Some(0.5))]);
         let ids: Vec<&str> = dataset.columns.iter().map(|column| column.id).collect();
         assert_eq!(ids, ["count", "share", "stage"]);

@@ -43,11 +43,11 @@ fn each_message_is_said_with_its_arguments() {
 
 #[test]
 fn all_languages_have_the_same_messages_with_the_same_arguments() {
-    // Words for values of data are needed only where they differ from the value.
+    // Words for values of data are needed only where they differ from the value, and bases of metrics are data.
     let messages = |lang: Lang| -> BTreeMap<&str, Vec<&str>> {
         Catalogue::of(lang)
             .keys()
-            .filter(|(key, _)| !key.starts_with("words."))
+            .filter(|(key, _)| !key.starts_with("words.") && !key.starts_with("basis."))
             .collect()
     };
     let english = messages(Lang::En);
@@ -104,9 +104,9 @@ fn each_message_is_used() {
     assert!(unused.is_empty(), "{unused:#?}");
 }
 
-/// Each `say!`, `words!` and `method!`: where it stands, its key, and the names of its arguments.
+/// Each `say!`, `words!`, `basis!` and `method!`: where it stands, its key, and the names of its arguments.
 fn calls() -> Vec<(String, String, Vec<String>)> {
-    let call = Regex::new(r"\b(say|words|method)!\(").expect("a valid pattern");
+    let call = Regex::new(r"\b(say|words|method|basis)!\(").expect("a valid pattern");
     let name = Regex::new(r"^(\w+)\s*=").expect("a valid pattern");
     let mut all = Vec::new();
     for (path, text) in files("src") {
@@ -115,19 +115,23 @@ fn calls() -> Vec<(String, String, Vec<String>)> {
         }
         for found in call.captures_iter(&text) {
             let (start, kind) = (found.get(0).expect("whole").end(), &found[1]);
-            let parts = arguments(&text[start..]);
+            let mut parts = arguments(&text[start..]);
+            if kind != "basis" {
+                // The context, which has the words.
+                parts.remove(0);
+            }
             let Some(key) = parts
-                .get(1)
+                .first()
                 .and_then(|key| key.strip_prefix('"')?.strip_suffix('"'))
             else {
                 all.push((
                     path.display().to_string(),
-                    format!("{:?}", parts.get(1)),
+                    format!("{:?}", parts.first()),
                     Vec::new(),
                 ));
                 continue;
             };
-            let names = parts[2..]
+            let names = parts[1..]
                 .iter()
                 .filter_map(|part| Some(name.captures(part)?[1].to_owned()));
             let names: Vec<String> = names.collect();

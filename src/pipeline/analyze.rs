@@ -213,12 +213,7 @@ impl<'a> Analysis<'a> {
         let provenance = self.capture.provenance(&context);
         let diagnostics = &self.capture.diagnostics;
         let judgement = (summary, findings);
-        let mut report = report::build(text, &provenance, judgement, sections, diagnostics);
-        if lang != Lang::default() {
-            // The metrics are data: what they say of themselves is English in a report of any language.
-            report.metrics = self.metrics().cloned().collect();
-        }
-        report
+        report::build(text, &provenance, judgement, sections, diagnostics)
     }
 }
 

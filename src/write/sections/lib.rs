@@ -91,6 +91,19 @@ impl<'a> Context<'a> {
         Self { data, ..self }
     }
 
+    /// The same results in English, which is the language of data: bases of metrics, and why there is no value.
+    fn in_english(&self) -> Self {
+        Self {
+            text: Catalogue::english(),
+            ..*self
+        }
+    }
+
+    /// A value of a metric, or in English why there is none.
+    fn reason_if_missing<T>(&self, value: Known<T>) -> Result<T, String> {
+        value.map_err(|missing| self.in_english().missing(missing))
+    }
+
     /// Why a result is not there.
     fn missing(&self, Missing(key): Missing) -> String {
         self.text.line(key, &[])

@@ -108,6 +108,7 @@ const fn assumption(overhead: Overhead) -> &'static str {
 }
 
 fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
+    let context = &context.in_english();
     let summary = &stage.summary;
     let scope = summary.scope(context.session, context.facts);
     let (pass, rows) = (summary.stage(context.facts).pass, summary.operations as u64);

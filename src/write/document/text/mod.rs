@@ -14,8 +14,10 @@ use rooflens_units::{Ns, Seconds};
 use super::{Inline, Method, Quantity};
 use template::Template;
 
-/// The files of the English catalogue; those of other languages have the same names.
+/// The files of the English catalogue; those of other languages have the same names. `basis.toml` has no others: the
+/// bases of metrics are data, and data is English.
 const ENGLISH: &[&str] = &[
+    include_str!("en/basis.toml"),
     include_str!("en/columns.toml"),
     include_str!("en/context.toml"),
     include_str!("en/counters.toml"),
@@ -389,6 +391,16 @@ impl<T: Into<Self>> From<Option<T>> for Arg {
 macro_rules! say {
     ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
         $context.text.say($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
+    };
+}
+
+/// The basis of a metric from values that can be shown: `basis!("basis.idle_share", time = Quantity::ns(5))`. It is
+/// English in reports of all languages, because it is data.
+#[macro_export]
+macro_rules! basis {
+    ($key:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $crate::Catalogue::english()
+            .line($key, &[$((stringify!($name), $crate::text::Arg::from(($value).to_string()))),*])
     };
 }
 

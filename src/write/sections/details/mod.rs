@@ -219,6 +219,7 @@ const METRICS: [(&MetricDef, Figure, &str); 4] = [
 
 /// Means over the launches of a pass, weighted by duration.
 fn metrics(context: &Context<'_>, pass: &PassDetails, launches: &[&Launch]) -> Vec<Metric> {
+    let context = &context.in_english();
     let scope = pass_scope(context.session, pass.pass);
     let one = |(metric, figure, what): (&MetricDef, Figure, &str)| {
         let counted = launches

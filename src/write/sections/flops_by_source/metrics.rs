@@ -14,6 +14,7 @@ use rooflens_document::{MetricDef, Quantity};
 
 /// All metrics of a stage.
 pub(super) fn of(context: &Context<'_>, stage: &StageFlops) -> [Metric; 6] {
+    let context = &context.in_english();
     let scope = stage.summary.scope(context.session, context.facts);
     let over = format!("mean of {} counted instances", stage.summary.counted);
     let metric = |def: &MetricDef, value: Option<f64>, missing: String, basis: String| {

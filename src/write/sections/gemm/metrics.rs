@@ -9,6 +9,7 @@ use rooflens_document::catalogue::{GEMM_RECOVERABLE, GEMM_SHAPE_COVERAGE, GEMM_T
 
 /// All metrics of a stage.
 pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {
+    let context = &context.in_english();
     let scope = stage.summary.scope(context.session, context.facts);
     let StageProducts {
         time, known, total, ..

@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
-use rooflens_schemas::Unit;
+use rooflens_schemas::{Metric, Unit};
 
-use super::causes::legend;
-use super::metrics;
+use super::charts::legend;
+use super::with_evidence;
 use crate::Context;
 use rooflens_analysis::time::idle::between::{Between, Pair};
+use rooflens_document::catalogue::{BETWEEN_HOST, BETWEEN_IDLE, BETWEEN_IDLE_SHARE};
 use rooflens_document::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Inline, Quantity, SectionContent, Table, View};
 use rooflens_session::Arrange;
@@ -19,11 +20,11 @@ const SHOWN: usize = 8;
 const WORTH_A_CHART: f64 = 0.01;
 
 /// A process and GPU, and a pair of stages.
-type OfPair<'a> = (&'a Between, &'a Pair);
+type GpuPair<'a> = (&'a Between, &'a Pair);
 
 /// Adds the section's part about the times between stages, if there are any.
-pub(super) fn add(context: &Context<'_>, all: &[Between], findings: &mut SectionContent) {
-    if all.is_empty() {
+pub(super) fn add(context: &Context<'_>, gpus: &[Between], findings: &mut SectionContent) {
+    if gpus.is_empty() {
         return;
     }
     findings
@@ -31,114 +32,122 @@ pub(super) fn add(context: &Context<'_>, all: &[Between], findings: &mut Section
         .push(Block::Heading(words!(context, "between.heading")));
     findings
         .blocks
-        .push(Block::Prose(introduction(context, all)));
-    let pairs = all
-        .iter()
-        .flat_map(|one| one.pairs.iter().map(move |pair| (one, pair)));
-    let mut pairs: Vec<OfPair<'_>> = pairs.collect();
-    let labelled = all.iter().any(|one| !one.label(context).is_empty());
-    let mut columns = if labelled { vec!["rank"] } else { Vec::new() };
-    columns.extend([
-        "after",
-        "before",
-        "windows",
-        "idle_ns",
-        "run_share",
-        "median_ns",
-    ]);
-    columns.extend(["longest_ns", "cause", "range", "range_share"]);
-    let caption = words!(context, "between.caption");
-    let rows = pairs.len().min(SHOWN);
-    findings
-        .blocks
-        .push(Block::Table(View::new("between", caption, &columns, rows)));
+        .push(Block::Prose(introduction(context, gpus)));
+    let mut pairs: Vec<GpuPair<'_>> = Vec::new();
+    for gpu in gpus {
+        for pair in &gpu.pairs {
+            pairs.push((gpu, pair));
+        }
+        findings.metrics.extend(metrics(context, gpu));
+    }
+    findings.blocks.push(view(context, gpus, pairs.len()));
     findings.datasets.push(table(context).rows(&pairs));
-    if all.iter().any(|one| one.share(one.idle()) >= WORTH_A_CHART) {
+    if gpus.iter().any(is_worth_a_chart) {
         pairs.arrange_by_key(|(_, pair)| Reverse(pair.idle()));
         pairs.truncate(SHOWN);
         findings.blocks.push(Block::Chart(chart(context, &pairs)));
     }
-    findings
-        .metrics
-        .extend(all.iter().flat_map(|one| metrics::between(context, one)));
     findings.methods.push(method!(context, "between"));
 }
 
-fn introduction(context: &Context<'_>, all: &[Between]) -> Vec<Inline> {
+fn is_worth_a_chart(gpu: &Between) -> bool {
+    gpu.share(gpu.idle()) >= WORTH_A_CHART
+}
+
+fn view(context: &Context<'_>, gpus: &[Between], pairs: usize) -> Block {
+    let is_labelled = gpus.iter().any(|gpu| !gpu.label(context).is_empty());
+    let mut columns = Vec::new();
+    columns.extend(is_labelled.then_some("rank"));
+    columns.extend(["after", "before", "windows", "idle_ns", "run_share"]);
+    columns.extend(["median_ns", "longest_ns", "cause", "range", "range_share"]);
+    let caption = words!(context, "between.caption");
+    Block::Table(View::new("between", caption, &columns, pairs.min(SHOWN)))
+}
+
+fn introduction(context: &Context<'_>, gpus: &[Between]) -> Vec<Inline> {
     let mut text = say!(context, "between.introduction");
-    for one in all {
-        let (idle, run) = (Quantity::ns(one.idle()), Quantity::ns(one.run));
-        let label = one.label(context);
-        text.extend(match label.is_empty() {
-            true => say!(context, "between.idle", idle = idle, run = run),
-            false => {
-                let gpu = Inline::strong(label);
-                say!(
-                    context,
-                    "between.idle_on",
-                    gpu = gpu,
-                    idle = idle,
-                    run = run
-                )
-            }
+    for gpu in gpus {
+        let (idle, run) = (Quantity::ns(gpu.idle()), Quantity::ns(gpu.run));
+        let label = gpu.label(context);
+        text.extend(if label.is_empty() {
+            say!(context, "between.idle", idle = idle, run = run)
+        } else {
+            let label = Inline::strong(label);
+            say!(
+                context,
+                "between.idle_on",
+                gpu = label,
+                idle = idle,
+                run = run
+            )
         });
     }
     text
 }
 
 /// One row a process, GPU and pair of stages, by idle time.
-fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfPair<'t>> {
+fn table<'t>(context: &'t Context<'_>) -> Table<'t, GpuPair<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
-    let range = move |pair: &Pair| pair.range(session);
-    Table::new(context.text, "between")
-        .text("rank", |(one, _): &OfPair<'t>| one.label(context))
-        .text("after", |(_, pair)| stages[pair.after].name.clone())
-        .text("before", |(_, pair)| stages[pair.before].name.clone())
-        .count("windows", |(_, pair)| pair.windows())
-        .time("time_ns", |(_, pair)| pair.time)
-        .time("idle_ns", |(_, pair)| pair.idle())
-        .share("run_share", |(one, pair)| one.share(pair.idle()))
-        .time("median_ns", |(_, pair)| pair.median())
-        .time("longest_ns", |(_, pair)| pair.longest())
-        .text("cause", |(_, pair)| pair.causes.main().label())
-        .time("cause_ns", |(_, pair)| pair.causes.of(pair.causes.main()))
-        .name("range", move |(_, pair)| {
-            range(pair).map(|(name, _)| session.text(name))
-        })
-        .share("range_share", move |(_, pair)| {
-            range(pair).map(|(_, share)| share)
-        })
+    columns! { context, "between", (gpu, pair): &GpuPair<'_> => {
+        let range = pair.range(session);
+        let cause = pair.causes.main();
+        text "rank" = gpu.label(context);
+        text "after" = stages[pair.after].name.as_str();
+        text "before" = stages[pair.before].name.as_str();
+        count "windows" = pair.windows();
+        time "time_ns" = pair.time;
+        time "idle_ns" = pair.idle();
+        share "run_share" = gpu.share(pair.idle());
+        time "median_ns" = pair.median();
+        time "longest_ns" = pair.longest();
+        text "cause" = cause.label();
+        time "cause_ns" = pair.causes.of(cause);
+        name "range" = range.map(|(name, _)| session.text(name));
+        share "range_share" = range.map(|(_, share)| share);
+    } }
+}
+
+/// Idle time between the stages, and its share of the run.
+fn metrics(context: &Context<'_>, gpu: &Between) -> Vec<Metric> {
+    let scope = gpu.scope(context);
+    let (windows, idle, run) = (gpu.windows(), gpu.idle(), gpu.run);
+    let host = gpu
+        .host()
+        .map(|host| (host as f64, basis!("basis.between_host", windows = windows)));
+    let basis = basis!("basis.between_idle", windows = windows);
+    let share = basis!(
+        "basis.between_idle_share",
+        idle = idle,
+        run = run,
+        windows = windows
+    );
+    let metrics = vec![
+        BETWEEN_IDLE.derived(scope.clone(), idle as f64, basis),
+        BETWEEN_IDLE_SHARE.derived(scope.clone(), gpu.share(idle), share),
+        BETWEEN_HOST.known(scope, context.reason_if_missing(host)),
+    ];
+    with_evidence(metrics, &gpu.evidence(context))
 }
 
 /// One bar a pair: idle time by cause, and what the GPU does besides.
-fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
+fn chart(context: &Context<'_>, pairs: &[GpuPair<'_>]) -> Chart {
     let (causes, mut parts) =
         legend(|cause| pairs.iter().any(|(_, pair)| pair.causes.of(cause) > 0));
-    parts.insert(
-        0,
-        Part {
-            name: words!(context, "between.other_work"),
-            color: Color::Busy,
-        },
-    );
-    let name = |stage: usize| &context.facts.stages[stage].name;
-    let bar = |(one, pair): &OfPair<'_>| {
-        let label = one.label(context);
-        let label = if label.is_empty() {
-            label
-        } else {
-            format!(" · {label}")
-        };
-        let values = std::iter::once(pair.time - pair.idle());
-        Bar {
-            label: format!("{} → {}{label}", name(pair.after), name(pair.before)),
-            values: values
-                .chain(causes.iter().map(|cause| pair.causes.of(*cause)))
-                .map(|time| time as f64)
-                .collect(),
-            note: words!(context, "between.bar", idle = Quantity::ns(pair.idle())),
-        }
+    let other_work = Part {
+        name: words!(context, "between.other_work"),
+        color: Color::Busy,
     };
+    parts.insert(0, other_work);
+    let mut bars = Vec::new();
+    for (gpu, pair) in pairs {
+        let mut values = vec![(pair.time - pair.idle()) as f64];
+        values.extend(causes.iter().map(|cause| pair.causes.of(*cause) as f64));
+        bars.push(Bar {
+            label: bar_label(context, gpu, pair),
+            values,
+            note: words!(context, "between.bar", idle = Quantity::ns(pair.idle())),
+        });
+    }
     Chart {
         id: "between-stages".to_owned(),
         title: words!(context, "between.heading"),
@@ -147,7 +156,19 @@ fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
             unit: Unit::Nanoseconds,
             normalized: false,
             parts,
-            bars: pairs.iter().map(bar).collect(),
+            bars,
         }),
+    }
+}
+
+/// `prefill → decode · rank 0`.
+fn bar_label(context: &Context<'_>, gpu: &Between, pair: &Pair) -> String {
+    let stages = &context.facts.stages;
+    let (after, before) = (&stages[pair.after].name, &stages[pair.before].name);
+    let rank = gpu.label(context);
+    if rank.is_empty() {
+        format!("{after} → {before}")
+    } else {
+        format!("{after} → {before} · {rank}")
     }
 }

@@ -2,19 +2,34 @@
 
 use rooflens_schemas::Unit;
 
-use super::causes::legend;
-use super::tables::window;
+use super::presentation;
 use crate::Context;
 use rooflens_analysis::engine::intervals::difference;
 use rooflens_analysis::time::idle::histogram::Bin;
 use rooflens_analysis::time::idle::queue::QueueOverTime;
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_analysis::time::timeline::bins::cover;
+use rooflens_analysis::time::timeline::bins::{Window, cover};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{
     self, Areas, Bar, Chart, Color, Lines, Part, Plot, StackedBars, Track, Tracks,
 };
 use rooflens_session::Ns;
+
+/// The causes that occur, and their part of a legend.
+pub(super) fn legend(occurs: impl Fn(Cause) -> bool) -> (Vec<Cause>, Vec<Part>) {
+    let (mut causes, mut parts) = (Vec::new(), Vec::new());
+    for cause in Cause::ALL {
+        if occurs(cause) {
+            let (_, color, _) = presentation(cause);
+            causes.push(cause);
+            parts.push(Part {
+                name: cause.label().to_owned(),
+                color,
+            });
+        }
+    }
+    (causes, parts)
+}
 
 /// Time of gaps, nanoseconds: in work of other stages the GPU is not idle.
 fn idle(line: &Line) -> Ns {
@@ -27,45 +42,42 @@ fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
     let Some(line) = lines.iter().rev().max_by_key(|line| idle(line)) else {
         return String::new();
     };
-    let time = |cause: &Cause| line.of(*cause);
-    let causes = Cause::ALL
-        .into_iter()
-        .rev()
-        .filter(|cause| *cause != Cause::OtherWork);
-    let cause = causes.max_by_key(time).filter(|cause| time(cause) > 0);
+    let mut largest: Option<(Cause, Ns)> = None;
+    for cause in Cause::ALL {
+        let time = line.of(cause);
+        if cause != Cause::OtherWork && time > largest.map_or(0, |(_, most)| most) {
+            largest = Some((cause, time));
+        }
+    }
     words!(
         context,
         "idle.chart",
         stage = line.label(context),
         idle = Quantity::ratio(line.share(idle(line))),
-        cause = cause.map(|cause| context.text.word(cause.label())),
-        of_cause = cause.map(|cause| Quantity::ratio(line.share(time(&cause)))),
+        cause = largest.map(|(cause, _)| context.text.word(cause.label())),
+        of_cause = largest.map(|(_, time)| Quantity::ratio(line.share(time))),
     )
 }
 
 /// One bar a stage: busy time and idle time by cause.
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
-    parts.insert(
-        0,
-        Part {
-            name: Color::Busy.label().to_owned(),
-            color: Color::Busy,
-        },
-    );
-    let bar = |line: &&Line| Bar {
-        label: line.label(context),
-        values: std::iter::once(line.busy())
-            .chain(causes.iter().map(|cause| line.of(*cause)))
-            .map(|time| time as f64)
-            .collect(),
-        note: words!(
-            context,
-            "idle.bar",
-            idle = Quantity::ns(idle(line)),
-            time = Quantity::ns(line.pool.time),
-        ),
+    let busy = Part {
+        name: Color::Busy.label().to_owned(),
+        color: Color::Busy,
     };
+    parts.insert(0, busy);
+    let mut bars = Vec::new();
+    for line in lines {
+        let mut values = vec![line.busy() as f64];
+        values.extend(causes.iter().map(|cause| line.of(*cause) as f64));
+        let (idle, time) = (Quantity::ns(idle(line)), Quantity::ns(line.pool.time));
+        bars.push(Bar {
+            label: line.label(context),
+            values,
+            note: words!(context, "idle.bar", idle = idle, time = time),
+        });
+    }
     Chart {
         id: "idle-causes".to_owned(),
         title: idlest(context, lines),
@@ -74,27 +86,24 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
             unit: Unit::Nanoseconds,
             normalized: true,
             parts,
-            bars: lines.iter().map(bar).collect(),
+            bars,
         }),
     }
 }
 
 /// A bar a bin, its idle time by cause.
 pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
-    let occurs = |cause: Cause| {
-        line.histogram
-            .used()
-            .any(|(.., bin)| bin.times.of(cause) > 0)
-    };
-    let (causes, parts) = legend(occurs);
-    let bar = |(lower, upper, bin): (Ns, Option<Ns>, &Bin)| Bar {
-        label: bounds(context, lower, upper),
-        values: causes
-            .iter()
-            .map(|cause| bin.times.of(*cause) as f64)
-            .collect(),
-        note: words!(context, "idle.gaps.bar", gaps = Quantity::count(bin.gaps)),
-    };
+    let bins: Vec<(Ns, Option<Ns>, &Bin)> = line.histogram.used().collect();
+    let (causes, parts) = legend(|cause| bins.iter().any(|(.., bin)| bin.times.of(cause) > 0));
+    let mut bars = Vec::new();
+    for (lower, upper, bin) in bins {
+        let times = causes.iter().map(|cause| bin.times.of(*cause) as f64);
+        bars.push(Bar {
+            label: bounds(context, lower, upper),
+            values: times.collect(),
+            note: words!(context, "idle.gaps.bar", gaps = Quantity::count(bin.gaps)),
+        });
+    }
     Chart {
         id: "gap-lengths".to_owned(),
         title: words!(context, "idle.gaps.chart", stage = line.label(context)),
@@ -103,23 +112,27 @@ pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
             unit: Unit::Nanoseconds,
             normalized: false,
             parts,
-            bars: line.histogram.used().map(bar).collect(),
+            bars,
         }),
     }
 }
 
 /// `10 to 20 µs`.
 fn bounds(context: &Context<'_>, lower: Ns, upper: Option<Ns>) -> String {
-    let short = |time: Ns| match time {
-        0..1_000_000 => format!("{} µs", time / 1_000),
-        1_000_000..1_000_000_000 => format!("{} ms", time / 1_000_000),
-        _ => format!("{} s", time / 1_000_000_000),
-    };
     let from = short(lower);
     match upper.map(short) {
         Some(upper) if lower == 0 => words!(context, "idle.gaps.below", upper = upper),
         Some(upper) => words!(context, "idle.gaps.between", lower = from, upper = upper),
         None => words!(context, "idle.gaps.above", lower = from),
+    }
+}
+
+/// A whole number of microseconds, milliseconds or seconds.
+fn short(time: Ns) -> String {
+    match time {
+        0..1_000_000 => format!("{} µs", time / 1_000),
+        1_000_000..1_000_000_000 => format!("{} ms", time / 1_000_000),
+        _ => format!("{} s", time / 1_000_000_000),
     }
 }
 
@@ -156,30 +169,28 @@ pub(super) fn queue(context: &Context<'_>, line: &Line, queue: &QueueOverTime) -
 
 fn depth(context: &Context<'_>, queue: &QueueOverTime) -> Track {
     let window = window(queue);
-    let edge = |bin: usize| window.edge(bin) - window.start;
-    let line = |name: String, filled: bool, value: &dyn Fn(&(f64, u64)) -> f64| {
-        let middle = |bin: usize| edge(bin) + (edge(bin + 1) - edge(bin)) / 2;
-        let points = queue
-            .bins
-            .iter()
-            .enumerate()
-            .map(|(at, bin)| (middle(at), value(bin)));
-        chart::Line {
-            name,
-            filled,
-            points: points.collect(),
-        }
-    };
+    let (mut most, mut mean) = (Vec::new(), Vec::new());
+    for (bin, (depth_mean, depth_max)) in queue.bins.iter().enumerate() {
+        let start = window.edge(bin) - window.start;
+        let end = window.edge(bin + 1) - window.start;
+        let middle = start + (end - start) / 2;
+        most.push((middle, *depth_max as f64));
+        mean.push((middle, libm::round(depth_mean * 1e4) / 1e4));
+    }
     Track::Lines(Lines {
         label: words!(context, "idle.queue.depth"),
         unit: Unit::Count,
         lines: vec![
-            line(words!(context, "idle.queue.most"), true, &|bin| {
-                bin.1 as f64
-            }),
-            line(words!(context, "idle.queue.mean"), false, &|bin| {
-                libm::round(bin.0 * 1e4) / 1e4
-            }),
+            chart::Line {
+                name: words!(context, "idle.queue.most"),
+                filled: true,
+                points: most,
+            },
+            chart::Line {
+                name: words!(context, "idle.queue.mean"),
+                filled: false,
+                points: mean,
+            },
         ],
         shades: None,
         outliers: Vec::new(),
@@ -207,16 +218,22 @@ fn states(context: &Context<'_>, queue: &QueueOverTime) -> Track {
             &difference(empty, busy),
         ),
     ];
-    let part = |(name, color, _): &(String, Color, _)| Part {
-        name: name.clone(),
-        color: *color,
-    };
+    let (mut parts, mut shares) = (Vec::new(), Vec::new());
+    for (name, color, times) in states {
+        parts.push(Part { name, color });
+        shares.push(cover(&window(queue), times));
+    }
     Track::Areas(Areas {
         label: words!(context, "idle.queue.states"),
-        parts: states.iter().map(part).collect(),
-        shares: states
-            .iter()
-            .map(|(.., times)| cover(&window(queue), times))
-            .collect(),
+        parts,
+        shares,
     })
+}
+
+/// The window of a queue over time.
+pub(super) const fn window(queue: &QueueOverTime) -> Window {
+    Window {
+        start: queue.window.0,
+        end: queue.window.1,
+    }
 }

@@ -1,19 +1,26 @@
 //! Idle time: why each GPU waits within a stage and between stages, what launching costs, and what bounds a stage.
 
 mod between;
-mod causes;
 mod charts;
-mod metrics;
 mod tables;
 #[cfg(test)]
 mod tests;
+
+use rooflens_schemas::{Evidence, Metric, Unit};
 
 use super::{NOTABLE, Section, upper_bounds};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line, Verdict};
-use rooflens_document::{Block, Inline, Quantity, SectionContent};
+use rooflens_document::catalogue::{
+    IDLE, IDLE_ALLOCATOR, IDLE_COMMUNICATION, IDLE_COPY, IDLE_FIRST_USE, IDLE_HOST_CODE,
+    IDLE_LAUNCHING, IDLE_OFF_CPU, IDLE_OS, IDLE_OTHER_WORK, IDLE_PROFILER, IDLE_QUEUE, IDLE_SHARE,
+    IDLE_SYNC, IDLE_UNKNOWN, LAUNCH_API_TIME, LAUNCHES_PER_STEP, LAUNCHES_PER_TOKEN,
+    MEAN_KERNEL_TIME, QUEUE_DEPTH, QUEUE_EMPTY_SHARE, QUEUE_TIME,
+};
+use rooflens_document::chart::Color;
+use rooflens_document::{Block, Inline, MetricDef, Quantity, SectionContent};
 use rooflens_session::Ns;
 
 /// Idle time.
@@ -35,18 +42,19 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     if idle.lines.is_empty() {
         return Ok(findings);
     }
-    let metrics = idle
-        .lines
-        .iter()
-        .flat_map(|line| metrics::of_line(context, line));
+    let metrics = idle.lines.iter().flat_map(|line| metrics(context, line));
     findings.metrics.extend(metrics);
-    let (mut order, outermost, own) = idle.ordered(context);
+    let (mut order, outermost, of_primary) = idle.ordered(context);
     let run: Ns = order[..outermost].iter().map(|line| line.pool.time).sum();
     let is_notable = |line: &&&Line| line.pool.time as f64 >= NOTABLE * run as f64;
     order[..outermost].sort_by_key(|line| !is_notable(&line));
     let shown = &order[..outermost];
     let notable: Vec<&Line> = shown.iter().filter(is_notable).copied().collect();
-    let bars: Vec<&Line> = order[..own].iter().filter(is_notable).copied().collect();
+    let bars: Vec<&Line> = order[..of_primary]
+        .iter()
+        .filter(is_notable)
+        .copied()
+        .collect();
     let mut text = say!(context, "idle.introduction");
     text.extend(notable.iter().flat_map(|line| verdict(context, line)));
     let first = [
@@ -55,16 +63,15 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         tables::view_of_figures(context, &notable, false),
     ];
     let is_material = shown.iter().any(|line| line.share(line.idle()) >= MATERIAL);
-    let place = if is_material {
-        &mut findings.main
+    if is_material {
+        findings.main.extend(first);
     } else {
-        &mut findings.blocks
-    };
-    place.extend(first);
+        findings.blocks.extend(first);
+    }
     add_queues(context, idle, &mut findings);
     findings
         .datasets
-        .push(tables::launch_figures(context).rows(&order));
+        .push(tables::launch_figures(context).rows(order.iter().copied()));
     tables::add_causes(context, &order, outermost, &mut findings);
     // Of equally idle stages the first.
     let most = shown.iter().rev().max_by_key(|line| line.idle());
@@ -139,4 +146,205 @@ fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
         calls = worth_saying.then(|| part(calls)),
         between = part(launching - calls),
     )
+}
+
+/// All metrics of a stage.
+fn metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+    let mut metrics = idle_metrics(context, line);
+    metrics.extend(launch_metrics(context, line));
+    with_evidence(metrics, &line.evidence(context))
+}
+
+fn with_evidence(mut metrics: Vec<Metric>, evidence: &Evidence) -> Vec<Metric> {
+    for metric in &mut metrics {
+        metric.evidence = vec![evidence.clone()];
+    }
+    metrics
+}
+
+fn idle_metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+    let (scope, idle) = (line.scope(context), line.idle());
+    let over = basis!(
+        "basis.over_instances",
+        time = Quantity::ns(line.pool.time),
+        instances = line.instances.len(),
+        measured = line.summary.instances,
+    );
+    let basis = basis!("basis.idle", idle = Quantity::ns(idle), over = over);
+    let share = basis!("basis.idle_share", idle = Quantity::ns(idle), over = over);
+    let mut metrics = vec![
+        IDLE.derived(scope.clone(), line.scaled(idle), basis),
+        IDLE_SHARE.derived(scope.clone(), line.share(idle), share),
+    ];
+    for cause in Cause::ALL {
+        let (metric, _, meaning) = presentation(cause);
+        let value = line.of_stage(cause).map(|time| {
+            let basis = basis!(
+                "basis.idle_cause",
+                idle = Quantity::ns(line.of(cause)),
+                over = over,
+                instances = line.spread(&[cause]).instances,
+                meaning = meaning,
+            );
+            (time, basis)
+        });
+        metrics.push(metric.known(scope.clone(), context.reason_if_missing(value)));
+    }
+    metrics
+}
+
+fn launch_metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+    let (launches, instances) = (&line.launches, line.instances.len());
+    let calls = launches.calls;
+    let no_calls = match line.has_calls() {
+        Ok(()) => basis!("basis.no_launch_calls"),
+        Err(missing) => context.in_english().missing(missing),
+    };
+    let reason = |reason| if calls == 0 { no_calls.clone() } else { reason };
+    let mean_call = launches
+        .mean_call
+        .map(|mean| Quantity::new(mean, Unit::Nanoseconds).to_string());
+    let metrics = [
+        (
+            &LAUNCHES_PER_STEP,
+            launches.per_step,
+            basis!(
+                "basis.launches_per_step",
+                calls = calls,
+                instances = instances
+            ),
+            reason(basis!("basis.no_steps")),
+        ),
+        (
+            &LAUNCHES_PER_TOKEN,
+            launches.per_token,
+            basis!(
+                "basis.launches_per_token",
+                calls = calls,
+                instances = instances
+            ),
+            reason(basis!("basis.no_sizes")),
+        ),
+        (
+            &MEAN_KERNEL_TIME,
+            launches.mean_kernel(),
+            basis!(
+                "basis.mean_kernel_time",
+                time = launches.kernel_time,
+                kernels = launches.kernels
+            ),
+            basis!("basis.no_kernel"),
+        ),
+        (
+            &LAUNCH_API_TIME,
+            launches.median_call,
+            basis!(
+                "basis.launch_api_time",
+                calls = calls,
+                mean = mean_call.unwrap_or_default()
+            ),
+            no_calls.clone(),
+        ),
+        (
+            &QUEUE_TIME,
+            launches.queue_time,
+            basis!(
+                "basis.queue_time",
+                begun = launches.begun_in_call,
+                calls = calls
+            ),
+            no_calls.clone(),
+        ),
+        (
+            &QUEUE_DEPTH,
+            launches.depth_mean(),
+            basis!("basis.queue_depth", most = launches.depth_max),
+            no_calls.clone(),
+        ),
+        (
+            &QUEUE_EMPTY_SHARE,
+            line.queue_empty_share(),
+            basis!("basis.queue_empty_share"),
+            no_calls.clone(),
+        ),
+    ];
+    let scope = line.scope(context);
+    let metric = |(metric, value, basis, reason): (&MetricDef, Option<f64>, String, String)| {
+        metric.known(
+            scope.clone(),
+            value.map(|value| (value, basis)).ok_or(reason),
+        )
+    };
+    metrics.into_iter().map(metric).collect()
+}
+
+/// The metric of a cause, its colour, and what a reader makes of it. Tints distinguish causes of one colour.
+const fn presentation(cause: Cause) -> (&'static MetricDef, Color, &'static str) {
+    match cause {
+        Cause::Launching => (
+            &IDLE_LAUNCHING,
+            Color::Launching,
+            "the host issues launches one after the other, at its rate",
+        ),
+        Cause::HostCode => (
+            &IDLE_HOST_CODE,
+            Color::Host,
+            "the host computes without a CUDA call",
+        ),
+        Cause::FirstUse => (
+            &IDLE_FIRST_USE,
+            Color::Host,
+            "the host loads or links code, launches a kernel for the first time, or instantiates a graph",
+        ),
+        Cause::Sync => (
+            &IDLE_SYNC,
+            Color::Blocked,
+            "the host waits in a synchronizing call",
+        ),
+        Cause::Allocator => (
+            &IDLE_ALLOCATOR,
+            Color::Blocked,
+            "the host allocates or frees memory in a CUDA call",
+        ),
+        Cause::Copy => (
+            &IDLE_COPY,
+            Color::Blocked,
+            "the host waits in a copy that blocks it",
+        ),
+        Cause::Os => (
+            &IDLE_OS,
+            Color::Blocked,
+            "the host is in a call of the operating system",
+        ),
+        Cause::OffCpu => (
+            &IDLE_OFF_CPU,
+            Color::Blocked,
+            "no CPU runs the host's thread: preempted, or blocked outside of traced calls",
+        ),
+        Cause::Profiler => (
+            &IDLE_PROFILER,
+            Color::Other,
+            "the profiler holds up the host",
+        ),
+        Cause::Communication => (
+            &IDLE_COMMUNICATION,
+            Color::Communication,
+            "work that was issued waits at a collective",
+        ),
+        Cause::Queue => (
+            &IDLE_QUEUE,
+            Color::Busy,
+            "work that was issued waits: launch latency, stream order, events",
+        ),
+        Cause::OtherWork => (
+            &IDLE_OTHER_WORK,
+            Color::Other,
+            "the GPU runs operations that are not of this stage",
+        ),
+        Cause::Unknown => (
+            &IDLE_UNKNOWN,
+            Color::Idle,
+            "the call that issued the next operation is not in the artifact",
+        ),
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::causes;
+use super::charts::window;
+use super::presentation;
 use crate::Context;
 use rooflens_analysis::operators::call_tree::fold;
 use rooflens_analysis::time::idle::histogram::Bin;
@@ -10,9 +11,12 @@ use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_analysis::time::idle::queue::QueueOverTime;
 use rooflens_analysis::time::idle::samples::Sampled;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
-use rooflens_analysis::time::timeline::bins::Window;
+use rooflens_document::catalogue::{
+    LAUNCH_API_TIME, LAUNCHES_PER_STEP, LAUNCHES_PER_TOKEN, MEAN_KERNEL_TIME, QUEUE_DEPTH,
+    QUEUE_EMPTY_SHARE, QUEUE_TIME,
+};
 use rooflens_document::{Block, Dataset, Quantity, SectionContent, Table, View};
-use rooflens_session::{Arrange, Ns, StrId};
+use rooflens_session::{Arrange, Ns, Session, StrId};
 
 /// Rows that a page shows at most: of stages and causes, of gaps, of gaps of another pass.
 const SHOWN: usize = 20;
@@ -20,54 +24,36 @@ const SHOWN_GAPS: usize = 10;
 const SHOWN_GAPS_OF_OTHERS: usize = 5;
 
 /// What bounds each stage: one row a line.
-pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, &'t Line> {
-    let counted = |line: &Line, count: u64| (line.launches.calls > 0).then_some(count);
-    stage_and_pass(
-        context,
-        Table::new(context.text, "launch_figures"),
-        |line: &&Line| line,
-    )
-    .text("verdict", |line| line.verdict().0.label())
-    .share("verdict_share", |line| line.verdict().1)
-    .share("busy_share", |line| line.share(line.busy()))
-    .count("launches", move |line| {
-        counted(
-            line,
-            line.launches.calls / line.instances.len().max(1) as u64,
-        )
-    })
-    .count("launches_per_step", |line| line.launches.per_step)
-    .text("launches_per_token", |line| line.launches.per_token)
-    .time("kernel_mean_ns", |line| line.launches.mean_kernel())
-    .time("launch_api_median_ns", |line| line.launches.median_call)
-    .time("launch_api_mean_ns", |line| line.launches.mean_call)
-    .time("queue_time_ns", |line| line.launches.queue_time)
-    .count("begun_in_call", move |line| {
-        counted(line, line.launches.begun_in_call)
-    })
-    .text("queue_depth_mean", |line| line.launches.depth_mean())
-    .count("queue_depth_max", move |line| {
-        counted(line, line.launches.depth_max)
-    })
-    .share("queue_empty_share", |line| line.queue_empty_share())
-    .time("launching_calls_ns", |line| line.launching_in_calls)
-    .time("launching_between_ns", |line| {
-        line.of(Cause::Launching) - line.launching_in_calls
-    })
+pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, Line> {
+    columns! { context, "launch_figures", line: &Line => {
+        let launches = &line.launches;
+        let calls = (launches.calls > 0).then_some(launches.calls);
+        with stage_and_pass(context) of line;
+        text "verdict" = line.verdict().0.label();
+        share "verdict_share" = line.verdict().1;
+        share "busy_share" = line.share(line.busy());
+        count "launches" = calls.map(|calls| calls / line.instances.len().max(1) as u64);
+        of LAUNCHES_PER_STEP "launches_per_step" = launches.per_step;
+        of LAUNCHES_PER_TOKEN "launches_per_token" = launches.per_token;
+        of MEAN_KERNEL_TIME "kernel_mean_ns" = launches.mean_kernel();
+        of LAUNCH_API_TIME "launch_api_median_ns" = launches.median_call;
+        time "launch_api_mean_ns" = launches.mean_call;
+        of QUEUE_TIME "queue_time_ns" = launches.queue_time;
+        count "begun_in_call" = calls.map(|_| launches.begun_in_call);
+        of QUEUE_DEPTH "queue_depth_mean" = launches.depth_mean();
+        count "queue_depth_max" = calls.map(|_| launches.depth_max);
+        of QUEUE_EMPTY_SHARE "queue_empty_share" = line.queue_empty_share();
+        time "launching_calls_ns" = line.launching_in_calls;
+        time "launching_between_ns" = line.of(Cause::Launching) - line.launching_in_calls;
+    } }
 }
 
 /// The columns that begin all tables of lines.
-fn stage_and_pass<'t, R>(
-    context: &'t Context<'_>,
-    table: Table<'t, R>,
-    line: impl Fn(&R) -> &Line + Copy + 't,
-) -> Table<'t, R> {
-    table
-        .text("stage", move |row| line(row).label(context))
-        .on_page()
-        .text("pass", move |row| {
-            context.session.pass_name(line(row).pass(context))
-        })
+fn stage_and_pass<'t>(context: &'t Context<'_>, table: Table<'t, Line>) -> Table<'t, Line> {
+    columns! { table, line: &Line => {
+        text "stage" = line.label(context), page;
+        text "pass" = context.session.pass_name(line.pass(context));
+    } }
 }
 
 /// A line and one of its causes.
@@ -86,35 +72,24 @@ fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
 }
 
 fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
-    let gaps = |(line, cause): &OfCause<'_>| line.gaps[*cause as usize];
-    let time = |(line, cause): &OfCause<'_>| line.of(*cause);
-    let spread = |(line, cause): &OfCause<'_>| line.spread(&[*cause]);
-    stage_and_pass(
-        context,
-        Table::new(context.text, "idle"),
-        |row: &OfCause<'t>| row.0,
-    )
-    .text("cause", |(_, cause)| cause.label())
-    .on_page()
-    .text("meaning", |(_, cause)| causes::of(*cause).2)
-    .count("gaps", move |row| gaps(row).gaps)
-    .on_page()
-    .time("total_ns", time)
-    .on_page()
-    .share("idle_share", move |row| of_idle(row.0, time(row)))
-    .time("longest_ns", move |row| gaps(row).longest)
-    .on_page()
-    .time("median_ns", |(line, cause)| line.median_of(*cause).ok())
-    .share("stage_share", move |row| row.0.share(time(row)))
-    .on_page()
-    .share("least_share", move |row| spread(row).least)
-    .on_page()
-    .share("most_share", move |row| spread(row).most)
-    .on_page()
-    .count("occurs_in", move |row| spread(row).instances as u64)
-    .on_page()
-    .count("instances", move |row| spread(row).of as u64)
-    .on_page()
+    columns! { context, "idle", (line, cause): &OfCause<'_> => {
+        let gaps = line.gaps[*cause as usize];
+        let time = line.of(*cause);
+        let spread = line.spread(&[*cause]);
+        with stage_and_pass(context) of *line;
+        text "cause" = cause.label(), page;
+        text "meaning" = presentation(*cause).2;
+        count "gaps" = gaps.gaps, page;
+        time "total_ns" = time, page;
+        share "idle_share" = of_idle(line, time);
+        time "longest_ns" = gaps.longest, page;
+        time "median_ns" = line.median_of(*cause).ok();
+        share "stage_share" = line.share(time), page;
+        share "least_share" = spread.least, page;
+        share "most_share" = spread.most, page;
+        count "occurs_in" = spread.instances as u64, page;
+        count "instances" = spread.of as u64, page;
+    } }
 }
 
 fn of_idle(line: &Line, time: Ns) -> Option<f64> {
@@ -177,18 +152,14 @@ pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
         .iter()
         .flat_map(|line| line.histogram.used().map(|bin| (*line, bin)));
     let rows: Vec<Row<'_>> = bins.collect();
-    stage_and_pass(
-        context,
-        Table::new(context.text, "gap_histogram"),
-        |row: &Row<'_>| row.0,
-    )
-    .time("from_ns", |(_, bin)| bin.0)
-    .time("to_ns", |(_, bin)| bin.1)
-    .count("gaps", |(_, bin)| bin.2.gaps)
-    .time("total_ns", |(_, bin)| bin.2.times.total())
-    .share("idle_share", |(line, bin)| {
-        of_idle(line, bin.2.times.total())
-    })
+    columns! { context, "gap_histogram", (line, bin): &Row<'_> => {
+        with stage_and_pass(context) of *line;
+        time "from_ns" = bin.0;
+        time "to_ns" = bin.1;
+        count "gaps" = bin.2.gaps;
+        time "total_ns" = bin.2.times.total();
+        share "idle_share" = of_idle(line, bin.2.times.total());
+    } }
     .rows(&rows)
 }
 
@@ -203,20 +174,13 @@ pub(super) fn add_samples(context: &Context<'_>, order: &[&Line], findings: &mut
         return;
     };
     let name = |id| context.session.text(id);
-    let table = Table::new(context.text, "cpu_samples");
-    let table = stage_and_pass(context, table, |row: &Row<'_>| row.0)
-        .name("library", move |(_, row)| name(row.library))
-        .on_page()
-        .name("function", move |(_, row)| {
-            Some(name(row.function)).filter(|name| !name.is_empty())
-        })
-        .on_page()
-        .count("samples", |(_, row)| row.samples as u64)
-        .on_page()
-        .share("samples_share", |(line, row)| {
-            row.samples as f64 / line.samples() as f64
-        })
-        .on_page();
+    let table = columns! { context, "cpu_samples", (line, row): &Row<'_> => {
+        with stage_and_pass(context) of *line;
+        name "library" = name(row.library), page;
+        name "function" = Some(name(row.function)).filter(|name| !name.is_empty()), page;
+        count "samples" = row.samples as u64, page;
+        share "samples_share" = row.samples as f64 / line.samples() as f64, page;
+    } };
     let caption = words!(
         context,
         "idle.caption_samples",
@@ -235,25 +199,17 @@ pub(super) fn queues(context: &Context<'_>, idle: &IdleTime) -> Dataset {
     let bins = idle
         .queues
         .iter()
-        .flat_map(|queue| (0..queue.bins.len()).map(move |at| (queue, at)));
+        .flat_map(|queue| (0..queue.bins.len()).map(move |bin| (queue, bin)));
     let rows: Vec<Row<'_>> = bins.collect();
-    let edge = |queue: &QueueOverTime, at: usize| window(queue).edge(at);
-    let table = Table::new(context.text, "queue_over_time");
-    stage_and_pass(context, table, |row: &Row<'_>| &idle.lines[row.0.line])
-        .count("ordinal", |(queue, _)| queue.ordinal)
-        .time("start_ns", move |(queue, at)| edge(queue, *at))
-        .time("end_ns", move |(queue, at)| edge(queue, at + 1))
-        .text("depth_mean", |(queue, at)| queue.bins[*at].0)
-        .count("depth_max", |(queue, at)| queue.bins[*at].1)
-        .rows(&rows)
-}
-
-/// The window of a queue over time.
-pub(super) const fn window(queue: &QueueOverTime) -> Window {
-    Window {
-        start: queue.window.0,
-        end: queue.window.1,
-    }
+    columns! { context, "queue_over_time", (queue, bin): &Row<'_> => {
+        with stage_and_pass(context) of &idle.lines[queue.line];
+        count "ordinal" = queue.ordinal;
+        time "start_ns" = window(queue).edge(*bin);
+        time "end_ns" = window(queue).edge(bin + 1);
+        text "depth_mean" = queue.bins[*bin].0;
+        count "depth_max" = queue.bins[*bin].1;
+    } }
+    .rows(&rows)
 }
 
 /// A line and one of its longest gaps.
@@ -261,42 +217,47 @@ type OfGap<'a> = (&'a Line, &'a LongGap);
 
 fn gaps<'t>(context: &'t Context<'_>) -> Table<'t, OfGap<'t>> {
     let session = context.session;
-    let name = |text: String| Some(text).filter(|text| !text.is_empty());
-    let text = move |id: Option<StrId>| id.and_then(|id| name(session.text(id).to_owned()));
-    let issued_by = move |gap: &LongGap| {
-        let call = context.facts.ops.api_call[gap.gap.op as usize]?;
-        Some(session.api_calls.name[call.index()])
-    };
-    let path = move |gap: &LongGap| {
-        let names: Vec<&str> = gap
-            .ranges
-            .iter()
-            .map(|range| session.text(*range))
-            .collect();
-        name(names.join(" / "))
-    };
-    let frame = move |gap: &LongGap| name(fold(session.text(gap.frame?)));
-    stage_and_pass(
-        context,
-        Table::new(context.text, "gaps"),
-        |row: &OfGap<'t>| row.0,
-    )
-    .count("ordinal", |(_, gap)| gap.ordinal)
-    .time("start_ns", |(_, gap)| gap.gap.start)
-    .time("length_ns", |(_, gap)| gap.gap.end - gap.gap.start)
-    .time("off_cpu_ns", |(_, gap)| gap.off_cpu)
-    .text("cause", |(_, gap)| gap.gap.times.main().label())
-    .text("causes", |(_, gap)| parts(gap))
-    .text("host", move |(_, gap)| {
-        gap.host.map_or("no call", |host| session.text(host))
-    })
-    .name("range", move |(_, gap)| text(gap.ranges.last().copied()))
-    .name("path", move |(_, gap)| path(gap))
-    .name("operator", move |(_, gap)| text(gap.operator))
-    .name("frame", move |(_, gap)| frame(gap))
-    .name("waits", move |(_, gap)| text(gap.waits_for))
-    .name("issued_by", move |(_, gap)| text(issued_by(gap)))
-    .name("ended_by", |(_, gap)| ended_by(context, gap.gap.op))
+    columns! { context, "gaps", (line, gap): &OfGap<'_> => {
+        with stage_and_pass(context) of *line;
+        count "ordinal" = gap.ordinal;
+        time "start_ns" = gap.gap.start;
+        time "length_ns" = gap.gap.end - gap.gap.start;
+        time "off_cpu_ns" = gap.off_cpu;
+        text "cause" = gap.gap.times.main().label();
+        text "causes" = parts(gap);
+        text "host" = gap.host.map_or("no call", |host| session.text(host));
+        name "range" = text_of(session, gap.ranges.last().copied());
+        name "path" = unless_empty(path(session, gap));
+        name "operator" = text_of(session, gap.operator);
+        name "frame" = gap.frame.and_then(|frame| unless_empty(fold(session.text(frame))));
+        name "waits" = text_of(session, gap.waits_for);
+        name "issued_by" = text_of(session, issuing_call(context, gap));
+        name "ended_by" = ended_by(context, gap.gap.op);
+    } }
+}
+
+fn unless_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn text_of(session: &Session, id: Option<StrId>) -> Option<String> {
+    unless_empty(session.text(id?).to_owned())
+}
+
+/// The ranges around a gap, the outermost first.
+fn path(session: &Session, gap: &LongGap) -> String {
+    let names: Vec<&str> = gap
+        .ranges
+        .iter()
+        .map(|range| session.text(*range))
+        .collect();
+    names.join(" / ")
+}
+
+/// The name of the call that issued the operation after a gap.
+fn issuing_call(context: &Context<'_>, gap: &LongGap) -> Option<StrId> {
+    let call = context.facts.ops.api_call[gap.gap.op as usize]?;
+    Some(context.session.api_calls.name[call.index()])
 }
 
 /// The causes of a gap with their times, the most first; nothing if there is but one.

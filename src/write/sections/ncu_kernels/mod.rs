@@ -64,6 +64,7 @@ fn summary(context: &Context<'_>, pass: &PassBounds) -> Block {
 
 /// Profiled time and its shares by class.
 fn metrics(context: &Context<'_>, counters: &Counters, pass: &PassBounds) -> Vec<Metric> {
+    let context = &context.in_english();
     let (scope, rule) = (
         pass_scope(context.session, pass.pass),
         context.options.classifier,

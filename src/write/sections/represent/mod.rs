@@ -112,6 +112,7 @@ fn explain(context: &Context<'_>, control: Option<&Control<'_>>) -> Vec<Inline> 
 
 /// The share of a pass's profiled time in representative launches.
 fn metric(context: &Context<'_>, counters: &Counters, (pass, sums): (PassId, &Sums)) -> Metric {
+    let context = &context.in_english();
     let time = |seconds: f64| Quantity::new(seconds * 1e9, Unit::Nanoseconds);
     let basis = format!(
         "{} of {} of profiled time: {} of {} launches last {} of the median of the same kernel and grid in the timeline",

@@ -108,6 +108,7 @@ fn ceilings_text(context: &Context<'_>, device: Option<&Device>, roofs: &Roofs) 
 }
 
 fn executed_flops(context: &Context<'_>, pass: &PassRoofline) -> Metric {
+    let context = &context.in_english();
     let scope = pass_scope(context.session, pass.pass);
     let counted: Vec<&Group> = pass
         .groups

@@ -274,6 +274,7 @@ fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Po
 
 /// Coverage, executed operations and bytes of a stage.
 fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 4] {
+    let context = &context.in_english();
     let scope = stage.summary.scope(context.session, context.facts);
     let basis = format!(
         "{} of {} of GPU operations in {} counted instances",

@@ -14,6 +14,7 @@ use rooflens_document::{MetricDef, Quantity};
 
 /// All metrics of a stage; images of a model of images alone.
 pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> Vec<Metric> {
+    let context = &context.in_english();
     let scope = stage.timed.scope(context);
     let metric = |def: &MetricDef, value: Result<f64, Unavailable>, basis: String| {
         let value = value

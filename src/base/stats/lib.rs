@@ -1,2 +1,490 @@
-//! Statistics.
+//! Statistics of samples: medians, quantiles, outliers, intervals and histograms, one implementation each.
+//!
+//! Robust measures come first, because a handful of repeats may hold a cold one. All functions take plain numbers: the
+//! unit of a sample is that of its caller, who converts at the call. The alternative, functions over unit types, would
+//! make the capture program compile the units and schemas for two medians.
+//!
+//! Sums run in the order of the values and the random generator is fixed, so that equal samples give equal bytes on
+//! every machine. There are two quantiles, and they differ in the last bit only: see [`quantile_from_nearer_end`].
+
 #![forbid(unsafe_code)]
+
+/// Modified z-score beyond which a value is an outlier (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993).
+pub const OUTLIER_Z: f64 = 3.5;
+
+/// Consistency factors of the same source: the expected absolute deviations of a normal distribution.
+const MAD_FACTOR: f64 = 0.6745;
+const MEAN_DEVIATION_FACTOR: f64 = 1.253_314;
+
+/// Values that the first one is compared with at least. Two are equally far from their median, whatever they are, and
+/// if the first one went, two would remain: too few to tell outliers among.
+const MIN_REST: usize = 3;
+
+/// Resamples of the bootstrap, and the size beyond which it is not worth its time.
+const RESAMPLES: usize = 2000;
+const MAX_BOOTSTRAP: usize = 10_000;
+
+/// Statistics of a sample. One value has no spread: what needs two is absent, not 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statistics {
+    /// Number of values.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub median: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Sample standard deviation (n − 1).
+    pub std: Option<f64>,
+    /// Median absolute deviation from the median, unscaled.
+    pub mad: Option<f64>,
+    /// 5th percentile, as [`quantile`] defines it.
+    pub p5: Option<f64>,
+    /// 95th percentile, as [`quantile`] defines it.
+    pub p95: Option<f64>,
+    /// 95 % bootstrap interval of the median: percentile method, 2000 resamples, fixed seed.
+    pub median_interval: Option<(f64, f64)>,
+}
+
+impl Statistics {
+    /// The statistics of `values`; `None` if there is none or one is not finite.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (first, last) = (*sorted.first()?, *sorted.last()?);
+        let has_spread = values.len() > 1;
+        Some(Self {
+            n: values.len(),
+            mean: mean(values)?,
+            median: quantile(&sorted, 0.5)?,
+            min: first,
+            max: last,
+            std: sample_deviation(values),
+            mad: median_deviation(values).filter(|_| has_spread),
+            p5: quantile(&sorted, 0.05).filter(|_| has_spread),
+            p95: quantile(&sorted, 0.95).filter(|_| has_spread),
+            median_interval: median_interval(values),
+        })
+    }
+}
+
+/// Arithmetic mean, summed in order.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    Some(values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Standard deviation of a sample (n − 1); absent below two values.
+pub fn sample_deviation(values: &[f64]) -> Option<f64> {
+    let degrees = values.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
+    Some((squares(values)? / degrees as f64).sqrt())
+}
+
+/// Standard deviation of a whole population (n).
+pub fn population_deviation(values: &[f64]) -> Option<f64> {
+    Some((squares(values)? / values.len() as f64).sqrt())
+}
+
+/// Sum of squared deviations from the mean.
+fn squares(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    Some(
+        values
+            .iter()
+            .map(|value| (value - mean) * (value - mean))
+            .sum(),
+    )
+}
+
+/// Median; the mean of the two middle values where their number is even.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    let middle = values.len().checked_sub(1)? / 2;
+    let is_even = values.len().is_multiple_of(2);
+    let (_, below, rest) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let below = *below;
+    let above = match rest.iter().copied().min_by(f64::total_cmp) {
+        Some(above) if is_even => above,
+        _ => below,
+    };
+    // With an odd number too: the addition makes a negative zero positive.
+    Some(below + (above - below) * 0.5)
+}
+
+/// Quantile of sorted values by linear interpolation between order statistics: position `share · (n − 1)` counted from
+/// 0 (type 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages", 1996; what NumPy and R take by default).
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let (below, above, part) = neighbors(sorted, share)?;
+    Some(below + (above - below) * part)
+}
+
+/// [`quantile`] that interpolates from the nearer of the two values, as `numpy.percentile` does.
+///
+/// Load generators compute their percentiles with NumPy. Figures from their raw samples equal theirs to the last bit
+/// only with NumPy's order of operations, while [`quantile`] has that of DuckDB, which SQL of reports must reproduce.
+pub fn quantile_from_nearer_end(sorted: &[f64], share: f64) -> Option<f64> {
+    let (below, above, part) = neighbors(sorted, share)?;
+    if part < 0.5 {
+        Some(below + (above - below) * part)
+    } else {
+        Some(above - (above - below) * (1.0 - part))
+    }
+}
+
+/// The order statistics around the position of a quantile, and the part of the way from the first to the second.
+fn neighbors(sorted: &[f64], share: f64) -> Option<(f64, f64, f64)> {
+    let last = sorted.len().checked_sub(1)?;
+    let position = share.clamp(0.0, 1.0) * last as f64;
+    let below = (position as usize).min(last);
+    let part = position - below as f64;
+    let above = if part > 0.0 {
+        (below + 1).min(last)
+    } else {
+        below
+    };
+    Some((sorted[below], sorted[above], part))
+}
+
+/// Modified z-score of each value, 0.6745 · (x − median) / MAD; where the MAD is 0 the mean absolute deviation takes
+/// its place, (x − median) / (1.253314 · mean deviation). `None` where all values are equal or there are fewer than 3.
+pub fn modified_z(values: &[f64]) -> Option<Vec<f64>> {
+    if values.len() < 3 {
+        return None;
+    }
+    let scale = z_scale(values)?;
+    Some(values.iter().map(|value| scale(*value)).collect())
+}
+
+/// Modified z-score of the first value against the rest, which need to be 3 at least.
+pub fn modified_z_of_first(values: &[f64]) -> Option<f64> {
+    let (first, rest) = values.split_first()?;
+    if rest.len() < MIN_REST {
+        return None;
+    }
+    z_scale(rest).map(|scale| scale(*first))
+}
+
+/// How many times the median of the others the first value is, where they are too few to tell whether it is an outlier,
+/// and it would be one if they were not.
+pub fn doubtful_first(values: &[f64]) -> Option<f64> {
+    let (first, rest) = values.split_first()?;
+    let too_few = (2..MIN_REST).contains(&rest.len());
+    let z = z_scale(rest).filter(|_| too_few)?(*first);
+    let median = median(rest).filter(|median| z > OUTLIER_Z && *median > 0.0)?;
+    Some(first / median)
+}
+
+/// The map from a value to its modified z-score among `values`.
+fn z_scale(values: &[f64]) -> Option<impl Fn(f64) -> f64 + use<>> {
+    let center = median(values)?;
+    let deviations = deviations(values, center);
+    let mad = median(&deviations)?;
+    let factor = if mad > 0.0 {
+        MAD_FACTOR / mad
+    } else {
+        let mean = mean(&deviations).filter(|mean| *mean > 0.0)?;
+        1.0 / (MEAN_DEVIATION_FACTOR * mean)
+    };
+    Some(move |value| (value - center) * factor)
+}
+
+/// Median absolute deviation from the median, unscaled.
+pub fn median_deviation(values: &[f64]) -> Option<f64> {
+    median(&deviations(values, median(values)?))
+}
+
+fn deviations(values: &[f64], center: f64) -> Vec<f64> {
+    values.iter().map(|value| (value - center).abs()).collect()
+}
+
+/// Bootstrap interval of the median at 95 %; absent below two values and above 10 000.
+fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    if !(2..=MAX_BOOTSTRAP).contains(&values.len()) {
+        return None;
+    }
+    let mut random = Pcg::new(0x5EED);
+    let mut resample = vec![0.0; values.len()];
+    let mut medians = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        for slot in &mut resample {
+            *slot = values[random.below(values.len() as u32) as usize];
+        }
+        medians.push(median(&resample)?);
+    }
+    medians.sort_by(f64::total_cmp);
+    Some((quantile(&medians, 0.025)?, quantile(&medians, 0.975)?))
+}
+
+/// PCG-XSH-RR 64/32 (O'Neill, 2014): the same numbers on every machine.
+struct Pcg {
+    state: u64,
+}
+
+impl Pcg {
+    const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+    const INCREMENT: u64 = 1_442_695_040_888_963_407;
+
+    fn new(seed: u64) -> Self {
+        let mut random = Self {
+            state: seed.wrapping_add(Self::INCREMENT),
+        };
+        random.next();
+        random
+    }
+
+    fn next(&mut self) -> u32 {
+        let old = self.state;
+        self.state = old
+            .wrapping_mul(Self::MULTIPLIER)
+            .wrapping_add(Self::INCREMENT);
+        let shifted = (((old >> 18) ^ old) >> 27) as u32;
+        shifted.rotate_right((old >> 59) as u32)
+    }
+
+    /// A number below `bound`, by the high half of a product: the bias is under 2⁻³² times the bound.
+    fn below(&mut self, bound: u32) -> u32 {
+        ((u64::from(self.next()) * u64::from(bound)) >> 32) as u32
+    }
+}
+
+/// Samples between two edges of a histogram.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bin {
+    pub from: f64,
+    pub to: f64,
+    pub count: u64,
+}
+
+/// Equally wide bins of a round width from 0 or from the least sample to the 99th percentile, and one for what lies
+/// beyond it. Empty of less than two samples.
+pub fn histogram(sorted: &[f64], most: usize) -> Vec<Bin> {
+    let (Some(end), true) = (quantile_from_nearer_end(sorted, 0.99), sorted.len() > 1) else {
+        return Vec::new();
+    };
+    let low = sorted[0];
+    let width = round_up((end - low) / most.saturating_sub(2).max(1) as f64);
+    if width <= 0.0 || !width.is_finite() {
+        let high = sorted[sorted.len() - 1];
+        return vec![Bin {
+            from: low,
+            to: high,
+            count: sorted.len() as u64,
+        }];
+    }
+    let start = libm::floor(low / width) * width;
+    let mut bins = Vec::new();
+    let (mut counted, mut edge) = (0, start);
+    for number in 1..=most {
+        edge = start + width * number as f64;
+        let below = sorted.partition_point(|sample| *sample < edge);
+        bins.push(Bin {
+            from: edge - width,
+            to: edge,
+            count: (below - counted) as u64,
+        });
+        counted = below;
+        if edge > end {
+            break;
+        }
+    }
+    if counted < sorted.len() {
+        let beyond = (sorted.len() - counted) as u64;
+        bins.push(Bin {
+            from: edge,
+            to: f64::INFINITY,
+            count: beyond,
+        });
+    }
+    bins
+}
+
+/// The next of 1, 2, 5 times a power of ten.
+pub fn round_up(value: f64) -> f64 {
+    let power = libm::pow(10.0, libm::floor(libm::log10(value)));
+    for digit in [1.0, 2.0, 5.0, 10.0] {
+        if digit * power >= value {
+            return digit * power;
+        }
+    }
+    value
+}
+
+/// Points of the empirical distribution function: value, and share of samples up to it; `most` points at most.
+pub fn cumulative_shares(sorted: &[f64], most: usize) -> Vec<(f64, f64)> {
+    let Some(first) = sorted.first() else {
+        return Vec::new();
+    };
+    let count = sorted.len();
+    let step = count.div_ceil(most.max(1));
+    let mut points = vec![(*first, 0.0)];
+    for (index, value) in sorted.iter().enumerate() {
+        let rank = index + 1;
+        if rank % step == 0 || rank == count {
+            points.push((*value, rank as f64 / count as f64));
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-9 * b.abs().max(1.0)
+    }
+
+    #[test]
+    fn statistics_of_five_values_by_hand() {
+        // Sum 20, mean 4; squares 9 + 4 + 1 + 0 + 36 = 50, / 4 = 12.5; deviations from 3: 2, 1, 0, 1, 7 → MAD 1.
+        let found = Statistics::of(&[1.0, 2.0, 3.0, 4.0, 10.0]).unwrap();
+        assert_eq!(
+            (found.n, found.mean, found.median, found.min, found.max),
+            (5, 4.0, 3.0, 1.0, 10.0)
+        );
+        assert!(near(found.std.unwrap(), 12.5_f64.sqrt()));
+        assert_eq!(found.mad, Some(1.0));
+        // Positions 0.05 · 4 = 0.2 and 0.95 · 4 = 3.8: 1 + 0.2 · 1 and 4 + 0.8 · 6.
+        assert!(near(found.p5.unwrap(), 1.2) && near(found.p95.unwrap(), 8.8));
+        let (low, high) = found.median_interval.unwrap();
+        assert!((1.0..=3.0).contains(&low) && (3.0..=10.0).contains(&high));
+    }
+
+    #[test]
+    fn quantiles_from_the_nearer_end_are_those_of_numpy() {
+        // Digit by digit what numpy.percentile([1, 2, 4, 8], [0, 50, 90, 99, 100]) prints.
+        let samples = [1.0, 2.0, 4.0, 8.0];
+        let quantiles =
+            [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| quantile_from_nearer_end(&samples, share));
+        let expected = [1.0, 3.0, 6.800000000000001, 7.879999999999999, 8.0];
+        assert_eq!(quantiles, expected.map(Some));
+        assert_eq!(quantile_from_nearer_end(&[], 0.5), None);
+        assert_eq!(quantile_from_nearer_end(&[7.0], 0.99), Some(7.0));
+    }
+
+    #[test]
+    fn a_quantile_at_a_value_ignores_an_infinite_neighbor() {
+        // Position 0.5 · 2 = 1: infinity times a part of 0 would be no number.
+        assert_eq!(quantile(&[1.0, 2.0, f64::INFINITY], 0.5), Some(2.0));
+        assert_eq!(median(&[1.0, 2.0, f64::INFINITY]), Some(2.0));
+    }
+
+    #[test]
+    fn bins_have_a_round_width_up_to_the_99th_percentile() {
+        // P99 of 0 … 100 is 99; 99 ÷ (12 − 2) is rounded up to 10. The tenth bin ends at 100, which lies beyond.
+        let samples: Vec<f64> = (0..=100).map(f64::from).collect();
+        let bins = histogram(&samples, 12);
+        assert_eq!(bins.len(), 11);
+        assert_eq!(
+            bins[3],
+            Bin {
+                from: 30.0,
+                to: 40.0,
+                count: 10
+            }
+        );
+        assert_eq!(
+            bins[10],
+            Bin {
+                from: 100.0,
+                to: f64::INFINITY,
+                count: 1
+            }
+        );
+        assert_eq!(round_up(0.3), 0.5);
+        assert!(histogram(&[1.0], 12).is_empty());
+    }
+
+    #[test]
+    fn shares_accumulate_to_the_whole() {
+        // Five samples in steps of two: ranks 2, 4 and the last.
+        let points = cumulative_shares(&[1.0, 2.0, 3.0, 4.0, 5.0], 3);
+        assert_eq!(points, [(1.0, 0.0), (2.0, 0.4), (4.0, 0.8), (5.0, 1.0)]);
+        assert!(cumulative_shares(&[], 3).is_empty());
+    }
+
+    #[test]
+    fn one_value_has_no_spread_and_none_has_no_statistics() {
+        let one = Statistics::of(&[7.0]).unwrap();
+        assert_eq!((one.n, one.mean, one.median), (1, 7.0, 7.0));
+        assert_eq!(
+            (one.std, one.mad, one.p5, one.p95),
+            (None, None, None, None)
+        );
+        assert_eq!(one.median_interval, None);
+        assert_eq!(Statistics::of(&[]), None);
+        assert_eq!(Statistics::of(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn the_cold_decode_repeat_is_the_one_outlier() {
+        // Median 1139.342, MAD 88.923 (of 1915.341, 8.617, 209.870, 0, 88.923).
+        let times = [3054.683, 1130.725, 1349.212, 1139.342, 1050.419];
+        let z = modified_z(&times).unwrap();
+        assert!(near(
+            z[0],
+            0.6745 * (3054.683 - 1139.342) / (1139.342 - 1050.419)
+        ));
+        let outliers: Vec<usize> = (0..5).filter(|index| z[*index].abs() > OUTLIER_Z).collect();
+        assert_eq!(outliers, [0]);
+    }
+
+    #[test]
+    fn the_first_value_is_measured_against_the_rest_alone() {
+        // Rest 10, 11, 12, 13: median 11.5, MAD 1 (of 1.5, 0.5, 0.5, 1.5).
+        let z = modified_z_of_first(&[20.0, 10.0, 11.0, 12.0, 13.0]).unwrap();
+        assert!(near(z, 0.6745 * 8.5));
+        assert_eq!(modified_z_of_first(&[20.0, 10.0, 11.0]), None);
+        assert_eq!(modified_z_of_first(&[20.0, 1.0, 1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn against_two_others_a_first_value_is_in_doubt_and_no_outlier() {
+        // Median of 10 and 12: 11, MAD 1. 0.6745 · (x − 11) > 3.5 from x = 16.19 on.
+        assert_eq!(doubtful_first(&[22.0, 10.0, 12.0]), Some(2.0));
+        assert_eq!(doubtful_first(&[16.2, 10.0, 12.0]), Some(16.2 / 11.0));
+        assert_eq!(doubtful_first(&[16.1, 10.0, 12.0]), None);
+        assert_eq!(modified_z_of_first(&[22.0, 10.0, 12.0]), None);
+        // With three others it is decided; one has no spread, nor have two equal ones.
+        assert_eq!(doubtful_first(&[22.0, 10.0, 12.0, 11.0]), None);
+        assert_eq!(doubtful_first(&[22.0, 10.0]), None);
+        assert_eq!(doubtful_first(&[22.0, 10.0, 10.0]), None);
+    }
+
+    #[test]
+    fn where_the_mad_is_0_the_mean_deviation_scales() {
+        // Median 1, MAD 0, mean deviation 4 / 5.
+        let z = modified_z(&[1.0, 1.0, 1.0, 1.0, 5.0]).unwrap();
+        assert!(near(z[4], 4.0 / (1.253_314 * 0.8)));
+        assert_eq!(modified_z(&[1.0, 2.0]), None);
+    }
+
+    #[test]
+    fn the_interval_of_the_median_is_the_same_on_every_run() {
+        let values: Vec<f64> = (0..101).map(f64::from).collect();
+        let found = median_interval(&values).unwrap();
+        assert_eq!(median_interval(&values), Some(found));
+        // The distribution-free interval is the order statistics 50 ± 0.98 · √101 ≈ 40 and 60.
+        assert!(
+            (found.0 - 40.0).abs() < 3.0 && (found.1 - 60.0).abs() < 3.0,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn the_generator_follows_its_definition() {
+        // Computed in Python with integers of any length from the definition in the paper.
+        let mut random = Pcg::new(0x5EED);
+        let drawn: Vec<u32> = (0..3).map(|_| random.next()).collect();
+        assert_eq!(drawn, [3_360_793_142, 2_276_201_150, 35_739_956]);
+    }
+}

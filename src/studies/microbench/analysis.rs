@@ -215,12 +215,15 @@ impl Group<'_> {
 
     /// The median efficiency against the measured roofline.
     pub fn median(&self) -> Option<f64> {
-        median(&self.shares(|one| one.efficiency()))
+        rooflens_stats::quantile_from_nearer_end(&self.shares(|one| one.efficiency()), 0.5)
     }
 
     /// The median of |roofline time − time| ÷ time.
     pub fn apart(&self) -> Option<f64> {
-        median(&self.shares(|one| Some((one.efficiency()? - 1.0).abs())))
+        rooflens_stats::quantile_from_nearer_end(
+            &self.shares(|one| Some((one.efficiency()? - 1.0).abs())),
+            0.5,
+        )
     }
 
     /// Seconds of all cases with a roofline time: at the roofline, and measured.
@@ -233,12 +236,6 @@ impl Group<'_> {
             (sums.0 + roof, sums.1 + time)
         })
     }
-}
-
-/// The median of ascending values.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
-    Some(f64::midpoint(values[low], values[high]))
 }
 
 impl Roofs<'_> {

@@ -10,7 +10,7 @@ use rooflens_document::{
 };
 use rooflens_schemas::Unit;
 
-use crate::analysis::{Ceiling, Group, Judged, Results, Series, median};
+use crate::analysis::{Ceiling, Group, Judged, Results, Series};
 
 /// Rows that pages show, and charts of fits.
 const SHOWN: usize = 40;
@@ -338,7 +338,7 @@ fn operations(page: &Page<'_>) -> SectionContent {
         .share("efficiency_max", end(true))
         .on_page()
         .share("of_specified", |row| {
-            median(&row.shares(|one| one.of_specified()))
+            rooflens_stats::quantile_from_nearer_end(&row.shares(|one| one.of_specified()), 0.5)
         })
         .on_page();
     add(

@@ -13,7 +13,7 @@ use crate::analysis::goodput::Slo;
 use crate::analysis::{Options, Results};
 use crate::import::{File, Input, read};
 use crate::model::Tool;
-use crate::stats::{PERCENTILES, Spread, percentile};
+use crate::stats::{PERCENTILES, Spread};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -434,25 +434,6 @@ fn a_sweep_has_the_goodput_and_the_knee_of_its_samples() {
         knee,
         first_flat.map(|n| loads[n]["rate"].as_f64().expect("a number"))
     );
-}
-
-#[test]
-fn percentiles_are_numpys() {
-    // Digit by digit what numpy.percentile([1, 2, 4, 8], [0, 50, 90, 99, 100]) prints.
-    let samples = [1.0, 2.0, 4.0, 8.0];
-    let at = [0.0, 50.0, 90.0, 99.0, 100.0].map(|percent| percentile(&samples, percent));
-    assert_eq!(
-        at,
-        [
-            Some(1.0),
-            Some(3.0),
-            Some(6.800000000000001),
-            Some(7.879999999999999),
-            Some(8.0)
-        ]
-    );
-    assert_eq!(percentile(&[], 50.0), None);
-    assert_eq!(percentile(&[7.0], 99.0), Some(7.0));
 }
 
 #[test]

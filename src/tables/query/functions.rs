@@ -1,6 +1,7 @@
 //! Functions that SQLite lacks and engineers ask for, named and computed as in DuckDB and polars: `median(x)`,
 //! `quantile_cont(x, share)`, `stddev(x)`, `sqrt(x)`, `floor(x)` and `ceil(x)`.
 
+use rooflens_stats::{quantile, sample_deviation};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::{Connection, Error, Result};
 
@@ -69,23 +70,7 @@ impl Aggregate<(Vec<f64>, f64), Option<f64>> for Sorted {
     }
 }
 
-/// The value at that share of sorted ones, between two of them by the distance from each.
-fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    let place = share * values.len().checked_sub(1)? as f64;
-    let (below, above) = (
-        values[place.floor() as usize],
-        values[place.ceil() as usize],
-    );
-    Some(below + (above - below) * place.fract())
-}
-
 /// The standard deviation of a sample.
 fn deviation(values: &[f64], _: f64) -> Option<f64> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values
-        .iter()
-        .map(|value| (value - mean) * (value - mean))
-        .sum();
-    (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
+    sample_deviation(values)
 }

@@ -6,11 +6,11 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::baseline::{Repeat, Series};
-use rooflens_analysis::engine::stats::OUTLIER_Z;
 use rooflens_document::catalogue::{STAGE_TIME, TIME_PER_STEP};
 use rooflens_document::chart::{Dots, Plot};
 use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table};
 use rooflens_session::Session;
+use rooflens_stats::OUTLIER_Z;
 
 /// Repeats.
 pub(super) static SECTION: Section = Section {

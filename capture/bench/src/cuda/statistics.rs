@@ -1,5 +1,6 @@
 //! Statistics of repeated measurements.
 
+use rooflens_stats::{mean, quantile, sample_deviation};
 use serde_json::{Value, json};
 
 /// What is said of a sample of times in seconds.
@@ -22,19 +23,14 @@ impl Statistics {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let n = sorted.len();
-        let mean = sorted.iter().sum::<f64>() / n as f64;
-        let squares: f64 = sorted.iter().map(|x| (x - mean) * (x - mean)).sum();
-        let std = (squares / n.saturating_sub(1).max(1) as f64).sqrt();
-        let (median, p95) = (quantile(&sorted, 0.5), quantile(&sorted, 0.95));
         Some(Self {
-            n,
-            mean,
-            std,
-            median,
+            n: sorted.len(),
+            mean: mean(&sorted)?,
+            std: sample_deviation(&sorted).unwrap_or(0.0),
+            median: quantile(&sorted, 0.5)?,
             min,
             max,
-            p95,
+            p95: quantile(&sorted, 0.95)?,
         })
     }
 
@@ -50,13 +46,6 @@ impl Statistics {
             "mean_s": self.mean, "std_s": self.std, "p95_s": self.p95, "spread": self.spread(),
         })
     }
-}
-
-/// Quantile of a sorted sample that is not empty, interpolated between the values at ranks 0 … n − 1.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let rank = q * (sorted.len() - 1) as f64;
-    let (low, high) = (rank.floor() as usize, rank.ceil() as usize);
-    sorted[low] + (sorted[high] - sorted[low]) * (rank - low as f64)
 }
 
 #[cfg(test)]

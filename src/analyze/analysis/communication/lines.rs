@@ -12,9 +12,9 @@ use crate::Context;
 use crate::engine::facts::{OpIndex, StageInstance};
 use crate::engine::stage_stats::summaries;
 use crate::engine::stages::WHOLE_CAPTURE;
-use crate::engine::stats::median;
 use crate::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
 use rooflens_session::{Arrange, GpuId, Ns, PassId, Session};
+use rooflens_stats::median;
 
 /// The tiers of each GPU of a pass.
 type PassTiers = BTreeMap<GpuId, GpuTiers>;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::calls::{Call, Group, Member, Run};
 use super::operation::Operation;
-use crate::engine::stats::median;
 use rooflens_session::{Arrange, Ns};
+use rooflens_stats::median;
 
 /// Positions beyond the difference in length by which two lists of collectives are shifted against each other
 /// to find where they fit, and the most of them.

@@ -10,8 +10,8 @@ use super::calls::{Call, Run};
 use super::matching::{Match, Matching};
 use super::operation::Operation;
 use super::waits::Wait;
-use crate::engine::stats::median;
 use rooflens_session::Ns;
+use rooflens_stats::median;
 
 /// Sends of one kind differ by so much without waiting.
 const NOISE_NS: Ns = 5_000;

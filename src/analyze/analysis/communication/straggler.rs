@@ -8,8 +8,8 @@ use super::speed::LowerClock;
 use super::work::WorkDifference;
 use crate::Context;
 use crate::engine::intervals::total;
-use crate::engine::stats::median;
 use rooflens_session::Ns;
+use rooflens_stats::median;
 
 /// Longest ÷ mean computing time of the ranks from which on one of them is a straggler of a stage.
 pub const IMBALANCE: f64 = 1.05;

@@ -8,8 +8,8 @@ use super::calls::{Call, Group, Run};
 use super::operation::Operation;
 use super::waits::Wait;
 use crate::engine::facts::OpIndex;
-use crate::engine::stats::median;
 use rooflens_session::{Arrange, KernelId, Ns};
+use rooflens_stats::median;
 
 /// What a rank calls again and again: one operation of one size in one group by one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,9 +3,9 @@
 use rooflens_schemas::{Evidence, Scope, StageKind};
 
 use crate::engine::stage_stats::Summary;
-use crate::engine::stats::{OUTLIER_Z, Statistics, modified_z};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, Session, StrId};
+use rooflens_stats::{OUTLIER_Z, Statistics, modified_z};
 
 /// The timed repeats of a bundle.
 pub struct Baseline {

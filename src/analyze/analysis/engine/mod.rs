@@ -19,7 +19,6 @@ pub mod spans;
 pub mod stage_names;
 pub mod stage_stats;
 pub mod stages;
-pub mod stats;
 pub mod sweep;
 pub mod tiers;
 mod updates;

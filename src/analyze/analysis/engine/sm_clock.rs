@@ -1,8 +1,8 @@
 //! The SM clock during stages: from sampled hardware counters of the same pass, or from NVML.
 
 use crate::Context;
-use crate::engine::stats::mean;
 use rooflens_session::{GpuId, Ns, PassId};
+use rooflens_stats::mean;
 
 /// Names of counters that hold the clock of the SMs, in megahertz.
 const COUNTERS: [&str; 2] = ["GPC Clock Frequency", "SM Clock Frequency"];

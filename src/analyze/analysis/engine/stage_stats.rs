@@ -3,8 +3,8 @@
 use rooflens_schemas::{Evidence, Scope, StageKind};
 
 use crate::engine::facts::{Facts, Stage, StageInstance};
-use crate::engine::stats::median;
 use rooflens_session::{Arrange, GpuId, PassId, ProcessId, Session};
+use rooflens_stats::median;
 
 /// A stage as one process ran it.
 #[derive(Clone, Debug, Default, PartialEq)]

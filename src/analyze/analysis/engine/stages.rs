@@ -11,9 +11,9 @@ use crate::engine::attribution::{IssuedOp, ThreadOps, attribute, started};
 use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
 use crate::engine::intervals::{Interval, add, total, union_length};
 use crate::engine::stage_names::{Rule, is_of_user, is_update, rules};
-use crate::engine::stats::modified_z_of_first;
 use crate::engine::updates::between_updates;
 use rooflens_session::{Arrange, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
+use rooflens_stats::modified_z_of_first;
 
 /// Distinct outermost range names that become stages where no rule matches any range.
 const MAX_UNNAMED_STAGES: usize = 12;

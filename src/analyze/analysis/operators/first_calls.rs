@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::engine::facts::Facts;
 use crate::engine::intervals::total;
 use crate::engine::nesting::Nesting;
-use crate::engine::stats::median;
 use rooflens_session::{KernelId, Ns, PassId, Session, StrId};
+use rooflens_stats::median;
 
 /// Self CPU time ÷ median of the operator from which on a call is slow.
 pub const SLOW: f64 = 10.0;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rooflens_schemas::Unit;
 
 use super::power::reasons::{REASONS, lowers_clock};
-use crate::engine::stats::mean;
 use crate::{Context, Known, Missing};
 use rooflens_session::{Arrange, GpuSnapshot, GpuSnapshotId, StrId};
+use rooflens_stats::mean;
 
 /// Share of device memory from which on it is nearly full.
 const FULL: f64 = 0.95;

@@ -3,12 +3,12 @@
 use crate::stage::StageLine;
 use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::engine::facts::StageInstance;
-use rooflens_analysis::engine::stats::median;
 use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_schemas::Unit;
 use rooflens_session::Ns;
+use rooflens_stats::median;
 
 pub(crate) static RULE: Rule = Rule::new(
     "profiler-overhead",

@@ -3,9 +3,9 @@
 use crate::stage::StageLine;
 use crate::{Evidence, Outcome, Rule, Threshold, time::host_pauses};
 use rooflens_analysis::engine::baseline::{Repeat, Series};
-use rooflens_analysis::engine::stats::OUTLIER_Z;
 use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_schemas::Unit;
+use rooflens_stats::OUTLIER_Z;
 
 pub(crate) static RULE: Rule = Rule::new(
     "repeat-outliers",

@@ -6,8 +6,8 @@ use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use crate::{communication::straggler, time::host_pauses};
 use rooflens_analysis::engine::baseline::Series;
-use rooflens_analysis::engine::stats::Statistics;
 use rooflens_document::{Gain, GainKind, Inline, Quantity};
+use rooflens_stats::Statistics;
 
 /// Measured iterations, or unprofiled repeats, from which on a median says something.
 pub(super) const ITERATIONS: usize = 3;

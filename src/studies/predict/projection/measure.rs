@@ -6,7 +6,6 @@ use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::facts::{Captured, OpIndex, OpSource, StageInstance};
 use rooflens_analysis::engine::measured_peaks::{Measured, gpu_name};
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
-use rooflens_analysis::engine::stats::quantile;
 use rooflens_analysis::kernels::gemm::slots;
 use rooflens_analysis::kernels::matmul::roof::dtype;
 use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape};
@@ -16,6 +15,7 @@ use rooflens_hardware::{DTYPES, Gpu, element_bytes};
 use rooflens_schemas::StageKind;
 use rooflens_schemas::workload::Mode;
 use rooflens_session::{Dim3, KernelId};
+use rooflens_stats::quantile;
 
 use super::{Device, Interval, Kernel, Stage, Work, stage::GAP};
 

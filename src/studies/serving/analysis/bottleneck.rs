@@ -4,7 +4,8 @@ use super::Results;
 use super::figures::{Measure, growth};
 use super::thresholds::Grade;
 use crate::model::{EngineSample, Tool};
-use crate::stats::{percentile, sorted};
+use crate::stats::sorted;
+use rooflens_stats::quantile_from_nearer_end;
 
 /// Share of the wait from which on queueing is the bottleneck.
 pub const QUEUED: f64 = 0.5;
@@ -143,7 +144,7 @@ impl Engine {
         };
         let running = all(|one| one.running);
         (samples.len() > 1).then(|| Self {
-            kv_p95: percentile(&all(|one| one.kv_cache), 95.0),
+            kv_p95: quantile_from_nearer_end(&all(|one| one.kv_cache), 0.95),
             running: mean(&running),
             most_running: running.last().copied(),
             waiting: mean(&all(|one| one.waiting)),

@@ -7,7 +7,7 @@ use rooflens_schemas::Unit;
 use super::{Page, add, time};
 use crate::analysis::figures::{Dist, Measure};
 use crate::model::{Run, Tool};
-use crate::stats::{ecdf, histogram};
+use rooflens_stats::{Bin, cumulative_shares, histogram, quantile_from_nearer_end};
 
 /// Rows of a table, points of a line, bars of a histogram.
 const SHOWN: usize = 60;
@@ -133,11 +133,11 @@ fn distribution(page: &Page<'_>, measure: Measure) -> Option<Chart> {
     // What lies beyond the 99th percentiles would squeeze all else.
     let end = runs
         .iter()
-        .filter_map(|run| crate::stats::percentile(samples(run), 99.0))
+        .filter_map(|run| quantile_from_nearer_end(samples(run), 0.99))
         .max_by(f64::total_cmp)?;
     let several = runs.len() > 1;
     let line = |(n, run): (usize, &usize)| {
-        let mut points = ecdf(samples(run), POINTS);
+        let mut points = cumulative_shares(samples(run), POINTS);
         points.retain(|(value, _)| *value <= end);
         // To the end of the axis, beyond the longest sample too.
         points.extend(points.last().copied().map(|(_, share)| (end, share)));
@@ -195,10 +195,10 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
         true => format!("{} – {}", time(from), time(to)),
         false => format!("≥ {}", time(from)),
     };
-    let bar = |(from, to, count): &(f64, f64, u64)| Bar {
-        label: label(*from, *to),
-        values: vec![*count as f64],
-        note: Quantity::count(*count).to_string(),
+    let bar = |bin: &Bin| Bar {
+        label: label(bin.from, bin.to),
+        values: vec![bin.count as f64],
+        note: Quantity::count(bin.count).to_string(),
     };
     let what = name(page, measure);
     Some(Chart {
@@ -224,24 +224,26 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
 
 /// The histograms of all runs, as data.
 fn bins(page: &Page<'_>, findings: &mut SectionContent) {
-    type Bin<'a> = (&'a Run, Measure, f64, f64, u64);
-    let all = page.runs().flat_map(|(index, run)| {
-        Measure::ALL.into_iter().flat_map(move |measure| {
-            let bins = histogram(&page.results.figures[index].dist(measure).samples, 40);
-            bins.into_iter()
-                .map(move |(from, to, count)| (run, measure, from, to, count))
-        })
-    });
-    let rows: Vec<Bin<'_>> = all.collect();
+    let mut rows: Vec<(&Run, Measure, Bin)> = Vec::new();
+    for (index, run) in page.runs() {
+        for measure in Measure::ALL {
+            let samples = &page.results.figures[index].dist(measure).samples;
+            rows.extend(
+                histogram(samples, 40)
+                    .into_iter()
+                    .map(|bin| (run, measure, bin)),
+            );
+        }
+    }
     if rows.is_empty() {
         return;
     }
     let table = Table::new(page.text, "serving_histograms")
-        .name("run", |row: &Bin<'_>| row.0.label.clone())
+        .name("run", |row: &(&Run, Measure, Bin)| row.0.label.clone())
         .text("measure", |row| name(page, row.1))
-        .time("from_ns", |row| row.2)
-        .time("to_ns", |row| Some(row.3).filter(|to| to.is_finite()))
-        .count("samples", |row| row.4)
+        .time("from_ns", |row| row.2.from)
+        .time("to_ns", |row| Some(row.2.to).filter(|to| to.is_finite()))
+        .count("samples", |row| row.2.count)
         .all_on_page();
     findings
         .blocks

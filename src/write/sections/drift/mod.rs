@@ -9,13 +9,13 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::intervals::{Interval, union};
-use rooflens_analysis::engine::stats::OUTLIER_Z;
 use rooflens_analysis::time::drift::{
     Change, Direction, Instance, LEAST, LEAST_FOR_TREND, Series, Subject, TREND_Z, grouped,
 };
 use rooflens_document::catalogue::{PACE_DRIFT, PACE_TREND_Z};
 use rooflens_document::chart::{Line, Lines, Plot, Track, Tracks};
 use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table, View};
+use rooflens_stats::OUTLIER_Z;
 
 /// Pace.
 pub(super) static SECTION: Section = Section { id: "pace", show };

@@ -428,7 +428,7 @@ impl Group {
         });
         let values: Vec<f64> = scaled.collect::<Option<_>>()?;
         Some(Spread {
-            mean: crate::engine::stats::mean(&values)?,
+            mean: rooflens_stats::mean(&values)?,
             min: values.iter().copied().reduce(f64::min)?,
             max: values.iter().copied().reduce(f64::max)?,
         })

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::engine::facts::{Stage, StageInstance};
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::engine::stats::median;
 use crate::{Context, Facts};
 use rooflens_session::{Arrange, Ns, PassId, ProcessId, StrId};
+use rooflens_stats::median;
 
 /// Beginnings of the names of such calls; what follows is a variant, such as `Async` or `Pitch`.
 const ALLOCATING: [&str; 15] = [

@@ -1,7 +1,7 @@
 //! What the framework's allocator held over time, by pass and GPU.
 
-use crate::engine::stats::median;
 use rooflens_session::{MemoryEventId, Ns, PassId, Session};
+use rooflens_stats::median;
 
 /// The allocator of one GPU in one pass.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,10 +8,10 @@ use rooflens_schemas::Evidence;
 use crate::engine::facts::{OpIndex, StageInstance};
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::engine::stats::median;
 use crate::engine::tiers::by_gpu;
 use crate::{Context, Known};
 use rooflens_session::{CopyKind, MemoryKind, PassId, Session};
+use rooflens_stats::median;
 
 use link::Link;
 use sums::{Group, Kind, Sum, Sums, host_memory};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::intervals::{Interval, measure, union};
-use crate::engine::stats::quantile;
 use crate::engine::tiers::{GpuTiers, exposed};
 use rooflens_session::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
+use rooflens_stats::quantile;
 
 /// From this size on a copy is large: latency no longer decides its rate.
 pub const LARGE: u64 = 1 << 20;

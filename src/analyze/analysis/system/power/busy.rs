@@ -2,7 +2,7 @@
 
 use super::samples::{Device, Sample};
 use crate::Context;
-use crate::engine::stats::mean;
+use rooflens_stats::mean;
 
 /// The share of the period of each sample of a device in which the GPU was busy: the utilization where samples state
 /// it; else a sample within a stage is busy, and any other one is not.

@@ -8,8 +8,8 @@ use rooflens_schemas::Evidence;
 use super::{busy, reasons};
 use crate::Context;
 use crate::engine::facts::StageInstance;
-use crate::engine::stats::{mean, quantile};
 use rooflens_session::{DeviceSampleId, GpuId, Ns, Session, StrId};
+use rooflens_stats::{mean, quantile};
 
 /// One sample, reduced to what is computed with.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,9 +8,9 @@ use super::graph::Graph;
 use super::walk::{Piece, Segment};
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
-use crate::engine::stats::median;
 use crate::engine::tiers::{Tier, tier};
 use rooflens_session::{ApiCallId, CopyKind, Ns, ProcessId, StrId};
+use rooflens_stats::median;
 
 /// What a piece of the path is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

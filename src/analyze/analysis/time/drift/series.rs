@@ -12,8 +12,8 @@ use crate::engine::intervals::{Interval, union};
 use crate::engine::stage_names::is_of_user;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WARMUP_Z;
-use crate::engine::stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
 use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
+use rooflens_stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
 
 /// Ranges beside the stages that are looked at.
 const MAX_RANGES: usize = 2;

@@ -1,6 +1,6 @@
 //! The trend of a sequence: robust, so that a single slow instance is none.
 
-use crate::engine::stats::median;
+use rooflens_stats::median;
 
 /// Points that pairs are made of; longer sequences are reduced to medians of equal groups.
 const MAX_POINTS: usize = 400;

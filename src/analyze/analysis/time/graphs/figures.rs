@@ -3,8 +3,8 @@
 use super::replays::Replay;
 use crate::Context;
 use crate::engine::intervals::total;
-use crate::engine::stats::median;
 use rooflens_session::Ns;
+use rooflens_stats::median;
 
 /// Figures of some replays; times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]

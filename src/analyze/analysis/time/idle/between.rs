@@ -12,9 +12,9 @@ use super::line::gpus_of;
 use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, add, measure, total, union};
 use crate::engine::stage_stats::Summary;
-use crate::engine::stats::median;
 use crate::{Context, Known};
 use rooflens_session::{Arrange, GpuId, Ns, Session, StrId, ThreadId};
+use rooflens_stats::median;
 
 /// The times between the stages of a process on one GPU.
 pub struct Between {

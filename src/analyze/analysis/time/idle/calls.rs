@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 use super::cause::Cause;
 use crate::engine::facts::{OpIndex, OpSource, Ops};
 use crate::engine::intervals::{Interval, union};
-use crate::engine::stats::median;
 use rooflens_session::{ApiCallId, KernelId, MemoryKind, Ns, PassId, ProcessId, Session, ThreadId};
+use rooflens_stats::median;
 
 /// What a CUDA call does, as far as idle time is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::intervals::{Interval, add, measure};
 use crate::engine::stage_names::is_of_engine;
 use crate::engine::stage_stats::Summary;
-use crate::engine::stats::{mean, median};
 use crate::engine::sweep::slices;
 use rooflens_session::Ns;
+use rooflens_stats::{mean, median};
 
 /// Launch figures of the instances of a line.
 #[derive(Clone, Debug, Default)]

@@ -12,11 +12,11 @@ use super::samples::Sampled;
 use crate::engine::facts::{Facts, OpIndex, StageInstance};
 use crate::engine::intervals::{Interval, add, measure, total};
 use crate::engine::stage_stats::Summary;
-use crate::engine::stats::median;
 use crate::engine::sweep::{append, slices};
 use crate::engine::tiers::{Tier, tier};
 use crate::{Context, Known};
 use rooflens_session::{GpuId, Ns, PassId, Session, StrId};
+use rooflens_stats::median;
 
 /// Share of an instance from which on a cause of idle time occurs in it.
 pub const OCCURS: f64 = 0.01;

@@ -6,10 +6,10 @@ pub mod attribution;
 use crate::engine::classify::{ClassGroup, GroupTimes};
 use crate::engine::segments::exclusive;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::engine::stats::doubtful_first;
 use crate::results::no_gpu_work;
 use crate::{Context, Known};
 use rooflens_session::PassId;
+use rooflens_stats::doubtful_first;
 
 use attribution::PassAttribution;
 

@@ -13,9 +13,9 @@ use crate::engine::facts::StageInstance;
 use crate::engine::intervals::add;
 use crate::engine::moments::Moments;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::engine::stats::median;
 use crate::{Context, Known};
 use rooflens_session::{Ns, PassId, ProcessId, Session, StrId};
+use rooflens_stats::median;
 
 use charges::{Charges, SyncCall, charge};
 

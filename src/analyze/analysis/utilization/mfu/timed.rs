@@ -7,8 +7,8 @@ use rooflens_schemas::{Scope, StageKind};
 use crate::Context;
 use crate::engine::stage_names::kind_by_name;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::engine::stats::median;
 use rooflens_session::{Arrange, Session, StrId};
+use rooflens_stats::median;
 
 /// The time of a stage from one source: un-profiled repeats, or a profiled pass.
 #[derive(Clone, Debug)]

@@ -49,18 +49,19 @@ pub struct SectionContent {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A piece of a section.
+/// A piece of a section. In a report a table is a [`View`] of a data set and a chart is its data; a renderer puts what it
+/// makes of them in their place and keeps the rest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Block {
+pub enum Block<T = View, C = Chart> {
     /// A heading inside the section.
     Heading(String),
     /// A paragraph.
     Prose(Vec<Inline>),
-    /// A view of a data set.
-    Table(View),
+    /// A table.
+    Table(T),
     /// A chart.
-    Chart(Chart),
+    Chart(C),
     /// Iterations to look at operation by operation, where a format lets a reader.
     Iterations(Vec<Iteration>),
     /// A list of names and values.

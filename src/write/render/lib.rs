@@ -13,6 +13,8 @@ pub mod csv;
 pub mod svg;
 
 mod checks;
+#[cfg(any(feature = "pdf", test))]
+mod data;
 mod html;
 mod json;
 mod markdown;

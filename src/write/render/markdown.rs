@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use super::Rendered;
-use super::page::{Item, Page, Piece, Statement};
+use super::page::{Page, PageBlock, place};
 use super::table::Table;
 use rooflens_document::report::{Kind, Report};
+use rooflens_document::{Block, Finding, Inline};
 
 /// Writes one document, such as `report.md`, and its charts: `report_files/*.svg`. `stem` is its name without extension.
 pub(super) fn render(report: &Report, kind: Kind, stem: Option<&str>) -> Rendered {
@@ -13,15 +14,11 @@ pub(super) fn render(report: &Report, kind: Kind, stem: Option<&str>) -> Rendere
     let page = Page::new(report, kind, &format!("{stem}_files"));
     let mut out = String::new();
     cover(&mut out, &page);
-    for item in &page.summary {
-        write_item(&mut out, &page, item);
-    }
+    write_blocks(&mut out, &page, &page.summary);
     notes(&mut out, &page);
-    for part in &page.sections {
-        block(&mut out, &format!("## {}", escape(&part.title)));
-        for item in &part.items {
-            write_item(&mut out, &page, item);
-        }
+    for section in &page.sections {
+        block(&mut out, &format!("## {}", escape(&section.title)));
+        write_blocks(&mut out, &page, &section.blocks);
     }
     data_quality(&mut out, &page);
     methods(&mut out, &page);
@@ -46,11 +43,11 @@ fn cover(out: &mut String, page: &Page) {
     if let Some(captured_at) = &cover.captured_at {
         lines.push(("captured", escape(captured_at)));
     }
-    lines.push(("report_by", escape(&cover.generator)));
-    let mut list: String = lines
-        .iter()
-        .map(|(key, value)| format!("- {}{colon}{value}\n", page.words[key]))
-        .collect();
+    lines.push(("report_by", escape(&page.generator())));
+    let mut list = String::new();
+    for (key, value) in lines {
+        let _ = writeln!(list, "- {}{colon}{value}", page.words[key]);
+    }
     for (name, value) in &cover.facts {
         let _ = writeln!(list, "- {}{colon}{}", escape(name), escape(value));
     }
@@ -65,23 +62,18 @@ fn notes(out: &mut String, page: &Page) {
     block(out, &format!("## {}", page.words["notes"]));
     let mut quoted = String::new();
     block(&mut quoted, &format!("*{}*", page.words["notes_mark"]));
-    for item in &page.notes {
-        write_item(&mut quoted, page, item);
+    write_blocks(&mut quoted, page, &page.notes);
+    let mut lines = Vec::new();
+    for line in quoted.trim_end().lines() {
+        lines.push(format!("> {line}").trim_end().to_owned());
     }
-    let lines: Vec<String> = quoted
-        .trim_end()
-        .lines()
-        .map(|line| format!("> {line}").trim_end().to_owned())
-        .collect();
     block(out, &lines.join("\n"));
 }
 
 /// The card of a finding.
-fn finding(out: &mut String, page: &Page, finding: &Statement) {
-    block(
-        out,
-        &format!("### {} ({})", escape(&finding.title), finding.label),
-    );
+fn finding(out: &mut String, page: &Page, finding: &Finding) {
+    let label = page.text.word(finding.severity.label());
+    block(out, &format!("### {} ({label})", escape(&finding.title)));
     if !finding.statement.is_empty() {
         block(out, &paragraph(&inline(&finding.statement)));
     }
@@ -91,33 +83,30 @@ fn finding(out: &mut String, page: &Page, finding: &Statement) {
             let _ = writeln!(list, "- {name}{colon}{text}");
         }
     };
-    let bound = if finding.bound.is_empty() { "" } else { colon };
-    line(
-        &format!("**{}**", page.words["gain"]),
-        escape(&format!("{}{bound}{}", finding.gain, finding.bound)),
-    );
-    line(
-        &format!("**{}**", page.words["advice"]),
-        inline(&finding.advice),
-    );
-    line(page.words["next"], inline(&finding.next));
-    line(
-        page.words["evidence"],
-        finding
-            .evidence
-            .iter()
-            .map(|e| escape(e))
-            .collect::<Vec<_>>()
-            .join(page.words["semicolon"]),
-    );
-    line(page.words["sql_on_export"], inline(&finding.query));
-    if !finding.sql.is_empty() {
-        let fence = "`".repeat(longest_fence(&finding.sql).max(2) + 1);
-        let _ = write!(
-            list,
-            "\n  {fence}sql\n  {}\n  {fence}\n",
-            finding.sql.replace('\n', "\n  ")
-        );
+    if let Some(gain) = &finding.gain {
+        let bound = if gain.basis.is_empty() { "" } else { colon };
+        let text = escape(&format!("{}{bound}{}", page.gain(gain), gain.basis));
+        line(&format!("**{}**", page.words["gain"]), text);
+    }
+    if let Some(advice) = &finding.advice {
+        line(&format!("**{}**", page.words["advice"]), inline(advice));
+    }
+    if let Some(next) = &finding.next {
+        line(page.words["next"], inline(next));
+    }
+    let mut evidence = Vec::new();
+    for source in &finding.evidence {
+        evidence.push(escape(&page.evidence(source)));
+    }
+    let evidence = evidence.join(page.words["semicolon"]);
+    line(page.words["evidence"], evidence);
+    if let Some(query) = &finding.query {
+        line(page.words["sql_on_export"], inline(&query.gives));
+        if !query.sql.is_empty() {
+            let fence = fence(&query.sql);
+            let sql = query.sql.replace('\n', "\n  ");
+            let _ = write!(list, "\n  {fence}sql\n  {sql}\n  {fence}\n");
+        }
     }
     block(out, list.trim_end());
 }
@@ -131,16 +120,13 @@ fn data_quality(out: &mut String, page: &Page) {
         .map(|key| page.words[key])
         .join(" | ");
     let mut rows = format!("| {heads} |\n|---|---|---|---|\n");
-    for quality in &page.data_quality {
-        let times = quality.count.as_deref().unwrap_or_default();
-        let hint = quality.hint.as_deref().map(escape).unwrap_or_default();
-        let message = escape(&quality.message);
-        let place = escape(&quality.place);
-        let _ = writeln!(
-            rows,
-            "| {} | {message}{times} | {place} | {hint} |",
-            quality.label
-        );
+    for diagnostic in &page.data_quality {
+        let label = page.text.word(diagnostic.severity.label());
+        let times = page.times(diagnostic).unwrap_or_default();
+        let hint = diagnostic.hint.as_deref().map(escape).unwrap_or_default();
+        let message = escape(&diagnostic.message);
+        let place = escape(&place(diagnostic));
+        let _ = writeln!(rows, "| {label} | {message}{times} | {place} | {hint} |");
     }
     block(out, rows.trim_end());
 }
@@ -158,103 +144,94 @@ fn methods(out: &mut String, page: &Page) {
     }
 }
 
-fn write_item(out: &mut String, page: &Page, item: &Item) {
-    match item {
-        Item::Heading { text } => block(out, &format!("### {}", escape(text))),
-        Item::Prose { text } => block(out, &paragraph(&inline(text))),
-        Item::Table(table) => write_table(out, table),
-        Item::Chart {
-            path,
-            title,
-            description,
-            ..
-        } => {
-            block(
-                out,
-                &format!("![{}]({})", escape(description), target(path)),
-            );
-            block(out, &format!("*{}*", escape(title)));
+fn write_blocks(out: &mut String, page: &Page, blocks: &[PageBlock]) {
+    for block in blocks {
+        write_block(out, page, block);
+    }
+}
+
+fn write_block(out: &mut String, page: &Page, shown: &PageBlock) {
+    match shown {
+        Block::Heading(text) => block(out, &format!("### {}", escape(text))),
+        Block::Prose(text) => block(out, &paragraph(&inline(text))),
+        Block::Table(table) => write_table(out, table),
+        Block::Chart(figure) => {
+            let description = escape(&figure.description);
+            block(out, &format!("![{description}]({})", target(&figure.path)));
+            block(out, &format!("*{}*", escape(&figure.title)));
         }
-        Item::Iterations { .. } => {}
-        Item::Facts { facts } => {
-            let line = |(name, value): &(String, Vec<Piece>)| {
+        Block::Iterations(_) => {}
+        Block::Facts(facts) => {
+            let mut lines = Vec::new();
+            for (name, value) in facts {
                 let text = format!("{}{}{}", escape(name), page.words["colon"], inline(value));
-                format!("- {}", paragraph(&text))
-            };
-            let lines: Vec<String> = facts.iter().map(line).collect();
+                lines.push(format!("- {}", paragraph(&text)));
+            }
             block(out, &lines.join("\n"));
         }
-        Item::List { items } => {
-            let lines = (1..)
-                .zip(items)
-                .map(|(n, item)| format!("{n}. {}", paragraph(&inline(item))));
-            block(out, &lines.collect::<Vec<_>>().join("\n"));
+        Block::List(texts) => {
+            let mut lines = Vec::new();
+            for (n, text) in (1..).zip(texts) {
+                lines.push(format!("{n}. {}", paragraph(&inline(text))));
+            }
+            block(out, &lines.join("\n"));
         }
-        Item::Bullets { items } => {
-            let lines = items
-                .iter()
-                .map(|item| format!("- {}", paragraph(&inline(item))));
-            block(out, &lines.collect::<Vec<_>>().join("\n"));
+        Block::Bullets(texts) => {
+            let mut lines = Vec::new();
+            for text in texts {
+                lines.push(format!("- {}", paragraph(&inline(text))));
+            }
+            block(out, &lines.join("\n"));
         }
-        Item::Code { lines } => {
-            let text = lines.join("\n");
-            let fence = "`".repeat(longest_fence(&text).max(2) + 1);
+        Block::Code(code) => {
+            let text = code.strip_suffix('\n').unwrap_or(code);
+            let fence = fence(text);
             block(out, &format!("{fence}\n{text}\n{fence}"));
         }
-        Item::Finding(card) => finding(out, page, card),
-        Item::Missing { reason } => {
-            block(
-                out,
-                &format!(
-                    "> {}{}{}",
-                    page.words["not_available"],
-                    page.words["colon"],
-                    escape(reason)
-                ),
-            );
+        Block::Finding(finding) => self::finding(out, page, finding),
+        Block::Missing(reason) => {
+            let [missing, colon] = ["not_available", "colon"].map(|key| page.words[key]);
+            block(out, &format!("> {missing}{colon}{}", escape(reason)));
         }
     }
 }
 
+/// Backticks around lines of code, more than there are in them.
+fn fence(text: &str) -> String {
+    "`".repeat(longest_fence(text).max(2) + 1)
+}
+
 /// A path as the target of a link.
 fn target(path: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-    path.bytes()
-        .map(|byte| {
-            if plain(byte) {
-                char::from(byte).to_string()
-            } else {
-                format!("%{byte:02X}")
-            }
-        })
-        .collect()
+    let mut target = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_./".contains(&byte) {
+            target.push(char::from(byte));
+        } else {
+            let _ = write!(target, "%{byte:02X}");
+        }
+    }
+    target
 }
 
 fn write_table(out: &mut String, table: &Table) {
     block(out, &format!("**{}**", escape(&table.caption)));
-    let titles: Vec<String> = table
-        .columns
-        .iter()
-        .map(|head| escape(&head.title))
-        .collect();
-    let rules = table
-        .columns
-        .iter()
-        .map(|head| if head.numeric { "---:" } else { "---" });
-    let mut text = format!(
-        "| {} |\n|{}|\n",
-        titles.join(" | "),
-        rules.collect::<Vec<_>>().join("|")
-    );
+    let (mut titles, mut rules) = (Vec::new(), Vec::new());
+    for head in &table.columns {
+        titles.push(escape(&head.title));
+        rules.push(if head.numeric { "---:" } else { "---" });
+    }
+    let mut text = format!("| {} |\n|{}|\n", titles.join(" | "), rules.join("|"));
     for row in &table.rows {
-        let cells = row.iter().zip(&table.columns).map(|(cell, head)| {
-            if head.mono && !cell.is_empty() {
+        let mut cells = Vec::new();
+        for (cell, head) in row.iter().zip(&table.columns) {
+            cells.push(if head.mono && !cell.is_empty() {
                 code(cell).replace('|', "\\|")
             } else {
                 escape(cell)
-            }
-        });
-        let _ = writeln!(text, "| {} |", cells.collect::<Vec<_>>().join(" | "));
+            });
+        }
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     block(out, text.trim_end());
     if let Some(note) = &table.note {
@@ -262,14 +239,18 @@ fn write_table(out: &mut String, table: &Table) {
     }
 }
 
-fn inline(pieces: &[Piece]) -> String {
-    let piece = |piece: &Piece| match piece {
-        Piece::Text(text) | Piece::Quantity(text) => escape(text),
-        Piece::Code(text) => code(text),
-        Piece::Strong(text) if text.trim().is_empty() => escape(text),
-        Piece::Strong(text) => format!("**{}**", escape(text.trim())),
-    };
-    pieces.iter().map(piece).collect()
+fn inline(text: &[Inline]) -> String {
+    text.iter().map(inline_piece).collect()
+}
+
+fn inline_piece(inline: &Inline) -> String {
+    match inline {
+        Inline::Text(text) => escape(text),
+        Inline::Quantity(quantity) => escape(&quantity.to_string()),
+        Inline::Code(text) => code(text),
+        Inline::Strong(text) if text.trim().is_empty() => escape(text),
+        Inline::Strong(text) => format!("**{}**", escape(text.trim())),
+    }
 }
 
 /// A paragraph whose first character starts no list and no heading.

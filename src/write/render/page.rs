@@ -1,374 +1,242 @@
-//! The report as pages show it: texts formatted, views resolved, names cleaned. PDF, Markdown and HTML are
-//! made from this, so all say the same.
+//! The report as pages show it. PDF, Markdown and HTML are written from it, so all say the same.
+//!
+//! A page has the types of the document, [`Block`], [`Section`], [`Finding`], [`Method`], and differs in three
+//! things: a view of a data set is a [`Table`] of texts, a chart is a [`Figure`] with its file, and characters that no
+//! page may hold are replaced. A second set of types for pages was rejected: each block was declared twice and had to
+//! be kept equal. Formats put the words around numbers themselves, by the functions of [`Page`], which clean them.
 
 use std::collections::BTreeMap;
 
 use rooflens_schemas::{Evidence, Tool, Unit};
-use serde::Serialize;
 
-use super::brand::Brand;
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
 use rooflens_diagnostic::{Diagnostic, Severity};
-use rooflens_document::chart::Iteration;
-use rooflens_document::report::{Kind, Report, Section};
-use rooflens_document::{Block, Chart, Finding, Gain, Inline, Quantity, words};
+use rooflens_document::report::{Kind, Meta, Report, Section};
+use rooflens_document::{
+    Block, Catalogue, Chart, Finding, Gain, Inline, Method, Quantity, Query, View, words,
+};
 
-/// A report as pages show it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A block with its table laid out or its chart drawn.
+pub(crate) type PageBlock = Block<Table, Figure>;
+
+/// A section of such blocks.
+pub(crate) type PageSection = Section<PageBlock>;
+
+/// A document of a report as pages show it.
+#[derive(Clone, Debug)]
 pub(crate) struct Page {
-    /// The words around all that, by key.
+    /// The words of the report's language.
+    pub(crate) text: &'static Catalogue,
+    /// The words of pages by key.
     pub(crate) words: BTreeMap<&'static str, &'static str>,
-    /// Code of the language.
-    pub(crate) lang: &'static str,
-    /// The document: `summary`, `report` or `appendix`.
-    pub(crate) kind: &'static str,
-    /// The look of the organization; only the PDF has one.
-    pub(crate) brand: Option<Brand>,
-    /// Cover.
-    pub(crate) cover: Cover,
+    pub(crate) kind: Kind,
+    /// Cover, with the first characters of the bundle's hash and the time of the capture to the minute.
+    pub(crate) cover: Meta,
     /// The first two pages; empty in the appendix.
-    pub(crate) summary: Vec<Item>,
+    pub(crate) summary: Vec<PageBlock>,
     /// The analyst's notes, after the summary; empty in the appendix.
-    pub(crate) notes: Vec<Item>,
-    /// Sections.
-    pub(crate) sections: Vec<Part>,
-    /// What the input lacks or got wrong; in the appendix, what is but worth knowing.
-    pub(crate) data_quality: Vec<Quality>,
+    pub(crate) notes: Vec<PageBlock>,
+    pub(crate) sections: Vec<PageSection>,
+    /// What the input lacks or got wrong. The appendix has the diagnostics of severity info, the report the others.
+    pub(crate) data_quality: Vec<Diagnostic>,
     /// How the numbers were made; in the appendix.
     pub(crate) methods: Vec<Method>,
-    /// Characters are written as their code points, which the PDF explains.
-    pub(crate) code_points: bool,
     /// Files of the charts by path.
-    #[serde(skip)]
     pub(crate) charts: BTreeMap<String, Vec<u8>>,
 }
 
-/// The cover block.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Cover {
-    /// Title.
+/// A chart that is drawn into a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) path: String,
     pub(crate) title: String,
-    /// Name of the bundle.
-    pub(crate) bundle: String,
-    /// First characters of the bundle's hash.
-    pub(crate) bundle_id: String,
-    /// Date and time of the capture, if known.
-    pub(crate) captured_at: Option<String>,
-    /// Program and version.
-    pub(crate) generator: String,
-    /// More lines.
-    pub(crate) facts: Vec<(String, String)>,
-}
-
-/// The card of a finding.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Statement {
-    /// The rule.
-    pub(crate) id: &'static str,
-    /// Rule and what it is about.
-    pub(crate) title: String,
-    /// How much it matters.
-    pub(crate) severity: &'static str,
-    /// The word for that.
-    pub(crate) label: &'static str,
-    /// What is so.
-    pub(crate) statement: Vec<Piece>,
-    /// What could be saved at most; empty if that is not known.
-    pub(crate) gain: String,
-    /// Formula of that.
-    pub(crate) bound: String,
-    /// What to do.
-    pub(crate) advice: Vec<Piece>,
-    /// What to capture next.
-    pub(crate) next: Vec<Piece>,
-    /// What it rests on.
-    pub(crate) evidence: Vec<String>,
-    /// What the query gives; empty if there is none.
-    pub(crate) query: Vec<Piece>,
-    /// The query.
-    pub(crate) sql: String,
-}
-
-/// A line about the data's quality.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Quality {
-    /// How much it matters.
-    pub(crate) severity: &'static str,
-    /// The word for that.
-    pub(crate) label: &'static str,
-    /// What happened.
-    pub(crate) message: String,
-    /// Artifact and place.
-    pub(crate) place: String,
-    /// What to do about it.
-    pub(crate) hint: Option<String>,
-    /// How often, if more than once.
-    pub(crate) count: Option<String>,
-}
-
-/// A paragraph of the method appendix.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Method {
-    /// What it explains.
-    pub(crate) title: String,
-    /// How.
-    pub(crate) text: Vec<Piece>,
-}
-
-/// A section.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Part {
-    /// Letters, digits, `-` and `_`; one section of a document has it.
-    pub(crate) id: String,
-    /// Heading.
-    pub(crate) title: String,
-    /// Content.
-    pub(crate) items: Vec<Item>,
-}
-
-/// A piece of a section.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum Item {
-    /// A heading inside the section.
-    Heading { text: String },
-    /// A paragraph.
-    Prose { text: Vec<Piece> },
-    /// A table.
-    Table(Table),
-    /// A chart, with its number among those of the document.
-    Chart {
-        path: String,
-        title: String,
-        description: String,
-        number: usize,
-    },
-    /// Iterations to look at operation by operation; only where names are whole, which is in a browser.
-    Iterations {
-        #[serde(skip)]
-        iterations: Vec<Iteration>,
-    },
-    /// Names and values.
-    Facts { facts: Vec<(String, Vec<Piece>)> },
-    /// A numbered list.
-    List { items: Vec<Vec<Piece>> },
-    /// A list without numbers.
-    Bullets { items: Vec<Vec<Piece>> },
-    /// Lines of code.
-    Code { lines: Vec<String> },
-    /// Something that is not there.
-    Missing { reason: String },
-    /// A finding.
-    Finding(Box<Statement>),
-}
-
-/// A piece of a sentence.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", content = "text", rename_all = "snake_case")]
-pub(crate) enum Piece {
-    /// Words.
-    Text(String),
-    /// A name from the data.
-    Code(String),
-    /// A number with its unit.
-    Quantity(String),
-    /// Words with weight.
-    Strong(String),
+    pub(crate) description: String,
+    /// Its number among the charts of the document.
+    pub(crate) number: usize,
 }
 
 impl Page {
     /// Formats a document of a report for paper: names are whole only where the report lists them. `folder` is that of
     /// the charts.
     pub(crate) fn new(report: &Report, kind: Kind, folder: &str) -> Self {
-        Self::with(
-            Pages {
-                report,
-                whole: false,
-                folder,
-                charts: BTreeMap::new(),
-            },
-            kind,
-        )
+        Builder::new(report, false, folder).page(kind)
     }
 
     /// Formats a document of a report with whole names.
     pub(crate) fn whole(report: &Report, kind: Kind) -> Self {
-        Self::with(
-            Pages {
-                report,
-                whole: true,
-                folder: CHARTS,
-                charts: BTreeMap::new(),
-            },
-            kind,
-        )
-    }
-
-    fn with(mut pages: Pages<'_>, kind: Kind) -> Self {
-        let report = pages.report;
-        let names = pages.names(false);
-        let (summary, notes) = match kind {
-            Kind::Summary | Kind::Report => {
-                let mut items = |blocks| pages.items(blocks, names);
-                (items(&report.summary), items(&report.notes))
-            }
-            Kind::Appendix => (Vec::new(), Vec::new()),
-        };
-        let sections = match kind {
-            Kind::Summary => Vec::new(),
-            Kind::Report => pages.parts(&report.sections),
-            Kind::Appendix => pages.parts(&report.appendix),
-        };
-        let of_severity = |is_shown: fn(Severity) -> bool| {
-            let shown = report
-                .data_quality
-                .iter()
-                .filter(|one| is_shown(one.severity));
-            shown.map(|one| quality(report, one)).collect()
-        };
-        let method = |m: &rooflens_document::Method| Method {
-            title: clean(&m.title).into_owned(),
-            text: pieces(&m.text),
-        };
-        let mut page = Self {
-            words: report.text.group("page"),
-            lang: report.text.lang().code(),
-            kind: kind.name(),
-            brand: None,
-            cover: cover(report),
-            summary,
-            notes,
-            sections,
-            data_quality: match kind {
-                Kind::Report => of_severity(|severity| severity > Severity::Info),
-                Kind::Appendix => of_severity(|severity| severity == Severity::Info),
-                Kind::Summary => Vec::new(),
-            },
-            methods: match kind {
-                Kind::Appendix => report.methods.iter().map(method).collect(),
-                Kind::Summary | Kind::Report => Vec::new(),
-            },
-            code_points: false,
-            charts: pages.charts,
-        };
-        page.number();
-        page
+        Builder::new(report, true, CHARTS).page(kind)
     }
 
     /// Numbers tables and charts in the order of the document. Here, because a typesetter that counts lays out what has a
     /// number again.
     fn number(&mut self) {
         let (mut tables, mut charts) = (0, 0);
-        let parts = self.sections.iter_mut().map(|part| &mut part.items);
-        for item in [&mut self.summary, &mut self.notes]
-            .into_iter()
-            .chain(parts)
-            .flatten()
-        {
-            match item {
-                Item::Table(table) => (tables, table.number) = (tables + 1, tables + 1),
-                Item::Chart { number, .. } => (charts, *number) = (charts + 1, charts + 1),
+        let sections = self.sections.iter_mut().map(|section| &mut section.blocks);
+        let parts = [&mut self.summary, &mut self.notes].into_iter();
+        for block in parts.chain(sections).flatten() {
+            match block {
+                Block::Table(table) => (tables, table.number) = (tables + 1, tables + 1),
+                Block::Chart(figure) => (charts, figure.number) = (charts + 1, charts + 1),
                 _ => {}
             }
         }
     }
+
+    /// Name and version of the program that wrote the report.
+    pub(crate) fn generator(&self) -> String {
+        cleaned(generator(&self.cover.generator).trim())
+    }
+
+    /// `saves at most 12.0 ms of 33.7 ms of decode (35.6 %)`.
+    pub(crate) fn gain(&self, gain: &Gain) -> String {
+        let time = |value| Quantity::new(value, Unit::Nanoseconds);
+        cleaned(&words!(
+            self,
+            "page.saves",
+            saved = time(gain.saved_ns),
+            of = time(gain.of_ns),
+            whole = gain.of.as_str(),
+            share = Quantity::ratio(gain.share()),
+        ))
+    }
+
+    /// Artifact, table and number of rows that a finding rests on.
+    pub(crate) fn evidence(&self, evidence: &Evidence) -> String {
+        let mut parts = vec![evidence.artifact.clone()];
+        parts.extend(evidence.table.clone());
+        if let Some(rows) = evidence.rows {
+            parts.push(words!(self, "page.rows", count = Quantity::count(rows)));
+        }
+        cleaned(&parts.join(self.text.comma()))
+    }
+
+    /// How often a diagnostic was met, if more than once.
+    pub(crate) fn times(&self, diagnostic: &Diagnostic) -> Option<String> {
+        let count = Quantity::count(diagnostic.count);
+        (diagnostic.count > 1).then(|| words!(self, "page.times", count = count))
+    }
+}
+
+/// Artifact and place of a diagnostic.
+pub(crate) fn place(diagnostic: &Diagnostic) -> String {
+    let artifact = diagnostic.artifact.as_deref().unwrap_or_default();
+    let place = cleaned(&format!("{artifact}{}", diagnostic.at));
+    place.trim_start_matches(", ").to_owned()
 }
 
 /// Folder of the charts where they are not files.
 pub(crate) const CHARTS: &str = "charts";
 
-/// Pages in the making.
-struct Pages<'a> {
+/// A page in the making.
+struct Builder<'a> {
     report: &'a Report,
+    text: &'static Catalogue,
+    /// Names are whole everywhere, and iterations are shown: in a browser.
     whole: bool,
     folder: &'a str,
     charts: BTreeMap<String, Vec<u8>>,
 }
 
-impl Pages<'_> {
-    fn names(&self, whole: bool) -> Names {
-        if whole || self.whole {
+impl<'a> Builder<'a> {
+    fn new(report: &'a Report, whole: bool, folder: &'a str) -> Self {
+        Self {
+            report,
+            text: report.text,
+            whole,
+            folder,
+            charts: BTreeMap::new(),
+        }
+    }
+
+    fn page(mut self, kind: Kind) -> Page {
+        let report = self.report;
+        let (summary, notes) = match kind {
+            Kind::Summary | Kind::Report => {
+                let summary = self.blocks(&report.summary, Names::Shortened);
+                (summary, self.blocks(&report.notes, Names::Shortened))
+            }
+            Kind::Appendix => (Vec::new(), Vec::new()),
+        };
+        let (sections, methods) = match kind {
+            Kind::Summary => (&[][..], &[][..]),
+            Kind::Report => (&report.sections[..], &[][..]),
+            Kind::Appendix => (&report.appendix[..], &report.methods[..]),
+        };
+        let sections = sections.iter().map(|section| self.section(section));
+        let mut page = Page {
+            text: report.text,
+            words: report.text.group("page"),
+            kind,
+            cover: self::cover(report),
+            summary,
+            notes,
+            sections: sections.collect(),
+            data_quality: data_quality(report, kind),
+            methods: methods.iter().map(method).collect(),
+            charts: self.charts,
+        };
+        page.number();
+        page
+    }
+
+    fn section(&mut self, section: &Section) -> PageSection {
+        let names = if section.id.ends_with("-appendix") {
             Names::Whole
         } else {
             Names::Shortened
-        }
-    }
-
-    fn parts(&mut self, sections: &[Section]) -> Vec<Part> {
-        sections.iter().map(|section| self.part(section)).collect()
-    }
-
-    fn part(&mut self, section: &Section) -> Part {
-        let long = section.id.ends_with("-appendix");
-        let names = self.names(long);
-        Part {
+        };
+        Section {
             id: file_name(&section.id),
-            title: heading(self.report, &section.title),
-            items: self.items(&section.blocks, names),
+            title: self.heading(&section.title),
+            blocks: self.blocks(&section.blocks, names),
         }
     }
 
-    fn items(&mut self, blocks: &[Block], names: Names) -> Vec<Item> {
-        let is_shown = |block: &&Block| self.whole || !matches!(block, Block::Iterations(_));
-        let shown: Vec<&Block> = blocks.iter().filter(is_shown).collect();
+    fn blocks(&mut self, blocks: &[Block], names: Names) -> Vec<PageBlock> {
+        let names = if self.whole { Names::Whole } else { names };
+        let mut shown = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            if self.whole || !matches!(block, Block::Iterations(_)) {
+                shown.push(self.block(block, names));
+            }
+        }
         shown
-            .into_iter()
-            .map(|block| self.item(block, names))
-            .collect()
     }
 
-    fn item(&mut self, block: &Block, names: Names) -> Item {
+    fn block(&mut self, block: &Block, names: Names) -> PageBlock {
         match block {
-            Block::Heading(text) => Item::Heading {
-                text: heading(self.report, text),
-            },
-            Block::Prose(text) => Item::Prose { text: pieces(text) },
-            Block::Table(view) => match self.report.dataset(view.dataset) {
-                Some(dataset) => match Table::new(self.report, dataset, view, names) {
-                    Some(table) => Item::Table(table),
-                    None => missing(words!(
-                        self.report,
-                        "page.no_rows",
-                        caption = view.caption.as_str()
-                    )),
-                },
-                None => missing(words!(
-                    self.report,
-                    "page.no_data",
-                    caption = view.caption.as_str()
-                )),
-            },
-            Block::Chart(chart) => self.chart(chart),
-            Block::Iterations(iterations) => Item::Iterations {
-                iterations: iterations.clone(),
-            },
-            Block::Facts(facts) => Item::Facts {
-                facts: facts
-                    .iter()
-                    .map(|(name, value)| (clean(name).into_owned(), pieces(value)))
-                    .collect(),
-            },
-            Block::List(items) => Item::List {
-                items: all_pieces(items),
-            },
-            Block::Bullets(items) => Item::Bullets {
-                items: all_pieces(items),
-            },
-            Block::Code(text) => Item::Code {
-                lines: text
-                    .lines()
-                    .map(|line| clean(&line.replace('\t', "    ")).into_owned())
-                    .collect(),
-            },
-            Block::Missing(reason) => missing(clean(reason).into_owned()),
-            Block::Finding(finding) => Item::Finding(Box::new(statement(self.report, finding))),
+            Block::Heading(text) => Block::Heading(self.heading(text)),
+            Block::Prose(text) => Block::Prose(inlines(text)),
+            Block::Table(view) => self.table(view, names),
+            Block::Chart(chart) => Block::Chart(self.figure(chart)),
+            Block::Iterations(iterations) => Block::Iterations(iterations.clone()),
+            Block::Facts(facts) => {
+                let fact = |(name, value): &(String, Vec<Inline>)| (cleaned(name), inlines(value));
+                Block::Facts(facts.iter().map(fact).collect())
+            }
+            Block::List(texts) => Block::List(all_inlines(texts)),
+            Block::Bullets(texts) => Block::Bullets(all_inlines(texts)),
+            Block::Code(code) => Block::Code(cleaned_lines(code)),
+            Block::Missing(reason) => Block::Missing(cleaned(reason)),
+            Block::Finding(finding) => Block::Finding(Box::new(self::finding(finding))),
         }
     }
 
-    fn chart(&mut self, chart: &Chart) -> Item {
-        let drawing = svg::draw(self.report.text, chart).into_bytes();
+    fn table(&self, view: &View, names: Names) -> PageBlock {
+        let caption = view.caption.as_str();
+        let Some(dataset) = self.report.dataset(view.dataset) else {
+            return Block::Missing(words!(self, "page.no_data", caption = caption));
+        };
+        match Table::new(self.report, dataset, view, names) {
+            Some(table) => Block::Table(table),
+            None => Block::Missing(words!(self, "page.no_rows", caption = caption)),
+        }
+    }
+
+    fn figure(&mut self, chart: &Chart) -> Figure {
+        let drawing = svg::draw(self.text, chart).into_bytes();
         let folder = self.folder;
         let mut path = format!("{folder}/{}.svg", file_name(&chart.id));
         // Two charts of one name must not share a file, unless they are the same chart.
@@ -381,77 +249,60 @@ impl Pages<'_> {
             }
         }
         self.charts.insert(path.clone(), drawing);
-        let blank = chart.description.trim().is_empty();
-        let description = if blank {
-            &chart.title
-        } else {
-            &chart.description
+        let description = match chart.description.trim() {
+            "" => &chart.title,
+            _ => &chart.description,
         };
-        Item::Chart {
+        Figure {
             path,
-            title: heading(self.report, &chart.title),
-            description: heading(self.report, description),
+            title: self.heading(&chart.title),
+            description: self.heading(description),
             number: 0,
         }
     }
-}
 
-/// A heading or the words for a picture, which must not be empty: readers find their way by them.
-fn heading(report: &Report, text: &str) -> String {
-    match text.trim() {
-        "" => words!(report, "page.untitled"),
-        _ => clean(text).into_owned(),
+    /// A heading or the words for a picture, which must not be empty: readers find their way by them.
+    fn heading(&self, text: &str) -> String {
+        match text.trim() {
+            "" => words!(self, "page.untitled"),
+            _ => cleaned(text),
+        }
     }
-}
-
-fn missing(reason: String) -> Item {
-    Item::Missing { reason }
 }
 
 /// A file name in which only letters, digits, `-` and `_` of the id are left.
 pub(super) fn file_name(id: &str) -> String {
-    let keep = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '-' || c == '_' {
-            c
-        } else {
-            '-'
-        }
-    };
-    let name: String = id.chars().take(80).map(keep).collect();
-    if name.is_empty() {
-        "unnamed".to_owned()
-    } else {
-        name
+    let mut name = String::new();
+    for c in id.chars().take(80) {
+        let stays = c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        name.push(if stays { c } else { '-' });
     }
+    if name.is_empty() {
+        name.push_str("unnamed");
+    }
+    name
 }
 
-fn cover(report: &Report) -> Cover {
+fn cover(report: &Report) -> Meta {
     let meta = &report.meta;
-    let own = |text: &str| clean(text).into_owned();
-    Cover {
+    let fact = |(name, value): &(String, String)| (cleaned(name), cleaned(value));
+    Meta {
         title: match meta.title.trim() {
             "" => words!(report, "page.no_title"),
-            _ => own(&meta.title),
+            _ => cleaned(&meta.title),
         },
-        bundle: own(&meta.bundle),
-        bundle_id: own(&meta.bundle_id).chars().take(12).collect(),
+        bundle: cleaned(&meta.bundle),
+        bundle_id: cleaned(&meta.bundle_id).chars().take(12).collect(),
         captured_at: meta.captured_at.as_deref().map(date),
-        generator: own(generator(&meta.generator).trim()),
-        facts: meta
-            .facts
-            .iter()
-            .map(|(name, value)| (own(name), own(value)))
-            .collect(),
+        generator: meta.generator.clone(),
+        facts: meta.facts.iter().map(fact).collect(),
     }
 }
 
 /// Name and version of a program.
 pub(super) fn generator(tool: &Tool) -> String {
-    format!(
-        "{} {}",
-        tool.name,
-        tool.version.as_deref().unwrap_or_default()
-    )
+    let version = tool.version.as_deref().unwrap_or_default();
+    format!("{} {version}", tool.name)
 }
 
 /// `2026-03-01T12:34:56.7Z` as `2026-03-01 12:34 UTC`; anything else as it is.
@@ -462,105 +313,88 @@ fn date(captured_at: &str) -> String {
         captured_at.get(11..16),
     ) {
         (Some(day), Some("T"), Some(time)) if captured_at.ends_with('Z') => {
-            clean(&format!("{day} {time} UTC")).into_owned()
+            cleaned(&format!("{day} {time} UTC"))
         }
-        _ => clean(captured_at).into_owned(),
+        _ => cleaned(captured_at),
     }
 }
 
-fn statement(report: &Report, observation: &Finding) -> Statement {
-    let maybe = |words: &Option<Vec<Inline>>| words.as_deref().map(pieces).unwrap_or_default();
-    let own = |text: &str| clean(text).into_owned();
-    let gain = observation.gain.as_ref();
-    let query = observation.query.as_ref();
-    Statement {
-        id: observation.id,
-        title: own(&observation.title),
-        severity: observation.severity.label(),
-        label: report.text.word(observation.severity.label()),
-        statement: pieces(&observation.statement),
-        gain: gain.map(|gain| bound(report, gain)).unwrap_or_default(),
-        bound: gain.map(|gain| own(&gain.basis)).unwrap_or_default(),
-        advice: maybe(&observation.advice),
-        next: maybe(&observation.next),
-        evidence: observation
-            .evidence
-            .iter()
-            .map(|one| evidence(report, one))
-            .collect(),
-        query: query.map(|query| pieces(&query.gives)).unwrap_or_default(),
-        sql: query.map(|query| own(&query.sql)).unwrap_or_default(),
+/// The diagnostics that a document shows.
+fn data_quality(report: &Report, kind: Kind) -> Vec<Diagnostic> {
+    let mut shown = Vec::new();
+    for diagnostic in &report.data_quality {
+        let is_shown = match kind {
+            Kind::Report => diagnostic.severity > Severity::Info,
+            Kind::Appendix => diagnostic.severity == Severity::Info,
+            Kind::Summary => false,
+        };
+        if is_shown {
+            shown.push(Diagnostic {
+                message: cleaned(&diagnostic.message),
+                hint: diagnostic.hint.as_deref().map(cleaned),
+                ..diagnostic.clone()
+            });
+        }
+    }
+    shown
+}
+
+fn method(method: &Method) -> Method {
+    Method {
+        title: cleaned(&method.title),
+        text: inlines(&method.text),
     }
 }
 
-/// `saves at most 12.0 ms of 33.7 ms of decode (35.6 %)`.
-fn bound(report: &Report, gain: &Gain) -> String {
-    let time = |value| Quantity::new(value, Unit::Nanoseconds);
-    let said = words!(
-        report,
-        "page.saves",
-        saved = time(gain.saved_ns),
-        of = time(gain.of_ns),
-        whole = gain.of.as_str(),
-        share = Quantity::ratio(gain.share()),
-    );
-    clean(&said).into_owned()
-}
-
-fn evidence(report: &Report, evidence: &Evidence) -> String {
-    let rows = evidence
-        .rows
-        .map(|rows| words!(report, "page.rows", count = Quantity::count(rows)));
-    let parts = [
-        Some(evidence.artifact.clone()),
-        evidence.table.clone(),
-        rows,
-    ];
-    clean(
-        &parts
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(report.text.comma()),
-    )
-    .into_owned()
-}
-
-fn quality(report: &Report, diagnostic: &Diagnostic) -> Quality {
-    let place = diagnostic.artifact.as_deref().unwrap_or_default();
-    Quality {
-        severity: diagnostic.severity.label(),
-        label: report.text.word(diagnostic.severity.label()),
-        message: clean(&diagnostic.message).into_owned(),
-        place: clean(&format!("{place}{}", diagnostic.at))
-            .trim_start_matches(", ")
-            .to_owned(),
-        hint: diagnostic
-            .hint
-            .as_deref()
-            .map(|hint| clean(hint).into_owned()),
-        count: (diagnostic.count > 1).then(|| {
-            words!(
-                report,
-                "page.times",
-                count = Quantity::count(diagnostic.count)
-            )
-        }),
+fn finding(finding: &Finding) -> Finding {
+    let query = finding.query.as_ref().map(|query| Query {
+        gives: inlines(&query.gives),
+        sql: cleaned(&query.sql),
+    });
+    let gain = finding.gain.as_ref().map(|gain| Gain {
+        basis: cleaned(&gain.basis),
+        ..gain.clone()
+    });
+    Finding {
+        title: cleaned(&finding.title),
+        statement: inlines(&finding.statement),
+        gain,
+        advice: finding.advice.as_deref().map(inlines),
+        next: finding.next.as_deref().map(inlines),
+        query,
+        ..finding.clone()
     }
 }
 
-fn all_pieces(items: &[Vec<Inline>]) -> Vec<Vec<Piece>> {
-    items.iter().map(|one| pieces(one)).collect()
+fn cleaned(text: &str) -> String {
+    clean(text).into_owned()
 }
 
-fn pieces(inlines: &[Inline]) -> Vec<Piece> {
-    let piece = |inline: &Inline| match inline {
-        Inline::Text(text) => Piece::Text(clean(text).into_owned()),
-        Inline::Code(text) => Piece::Code(clean(text).into_owned()),
-        Inline::Quantity(quantity) => Piece::Quantity(quantity.to_string()),
-        Inline::Strong(text) => Piece::Strong(clean(text).into_owned()),
-    };
-    inlines.iter().map(piece).collect()
+/// Lines without tabs, each with its end.
+fn cleaned_lines(code: &str) -> String {
+    let mut lines = String::with_capacity(code.len() + 1);
+    for line in code.lines() {
+        lines.push_str(&clean(&line.replace('\t', "    ")));
+        lines.push('\n');
+    }
+    lines
+}
+
+fn all_inlines(texts: &[Vec<Inline>]) -> Vec<Vec<Inline>> {
+    texts.iter().map(|text| inlines(text)).collect()
+}
+
+fn inlines(text: &[Inline]) -> Vec<Inline> {
+    text.iter().map(inline).collect()
+}
+
+fn inline(inline: &Inline) -> Inline {
+    match inline {
+        Inline::Text(text) => Inline::Text(cleaned(text)),
+        Inline::Code(text) => Inline::Code(cleaned(text)),
+        Inline::Strong(text) => Inline::Strong(cleaned(text)),
+        Inline::Quantity(quantity) => Inline::Quantity(*quantity),
+    }
 }
 
 #[cfg(test)]
@@ -575,22 +409,6 @@ mod tests {
             date("2026-03-01T12:34:56+08:00"),
             "2026-03-01T12:34:56+08:00"
         );
-    }
-
-    #[test]
-    fn templates_are_told_of_each_key() {
-        let document = include_str!("../../../templates/README.md");
-        let (_, document) = document.split_once("## data.json").expect("a chapter");
-        let rows = document.lines().skip_while(|line| !line.starts_with("| `"));
-        let rows = rows.take_while(|line| line.starts_with("| `"));
-        let told: Vec<_> = rows
-            .map(|row| row.split('`').nth(1).unwrap_or_default())
-            .collect();
-        let page = serde_json::to_value(Page::new(&Report::default(), Kind::Report, CHARTS));
-        let page = page.expect("JSON");
-        let mut keys: Vec<_> = page.as_object().expect("an object").keys().collect();
-        keys.sort_by_key(|key| told.iter().position(|told| told == key));
-        assert_eq!(keys, told);
     }
 
     #[test]

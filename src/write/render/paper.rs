@@ -1,11 +1,11 @@
 //! What goes onto paper: typesetting costs some 15 µs a character and 1 ms a cell, so the length of a PDF is limited, and data
 //! files have the rest.
 
-use super::page::{Item, Page, Part, Piece, Quality, Statement};
+use super::page::{Page, PageBlock, place};
 use super::table::Table;
 use super::text::shorten;
-use rooflens_document::report::Report;
-use rooflens_document::words;
+use rooflens_diagnostic::{Diagnostic, Location};
+use rooflens_document::{Block, Catalogue, Finding, Inline, words};
 
 /// Bytes of a document's tables and lists, with [`CELL`]. Appendices of large captures have up to two thirds of that.
 const DOCUMENT: usize = 400_000;
@@ -20,202 +20,205 @@ const CELL: usize = 64;
 const TEXT: usize = 4096;
 
 /// Cuts what is too long for paper, and says so where it was.
-pub(super) fn fit(page: &mut Page, report: &Report) {
+pub(super) fn fit(page: &mut Page) {
+    let text = page.text;
     let mut paper = Paper {
         left: DOCUMENT,
-        report,
+        text,
     };
-    let Page {
-        cover,
-        summary,
-        notes,
-        sections,
-        data_quality,
-        ..
-    } = page;
-    let facts = cover.facts.iter_mut().map(|(_, value)| value);
-    [&mut cover.title, &mut cover.bundle]
-        .into_iter()
-        .chain(facts)
-        .for_each(clip);
-    Paper {
-        left: LINES,
-        report,
+    clip(&mut page.cover.title);
+    clip(&mut page.cover.bundle);
+    for (_, value) in &mut page.cover.facts {
+        clip(value);
     }
-    .quality(data_quality);
-    let parts = sections.iter_mut().map(|Part { title, items, .. }| {
-        clip(title);
-        items
-    });
-    for items in [summary, notes].into_iter().chain(parts) {
-        items.iter_mut().for_each(|item| paper.fit(item));
+    Paper { left: LINES, text }.data_quality(&mut page.data_quality);
+    for block in page.summary.iter_mut().chain(&mut page.notes) {
+        paper.block(block);
+    }
+    for section in &mut page.sections {
+        clip(&mut section.title);
+        for block in &mut section.blocks {
+            paper.block(block);
+        }
     }
 }
 
 /// The room that is left.
-struct Paper<'a> {
+struct Paper {
+    /// Bytes.
     left: usize,
-    report: &'a Report,
+    text: &'static Catalogue,
 }
 
-impl Paper<'_> {
-    fn fit(&mut self, item: &mut Item) {
-        match item {
-            Item::Heading { text } | Item::Missing { reason: text } => clip(text),
-            Item::Chart {
-                title, description, ..
-            } => [title, description].into_iter().for_each(clip),
-            Item::Prose { text } => self.prose(text),
-            Item::Table(table) => self.table(table),
-            Item::Facts { facts } => self.facts(facts),
-            Item::List { items } | Item::Bullets { items } => self.list(items),
-            Item::Code { lines } => lines.iter_mut().for_each(clip),
-            Item::Finding(statement) => finding(statement),
-            Item::Iterations { .. } => {}
+impl Paper {
+    fn block(&mut self, block: &mut PageBlock) {
+        match block {
+            Block::Heading(text) | Block::Missing(text) => clip(text),
+            Block::Chart(figure) => {
+                clip(&mut figure.title);
+                clip(&mut figure.description);
+            }
+            Block::Prose(text) => self.prose(text),
+            Block::Table(table) => self.table(table),
+            Block::Facts(facts) => self.facts(facts),
+            Block::List(texts) | Block::Bullets(texts) => self.list(texts),
+            Block::Code(code) => clip_lines(code),
+            Block::Finding(finding) => self::finding(finding),
+            Block::Iterations(_) => {}
         }
     }
 
-    fn quality(&mut self, lines: &mut Vec<Quality>) {
-        for Quality {
-            message,
-            place,
-            hint,
-            ..
-        } in lines.iter_mut()
-        {
-            [message, place].into_iter().chain(hint).for_each(clip);
+    fn data_quality(&mut self, diagnostics: &mut Vec<Diagnostic>) {
+        let mut lengths = Vec::with_capacity(diagnostics.len());
+        for diagnostic in diagnostics.iter_mut() {
+            clip(&mut diagnostic.message);
+            if let Some(hint) = &mut diagnostic.hint {
+                clip(hint);
+            }
+            let hint = diagnostic.hint.as_ref().map_or(0, String::len);
+            let place = clipped(place(diagnostic)).len();
+            lengths.push(3 * CELL + diagnostic.message.len() + place + hint);
         }
-        let length = |one: &Quality| {
-            let hint = one.hint.as_ref().map_or(0, String::len);
-            3 * CELL + one.message.len() + one.place.len() + hint
-        };
-        let kept = self.take(lines.iter().map(length));
-        if kept < lines.len() {
-            lines.truncate(kept + 1);
-            let message = words!(self.report, "page.more_lines");
-            lines[kept] = Quality {
-                message,
-                place: String::new(),
+        let kept = self.take(lengths);
+        if kept < diagnostics.len() {
+            diagnostics.truncate(kept + 1);
+            diagnostics[kept] = Diagnostic {
+                message: words!(self, "page.more_lines"),
+                artifact: None,
+                at: Location::Whole,
                 hint: None,
-                count: None,
-                ..lines[kept]
+                count: 1,
+                ..diagnostics[kept]
             };
         }
     }
 
     /// Keeps the rows that there is room for, the first in any case.
     fn table(&mut self, table: &mut Table) {
-        table.rows.iter_mut().flatten().for_each(clip);
-        let lengths = table
-            .rows
-            .iter()
-            .map(|row| row.iter().map(|cell| CELL + cell.len()).sum());
+        let mut lengths = Vec::with_capacity(table.rows.len());
+        for row in &mut table.rows {
+            let mut length = 0;
+            for cell in row {
+                clip(cell);
+                length += CELL + cell.len();
+            }
+            lengths.push(length);
+        }
         let kept = self.take(lengths);
         if kept < table.rows.len() {
             table.rows.truncate(kept);
-            table
-                .columns
-                .iter_mut()
-                .for_each(|column| column.numbers.truncate(kept));
-            table.note = Some(words!(self.report, "page.more_rows", file = table.dataset));
+            for column in &mut table.columns {
+                column.numbers.truncate(kept);
+            }
+            table.note = Some(words!(self, "page.more_rows", file = table.dataset));
         }
     }
 
-    fn facts(&mut self, facts: &mut Vec<(String, Vec<Piece>)>) {
+    fn facts(&mut self, facts: &mut Vec<(String, Vec<Inline>)>) {
+        let mut lengths = Vec::with_capacity(facts.len());
         for (name, value) in facts.iter_mut() {
             clip(name);
-            pieces(value);
+            clip_inlines(value);
+            lengths.push(2 * CELL + name.len() + length_of(value));
         }
-        let length = |(name, value): &(String, Vec<Piece>)| {
-            2 * CELL + name.len() + value.iter().map(|piece| text(piece).len()).sum::<usize>()
-        };
         let room = self.left.min(LINES);
-        let mut own = Paper {
+        let mut paper = Paper {
             left: room,
-            ..*self
+            text: self.text,
         };
-        let kept = own.take(facts.iter().map(length));
-        self.left -= room - own.left;
+        let kept = paper.take(lengths);
+        self.left -= room - paper.left;
         if kept < facts.len() {
             facts.truncate(kept);
-            facts.push((
-                "…".to_owned(),
-                vec![Piece::Text(words!(self.report, "page.more_lines"))],
-            ));
+            let more = Inline::Text(words!(self, "page.more_lines"));
+            facts.push(("…".to_owned(), vec![more]));
         }
     }
 
-    fn prose(&mut self, text: &mut Vec<Piece>) {
-        pieces(text);
-        let kept = self.take(text.iter().map(|piece| self::text(piece).len()));
+    fn prose(&mut self, text: &mut Vec<Inline>) {
+        clip_inlines(text);
+        let kept = self.take(text.iter().map(length));
         if kept < text.len() {
             text.truncate(kept);
-            text.push(Piece::Text(format!(
-                " … {}",
-                words!(self.report, "page.more_lines")
-            )));
+            let more = words!(self, "page.more_lines");
+            text.push(Inline::Text(format!(" … {more}")));
         }
     }
 
-    fn list(&mut self, items: &mut Vec<Vec<Piece>>) {
-        items.iter_mut().for_each(|one| pieces(one));
-        let length =
-            |one: &Vec<Piece>| CELL + one.iter().map(|piece| text(piece).len()).sum::<usize>();
-        let kept = self.take(items.iter().map(length));
-        if kept < items.len() {
-            items.truncate(kept);
-            items.push(vec![Piece::Text(words!(self.report, "page.more_lines"))]);
+    fn list(&mut self, texts: &mut Vec<Vec<Inline>>) {
+        let mut lengths = Vec::with_capacity(texts.len());
+        for text in texts.iter_mut() {
+            clip_inlines(text);
+            lengths.push(CELL + length_of(text));
+        }
+        let kept = self.take(lengths);
+        if kept < texts.len() {
+            texts.truncate(kept);
+            texts.push(vec![Inline::Text(words!(self, "page.more_lines"))]);
         }
     }
 
     /// How many of so long parts there is room for, one at the least.
-    fn take(&mut self, lengths: impl Iterator<Item = usize>) -> usize {
-        let fits = |length: &usize| {
-            let fits = *length <= self.left;
-            self.left = if fits { self.left - length } else { 0 };
-            fits
-        };
-        lengths.take_while(fits).count().max(1)
+    fn take(&mut self, lengths: impl IntoIterator<Item = usize>) -> usize {
+        let mut kept = 0;
+        for length in lengths {
+            if length > self.left {
+                self.left = 0;
+                break;
+            }
+            self.left -= length;
+            kept += 1;
+        }
+        kept.max(1)
     }
 }
 
-fn finding(statement: &mut Statement) {
-    let Statement {
-        title,
-        gain,
-        bound,
-        evidence,
-        sql,
-        ..
-    } = statement;
-    [title, gain, bound, sql]
+fn finding(finding: &mut Finding) {
+    clip(&mut finding.title);
+    clip_inlines(&mut finding.statement);
+    for text in [&mut finding.advice, &mut finding.next]
         .into_iter()
-        .chain(evidence)
-        .for_each(clip);
-    let Statement {
-        statement,
-        advice,
-        next,
-        query,
-        ..
-    } = statement;
-    [statement, advice, next, query]
-        .into_iter()
-        .for_each(|text| pieces(text));
-}
-
-fn pieces(pieces: &mut [Piece]) {
-    for piece in pieces {
-        let (Piece::Text(text) | Piece::Code(text) | Piece::Quantity(text) | Piece::Strong(text)) =
-            piece;
-        clip(text);
+        .flatten()
+    {
+        clip_inlines(text);
+    }
+    if let Some(gain) = &mut finding.gain {
+        clip(&mut gain.basis);
+    }
+    if let Some(query) = &mut finding.query {
+        clip_inlines(&mut query.gives);
+        clip(&mut query.sql);
     }
 }
 
-fn text(piece: &Piece) -> &str {
-    let (Piece::Text(text) | Piece::Code(text) | Piece::Quantity(text) | Piece::Strong(text)) =
-        piece;
-    text
+fn clip_inlines(text: &mut [Inline]) {
+    for inline in text {
+        match inline {
+            Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => clip(text),
+            Inline::Quantity(_) => {}
+        }
+    }
+}
+
+fn length_of(text: &[Inline]) -> usize {
+    text.iter().map(length).sum()
+}
+
+/// Bytes of a piece of text.
+fn length(inline: &Inline) -> usize {
+    match inline {
+        Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.len(),
+        Inline::Quantity(quantity) => quantity.to_string().len(),
+    }
+}
+
+fn clip_lines(code: &mut String) {
+    let mut lines = String::with_capacity(code.len());
+    for line in code.lines() {
+        lines.push_str(&clipped(line.to_owned()));
+        lines.push('\n');
+    }
+    *code = lines;
 }
 
 fn clip(text: &mut String) {
@@ -224,16 +227,23 @@ fn clip(text: &mut String) {
     }
 }
 
+/// A text that is short enough for paper.
+pub(super) fn clipped(mut text: String) -> String {
+    clip(&mut text);
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::iter::repeat_n;
 
     use super::*;
     use crate::page::CHARTS;
-    use rooflens_document::report::{Kind, Section};
-    use rooflens_document::{Block, Cell, Column, Dataset, Inline, View};
+    use rooflens_diagnostic::Severity;
+    use rooflens_document::report::{Kind, Report, Section};
+    use rooflens_document::{Cell, Column, Dataset, View};
 
-    fn paper(rows: Vec<String>, facts: Vec<(String, Vec<Inline>)>) -> Vec<Item> {
+    fn paper(rows: Vec<String>, facts: Vec<(String, Vec<Inline>)>) -> Vec<PageBlock> {
         let columns = vec![Column::text("kernel", "Kernel")];
         let view = View::new("kernels", "Kernels", &["kernel"], rows.len());
         let rows = rows
@@ -258,35 +268,35 @@ mod tests {
             ..Report::default()
         };
         let mut page = Page::new(&report, Kind::Appendix, CHARTS);
-        fit(&mut page, &report);
-        page.sections.remove(0).items
+        fit(&mut page);
+        page.sections.remove(0).blocks
     }
 
     #[test]
     fn long_tables_and_lists_end_with_where_the_rest_is() {
         // 2439 names of 100 characters, 164 bytes each, fill the document; of the facts after them one stays.
         let facts = vec![("pass".to_owned(), vec![Inline::code("python")]); 3];
-        let items = paper(repeat_n("k".repeat(100), 5000).collect(), facts.clone());
-        let Item::Table(table) = &items[0] else {
-            panic!("{items:?}")
+        let blocks = paper(repeat_n("k".repeat(100), 5000).collect(), facts.clone());
+        let Block::Table(table) = &blocks[0] else {
+            panic!("{blocks:?}")
         };
         assert_eq!(
             (table.rows.len(), table.note.as_deref()),
             (2439, Some("more rows in kernels.csv"))
         );
-        let Item::Facts { facts: kept } = &items[1] else {
-            panic!("{items:?}")
+        let Block::Facts(kept) = &blocks[1] else {
+            panic!("{blocks:?}")
         };
         assert_eq!((kept.len(), kept[1].0.as_str()), (2, "…"));
         let short = paper(vec!["k".to_owned()], facts);
-        let Item::Facts { facts: kept } = &short[1] else {
+        let Block::Facts(kept) = &short[1] else {
             panic!("{short:?}")
         };
         assert_eq!(kept.len(), 3);
         // Facts have 30 000 bytes, of which one of 4 + 6 characters takes 138: 217 stay, and where the rest is.
         let facts = vec![("pass".to_owned(), vec![Inline::code("python")]); 5000];
         let many = paper(vec!["k".to_owned()], facts);
-        let Item::Facts { facts: kept } = &many[1] else {
+        let Block::Facts(kept) = &many[1] else {
             panic!("{many:?}")
         };
         assert_eq!(kept.len(), 218);
@@ -294,9 +304,9 @@ mod tests {
 
     #[test]
     fn a_text_of_a_megabyte_loses_its_middle() {
-        let items = paper(vec![format!("a{}z", "n".repeat(1 << 20))], Vec::new());
-        let Item::Table(table) = &items[0] else {
-            panic!("{items:?}")
+        let blocks = paper(vec![format!("a{}z", "n".repeat(1 << 20))], Vec::new());
+        let Block::Table(table) = &blocks[0] else {
+            panic!("{blocks:?}")
         };
         let name = &table.rows[0][0];
         assert!(name.starts_with("an") && name.contains("n…n") && name.ends_with("nz"));
@@ -305,23 +315,18 @@ mod tests {
 
     #[test]
     fn many_lines_about_the_data_end_with_where_the_rest_is() {
-        let line = || Quality {
-            severity: "notice",
-            label: "notice",
-            message: "m".repeat(100),
-            place: "p".repeat(8),
-            hint: None,
-            count: None,
+        let line = || {
+            let message = "m".repeat(100);
+            Diagnostic::new(Severity::Notice, "test", message).artifact("p".repeat(8))
         };
         // 3 × 64 + 108 = 300 bytes a line: 100 of them.
-        let report = Report::default();
-        let mut lines: Vec<Quality> = std::iter::repeat_with(line).take(500).collect();
+        let mut lines: Vec<Diagnostic> = std::iter::repeat_with(line).take(500).collect();
         Paper {
             left: LINES,
-            report: &report,
+            text: Catalogue::english(),
         }
-        .quality(&mut lines);
-        assert_eq!((lines.len(), lines[100].place.as_str()), (101, ""));
+        .data_quality(&mut lines);
+        assert_eq!((lines.len(), place(&lines[100])), (101, String::new()));
         assert!(
             lines[100].message.contains("report.json"),
             "{:?}",

@@ -25,16 +25,17 @@ pub(super) fn render(
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     let mut page = Page::new(report, kind, CHARTS);
-    paper::fit(&mut page, report);
-    page.brand = options.brand.clone();
+    paper::fit(&mut page);
+    let brand = options.brand.as_ref();
+    let mut code_points = false;
     let mut files = std::mem::take(&mut page.charts);
     for drawing in files.values_mut() {
         let text = String::from_utf8_lossy(drawing);
         let shown = displayable_drawing(&text);
-        page.code_points |= shown != text;
+        code_points |= shown != text;
         *drawing = shown.into_bytes();
     }
-    if let Some(logo) = page.brand.as_ref().and_then(|brand| brand.logo.as_ref()) {
+    if let Some(logo) = brand.and_then(|brand| brand.logo.as_ref()) {
         // PNG is never UTF-8.
         let shown =
             std::str::from_utf8(&logo.bytes).map(|text| displayable_drawing(text).into_bytes());
@@ -43,11 +44,12 @@ pub(super) fn render(
             shown.unwrap_or_else(|_| logo.bytes.clone()),
         );
     }
-    let mut data = serde_json::to_value(&page)?;
+    let mut data = page.data(brand);
     join(&mut data);
+    data["code_points"] = code_points.into();
     let written = data.to_string();
     let mut text = displayable(&written);
-    if !page.code_points && text != written {
+    if !code_points && text != written {
         data["code_points"] = true.into();
         text = displayable(&data.to_string());
     }

@@ -1,7 +1,6 @@
 //! Views of data sets as tables: which cells, how wide, in which unit.
 
 use rooflens_schemas::Unit;
-use serde::Serialize;
 
 use super::measure::{PAGE, is_east_asian, mono, mono_characters, sans};
 use super::text::{clean, shorten};
@@ -33,7 +32,7 @@ pub(crate) enum Names {
 }
 
 /// A table as a page shows it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     /// Id of the data set.
     pub(crate) dataset: &'static str,
@@ -55,7 +54,7 @@ pub(crate) struct Table {
 }
 
 /// A column as a page shows it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Head {
     /// Heading, with the unit of its numbers if they share one.
     pub(crate) title: String,
@@ -66,7 +65,6 @@ pub(crate) struct Head {
     /// Width in points.
     pub(crate) width: f64,
     /// The numbers of cells that each carry a unit of their own; else empty.
-    #[serde(skip)]
     pub(crate) numbers: Vec<Option<f64>>,
 }
 

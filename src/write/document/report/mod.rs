@@ -81,14 +81,24 @@ pub struct Meta {
 }
 
 /// A section.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Section {
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Section<B = Block> {
     /// Anchor.
     pub id: String,
     /// Heading.
     pub title: String,
     /// Content.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<B>,
+}
+
+impl<B> Default for Section<B> {
+    fn default() -> Self {
+        Self {
+            id: String::new(),
+            title: String::new(),
+            blocks: Vec::new(),
+        }
+    }
 }
 
 impl Report {

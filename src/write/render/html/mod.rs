@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::Rendered;
-use super::page::{Item, Page, Part, Piece, Quality, Statement, file_name};
+use super::page::{Figure, Page, PageBlock, file_name, place};
 use super::table::{Head, Table};
 use super::text::{escape, joined};
+use rooflens_diagnostic::Diagnostic;
 use rooflens_document::report::{Kind, Report};
+use rooflens_document::{Block, Finding, Inline};
 
 /// Bytes of charts that a file holds; those that come after are said to be in the other formats. Text takes a third
 /// of a large report's bytes, and the whole is to stay below 1 MB.
@@ -86,7 +88,7 @@ impl<'a> Writer<'a> {
             return;
         }
         self.chapter("summary");
-        self.items(&page.summary);
+        self.blocks(&page.summary);
         self.notes();
         self.out.push_str("</section>\n");
     }
@@ -105,7 +107,7 @@ impl<'a> Writer<'a> {
             heading(3, &id, title)
         );
         let _ = writeln!(self.out, "<p class=\"missing\">{}</p>", escape(mark));
-        self.items(&page.notes);
+        self.blocks(&page.notes);
         self.out.push_str("</section>\n");
     }
 
@@ -113,14 +115,11 @@ impl<'a> Writer<'a> {
         self.chapter("report");
         self.level = 4;
         let page = self.page;
-        for part in &page.sections {
-            let id = self.enter(&part.id, &part.title);
-            let _ = writeln!(
-                self.out,
-                "<section id=\"{id}\">\n{}",
-                heading(3, &id, &part.title)
-            );
-            self.items(&part.items);
+        for section in &page.sections {
+            let id = self.enter(&section.id, &section.title);
+            let title = heading(3, &id, &section.title);
+            let _ = writeln!(self.out, "<section id=\"{id}\">\n{title}");
+            self.blocks(&section.blocks);
             self.out.push_str("</section>\n");
         }
         self.data_quality();
@@ -131,35 +130,31 @@ impl<'a> Writer<'a> {
         self.chapter("appendix");
         self.level = 4;
         let page = self.page;
-        let of = |part: &Part| part.id.strip_suffix("-appendix").map(str::to_owned);
-        let begun = |id: &str| page.sections.iter().any(|part| part.id == id);
-        for part in page
-            .sections
-            .iter()
-            .filter(|part| !of(part).is_some_and(|id| begun(&id)))
-        {
-            let id = of(part).unwrap_or_else(|| part.id.clone());
-            self.details(&format!("appendix-{id}"), &part.title);
-            self.items(&part.items);
-            // The long lists of a section stand with it, and not after all others as on paper.
-            let rest = page
-                .sections
-                .iter()
-                .filter(|other| of(other).is_some_and(|own| own == part.id));
-            rest.for_each(|rest| self.items(&rest.items));
+        let ids: BTreeSet<&str> = page.sections.iter().map(|part| part.id.as_str()).collect();
+        for section in &page.sections {
+            let id = match section.id.strip_suffix("-appendix") {
+                // The long lists of a section stand with it, and not after all others as on paper.
+                Some(id) if ids.contains(id) => continue,
+                Some(id) => id,
+                None => &section.id,
+            };
+            self.details(&format!("appendix-{id}"), &section.title);
+            self.blocks(&section.blocks);
+            for lists in &page.sections {
+                if lists.id.strip_suffix("-appendix") == Some(&section.id) {
+                    self.blocks(&lists.blocks);
+                }
+            }
             self.out.push_str("</details>\n");
         }
         if !page.methods.is_empty() {
-            let item = |method: &super::page::Method| {
-                format!(
-                    "<dt>{}</dt><dd>{}</dd>\n",
-                    escape(&method.title),
-                    inline(&method.text)
-                )
-            };
-            let list: String = page.methods.iter().map(item).collect();
             self.details("appendix-method", page.words["method"]);
-            let _ = writeln!(self.out, "<dl class=\"methods\">\n{list}</dl>\n</details>");
+            self.out.push_str("<dl class=\"methods\">\n");
+            for method in &page.methods {
+                let (title, text) = (escape(&method.title), inlines(&method.text));
+                let _ = writeln!(self.out, "<dt>{title}</dt><dd>{text}</dd>");
+            }
+            self.out.push_str("</dl>\n</details>\n");
         }
         self.data_quality();
         self.out.push_str("</section>\n");
@@ -228,16 +223,10 @@ impl<'a> Writer<'a> {
         );
         let heads = ["severity", "what", "where", "hint"];
         let heads = heads.map(|key| sortable(page.words[key], false)).concat();
-        let row = |one: &Quality| {
-            let [message, place] = [&one.message, &one.place].map(|text| escape(text));
-            let times = escape(one.count.as_deref().unwrap_or_default());
-            let hint = escape(one.hint.as_deref().unwrap_or_default());
-            let severity = badge(one.severity, one.label);
-            format!(
-                "<tr><td>{severity}</td><td>{message}{times}</td><td>{place}</td><td>{hint}</td></tr>\n"
-            )
-        };
-        let rows: String = page.data_quality.iter().map(row).collect();
+        let mut rows = String::new();
+        for diagnostic in &page.data_quality {
+            rows.push_str(&data_quality_row(page, diagnostic));
+        }
         self.table(
             "table-data-quality",
             (title, None),
@@ -248,88 +237,76 @@ impl<'a> Writer<'a> {
         self.out.push_str("</section>\n");
     }
 
-    fn items(&mut self, items: &[Item]) {
-        items.iter().for_each(|item| self.item(item));
+    fn blocks(&mut self, blocks: &[PageBlock]) {
+        for block in blocks {
+            self.block(block);
+        }
     }
 
-    fn item(&mut self, item: &Item) {
-        let _ = match item {
-            Item::Heading { text } => {
-                writeln!(self.out, "<h{0}>{1}</h{0}>", self.level, escape(text))
-            }
-            Item::Prose { text } => writeln!(self.out, "<p>{}</p>", inline(text)),
-            Item::Table(table) => return self.data_table(table),
-            Item::Chart { path, title, .. } => return self.chart(path, title),
-            Item::Iterations { iterations } => {
+    fn block(&mut self, block: &PageBlock) {
+        let text = match block {
+            Block::Heading(text) => format!("<h{0}>{1}</h{0}>\n", self.level, escape(text)),
+            Block::Prose(text) => format!("<p>{}</p>\n", inlines(text)),
+            Block::Table(table) => return self.data_table(table),
+            Block::Chart(figure) => return self.chart(figure),
+            Block::Iterations(iterations) => {
                 let data = iterations::encoded(iterations);
                 self.room = self.room.saturating_sub(data.len());
-                writeln!(self.out, "{}", shell::iterations(self.page, &data))
+                shell::iterations(self.page, &data) + "\n"
             }
-            Item::Facts { facts } => {
-                let pair = |(name, value): &(String, Vec<Piece>)| (name.clone(), inline(value));
-                writeln!(self.out, "{}", definitions("facts", facts.iter().map(pair)))
+            Block::Facts(facts) => {
+                let mut lines = Vec::new();
+                for (name, value) in facts {
+                    lines.push((name.clone(), inlines(value)));
+                }
+                definitions("facts", lines) + "\n"
             }
-            Item::List { items } => writeln!(self.out, "<ol>\n{}</ol>", entries(items)),
-            Item::Bullets { items } => writeln!(self.out, "<ul>\n{}</ul>", entries(items)),
-            Item::Code { lines } => {
-                writeln!(self.out, "<pre>{}</pre>", escape(&lines.join("\n")))
+            Block::List(texts) => format!("<ol>\n{}</ol>\n", entries(texts)),
+            Block::Bullets(texts) => format!("<ul>\n{}</ul>\n", entries(texts)),
+            Block::Code(code) => {
+                let code = code.strip_suffix('\n').unwrap_or(code);
+                format!("<pre>{}</pre>\n", escape(code))
             }
-            Item::Finding(card) => return self.finding(card),
-            Item::Missing { reason } => {
-                let [words, colon] = ["not_available", "colon"].map(|key| self.page.words[key]);
-                writeln!(
-                    self.out,
-                    "<p class=\"missing\">{words}{colon}{}</p>",
-                    escape(reason)
-                )
+            Block::Finding(finding) => return self.finding(finding),
+            Block::Missing(reason) => {
+                let [missing, colon] = ["not_available", "colon"].map(|key| self.page.words[key]);
+                let reason = escape(reason);
+                format!("<p class=\"missing\">{missing}{colon}{reason}</p>\n")
             }
         };
+        self.out.push_str(&text);
     }
 
     /// The chart itself: its title and description are those of the SVG.
-    fn chart(&mut self, path: &str, title: &str) {
-        let drawing = self
-            .page
-            .charts
-            .get(path)
-            .and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let drawing = drawing.map(|drawing| drawing.replace(LINE, ""));
-        let name = path
-            .rsplit('/')
-            .next()
-            .unwrap_or(path)
-            .trim_end_matches(".svg");
-        let id = self.id(&format!("chart-{name}"));
+    fn chart(&mut self, figure: &Figure) {
+        let (path, title) = (figure.path.as_str(), figure.title.as_str());
+        let bytes = self.page.charts.get(path).map_or(&[][..], Vec::as_slice);
+        let drawing = std::str::from_utf8(bytes).unwrap_or_default();
+        let drawing = drawing.replace(LINE, "");
+        let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let id = self.id(&format!("chart-{}", name.trim_end_matches(".svg")));
         let caption = format!(
             "<figcaption>{}{}</figcaption>",
             escape(title),
             anchor(&id, title)
         );
-        let _ = match drawing.filter(|drawing| drawing.len() <= self.room) {
-            Some(drawing) => {
-                self.room -= drawing.len();
-                let body = format!("<div class=\"chart\">\n{drawing}</div>");
-                writeln!(self.out, "<figure id=\"{id}\">\n{body}\n{caption}</figure>")
-            }
-            None => {
-                let said = self.page.words["chart_elsewhere"];
-                writeln!(
-                    self.out,
-                    "<figure id=\"{id}\"><p class=\"missing\">{said}</p>{caption}</figure>"
-                )
-            }
+        let _ = if drawing.is_empty() || drawing.len() > self.room {
+            let elsewhere = self.page.words["chart_elsewhere"];
+            let mark = format!("<p class=\"missing\">{elsewhere}</p>");
+            writeln!(self.out, "<figure id=\"{id}\">{mark}{caption}</figure>")
+        } else {
+            self.room -= drawing.len();
+            let body = format!("<div class=\"chart\">\n{drawing}</div>");
+            writeln!(self.out, "<figure id=\"{id}\">\n{body}\n{caption}</figure>")
         };
     }
 
     fn data_table(&mut self, table: &Table) {
-        let heads: String = table
-            .columns
-            .iter()
-            .map(|head| sortable(&head.title, head.numeric))
-            .collect();
-        let classes: Vec<&str> = (0..table.columns.len())
-            .map(|n| class_of(table, n))
-            .collect();
+        let (mut heads, mut classes) = (String::new(), Vec::new());
+        for (column, head) in table.columns.iter().enumerate() {
+            heads.push_str(&sortable(&head.title, head.numeric));
+            classes.push(class_of(table, column));
+        }
         let mut rows = String::new();
         for (n, row) in table.rows.iter().enumerate() {
             rows.push_str("<tr>");
@@ -359,9 +336,10 @@ impl<'a> Writer<'a> {
     ) {
         let id = self.id(id);
         let name = escape(caption);
-        let note = note
-            .map(|note| format!(" <small>{}</small>", escape(note)))
-            .unwrap_or_default();
+        let note = match note {
+            Some(note) => format!(" <small>{}</small>", escape(note)),
+            None => String::new(),
+        };
         let filter = if count > FEW_ROWS {
             shell::filter(self.page)
         } else {
@@ -385,76 +363,76 @@ impl<'a> Writer<'a> {
     }
 
     /// The card of a finding.
-    fn finding(&mut self, card: &Statement) {
-        let page = self.page;
-        let id = self.id(&format!("finding-{}", card.id));
+    fn finding(&mut self, finding: &Finding) {
+        let words = &self.page.words;
+        let id = self.id(&format!("finding-{}", finding.id));
         let mut lines = Vec::new();
         let mut line = |key: &str, text: String| {
             if !text.is_empty() {
-                lines.push((page.words[key].to_owned(), text));
+                lines.push((words[key].to_owned(), text));
             }
         };
-        let bound = if card.bound.is_empty() {
-            ""
-        } else {
-            page.words["colon"]
-        };
-        let gain = format!(
-            "<strong>{}</strong>{bound}{}",
-            escape(&card.gain),
-            escape(&card.bound)
-        );
-        line(
-            "gain",
-            if card.gain.is_empty() {
-                String::new()
-            } else {
-                gain
-            },
-        );
-        line("advice", inline(&card.advice));
-        line("next", inline(&card.next));
-        line(
-            "evidence",
-            escape(&card.evidence.join(page.words["semicolon"])),
-        );
-        if !card.sql.is_empty() {
-            let query = inline(&card.query);
-            line(
-                "sql_on_export",
-                format!(
-                    "{query}<pre tabindex=\"0\"><code>{}</code></pre>",
-                    escape(&card.sql)
-                ),
-            );
+        if let Some(gain) = &finding.gain {
+            let (saved, basis) = (escape(&self.page.gain(gain)), escape(&gain.basis));
+            let colon = if basis.is_empty() { "" } else { words["colon"] };
+            line("gain", format!("<strong>{saved}</strong>{colon}{basis}"));
         }
-        let (title, level) = (escape(&card.title), self.level);
-        let statement = match card.statement.is_empty() {
+        line(
+            "advice",
+            inlines(finding.advice.as_deref().unwrap_or_default()),
+        );
+        line("next", inlines(finding.next.as_deref().unwrap_or_default()));
+        let mut evidence = Vec::new();
+        for source in &finding.evidence {
+            evidence.push(self.page.evidence(source));
+        }
+        line("evidence", escape(&evidence.join(words["semicolon"])));
+        if let Some(query) = &finding.query
+            && !query.sql.is_empty()
+        {
+            let (gives, sql) = (inlines(&query.gives), escape(&query.sql));
+            let code = format!("<pre tabindex=\"0\"><code>{sql}</code></pre>");
+            line("sql_on_export", gives + &code);
+        }
+        let (title, level) = (escape(&finding.title), self.level);
+        let statement = match finding.statement.is_empty() {
             true => String::new(),
-            false => format!("<p>{}</p>\n", inline(&card.statement)),
+            false => format!("<p>{}</p>\n", inlines(&finding.statement)),
         };
+        let severity = finding.severity.label();
+        let badge = badge(severity, self.page.text.word(severity));
+        let anchor = anchor(&id, &finding.title);
+        let (class, card) = (class(severity), definitions("card", lines));
         let _ = writeln!(
             self.out,
-            "<article id=\"{id}\" class=\"finding {}\">\n<h{level}>{title} {}{}</h{level}>\n{statement}{}</article>",
-            class(card.severity),
-            badge(card.severity, card.label),
-            anchor(&id, &card.title),
-            definitions("card", lines),
+            "<article id=\"{id}\" class=\"finding {class}\">\n<h{level}>{title} {badge}{anchor}</h{level}>\n{statement}{card}</article>",
         );
     }
 }
 
+/// A row of the table of diagnostics.
+fn data_quality_row(page: &Page, diagnostic: &Diagnostic) -> String {
+    let severity = diagnostic.severity.label();
+    let severity = badge(severity, page.text.word(severity));
+    let (message, place) = (escape(&diagnostic.message), escape(&place(diagnostic)));
+    let times = escape(&page.times(diagnostic).unwrap_or_default());
+    let hint = escape(diagnostic.hint.as_deref().unwrap_or_default());
+    format!(
+        "<tr><td>{severity}</td><td>{message}{times}</td><td>{place}</td><td>{hint}</td></tr>\n"
+    )
+}
+
 /// A list of names and values, which are HTML.
-fn definitions(class: &str, lines: impl IntoIterator<Item = (String, String)>) -> String {
-    let line = |(name, value): (String, String)| {
-        format!("<div><dt>{}</dt><dd>{value}</dd></div>\n", escape(&name))
-    };
-    let lines: String = lines.into_iter().map(line).collect();
+fn definitions(class: &str, lines: Vec<(String, String)>) -> String {
     if lines.is_empty() {
-        lines
-    } else {
-        format!("<dl class=\"{class}\">\n{lines}</dl>\n")
+        return String::new();
     }
+    let mut list = format!("<dl class=\"{class}\">\n");
+    for (name, value) in lines {
+        let name = escape(&name);
+        let _ = writeln!(list, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+    }
+    list + "</dl>\n"
 }
 
 fn heading(level: usize, id: &str, title: &str) -> String {
@@ -484,13 +462,14 @@ fn sortable(title: &str, numeric: bool) -> String {
 
 /// The class of a column's cells: numbers at the right, short texts on one line.
 fn class_of(table: &Table, column: usize) -> &'static str {
-    let texts = || table.rows.iter().filter_map(|row| row.get(column));
-    match table.columns.get(column) {
-        Some(head) if head.numeric => " class=\"n\"",
-        Some(head) if !head.mono && texts().all(|text| text.chars().count() <= SHORT) => {
-            " class=\"t\""
-        }
-        _ => "",
+    let is_short = |row: &Vec<String>| row[column].chars().count() <= SHORT;
+    let head = &table.columns[column];
+    if head.numeric {
+        " class=\"n\""
+    } else if !head.mono && table.rows.iter().all(is_short) {
+        " class=\"t\""
+    } else {
+        ""
     }
 }
 
@@ -501,10 +480,10 @@ fn cell(out: &mut String, (row, column): (usize, usize), text: &str, (head, clas
     } else {
         ("td", "td")
     };
-    let number = head.numbers.get(row).copied().flatten();
-    let number = number
-        .map(|number| format!(" data-v=\"{number}\""))
-        .unwrap_or_default();
+    let number = match head.numbers.get(row) {
+        Some(Some(number)) => format!(" data-v=\"{number}\""),
+        _ => String::new(),
+    };
     let text = escape(text);
     let text = if head.mono && !text.is_empty() {
         format!("<code>{text}</code>")
@@ -528,20 +507,26 @@ fn class(severity: &str) -> String {
     severity.replace(' ', "-")
 }
 
-fn inline(pieces: &[Piece]) -> String {
-    let piece = |piece: &Piece| match piece {
-        Piece::Text(text) => escape(&joined(text)),
-        Piece::Quantity(text) => format!("<span class=\"q\">{}</span>", escape(text)),
-        Piece::Code(text) => format!("<code>{}</code>", escape(text)),
-        Piece::Strong(text) => format!("<strong>{}</strong>", escape(text)),
-    };
-    pieces.iter().map(piece).collect()
+fn inlines(text: &[Inline]) -> String {
+    text.iter().map(inline).collect()
+}
+
+fn inline(inline: &Inline) -> String {
+    match inline {
+        Inline::Text(text) => escape(&joined(text)),
+        Inline::Quantity(quantity) => {
+            format!("<span class=\"q\">{}</span>", escape(&quantity.to_string()))
+        }
+        Inline::Code(text) => format!("<code>{}</code>", escape(text)),
+        Inline::Strong(text) => format!("<strong>{}</strong>", escape(text)),
+    }
 }
 
 /// The entries of a list.
-fn entries(items: &[Vec<Piece>]) -> String {
-    items
-        .iter()
-        .map(|one| format!("<li>{}</li>\n", inline(one)))
-        .collect()
+fn entries(texts: &[Vec<Inline>]) -> String {
+    let mut list = String::new();
+    for text in texts {
+        let _ = writeln!(list, "<li>{}</li>", inlines(text));
+    }
+    list
 }

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Entry, definitions};
 use crate::page::Page;
 use crate::text::escape;
+use rooflens_document::report::Kind;
 
 const STYLE: &str = include_str!("../../../../templates/html/report.css");
 const SCRIPT: &str = include_str!("../../../../templates/html/report.js");
@@ -55,9 +56,9 @@ pub(super) fn document(page: &Page, contents: &[Entry], body: &str) -> String {
 </body>
 </html>
 "##,
-        lang = page.lang,
+        lang = page.text.lang().code(),
         policy = policy(),
-        generator = escape(&page.cover.generator),
+        generator = escape(&page.generator()),
         skip = words["skip"],
         nav = navigation(page, contents),
         header = header(page),
@@ -132,9 +133,9 @@ fn navigation(page: &Page, contents: &[Entry]) -> String {
 fn header(page: &Page) -> String {
     let (words, cover) = (&page.words, &page.cover);
     let kicker = match page.kind {
-        "summary" => words["kicker_summary"],
-        "appendix" => words["kicker_appendix"],
-        _ => words["kicker_report"],
+        Kind::Summary => words["kicker_summary"],
+        Kind::Appendix => words["kicker_appendix"],
+        Kind::Report => words["kicker_report"],
     };
     let line = |key: &str, text: &str| (words[key].to_owned(), text.to_owned());
     let bundle = format!(
@@ -143,19 +144,13 @@ fn header(page: &Page) -> String {
         escape(&cover.bundle_id)
     );
     let mut lines = vec![line("bundle", &bundle)];
-    lines.extend(
-        cover
-            .captured_at
-            .iter()
-            .map(|at| line("captured", &escape(at))),
-    );
-    lines.push(line("report_by", &escape(&cover.generator)));
-    lines.extend(
-        cover
-            .facts
-            .iter()
-            .map(|(name, value)| (name.clone(), escape(value))),
-    );
+    if let Some(captured_at) = &cover.captured_at {
+        lines.push(line("captured", &escape(captured_at)));
+    }
+    lines.push(line("report_by", &escape(&page.generator())));
+    for (name, value) in &cover.facts {
+        lines.push((name.clone(), escape(value)));
+    }
     let tool = |id: &str, key: &str| {
         let label = words[key];
         format!("<button type=\"button\" id=\"{id}\" aria-pressed=\"false\">{label}</button>\n")

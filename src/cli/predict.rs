@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use rooflens_llm::{Llm, parse};
-use rooflens_predict::document::{Question, report};
+use rooflens_predict::document::{Peak, Question, report};
 use rooflens_predict::{
-    Calibration, Figure, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep,
+    Calibration, Figure, Limits, Machine, PRECISIONS, Precision, Rate, Setup, Speculation, Sweep,
 };
-use rooflens_schemas::{StageKind, Unit, python};
+use rooflens_schemas::{StageKind, python};
+use rooflens_units::{Bytes, BytesPerSecond, Ratio, Seconds, Time};
 
 use super::args::Predict as Args;
 use super::error::CliError;
@@ -104,13 +105,13 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
             .to_string_lossy()
             .into_owned(),
         identity,
-        sources: gpus.iter().map(|gpu| sources(gpu)).collect(),
+        peaks: gpus.iter().map(|gpu| peaks(gpu)).collect(),
         sweep,
         setup,
         output: args.output_tokens,
         limits: Limits {
-            ttft: args.ttft_limit.map(|limit| limit / 1e3),
-            tpot: args.tpot_limit.map(|limit| limit / 1e3),
+            ttft: args.ttft_limit.map(|limit| Seconds(limit / 1e3)),
+            tpot: args.tpot_limit.map(|limit| Seconds(limit / 1e3)),
         },
         calibration,
         llm,
@@ -168,10 +169,7 @@ fn title(path: &Path, llm: &Llm) -> String {
 
 fn precision(name: &str) -> Result<Precision, CliError> {
     Precision::find(name).ok_or_else(|| {
-        let known: Vec<&str> = rooflens_predict::PRECISIONS
-            .iter()
-            .map(|one| one.name)
-            .collect();
+        let known: Vec<&str> = PRECISIONS.iter().map(|format| format.name).collect();
         CliError::Usage(format!(
             "no number format {name}; known are {}",
             known.join(", ")
@@ -187,14 +185,14 @@ fn setup(args: &Args, llm: &Llm) -> Result<Setup, CliError> {
         .unwrap_or("bf16");
     let weights = precision(args.dtypes.first().map_or(stored, String::as_str))?;
     // What is quantized is computed in 16 bits, and so is what is not.
-    let own = if weights.bytes >= 2.0 {
+    let name = if weights.element >= Bytes(2.0) {
         weights.name
     } else {
         "bf16"
     };
-    let activations = precision(own)?;
+    let activations = precision(name)?;
     let share = |name: &str, value: f64| match (0.0..=1.0).contains(&value) {
-        true => Ok(value),
+        true => Ok(Ratio(value)),
         false => Err(CliError::Usage(format!(
             "--{name} {value}: expected a share of 0 to 1"
         ))),
@@ -211,7 +209,7 @@ fn setup(args: &Args, llm: &Llm) -> Result<Setup, CliError> {
         pipeline: args.pipeline,
         expert: args.expert,
         data: args.data,
-        link: args.link.map(|link| link * 1e9),
+        link: args.link.map(|link| BytesPerSecond(link * 1e9)),
         cached: share("cached-prefix", args.cached_prefix)?,
         chunk: args.chunk,
         speculation,
@@ -236,7 +234,10 @@ fn speculation(text: &str) -> Result<Speculation, CliError> {
         .ok()
         .filter(|share| (0.0..=1.0).contains(share));
     let (tokens, acceptance) = tokens.zip(acceptance).ok_or_else(wrong)?;
-    Ok(Speculation { tokens, acceptance })
+    Ok(Speculation {
+        tokens,
+        acceptance: Ratio(acceptance),
+    })
 }
 
 fn check(sweep: &Sweep, args: &Args) -> Result<(), CliError> {
@@ -286,25 +287,26 @@ fn positive(name: &str, value: Option<f64>) -> Result<(), CliError> {
     }
 }
 
-fn sources(gpu: &Gpu) -> Vec<(String, f64, String)> {
-    let memory = (
-        "memory".to_owned(),
-        gpu.memory_bandwidth.0,
-        gpu.memory_source.clone(),
-    );
-    let rates = gpu
-        .peaks
-        .iter()
-        .map(|peak| (peak.dtype.clone(), peak.dense.0, peak.source.clone()));
-    let source = gpu
-        .peaks
-        .first()
-        .map(|peak| peak.source.clone())
-        .unwrap_or_default();
-    let link = gpu
-        .nvlink_bandwidth
-        .map(|link| ("interconnect".to_owned(), link.0, source));
-    std::iter::once(memory).chain(rates).chain(link).collect()
+fn peaks(gpu: &Gpu) -> Vec<Peak> {
+    let peak = |name: &str, rate: Quantity, source: &str| Peak {
+        name: name.to_owned(),
+        rate,
+        source: source.to_owned(),
+    };
+    let mut peaks = vec![peak(
+        "memory",
+        gpu.memory_bandwidth.into(),
+        &gpu.memory_source,
+    )];
+    for specified in &gpu.peaks {
+        let rate = specified.dense.into();
+        peaks.push(peak(&specified.dtype, rate, &specified.source));
+    }
+    if let Some(link) = gpu.nvlink_bandwidth {
+        let source = gpu.peaks.first().map_or("", |peak| peak.source.as_str());
+        peaks.push(peak("interconnect", link.into(), source));
+    }
+    peaks
 }
 
 /// Puts measured rates in the place of specified ones, on the GPUs that they were measured on; of a bundle with
@@ -328,7 +330,7 @@ fn calibrate(
         source,
         ..Calibration::default()
     };
-    let mut all = Vec::new();
+    let mut measured_rates = Vec::new();
     for (machine, gpu) in machines.iter_mut().zip(gpus) {
         let rates = rates(&capture.session, &hardware, gpu);
         if rates.is_empty() {
@@ -340,9 +342,9 @@ fn calibrate(
         let (measured, figures) = machine.clone().measured(&rates);
         *machine = measured;
         calibration.figures.extend(figures);
-        all.extend(rates);
+        measured_rates.extend(rates);
     }
-    stages(&capture, &all, &mut calibration);
+    stages(&capture, &measured_rates, &mut calibration);
     operations(&capture.bundle, gpus, &mut calibration);
     if calibration.figures.is_empty() {
         let message = format!("{} holds no measured rate of these GPUs", path.display());
@@ -354,27 +356,25 @@ fn calibrate(
     Ok(calibration)
 }
 
-/// What was measured on a GPU of this product: the best of each kind.
+/// The measured rates of a GPU of this product: the best of each kind.
 fn rates(session: &Session, hardware: &Hardware, gpu: &Gpu) -> Vec<Rate> {
     let peaks = &session.measured_peaks;
     let mut best: Vec<Rate> = Vec::new();
     for row in 0..peaks.len() {
-        let found = hardware.find(session.text(peaks.gpu[row]));
-        if found.is_none_or(|found| found.name != gpu.name) || peaks.median[row] <= 0.0 {
+        let specified = hardware.find(session.text(peaks.gpu[row]));
+        let is_of_gpu = specified.is_some_and(|specified| specified.name == gpu.name);
+        let median = peaks.median[row];
+        if !is_of_gpu || median <= 0.0 {
             continue;
         }
-        let (least, most) = (peaks.min[row], peaks.max[row]);
-        let spread = least
-            .zip(most)
-            .map(|(least, most)| (most - least) / peaks.median[row]);
-        let what = session.text(peaks.what[row]).to_owned();
+        let bounds = peaks.min[row].zip(peaks.max[row]);
         let rate = Rate {
-            what,
-            median: peaks.median[row],
-            spread,
+            name: session.text(peaks.what[row]).to_owned(),
+            median,
+            spread: bounds.map(|(least, most)| Ratio((most - least) / median)),
         };
-        match best.iter_mut().find(|known| known.what == rate.what) {
-            Some(known) if known.median < rate.median => *known = rate,
+        match best.iter_mut().find(|best| best.name == rate.name) {
+            Some(best) if best.median < rate.median => *best = rate,
             Some(_) => (),
             None => best.push(rate),
         }
@@ -382,65 +382,62 @@ fn rates(session: &Session, hardware: &Hardware, gpu: &Gpu) -> Vec<Rate> {
     best
 }
 
-/// The stages of a measured bundle beside their predictions at measured rates, and the factors that follow.
+/// Adds the stages of a measured bundle with their predictions at measured rates, and the factors that follow.
 fn stages(capture: &Capture, rates: &[Rate], calibration: &mut Calibration) {
     let analysis = Analysis::new(capture, Hardware::builtin(), Options::default());
     let bounds = bounds(&analysis.context(), &|machine| machine.measured(rates).0);
-    let factor = |kinds: &[StageKind]| {
-        let own = |one: &&Bound| kinds.contains(&one.kind);
-        // Without a profiler, if there is such a run.
-        let mut of_kind = bounds.iter().filter(own);
-        let unprofiled = bounds.iter().filter(own).find(|one| one.busy.is_none());
-        unprofiled.or_else(|| of_kind.next()).map(Bound::factor)
-    };
-    calibration.prefill = factor(&[StageKind::Prefill, StageKind::Forward]);
-    calibration.decode = factor(&[StageKind::Decode, StageKind::DecodeStep]);
-    for one in &bounds {
-        let decodes = matches!(one.kind, StageKind::Decode | StageKind::DecodeStep);
-        let applied = if decodes {
-            calibration.decode
-        } else {
-            calibration.prefill
+    calibration.prefill = factor(&bounds, &[StageKind::Prefill, StageKind::Forward]);
+    calibration.decode = factor(&bounds, &[StageKind::Decode, StageKind::DecodeStep]);
+    for bound in &bounds {
+        let applied = match bound.kind {
+            StageKind::Decode | StageKind::DecodeStep => calibration.decode,
+            _ => calibration.prefill,
         };
-        let time = |value: f64| Quantity::new(value, Unit::Nanoseconds);
+        let factor = bound.factor();
         calibration.figures.push(Figure {
-            what: format!("{} ({})", one.stage, one.pass),
-            specified: Some(time(one.bound)),
-            measured: time(one.measured),
-            ratio: Some(one.factor()),
-            error: applied.map(|applied| (applied / one.factor() - 1.0).abs()),
+            name: format!("{} ({})", bound.stage, bound.pass),
+            specified: Some(Time(bound.bound).into()),
+            measured: Time(bound.measured).into(),
+            ratio: Some(Ratio(factor)),
+            error: applied.map(|applied| Ratio((applied.0 / factor - 1.0).abs())),
         });
     }
 }
 
-/// The operations of `bench.json` beside their roofline times at the measured rates: how far such predictions carry.
+/// The factor of the first stage of these kinds: of an unprofiled repeat, if there is one.
+fn factor(bounds: &[Bound], kinds: &[StageKind]) -> Option<Ratio> {
+    let is_of_kind = |bound: &&Bound| kinds.contains(&bound.kind);
+    let mut unprofiled = bounds.iter().filter(|bound| bound.busy.is_none());
+    let bound = unprofiled
+        .find(is_of_kind)
+        .or_else(|| bounds.iter().find(is_of_kind))?;
+    Some(Ratio(bound.factor()))
+}
+
+/// Adds the operations of `bench.json` with their roofline times at the measured rates.
 fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
     let mut diagnostics = Diagnostics::default();
     let devices = pipeline::devices(bundle, &[], &mut diagnostics);
     let hardware = Hardware::builtin();
     for device in &devices {
         let results = Measured::of(device, &hardware);
-        let named = |gpu: &&Gpu| {
-            results
-                .specified
-                .as_ref()
-                .is_some_and(|own| own.name == gpu.name)
+        let Some(specified) = &results.specified else {
+            continue;
         };
-        if !gpus.iter().any(named) {
+        if !gpus.iter().any(|gpu| gpu.name == specified.name) {
             continue;
         }
         for group in results.groups() {
             let Some(apart) = group.apart() else { continue };
             let dtype = group.dtype.unwrap_or_default();
-            let time = |seconds: f64| Quantity::new(seconds * 1e9, Unit::Nanoseconds);
             let (predicted, measured) = group.sums();
             calibration.cases += group.cases.len();
             calibration.figures.push(Figure {
-                what: format!("{} {dtype}", group.operation).trim_end().to_owned(),
-                specified: Some(time(predicted)),
-                measured: time(measured),
-                ratio: Some(measured / predicted),
-                error: Some(apart),
+                name: format!("{} {dtype}", group.operation).trim_end().to_owned(),
+                specified: Some(Seconds(predicted).into()),
+                measured: Seconds(measured).into(),
+                ratio: Some(Ratio(measured / predicted)),
+                error: Some(Ratio(apart)),
             });
         }
     }

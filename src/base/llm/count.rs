@@ -1,6 +1,9 @@
 //! Parameters and the memory that a sequence takes.
 
-use super::{Layer, Llm, Matrix, Reach};
+use std::iter::Sum;
+use std::ops::Mul;
+
+use super::{Core, Layer, Llm, Matrix, Reach};
 
 impl Matrix {
     /// Parameters of all copies with their biases.
@@ -27,6 +30,12 @@ impl Layer {
             .fold(self.vectors, u64::saturating_add)
     }
 
+    /// Elements of a sequence's recurrent state.
+    pub fn state_elements(&self) -> f64 {
+        let state = self.state.as_ref();
+        state.map_or(0.0, |state| state.elements as f64)
+    }
+
     /// Parameters that a token passes through.
     pub fn active(&self) -> u64 {
         self.matrices
@@ -37,6 +46,17 @@ impl Layer {
 }
 
 impl Llm {
+    /// Sum of a figure over all layers.
+    pub fn over_layers<T: Sum>(&self, figure: impl Fn(&Layer) -> T) -> T
+    where
+        f64: Mul<T, Output = T>,
+    {
+        let layers = self.layers.iter();
+        layers
+            .map(|(count, layer)| *count as f64 * figure(layer))
+            .sum()
+    }
+
     /// Layers of all kinds.
     pub fn depth(&self) -> u64 {
         self.layers.iter().map(|(count, _)| count).sum()
@@ -67,28 +87,13 @@ impl Llm {
 
     /// Cached elements of a sequence with `context` positions, over all layers, without recurrent states.
     pub fn cached_elements(&self, context: u64) -> f64 {
-        let of_layer = |layer: &Layer| -> f64 {
-            let core = |core: &super::Core| core.stored as f64 * core.reach.stored(context);
-            layer.cores.iter().map(core).sum()
-        };
-        self.layers
-            .iter()
-            .map(|(count, layer)| *count as f64 * of_layer(layer))
-            .sum()
+        let cached = |core: &Core| core.stored as f64 * core.reach.stored(context);
+        self.over_layers(|layer| layer.cores.iter().map(cached).sum::<f64>())
     }
 
     /// Elements of a sequence's recurrent states, over all layers.
     pub fn state_elements(&self) -> f64 {
-        let of = |layer: &Layer| {
-            layer
-                .state
-                .as_ref()
-                .map_or(0.0, |state| state.elements as f64)
-        };
-        self.layers
-            .iter()
-            .map(|(count, layer)| *count as f64 * of(layer))
-            .sum()
+        self.over_layers(Layer::state_elements)
     }
 
     /// Whether tokens are generated one after another.
@@ -100,9 +105,9 @@ impl Llm {
     /// Whether all layers are attention with keys and values of its own and a dense block: its GEMMs follow from sizes.
     pub fn is_dense_decoder(&self) -> bool {
         let plain = ["q", "k", "v", "o", "gate", "up", "down"];
+        let is_dense = |matrix: &Matrix| matrix.copies == 1 && plain.contains(&matrix.name);
         let is_plain = |layer: &Layer| {
-            let known = |one: &Matrix| one.copies == 1 && plain.contains(&one.name);
-            layer.cores.len() == 1 && layer.state.is_none() && layer.matrices.iter().all(known)
+            layer.cores.len() == 1 && layer.state.is_none() && layer.matrices.iter().all(is_dense)
         };
         self.layers
             .iter()

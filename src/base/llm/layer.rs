@@ -252,29 +252,33 @@ impl Layer {
 
     /// Adds attention.
     #[must_use]
-    pub fn attention(mut self, of: &Attention) -> Self {
+    pub fn attention(mut self, attention: &Attention) -> Self {
         let project = |name, inputs, outputs| Matrix::new(Part::Projections, name, inputs, outputs);
-        let queries = of.heads * of.head_dim * if of.gated { 2 } else { 1 };
+        let queries = attention.heads * attention.head_dim * if attention.gated { 2 } else { 1 };
         self.matrices.push(
-            project("q", of.hidden, queries)
-                .ways(of.heads)
-                .bias(of.qkv_bias),
+            project("q", attention.hidden, queries)
+                .ways(attention.heads)
+                .bias(attention.qkv_bias),
         );
-        let (keys, values) = (of.kv_heads * of.head_dim, of.kv_heads * of.value_dim);
-        if !of.shares_cache {
+        let (keys, values) = (
+            attention.kv_heads * attention.head_dim,
+            attention.kv_heads * attention.value_dim,
+        );
+        if !attention.shares_cache {
             let project = |name, outputs| {
-                project(name, of.hidden, outputs)
-                    .ways(of.kv_heads)
-                    .bias(of.qkv_bias)
+                project(name, attention.hidden, outputs)
+                    .ways(attention.kv_heads)
+                    .bias(attention.qkv_bias)
             };
             self.matrices.push(project("k", keys));
-            if !of.key_is_value {
+            if !attention.key_is_value {
                 self.matrices.push(project("v", values));
             }
         }
-        let out = project("o", of.heads * of.value_dim, of.hidden);
-        self.matrices.push(out.ways(of.heads).bias(of.out_bias));
-        self.mixer = match of.reach {
+        let out = project("o", attention.heads * attention.value_dim, attention.hidden);
+        self.matrices
+            .push(out.ways(attention.heads).bias(attention.out_bias));
+        self.mixer = match attention.reach {
             Reach::Causal => "full attention",
             Reach::All => "bidirectional attention",
             Reach::Window(_) => "sliding-window attention",
@@ -284,17 +288,17 @@ impl Layer {
         };
         let entry = keys + values;
         self.cores.push(Core {
-            heads: of.heads,
-            query_key: of.head_dim,
-            value: of.value_dim,
-            stored: if of.shares_cache || of.reach == Reach::All {
+            heads: attention.heads,
+            query_key: attention.head_dim,
+            value: attention.value_dim,
+            stored: if attention.shares_cache || attention.reach == Reach::All {
                 0
             } else {
                 entry
             },
             read: entry,
-            kv_heads: of.kv_heads,
-            reach: of.reach,
+            kv_heads: attention.kv_heads,
+            reach: attention.reach,
             absorbed: None,
         });
         self
@@ -337,23 +341,27 @@ impl Layer {
 
     /// Adds routed experts and their router.
     #[must_use]
-    pub fn experts(mut self, of: &Experts) -> Self {
-        let input = if of.input == 0 { of.hidden } else { of.input };
-        let matrix = |name, inputs, outputs| {
-            let one = Matrix::new(Part::Experts, name, inputs, outputs).bias(of.bias);
-            one.copies(of.count, of.chosen)
+    pub fn experts(mut self, experts: &Experts) -> Self {
+        let input = if experts.input == 0 {
+            experts.hidden
+        } else {
+            experts.input
         };
-        let router = Matrix::new(Part::Experts, "router", of.hidden, of.count).ways(1);
-        self.matrices.push(router.bias(of.router_bias));
-        self.vectors += if of.balanced { of.count } else { 0 };
-        if of.gated {
+        let matrix = |name, inputs, outputs| {
+            let matrix = Matrix::new(Part::Experts, name, inputs, outputs).bias(experts.bias);
+            matrix.copies(experts.count, experts.chosen)
+        };
+        let router = Matrix::new(Part::Experts, "router", experts.hidden, experts.count).ways(1);
+        self.matrices.push(router.bias(experts.router_bias));
+        self.vectors += if experts.balanced { experts.count } else { 0 };
+        if experts.gated {
             self.matrices
-                .push(matrix("expert gate", input, of.intermediate));
+                .push(matrix("expert gate", input, experts.intermediate));
         }
         self.matrices
-            .push(matrix("expert up", input, of.intermediate));
+            .push(matrix("expert up", input, experts.intermediate));
         self.matrices
-            .push(matrix("expert down", of.intermediate, input));
+            .push(matrix("expert down", experts.intermediate, input));
         self.feed = "MoE";
         self
     }

@@ -98,33 +98,33 @@ pub struct Decoder {
 }
 
 impl From<Decoder> for Llm {
-    fn from(of: Decoder) -> Self {
+    fn from(decoder: Decoder) -> Self {
         let attention = Attention {
-            hidden: of.hidden,
-            heads: of.heads,
-            kv_heads: of.kv_heads,
-            head_dim: of.head_dim,
-            value_dim: of.head_dim,
+            hidden: decoder.hidden,
+            heads: decoder.heads,
+            kv_heads: decoder.kv_heads,
+            head_dim: decoder.head_dim,
+            value_dim: decoder.head_dim,
             ..Attention::default()
         };
         let layer = Layer::default()
             .attention(&attention)
-            .mlp(of.hidden, of.intermediate, of.gated, false)
-            .vectors(2 * of.hidden);
+            .mlp(decoder.hidden, decoder.intermediate, decoder.gated, false)
+            .vectors(2 * decoder.hidden);
         Self {
-            family: of.family.to_owned(),
-            hidden: of.hidden,
-            vocab: of.vocab,
-            layers: vec![(of.layers, layer)],
-            tables: of.hidden * of.vocab,
-            vectors: of.hidden,
-            head: Some(Matrix::head(of.hidden, of.vocab, false)),
+            family: decoder.family.to_owned(),
+            hidden: decoder.hidden,
+            vocab: decoder.vocab,
+            layers: vec![(decoder.layers, layer)],
+            tables: decoder.hidden * decoder.vocab,
+            vectors: decoder.hidden,
+            head: Some(Matrix::head(decoder.hidden, decoder.vocab, false)),
             outline: Outline {
-                heads: of.heads,
-                kv_heads: of.kv_heads,
-                head_dim: of.head_dim,
-                intermediate: of.intermediate,
-                gated: of.gated,
+                heads: decoder.heads,
+                kv_heads: decoder.kv_heads,
+                head_dim: decoder.head_dim,
+                intermediate: decoder.intermediate,
+                gated: decoder.gated,
                 ..Outline::default()
             },
             ..Self::default()

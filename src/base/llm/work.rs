@@ -3,6 +3,8 @@
 //! Matrix products count 2·M·N·K; embedding look-ups, norms, softmax and activations count 0 (the
 //! convention of PaLM, appendix B). Attention counts 2 products per query-key pair and head.
 
+use rooflens_units::{Bytes, Flops};
+
 use super::{Core, Layer, Llm, Matrix, Reach};
 
 /// How attention pairs are counted.
@@ -52,30 +54,17 @@ impl Reach {
     pub fn pairs(self, shape: Shape, convention: Convention) -> f64 {
         let (new, past) = (shape.new as f64, shape.past as f64);
         let causal = new * past + new * (new + 1.0) / 2.0;
-        let all = if convention == Convention::Causal {
-            causal
-        } else {
-            new * (past + new)
-        };
-        match self {
-            Self::Causal => all,
-            Self::All => new * (past + new),
-            Self::Window(size) | Self::Top(size) if convention == Convention::Full => {
-                all.min(new * size as f64)
-            }
-            Self::Window(size) | Self::Top(size) => windowed(new, past, size as f64),
-            Self::Chunk(size) => {
-                let size = size.max(1);
-                let before = |at: u64| {
-                    let (whole, rest) = ((at / size) as f64, (at % size) as f64);
-                    whole * size as f64 * (size as f64 + 1.0) / 2.0 + rest * (rest + 1.0) / 2.0
-                };
-                before(shape.past.saturating_add(shape.new)) - before(shape.past)
-            }
-            Self::Compressed { ratio, top } => {
+        let full = new * (past + new);
+        let end = shape.past.saturating_add(shape.new);
+        match (self, convention) {
+            (Self::Causal, Convention::Causal) => causal,
+            (Self::Causal, Convention::Full) | (Self::All, _) => full,
+            (Self::Window(size) | Self::Top(size), Convention::Full) => full.min(new * size as f64),
+            (Self::Window(size) | Self::Top(size), Convention::Causal) => windowed(shape, size),
+            (Self::Chunk(size), _) => chunked(end, size) - chunked(shape.past, size),
+            (Self::Compressed { ratio, top }, _) => {
                 let ratio = ratio.max(1);
-                let before = |at: u64| entries(at, ratio, top);
-                before(shape.past.saturating_add(shape.new)) - before(shape.past)
+                entries(end, ratio, top) - entries(shape.past, ratio, top)
             }
         }
     }
@@ -94,9 +83,17 @@ impl Reach {
 }
 
 /// Queries that see fewer keys than the window, then those that see exactly the window.
-fn windowed(new: f64, past: f64, window: f64) -> f64 {
+fn windowed(shape: Shape, window: u64) -> f64 {
+    let (new, past, window) = (shape.new as f64, shape.past as f64, window as f64);
     let short = (window - past).clamp(0.0, new);
     short * past + short * (short + 1.0) / 2.0 + (new - short) * window
+}
+
+/// Σ over the first `count` positions of the keys that each sees of its chunk.
+fn chunked(count: u64, size: u64) -> f64 {
+    let size = size.max(1);
+    let (whole, rest) = ((count / size) as f64, (count % size) as f64);
+    whole * size as f64 * (size as f64 + 1.0) / 2.0 + rest * (rest + 1.0) / 2.0
 }
 
 /// Σ over the positions 1 to `count` of the whole entries before each, `top` of them at most.
@@ -113,10 +110,9 @@ fn entries(count: u64, ratio: u64, top: Option<u64>) -> f64 {
 
 impl Core {
     /// FLOPs of one sequence by the dimensions of the model.
-    pub fn flops(&self, shape: Shape, convention: Convention) -> f64 {
-        2.0 * (self.query_key as f64 + self.value as f64)
-            * self.heads as f64
-            * self.reach.pairs(shape, convention)
+    pub fn flops(&self, shape: Shape, convention: Convention) -> Flops {
+        let pairs = self.reach.pairs(shape, convention);
+        Flops(2.0 * (self.query_key as f64 + self.value as f64) * self.heads as f64 * pairs)
     }
 
     /// Elements of one sequence's cache that a pass moves: what it attends to is read, what is new is written.
@@ -127,28 +123,29 @@ impl Core {
         };
         self.read as f64 * self.reach.read(shape) + self.stored as f64 * written
     }
+
+    /// Cached elements of a position, of compressed entries their share.
+    fn entry(&self) -> f64 {
+        match self.reach {
+            Reach::Compressed { ratio, .. } => self.stored as f64 / ratio.max(1) as f64,
+            _ => self.stored as f64,
+        }
+    }
 }
 
 impl Layer {
     /// FLOPs of attention and recurrences of all sequences.
-    pub fn mixing(&self, shape: Shape, convention: Convention) -> f64 {
-        let cores: f64 = self
-            .cores
-            .iter()
-            .map(|core| core.flops(shape, convention))
-            .sum();
+    pub fn mixing(&self, shape: Shape, convention: Convention) -> Flops {
+        let cores = self.cores.iter();
+        let cores: Flops = cores.map(|core| core.flops(shape, convention)).sum();
         let state = self.state.as_ref().map_or(0.0, |state| state.flops as f64);
-        shape.batch as f64 * (cores + state * shape.new as f64)
+        shape.batch as f64 * (cores + Flops(state * shape.new as f64))
     }
 
     /// Elements of caches and states that a pass moves; a state is read and written once.
     pub fn moved(&self, shape: Shape) -> f64 {
         let cores: f64 = self.cores.iter().map(|core| core.moved(shape)).sum();
-        let state = self
-            .state
-            .as_ref()
-            .map_or(0.0, |state| 2.0 * state.elements as f64);
-        shape.batch as f64 * (cores + state)
+        shape.batch as f64 * (cores + 2.0 * self.state_elements())
     }
 }
 
@@ -157,60 +154,45 @@ impl Layer {
 /// Grouped-query attention narrows the key and value projections; a mixture of experts counts the
 /// router, the chosen experts and the shared ones.
 pub fn parameters_per_token(llm: &Llm) -> f64 {
-    over_matrices(llm, |one| one.used as f64 * one.elements() as f64)
+    over_matrices(llm, |matrix| matrix.used as f64 * matrix.elements() as f64)
 }
 
 /// Matrix parameters of all layers that a forward pass over `tokens` tokens must read, without the LM head.
 ///
 /// Of a mixture of experts only those that some token chose.
 pub fn parameters_read(llm: &Llm, tokens: f64) -> f64 {
-    over_matrices(llm, |one| one.touched(tokens))
+    over_matrices(llm, |matrix| matrix.touched(tokens))
 }
 
-fn over_matrices(llm: &Llm, value: impl Fn(&Matrix) -> f64) -> f64 {
-    let of = |matrices: &[Matrix]| matrices.iter().map(&value).sum::<f64>();
-    let layers = llm
-        .layers
-        .iter()
-        .map(|(count, layer)| *count as f64 * of(&layer.matrices));
-    layers.sum::<f64>() + of(&llm.matrices)
+fn over_matrices(llm: &Llm, figure: impl Fn(&Matrix) -> f64) -> f64 {
+    let sum = |matrices: &[Matrix]| matrices.iter().map(&figure).sum::<f64>();
+    llm.over_layers(|layer| sum(&layer.matrices)) + sum(&llm.matrices)
 }
 
 /// FLOPs of one forward pass.
-pub fn forward(llm: &Llm, shape: Shape, convention: Convention) -> f64 {
-    let projections = 2.0 * shape.tokens() * parameters_per_token(llm);
+pub fn forward(llm: &Llm, shape: Shape, convention: Convention) -> Flops {
+    let projections = Flops(2.0 * shape.tokens() * parameters_per_token(llm));
     let head = 2.0 * shape.batch as f64 * shape.logits as f64 * head_parameters(llm);
-    projections + attention(llm, shape, convention) + head
+    projections + attention(llm, shape, convention) + Flops(head)
 }
 
 /// FLOPs of attention and recurrences alone.
-pub fn attention(llm: &Llm, shape: Shape, convention: Convention) -> f64 {
-    let of = |(count, layer): &(u64, Layer)| *count as f64 * layer.mixing(shape, convention);
-    llm.layers.iter().map(of).sum()
+pub fn attention(llm: &Llm, shape: Shape, convention: Convention) -> Flops {
+    llm.over_layers(|layer| layer.mixing(shape, convention))
 }
 
 /// Bytes of key-value cache that one token adds, over all layers, before any window is full.
-pub fn kv_bytes_per_token(llm: &Llm, element_bytes: f64) -> f64 {
-    let entry = |core: &Core| match core.reach {
-        Reach::Compressed { ratio, .. } => core.stored as f64 / ratio.max(1) as f64,
-        _ => core.stored as f64,
-    };
-    let of = |layer: &Layer| layer.cores.iter().map(entry).sum::<f64>();
-    llm.layers
-        .iter()
-        .map(|(count, layer)| *count as f64 * of(layer))
-        .sum::<f64>()
-        * element_bytes
+pub fn kv_bytes_per_token(llm: &Llm, element: Bytes) -> Bytes {
+    llm.over_layers(|layer| layer.cores.iter().map(Core::entry).sum::<f64>()) * element
 }
 
 /// Bytes that one forward pass must move at least: weights once, cache of the past and of the new
 /// positions read, cache of the new positions written.
-pub fn forward_bytes(llm: &Llm, shape: Shape, element_bytes: f64) -> f64 {
+pub fn forward_bytes(llm: &Llm, shape: Shape, element: Bytes) -> Bytes {
     let tokens = shape.tokens();
     let embedding_rows = tokens * llm.hidden as f64;
     let weights = parameters_read(llm, tokens) + head_parameters(llm) + embedding_rows;
-    let cache = |(count, layer): &(u64, Layer)| *count as f64 * layer.moved(shape);
-    (weights + llm.layers.iter().map(cache).sum::<f64>()) * element_bytes
+    (weights + llm.over_layers(|layer| layer.moved(shape))) * element
 }
 
 fn head_parameters(llm: &Llm) -> f64 {
@@ -267,12 +249,12 @@ mod tests {
         let head = 8_405_385_216.0;
         assert_eq!(
             forward(&llm, shape, Convention::Causal),
-            projections + causal + head
+            Flops(projections + causal + head)
         );
         let full = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1_048_576.0;
         assert_eq!(
             forward(&llm, shape, Convention::Full),
-            projections + full + head
+            Flops(projections + full + head)
         );
     }
 
@@ -287,14 +269,14 @@ mod tests {
         };
         let llm = llama_8b();
         let pairs = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1025.0;
-        assert_eq!(attention(&llm, shape, Convention::Causal), pairs);
-        assert_eq!(attention(&llm, shape, Convention::Full), pairs);
+        assert_eq!(attention(&llm, shape, Convention::Causal), Flops(pairs));
+        assert_eq!(attention(&llm, shape, Convention::Full), Flops(pairs));
         // Cache: 2·8·128·2 bytes · 32 layers = 131 072 bytes a token; 8 sequences · (1025 read + 1 written).
-        assert_eq!(kv_bytes_per_token(&llm, 2.0), 131_072.0);
+        assert_eq!(kv_bytes_per_token(&llm, Bytes(2.0)), Bytes(131_072.0));
         let weights = (6_979_321_856.0 + 4096.0 * 128_256.0 + 8.0 * 4096.0) * 2.0;
         assert_eq!(
-            forward_bytes(&llm, shape, 2.0),
-            weights + 8.0 * 1026.0 * 131_072.0
+            forward_bytes(&llm, shape, Bytes(2.0)),
+            Bytes(weights + 8.0 * 1026.0 * 131_072.0)
         );
     }
 

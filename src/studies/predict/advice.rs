@@ -1,19 +1,34 @@
 //! Batch sizes: where weights stop being the bound, what fits, what limits of latency allow.
 
 use rooflens_llm::{Llm, Part, Shape};
+use rooflens_units::Seconds;
 
 use crate::{Load, Machine, Plan, Prediction, Setup, predict};
 
 /// Beyond this no batch is looked for.
 const MAX_BATCH: u64 = 1 << 20;
 
-/// Limits of latency, seconds.
+/// Limits of latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Of the time to first token.
-    pub ttft: Option<f64>,
+    pub ttft: Option<Seconds>,
     /// Of the time per output token.
-    pub tpot: Option<f64>,
+    pub tpot: Option<Seconds>,
+}
+
+impl Limits {
+    fn allow_ttft(&self, prediction: &Prediction) -> bool {
+        self.ttft.is_none_or(|limit| prediction.ttft <= limit)
+    }
+
+    fn allow_tpot(&self, prediction: &Prediction) -> bool {
+        match (self.tpot, prediction.tpot) {
+            (None, _) => true,
+            (Some(limit), Some(tpot)) => tpot <= limit,
+            (Some(_), None) => false,
+        }
+    }
 }
 
 /// Batch sizes that come into question.
@@ -39,46 +54,43 @@ pub fn advise(
     setup: &Setup,
     (load, limits): (Load, Limits),
 ) -> Advice {
-    let at = |batch: u64| predict(plan, llm, machine, setup, Load { batch, ..load });
-    let fits = at(1).memory.fits / setup.pipeline.max(1);
-    let largest =
-        |holds: &dyn Fn(&Prediction) -> bool| last(fits.min(MAX_BATCH), |batch| holds(&at(batch)));
-    let by_ttft = |of: &Prediction| limits.ttft.is_none_or(|limit| of.ttft <= limit);
-    let by_tpot = |of: &Prediction| {
-        limits
-            .tpot
-            .is_none_or(|limit| of.tpot.is_some_and(|tpot| tpot <= limit))
+    let of_batch = |batch: u64| predict(plan, llm, machine, setup, Load { batch, ..load });
+    let fits = of_batch(1).memory.fits / setup.pipeline.max(1);
+    let largest = |is_allowed: &dyn Fn(&Prediction) -> bool| {
+        last(fits.min(MAX_BATCH), |batch| is_allowed(&of_batch(batch)))
     };
-    let recommended = largest(&|of| by_ttft(of) && by_tpot(of));
+    let by_ttft = |prediction: &Prediction| limits.allow_ttft(prediction);
+    let by_tpot = |prediction: &Prediction| limits.allow_tpot(prediction);
+    let recommended = largest(&|prediction| by_ttft(prediction) && by_tpot(prediction));
     Advice {
         ridge: ridge_batch(plan),
         fits,
         within_ttft: limits.ttft.map(|_| largest(&by_ttft)),
         within_tpot: limits.tpot.map(|_| largest(&by_tpot)),
-        recommended: (recommended > 0).then(|| (recommended, at(recommended))),
+        recommended: (recommended > 0).then(|| (recommended, of_batch(recommended))),
     }
 }
 
 /// The smallest batch at which a decode pass is compute-bound in its weights; none up to 2²⁰.
 pub fn ridge_batch(plan: &Plan) -> Option<u64> {
-    let memory_bound = |batch: u64| {
-        let pass = plan.pass(Shape {
-            batch,
-            new: 1,
-            past: 0,
-            logits: 1,
-        });
-        let parts = [Part::Projections, Part::Mlp, Part::Experts, Part::Head];
-        let (compute, memory) = parts
-            .map(|part| pass.part(part))
-            .iter()
-            .fold((0.0, 0.0), |(compute, memory), cost| {
-                (compute + cost.compute, memory + cost.memory)
-            });
-        compute < memory
-    };
-    let last = last(MAX_BATCH, memory_bound);
+    let last = last(MAX_BATCH, |batch| is_memory_bound(plan, batch));
     (last < MAX_BATCH).then_some(last + 1)
+}
+
+/// Whether a decode pass of this batch takes longer to read its weights than to compute with them.
+fn is_memory_bound(plan: &Plan, batch: u64) -> bool {
+    let pass = plan.pass(Shape {
+        batch,
+        new: 1,
+        past: 0,
+        logits: 1,
+    });
+    let (mut compute, mut memory) = (Seconds::ZERO, Seconds::ZERO);
+    for part in [Part::Projections, Part::Mlp, Part::Experts, Part::Head] {
+        compute += pass.part(part).compute;
+        memory += pass.part(part).memory;
+    }
+    compute < memory
 }
 
 /// The last of 1 to `most` that holds, where all up to it hold; 0 if none does.

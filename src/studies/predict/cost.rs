@@ -1,6 +1,7 @@
 //! One forward pass: FLOPs, bytes and time of each part.
 
-use rooflens_llm::{Convention, Core, Layer, Llm, Matrix, Part, Shape};
+use rooflens_llm::{Convention, Core, Layer, Llm, Matrix, Part, Shape, State};
+use rooflens_units::{Bytes, BytesPerSecond, Count, Flops, FlopsPerByte, FlopsPerSecond, Seconds};
 
 use crate::{Machine, Precision, Setup};
 
@@ -9,67 +10,79 @@ use crate::{Machine, Precision, Setup};
 struct Weights {
     part: Part,
     /// Elements of one copy, over all matrices.
-    elements: f64,
-    copies: f64,
-    used: f64,
-    bytes: f64,
-    rate: f64,
-    /// GPUs that share one of them.
-    shards: f64,
-    /// They see the tokens of all replicas, not of one.
+    elements: u64,
+    copies: u64,
+    used: u64,
+    format: Format,
+    /// GPUs that share a copy.
+    shards: u64,
+    /// They see the tokens of all replicas instead of those of one replica.
     shared: bool,
+}
+
+/// How elements are stored and multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Format {
+    /// Size of an element.
+    element: Bytes,
+    rate: FlopsPerSecond,
 }
 
 /// One kind of layer as it runs.
 #[derive(Clone, Debug, PartialEq)]
 struct Kind {
-    count: f64,
+    count: u64,
     weights: Vec<Weights>,
     cores: Vec<Core>,
-    state: Option<rooflens_llm::State>,
-    reductions: f64,
-    exchanged: Option<f64>,
+    state: Option<State>,
+    /// All-reduces of a layer.
+    reductions: u64,
+    /// Other GPUs that hold an expert of a token, on average.
+    exchanged: Option<Count>,
 }
 
-/// A model on a machine, ready to be asked for any batch and context.
+/// A model on a machine, for any batch and context.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     kinds: Vec<Kind>,
     outside: Vec<Weights>,
-    hidden: f64,
+    hidden: u64,
     setup: Setup,
-    kv_rate: f64,
-    kv_bytes: f64,
-    act_bytes: f64,
-    bandwidth: f64,
-    link: Option<f64>,
+    kv_rate: FlopsPerSecond,
+    bandwidth: BytesPerSecond,
+    link: Option<BytesPerSecond>,
 }
 
 /// FLOPs, bytes and time of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Floating-point operations of one GPU.
-    pub flops: f64,
-    /// Bytes that one GPU moves at least.
-    pub bytes: f64,
-    /// Seconds of computing at the peak rate.
-    pub compute: f64,
-    /// Seconds of moving at the peak bandwidth.
-    pub memory: f64,
-    /// Lower bound in seconds: the greater of both, layer by layer.
-    pub seconds: f64,
+    /// Operations of one GPU.
+    pub flops: Flops,
+    /// Least size that one GPU moves.
+    pub bytes: Bytes,
+    /// Time of computing at the peak rate.
+    pub compute: Seconds,
+    /// Time of moving at the peak bandwidth.
+    pub memory: Seconds,
+    /// Lower bound of the time: the greater of both, layer by layer.
+    pub bound: Seconds,
 }
 
 impl Cost {
-    fn of(flops: f64, rate: f64, bytes: f64, bandwidth: f64) -> Self {
+    fn new(flops: Flops, rate: FlopsPerSecond, bytes: Bytes, bandwidth: BytesPerSecond) -> Self {
         let (compute, memory) = (flops / rate, bytes / bandwidth);
         Self {
             flops,
             bytes,
             compute,
             memory,
-            seconds: compute.max(memory),
+            bound: compute.max(memory),
         }
+    }
+
+    /// The cost of moving alone.
+    fn moving(bytes: Bytes, bandwidth: BytesPerSecond) -> Self {
+        Self::new(Flops::ZERO, FlopsPerSecond(1.0), bytes, bandwidth)
     }
 
     fn add(&mut self, other: Self) {
@@ -77,30 +90,31 @@ impl Cost {
         self.bytes += other.bytes;
         self.compute += other.compute;
         self.memory += other.memory;
-        self.seconds += other.seconds;
+        self.bound += other.bound;
     }
 
-    fn times(self, count: f64) -> Self {
+    fn times(self, count: u64) -> Self {
+        let count = count as f64;
         Self {
             flops: self.flops * count,
             bytes: self.bytes * count,
             compute: self.compute * count,
             memory: self.memory * count,
-            seconds: self.seconds * count,
+            bound: self.bound * count,
         }
     }
 
-    /// FLOPs per byte.
-    pub fn intensity(&self) -> f64 {
-        if self.bytes > 0.0 {
+    /// Arithmetic intensity; 0 where nothing is moved.
+    pub fn intensity(&self) -> FlopsPerByte {
+        if self.bytes > Bytes::ZERO {
             self.flops / self.bytes
         } else {
-            0.0
+            FlopsPerByte::ZERO
         }
     }
 
     /// Whether computing takes longer than moving.
-    pub fn compute_bound(&self) -> bool {
+    pub fn is_compute_bound(&self) -> bool {
         self.compute > self.memory
     }
 }
@@ -110,28 +124,29 @@ impl Cost {
 pub struct Pass {
     /// Each part, over all layers, in the order of [`Part::ALL`].
     pub parts: [Cost; Part::ALL.len()],
-    /// Seconds of communication that nothing hides.
-    pub communication: f64,
+    /// Time of communication, which nothing hides.
+    pub communication: Seconds,
 }
 
 impl Pass {
     /// All parts together.
     pub fn total(&self) -> Cost {
         let mut total = Cost::default();
-        self.parts.iter().for_each(|part| total.add(*part));
+        for part in &self.parts {
+            total.add(*part);
+        }
         total
     }
 
-    /// Lower bound in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.parts.iter().map(|part| part.seconds).sum::<f64>() + self.communication
+    /// Lower bound of the time.
+    pub fn time(&self) -> Seconds {
+        self.parts.iter().map(|part| part.bound).sum::<Seconds>() + self.communication
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        self.parts
-            .iter_mut()
-            .zip(&other.parts)
-            .for_each(|(part, other)| part.add(*other));
+        for (part, more) in self.parts.iter_mut().zip(&other.parts) {
+            part.add(*more);
+        }
         self.communication += other.communication;
     }
 
@@ -140,13 +155,15 @@ impl Pass {
         &self.parts[part as usize]
     }
 
-    /// What takes longest: computing, moving weights and caches, or communication.
+    /// The longest of computing, moving weights and caches, and communication.
     pub fn bound(&self) -> &'static str {
         let total = self.total();
-        match () {
-            () if self.communication > total.seconds => "communication",
-            () if total.compute_bound() => "compute",
-            () => "memory",
+        if self.communication > total.bound {
+            "communication"
+        } else if total.is_compute_bound() {
+            "compute"
+        } else {
+            "memory"
         }
     }
 }
@@ -154,26 +171,30 @@ impl Pass {
 impl Plan {
     /// Puts a model on a machine; none if the GPU cannot multiply numbers of these formats.
     pub fn new(llm: &Llm, machine: &Machine, setup: &Setup) -> Option<Self> {
-        let stored = Stored {
-            weights: (setup.weights, machine.rate(&setup.weights)?.1),
-            other: (setup.activations, machine.rate(&setup.activations)?.1),
-            experts: llm.outline.experts > 0,
+        let format = |precision: &Precision| {
+            let (_, rate) = machine.rate_of(precision)?;
+            Some(Format {
+                element: precision.element,
+                rate,
+            })
+        };
+        let activations = format(&setup.activations)?;
+        let storage = Storage {
+            weights: format(&setup.weights)?,
+            activations,
+            has_experts: llm.outline.experts > 0,
             setup,
         };
-        let kinds = llm
-            .layers
-            .iter()
-            .map(|(count, layer)| stored.kind(*count, layer))
-            .collect();
-        let outside = llm.matrices.iter().chain(&llm.head);
+        let mut kinds = Vec::new();
+        for (count, layer) in &llm.layers {
+            kinds.push(storage.kind(*count, layer));
+        }
         Some(Self {
             kinds,
-            outside: stored.group(outside),
-            hidden: llm.hidden as f64,
+            outside: storage.group(llm.matrices.iter().chain(&llm.head)),
+            hidden: llm.hidden,
             setup: *setup,
-            kv_rate: machine.rate(&setup.kv)?.1.max(stored.other.1),
-            kv_bytes: setup.kv.bytes,
-            act_bytes: setup.activations.bytes,
+            kv_rate: format(&setup.kv)?.rate.max(activations.rate),
             bandwidth: machine.bandwidth,
             link: setup.link.or(machine.link),
         })
@@ -182,125 +203,137 @@ impl Plan {
     /// A pass in which all replicas together have the sequences of `shape`.
     pub fn pass(&self, shape: Shape) -> Pass {
         let replicas = self.setup.data.max(1);
-        let own = Shape {
+        let of_replica = Shape {
             batch: shape.batch.div_ceil(replicas),
             ..shape
         };
         let mut pass = Pass::default();
         for kind in &self.kinds {
-            let one = self.layer(kind, own, shape);
-            one.parts
-                .iter()
-                .zip(&mut pass.parts)
-                .for_each(|(cost, sum)| sum.add(cost.times(kind.count)));
-            pass.communication += one.communication * kind.count;
+            let layer = self.layer(kind, of_replica, shape);
+            for (cost, sum) in layer.parts.iter().zip(&mut pass.parts) {
+                sum.add(cost.times(kind.count));
+            }
+            pass.communication += layer.communication * kind.count as f64;
         }
+        let tokens = of_replica.tokens();
         for weights in &self.outside {
-            let tokens = match weights.part {
-                Part::Head => own.batch as f64 * shape.logits as f64,
-                _ => own.tokens(),
+            let multiplied = match weights.part {
+                Part::Head => of_replica.batch as f64 * shape.logits as f64,
+                _ => tokens,
             };
-            pass.parts[weights.part as usize].add(self.matrices(weights, tokens, own.tokens()));
+            pass.parts[weights.part as usize].add(self.matrices(weights, multiplied, tokens));
         }
         // Rows of the embedding.
-        let rows = own.tokens() * self.hidden * self.act_bytes;
-        pass.parts[Part::Other as usize].add(Cost::of(0.0, 1.0, rows, self.bandwidth));
+        let rows = self.activations(tokens);
+        pass.parts[Part::Other as usize].add(Cost::moving(rows, self.bandwidth));
         let hops = self.setup.pipeline.saturating_sub(1) as f64;
-        pass.communication += self.transfer(hops * own.tokens() * self.hidden * self.act_bytes);
+        pass.communication += self.transfer(self.activations(hops * tokens));
         pass
     }
 
-    fn layer(&self, kind: &Kind, own: Shape, all: Shape) -> Pass {
+    fn layer(&self, kind: &Kind, of_replica: Shape, whole: Shape) -> Pass {
         let mut pass = Pass::default();
         // Matrices of a part that run at one rate are one after another; they share no time with those of another.
         for weights in &kind.weights {
             let tokens = if weights.shared {
-                all.tokens()
+                whole.tokens()
             } else {
-                own.tokens()
+                of_replica.tokens()
             };
             pass.parts[weights.part as usize].add(self.matrices(weights, tokens, tokens));
         }
-        let mut attention = Cost::default();
-        for core in &kind.cores {
-            let split = self.setup.tensor.min(core.heads.max(1)) as f64;
-            let flops = own.batch as f64 * executed(core, own) / split;
-            let held = self.setup.tensor.min(core.kv_heads.max(1)) as f64;
-            let bytes = own.batch as f64 * core.moved(own) * self.kv_bytes / held;
-            attention.add(Cost::of(flops, self.kv_rate, bytes, self.bandwidth));
-        }
-        if let Some(state) = &kind.state {
-            let split = self.setup.tensor as f64;
-            let flops = own.tokens() * state.flops as f64 / split;
-            // A state is read and written once a pass.
-            let bytes = 2.0 * own.batch as f64 * state.elements as f64 * self.act_bytes / split;
-            attention.add(Cost::of(flops, self.kv_rate, bytes, self.bandwidth));
-        }
-        pass.parts[Part::Attention as usize].add(attention);
-        let activations = own.tokens() * self.hidden * self.act_bytes;
-        pass.communication = self.transfer(kind.reductions * activations);
+        pass.parts[Part::Attention as usize].add(self.attention(kind, of_replica));
+        let activations = self.activations(of_replica.tokens());
+        pass.communication = self.transfer(kind.reductions as f64 * activations);
         if let Some(exchanged) = kind.exchanged {
-            let each = all.tokens() / self.setup.expert as f64 * self.hidden * self.act_bytes;
-            pass.communication += self.transfer(2.0 * exchanged * each);
+            let of_gpu = self.activations(whole.tokens() / self.setup.expert as f64);
+            pass.communication += self.transfer(2.0 * exchanged.0 * of_gpu);
         }
         pass
     }
 
-    fn matrices(&self, of: &Weights, tokens: f64, seen: f64) -> Cost {
-        let touched = match of.used < of.copies {
-            true => of.copies * (1.0 - libm::pow(1.0 - of.used / of.copies, seen)),
-            false => of.copies,
-        };
-        let flops = 2.0 * tokens * of.used * of.elements / of.shards;
-        let bytes = touched * of.elements * of.bytes / of.shards;
-        Cost::of(flops, of.rate, bytes, self.bandwidth)
+    /// Attention and recurrences of one layer.
+    fn attention(&self, kind: &Kind, shape: Shape) -> Cost {
+        let (batch, tensor) = (shape.batch as f64, self.setup.tensor);
+        let mut attention = Cost::default();
+        for core in &kind.cores {
+            let query_shards = tensor.min(core.heads.max(1)) as f64;
+            let flops = batch * executed(core, shape) / query_shards;
+            let cache_shards = tensor.min(core.kv_heads.max(1)) as f64;
+            let bytes = batch * core.moved(shape) * self.setup.kv.element / cache_shards;
+            attention.add(Cost::new(flops, self.kv_rate, bytes, self.bandwidth));
+        }
+        if let Some(state) = &kind.state {
+            let shards = tensor as f64;
+            let flops = Flops(shape.tokens() * state.flops as f64 / shards);
+            // A state is read and written once a pass.
+            let element = self.setup.activations.element;
+            let bytes = 2.0 * batch * state.elements as f64 * element / shards;
+            attention.add(Cost::new(flops, self.kv_rate, bytes, self.bandwidth));
+        }
+        attention
     }
 
-    fn transfer(&self, bytes: f64) -> f64 {
-        self.link.map_or(0.0, |link| bytes / link)
+    /// Products of `multiplied` tokens with the copies that `seen` tokens choose.
+    fn matrices(&self, weights: &Weights, multiplied: f64, seen: f64) -> Cost {
+        let (copies, used) = (weights.copies as f64, weights.used as f64);
+        let (elements, shards) = (weights.elements as f64, weights.shards as f64);
+        let touched = if weights.used < weights.copies {
+            copies * (1.0 - libm::pow(1.0 - used / copies, seen))
+        } else {
+            copies
+        };
+        let flops = Flops(2.0 * multiplied * used * elements / shards);
+        let bytes = touched * elements * weights.format.element / shards;
+        Cost::new(flops, weights.format.rate, bytes, self.bandwidth)
+    }
+
+    /// The size of the hidden states of so many tokens.
+    fn activations(&self, tokens: f64) -> Bytes {
+        tokens * self.hidden as f64 * self.setup.activations.element
+    }
+
+    fn transfer(&self, size: Bytes) -> Seconds {
+        self.link.map_or(Seconds::ZERO, |link| size / link)
     }
 }
 
 /// FLOPs of attention as it is computed: from a latent cache either by expanding what is cached, or by multiplying
 /// queries and outputs with the factors instead, whichever is less.
-fn executed(core: &Core, shape: Shape) -> f64 {
+fn executed(core: &Core, shape: Shape) -> Flops {
     let expanded = core.flops(shape, Convention::Causal);
     let Some((pair, expansion)) = core.absorbed else {
         return expanded;
     };
     let heads = core.heads as f64;
-    let absorbed = 2.0 * heads * pair as f64 * core.reach.pairs(shape, Convention::Causal);
-    absorbed.min(expanded + 2.0 * heads * expansion as f64 * shape.past as f64)
+    let pairs = core.reach.pairs(shape, Convention::Causal);
+    let absorbed = Flops(2.0 * heads * pair as f64 * pairs);
+    absorbed.min(expanded + Flops(2.0 * heads * expansion as f64 * shape.past as f64))
 }
 
 /// How matrices are stored and split.
-struct Stored<'a> {
-    weights: (Precision, f64),
-    other: (Precision, f64),
-    experts: bool,
+struct Storage<'a> {
+    weights: Format,
+    activations: Format,
+    has_experts: bool,
     setup: &'a Setup,
 }
 
-impl Stored<'_> {
+impl Storage<'_> {
     fn kind(&self, count: u64, layer: &Layer) -> Kind {
-        let (tensor, expert) = (self.setup.tensor, self.setup.expert);
         let blocks = u64::from(!layer.mixer.is_empty()) + u64::from(!layer.feed.is_empty());
-        let routed = layer
-            .matrices
-            .iter()
-            .find(|one| one.used < one.copies && expert > 1);
-        // Distinct other GPUs that hold one of the chosen experts.
-        let others = |chosen: u64| {
-            let gpus = expert as f64;
-            (gpus - 1.0) * (1.0 - libm::pow(1.0 - 1.0 / gpus, chosen as f64))
-        };
+        let mut exchanged = None;
+        if self.setup.expert > 1 {
+            let routed = layer.matrices.iter().find(|matrix| is_routed(matrix));
+            exchanged = routed.map(|matrix| other_holders(self.setup.expert, matrix.used));
+        }
         Kind {
-            count: count as f64,
+            count,
             weights: self.group(&layer.matrices),
             cores: layer.cores.clone(),
             state: layer.state.clone(),
-            reductions: if tensor > 1 { blocks as f64 } else { 0.0 },
-            exchanged: routed.map(|one| others(one.used)),
+            reductions: if self.setup.tensor > 1 { blocks } else { 0 },
+            exchanged,
         }
     }
 
@@ -308,55 +341,68 @@ impl Stored<'_> {
     fn group<'m>(&self, matrices: impl IntoIterator<Item = &'m Matrix>) -> Vec<Weights> {
         let mut groups: Vec<Weights> = Vec::new();
         for matrix in matrices {
-            let one = self.one(matrix);
-            let alike = |known: &&mut Weights| {
-                Weights {
-                    elements: one.elements,
-                    ..(**known).clone()
-                } == one
-            };
-            match groups.iter_mut().find(alike) {
-                Some(known) => known.elements += one.elements,
-                None => groups.push(one),
+            let weights = self.weights(matrix);
+            match groups.iter_mut().find(|group| group.is_alike(&weights)) {
+                Some(group) => group.elements = group.elements.saturating_add(weights.elements),
+                None => groups.push(weights),
             }
         }
         groups
     }
 
-    fn one(&self, matrix: &Matrix) -> Weights {
-        let (precision, rate) = if self.quantizes(matrix) {
-            self.weights
-        } else {
-            self.other
-        };
-        let routed = matrix.used < matrix.copies;
-        let shared = routed && self.setup.expert > 1;
-        let ways = if shared {
-            self.setup.expert
-        } else {
-            self.setup.tensor.min(matrix.ways)
-        };
+    fn weights(&self, matrix: &Matrix) -> Weights {
+        let is_quantized = is_quantized(&self.setup.weights, matrix, self.has_experts);
         Weights {
             part: matrix.part,
-            elements: matrix.elements() as f64,
-            copies: matrix.copies as f64,
-            used: matrix.used as f64,
-            bytes: precision.bytes,
-            rate,
-            shards: ways.max(1) as f64,
-            shared,
+            elements: matrix.elements(),
+            copies: matrix.copies,
+            used: matrix.used,
+            format: if is_quantized {
+                self.weights
+            } else {
+                self.activations
+            },
+            shards: shards(self.setup, matrix),
+            shared: is_routed(matrix) && self.setup.expert > 1,
         }
-    }
-
-    fn quantizes(&self, matrix: &Matrix) -> bool {
-        quantizes(&self.setup.weights, matrix, self.experts)
     }
 }
 
+impl Weights {
+    /// Whether both differ in nothing but their size.
+    fn is_alike(&self, other: &Self) -> bool {
+        let resized = Self {
+            elements: other.elements,
+            ..self.clone()
+        };
+        resized == *other
+    }
+}
+
+/// Whether a token passes through some of the copies only.
+const fn is_routed(matrix: &Matrix) -> bool {
+    matrix.used < matrix.copies
+}
+
+/// Expected number of distinct other GPUs that hold one of the experts that a token chooses.
+fn other_holders(gpus: u64, chosen: u64) -> Count {
+    let gpus = gpus as f64;
+    Count((gpus - 1.0) * (1.0 - libm::pow(1.0 - 1.0 / gpus, chosen as f64)))
+}
+
+/// GPUs that share a matrix.
+pub(crate) fn shards(setup: &Setup, matrix: &Matrix) -> u64 {
+    let shards = if is_routed(matrix) && setup.expert > 1 {
+        setup.expert
+    } else {
+        setup.tensor.min(matrix.ways)
+    };
+    shards.max(1)
+}
+
 /// Whether a format of weights holds for a matrix: not for embeddings, head, routers and one-column gates.
-pub(crate) fn quantizes(weights: &Precision, matrix: &Matrix, has_experts: bool) -> bool {
-    let routed = matrix.used < matrix.copies;
-    let of_layer = matches!(matrix.part, Part::Projections | Part::Mlp | Part::Experts);
+pub(crate) fn is_quantized(weights: &Precision, matrix: &Matrix, has_experts: bool) -> bool {
+    let in_layer = matches!(matrix.part, Part::Projections | Part::Mlp | Part::Experts);
     let small = matches!(matrix.name, "router" | "shared gate");
-    of_layer && !small && (routed || !(weights.experts_only && has_experts))
+    in_layer && !small && (is_routed(matrix) || !(weights.experts_only && has_experts))
 }

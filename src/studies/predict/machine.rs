@@ -1,6 +1,7 @@
 //! What a GPU can do at most: as specified, or as measured.
 
 use rooflens_hardware::Gpu;
+use rooflens_units::{Bytes, BytesPerSecond, FlopsPerSecond};
 
 use crate::Precision;
 
@@ -9,40 +10,42 @@ use crate::Precision;
 pub struct Machine {
     /// Name in reports.
     pub name: String,
-    /// Dense operations per second by dtype.
-    pub rates: Vec<(String, f64)>,
-    /// Memory bandwidth in bytes per second.
-    pub bandwidth: f64,
-    /// Device memory in bytes.
-    pub memory: f64,
-    /// Bandwidth to the other GPUs in one direction, bytes per second, if it has links.
-    pub link: Option<f64>,
+    /// Dense rates by dtype.
+    pub rates: Vec<(String, FlopsPerSecond)>,
+    /// Memory bandwidth.
+    pub bandwidth: BytesPerSecond,
+    /// Device memory.
+    pub memory: Bytes,
+    /// Bandwidth to the other GPUs in one direction, if it has links.
+    pub link: Option<BytesPerSecond>,
 }
 
 impl From<&Gpu> for Machine {
     fn from(gpu: &Gpu) -> Self {
+        let mut rates = Vec::new();
+        for peak in &gpu.peaks {
+            rates.push((peak.dtype.clone(), peak.dense));
+        }
         Self {
             name: gpu.name.clone(),
-            rates: gpu
-                .peaks
-                .iter()
-                .map(|peak| (peak.dtype.clone(), peak.dense.0))
-                .collect(),
-            bandwidth: gpu.memory_bandwidth.0,
-            memory: gpu.memory_bytes.0,
-            link: gpu.nvlink_bandwidth.map(|link| link.0),
+            rates,
+            bandwidth: gpu.memory_bandwidth,
+            memory: gpu.memory_bytes,
+            link: gpu.nvlink_bandwidth,
         }
     }
 }
 
 impl Machine {
-    /// The rate for weights or a cache of this format and the dtype that it is of; none if the GPU has no such unit.
-    pub fn rate(&self, precision: &Precision) -> Option<(&str, f64)> {
-        let find = |dtype: &&str| self.rates.iter().find(|(known, _)| known == dtype);
-        precision
-            .rates
-            .iter()
-            .find_map(find)
-            .map(|(dtype, rate)| (dtype.as_str(), *rate))
+    /// The dense rate of a dtype.
+    pub fn rate(&self, dtype: &str) -> Option<FlopsPerSecond> {
+        let (_, rate) = self.rates.iter().find(|(name, _)| name == dtype)?;
+        Some(*rate)
+    }
+
+    /// The dtype in which numbers of a format are multiplied, and its rate; none if the GPU has no such unit.
+    pub fn rate_of(&self, precision: &Precision) -> Option<(&'static str, FlopsPerSecond)> {
+        let mut dtypes = precision.rates.iter();
+        dtypes.find_map(|dtype| Some((*dtype, self.rate(dtype)?)))
     }
 }

@@ -1,12 +1,14 @@
 //! Number formats of weights and caches.
 
+use rooflens_units::Bytes;
+
 /// How weights or a cache are stored, and at which rate they are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
     /// Name on the command line and in reports.
     pub name: &'static str,
-    /// Bytes of an element, scales and zero points of its group included.
-    pub bytes: f64,
+    /// Size of an element, scales and zero points of its group included.
+    pub element: Bytes,
     /// Rates of the GPU table that such weights can be multiplied at, the fastest first.
     pub rates: &'static [&'static str],
     /// How the bytes come about; empty where they are the format's own.
@@ -15,10 +17,10 @@ pub struct Precision {
     pub experts_only: bool,
 }
 
-const fn plain(name: &'static str, bytes: f64, rates: &'static [&'static str]) -> Precision {
+const fn plain(name: &'static str, element: f64, rates: &'static [&'static str]) -> Precision {
     Precision {
         name,
-        bytes,
+        element: Bytes(element),
         rates,
         scales: "",
         experts_only: false,
@@ -61,6 +63,7 @@ pub const PRECISIONS: &[Precision] = &[
 impl Precision {
     /// The format of that name.
     pub fn find(name: &str) -> Option<Self> {
-        PRECISIONS.iter().find(|one| one.name == name).copied()
+        let mut precisions = PRECISIONS.iter().copied();
+        precisions.find(|precision| precision.name == name)
     }
 }

@@ -1,8 +1,11 @@
 //! How a model is served, and what that takes at least.
 
-use rooflens_llm::{Layer, Llm, Matrix, Shape};
+use rooflens_llm::{Core, Layer, Llm, Matrix, Shape};
+use rooflens_units::{
+    Bytes, BytesPerSecond, Count, Ratio, RequestsPerSecond, Seconds, TokensPerSecond,
+};
 
-use crate::cost::quantizes;
+use crate::cost::{is_quantized, shards};
 use crate::{Machine, Pass, Plan, Precision};
 
 /// Longest prompt, largest batch and the like; keeps products of them within 64 bits.
@@ -28,16 +31,16 @@ pub struct Setup {
     pub expert: u64,
     /// Replicas of what is not shared.
     pub data: u64,
-    /// Bandwidth between GPUs in one direction, bytes per second, instead of the GPU's own.
-    pub link: Option<f64>,
-    /// Share of each prompt whose cache is there already, 0 to 1.
-    pub cached: f64,
+    /// Bandwidth between GPUs in one direction, instead of the GPU's own.
+    pub link: Option<BytesPerSecond>,
+    /// Share of each prompt that is cached already.
+    pub cached: Ratio,
     /// Prompt tokens of a pass at most, over all sequences.
     pub chunk: Option<u64>,
     /// Speculative decoding.
     pub speculation: Option<Speculation>,
     /// Share of device memory for weights and cache.
-    pub memory_share: f64,
+    pub memory_share: Ratio,
 }
 
 impl Setup {
@@ -52,10 +55,10 @@ impl Setup {
             expert: 1,
             data: 1,
             link: None,
-            cached: 0.0,
+            cached: Ratio::ZERO,
             chunk: None,
             speculation: None,
-            memory_share: 0.9,
+            memory_share: Ratio(0.9),
         }
     }
 }
@@ -66,21 +69,22 @@ pub struct Speculation {
     /// Guessed tokens of a pass.
     pub tokens: u64,
     /// Probability that a guess is right, given that those before it are.
-    pub acceptance: f64,
+    pub acceptance: Ratio,
 }
 
 impl Speculation {
     /// Expected tokens of a pass: (1 − a^(k+1)) ÷ (1 − a) (Leviathan, Kalman and Matias, ICML 2023, equation 1).
-    pub fn expected(&self) -> f64 {
-        let (count, accepted) = (self.tokens as f64 + 1.0, self.acceptance);
-        match accepted < 1.0 {
-            true => (1.0 - libm::pow(accepted, count)) / (1.0 - accepted),
-            false => count,
+    pub fn expected(&self) -> Count {
+        let (count, accepted) = (self.tokens as f64 + 1.0, self.acceptance.0);
+        if accepted < 1.0 {
+            Count((1.0 - libm::pow(accepted, count)) / (1.0 - accepted))
+        } else {
+            Count(count)
         }
     }
 }
 
-/// What is asked of it.
+/// Sequences and their lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Sequences at a time, over all replicas.
@@ -95,11 +99,10 @@ impl Load {
     /// The load with sizes that can be computed with.
     #[must_use]
     pub fn bounded(self) -> Self {
-        let bounded = |size: u64| size.clamp(1, MAX);
         Self {
-            batch: bounded(self.batch),
-            prompt: bounded(self.prompt),
-            output: bounded(self.output),
+            batch: self.batch.clamp(1, MAX),
+            prompt: self.prompt.clamp(1, MAX),
+            output: self.output.clamp(1, MAX),
         }
     }
 
@@ -109,20 +112,20 @@ impl Load {
     }
 }
 
-/// Memory of one GPU, bytes.
+/// Memory of one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// What weights and cache may take.
-    pub usable: f64,
+    /// Share of the device memory for weights and cache.
+    pub usable: Bytes,
     /// Weights.
-    pub weights: f64,
+    pub weights: Bytes,
     /// Cache and states of one sequence at its longest.
-    pub sequence: f64,
+    pub sequence: Bytes,
     /// Sequences that fit at a time, over all GPUs; 0 if the weights alone do not.
     pub fits: u64,
 }
 
-/// Lower bounds of times in seconds, upper bounds of rates.
+/// Lower bounds of times, upper bounds of rates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// Prefill of all prompts of the batch.
@@ -132,17 +135,28 @@ pub struct Prediction {
     /// One decode pass at the mean context of the output.
     pub decode: Pass,
     /// Time to first token.
-    pub ttft: f64,
+    pub ttft: Seconds,
     /// Time per output token after the first; none for models that generate nothing.
-    pub tpot: Option<f64>,
+    pub tpot: Option<Seconds>,
     /// From the request to its last token.
-    pub latency: f64,
-    /// Output tokens per second while decoding.
-    pub decode_rate: Option<f64>,
-    /// Requests per second, where prefill and decode take turns.
-    pub requests: f64,
+    pub latency: Seconds,
+    /// Output tokens while decoding.
+    pub decode_rate: Option<TokensPerSecond>,
+    /// Requests, where prefill and decode take turns.
+    pub requests: RequestsPerSecond,
     /// What fits.
     pub memory: Memory,
+}
+
+impl Prediction {
+    /// The stages and their passes.
+    pub fn stages(&self) -> Vec<(&'static str, &Pass)> {
+        let mut stages = vec![("prefill", &self.prefill)];
+        if self.tpot.is_some() {
+            stages.push(("decode", &self.decode));
+        }
+        stages
+    }
 }
 
 /// Bounds of one load on one machine.
@@ -150,15 +164,16 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
     let load = load.bounded();
     let (prefill, chunks) = prefill(plan, setup, load, llm.sequence);
     let decode = decode(plan, setup, load);
-    let ttft = prefill.seconds();
-    let tokens = setup
-        .speculation
-        .as_ref()
-        .map_or(1.0, Speculation::expected);
-    let tpot = llm.generates().then(|| decode.seconds() / tokens);
-    let latency = ttft + tpot.map_or(0.0, |tpot| tpot * (load.output - 1) as f64);
+    let ttft = prefill.time();
+    let speculation = setup.speculation.as_ref();
+    let tokens = speculation.map_or(Count(1.0), Speculation::expected);
+    let tpot = llm.generates().then(|| decode.time() / tokens.0);
+    let mut latency = ttft;
+    if let Some(tpot) = tpot {
+        latency += tpot * (load.output - 1) as f64;
+    }
     // While one batch is in one group of a pipeline, others are in the other groups.
-    let at_once = load.batch as f64 * setup.pipeline as f64;
+    let in_flight = load.batch as f64 * setup.pipeline as f64;
     Prediction {
         prefill,
         chunks,
@@ -166,8 +181,8 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
         ttft,
         tpot,
         latency,
-        decode_rate: tpot.map(|tpot| at_once / tpot),
-        requests: at_once / latency,
+        decode_rate: tpot.map(|tpot| TokensPerSecond(in_flight / tpot.0)),
+        requests: RequestsPerSecond(in_flight / latency.0),
         memory: memory(llm, machine, setup, load),
     }
 }
@@ -175,12 +190,13 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
 /// All prompts of a batch, in as many passes as chunks allow.
 fn prefill(plan: &Plan, setup: &Setup, load: Load, sequence: Option<u64>) -> (Pass, u64) {
     let prompt = sequence.unwrap_or(load.prompt).max(1);
-    let cached = ((prompt as f64 * setup.cached) as u64).min(prompt - 1);
+    let cached = ((prompt as f64 * setup.cached.0) as u64).min(prompt - 1);
     let new = prompt - cached;
-    let each = setup
-        .chunk
-        .map_or(new, |chunk| (chunk / load.batch).clamp(1, new));
-    let passes = new.div_ceil(each);
+    let per_pass = match setup.chunk {
+        Some(chunk) => (chunk / load.batch).clamp(1, new),
+        None => new,
+    };
+    let passes = new.div_ceil(per_pass);
     if passes > MAX_CHUNKS {
         let shape = Shape {
             batch: load.batch,
@@ -192,8 +208,8 @@ fn prefill(plan: &Plan, setup: &Setup, load: Load, sequence: Option<u64>) -> (Pa
     }
     let mut sum = Pass::default();
     for index in 0..passes {
-        let before = index * each;
-        let tokens = each.min(new - before);
+        let before = index * per_pass;
+        let tokens = per_pass.min(new - before);
         let logits = u64::from(index + 1 == passes);
         sum.add(&plan.pass(Shape {
             batch: load.batch,
@@ -207,7 +223,10 @@ fn prefill(plan: &Plan, setup: &Setup, load: Load, sequence: Option<u64>) -> (Pa
 
 /// A decode pass at the mean context of the output's tokens.
 fn decode(plan: &Plan, setup: &Setup, load: Load) -> Pass {
-    let new = setup.speculation.map_or(1, |guess| guess.tokens + 1);
+    let guessed = setup
+        .speculation
+        .map_or(0, |speculation| speculation.tokens);
+    let new = guessed + 1;
     let past = load.prompt + (load.output - 1) / 2;
     plan.pass(Shape {
         batch: load.batch,
@@ -217,75 +236,50 @@ fn decode(plan: &Plan, setup: &Setup, load: Load) -> Pass {
     })
 }
 
-/// Bytes of the weights that one GPU holds.
-pub fn weight_bytes(llm: &Llm, setup: &Setup) -> f64 {
+/// Size of the weights that one GPU holds.
+pub fn weight_bytes(llm: &Llm, setup: &Setup) -> Bytes {
     let has_experts = llm.outline.experts > 0;
     let of_matrix = |matrix: &Matrix| {
-        let quantized = quantizes(&setup.weights, matrix, has_experts);
-        let bytes = if quantized {
-            setup.weights.bytes
+        let precision = if is_quantized(&setup.weights, matrix, has_experts) {
+            setup.weights
         } else {
-            setup.activations.bytes
+            setup.activations
         };
-        let routed = matrix.used < matrix.copies && setup.expert > 1;
-        let ways = if routed {
-            setup.expert
-        } else {
-            setup.tensor.min(matrix.ways)
-        };
-        matrix.parameters() as f64 * bytes / ways.max(1) as f64
+        matrix.parameters() as f64 * precision.element / shards(setup, matrix) as f64
     };
-    let of_layer = |layer: &Layer| {
-        let vectors = layer.vectors as f64 * setup.activations.bytes;
-        layer.matrices.iter().map(of_matrix).sum::<f64>() + vectors
+    let sum = |matrices: &[Matrix]| matrices.iter().map(of_matrix).sum::<Bytes>();
+    let element = setup.activations.element;
+    let layers = llm.over_layers(|layer| sum(&layer.matrices) + layer.vectors as f64 * element);
+    let tables = (llm.tables + llm.vectors) as f64 * element / setup.tensor as f64;
+    let head = match &llm.head {
+        Some(head) if !llm.tied => of_matrix(head),
+        _ => Bytes::ZERO,
     };
-    let layers: f64 = llm
-        .layers
-        .iter()
-        .map(|(count, layer)| *count as f64 * of_layer(layer))
-        .sum();
-    let tables = (llm.tables + llm.vectors) as f64 * setup.activations.bytes / setup.tensor as f64;
-    let head = llm
-        .head
-        .as_ref()
-        .filter(|_| !llm.tied)
-        .map_or(0.0, of_matrix);
-    let outside = llm.matrices.iter().map(of_matrix).sum::<f64>() + tables + head;
+    let outside = sum(&llm.matrices) + tables + head;
     layers / setup.pipeline as f64 + outside / setup.pipeline.min(2) as f64
 }
 
-/// What one GPU holds of the weights, and how many sequences fit beside them.
+/// Share of one GPU in the cache and state of a sequence in one layer.
+fn cache_bytes(layer: &Layer, setup: &Setup, context: u64) -> Bytes {
+    let entries = |core: &Core| {
+        let shards = setup.tensor.min(core.kv_heads.max(1)) as f64;
+        core.stored as f64 * core.reach.stored(context) / shards
+    };
+    let state = layer.state_elements() / setup.tensor as f64;
+    layer.cores.iter().map(entries).sum::<f64>() * setup.kv.element
+        + state * setup.activations.element
+}
+
+/// Weights on one GPU, and the number of sequences that fit next to them.
 fn memory(llm: &Llm, machine: &Machine, setup: &Setup, load: Load) -> Memory {
     let usable = machine.memory * setup.memory_share;
     let weights = weight_bytes(llm, setup);
-    let cache = |layer: &Layer| -> f64 {
-        let entry = |core: &rooflens_llm::Core| {
-            let split = setup.tensor.min(core.kv_heads.max(1)) as f64;
-            core.stored as f64 * core.reach.stored(load.context()) / split
-        };
-        let state = layer
-            .state
-            .as_ref()
-            .map_or(0.0, |state| state.elements as f64 / setup.tensor as f64);
-        layer.cores.iter().map(entry).sum::<f64>() * setup.kv.bytes
-            + state * setup.activations.bytes
-    };
-    let sequence: f64 = llm
-        .layers
-        .iter()
-        .map(|(count, layer)| *count as f64 * cache(layer))
-        .sum();
+    let sequence = llm.over_layers(|layer| cache_bytes(layer, setup, load.context()));
     let free = usable - weights;
-    let fits = match sequence > 0.0 {
-        true if free > 0.0 => (free * setup.pipeline as f64 / sequence) as u64,
-        true => 0,
-        false => {
-            if free > 0.0 {
-                MAX
-            } else {
-                0
-            }
-        }
+    let fits = match (free > Bytes::ZERO, sequence > Bytes::ZERO) {
+        (true, true) => (free * setup.pipeline as f64 / sequence) as u64,
+        (true, false) => MAX,
+        (false, _) => 0,
     };
     Memory {
         usable,

@@ -1,23 +1,24 @@
 //! A model in numbers, without a GPU: parameters by part, FLOPs and cache by context, weights by format.
 
-use rooflens_llm::{Convention, Layer, Llm, Matrix, Part, Shape, forward};
+use rooflens_llm::{Convention, Llm, Matrix, Part, Shape, forward};
+use rooflens_units::{Bytes, Flops};
 
 use crate::{Precision, Setup, weight_bytes};
 
-/// Contexts at which FLOPs and cache are told, as far as the model was made for them.
+/// Contexts of FLOPs and cache, up to the longest that the model was made for.
 const CONTEXTS: [u64; 5] = [1024, 4096, 16_384, 65_536, 262_144];
 
 /// Formats in which weights are often stored.
 const FORMATS: [&str; 5] = ["bf16", "fp8", "int8", "int4", "nvfp4"];
 
-/// What a model has to store and to compute.
+/// Parameters, work and storage of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet {
     /// Parameters by part; their sum is that of the model.
     pub sizes: Vec<Size>,
     /// FLOPs and cache at some contexts, the smallest first.
     pub contexts: Vec<AtContext>,
-    /// Bytes of the weights by format, that of the config first.
+    /// Sizes of the weights by format, that of the config first.
     pub stored: Vec<Stored>,
 }
 
@@ -37,12 +38,12 @@ pub struct Size {
 pub struct AtContext {
     /// Positions of the sequence.
     pub context: u64,
-    /// FLOPs of a token in a prefill of that length, with causal attention: their mean.
-    pub prefill: f64,
-    /// FLOPs of the last token of that context, in decode; absent for encoders.
-    pub decode: Option<f64>,
-    /// Bytes of cache and recurrent states of a sequence, in 16 bits.
-    pub cache: f64,
+    /// Operations of a token in a prefill of that length, with causal attention: their mean.
+    pub prefill: Flops,
+    /// Operations of the last token of that context, in decode; absent for encoders.
+    pub decode: Option<Flops>,
+    /// Cache and recurrent states of a sequence, in 16 bits.
+    pub cache: Bytes,
 }
 
 /// Weights in a format.
@@ -50,8 +51,8 @@ pub struct AtContext {
 pub struct Stored {
     /// The format.
     pub format: Precision,
-    /// Bytes of all weights; embeddings, head, norms and routers in 16 bits.
-    pub bytes: f64,
+    /// All weights; embeddings, head, norms and routers in 16 bits.
+    pub bytes: Bytes,
     /// The config states this format.
     pub stated: bool,
 }
@@ -65,98 +66,119 @@ pub fn sheet(llm: &Llm) -> Sheet {
     }
 }
 
+impl Size {
+    /// A part that every token passes through.
+    const fn dense(part: &'static str, parameters: u64) -> Self {
+        Self {
+            part,
+            parameters,
+            active: parameters,
+        }
+    }
+}
+
 fn sizes(llm: &Llm) -> Vec<Size> {
-    let of_part = |part: Part, value: fn(&Matrix) -> u64| {
-        let sum = |matrices: &[Matrix]| -> u64 {
-            let own = matrices.iter().filter(|one| one.part == part);
-            own.map(value).fold(0, u64::saturating_add)
-        };
-        let layers = llm.layers.iter();
-        let layers =
-            layers.map(|(count, layer): &(u64, Layer)| count.saturating_mul(sum(&layer.matrices)));
-        let head = llm
-            .head
-            .iter()
-            .filter(|one| one.part == part && !llm.tied)
-            .map(value);
-        layers
-            .chain(head)
-            .fold(sum(&llm.matrices), u64::saturating_add)
+    let mut sizes = vec![Size::dense("embedding", llm.tables)];
+    for part in Part::ALL {
+        sizes.push(Size {
+            part: part.name(),
+            parameters: sum_of_part(llm, part, Matrix::parameters),
+            active: sum_of_part(llm, part, Matrix::active),
+        });
+    }
+    let mut norms = llm.vectors;
+    for (count, layer) in &llm.layers {
+        norms = norms.saturating_add(count.saturating_mul(layer.vectors));
+    }
+    sizes.push(Size::dense("norms", norms));
+    sizes.retain(|size| size.parameters > 0);
+    sizes
+}
+
+/// Sum of a figure over the matrices of a part; a tied head counts once, as the embedding.
+fn sum_of_part(llm: &Llm, part: Part, figure: fn(&Matrix) -> u64) -> u64 {
+    let sum = |matrices: &[Matrix]| {
+        let of_part = matrices.iter().filter(|matrix| matrix.part == part);
+        of_part.map(figure).fold(0, u64::saturating_add)
     };
-    let parts = Part::ALL.iter().map(|part| Size {
-        part: part.name(),
-        parameters: of_part(*part, Matrix::parameters),
-        active: of_part(*part, Matrix::active),
-    });
-    let vectors = llm
-        .layers
-        .iter()
-        .map(|(count, layer)| count.saturating_mul(layer.vectors));
-    let norms = vectors.fold(llm.vectors, u64::saturating_add);
-    let whole = |part, parameters| Size {
-        part,
-        parameters,
-        active: parameters,
-    };
-    let all = std::iter::once(whole("embedding", llm.tables)).chain(parts);
-    all.chain([whole("norms", norms)])
-        .filter(|size| size.parameters > 0)
-        .collect()
+    let mut total = sum(&llm.matrices);
+    for (count, layer) in &llm.layers {
+        total = total.saturating_add(count.saturating_mul(sum(&layer.matrices)));
+    }
+    if let Some(head) = llm.head.as_ref().filter(|_| !llm.tied) {
+        total = total.saturating_add(sum(std::slice::from_ref(head)));
+    }
+    total
 }
 
 fn contexts(llm: &Llm) -> Vec<AtContext> {
     let longest = llm.max_context.unwrap_or(u64::MAX).max(CONTEXTS[0]);
-    let known: Vec<u64> = match llm.sequence {
+    let mut contexts = match llm.sequence {
         Some(tokens) => vec![tokens],
-        None => CONTEXTS
-            .into_iter()
-            .filter(|context| *context <= longest)
-            .collect(),
+        None => CONTEXTS.to_vec(),
     };
-    let at = |context: u64| {
-        let shape = |new| Shape {
-            batch: 1,
-            new,
-            past: context - new,
-            logits: 1,
+    if llm.sequence.is_none() {
+        contexts.retain(|context| *context <= longest);
+    }
+    contexts.retain(|context| *context > 0);
+    contexts
+        .into_iter()
+        .map(|context| AtContext::new(llm, context))
+        .collect()
+}
+
+impl AtContext {
+    fn new(llm: &Llm, context: u64) -> Self {
+        let flops = |new| {
+            let shape = Shape {
+                batch: 1,
+                new,
+                past: context - new,
+                logits: 1,
+            };
+            forward(llm, shape, Convention::Causal)
         };
-        let flops = |new| forward(llm, shape(new), Convention::Causal);
-        AtContext {
+        Self {
             context,
             prefill: flops(context) / context as f64,
             decode: llm.generates().then(|| flops(1)),
-            cache: 2.0 * (llm.cached_elements(context) + llm.state_elements()),
+            cache: Bytes(2.0 * (llm.cached_elements(context) + llm.state_elements())),
         }
-    };
-    known
-        .into_iter()
-        .filter(|context| *context > 0)
-        .map(at)
-        .collect()
+    }
 }
 
 fn stored(llm: &Llm) -> Vec<Stored> {
     let stated = llm.quantized.as_deref().or(llm.dtype.as_deref());
-    let names = stated
-        .into_iter()
-        .chain(FORMATS.into_iter().filter(|name| Some(*name) != stated));
-    let sixteen = Precision::find("bf16");
-    let of = |name: &str| {
-        let (format, sixteen) = (Precision::find(name)?, sixteen?);
-        // What is not quantized stays in the format of activations.
-        let activations = if format.bytes >= 2.0 { format } else { sixteen };
+    let mut names: Vec<&str> = FORMATS.to_vec();
+    if let Some(stated) = stated {
+        names.retain(|name| *name != stated);
+        names.insert(0, stated);
+    }
+    let Some(sixteen_bits) = Precision::find("bf16") else {
+        return Vec::new();
+    };
+    let mut stored = Vec::new();
+    for name in names {
+        let Some(format) = Precision::find(name) else {
+            continue;
+        };
+        // Activations keep 16 bits or more.
+        let activations = if format.element >= Bytes(2.0) {
+            format
+        } else {
+            sixteen_bits
+        };
         let setup = Setup {
             weights: format,
             ..Setup::plain(activations)
         };
-        let bytes = weight_bytes(llm, &setup);
-        Some(Stored {
+        stored.push(Stored {
             format,
-            bytes,
+            bytes: weight_bytes(llm, &setup),
             stated: Some(name) == stated,
-        })
-    };
-    names.filter_map(of).collect()
+        });
+    }
+    stored
 }
 
 #[cfg(test)]
@@ -180,9 +202,9 @@ mod tests {
             gated: true,
         }
         .into();
-        let found = sheet(&llm);
+        let sheet = super::sheet(&llm);
         let size = |part: &str| {
-            found
+            sheet
                 .sizes
                 .iter()
                 .find(|size| size.part == part)
@@ -199,30 +221,30 @@ mod tests {
         );
         assert_eq!((size("norms"), size("experts")), (Some(266_240), None));
         assert_eq!(
-            found.sizes.iter().map(|size| size.parameters).sum::<u64>(),
+            sheet.sizes.iter().map(|size| size.parameters).sum::<u64>(),
             llm.parameters()
         );
         // A decode step at 1024: 2·7 504 658 432 and 524 288 for each of 1024 keys.
-        let first = found.contexts[0];
+        let first = sheet.contexts[0];
         assert_eq!(
             (first.context, first.decode),
-            (1024, Some(15_009_316_864.0 + 536_870_912.0))
+            (1024, Some(Flops(15_009_316_864.0 + 536_870_912.0)))
         );
         // Prefill: the head once, 1024·1025/2 pairs.
         let pairs = 524_288.0 * 524_800.0;
         let matrices = 2.0 * (1024.0 * 6_979_321_856.0 + 525_336_576.0);
-        assert_eq!(first.prefill, (matrices + pairs) / 1024.0);
-        assert_eq!(first.cache, 131_072.0 * 1024.0);
+        assert_eq!(first.prefill, Flops((matrices + pairs) / 1024.0));
+        assert_eq!(first.cache, Bytes(131_072.0 * 1024.0));
         // 2 bytes a parameter; int4 leaves embedding, head and norms.
-        assert_eq!(found.stored[0].bytes, 2.0 * 8_030_261_248.0);
-        let four = found
+        assert_eq!(sheet.stored[0].bytes, Bytes(2.0 * 8_030_261_248.0));
+        let four = sheet
             .stored
             .iter()
-            .find(|one| one.format.name == "int4")
+            .find(|stored| stored.format.name == "int4")
             .unwrap();
         assert_eq!(
             four.bytes,
-            6_979_321_856.0 * (0.5 + 2.0 / 128.0) + 2.0 * 1_050_939_392.0
+            Bytes(6_979_321_856.0 * (0.5 + 2.0 / 128.0) + 2.0 * 1_050_939_392.0)
         );
     }
 
@@ -233,13 +255,13 @@ mod tests {
             "num_hidden_layers": 1, "num_attention_heads": 4, "max_position_embeddings": 4096,
             "quantization_config": {"quant_method": "awq", "bits": 4}, "tie_word_embeddings": true,
         }));
-        let found = sheet(&llm.unwrap());
+        let sheet = super::sheet(&llm.unwrap());
         assert_eq!(
-            (found.stored[0].format.name, found.stored[0].stated),
+            (sheet.stored[0].format.name, sheet.stored[0].stated),
             ("int4", true)
         );
         assert_eq!(
-            found
+            sheet
                 .contexts
                 .iter()
                 .map(|at| at.context)
@@ -247,7 +269,7 @@ mod tests {
             [1024, 4096]
         );
         assert!(
-            found.sizes.iter().all(|size| size.part != "head"),
+            sheet.sizes.iter().all(|size| size.part != "head"),
             "a tied head is the embedding"
         );
     }

@@ -5,7 +5,7 @@ use rooflens_llm::Llm;
 
 use crate::{Load, Machine, Plan, Precision, Prediction, Setup, predict};
 
-/// What is varied; the points are all combinations, in this order.
+/// Varied settings; the points are all combinations, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sweep {
     /// GPUs.
@@ -20,55 +20,65 @@ pub struct Sweep {
     pub batches: Vec<u64>,
 }
 
-/// One point.
+/// A combination of settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Which of the sweep's machines.
+    /// Index into the sweep's machines.
     pub machine: usize,
     /// How the model is stored and split.
     pub setup: Setup,
-    /// What is asked of it.
+    /// Sequences and their lengths.
     pub load: Load,
     /// Its bounds; none if the GPU cannot multiply numbers of these formats.
     pub prediction: Option<Prediction>,
 }
 
 /// The bounds of all combinations, in parallel and in order.
-pub fn sweep(llm: &Llm, of: &Sweep, setup: &Setup, output: u64) -> Vec<Point> {
-    let mut plans = Vec::new();
-    for (index, machine) in of.machines.iter().enumerate() {
-        for weights in &of.weights {
-            for tensor in &of.tensor {
+pub fn sweep(llm: &Llm, sweep: &Sweep, setup: &Setup, output: u64) -> Vec<Point> {
+    let mut splits = Vec::new();
+    for index in 0..sweep.machines.len() {
+        for weights in &sweep.weights {
+            for tensor in &sweep.tensor {
                 let setup = Setup {
                     weights: *weights,
                     tensor: *tensor,
                     ..*setup
                 };
-                plans.push((index, machine, setup, Plan::new(llm, machine, &setup)));
+                splits.push((index, setup));
             }
         }
     }
-    let loads = || {
-        let batches = |prompt: &u64| {
-            let prompt = *prompt;
-            of.batches.iter().map(move |batch| Load {
-                batch: *batch,
-                prompt,
-                output,
-            })
-        };
-        of.prompts.iter().flat_map(batches)
+    let loads = sweep.loads(output);
+    let points = |(index, setup): &(usize, Setup)| {
+        let machine = &sweep.machines[*index];
+        let plan = Plan::new(llm, machine, setup);
+        let mut points = Vec::with_capacity(loads.len());
+        for load in &loads {
+            let plan = plan.as_ref();
+            points.push(Point {
+                machine: *index,
+                setup: *setup,
+                load: *load,
+                prediction: plan.map(|plan| predict(plan, llm, machine, setup, *load)),
+            });
+        }
+        points
     };
-    let points = |(index, machine, setup, plan): &(usize, &Machine, Setup, Option<Plan>)| {
-        let point = |load: Load| Point {
-            machine: *index,
-            setup: *setup,
-            load,
-            prediction: plan
-                .as_ref()
-                .map(|plan| predict(plan, llm, machine, setup, load)),
-        };
-        loads().map(point).collect::<Vec<Point>>()
-    };
-    plans.par_iter().flat_map_iter(points).collect()
+    splits.par_iter().flat_map_iter(points).collect()
+}
+
+impl Sweep {
+    fn loads(&self, output: u64) -> Vec<Load> {
+        let mut loads = Vec::new();
+        for prompt in &self.prompts {
+            for batch in &self.batches {
+                loads.push(Load {
+                    batch: *batch,
+                    prompt: *prompt,
+                    output,
+                });
+            }
+        }
+        loads
+    }
 }

@@ -2,6 +2,7 @@
 
 use rooflens_hardware::Hardware;
 use rooflens_llm::{Decoder, Llm, Part, Shape, parse};
+use rooflens_units::{Bytes, BytesPerSecond, Count, Flops, FlopsPerSecond, Ratio, Seconds};
 use serde_json::json;
 
 use crate::*;
@@ -14,10 +15,13 @@ fn format(name: &str) -> Precision {
 fn machine() -> Machine {
     Machine {
         name: "made".to_owned(),
-        rates: vec![("bf16".to_owned(), 1000.0), ("fp8".to_owned(), 2000.0)],
-        bandwidth: 10.0,
-        memory: 1000.0,
-        link: Some(5.0),
+        rates: vec![
+            ("bf16".to_owned(), FlopsPerSecond(1000.0)),
+            ("fp8".to_owned(), FlopsPerSecond(2000.0)),
+        ],
+        bandwidth: BytesPerSecond(10.0),
+        memory: Bytes(1000.0),
+        link: Some(BytesPerSecond(5.0)),
     }
 }
 
@@ -42,7 +46,7 @@ fn llm() -> Llm {
             .1
             .matrices
             .iter()
-            .map(|one| one.elements())
+            .map(|matrix| matrix.elements())
             .sum::<u64>(),
         112
     );
@@ -66,22 +70,24 @@ fn a_decode_pass_takes_the_greater_of_computing_and_moving_part_by_part() {
     });
     // Projections: 48 elements, 96 B in 9.6 s; 2·2·48 FLOPs in 0.192 s.
     let projections = pass.part(Part::Projections);
-    assert_eq!((projections.flops, projections.bytes), (192.0, 96.0));
+    assert_eq!(projections.flops, Flops(192.0));
+    assert_eq!(projections.bytes, Bytes(96.0));
     assert_eq!(
-        (projections.compute, projections.memory, projections.seconds),
-        (0.192, 9.6, 9.6)
+        (projections.compute, projections.memory, projections.bound),
+        (Seconds(0.192), Seconds(9.6), Seconds(9.6))
     );
     // Attention: 2 sequences · 4 keys · 2 heads · 2·(2 + 2) FLOPs; 2 · (4 read + 1 written) · 4 elements · 2 B.
     let attention = pass.part(Part::Attention);
-    assert_eq!((attention.flops, attention.bytes), (128.0, 80.0));
+    assert_eq!(attention.flops, Flops(128.0));
+    assert_eq!(attention.bytes, Bytes(80.0));
     // MLP 64 elements, head 40, two rows of the embedding.
-    assert_eq!(pass.part(Part::Mlp).bytes, 128.0);
-    assert_eq!(pass.part(Part::Head).bytes, 80.0);
-    assert_eq!(pass.part(Part::Other).bytes, 16.0);
+    assert_eq!(pass.part(Part::Mlp).bytes, Bytes(128.0));
+    assert_eq!(pass.part(Part::Head).bytes, Bytes(80.0));
+    assert_eq!(pass.part(Part::Other).bytes, Bytes(16.0));
     assert!(
-        (pass.seconds() - 40.0).abs() < 1e-12,
+        (pass.time() - Seconds(40.0)).abs() < Seconds(1e-12),
         "400 B at 10 B/s: {}",
-        pass.seconds()
+        pass.time().0
     );
     assert_eq!(pass.bound(), "memory");
 }
@@ -98,10 +104,10 @@ fn quantized_weights_shrink_all_but_head_and_embedding() {
         past: 0,
         logits: 1,
     });
-    assert_eq!(pass.part(Part::Projections).bytes, 48.0);
-    assert_eq!(pass.part(Part::Head).bytes, 80.0);
+    assert_eq!(pass.part(Part::Projections).bytes, Bytes(48.0));
+    assert_eq!(pass.part(Part::Head).bytes, Bytes(80.0));
     // 2·48 FLOPs at the rate of fp8.
-    assert_eq!(pass.part(Part::Projections).compute, 96.0 / 2000.0);
+    assert_eq!(pass.part(Part::Projections).compute, Seconds(96.0 / 2000.0));
     // 4 bits and a 16-bit scale for 128; multiplied in 16 bits.
     let four = Setup {
         weights: format("int4"),
@@ -113,8 +119,8 @@ fn quantized_weights_shrink_all_but_head_and_embedding() {
         past: 0,
         logits: 1,
     });
-    assert_eq!(pass.part(Part::Projections).bytes, 48.0 * 0.515_625);
-    assert_eq!(pass.part(Part::Projections).compute, 96.0 / 1000.0);
+    assert_eq!(pass.part(Part::Projections).bytes, Bytes(48.0 * 0.515_625));
+    assert_eq!(pass.part(Part::Projections).compute, Seconds(96.0 / 1000.0));
     // No rate for floats of 32 bits.
     assert_eq!(
         Plan::new(&llm(), &machine(), &Setup::plain(format("fp32"))),
@@ -157,10 +163,13 @@ fn tensor_parallelism_divides_work_and_adds_two_reductions_a_layer() {
         logits: 1,
     });
     // q and o halved: 16; k and v of one head whole: 16 elements.
-    assert_eq!(pass.part(Part::Projections).bytes, (16.0 + 16.0) * 2.0);
-    assert_eq!(pass.part(Part::Mlp).bytes, 64.0);
+    assert_eq!(
+        pass.part(Part::Projections).bytes,
+        Bytes((16.0 + 16.0) * 2.0)
+    );
+    assert_eq!(pass.part(Part::Mlp).bytes, Bytes(64.0));
     // Two all-reduces of 4 elements of 2 B at 5 B/s.
-    assert_eq!(pass.communication, 2.0 * 8.0 / 5.0);
+    assert_eq!(pass.communication, Seconds(2.0 * 8.0 / 5.0));
     // Without a link none is counted.
     let alone = Machine {
         link: None,
@@ -175,7 +184,7 @@ fn tensor_parallelism_divides_work_and_adds_two_reductions_a_layer() {
             logits: 1
         })
         .communication,
-        0.0
+        Seconds::ZERO
     );
 }
 
@@ -203,18 +212,18 @@ fn a_batch_reads_the_experts_that_it_is_expected_to_choose() {
             .part(Part::Experts)
     };
     // An expert has 3·32 elements, the router 16. One token reads 2 of 4, two tokens 4·(1 − (1/2)²) = 3.
-    assert_eq!(of(&setup, 1).bytes, (2.0 * 96.0 + 16.0) * 2.0);
-    assert_eq!(of(&setup, 2).bytes, (3.0 * 96.0 + 16.0) * 2.0);
-    assert_eq!(of(&setup, 2).flops, 2.0 * 2.0 * (2.0 * 96.0 + 16.0));
+    assert_eq!(of(&setup, 1).bytes, Bytes((2.0 * 96.0 + 16.0) * 2.0));
+    assert_eq!(of(&setup, 2).bytes, Bytes((3.0 * 96.0 + 16.0) * 2.0));
+    assert_eq!(of(&setup, 2).flops, Flops(2.0 * 2.0 * (2.0 * 96.0 + 16.0)));
     // Over two GPUs each holds half of the experts; the router stays whole.
     let spread = Setup { expert: 2, ..setup };
-    assert_eq!(of(&spread, 2).bytes, (1.5 * 96.0 + 16.0) * 2.0);
+    assert_eq!(of(&spread, 2).bytes, Bytes((1.5 * 96.0 + 16.0) * 2.0));
     // mxfp4 is for experts only: 4.25 bits of each element of them.
     let four = Setup {
         weights: format("mxfp4"),
         ..setup
     };
-    assert_eq!(of(&four, 1).bytes, 2.0 * 96.0 * 0.531_25 + 32.0);
+    assert_eq!(of(&four, 1).bytes, Bytes(2.0 * 96.0 * 0.531_25 + 32.0));
 }
 
 #[test]
@@ -229,7 +238,7 @@ fn chunks_read_weights_again_and_a_cached_prefix_is_not_computed() {
     let whole = of(&setup);
     assert_eq!(
         (whole.chunks, whole.prefill.part(Part::Mlp).bytes),
-        (1, 128.0)
+        (1, Bytes(128.0))
     );
     // 8 tokens over 2 sequences a pass: two passes of 4.
     let chunked = of(&Setup {
@@ -238,7 +247,7 @@ fn chunks_read_weights_again_and_a_cached_prefix_is_not_computed() {
     });
     assert_eq!(
         (chunked.chunks, chunked.prefill.part(Part::Mlp).bytes),
-        (2, 256.0)
+        (2, Bytes(256.0))
     );
     assert_eq!(
         chunked.prefill.part(Part::Mlp).flops,
@@ -250,7 +259,7 @@ fn chunks_read_weights_again_and_a_cached_prefix_is_not_computed() {
     );
     // Half of it cached: half of the projections; of 36 pairs the last four queries' 26 remain.
     let cached = of(&Setup {
-        cached: 0.5,
+        cached: Ratio(0.5),
         ..setup
     });
     assert_eq!(
@@ -268,22 +277,22 @@ fn speculation_divides_a_pass_by_the_tokens_that_it_gives() {
     assert_eq!(
         Speculation {
             tokens: 2,
-            acceptance: 0.5
+            acceptance: Ratio(0.5)
         }
         .expected(),
-        1.75
+        Count(1.75)
     );
     assert_eq!(
         Speculation {
             tokens: 3,
-            acceptance: 1.0
+            acceptance: Ratio(1.0)
         }
         .expected(),
-        4.0
+        Count(4.0)
     );
     let guess = Some(Speculation {
         tokens: 2,
-        acceptance: 0.5,
+        acceptance: Ratio(0.5),
     });
     let setup = Setup {
         speculation: guess,
@@ -294,16 +303,19 @@ fn speculation_divides_a_pass_by_the_tokens_that_it_gives() {
         prompt: 3,
         output: 1,
     };
-    let found = predict(&plan(&setup), &llm(), &machine(), &setup, load);
-    assert_eq!(found.tpot, Some(found.decode.seconds() / 1.75));
+    let prediction = predict(&plan(&setup), &llm(), &machine(), &setup, load);
+    assert_eq!(prediction.tpot, Some(prediction.decode.time() / 1.75));
     // Three tokens pass through each matrix.
-    assert_eq!(found.decode.part(Part::Mlp).flops, 3.0 * 2.0 * 64.0);
+    assert_eq!(
+        prediction.decode.part(Part::Mlp).flops,
+        Flops(3.0 * 2.0 * 64.0)
+    );
 }
 
 #[test]
 fn what_fits_is_what_weights_leave() {
     let setup = Setup {
-        memory_share: 1.0,
+        memory_share: Ratio(1.0),
         ..Setup::plain(format("bf16"))
     };
     let load = Load {
@@ -315,10 +327,10 @@ fn what_fits_is_what_weights_leave() {
     // Matrices 112, tied embedding 40, norms 8 + 4: 164 elements of 2 B; 5 positions of 4 elements.
     assert_eq!(
         (memory.weights, memory.sequence, memory.fits),
-        (328.0, 40.0, 16)
+        (Bytes(328.0), Bytes(40.0), 16)
     );
     let small = Machine {
-        memory: 300.0,
+        memory: Bytes(300.0),
         ..machine()
     };
     assert_eq!(
@@ -333,13 +345,16 @@ fn what_fits_is_what_weights_leave() {
         ..setup
     };
     let memory = predict(&plan(&two), &llm(), &machine(), &two, load).memory;
-    assert_eq!((memory.weights, memory.sequence), (120.0 + 44.0, 20.0));
+    assert_eq!(
+        (memory.weights, memory.sequence),
+        (Bytes(120.0 + 44.0), Bytes(20.0))
+    );
 }
 
 #[test]
 fn advice_keeps_the_limits() {
     let setup = Setup {
-        memory_share: 1.0,
+        memory_share: Ratio(1.0),
         ..Setup::plain(format("bf16"))
     };
     let load = Load {
@@ -355,20 +370,23 @@ fn advice_keeps_the_limits() {
     );
     // Weights and head take 30.4 s, each sequence 2.4 s of attention to (3 + 2)·4 elements more and 0.8 s for its row.
     let tight = of(Limits {
-        tpot: Some(45.0),
+        tpot: Some(Seconds(45.0)),
         ttft: None,
     });
-    let (batch, found) = tight.recommended.expect("some batch");
-    assert!(found.tpot.is_some_and(|tpot| tpot <= 45.0));
+    let (batch, prediction) = tight.recommended.expect("some batch");
+    assert!(prediction.tpot.is_some_and(|tpot| tpot <= Seconds(45.0)));
     let next = Load {
         batch: batch + 1,
         ..load
     };
     let beyond = predict(&plan(&setup), &llm(), &machine(), &setup, next);
-    assert!(beyond.tpot.is_some_and(|tpot| tpot > 45.0), "{batch}");
+    assert!(
+        beyond.tpot.is_some_and(|tpot| tpot > Seconds(45.0)),
+        "{batch}"
+    );
     assert_eq!(
         of(Limits {
-            ttft: Some(1.0),
+            ttft: Some(Seconds(1.0)),
             tpot: None
         })
         .recommended,
@@ -382,7 +400,7 @@ fn a_sweep_has_all_combinations_in_order_whatever_the_threads() {
         machines: vec![
             machine(),
             Machine {
-                bandwidth: 20.0,
+                bandwidth: BytesPerSecond(20.0),
                 ..machine()
             },
         ],
@@ -396,13 +414,13 @@ fn a_sweep_has_all_combinations_in_order_whatever_the_threads() {
     let first: Vec<(u64, u64)> = points
         .iter()
         .take(6)
-        .map(|one| (one.load.prompt, one.load.batch))
+        .map(|point| (point.load.prompt, point.load.batch))
         .collect();
     assert_eq!(first, [(3, 1), (3, 2), (3, 4), (5, 1), (5, 2), (5, 4)]);
     assert!(
         points
             .iter()
-            .all(|one| one.prediction.is_some() == (one.setup.weights.name == "bf16"))
+            .all(|point| point.prediction.is_some() == (point.setup.weights.name == "bf16"))
     );
     assert_eq!(points, sweep(&llm(), &of, &Setup::plain(format("bf16")), 2));
 }
@@ -428,7 +446,7 @@ fn latent_attention_takes_the_cheaper_of_two_ways() {
         .flops
     };
     // Prefill of 3: 6 pairs of 2 heads of 2·(3 + 2) FLOPs; a pair of the latent cache would be 2·(2·4 + 1).
-    assert_eq!(flops(0, 3), 6.0 * 2.0 * 10.0);
+    assert_eq!(flops(0, 3), Flops(6.0 * 2.0 * 10.0));
     // A step behind 9: 10 pairs of 2·9 for each head, rather than 10 pairs of 10 and 9 expansions of 2·4·(2 + 2).
-    assert_eq!(flops(9, 1), 10.0 * 2.0 * 18.0);
+    assert_eq!(flops(9, 1), Flops(10.0 * 2.0 * 18.0));
 }

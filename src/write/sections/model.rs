@@ -8,6 +8,7 @@ use rooflens_analysis::Known;
 use rooflens_document::{Block, Catalogue, Inline, Quantity, SectionContent, Table};
 use rooflens_llm::{Llm, kv_bytes_per_token};
 use rooflens_predict::{AtContext, Sheet, Size, Stored, layer_table, sheet};
+use rooflens_units::Bytes;
 
 /// Where work was measured, utilization says what the model takes.
 pub(super) static SECTION: Section = Section { id: "model", show };
@@ -67,25 +68,24 @@ pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
 }
 
 fn conclusion(context: &Context<'_>, model: &Llm, found: &Sheet) -> Vec<Inline> {
-    let bytes = |value: f64| Quantity::new(value, Unit::Bytes);
     let weights = found.stored.first();
     let at = found.contexts.first();
     let is_mixture = model.outline.experts > 0;
     let entry = model
         .generates()
-        .then(|| kv_bytes_per_token(model, 2.0))
-        .filter(|own| *own > 0.0);
+        .then(|| kv_bytes_per_token(model, Bytes(2.0)))
+        .filter(|entry| *entry > Bytes::ZERO);
     say!(
         context,
         "model.conclusion",
         family = Inline::code(model.family.as_str()),
         parameters = Inline::strong(Quantity::count(model.parameters()).to_string()),
         active = is_mixture.then(|| Quantity::count(model.active_parameters())),
-        weights = weights.map(|one| bytes(one.bytes)),
+        weights = weights.map(|stored| stored.bytes),
         format = weights.map(|one| one.format.name),
         assumed = weights.filter(|one| !one.stated).map(|_| ""),
-        cache = entry.map(bytes),
-        flops = at.map(|at| Quantity::new(at.decode.unwrap_or(at.prefill), Unit::Flop)),
+        cache = entry,
+        flops = at.map(|at| at.decode.unwrap_or(at.prefill)),
         context = at.map(|at| Quantity::count(at.context)),
     )
 }

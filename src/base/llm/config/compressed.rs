@@ -5,18 +5,17 @@ use super::{decoder, project, push};
 use crate::Llm;
 use crate::layer::{Core, Experts, Layer, Matrix, Part, Reach};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     // `deepseek_ref`: conversions of its weights.
     if !["deepseek_v4", "deepseek_ref"].contains(&name) {
         return false;
     }
-    decoder(keys, model, 1, false);
-    let hidden = model.hidden;
+    decoder(keys, llm, 1, false);
+    let hidden = llm.hidden;
     let streams = keys.or(&["hc_mult"], 4);
-    model
-        .matrices
+    llm.matrices
         .push(Matrix::new(Part::Other, "streams", streams * hidden, streams).ways(1));
-    model.vectors += streams + 1;
+    llm.vectors += streams + 1;
     for index in 0..keys.depth() {
         let layer = attention(keys, hidden, ratio(keys, index));
         // A projection of all streams before attention and one before the experts.
@@ -38,16 +37,16 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
         };
         let shared = keys.or(&["n_shared_experts"], 1) * intermediate;
         let layer = layer.experts(&experts).mlp(hidden, shared, true, false);
-        push(model, layer.vectors(2 * hidden));
+        push(llm, layer.vectors(2 * hidden));
     }
     true
 }
 
 /// Positions of a compressed entry; 0: the layer sees its window only.
 fn ratio(keys: &Keys<'_>, index: u64) -> u64 {
-    let at = index as usize;
+    let position = index as usize;
     if let Some(types) = keys.words("layer_types") {
-        return match types.get(at).copied().unwrap_or_default() {
+        return match types.get(position).copied().unwrap_or_default() {
             "sliding_attention" => 0,
             "compressed_sparse_attention" => 4,
             "heavily_compressed_attention" => 128,
@@ -59,7 +58,7 @@ fn ratio(keys: &Keys<'_>, index: u64) -> u64 {
     }
     let listed = keys
         .list("compress_ratios")
-        .and_then(|list| list.get(at)?.as_u64());
+        .and_then(|list| list.get(position)?.as_u64());
     listed
         .unwrap_or(if index < 2 || index.is_multiple_of(2) {
             128

@@ -7,22 +7,22 @@ use super::project;
 use crate::Llm;
 use crate::layer::{Attention, Layer, Matrix, Part, Reach};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     match name {
         "bert" | "roberta" | "xlm-roberta" | "camembert" | "electra" | "distilbert" => {
-            text(name, keys, model);
+            text(name, keys, llm);
         }
-        "vit" | "deit" | "vit_msn" | "vit_mae" => image(keys, model),
+        "vit" | "deit" | "vit_msn" | "vit_mae" => image(keys, llm),
         _ => return false,
     }
     true
 }
 
 /// Layers with biases everywhere and two LayerNorms.
-fn layers(keys: &Keys<'_>, model: &mut Llm, qkv_bias: bool) {
-    let hidden = model.hidden;
+fn layers(keys: &Keys<'_>, llm: &mut Llm, qkv_bias: bool) {
+    let hidden = llm.hidden;
     let heads = keys.need(&["num_attention_heads", "n_heads"]);
-    let of = Attention {
+    let attention = Attention {
         hidden,
         heads,
         kv_heads: heads,
@@ -35,36 +35,34 @@ fn layers(keys: &Keys<'_>, model: &mut Llm, qkv_bias: bool) {
     };
     let inner = keys.need(&["intermediate_size", "hidden_dim"]);
     let layer = Layer::default()
-        .attention(&of)
+        .attention(&attention)
         .mlp(hidden, inner, false, true)
         .vectors(4 * hidden);
-    model.layers.push((keys.depth(), layer));
+    llm.layers.push((keys.depth(), layer));
 }
 
-fn text(name: &str, keys: &Keys<'_>, model: &mut Llm) {
+fn text(name: &str, keys: &Keys<'_>, llm: &mut Llm) {
     // DistilBERT calls its hidden size `dim`.
     let hidden = keys.need(&["hidden_size", "dim"]);
-    model.hidden = hidden;
-    model.vocab = keys.need(&["vocab_size"]);
+    llm.hidden = hidden;
+    llm.vocab = keys.need(&["vocab_size"]);
     let types = if name == "distilbert" {
         0
     } else {
         keys.or(&["type_vocab_size"], 2)
     };
-    model.tables = hidden * (model.vocab + keys.or(&["max_position_embeddings"], 512) + types);
-    model.vectors = 2 * hidden;
-    layers(keys, model, true);
+    llm.tables = hidden * (llm.vocab + keys.or(&["max_position_embeddings"], 512) + types);
+    llm.vectors = 2 * hidden;
+    layers(keys, llm, true);
     if name != "distilbert" {
-        model
-            .matrices
+        llm.matrices
             .push(Matrix::new(Part::Other, "pooler", hidden, hidden).bias(true));
     }
-    model
-        .remarks
+    llm.remarks
         .push("the encoder is counted, without a head for a task".to_owned());
 }
 
-fn image(keys: &Keys<'_>, model: &mut Llm) {
+fn image(keys: &Keys<'_>, llm: &mut Llm) {
     let hidden = keys.need(&["hidden_size"]);
     let (image, patch) = (
         keys.or(&["image_size"], 224),
@@ -72,30 +70,29 @@ fn image(keys: &Keys<'_>, model: &mut Llm) {
     );
     let patches = (image / patch) * (image / patch);
     let inputs = keys.or(&["num_channels"], 3) * patch * patch;
-    model.hidden = hidden;
-    model.sequence = Some(patches + 1);
-    model.tables = hidden * (patches + 1);
-    model.vectors = hidden + 2 * hidden; // The class token, the last LayerNorm.
-    model
-        .matrices
+    llm.hidden = hidden;
+    llm.sequence = Some(patches + 1);
+    llm.tables = hidden * (patches + 1);
+    llm.vectors = hidden + 2 * hidden; // The class token, the last LayerNorm.
+    llm.matrices
         .push(project("patches", inputs, hidden).bias(true));
-    layers(keys, model, keys.flag("qkv_bias", true));
+    layers(keys, llm, keys.flag("qkv_bias", true));
     let labels = keys
         .value("id2label")
         .and_then(Value::as_object)
         .map(serde_json::Map::len);
     let named = |list: &&[Value]| {
-        list.iter().any(|one| {
-            one.as_str()
+        list.iter().any(|class| {
+            class
+                .as_str()
                 .is_some_and(|name| name.ends_with("ForImageClassification"))
         })
     };
     if keys.list("architectures").filter(named).is_some() {
-        model.vocab = labels.map_or(2, |count| count as u64);
-        model.head = Some(Matrix::head(hidden, model.vocab, true));
+        llm.vocab = labels.map_or(2, |count| count as u64);
+        llm.head = Some(Matrix::head(hidden, llm.vocab, true));
     } else {
-        model
-            .matrices
+        llm.matrices
             .push(Matrix::new(Part::Other, "pooler", hidden, hidden).bias(true));
     }
 }

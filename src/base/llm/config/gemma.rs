@@ -5,39 +5,38 @@ use super::{decoder, push};
 use crate::Llm;
 use crate::layer::{Attention, Experts, Layer, Matrix, Part, Reach};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     let third = match name {
         "gemma3n_text" | "gemma3n" => true,
         "gemma4_text" | "gemma4" | "gemma4_unified_text" => false,
         _ => return false,
     };
-    decoder(keys, model, 1, true);
-    let (hidden, depth) = (model.hidden, keys.depth());
-    let own = keys.or(&["hidden_size_per_layer_input"], 256);
-    if own > 0 {
-        model.tables += keys.or(&["vocab_size_per_layer_input"], 262_144) * depth * own;
-        model.vectors += own;
-        model.matrices.push(Matrix::new(
+    decoder(keys, llm, 1, true);
+    let (hidden, depth) = (llm.hidden, keys.depth());
+    let per_layer = keys.or(&["hidden_size_per_layer_input"], 256);
+    if per_layer > 0 {
+        llm.tables += keys.or(&["vocab_size_per_layer_input"], 262_144) * depth * per_layer;
+        llm.vectors += per_layer;
+        llm.matrices.push(Matrix::new(
             Part::Other,
             "inputs of layers",
             hidden,
-            depth * own,
+            depth * per_layer,
         ));
     }
     let streams = keys.or(&["altup_num_inputs"], 4);
     if third && streams > 1 {
-        let one = Matrix::new(Part::Other, "streams", hidden, hidden);
-        model
-            .matrices
-            .push(one.copies(2 * (streams - 1), 2 * (streams - 1)));
+        let matrix = Matrix::new(Part::Other, "streams", hidden, hidden);
+        llm.matrices
+            .push(matrix.copies(2 * (streams - 1), 2 * (streams - 1)));
     }
     let shared = keys.or(&["num_kv_shared_layers"], if third { 15 } else { 0 });
     for index in 0..depth {
         let every = if third { 5 } else { 6 };
         let types = keys.words("layer_types");
         let listed = types.and_then(|types| types.get(index as usize).copied());
-        let full = listed.map_or((index + 1).is_multiple_of(every), |one| {
-            one == "full_attention"
+        let full = listed.map_or((index + 1).is_multiple_of(every), |kind| {
+            kind == "full_attention"
         });
         let shares = index >= depth.saturating_sub(shared);
         let mut layer = attention(
@@ -49,18 +48,18 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
         let inner = keys.need(&["intermediate_size"]);
         let wide = keys.flag("use_double_wide_mlp", false) && shares;
         layer = layer.mlp(hidden, if wide { 2 * inner } else { inner }, true, false);
-        if own > 0 {
+        if per_layer > 0 {
             layer = layer
                 .vectors(hidden)
-                .matrix(Matrix::new(Part::Mlp, "input gate", hidden, own))
-                .matrix(Matrix::new(Part::Mlp, "input", own, hidden));
+                .matrix(Matrix::new(Part::Mlp, "input gate", hidden, per_layer))
+                .matrix(Matrix::new(Part::Mlp, "input", per_layer, hidden));
         }
         layer = if third {
             alternating(layer, keys, hidden, streams)
         } else {
             experts(layer, keys, hidden)
         };
-        push(model, layer.vectors(4 * hidden));
+        push(llm, layer.vectors(4 * hidden));
     }
     true
 }
@@ -79,7 +78,7 @@ fn attention(keys: &Keys<'_>, hidden: u64, third: bool, (full, shares): (bool, b
         false => (head_dim, kv_heads),
     };
     let window = keys.or(&["sliding_window"], 512);
-    let of = Attention {
+    let attention = Attention {
         hidden,
         heads,
         kv_heads,
@@ -96,7 +95,7 @@ fn attention(keys: &Keys<'_>, hidden: u64, third: bool, (full, shares): (bool, b
     };
     Layer::default()
         .vectors(head_dim * if shares { 1 } else { 2 })
-        .attention(&of)
+        .attention(&attention)
 }
 
 /// Gemma 3n: low-rank residual (LAuReL), and several streams of which a layer computes one (AltUp).

@@ -70,8 +70,8 @@ impl<'a> Keys<'a> {
     }
 
     pub(super) fn value(&self, key: &str) -> Option<&'a Value> {
-        let own = |value: &'a Value| value.get(key).filter(|value| !value.is_null());
-        own(self.inner).or_else(|| own(self.outer))
+        let stated = |value: &'a Value| value.get(key).filter(|value| !value.is_null());
+        stated(self.inner).or_else(|| stated(self.outer))
     }
 
     pub(super) fn text(&self, key: &str) -> Option<&'a str> {

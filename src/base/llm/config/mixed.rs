@@ -6,7 +6,7 @@ use super::{decoder, project, push};
 use crate::Llm;
 use crate::layer::{Attention, Experts, Layer, Matrix, Part, Reach, State};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     let layer: fn(&Keys<'_>, u64, u64) -> Layer = match name {
         "qwen3_next" | "qwen3_5_text" | "qwen3_5_moe_text" | "qwen3_5" | "qwen3_5_moe" => qwen,
         "minimax" | "minimax_m1" | "minimax_text_01" | "MiniMaxText01" | "MiniMaxM1" => minimax,
@@ -15,12 +15,9 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
         "llama4_text" | "llama4" => llama4,
         _ => return false,
     };
-    decoder(keys, model, 1, false);
+    decoder(keys, llm, 1, false);
     for index in 0..keys.depth() {
-        push(
-            model,
-            layer(keys, model.hidden, index).vectors(2 * model.hidden),
-        );
+        push(llm, layer(keys, llm.hidden, index).vectors(2 * llm.hidden));
     }
     true
 }
@@ -67,11 +64,13 @@ fn qwen(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
         kind == "full_attention"
     });
     let layer = if full {
-        let of = Attention {
+        let attention = Attention {
             gated: true,
             ..attention(keys, hidden)
         };
-        Layer::default().vectors(2 * of.head_dim).attention(&of)
+        Layer::default()
+            .vectors(2 * attention.head_dim)
+            .attention(&attention)
     } else {
         delta_net(keys, hidden)
     };
@@ -126,11 +125,11 @@ fn minimax(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let full = listed
         .map(|kind| kind == 1)
         .or_else(|| Some(kind(keys, index)? == "full_attention"));
-    let of = attention(keys, hidden);
+    let attention = attention(keys, hidden);
     let layer = if full.unwrap_or(!index.is_multiple_of(2)) {
-        Layer::default().attention(&of)
+        Layer::default().attention(&attention)
     } else {
-        let (heads, size) = (of.heads, of.head_dim);
+        let (heads, size) = (attention.heads, attention.head_dim);
         let state = State {
             elements: heads * size * size,
             flops: 4 * heads * size * size,
@@ -176,11 +175,13 @@ fn minimax_m3(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     } else {
         Reach::Causal
     };
-    let of = Attention {
+    let attention = Attention {
         reach,
         ..attention(keys, hidden)
     };
-    let mut layer = Layer::default().vectors(2 * of.head_dim).attention(&of);
+    let mut layer = Layer::default()
+        .vectors(2 * attention.head_dim)
+        .attention(&attention);
     if is_sparse {
         let heads = keys.or(&["index_n_heads"], of_sparse("sparse_num_index_heads", 4));
         let size = keys.or(&["index_head_dim"], of_sparse("sparse_index_dim", 128));
@@ -211,8 +212,8 @@ fn mimo(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let pattern = keys
         .list("hybrid_layer_pattern")
         .and_then(|list| list.get(index as usize)?.as_u64());
-    let slides = pattern.map_or(kind(keys, index) == Some("sliding_attention"), |one| {
-        one == 1
+    let slides = pattern.map_or(kind(keys, index) == Some("sliding_attention"), |kind| {
+        kind == 1
     });
     let full = attention(keys, hidden);
     let full = Attention {
@@ -220,7 +221,7 @@ fn mimo(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
         value_dim: keys.or(&["v_head_dim"], full.head_dim),
         ..full
     };
-    let of = match slides {
+    let attention = match slides {
         false => full,
         true => Attention {
             heads: keys.or(&["swa_num_attention_heads"], full.heads),
@@ -232,8 +233,8 @@ fn mimo(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
         },
     };
     let layer = Layer::default()
-        .vectors(if slides { of.heads } else { 0 })
-        .attention(&of);
+        .vectors(if slides { attention.heads } else { 0 })
+        .attention(&attention);
     if is_dense(keys, index) {
         return layer.mlp(hidden, keys.need(&["intermediate_size"]), true, false);
     }
@@ -249,7 +250,9 @@ fn llama4(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let listed = keys
         .list("no_rope_layers")
         .and_then(|list| list.get(index as usize)?.as_u64());
-    let rotates = listed.map_or(!(index + 1).is_multiple_of(interval), |one| one == 1);
+    let rotates = listed.map_or(!(index + 1).is_multiple_of(interval), |rotates| {
+        rotates == 1
+    });
     let chunked = kind(keys, index).map_or(rotates, |kind| kind == "chunked_attention");
     let chunk = keys.maybe(&["attention_chunk_size"]).filter(|_| chunked);
     let reach = chunk.map_or(Reach::Causal, Reach::Chunk);
@@ -260,7 +263,7 @@ fn llama4(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let step = keys.or(&["interleave_moe_layer_step"], 1).max(1);
     let listed = keys.list("moe_layers");
     let routed = match listed {
-        Some(list) => list.iter().any(|one| one.as_u64() == Some(index)),
+        Some(list) => list.iter().any(|layer| layer.as_u64() == Some(index)),
         None => (index + 1).is_multiple_of(step),
     };
     let inner = keys.need(&["intermediate_size"]);

@@ -54,17 +54,16 @@ pub fn parse(value: &Value) -> Result<Llm, Unsupported> {
     let inner = nested(value);
     let keys = Keys::new(inner.unwrap_or(value), value);
     let family = keys.text("model_type").ok_or(Unsupported::NoType)?;
-    let mut model = Llm {
+    let mut llm = Llm {
         family: family.to_owned(),
         max_context: keys.maybe(&["max_position_embeddings", "n_positions", "max_seq_len"]),
         ..Llm::default()
     };
     if inner.is_some() {
-        model
-            .remarks
+        llm.remarks
             .push("only the language part of the model is counted".to_owned());
     }
-    if !READERS.iter().any(|read| read(family, &keys, &mut model)) {
+    if !READERS.iter().any(|read| read(family, &keys, &mut llm)) {
         let fields = [
             "hidden_size",
             "num_hidden_layers",
@@ -81,8 +80,8 @@ pub fn parse(value: &Value) -> Result<Llm, Unsupported> {
         });
     }
     keys.check(family)?;
-    storage(&keys, &mut model);
-    outline(&keys, &mut model);
+    storage(&keys, &mut llm);
+    outline(&keys, &mut llm);
     if keys
         .maybe(&[
             "num_nextn_predict_layers",
@@ -91,11 +90,10 @@ pub fn parse(value: &Value) -> Result<Llm, Unsupported> {
         ])
         .is_some_and(|layers| layers > 0)
     {
-        model
-            .remarks
+        llm.remarks
             .push("layers for multi-token prediction are not counted".to_owned());
     }
-    Ok(model)
+    Ok(llm)
 }
 
 /// The language model of a multimodal config.
@@ -106,26 +104,26 @@ fn nested(value: &Value) -> Option<&Value> {
 }
 
 /// Embedding, norm and head of a decoder.
-fn decoder(keys: &Keys<'_>, model: &mut Llm, norm: u64, tied: bool) {
-    model.hidden = keys.need(&["hidden_size", "n_embd", "d_model"]);
-    model.vocab = keys.need(&["vocab_size", "padded_vocab_size"]);
-    model.tables = model.hidden * model.vocab;
-    model.vectors = norm * model.hidden;
-    model.tied = keys.flag("tie_word_embeddings", tied);
-    model.head = Some(Matrix::head(model.hidden, model.vocab, false));
+fn decoder(keys: &Keys<'_>, llm: &mut Llm, norm: u64, tied: bool) {
+    llm.hidden = keys.need(&["hidden_size", "n_embd", "d_model"]);
+    llm.vocab = keys.need(&["vocab_size", "padded_vocab_size"]);
+    llm.tables = llm.hidden * llm.vocab;
+    llm.vectors = norm * llm.hidden;
+    llm.tied = keys.flag("tie_word_embeddings", tied);
+    llm.head = Some(Matrix::head(llm.hidden, llm.vocab, false));
 }
 
 /// Adds a layer; equal ones are counted together.
-fn push(model: &mut Llm, layer: Layer) {
-    match model.layers.iter_mut().find(|(_, known)| *known == layer) {
+fn push(llm: &mut Llm, layer: Layer) {
+    match llm.layers.iter_mut().find(|(_, known)| *known == layer) {
         Some((count, _)) => *count += 1,
-        None => model.layers.push((1, layer)),
+        None => llm.layers.push((1, layer)),
     }
 }
 
 /// The sizes that people know the model by.
-fn outline(keys: &Keys<'_>, model: &mut Llm) {
-    let layers = || model.layers.iter().map(|(_, layer)| layer);
+fn outline(keys: &Keys<'_>, llm: &mut Llm) {
+    let layers = || llm.layers.iter().map(|(_, layer)| layer);
     let core = layers()
         .find_map(|layer| layer.cores.first())
         .cloned()
@@ -133,13 +131,13 @@ fn outline(keys: &Keys<'_>, model: &mut Llm) {
     let matrix = |names: &[&str]| {
         layers()
             .flat_map(|layer| &layer.matrices)
-            .find(|one| names.contains(&one.name))
+            .find(|matrix| names.contains(&matrix.name))
     };
     let inner = matrix(&["up"])
         .or(matrix(&["expert up"]))
-        .map_or(0, |one| one.outputs);
+        .map_or(0, |matrix| matrix.outputs);
     let routed = matrix(&["expert up"]);
-    model.outline = Outline {
+    llm.outline = Outline {
         heads: core.heads,
         kv_heads: match core.absorbed {
             Some(_) => keys.or(&["num_key_value_heads"], core.heads),
@@ -151,14 +149,14 @@ fn outline(keys: &Keys<'_>, model: &mut Llm) {
             .filter(|_| routed.is_some())
             .unwrap_or(inner),
         gated: matrix(&["gate", "expert gate"]).is_some(),
-        experts: routed.map_or(0, |one| one.copies),
-        experts_per_token: routed.map_or(0, |one| one.used),
+        experts: routed.map_or(0, |expert| expert.copies),
+        experts_per_token: routed.map_or(0, |expert| expert.used),
         latent: core.absorbed.is_some(),
     };
 }
 
 /// The type of the stored weights, as far as one name says it.
-fn storage(keys: &Keys<'_>, model: &mut Llm) {
+fn storage(keys: &Keys<'_>, llm: &mut Llm) {
     let name = keys
         .text("torch_dtype")
         .or_else(|| keys.text("dtype"))
@@ -169,7 +167,7 @@ fn storage(keys: &Keys<'_>, model: &mut Llm) {
         "float32" => Some("fp32"),
         _ => None,
     };
-    model.dtype = stored.map(str::to_owned);
+    llm.dtype = stored.map(str::to_owned);
     let Some(quantization) = keys.value("quantization_config") else {
         return;
     };
@@ -183,7 +181,7 @@ fn storage(keys: &Keys<'_>, model: &mut Llm) {
     let method = algorithm.or_else(|| text("quant_method"));
     let method = method.unwrap_or_else(|| "unnamed".to_owned());
     let bits = || bits(quantization);
-    model.quantized = match method.as_str() {
+    llm.quantized = match method.as_str() {
         "gptq" | "awq" | "compressed-tensors" | "bitsandbytes" => match bits() {
             Some(4) => Some("int4"),
             Some(8) => Some("int8"),
@@ -192,9 +190,8 @@ fn storage(keys: &Keys<'_>, model: &mut Llm) {
         other => weight_format(other),
     }
     .map(str::to_owned);
-    model.dtype = (method == "fp8").then(|| "fp8".to_owned());
-    model
-        .remarks
+    llm.dtype = (method == "fp8").then(|| "fp8".to_owned());
+    llm.remarks
         .push(format!("the weights are quantized ({method})"));
 }
 

@@ -9,11 +9,11 @@ use super::{decoder, project, push};
 use crate::Llm;
 use crate::layer::{Attention, Layer};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     if name != "nemotron-nas" {
         return false;
     }
-    decoder(keys, model, 1, false);
+    decoder(keys, llm, 1, false);
     let depth = keys.depth();
     let blocks = keys.list("block_configs").unwrap_or_default();
     if blocks.len() as u64 != depth {
@@ -24,11 +24,11 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
     }
     for block in blocks.iter().take(depth as usize) {
         push(
-            model,
+            llm,
             feed_forward(
-                attention(Layer::default(), keys, model.hidden, block),
+                attention(Layer::default(), keys, llm.hidden, block),
                 keys,
-                model.hidden,
+                llm.hidden,
                 block,
             ),
         );

@@ -285,23 +285,23 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     let Some(family) = FAMILIES.iter().find(|family| family.names.contains(&name)) else {
         return false;
     };
-    decoder(keys, model, family.last_norm, family.tied);
-    outside(name, keys, model);
+    decoder(keys, llm, family.last_norm, family.tied);
+    outside(name, keys, llm);
     let depth = keys.depth();
     let reaches = reaches(keys, family, depth);
     for (index, reach) in (0..depth).zip(reaches) {
-        let mut layer = Layer::default().vectors(family.norms_of(name, keys) * model.hidden);
+        let mut layer = Layer::default().vectors(family.norms_of(name, keys) * llm.hidden);
         layer = match keys.maybe(&["kv_lora_rank"]) {
-            Some(rank) => latent(layer, keys, model.hidden, rank, index),
-            None => attention(layer, name, keys, family, model.hidden, reach),
+            Some(rank) => latent(layer, keys, llm.hidden, rank, index),
+            None => attention(layer, name, keys, family, llm.hidden, reach),
         };
         push(
-            model,
-            feed_forward(layer, name, keys, family, (model.hidden, index)),
+            llm,
+            feed_forward(layer, name, keys, family, (llm.hidden, index)),
         );
     }
     true
@@ -318,28 +318,28 @@ impl Family {
 }
 
 /// Tables of positions, projections around the layers, biases of the head.
-fn outside(name: &str, keys: &Keys<'_>, model: &mut Llm) {
-    let hidden = model.hidden;
+fn outside(name: &str, keys: &Keys<'_>, llm: &mut Llm) {
+    let hidden = llm.hidden;
     match name {
         "gpt2" | "gpt_bigcode" => {
-            model.tables += hidden * keys.or(&["n_positions", "max_position_embeddings"], 1024);
+            llm.tables += hidden * keys.or(&["n_positions", "max_position_embeddings"], 1024);
         }
         "opt" => {
             // Two positions are kept for padding; small ones have another size of embedding.
             let width = keys.or(&["word_embed_proj_dim"], hidden);
-            model.tables = width * model.vocab;
-            model.tables += hidden * (keys.or(&["max_position_embeddings"], 2048) + 2);
+            llm.tables = width * llm.vocab;
+            llm.tables += hidden * (keys.or(&["max_position_embeddings"], 2048) + 2);
             if width != hidden {
-                model.head = Some(Matrix::head(width, model.vocab, false));
-                model.matrices.push(project("embedding in", width, hidden));
-                model.matrices.push(project("embedding out", hidden, width));
+                llm.head = Some(Matrix::head(width, llm.vocab, false));
+                llm.matrices.push(project("embedding in", width, hidden));
+                llm.matrices.push(project("embedding out", hidden, width));
             }
             if !keys.flag("do_layer_norm_before", true) {
-                model.vectors = 0;
+                llm.vectors = 0;
             }
         }
-        "bloom" => model.vectors += 2 * hidden,
-        "phi" => model.head = Some(Matrix::head(hidden, model.vocab, true)),
+        "bloom" => llm.vectors += 2 * hidden,
+        "phi" => llm.head = Some(Matrix::head(hidden, llm.vocab, true)),
         _ => (),
     }
 }
@@ -347,15 +347,19 @@ fn outside(name: &str, keys: &Keys<'_>, model: &mut Llm) {
 /// What each layer's queries see.
 fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
     let full = vec![Reach::Causal; depth as usize];
-    let known = [
+    let supported = [
         "full_attention",
         "sliding_attention",
         "deepseek_sparse_attention",
         "indexed_attention",
     ];
     let types = keys.words("layer_types");
-    if let Some(other) = types.iter().flatten().find(|one| !known.contains(one)) {
-        keys.refuse(Unsupported::Feature(format!("layers of type {other}")));
+    if let Some(kind) = types
+        .iter()
+        .flatten()
+        .find(|kind| !supported.contains(kind))
+    {
+        keys.refuse(Unsupported::Feature(format!("layers of type {kind}")));
     }
     let Some(window) = keys.maybe(&["sliding_window"]) else {
         return full;
@@ -363,7 +367,7 @@ fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
     if keys.value("use_sliding_window").is_some() && !keys.flag("use_sliding_window", false) {
         return full;
     }
-    let of = |slides: bool| {
+    let reach = |slides: bool| {
         if slides {
             Reach::Window(window)
         } else {
@@ -371,7 +375,7 @@ fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
         }
     };
     if let Some(types) = types {
-        let reaches = types.iter().map(|one| of(*one == "sliding_attention"));
+        let reaches = types.iter().map(|kind| reach(*kind == "sliding_attention"));
         return reaches.chain(full).take(depth as usize).collect();
     }
     // Qwen2: the first layers see everything.
@@ -381,7 +385,7 @@ fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
     };
     let every = keys.or(&["sliding_window_pattern"], family.full_every);
     let slides = |index: u64| index >= first && (every == 0 || !(index + 1).is_multiple_of(every));
-    (0..depth).map(|index| of(slides(index))).collect()
+    (0..depth).map(|index| reach(slides(index))).collect()
 }
 
 fn attention(
@@ -435,7 +439,7 @@ fn attention(
 
 /// Key and value heads: as stated, one, or as many as there are of queries.
 fn kv_heads(name: &str, keys: &Keys<'_>, heads: u64) -> u64 {
-    let one = match name {
+    let is_single = match name {
         "falcon" | "RefinedWebModel" | "RefinedWeb" => {
             if keys.flag("new_decoder_architecture", name == "RefinedWeb") {
                 return keys.or(&["num_kv_heads", "n_head_kv"], heads);
@@ -448,7 +452,7 @@ fn kv_heads(name: &str, keys: &Keys<'_>, heads: u64) -> u64 {
         }
         _ => false,
     };
-    if one {
+    if is_single {
         1
     } else {
         keys.or(&["num_key_value_heads"], heads)

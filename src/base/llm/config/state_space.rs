@@ -5,29 +5,25 @@ use super::{decoder, project, push};
 use crate::layer::{Attention, Experts, Layer, State};
 use crate::{Llm, Matrix, Part};
 
-pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Llm) -> bool {
+pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     match name {
         "mamba" | "falcon_mamba" => {
-            decoder(keys, model, 1, name == "mamba");
-            let layer = mamba(keys, model.hidden);
-            model
-                .layers
-                .push((keys.depth(), layer.vectors(model.hidden)));
+            decoder(keys, llm, 1, name == "mamba");
+            let layer = mamba(keys, llm.hidden);
+            llm.layers.push((keys.depth(), layer.vectors(llm.hidden)));
         }
         "mamba2" => {
-            decoder(keys, model, 1, false);
-            let inner = keys.or(&["expand"], 2) * model.hidden;
+            decoder(keys, llm, 1, false);
+            let inner = keys.or(&["expand"], 2) * llm.hidden;
             let heads = keys.or(&["num_heads"], 128);
-            let layer = mamba2(keys, model.hidden, (heads, inner), "state_size");
-            model
-                .layers
-                .push((keys.depth(), layer.vectors(model.hidden)));
+            let layer = mamba2(keys, llm.hidden, (heads, inner), "state_size");
+            llm.layers.push((keys.depth(), layer.vectors(llm.hidden)));
         }
         "nemotron_h" => {
-            decoder(keys, model, 1, false);
+            decoder(keys, llm, 1, false);
             for kind in kinds(keys) {
-                let layer = block(keys, model.hidden, kind).vectors(model.hidden);
-                push(model, layer);
+                let layer = block(keys, llm.hidden, kind).vectors(llm.hidden);
+                push(llm, layer);
             }
         }
         _ => return false,
@@ -50,13 +46,13 @@ fn mamba(keys: &Keys<'_>, hidden: u64) -> Layer {
     let rank = rank.unwrap_or(hidden.div_ceil(16));
     let bias = keys.flag("use_bias", false);
     let convolution = inner * (kernel + u64::from(keys.flag("use_conv_bias", true)));
-    let of = State {
+    let recurrence = State {
         elements: inner * (state + kernel.saturating_sub(1)),
         flops: 4 * inner * state + 2 * kernel * inner,
     };
     Layer {
         mixer: "Mamba",
-        state: Some(of),
+        state: Some(recurrence),
         ..Layer::default()
     }
     .vectors(convolution + inner * state + inner)
@@ -73,13 +69,13 @@ fn mamba2(keys: &Keys<'_>, hidden: u64, (heads, inner): (u64, u64), state: &'sta
     let channels = inner + 2 * groups * state;
     let bias = keys.flag("use_bias", false);
     let convolution = channels * (kernel + u64::from(keys.flag("use_conv_bias", true)));
-    let of = State {
+    let recurrence = State {
         elements: inner * state + kernel.saturating_sub(1) * channels,
         flops: 4 * inner * state + 2 * kernel * channels,
     };
     Layer {
         mixer: "Mamba-2",
-        state: Some(of),
+        state: Some(recurrence),
         ..Layer::default()
     }
     .vectors(convolution + 3 * heads + inner)

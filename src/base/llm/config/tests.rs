@@ -1,3 +1,4 @@
+use rooflens_units::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
@@ -36,14 +37,14 @@ fn parameters_equal_published_ones() {
 }
 
 /// FLOPs of the last token of a sequence of 1024.
-fn flops_per_token(model: &Llm) -> f64 {
+fn flops_per_token(llm: &Llm) -> f64 {
     let shape = Shape {
         batch: 1,
         new: 1,
         past: 1023,
         logits: 1,
     };
-    forward(model, shape, Convention::Causal)
+    forward(llm, shape, Convention::Causal).0
 }
 
 #[test]
@@ -70,12 +71,18 @@ fn flops_per_token_are_twice_the_active_matrices_and_attention() {
 #[test]
 fn cache_bytes_per_token_follow_from_heads_ranks_and_windows() {
     // Grouped queries: 2·8 heads·128·32 layers·2 bytes.
-    assert_eq!(kv_bytes_per_token(&published("Llama-3-8B"), 2.0), 131_072.0);
+    assert_eq!(
+        kv_bytes_per_token(&published("Llama-3-8B"), Bytes(2.0)),
+        Bytes(131_072.0)
+    );
     // Latent: (512 + 64)·61 layers·2 bytes.
-    assert_eq!(kv_bytes_per_token(&published("DeepSeek-V3"), 2.0), 70_272.0);
+    assert_eq!(
+        kv_bytes_per_token(&published("DeepSeek-V3"), Bytes(2.0)),
+        Bytes(70_272.0)
+    );
     // 2·4 heads·256·26 layers·2 bytes; of 8192 tokens every other layer keeps 4096: 2048·13·(8192 + 4096) elements.
     let gemma = published("Gemma-2-2B");
-    assert_eq!(kv_bytes_per_token(&gemma, 2.0), 106_496.0);
+    assert_eq!(kv_bytes_per_token(&gemma, Bytes(2.0)), Bytes(106_496.0));
     assert_eq!(gemma.cached_elements(8192), 2048.0 * 13.0 * 12_288.0);
     // gpt-oss: 2·8·64 elements; of 1024 tokens 12 layers keep 128 and 12 keep all.
     assert_eq!(
@@ -145,16 +152,16 @@ fn the_language_model_of_a_multimodal_config_is_read_with_a_remark() {
         },
     });
     assert!(is_config(&value));
-    let model = read(&value);
+    let llm = read(&value);
     assert_eq!(
-        model.remarks,
+        llm.remarks,
         ["only the language part of the model is counted"]
     );
     assert_eq!(
-        (model.outline.head_dim, model.outline.experts, model.tied),
+        (llm.outline.head_dim, llm.outline.experts, llm.tied),
         (128, 128, true)
     );
-    assert_eq!(model.dtype.as_deref(), Some("bf16"));
+    assert_eq!(llm.dtype.as_deref(), Some("bf16"));
 }
 
 #[test]
@@ -251,12 +258,12 @@ fn what_is_not_known_is_refused_with_the_type_and_the_fields() {
 #[test]
 fn quantized_weights_are_known_by_their_method() {
     let stored = |quantization: Value| {
-        let model = read(&json!({
+        let llm = read(&json!({
             "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
             "num_hidden_layers": 1, "num_attention_heads": 4, "torch_dtype": "bfloat16",
             "quantization_config": quantization,
         }));
-        (model.quantized, model.dtype)
+        (llm.quantized, llm.dtype)
     };
     let named = |name: &str| Some(name.to_owned());
     assert_eq!(

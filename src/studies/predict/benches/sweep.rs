@@ -4,6 +4,7 @@
 use rooflens_hardware::Hardware;
 use rooflens_llm::parse;
 use rooflens_predict::{Machine, Precision, Setup, Sweep, sweep};
+use rooflens_units::Ratio;
 
 /// CPU time of this process in seconds: user and system, in ticks of 10 ms.
 fn cpu() -> f64 {
@@ -48,10 +49,10 @@ fn main() {
         expert: 8,
         data: 1,
         link: None,
-        cached: 0.0,
+        cached: Ratio::ZERO,
         chunk: None,
         speculation: None,
-        memory_share: 0.9,
+        memory_share: Ratio(0.9),
     };
     let timed = |setup: &Setup| {
         let before = cpu();

@@ -7,9 +7,10 @@ use rooflens_document::chart::{
 use rooflens_document::{Quantity, chart, words};
 use rooflens_llm::Part;
 use rooflens_schemas::Unit;
+use rooflens_units::Measure;
 
-use super::{Answer, seconds};
-use crate::{Load, Plan, Prediction, Setup, predict};
+use super::{MachineAdvice, Study, shown};
+use crate::{Cost, Load, Plan, Point, Prediction, predict};
 
 /// Points of a line over the batch.
 const POINTS: u64 = 160;
@@ -34,44 +35,44 @@ const fn color(part: Part) -> Color {
 }
 
 /// The bound of prefill and decode of each GPU, by part.
-pub(super) fn by_machine(answer: &Answer<'_>) -> Option<Chart> {
+pub(super) fn by_machine(study: &Study<'_>) -> Option<Chart> {
     let mut bars = Vec::new();
-    for (point, found) in answer.of_first_load().into_iter().take(BARS) {
-        let decode = found.tpot.map(|_| ("decode", &found.decode));
-        for (stage, pass) in std::iter::once(("prefill", &found.prefill)).chain(decode) {
-            let mut values: Vec<f64> = Part::ALL
-                .into_iter()
-                .map(|part| pass.part(part).seconds * 1e9)
-                .collect();
-            values.push(pass.communication * 1e9);
-            let stage = answer.text.word(stage);
-            let total = pass.seconds();
+    for (point, prediction) in study.of_first_load().into_iter().take(BARS) {
+        for (stage, pass) in prediction.stages() {
+            let mut values = Vec::new();
+            for part in &pass.parts {
+                values.push(part.bound.time().0);
+            }
+            values.push(pass.communication.time().0);
+            let stage = study.text.word(stage);
             bars.push((
                 stage,
                 Bar {
-                    label: format!("{} ({stage})", answer.label(point)),
+                    label: format!("{} ({stage})", study.label(point)),
                     values,
-                    note: seconds(total).to_string(),
+                    note: shown(pass.time()),
                 },
             ));
         }
     }
     // Stages of one GPU differ by orders of magnitude: each bar fills the width.
-    bars.sort_by_key(|(stage, _)| *stage != answer.text.word("prefill"));
-    let part = |part: Part| chart::Part {
-        name: answer.text.word(part.name()).to_owned(),
-        color: color(part),
-    };
-    let mut parts: Vec<chart::Part> = Part::ALL.into_iter().map(part).collect();
+    bars.sort_by_key(|(stage, _)| *stage != study.text.word("prefill"));
+    let mut parts = Vec::new();
+    for part in Part::ALL {
+        parts.push(chart::Part {
+            name: study.text.word(part.name()).to_owned(),
+            color: color(part),
+        });
+    }
     parts.push(chart::Part {
-        name: answer.text.word("communication").to_owned(),
+        name: study.text.word("communication").to_owned(),
         color: Color::Communication,
     });
     let bars: Vec<Bar> = bars.into_iter().map(|(_, bar)| bar).collect();
     (!bars.is_empty()).then(|| Chart {
         id: "prediction-parts".to_owned(),
-        title: words!(answer, "predict.chart_parts"),
-        description: words!(answer, "predict.chart_parts_description"),
+        title: words!(study, "predict.chart_parts"),
+        description: words!(study, "predict.chart_parts_description"),
         plot: Plot::StackedBars(
             StackedBars {
                 unit: Unit::Nanoseconds,
@@ -90,129 +91,133 @@ struct Curve {
     points: Vec<(u64, Prediction)>,
 }
 
-fn curves(answer: &Answer<'_>) -> Vec<Curve> {
-    let Some((first, _)) = answer.headline() else {
+fn curves(study: &Study<'_>) -> Vec<Curve> {
+    let Some((first, _)) = study.headline() else {
         return Vec::new();
     };
-    let fits = answer.advice.iter().map(|(_, _, advice)| advice.fits);
+    let fits = study.advice.iter().map(|machine| machine.advice.fits);
     let end = fits.max().unwrap_or(0).clamp(8, MOST);
+    let advice = study.advice.iter();
+    advice
+        .filter_map(|machine| curve(study, first.load, machine, end))
+        .take(GPUS)
+        .collect()
+}
+
+/// The curve of a machine up to the batch that fits, or to `end`; none of a single point.
+fn curve(study: &Study<'_>, load: Load, advised: &MachineAdvice<'_>, end: u64) -> Option<Curve> {
+    let (llm, machine, setup) = (&study.question.llm, advised.machine, &advised.setup);
+    let plan = Plan::new(llm, machine, setup)?;
+    let most = advised.advice.fits.min(end);
     let step = (end / POINTS).max(1);
-    let curve = |(machine, setup, advice): &(&crate::Machine, Setup, crate::Advice)| {
-        let plan = Plan::new(&answer.of.llm, machine, setup)?;
-        let most = advice.fits.min(end);
-        let at = |batch: u64| {
-            let load = Load {
-                batch,
-                ..first.load
-            };
-            (batch, predict(&plan, &answer.of.llm, machine, setup, load))
-        };
-        let mut batches: Vec<u64> = (1..=most).step_by(step as usize).collect();
-        batches.extend(
-            (0..20)
-                .map(|power| 1 << power)
-                .filter(|batch| *batch <= most),
-        );
-        batches.sort_unstable();
-        batches.dedup();
-        let points: Vec<_> = batches.into_iter().map(at).collect();
-        (points.len() > 1).then(|| Curve {
-            name: answer.name(machine, setup),
-            points,
-        })
-    };
-    answer.advice.iter().filter_map(curve).take(GPUS).collect()
+    let mut batches: Vec<u64> = (1..=most).step_by(step as usize).collect();
+    for power in 0..20 {
+        batches.push(1 << power);
+    }
+    batches.retain(|batch| *batch <= most);
+    batches.sort_unstable();
+    batches.dedup();
+    let mut points = Vec::new();
+    for batch in batches {
+        let load = Load { batch, ..load };
+        points.push((batch, predict(&plan, llm, machine, setup, load)));
+    }
+    (points.len() > 1).then(|| Curve {
+        name: study.name(machine, setup),
+        points,
+    })
 }
 
 /// Time per token and tokens per second against the batch; one against the other.
-pub(super) fn by_batch(answer: &Answer<'_>) -> Vec<Chart> {
-    let curves = curves(answer);
-    let extent = curves
-        .iter()
-        .filter_map(|curve| curve.points.last())
-        .map(|(batch, _)| *batch)
-        .max();
-    let Some(extent) = extent else {
+pub(super) fn by_batch(study: &Study<'_>) -> Vec<Chart> {
+    let curves = curves(study);
+    let ends = curves.iter().filter_map(|curve| curve.points.last());
+    let Some((extent, _)) = ends.max_by_key(|(batch, _)| *batch) else {
         return Vec::new();
-    };
-    let track = |label: String, unit: Unit, value: &dyn Fn(&Prediction) -> Option<f64>| {
-        let line = |curve: &Curve| Line {
-            name: curve.name.clone(),
-            filled: false,
-            points: curve
-                .points
-                .iter()
-                .filter_map(|(batch, found)| Some((*batch as i64, value(found)?)))
-                .collect(),
-        };
-        let lines = curves.iter().map(line).collect();
-        Track::Lines(Lines {
-            label,
-            unit,
-            lines,
-            shades: None,
-            outliers: Vec::new(),
-        })
     };
     let tracks = Chart {
         id: "prediction-batch".to_owned(),
-        title: words!(answer, "predict.chart_batch"),
-        description: words!(answer, "predict.chart_batch_description"),
+        title: words!(study, "predict.chart_batch"),
+        description: words!(study, "predict.chart_batch_description"),
         plot: Plot::Tracks(Tracks {
-            x_label: words!(answer, "predict.batch"),
+            x_label: words!(study, "predict.batch"),
             x_unit: Unit::Count,
-            extent: extent as i64,
+            extent: *extent as i64,
             bands: Vec::new(),
             tracks: vec![
-                track(
-                    words!(answer, "predict.tpot"),
-                    Unit::Nanoseconds,
-                    &|found| Some(found.tpot? * 1e9),
-                ),
-                track(
-                    words!(answer, "predict.rate"),
-                    Unit::TokensPerSecond,
-                    &|found| found.decode_rate,
-                ),
+                track(&curves, words!(study, "predict.tpot"), |prediction| {
+                    prediction.tpot
+                }),
+                track(&curves, words!(study, "predict.rate"), |prediction| {
+                    prediction.decode_rate
+                }),
             ],
         }),
     };
     let mut charts = vec![tracks];
-    charts.extend(trade_off(answer, &curves));
+    charts.extend(trade_off(study, &curves));
     charts
 }
 
+/// A figure of all curves over the batch.
+fn track<M: Measure>(
+    curves: &[Curve],
+    label: String,
+    figure: fn(&Prediction) -> Option<M>,
+) -> Track {
+    let mut lines = Vec::new();
+    for curve in curves {
+        let mut points = Vec::new();
+        for (batch, prediction) in &curve.points {
+            if let Some(figure) = figure(prediction) {
+                points.push((*batch as i64, figure.number()));
+            }
+        }
+        lines.push(Line {
+            name: curve.name.clone(),
+            filled: false,
+            points,
+        });
+    }
+    Track::Lines(Lines {
+        label,
+        unit: M::UNIT,
+        lines,
+        shades: None,
+        outliers: Vec::new(),
+    })
+}
+
 /// Tokens per second against the time per token, by powers of two of the batch.
-fn trade_off(answer: &Answer<'_>, curves: &[Curve]) -> Option<Chart> {
+fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
     let [curve] = curves else { return None };
-    let mark = |(batch, found): &(u64, Prediction)| {
-        let compute = found.decode.total().compute_bound();
-        Some(Mark {
-            label: words!(answer, "predict.batch_of", batch = Quantity::count(*batch)),
-            x: found.tpot? * 1e3,
-            y: found.decode_rate?,
+    let mut points = Vec::new();
+    let (mut x_max, mut y_max) = (0.0_f64, 0.0_f64);
+    for (batch, prediction) in &curve.points {
+        let Some((tpot, rate)) = prediction.tpot.zip(prediction.decode_rate) else {
+            continue;
+        };
+        if !batch.is_power_of_two() {
+            continue;
+        }
+        let point = Mark {
+            label: words!(study, "predict.batch_of", batch = Quantity::count(*batch)),
+            x: tpot.0 * 1e3,
+            y: rate.0,
             weight: WEIGHT,
-            color: if compute {
-                Color::ComputeBound
-            } else {
-                Color::MemoryBound
-            },
-        })
-    };
-    let powers = curve
-        .points
-        .iter()
-        .filter(|(batch, _)| batch.is_power_of_two());
-    let points: Vec<Mark> = powers.filter_map(mark).collect();
-    let most = |value: fn(&Mark) -> f64| points.iter().map(value).fold(0.0, f64::max);
-    let (x_max, y_max) = (most(|point| point.x), most(|point| point.y));
+            color: bound_color(&prediction.decode.total()),
+        };
+        x_max = x_max.max(point.x);
+        y_max = y_max.max(point.y);
+        points.push(point);
+    }
     (points.len() > 2).then(|| Chart {
         id: "prediction-trade-off".to_owned(),
-        title: words!(answer, "predict.chart_trade"),
-        description: words!(answer, "predict.chart_trade_description"),
+        title: words!(study, "predict.chart_trade"),
+        description: words!(study, "predict.chart_trade_description"),
         plot: Plot::Scatter(Scatter {
-            x_label: words!(answer, "predict.tpot_ms"),
-            y_label: words!(answer, "predict.rate"),
+            x_label: words!(study, "predict.tpot_ms"),
+            y_label: words!(study, "predict.rate"),
             x_max: x_max * 1.05,
             y_max: y_max * 1.05,
             diagonal: false,
@@ -221,63 +226,58 @@ fn trade_off(answer: &Answer<'_>, curves: &[Curve]) -> Option<Chart> {
     })
 }
 
-/// The batch of a point, and its bounds if it has any.
-fn known(point: &crate::Point) -> Option<(u64, &Prediction)> {
-    Some((point.load.batch, point.prediction.as_ref()?))
+fn bound_color(cost: &Cost) -> Color {
+    if cost.is_compute_bound() {
+        Color::ComputeBound
+    } else {
+        Color::MemoryBound
+    }
 }
 
 /// The stages at each batch under the roofs of the first GPU.
-pub(super) fn roofline(answer: &Answer<'_>) -> Option<Chart> {
-    let (point, _) = answer.headline()?;
-    let machine = answer.of.sweep.machines.get(point.machine)?;
-    let (dtype, rate) = machine.rate(&point.setup.weights)?;
-    let alike = |one: &&crate::Point| {
-        (one.machine, one.setup, one.load.prompt) == (point.machine, point.setup, point.load.prompt)
-    };
+pub(super) fn roofline(study: &Study<'_>) -> Option<Chart> {
+    let (point, _) = study.headline()?;
+    let machine = study.machine(point)?;
+    let (dtype, rate) = machine.rate_of(&point.setup.weights)?;
+    let key = |point: &Point| (point.machine, point.setup, point.load.prompt);
     let mut points = Vec::new();
-    for (batch, found) in answer.points.iter().filter(alike).filter_map(known) {
-        let decode = found.tpot.map(|_| ("decode", &found.decode));
-        for (stage, pass) in std::iter::once(("prefill", &found.prefill)).chain(decode) {
+    for (neighbor, prediction) in study.points.iter().filter_map(Point::predicted) {
+        if key(neighbor) != key(point) {
+            continue;
+        }
+        let batch = Quantity::count(neighbor.load.batch);
+        for (stage, pass) in prediction.stages() {
             let total = pass.total();
-            let bound = if total.compute_bound() {
-                Color::ComputeBound
-            } else {
-                Color::MemoryBound
-            };
             points.push(Mark {
                 label: format!(
                     "{}, {}",
-                    answer.text.word(stage),
-                    words!(answer, "predict.batch_of", batch = Quantity::count(batch))
+                    study.text.word(stage),
+                    words!(study, "predict.batch_of", batch = batch)
                 ),
-                x: total.intensity(),
-                y: total.flops / pass.seconds(),
+                x: total.intensity().0,
+                y: (total.flops / pass.time()).0,
                 weight: WEIGHT,
-                color: bound,
+                color: bound_color(&total),
             });
         }
     }
     points.retain(|point| point.x > 0.0 && point.y > 0.0);
-    let measured = answer.of.calibration.is_some();
-    let bandwidth = Quantity::new(machine.bandwidth, Unit::BytesPerSecond);
-    let peak = Quantity::new(rate, Unit::FlopPerSecond);
+    let measured = study.question.calibration.is_some();
+    let bandwidth = Quantity::from(machine.bandwidth);
+    let peak = Quantity::from(rate);
     Some(Chart {
         id: "prediction-roofline".to_owned(),
-        title: words!(
-            answer,
-            "predict.chart_roofline",
-            gpu = machine.name.as_str()
-        ),
-        description: words!(answer, "predict.chart_roofline_description"),
+        title: words!(study, "predict.chart_roofline", gpu = machine.name.as_str()),
+        description: words!(study, "predict.chart_roofline_description"),
         plot: Plot::Roofline(Roofline {
             bandwidths: vec![Ceiling {
                 label: format!("DRAM {bandwidth}"),
-                value: machine.bandwidth,
+                value: machine.bandwidth.0,
                 measured,
             }],
             rates: vec![Ceiling {
                 label: format!("{dtype} {peak}"),
-                value: rate,
+                value: rate.0,
                 measured,
             }],
             points,

@@ -8,14 +8,15 @@ use rooflens_document::report::{Meta, Report, Section};
 use rooflens_document::{Block, Catalogue, Inline, Quantity, method, prose, say, words};
 use rooflens_llm::Llm;
 use rooflens_schemas::{Metric, Scope, Tool, Unit};
+use rooflens_units::Seconds;
 
 use rooflens_document::catalogue::{PREDICTED_OUTPUT_THROUGHPUT, PREDICTED_TPOT, PREDICTED_TTFT};
 
 pub use tables::layers as layer_table;
 
 use crate::{
-    Advice, Calibration, Limits, Machine, Pass, Plan, Point, Prediction, Setup, Sweep, advise,
-    sweep,
+    Advice, Calibration, Limits, Load, Machine, Pass, Plan, Point, Prediction, Setup, Sweep,
+    advise, sweep,
 };
 
 /// Rows of a table on a page.
@@ -24,7 +25,7 @@ const ROWS: usize = 24;
 /// Rows of the bounds on the first page: no more are said again.
 const FIRST_ROWS: usize = 12;
 
-/// What is to be predicted, and what of.
+/// A model, settings, and the words for their predictions.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The words.
@@ -39,8 +40,8 @@ pub struct Question {
     pub llm: Llm,
     /// GPUs, formats, splits, prompts and batches.
     pub sweep: Sweep,
-    /// Where each machine's figures are from, in the order of the sweep: what, value per second, source.
-    pub sources: Vec<Vec<(String, f64, String)>>,
+    /// The peaks of each machine with their sources, in the order of the sweep.
+    pub peaks: Vec<Vec<Peak>>,
     /// How the model is served, where the sweep does not say.
     pub setup: Setup,
     /// Generated tokens.
@@ -51,64 +52,67 @@ pub struct Question {
     pub calibration: Option<Calibration>,
 }
 
-/// Everything that was computed.
-struct Answer<'q> {
-    text: &'static Catalogue,
-    of: &'q Question,
-    points: Vec<Point>,
-    /// Of each machine, format and split: the advice for the first prompt.
-    advice: Vec<(&'q Machine, Setup, Advice)>,
+/// A peak of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peak {
+    /// A dtype, `memory` or `interconnect`.
+    pub name: String,
+    /// Rate or bandwidth.
+    pub rate: Quantity,
+    /// Datasheet or file.
+    pub source: String,
 }
 
-impl<'q> Answer<'q> {
-    fn new(of: &'q Question) -> Self {
-        let points = sweep(&of.llm, &of.sweep, &of.setup, of.output);
-        let load = crate::Load {
-            batch: 1,
-            prompt: of.sweep.prompts.first().copied().unwrap_or(1),
-            output: of.output,
-        };
-        let mut advice: Vec<(&Machine, Setup, Advice)> = Vec::new();
-        for point in &points {
-            let Some(machine) = of.sweep.machines.get(point.machine) else {
-                continue;
-            };
-            let known = |(other, setup, _): &(&Machine, Setup, Advice)| {
-                std::ptr::eq(*other, machine) && *setup == point.setup
-            };
-            if advice.iter().any(known) {
-                continue;
-            }
-            if let Some(plan) = Plan::new(&of.llm, machine, &point.setup) {
-                let asked = (load.bounded(), of.limits);
-                let found = advise(&plan, &of.llm, machine, &point.setup, asked);
-                advice.push((machine, point.setup, found));
-            }
-        }
+/// A question with all of its predictions.
+struct Study<'q> {
+    text: &'static Catalogue,
+    question: &'q Question,
+    points: Vec<Point>,
+    /// Of each machine, format and split: the advice for the first prompt.
+    advice: Vec<MachineAdvice<'q>>,
+}
+
+/// Batch sizes of one machine, format and split.
+struct MachineAdvice<'q> {
+    machine: &'q Machine,
+    setup: Setup,
+    advice: Advice,
+}
+
+impl<'q> Study<'q> {
+    fn new(question: &'q Question) -> Self {
+        let points = sweep(
+            &question.llm,
+            &question.sweep,
+            &question.setup,
+            question.output,
+        );
+        let advice = advice(question, &points);
         Self {
-            text: of.text,
-            of,
+            text: question.text,
+            question,
             points,
             advice,
         }
     }
 
-    fn machine(&self, point: &Point) -> &'q str {
-        self.of
-            .sweep
-            .machines
-            .get(point.machine)
+    fn machine(&self, point: &Point) -> Option<&'q Machine> {
+        self.question.sweep.machines.get(point.machine)
+    }
+
+    fn gpu(&self, point: &Point) -> &'q str {
+        self.machine(point)
             .map_or("", |machine| machine.name.as_str())
     }
 
-    /// The GPU of a point, with what else tells it from others of its batch.
+    /// The GPU of a point, with the format and split that tell it from others of its batch.
     fn label(&self, point: &Point) -> String {
-        let machine = self.of.sweep.machines.get(point.machine);
+        let machine = self.machine(point);
         machine.map_or_else(String::new, |machine| self.name(machine, &point.setup))
     }
 
     fn name(&self, machine: &Machine, setup: &Setup) -> String {
-        let sweep = &self.of.sweep;
+        let sweep = &self.question.sweep;
         let mut name = machine.name.clone();
         if sweep.weights.len() > 1 {
             name = format!("{name} {}", setup.weights.name);
@@ -121,159 +125,182 @@ impl<'q> Answer<'q> {
 
     /// The first point that can be computed at all: the subject of the first page.
     fn headline(&self) -> Option<(&Point, &Prediction)> {
-        self.points
-            .iter()
-            .find_map(|point| Some((point, point.prediction.as_ref()?)))
+        self.points.iter().find_map(Point::predicted)
     }
 
-    /// The points of the first prompt and batch: one a GPU, format and split.
+    /// The points of the first prompt and batch: one for each GPU, format and split.
     fn of_first_load(&self) -> Vec<(&Point, &Prediction)> {
         let Some((first, _)) = self.headline() else {
             return Vec::new();
         };
-        let alike = |point: &&Point| point.load == first.load;
-        let points = self.points.iter().filter(alike);
-        points
-            .filter_map(|point| Some((point, point.prediction.as_ref()?)))
-            .collect()
+        let points = self.points.iter().filter(|point| point.load == first.load);
+        points.filter_map(Point::predicted).collect()
     }
 }
 
+impl Point {
+    /// The point with its bounds, if it has any.
+    fn predicted(&self) -> Option<(&Self, &Prediction)> {
+        Some((self, self.prediction.as_ref()?))
+    }
+}
+
+/// The advice for each machine, format and split among the points.
+fn advice<'q>(question: &'q Question, points: &[Point]) -> Vec<MachineAdvice<'q>> {
+    let load = Load {
+        batch: 1,
+        prompt: question.sweep.prompts.first().copied().unwrap_or(1),
+        output: question.output,
+    };
+    let request = (load.bounded(), question.limits);
+    let mut advised: Vec<(usize, Setup)> = Vec::new();
+    let mut all = Vec::new();
+    for point in points {
+        let Some(machine) = question.sweep.machines.get(point.machine) else {
+            continue;
+        };
+        let (llm, setup) = (&question.llm, point.setup);
+        if advised.contains(&(point.machine, setup)) {
+            continue;
+        }
+        advised.push((point.machine, setup));
+        if let Some(plan) = Plan::new(llm, machine, &setup) {
+            all.push(MachineAdvice {
+                machine,
+                setup,
+                advice: advise(&plan, llm, machine, &setup, request),
+            });
+        }
+    }
+    all
+}
+
 /// The bounds of a point, as `rooflens serve-report --predicted` reads them.
-fn metrics(answer: &Answer<'_>, point: &Point) -> Vec<Metric> {
-    let Some(found) = &point.prediction else {
+fn metrics(study: &Study<'_>, point: &Point) -> Vec<Metric> {
+    let Some(prediction) = &point.prediction else {
         return Vec::new();
     };
     let load = &point.load;
     let basis = format!(
         "{}, {}, tensor parallel {}, batch {}, prompt {}, output {}",
-        answer.machine(point),
+        study.gpu(point),
         point.setup.weights.name,
         point.setup.tensor,
         load.batch,
         load.prompt,
         load.output
     );
-    let scope = |pass: &Pass| Scope {
+    let (prefill, decode) = (scope(&prediction.prefill), scope(&prediction.decode));
+    let ttft = prediction.ttft.time().0;
+    let mut metrics = vec![PREDICTED_TTFT.derived(prefill, ttft, &*basis)];
+    if let Some(tpot) = prediction.tpot {
+        let rate = prediction.requests.0 * load.output as f64;
+        metrics.push(PREDICTED_TPOT.derived(decode.clone(), tpot.time().0, &*basis));
+        metrics.push(PREDICTED_OUTPUT_THROUGHPUT.derived(decode, rate, &*basis));
+    }
+    metrics
+}
+
+/// A scope that names what bounds a pass.
+fn scope(pass: &Pass) -> Scope {
+    Scope {
         class: Some(pass.bound().to_owned()),
         ..Scope::default()
-    };
-    let (prefill, decode) = (scope(&found.prefill), scope(&found.decode));
-    let rate = found.requests * load.output as f64;
-    let tpot = found
-        .tpot
-        .map(|tpot| PREDICTED_TPOT.derived(decode.clone(), tpot * 1e9, &*basis));
-    let rate = tpot
-        .is_some()
-        .then(|| PREDICTED_OUTPUT_THROUGHPUT.derived(decode, rate, &*basis));
-    let ttft = PREDICTED_TTFT.derived(prefill, found.ttft * 1e9, &*basis);
-    std::iter::once(ttft).chain(tpot).chain(rate).collect()
+    }
 }
 
 /// The document.
 pub fn report(question: &Question) -> Report {
-    let answer = Answer::new(question);
+    let study = Study::new(question);
     let mut report = Report {
         text: question.text,
-        meta: meta(&answer),
-        summary: summary(&answer),
-        datasets: tables::all(&answer),
-        metrics: answer
+        meta: meta(&study),
+        summary: summary(&study),
+        datasets: tables::all(&study),
+        metrics: study
             .points
             .iter()
-            .flat_map(|point| metrics(&answer, point))
+            .flat_map(|point| metrics(&study, point))
             .collect(),
         methods: vec![
-            method!(answer, "predict.bound"),
-            method!(answer, "predict.work"),
-            method!(answer, "predict.parallel"),
+            method!(study, "predict.bound"),
+            method!(study, "predict.work"),
+            method!(study, "predict.parallel"),
         ],
         ..Report::default()
     };
     let mut add = |id: &str, title: String, blocks: Vec<Block>| {
         if !blocks.is_empty() {
-            report.sections.push(Section {
-                id: id.to_owned(),
-                title,
-                blocks,
-            });
+            report.sections.push(section(id, title, blocks));
         }
     };
-    add("bounds", words!(answer, "predict.bounds"), bounds(&answer));
-    add(
-        "batches",
-        words!(answer, "predict.batches"),
-        batches(&answer),
-    );
-    add("parts", words!(answer, "predict.parts"), parts(&answer));
-    add("memory", words!(answer, "predict.memory"), memory(&answer));
+    add("bounds", words!(study, "predict.bounds"), bounds(&study));
+    add("batches", words!(study, "predict.batches"), batches(&study));
+    add("parts", words!(study, "predict.parts"), parts(&study));
+    add("memory", words!(study, "predict.memory"), memory(&study));
     add(
         "architecture",
-        words!(answer, "predict.architecture"),
-        architecture(&answer),
+        words!(study, "predict.architecture"),
+        llm(&study),
     );
     add(
         "calibration",
-        words!(answer, "predict.calibration"),
-        calibration(&answer),
+        words!(study, "predict.calibration"),
+        calibration(&study),
     );
-    let assumptions = vec![Block::Bullets(assumptions::all(&answer))];
+    let assumptions = vec![Block::Bullets(assumptions::all(&study))];
     add(
         "assumptions",
-        words!(answer, "predict.assumptions"),
+        words!(study, "predict.assumptions"),
         assumptions,
     );
     let peaks = vec![table(
-        &answer,
+        &study,
         "prediction_peaks",
-        words!(answer, "predict.peaks"),
+        words!(study, "predict.peaks"),
         200,
     )];
-    report.appendix.push(Section {
-        id: "peaks".to_owned(),
-        title: words!(answer, "predict.peaks"),
-        blocks: peaks,
-    });
+    let title = words!(study, "predict.peaks");
+    report.appendix.push(section("peaks", title, peaks));
     report
 }
 
+fn section(id: &str, title: String, blocks: Vec<Block>) -> Section {
+    Section {
+        id: id.to_owned(),
+        title,
+        blocks,
+    }
+}
+
 /// A view of the first rows of a data set.
-fn table(answer: &Answer<'_>, id: &'static str, caption: String, rows: usize) -> Block {
-    Block::Table(tables::view(answer, id, caption, rows))
+fn table(study: &Study<'_>, id: &'static str, caption: String, rows: usize) -> Block {
+    Block::Table(tables::view(study, id, caption, rows))
 }
 
-fn seconds(value: f64) -> Quantity {
-    Quantity::new(value * 1e9, Unit::Nanoseconds)
+/// A time as pages show it.
+fn shown(time: Seconds) -> String {
+    Quantity::from(time).to_string()
 }
 
-fn tokens_per_second(value: f64) -> Quantity {
-    Quantity::new(value, Unit::TokensPerSecond)
-}
-
-fn bytes(value: f64) -> Quantity {
-    Quantity::new(value, Unit::Bytes)
-}
-
-fn meta(answer: &Answer<'_>) -> Meta {
-    let of = answer.of;
-    let names: Vec<&str> = of
-        .sweep
-        .machines
-        .iter()
-        .map(|machine| machine.name.as_str())
-        .collect();
+fn meta(study: &Study<'_>) -> Meta {
+    let question = study.question;
+    let mut names = Vec::new();
+    for machine in &question.sweep.machines {
+        names.push(machine.name.as_str());
+    }
     let facts = vec![
-        (words!(answer, "predict.model"), of.title.clone()),
+        (words!(study, "predict.model"), question.title.clone()),
         (
-            words!(answer, "predict.gpus"),
-            names.join(answer.text.comma()),
+            words!(study, "predict.gpus"),
+            names.join(study.text.comma()),
         ),
-        (words!(answer, "predict.config"), of.source.clone()),
+        (words!(study, "predict.config"), question.source.clone()),
     ];
     Meta {
-        title: words!(answer, "predict.title", model = of.title.as_str()),
-        bundle: of.source.clone(),
-        bundle_id: of.identity.clone(),
+        title: words!(study, "predict.title", model = question.title.as_str()),
+        bundle: question.source.clone(),
+        bundle_id: question.identity.clone(),
         captured_at: None,
         generator: Tool {
             name: "rooflens".to_owned(),
@@ -283,47 +310,49 @@ fn meta(answer: &Answer<'_>) -> Meta {
     }
 }
 
-fn summary(answer: &Answer<'_>) -> Vec<Block> {
-    let Some((point, found)) = answer.headline() else {
-        return vec![Block::Prose(say!(answer, "predict.no_rate"))];
+fn summary(study: &Study<'_>) -> Vec<Block> {
+    let Some((point, prediction)) = study.headline() else {
+        return vec![Block::Prose(say!(study, "predict.no_rate"))];
     };
-    let gpu = answer.machine(point);
-    let mut blocks = vec![Block::Prose(conclusion(answer, point, found, gpu))];
-    if let Some((_, _, advice)) = answer.advice.first().filter(|_| found.tpot.is_some()) {
-        blocks.push(Block::Prose(capacity(answer, point, found, advice)));
-        blocks.extend(recommendation(answer, advice).map(Block::Prose));
+    let gpu = study.gpu(point);
+    let mut blocks = vec![Block::Prose(conclusion(study, point, prediction, gpu))];
+    if let Some(MachineAdvice { advice, .. }) =
+        study.advice.first().filter(|_| prediction.tpot.is_some())
+    {
+        blocks.push(Block::Prose(capacity(study, point, prediction, advice)));
+        blocks.extend(recommendation(study, advice).map(Block::Prose));
     }
-    blocks.push(table(answer, "prediction", caption(answer), FIRST_ROWS));
-    let basis = match &answer.of.calibration {
-        Some(_) => say!(answer, "predict.basis_measured"),
-        None => say!(answer, "predict.basis_specified"),
+    blocks.push(table(study, "prediction", caption(study), FIRST_ROWS));
+    let basis = match &study.question.calibration {
+        Some(_) => say!(study, "predict.basis_measured"),
+        None => say!(study, "predict.basis_specified"),
     };
     blocks.push(Block::Prose(basis));
     blocks
 }
 
-fn conclusion(answer: &Answer<'_>, point: &Point, found: &Prediction, gpu: &str) -> Vec<Inline> {
+fn conclusion(study: &Study<'_>, point: &Point, prediction: &Prediction, gpu: &str) -> Vec<Inline> {
     let load = point.load.bounded();
-    let Some((tpot, rate)) = found.tpot.zip(found.decode_rate) else {
+    let Some((tpot, rate)) = prediction.tpot.zip(prediction.decode_rate) else {
         return say!(
-            answer,
+            study,
             "predict.conclusion_encoder",
             gpu = Inline::strong(gpu),
             batch = Quantity::count(load.batch),
-            time = seconds(found.ttft),
-            bound = answer.text.word(bound_word(found.prefill.bound())),
-            rate = Quantity::count(found.requests as u64),
+            time = prediction.ttft,
+            bound = study.text.word(bound_word(prediction.prefill.bound())),
+            rate = Quantity::count(prediction.requests.0 as u64),
         );
     };
     let (batch, prompt) = (Quantity::count(load.batch), Quantity::count(load.prompt));
-    let (ttft, tpot) = (seconds(found.ttft).to_string(), seconds(tpot).to_string());
-    let (gpu, rate) = (Inline::strong(gpu), tokens_per_second(rate));
-    let prefill = answer.text.word(bound_word(found.prefill.bound()));
-    let decode = answer.text.word(bound_word(found.decode.bound()));
+    let (ttft, tpot) = (shown(prediction.ttft), shown(tpot));
+    let gpu = Inline::strong(gpu);
+    let prefill = study.text.word(bound_word(prediction.prefill.bound()));
+    let decode = study.text.word(bound_word(prediction.decode.bound()));
     let (ttft, tpot) = (Inline::strong(ttft), Inline::strong(tpot));
-    match answer.of.calibration {
+    match study.question.calibration {
         None => say!(
-            answer,
+            study,
             "predict.conclusion",
             gpu = gpu,
             batch = batch,
@@ -335,7 +364,7 @@ fn conclusion(answer: &Answer<'_>, point: &Point, found: &Prediction, gpu: &str)
             decode = decode,
         ),
         Some(_) => say!(
-            answer,
+            study,
             "predict.conclusion_measured",
             gpu = gpu,
             batch = batch,
@@ -350,10 +379,10 @@ fn conclusion(answer: &Answer<'_>, point: &Point, found: &Prediction, gpu: &str)
 }
 
 /// The caption of the table of points.
-fn caption(answer: &Answer<'_>) -> String {
-    match answer.of.calibration {
-        None => words!(answer, "predict.table"),
-        Some(_) => words!(answer, "predict.table_measured"),
+fn caption(study: &Study<'_>) -> String {
+    match study.question.calibration {
+        None => words!(study, "predict.table"),
+        Some(_) => words!(study, "predict.table_measured"),
     }
 }
 
@@ -367,186 +396,185 @@ const fn bound_word(bound: &str) -> &'static str {
 }
 
 fn capacity(
-    answer: &Answer<'_>,
+    study: &Study<'_>,
     point: &Point,
-    found: &Prediction,
+    prediction: &Prediction,
     advice: &Advice,
 ) -> Vec<Inline> {
-    let memory = &found.memory;
-    let fits = found.memory.fits;
-    let weights = bytes(memory.weights);
+    let memory = &prediction.memory;
+    let fits = prediction.memory.fits;
+    let weights = memory.weights;
     if fits == 0 && memory.weights >= memory.usable {
         return say!(
-            answer,
+            study,
             "predict.too_large",
             weights = weights,
-            usable = bytes(memory.usable)
+            usable = memory.usable
         );
     }
     let ridge = advice.ridge.map(Quantity::count);
-    let mut said = say!(
-        answer,
+    let mut capacity = say!(
+        study,
         "predict.capacity",
         weights = weights,
-        usable = bytes(memory.usable),
+        usable = memory.usable,
         fits = Quantity::count(fits),
         context = Quantity::count(point.load.bounded().context()),
     );
-    if found.tpot.is_some() {
-        said.push(answer.text.space().into());
-        said.extend(match ridge {
-            Some(ridge) => say!(answer, "predict.ridge", ridge = ridge),
-            None => say!(answer, "predict.no_ridge"),
+    if prediction.tpot.is_some() {
+        capacity.push(study.text.space().into());
+        capacity.extend(match ridge {
+            Some(ridge) => say!(study, "predict.ridge", ridge = ridge),
+            None => say!(study, "predict.no_ridge"),
         });
     }
-    said
+    capacity
 }
 
-fn recommendation(answer: &Answer<'_>, advice: &Advice) -> Option<Vec<Inline>> {
-    let Limits { ttft, tpot } = answer.of.limits;
+fn recommendation(study: &Study<'_>, advice: &Advice) -> Option<Vec<Inline>> {
+    let Limits { ttft, tpot } = study.question.limits;
     if ttft.is_none() && tpot.is_none() {
         return None;
     }
-    let (ttft, tpot) = (
-        ttft.map(|limit| ("TTFT", limit)),
-        tpot.map(|limit| ("TPOT", limit)),
-    );
-    let limits = ttft
-        .into_iter()
-        .chain(tpot)
-        .map(|(what, limit)| format!("{what} ≤ {}", seconds(limit)));
-    let limits = limits.collect::<Vec<String>>().join(answer.text.comma());
-    let Some((batch, at)) = &advice.recommended else {
-        return Some(say!(answer, "predict.not_within", limits = limits));
+    let mut limits = Vec::new();
+    for (name, limit) in [("TTFT", ttft), ("TPOT", tpot)] {
+        if let Some(limit) = limit {
+            limits.push(format!("{name} ≤ {}", shown(limit)));
+        }
+    }
+    let limits = limits.join(study.text.comma());
+    let Some((batch, prediction)) = &advice.recommended else {
+        return Some(say!(study, "predict.not_within", limits = limits));
     };
     Some(say!(
-        answer,
+        study,
         "predict.recommended",
         batch = Quantity::count(*batch),
         limits = limits,
-        rate = at.decode_rate.map(tokens_per_second),
+        rate = prediction.decode_rate,
     ))
 }
 
-fn bounds(answer: &Answer<'_>) -> Vec<Block> {
-    let rows = answer.points.len();
+fn bounds(study: &Study<'_>) -> Vec<Block> {
+    let rows = study.points.len();
     let mut blocks = Vec::new();
     if rows > FIRST_ROWS {
-        blocks.push(table(answer, "prediction", caption(answer), ROWS));
+        blocks.push(table(study, "prediction", caption(study), ROWS));
     }
     if rows > ROWS {
         blocks.push(Block::Prose(say!(
-            answer,
+            study,
             "predict.all_points",
             rows = Quantity::count(rows as u64)
         )));
     }
-    blocks.extend(charts::by_machine(answer).map(Block::Chart));
+    blocks.extend(charts::by_machine(study).map(Block::Chart));
     blocks
 }
 
-fn batches(answer: &Answer<'_>) -> Vec<Block> {
-    if !answer.of.llm.generates() {
+fn batches(study: &Study<'_>) -> Vec<Block> {
+    if !study.question.llm.generates() {
         return Vec::new();
     }
     let mut blocks = vec![table(
-        answer,
+        study,
         "prediction_batches",
-        words!(answer, "predict.batch_table"),
+        words!(study, "predict.batch_table"),
         ROWS,
     )];
-    blocks.extend(charts::by_batch(answer).into_iter().map(Block::Chart));
+    blocks.extend(charts::by_batch(study).into_iter().map(Block::Chart));
     blocks
 }
 
-fn parts(answer: &Answer<'_>) -> Vec<Block> {
-    let Some((point, _)) = answer.headline() else {
+fn parts(study: &Study<'_>) -> Vec<Block> {
+    let Some((point, _)) = study.headline() else {
         return Vec::new();
     };
     let caption = words!(
-        answer,
+        study,
         "predict.parts_table",
-        gpu = answer.machine(point),
+        gpu = study.gpu(point),
         batch = Quantity::count(point.load.batch),
     );
-    let shown = tables::parts(answer).iter().filter(|row| row.first).count();
-    let mut blocks = vec![table(answer, "prediction_parts", caption, shown)];
-    blocks.extend(charts::roofline(answer).map(Block::Chart));
+    let shown = tables::parts(study)
+        .iter()
+        .filter(|row| row.is_first)
+        .count();
+    let mut blocks = vec![table(study, "prediction_parts", caption, shown)];
+    blocks.extend(charts::roofline(study).map(Block::Chart));
     blocks
 }
 
-fn memory(answer: &Answer<'_>) -> Vec<Block> {
+fn memory(study: &Study<'_>) -> Vec<Block> {
     vec![table(
-        answer,
+        study,
         "prediction_memory",
-        words!(answer, "predict.memory_table"),
+        words!(study, "predict.memory_table"),
         ROWS,
     )]
 }
 
-fn architecture(answer: &Answer<'_>) -> Vec<Block> {
-    let (of, llm) = (answer.of, &answer.of.llm);
+fn llm(study: &Study<'_>) -> Vec<Block> {
+    let (question, llm) = (study.question, &study.question.llm);
     let count = |value: u64| prose![Quantity::count(value)];
     let mut facts = vec![
         (
-            words!(answer, "predict.family"),
+            words!(study, "predict.family"),
             prose![Inline::code(llm.family.as_str())],
         ),
-        (
-            words!(answer, "predict.parameters"),
-            count(llm.parameters()),
-        ),
+        (words!(study, "predict.parameters"), count(llm.parameters())),
     ];
     if llm.outline.experts > 0 {
         facts.push((
-            words!(answer, "predict.active"),
+            words!(study, "predict.active"),
             count(llm.active_parameters()),
         ));
     }
-    facts.push((words!(answer, "predict.layers"), count(llm.depth())));
-    facts.push((words!(answer, "predict.hidden"), count(llm.hidden)));
+    facts.push((words!(study, "predict.layers"), count(llm.depth())));
+    facts.push((words!(study, "predict.hidden"), count(llm.hidden)));
     if llm.generates() {
-        let entry = rooflens_llm::kv_bytes_per_token(llm, of.setup.kv.bytes);
+        let entry = rooflens_llm::kv_bytes_per_token(llm, question.setup.kv.element);
         let text = say!(
-            answer,
+            study,
             "predict.kv_entry",
-            bytes = bytes(entry),
-            kv = of.setup.kv.name
+            bytes = entry,
+            kv = question.setup.kv.name
         );
-        facts.push((words!(answer, "predict.kv_per_token"), text));
+        facts.push((words!(study, "predict.kv_per_token"), text));
     }
     let mut blocks = vec![Block::Facts(facts)];
     blocks.push(table(
-        answer,
+        study,
         "prediction_layers",
-        words!(answer, "predict.layer_table"),
+        words!(study, "predict.layer_table"),
         ROWS,
     ));
     blocks
 }
 
-fn calibration(answer: &Answer<'_>) -> Vec<Block> {
-    let Some(calibration) = &answer.of.calibration else {
+fn calibration(study: &Study<'_>) -> Vec<Block> {
+    let Some(calibration) = &study.question.calibration else {
         return Vec::new();
     };
     let mut blocks = vec![Block::Prose(say!(
-        answer,
+        study,
         "predict.calibrated",
         source = Inline::code(calibration.source.as_str()),
     ))];
-    let factors = [
+    let mut factors = Vec::new();
+    for (stage, factor) in [
         ("prefill", calibration.prefill),
         ("decode", calibration.decode),
-    ];
-    let factors = factors.into_iter().filter_map(|(stage, factor)| {
-        let factor = Quantity::new(factor?, Unit::One);
-        Some(format!("{} × {factor}", answer.text.word(stage)))
-    });
-    let factors: Vec<String> = factors.collect();
+    ] {
+        if let Some(factor) = factor {
+            let factor = Quantity::new(factor.0, Unit::One);
+            factors.push(format!("{} × {factor}", study.text.word(stage)));
+        }
+    }
     if !factors.is_empty() {
-        let factors = factors.join(answer.text.comma());
+        let factors = factors.join(study.text.comma());
         blocks.push(Block::Prose(say!(
-            answer,
+            study,
             "predict.calibrated_stages",
             factors = factors
         )));
@@ -554,15 +582,15 @@ fn calibration(answer: &Answer<'_>) -> Vec<Block> {
     if calibration.cases > 0 {
         let cases = Quantity::count(calibration.cases as u64);
         blocks.push(Block::Prose(say!(
-            answer,
+            study,
             "predict.calibrated_cases",
             cases = cases
         )));
     }
     blocks.push(table(
-        answer,
+        study,
         "prediction_calibration",
-        words!(answer, "predict.calibration_table"),
+        words!(study, "predict.calibration_table"),
         ROWS,
     ));
     blocks

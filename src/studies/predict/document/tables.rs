@@ -3,43 +3,40 @@
 use rooflens_document::{Catalogue, Cell, Dataset, Table, View};
 use rooflens_llm::{Layer, Part};
 use rooflens_schemas::Unit;
+use rooflens_units::{Bytes, Ratio, Seconds};
 
-use super::Answer;
-use crate::{Advice, Cost, Machine, Memory, Point, Prediction, Setup};
+use super::{MachineAdvice, Peak, Study};
+use crate::{Cost, Figure, Machine, Memory, Point, Prediction, Setup};
 
 /// All data sets.
-pub(super) fn all(answer: &Answer<'_>) -> Vec<Dataset> {
-    let mut all = vec![
-        points(answer).rows(&answer.points),
-        parts_table(answer).rows(&parts(answer)),
-        memory_table(answer).rows(&memories(answer)),
-        layers(answer.text).rows(&answer.of.llm.layers),
-        peaks(answer).rows(&peak_rows(answer)),
+pub(super) fn all(study: &Study<'_>) -> Vec<Dataset> {
+    let mut datasets = vec![
+        points(study).rows(&study.points),
+        parts_table(study).rows(&parts(study)),
+        memory_table(study).rows(&memories(study)),
+        layers(study.text).rows(&study.question.llm.layers),
+        peaks(study).rows(&peak_rows(study)),
     ];
-    if answer.of.llm.generates() {
-        all.push(batches(answer).rows(&answer.advice));
+    if study.question.llm.generates() {
+        datasets.push(batches(study).rows(&study.advice));
     }
-    if let Some(calibration) = &answer.of.calibration {
-        all.push(calibration_table(answer).rows(&calibration.figures));
+    if let Some(calibration) = &study.question.calibration {
+        datasets.push(calibration_table(study).rows(&calibration.figures));
     }
-    all
+    datasets
 }
 
 /// How pages show one of them.
-pub(super) fn view(answer: &Answer<'_>, id: &str, caption: String, rows: usize) -> View {
+pub(super) fn view(study: &Study<'_>, id: &str, caption: String, rows: usize) -> View {
     match id {
-        "prediction" => points(answer).view(caption, rows),
-        "prediction_parts" => parts_table(answer).view(caption, rows),
-        "prediction_memory" => memory_table(answer).view(caption, rows),
-        "prediction_layers" => layers(answer.text).view(caption, rows),
-        "prediction_batches" => batches(answer).view(caption, rows),
-        "prediction_calibration" => calibration_table(answer).view(caption, rows),
-        _ => peaks(answer).view(caption, rows),
+        "prediction" => points(study).view(caption, rows),
+        "prediction_parts" => parts_table(study).view(caption, rows),
+        "prediction_memory" => memory_table(study).view(caption, rows),
+        "prediction_layers" => layers(study.text).view(caption, rows),
+        "prediction_batches" => batches(study).view(caption, rows),
+        "prediction_calibration" => calibration_table(study).view(caption, rows),
+        _ => peaks(study).view(caption, rows),
     }
-}
-
-fn ns(seconds: f64) -> f64 {
-    seconds * 1e9
 }
 
 fn varies<T: PartialEq>(values: &[T]) -> bool {
@@ -50,17 +47,15 @@ fn of<'p, T>(value: impl Fn(&Prediction) -> T + 'p) -> impl Fn(&Point) -> Option
     move |point| point.prediction.as_ref().map(&value)
 }
 
-fn points<'t>(answer: &'t Answer<'_>) -> Table<'t, Point> {
-    let sweep = &answer.of.sweep;
-    let generates = answer.of.llm.generates();
-    let factors = answer
-        .of
-        .calibration
-        .as_ref()
-        .map(|one| (one.prefill, one.decode));
-    let (prefill, decode) = factors.unwrap_or_default();
-    Table::new(answer.text, "prediction")
-        .text("gpu", |point: &Point| answer.machine(point).to_owned())
+fn points<'t>(study: &'t Study<'_>) -> Table<'t, Point> {
+    let sweep = &study.question.sweep;
+    let generates = study.question.llm.generates();
+    let (mut prefill, mut decode) = (None, None);
+    if let Some(calibration) = &study.question.calibration {
+        (prefill, decode) = (calibration.prefill, calibration.decode);
+    }
+    Table::new(study.text, "prediction")
+        .text("gpu", |point: &Point| study.gpu(point).to_owned())
         .on_page()
         .text("weights", |point| point.setup.weights.name)
         .on_page_if(varies(&sweep.weights))
@@ -75,88 +70,101 @@ fn points<'t>(answer: &'t Answer<'_>) -> Table<'t, Point> {
         .count("output_tokens", |point| point.load.output)
         .count("batch", |point| point.load.batch)
         .on_page()
-        .time("ttft_ns", of(|found| ns(found.ttft)))
+        .time("ttft_ns", of(|prediction| prediction.ttft))
         .on_page_if(generates)
-        .time("latency_ns", of(|found| ns(found.latency)))
+        .time("latency_ns", of(|prediction| prediction.latency))
         .on_page_if(!generates)
         .time(
             "ttft_estimate_ns",
-            of(move |found| prefill.map(|factor| ns(found.ttft * factor))).flat(),
+            of(move |prediction| prefill.map(|factor| prediction.ttft * factor)).flat(),
         )
         .on_page_if(prefill.is_some())
         .text("prefill_bound", |point| {
-            word(answer, point, |found| found.prefill.bound())
+            word(study, point, |prediction| prediction.prefill.bound())
         })
         .on_page()
-        .time("tpot_ns", of(|found| found.tpot.map(ns)).flat())
+        .time("tpot_ns", of(|prediction| prediction.tpot).flat())
         .on_page_if(generates)
         .time(
             "tpot_estimate_ns",
-            of(move |found| Some(ns(found.tpot? * decode?))).flat(),
+            of(move |prediction| Some(prediction.tpot? * decode?)).flat(),
         )
         .on_page_if(generates && decode.is_some())
         .text("decode_bound", move |point| {
-            word(answer, point, |found| found.decode.bound()).filter(|_| generates)
+            word(study, point, |prediction| prediction.decode.bound()).filter(|_| generates)
         })
         .on_page_if(generates)
         .column(
             "decode_tokens_per_second",
             Unit::TokensPerSecond,
-            of(|found| found.decode_rate).flat(),
+            of(|prediction| prediction.decode_rate).flat(),
         )
         .on_page_if(generates)
-        .column("requests_per_second", Unit::One, of(|found| found.requests))
+        .column(
+            "requests_per_second",
+            Unit::One,
+            of(|prediction| prediction.requests),
+        )
         .on_page()
-        .count("chunks", of(|found| found.chunks))
+        .count("chunks", of(|prediction| prediction.chunks))
         .column(
             "prefill_flops",
             Unit::Flop,
-            of(|found| found.prefill.total().flops),
+            of(|prediction| prediction.prefill.total().flops),
         )
-        .bytes("prefill_bytes", of(|found| found.prefill.total().bytes))
+        .bytes(
+            "prefill_bytes",
+            of(|prediction| prediction.prefill.total().bytes),
+        )
         .column(
             "prefill_intensity",
             Unit::FlopPerByte,
-            of(|found| found.prefill.total().intensity()),
+            of(|prediction| prediction.prefill.total().intensity()),
         )
         .time(
             "prefill_communication_ns",
-            of(|found| ns(found.prefill.communication)),
+            of(|prediction| prediction.prefill.communication),
         )
         .column(
             "decode_flops",
             Unit::Flop,
-            of(|found| found.decode.total().flops),
+            of(|prediction| prediction.decode.total().flops),
         )
-        .bytes("decode_bytes", of(|found| found.decode.total().bytes))
+        .bytes(
+            "decode_bytes",
+            of(|prediction| prediction.decode.total().bytes),
+        )
         .column(
             "decode_intensity",
             Unit::FlopPerByte,
-            of(|found| found.decode.total().intensity()),
+            of(|prediction| prediction.decode.total().intensity()),
         )
         .time(
             "decode_communication_ns",
-            of(|found| ns(found.decode.communication)),
+            of(|prediction| prediction.decode.communication),
         )
-        .bytes("weights_bytes", of(|found| found.memory.weights))
-        .bytes("sequence_bytes", of(|found| found.memory.sequence))
+        .bytes("weights_bytes", of(|prediction| prediction.memory.weights))
+        .bytes(
+            "sequence_bytes",
+            of(|prediction| prediction.memory.sequence),
+        )
         .text("fits", |point| {
             point
                 .prediction
                 .as_ref()
-                .map(|found| point.load.batch <= found.memory.fits)
+                .map(|prediction| point.load.batch <= prediction.memory.fits)
         })
         .on_page()
 }
 
 /// What bounds a pass, in words.
 fn word(
-    answer: &Answer<'_>,
+    study: &Study<'_>,
     point: &Point,
     bound: impl Fn(&Prediction) -> &'static str,
 ) -> Option<String> {
     let bound = bound(point.prediction.as_ref()?);
-    Some(answer.text.word(bound).to_owned())
+    Some(study.text.word(bound).to_owned())
 }
 
 /// A value of a value that may be missing.
@@ -177,34 +185,27 @@ pub(super) struct PartRow<'a> {
     stage: &'static str,
     part: Part,
     cost: Cost,
-    share: f64,
+    share: Ratio,
     /// Of the first GPU, format and split.
-    pub(super) first: bool,
+    pub(super) is_first: bool,
 }
 
 /// The parts of prefill and decode on each GPU.
-pub(super) fn parts<'a>(answer: &Answer<'a>) -> Vec<PartRow<'a>> {
+pub(super) fn parts<'a>(study: &Study<'a>) -> Vec<PartRow<'a>> {
     let mut rows = Vec::new();
-    for (index, (point, found)) in answer.of_first_load().into_iter().enumerate() {
-        let stages = [("prefill", &found.prefill), ("decode", &found.decode)];
-        let stages = stages
-            .into_iter()
-            .filter(|(stage, _)| *stage == "prefill" || found.tpot.is_some());
-        for (stage, pass) in stages {
-            let total = pass.seconds();
+    for (index, (point, prediction)) in study.of_first_load().into_iter().enumerate() {
+        for (stage, pass) in prediction.stages() {
             for part in Part::ALL {
                 let cost = *pass.part(part);
-                if cost.seconds > 0.0 {
-                    let (gpu, share) = (answer.machine(point), cost.seconds / total);
-                    let (setup, first) = (point.setup, index == 0);
+                if cost.bound > Seconds::ZERO {
                     rows.push(PartRow {
-                        gpu,
-                        setup,
+                        gpu: study.gpu(point),
+                        setup: point.setup,
                         stage,
                         part,
                         cost,
-                        share,
-                        first,
+                        share: Ratio(cost.bound / pass.time()),
+                        is_first: index == 0,
                     });
                 }
             }
@@ -213,14 +214,14 @@ pub(super) fn parts<'a>(answer: &Answer<'a>) -> Vec<PartRow<'a>> {
     rows
 }
 
-fn parts_table<'t>(answer: &'t Answer<'_>) -> Table<'t, PartRow<'t>> {
-    Table::new(answer.text, "prediction_parts")
+fn parts_table<'t>(study: &'t Study<'_>) -> Table<'t, PartRow<'t>> {
+    Table::new(study.text, "prediction_parts")
         .text("gpu", |row: &PartRow<'_>| row.gpu.to_owned())
         .text("weights", |row| row.setup.weights.name)
         .count("tensor_parallel", |row| row.setup.tensor)
-        .text("stage", |row| answer.text.word(row.stage).to_owned())
+        .text("stage", |row| study.text.word(row.stage).to_owned())
         .on_page()
-        .text("part", |row| answer.text.word(row.part.name()).to_owned())
+        .text("part", |row| study.text.word(row.part.name()).to_owned())
         .on_page()
         .column("flops", Unit::Flop, |row| row.cost.flops)
         .on_page()
@@ -228,11 +229,11 @@ fn parts_table<'t>(answer: &'t Answer<'_>) -> Table<'t, PartRow<'t>> {
         .on_page()
         .column("intensity", Unit::FlopPerByte, |row| row.cost.intensity())
         .on_page()
-        .time("compute_ns", |row| ns(row.cost.compute))
+        .time("compute_ns", |row| row.cost.compute)
         .on_page()
-        .time("memory_ns", |row| ns(row.cost.memory))
+        .time("memory_ns", |row| row.cost.memory)
         .on_page()
-        .time("bound_ns", |row| ns(row.cost.seconds))
+        .time("bound_ns", |row| row.cost.bound)
         .on_page()
         .share("share", |row| row.share)
         .on_page()
@@ -245,26 +246,28 @@ struct MemoryRow<'m> {
     memory: Memory,
 }
 
-fn memories<'q>(answer: &Answer<'q>) -> Vec<MemoryRow<'q>> {
-    let of = |(point, found): (&Point, &Prediction)| {
-        let machine = answer.of.sweep.machines.get(point.machine)?;
-        Some(MemoryRow {
-            machine,
-            setup: point.setup,
-            memory: found.memory,
-        })
-    };
-    answer.of_first_load().into_iter().filter_map(of).collect()
+fn memories<'q>(study: &Study<'q>) -> Vec<MemoryRow<'q>> {
+    let mut rows = Vec::new();
+    for (point, prediction) in study.of_first_load() {
+        if let Some(machine) = study.machine(point) {
+            rows.push(MemoryRow {
+                machine,
+                setup: point.setup,
+                memory: prediction.memory,
+            });
+        }
+    }
+    rows
 }
 
-fn memory_table<'t>(answer: &'t Answer<'_>) -> Table<'t, MemoryRow<'t>> {
-    Table::new(answer.text, "prediction_memory")
+fn memory_table<'t>(study: &'t Study<'_>) -> Table<'t, MemoryRow<'t>> {
+    Table::new(study.text, "prediction_memory")
         .text("gpu", |row: &MemoryRow<'_>| row.machine.name.clone())
         .on_page()
         .text("weights", |row| row.setup.weights.name)
-        .on_page_if(varies(&answer.of.sweep.weights))
+        .on_page_if(varies(&study.question.sweep.weights))
         .count("tensor_parallel", |row| row.setup.tensor)
-        .on_page_if(varies(&answer.of.sweep.tensor))
+        .on_page_if(varies(&study.question.sweep.tensor))
         .bytes("memory_bytes", |row| row.machine.memory)
         .on_page()
         .bytes("usable_bytes", |row| row.memory.usable)
@@ -274,7 +277,7 @@ fn memory_table<'t>(answer: &'t Answer<'_>) -> Table<'t, MemoryRow<'t>> {
         .bytes("sequence_bytes", |row| row.memory.sequence)
         .on_page()
         .count("sequences", |row| {
-            (row.memory.sequence > 0.0).then_some(row.memory.fits)
+            (row.memory.sequence > Bytes::ZERO).then_some(row.memory.fits)
         })
         .on_page()
 }
@@ -302,80 +305,73 @@ fn name(text: &Catalogue, name: &'static str) -> Option<String> {
     (!name.is_empty()).then(|| text.word(name).to_owned())
 }
 
-type BatchRow<'a> = (&'a Machine, Setup, Advice);
-
-fn batches<'t>(answer: &'t Answer<'_>) -> Table<'t, BatchRow<'t>> {
-    let limits = answer.of.limits;
-    let best = |row: &BatchRow<'_>| row.2.recommended.as_ref().map(|(batch, _)| *batch);
-    let at = |row: &BatchRow<'_>| row.2.recommended.as_ref().map(|(_, found)| found.clone());
-    Table::new(answer.text, "prediction_batches")
-        .text("gpu", |row: &BatchRow<'_>| row.0.name.clone())
+fn batches<'t>(study: &'t Study<'_>) -> Table<'t, MachineAdvice<'t>> {
+    let limits = study.question.limits;
+    let best = |row: &MachineAdvice<'_>| row.recommended().map(|(batch, _)| *batch);
+    let ttft = |row: &MachineAdvice<'_>| row.recommended().map(|(_, best)| best.ttft);
+    let tpot = |row: &MachineAdvice<'_>| row.recommended().and_then(|(_, best)| best.tpot);
+    let rate = |row: &MachineAdvice<'_>| row.recommended().and_then(|(_, best)| best.decode_rate);
+    Table::new(study.text, "prediction_batches")
+        .text("gpu", |row: &MachineAdvice<'_>| row.machine.name.clone())
         .on_page()
-        .text("weights", |row| row.1.weights.name)
-        .on_page_if(varies(&answer.of.sweep.weights))
-        .count("tensor_parallel", |row| row.1.tensor)
-        .on_page_if(varies(&answer.of.sweep.tensor))
-        .count("ridge_batch", |row| row.2.ridge)
+        .text("weights", |row| row.setup.weights.name)
+        .on_page_if(varies(&study.question.sweep.weights))
+        .count("tensor_parallel", |row| row.setup.tensor)
+        .on_page_if(varies(&study.question.sweep.tensor))
+        .count("ridge_batch", |row| row.advice.ridge)
         .on_page()
-        .count("sequences", |row| row.2.fits)
+        .count("sequences", |row| row.advice.fits)
         .on_page()
-        .count("within_ttft", |row| row.2.within_ttft)
+        .count("within_ttft", |row| row.advice.within_ttft)
         .on_page_if(limits.ttft.is_some())
-        .count("within_tpot", |row| row.2.within_tpot)
+        .count("within_tpot", |row| row.advice.within_tpot)
         .on_page_if(limits.tpot.is_some())
         .count("recommended", best)
         .on_page()
-        .time("ttft_ns", move |row| at(row).map(|found| ns(found.ttft)))
+        .time("ttft_ns", ttft)
         .on_page()
-        .time("tpot_ns", move |row| {
-            at(row).and_then(|found| found.tpot).map(ns)
-        })
+        .time("tpot_ns", tpot)
         .on_page()
-        .column(
-            "decode_tokens_per_second",
-            Unit::TokensPerSecond,
-            move |row| at(row).and_then(|found| found.decode_rate),
-        )
+        .column("decode_tokens_per_second", Unit::TokensPerSecond, rate)
         .on_page()
 }
 
-type PeakRow = (String, String, f64, String);
-
-fn peak_rows(answer: &Answer<'_>) -> Vec<PeakRow> {
-    let machines = answer.of.sweep.machines.iter().zip(&answer.of.sources);
-    let rows = machines.flat_map(|(machine, sources)| {
-        let row = |(what, value, source): &(String, f64, String)| {
-            (machine.name.clone(), what.clone(), *value, source.clone())
-        };
-        sources.iter().map(row).collect::<Vec<PeakRow>>()
-    });
-    rows.collect()
+impl MachineAdvice<'_> {
+    const fn recommended(&self) -> Option<&(u64, Prediction)> {
+        self.advice.recommended.as_ref()
+    }
 }
 
-fn peaks<'t>(answer: &'t Answer<'_>) -> Table<'t, PeakRow> {
-    let value = |(_, what, value, _): &PeakRow| {
-        let unit = match what.as_str() {
-            "memory" | "interconnect" => Unit::BytesPerSecond,
-            _ => Unit::FlopPerSecond,
-        };
-        Cell::Quantity(rooflens_document::Quantity::new(*value, unit))
-    };
-    Table::new(answer.text, "prediction_peaks")
-        .text("gpu", |row: &PeakRow| row.0.clone())
-        .text("what", |row| row.1.clone())
-        .text("peak", value)
-        .text("source", |row| row.3.clone())
+type PeakRow<'a> = (&'a Machine, &'a Peak);
+
+fn peak_rows<'a>(study: &Study<'a>) -> Vec<PeakRow<'a>> {
+    let mut rows = Vec::new();
+    let question = study.question;
+    for (machine, peaks) in question.sweep.machines.iter().zip(&question.peaks) {
+        for peak in peaks {
+            rows.push((machine, peak));
+        }
+    }
+    rows
+}
+
+fn peaks<'t>(study: &'t Study<'_>) -> Table<'t, PeakRow<'t>> {
+    Table::new(study.text, "prediction_peaks")
+        .text("gpu", |(machine, _): &PeakRow<'_>| machine.name.clone())
+        .text("what", |(_, peak)| peak.name.clone())
+        .text("peak", |(_, peak)| Cell::Quantity(peak.rate))
+        .text("source", |(_, peak)| peak.source.clone())
         .all_on_page()
 }
 
-fn calibration_table<'t>(answer: &'t Answer<'_>) -> Table<'t, crate::Figure> {
-    Table::new(answer.text, "prediction_calibration")
-        .text("what", |row: &crate::Figure| row.what.clone())
-        .text("specified", |row| {
-            row.specified.map_or(Cell::Missing, Cell::Quantity)
+fn calibration_table<'t>(study: &'t Study<'_>) -> Table<'t, Figure> {
+    Table::new(study.text, "prediction_calibration")
+        .text("what", |figure: &Figure| figure.name.clone())
+        .text("specified", |figure| {
+            figure.specified.map_or(Cell::Missing, Cell::Quantity)
         })
-        .text("measured", |row| Cell::Quantity(row.measured))
-        .share("ratio", |row| row.ratio)
-        .share("error", |row| row.error)
+        .text("measured", |figure| Cell::Quantity(figure.measured))
+        .share("ratio", |figure| figure.ratio)
+        .share("error", |figure| figure.error)
         .all_on_page()
 }

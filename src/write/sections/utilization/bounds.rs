@@ -4,6 +4,7 @@ use rooflens_analysis::Context as Analysis;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_predict::{Machine, Plan, Precision, Setup};
 use rooflens_schemas::StageKind;
+use rooflens_units::Seconds;
 
 use crate::Context;
 use rooflens_document::{Block, Dataset, Table};
@@ -70,16 +71,15 @@ fn of_stage(
     let mut setup = Setup::plain(Precision::find(dtype)?);
     setup.tensor = work.formula.model_parallel;
     let plan = Plan::new(model, &machine, &setup)?;
-    let seconds: f64 = work
-        .shapes
-        .iter()
-        .map(|shape| plan.pass(*shape).total().seconds)
-        .sum();
+    let mut time = Seconds::ZERO;
+    for shape in &work.shapes {
+        time += plan.pass(*shape).total().bound;
+    }
     Some(Bound {
         stage: stage.timed.stage.clone(),
         pass: stage.timed.pass.clone(),
         kind: stage.timed.kind,
-        bound: seconds * work.share * 1e9,
+        bound: (time * work.share).time().0,
         measured: stage.timed.time,
         busy: stage.timed.busy_share(),
     })

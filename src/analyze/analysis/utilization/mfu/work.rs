@@ -6,6 +6,7 @@ use crate::utilization::Unavailable;
 use rooflens_hardware::element_bytes;
 use rooflens_llm::{Convention, Shape, forward, forward_bytes};
 use rooflens_session::Llm;
+use rooflens_units::Bytes;
 
 /// Decode steps beyond which a workload description is not believed.
 const MAX_STEPS: u64 = 1 << 20;
@@ -116,9 +117,9 @@ pub(super) fn work(
     let bytes = dtype.and_then(element_bytes).filter(|_| forward_only);
     let tokens = sum(&|shape| shape.batch as f64 * shape.new as f64);
     Ok(Work {
-        flops: passes * share * sum(&|shape| forward(model, shape, Convention::Causal)),
-        flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full)),
-        bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, size))),
+        flops: passes * share * sum(&|shape| forward(model, shape, Convention::Causal).0),
+        flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full).0),
+        bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, Bytes(size)).0)),
         tokens: tokens * share,
         images: model
             .sequence

@@ -15,85 +15,89 @@ const DIGITS: usize = 12;
 /// CSV with a header line; missing values are empty fields.
 pub(super) fn csv(answer: &Answer) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let cell = |cell: &Option<Value>| match cell {
-        Some(Value::Text(text)) => text_cell(text),
-        Some(other) => other.to_string(),
-        None => String::new(),
+    let mut write = |record: Vec<String>| {
+        let written = writer.write_record(record);
+        written.expect("memory takes every byte, and rows are of one length");
     };
-    let texts = |row: &Vec<Option<Value>>| row.iter().map(cell).collect::<Vec<_>>();
-    let heads: Vec<String> = answer.columns.iter().map(|name| text_cell(name)).collect();
-    for line in std::iter::once(heads).chain(answer.rows.iter().map(texts)) {
-        writer
-            .write_record(line)
-            .expect("memory takes every byte, and rows are of one length");
+    write(answer.columns.iter().map(|name| text_cell(name)).collect());
+    for row in &answer.rows {
+        write(row.iter().map(csv_cell).collect());
     }
     let bytes = writer.into_inner().expect("memory takes every byte");
     String::from_utf8(bytes).expect("made of strings")
 }
 
+fn csv_cell(cell: &Option<Value>) -> String {
+    match cell {
+        Some(Value::Text(text)) => text_cell(text),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}
+
 /// A list of objects, one a line, whose keys are in the order of the columns.
 pub(super) fn json(answer: &Answer) -> String {
-    let cell = |cell: &Option<Value>| match cell {
+    let mut lines = Vec::new();
+    for row in &answer.rows {
+        let mut pairs = Vec::new();
+        for (name, cell) in answer.columns.iter().zip(row) {
+            pairs.push(format!("{}:{}", Json::from(name.as_str()), json_cell(cell)));
+        }
+        lines.push(cleaned(&format!("{{{}}}", pairs.join(","))));
+    }
+    format!("[{}]\n", lines.join(",\n"))
+}
+
+fn json_cell(cell: &Option<Value>) -> Json {
+    match cell {
         Some(Value::Bool(value)) => Json::from(*value),
         Some(Value::Int(value)) => Json::from(*value),
         Some(Value::Float(value)) => Json::from(*value),
         Some(Value::Text(text)) => Json::from(text.as_str()),
         None => Json::Null,
-    };
-    let object = |row: &Vec<Option<Value>>| {
-        let pair =
-            |(name, value): (&String, _)| format!("{}:{}", Json::from(name.as_str()), cell(value));
-        let pairs: Vec<String> = answer.columns.iter().zip(row).map(pair).collect();
-        cleaned(&format!("{{{}}}", pairs.join(",")))
-    };
-    let lines: Vec<String> = answer.rows.iter().map(object).collect();
-    format!("[{}]\n", lines.join(",\n"))
+    }
 }
 
 /// Aligned columns for a terminal: numbers to the right, long texts cut in the middle, because the ends of kernel names
 /// tell them apart. Control characters are replaced.
 pub(super) fn text(answer: &Answer) -> String {
-    let cells: Vec<Vec<String>> = std::iter::once(answer.columns.clone())
-        .chain(
-            answer
-                .rows
-                .iter()
-                .map(|row| row.iter().map(shown).collect()),
-        )
-        .map(|line: Vec<String>| line.iter().map(|cell| shortened(cell, WIDTH)).collect())
-        .collect();
-    let widest = |column: usize| {
-        cells
-            .iter()
-            .map(|line| line[column].chars().count())
-            .max()
-            .unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..answer.columns.len()).map(widest).collect();
-    let is_number = |value: &Value| value.as_float().is_some();
-    let is_numeric = |column: usize| {
-        answer
-            .rows
-            .iter()
-            .filter_map(|row| row[column].as_ref())
-            .all(is_number)
-    };
-    let right: Vec<bool> = (0..answer.columns.len()).map(is_numeric).collect();
-    cells
-        .iter()
-        .map(|line| aligned(line, &widths, &right))
-        .collect()
+    let mut lines = vec![answer.columns.clone()];
+    for row in &answer.rows {
+        lines.push(row.iter().map(shown).collect());
+    }
+    let mut widths = vec![0; answer.columns.len()];
+    for line in &mut lines {
+        for (cell, width) in line.iter_mut().zip(&mut widths) {
+            *cell = shortened(cell, WIDTH);
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut right = Vec::new();
+    for column in 0..answer.columns.len() {
+        right.push(answer.rows.iter().all(|row| is_number(&row[column])));
+    }
+    let mut text = String::new();
+    for line in &lines {
+        text.push_str(&aligned(line, &widths, &right));
+    }
+    text
+}
+
+/// Whether a cell may stand in a column of numbers.
+fn is_number(cell: &Option<Value>) -> bool {
+    cell.as_ref().is_none_or(|value| value.as_float().is_some())
 }
 
 fn shown(cell: &Option<Value>) -> String {
     match cell {
         Some(Value::Float(value)) => {
             let rounded = format!("{value:.*e}", DIGITS - 1);
-            rounded
-                .parse()
-                .map_or(rounded, |value: f64| value.to_string())
+            match rounded.parse::<f64>() {
+                Ok(value) => value.to_string(),
+                Err(_) => rounded,
+            }
         }
-        Some(other) => other.to_string(),
+        Some(value) => value.to_string(),
         None => String::new(),
     }
 }
@@ -113,21 +117,14 @@ fn shortened(text: &str, width: usize) -> String {
 }
 
 fn aligned(line: &[String], widths: &[usize], right: &[bool]) -> String {
-    let cell = |(column, text): (usize, &String)| {
-        let width = widths[column];
-        if right[column] {
-            format!("{text:>width$}")
-        } else {
-            format!("{text:<width$}")
-        }
-    };
-    let joined = line
-        .iter()
-        .enumerate()
-        .map(cell)
-        .collect::<Vec<_>>()
-        .join("  ");
-    format!("{}\n", joined.trim_end())
+    let mut cells = Vec::new();
+    for ((cell, width), is_right) in line.iter().zip(widths).zip(right) {
+        cells.push(match is_right {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+    }
+    format!("{}\n", cells.join("  ").trim_end())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::args::{Pack, Path, Unpack};
 use super::error::CliError;
+use super::load::count;
 use super::term::Term;
 use crate::bundle::{self, BundleError, PackOptions};
 use crate::diagnostic::{Diagnostics, Severity};
@@ -23,13 +24,8 @@ const PACKED: [&str; 2] = [".tar.zst", ".tzst"];
 pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
     term.step(format!("checking {}", args.path.display()));
     let diagnostics = bundle::validate(std::slice::from_ref(&args.path));
-    for diagnostic in diagnostics.iter() {
-        term.diagnostic(diagnostic);
-    }
-    let faults = diagnostics
-        .iter()
-        .filter(|one| one.severity > Severity::Notice)
-        .count();
+    term.diagnostics(diagnostics.iter());
+    let faults = count(diagnostics.iter(), Severity::DataLoss);
     if faults > 0 {
         return Err(CliError::Gate(format!(
             "{} is not valid: {faults} fault(s)",
@@ -63,9 +59,8 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let fault = diagnostics
         .most_severe()
         .filter(|fault| fault.severity == Severity::Error);
-    for diagnostic in diagnostics.iter().filter(|one| Some(*one) != fault) {
-        term.diagnostic(diagnostic);
-    }
+    let remarks = diagnostics.iter();
+    term.diagnostics(remarks.filter(|diagnostic| Some(*diagnostic) != fault));
     let taken = std::fs::canonicalize(&output).ok();
     let is_input =
         |path: &std::path::Path| taken.is_some() && std::fs::canonicalize(path).ok() == taken;
@@ -120,7 +115,7 @@ pub(super) fn unpack(args: &Unpack, term: &mut Term) -> Result<(), CliError> {
 fn writing(output: &std::path::Path) -> impl FnOnce(BundleError) -> CliError {
     move |error| match error {
         BundleError::Io { path, error } if path == output => CliError::Write { path, error },
-        other => other.into(),
+        error => error.into(),
     }
 }
 

@@ -109,28 +109,19 @@ impl<'a> Asked<'a> {
                 None => answers.extend(self.ask(&part)?),
             }
         }
-        let one = || match &answers[..] {
-            [answer] => Ok(answer),
-            _ => Err(CliError::Usage(format!(
-                "{} statements; --csv, --json and --parquet take one",
-                answers.len()
-            ))),
-        };
         if let Some(path) = &self.args.parquet {
-            let bytes = parquet::of_answer(one()?)?;
+            let answer = single(&answers)?;
+            let bytes = parquet::of_answer(answer)?;
             fs::write(path, bytes).map_err(|error| CliError::Write {
                 path: path.clone(),
                 error,
             })?;
-            term.note(&format!(
-                "wrote {}: {} rows",
-                path.display(),
-                one()?.rows.len()
-            ));
+            let rows = answer.rows.len();
+            term.note(&format!("wrote {}: {rows} rows", path.display()));
         } else if self.args.json {
-            term.print(answer::json(one()?).as_bytes())?;
+            term.print(answer::json(single(&answers)?).as_bytes())?;
         } else if self.args.csv {
-            term.print(answer::csv(one()?).as_bytes())?;
+            term.print(answer::csv(single(&answers)?).as_bytes())?;
         } else {
             let texts: Vec<String> = answers.iter().map(answer::text).collect();
             term.print(texts.join("\n").as_bytes())?;
@@ -155,14 +146,24 @@ impl<'a> Asked<'a> {
         let seconds = self.args.timeout;
         let deadline = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
-        self.database
-            .ask(sql, self.limit())
-            .map_err(|error| match error {
-                QueryError::Stopped => CliError::Query(format!(
-                    "stopped after {seconds} s; --timeout SECONDS allows more"
-                )),
-                other => CliError::Query(other.to_string()),
-            })
+        let answers = self.database.ask(sql, self.limit());
+        answers.map_err(|error| match error {
+            QueryError::Stopped => CliError::Query(format!(
+                "stopped after {seconds} s; --timeout SECONDS allows more"
+            )),
+            error => CliError::Query(error.to_string()),
+        })
+    }
+}
+
+/// The answer of a format that has one.
+fn single(answers: &[Answer]) -> Result<&Answer, CliError> {
+    match answers {
+        [answer] => Ok(answer),
+        _ => Err(CliError::Usage(format!(
+            "{} statements; --csv, --json and --parquet take one",
+            answers.len()
+        ))),
     }
 }
 
@@ -193,18 +194,18 @@ fn described(asked: &str, database: &Database) -> Result<Option<Answer>, CliErro
         (".tables", "") => {}
         ("show", rest) if rest.eq_ignore_ascii_case("tables") => {}
         (".schema" | "describe", name) => {
-            let known = |table: &&Described| match name {
+            let is_asked = |table: &&Described| match name {
                 "" => table.rows > 0,
                 name => table.name.eq_ignore_ascii_case(name),
             };
-            let tables: Vec<&Described> = database.tables().iter().filter(known).collect();
+            let tables: Vec<&Described> = database.tables().iter().filter(is_asked).collect();
             if tables.is_empty() {
                 // The message of a query has the names that are like it.
-                let of = format!("select * from \"{}\"", name.replace('"', ""));
-                let error = database.ask(&of, 1).err().map(|error| error.to_string());
-                return Err(CliError::Query(
-                    error.unwrap_or_else(|| format!("{CATALOGUE} describes itself")),
-                ));
+                let sql = format!("select * from \"{}\"", name.replace('"', ""));
+                return Err(CliError::Query(match database.ask(&sql, 1) {
+                    Err(error) => error.to_string(),
+                    Ok(_) => format!("{CATALOGUE} describes itself"),
+                }));
             }
             return Ok(Some(columns(&tables)));
         }
@@ -213,37 +214,35 @@ fn described(asked: &str, database: &Database) -> Result<Option<Answer>, CliErro
         }
         _ => return Ok(None),
     }
-    let row = |table: &Described| {
-        vec![
-            text(table.name),
-            Some(Value::Int(table.rows as i64)),
-            text(table.doc),
-        ]
-    };
-    Ok(Some(Answer {
-        columns: ["table", "rows", "description"].map(String::from).to_vec(),
-        rows: database.tables().iter().map(row).collect(),
-        cut: false,
-    }))
+    let columns = ["table", "rows", "description"];
+    let mut rows = Vec::new();
+    for table in database.tables() {
+        let count = Some(Value::Int(table.rows as i64));
+        rows.push(vec![text(table.name), count, text(table.doc)]);
+    }
+    Ok(Some(whole(&columns, rows)))
 }
 
 fn columns(tables: &[&Described]) -> Answer {
-    let rows = tables.iter().flat_map(|table| {
-        table.columns.iter().map(|column| {
-            vec![
+    let mut rows = Vec::new();
+    for table in tables {
+        for column in &table.columns {
+            rows.push(vec![
                 text(table.name),
                 text(&column.name),
                 text(crate::query::declared(column.kind)),
                 text(column.unit()),
                 text(&column.doc),
-            ]
-        })
-    });
+            ]);
+        }
+    }
+    whole(&["table", "column", "type", "unit", "description"], rows)
+}
+
+fn whole(columns: &[&str], rows: Vec<Vec<Option<Value>>>) -> Answer {
     Answer {
-        columns: ["table", "column", "type", "unit", "description"]
-            .map(String::from)
-            .to_vec(),
-        rows: rows.collect(),
+        columns: columns.iter().copied().map(String::from).collect(),
+        rows,
         cut: false,
     }
 }

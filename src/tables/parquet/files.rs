@@ -26,11 +26,11 @@ const ROW_GROUP: usize = 1 << 18;
 pub fn parquet(session: &Session) -> Result<Files, TablesError> {
     let texts = Texts::new(&session.strings);
     let mut files = Files::new();
-    for table in TABLES
-        .iter()
-        .map(|table| table(session))
-        .filter(|table| table.rows() > 0)
-    {
+    for table in TABLES {
+        let table = table(session);
+        if table.rows() == 0 {
+            continue;
+        }
         let columns = view::columns(table);
         let frame = frame(session, table, &columns, &texts)?;
         let bytes = write(table.name(), frame, descriptions(table, &columns))?;
@@ -43,35 +43,23 @@ pub fn parquet(session: &Session) -> Result<Files, TablesError> {
 /// (`rooflens.unit.<name>`) in the metadata.
 pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
     let mut files = Files::new();
-    for dataset in datasets.iter().filter(|dataset| !dataset.rows.is_empty()) {
-        let columns = dataset
-            .columns
-            .iter()
-            .map(|column| column.id.to_owned())
-            .collect();
-        let rows = dataset
-            .rows
-            .iter()
-            .map(|row| row.iter().map(value).collect())
-            .collect();
-        let frame = from_answer(
-            dataset.id,
-            &Answer {
-                columns,
-                rows,
-                cut: false,
-            },
-        )?;
-        let of_columns = dataset.columns.iter().flat_map(|column| {
+    for dataset in datasets {
+        if dataset.rows.is_empty() {
+            continue;
+        }
+        let mut answer = Answer::default();
+        let mut metadata = vec![("rooflens.table".to_owned(), dataset.title.clone())];
+        for column in &dataset.columns {
             let unit = Quantity::new(0.0, column.unit).base();
-            about(column.id, column.title, unit)
-        });
-        let title = ("rooflens.table".to_owned(), dataset.title.clone());
-        let about = std::iter::once(title).chain(of_columns).collect();
-        files.insert(
-            format!("tables/{}.parquet", dataset.id),
-            write(dataset.id, frame, about)?,
-        );
+            metadata.extend(about(column.id, column.title, unit));
+            answer.columns.push(column.id.to_owned());
+        }
+        for row in &dataset.rows {
+            answer.rows.push(row.iter().map(value).collect());
+        }
+        let frame = from_answer(dataset.id, &answer)?;
+        let bytes = write(dataset.id, frame, metadata)?;
+        files.insert(format!("tables/{}.parquet", dataset.id), bytes);
     }
     Ok(files)
 }
@@ -107,11 +95,11 @@ fn write(
 }
 
 fn descriptions(table: &dyn Table, columns: &[ViewColumn]) -> Vec<(String, String)> {
-    let of_table = ("rooflens.table".to_owned(), table.doc().to_owned());
-    let of_columns = columns
-        .iter()
-        .flat_map(|column| about(&column.name, &column.doc, column.unit()));
-    std::iter::once(of_table).chain(of_columns).collect()
+    let mut metadata = vec![("rooflens.table".to_owned(), table.doc().to_owned())];
+    for column in columns {
+        metadata.extend(about(&column.name, &column.doc, column.unit()));
+    }
+    metadata
 }
 
 /// What the metadata says of a column.

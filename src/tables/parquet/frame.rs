@@ -1,5 +1,7 @@
 //! Tables as polars frames.
 
+use std::borrow::Cow;
+
 use polars_core::prelude::{
     BooleanChunked, Column, DataFrame, Float64Chunked, IdxCa, Int64Chunked, IntoColumn,
     NewChunkedArray, PlSmallStr, PolarsError, PolarsResult, StringChunked,
@@ -18,13 +20,13 @@ pub(super) struct Texts(Column);
 impl Texts {
     /// All strings of the interner, by id.
     pub(super) fn new(strings: &Strings) -> Self {
-        let all = (0..strings.len()).map(|index| strings.get(StrId::at(index)));
-        Self(StringChunked::from_iter_values(PlSmallStr::EMPTY, all).into_column())
+        let texts = (0..strings.len()).map(|index| strings.get(StrId::at(index)));
+        Self(StringChunked::from_iter_values(PlSmallStr::EMPTY, texts).into_column())
     }
 
     /// The texts of ids as a column.
     fn gather(&self, name: &str, (ids, present): Values<u32>) -> PolarsResult<Column> {
-        let rows = IdxCa::from_vec_validity(PlSmallStr::EMPTY, ids, present.map(|all| all.into()));
+        let rows = IdxCa::from_vec_validity(PlSmallStr::EMPTY, ids, present.map(Into::into));
         Ok(self.0.take(&rows)?.with_name(name.into()))
     }
 }
@@ -36,10 +38,14 @@ pub(super) fn frame(
     columns: &[ViewColumn],
     texts: &Texts,
 ) -> Result<DataFrame, TablesError> {
-    let one = |column: &ViewColumn| values(session, table, column, texts);
-    let columns: PolarsResult<Vec<Column>> = columns.iter().map(one).collect();
-    let frame = columns.and_then(|columns| DataFrame::new(table.rows(), columns));
-    frame.map_err(|error| layout(table.name(), &error))
+    let frame = || {
+        let mut values = Vec::new();
+        for column in columns {
+            values.push(column_of(session, table, column, texts)?);
+        }
+        DataFrame::new(table.rows(), values)
+    };
+    frame().map_err(|error| layout(table.name(), &error))
 }
 
 /// The error of a table that polars does not take.
@@ -50,7 +56,7 @@ pub(super) fn layout(table: &str, error: &PolarsError) -> TablesError {
     }
 }
 
-fn values(
+fn column_of(
     session: &Session,
     table: &dyn Table,
     column: &ViewColumn,
@@ -61,83 +67,88 @@ fn values(
     Ok(match column.kind {
         Kind::Int | Kind::Row(_) | Kind::Dim3 => {
             let (values, present) = column.ints(session, table);
-            Int64Chunked::from_vec_validity(name, values, present.map(|all| all.into()))
-                .into_column()
+            Int64Chunked::from_vec_validity(name, values, present.map(Into::into)).into_column()
         }
         Kind::Float => {
             let (values, present) = column.floats(session, table);
-            Float64Chunked::from_vec_validity(name, values, present.map(|all| all.into()))
-                .into_column()
+            Float64Chunked::from_vec_validity(name, values, present.map(Into::into)).into_column()
         }
-        Kind::Bool => {
-            let bool = |cell| {
-                if let Cell::Bool(value) = cell {
-                    Some(value)
-                } else {
-                    None
-                }
-            };
-            BooleanChunked::from_iter_options(name, cells().map(bool)).into_column()
-        }
+        Kind::Bool => BooleanChunked::from_iter_options(name, cells().map(truth)).into_column(),
         // A column has texts of its own or those of the interner, never both.
-        Kind::Text
-            if matches!(
-                cells().find(|cell| *cell != Cell::Missing),
-                Some(Cell::Text(_))
-            ) =>
-        {
-            let text = |cell| {
-                if let Cell::Text(text) = cell {
-                    Some(text)
-                } else {
-                    None
-                }
-            };
+        Kind::Text if has_texts(cells()) => {
             StringChunked::from_iter_options(name, cells().map(text)).into_column()
         }
         Kind::Text => texts.gather(&column.name, column.ids(session, table))?,
     })
 }
 
+fn has_texts<'a>(mut cells: impl Iterator<Item = Cell<'a>>) -> bool {
+    let first = cells.find(|cell| *cell != Cell::Missing);
+    matches!(first, Some(Cell::Text(_)))
+}
+
+fn truth(cell: Cell<'_>) -> Option<bool> {
+    match cell {
+        Cell::Bool(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn text(cell: Cell<'_>) -> Option<Cow<'_, str>> {
+    match cell {
+        Cell::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
 /// A plain table as a frame: a column is of truth values, of integers, of numbers, or else of texts.
 pub(super) fn from_answer(name: &str, answer: &Answer) -> Result<DataFrame, TablesError> {
-    let column = |(index, column): (usize, &String)| {
-        let cells = || {
-            answer
-                .rows
-                .iter()
-                .map(move |row| row.get(index).and_then(Option::as_ref))
-        };
-        plain_column(column, &cells)
-    };
-    let columns = answer.columns.iter().enumerate().map(column).collect();
+    let mut columns = Vec::new();
+    for (index, column) in answer.columns.iter().enumerate() {
+        let mut values = Vec::with_capacity(answer.rows.len());
+        for row in &answer.rows {
+            values.push(row.get(index).and_then(Option::as_ref));
+        }
+        columns.push(plain_column(column, &values));
+    }
     DataFrame::new(answer.rows.len(), columns).map_err(|error| layout(name, &error))
 }
 
-fn plain_column<'a, I>(name: &str, cells: &dyn Fn() -> I) -> Column
-where
-    I: Iterator<Item = Option<&'a Value>>,
-{
+fn plain_column(name: &str, values: &[Option<&Value>]) -> Column {
     let name = PlSmallStr::from_str(name);
-    let all = |is: fn(&Value) -> bool| cells().flatten().all(is);
-    if cells().flatten().next().is_some() && all(|value| matches!(value, Value::Bool(_))) {
-        let bool = |value: &Value| *value == Value::Bool(true);
-        BooleanChunked::from_iter_options(name, cells().map(|value| value.map(bool))).into_column()
-    } else if all(|value| matches!(value, Value::Int(_))) {
-        let int = |value: &Value| {
-            if let Value::Int(int) = value {
-                Some(*int)
-            } else {
-                None
-            }
-        };
-        Int64Chunked::from_iter_options(name, cells().map(|value| value.and_then(int)))
-            .into_column()
-    } else if all(|value| value.as_float().is_some()) {
-        let floats = cells().map(|value| value.and_then(Value::as_float));
-        Float64Chunked::from_iter_options(name, floats).into_column()
+    let present = || values.iter().copied().flatten();
+    let is_empty = present().next().is_none();
+    let values = values.iter().copied();
+    if !is_empty && present().all(is_truth) {
+        let truths = values.map(|value| value.map(|value| *value == Value::Bool(true)));
+        BooleanChunked::from_iter_options(name, truths).into_column()
+    } else if present().all(is_integer) {
+        let integers = values.map(|value| value.and_then(integer));
+        Int64Chunked::from_iter_options(name, integers).into_column()
+    } else if present().all(is_number) {
+        let numbers = values.map(|value| value.and_then(Value::as_float));
+        Float64Chunked::from_iter_options(name, numbers).into_column()
     } else {
-        let texts = cells().map(|value| value.map(Value::to_string));
+        let texts = values.map(|value| value.map(Value::to_string));
         StringChunked::from_iter_options(name, texts).into_column()
+    }
+}
+
+const fn is_truth(value: &Value) -> bool {
+    matches!(value, Value::Bool(_))
+}
+
+const fn is_integer(value: &Value) -> bool {
+    matches!(value, Value::Int(_))
+}
+
+const fn is_number(value: &Value) -> bool {
+    value.as_float().is_some()
+}
+
+const fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(integer) => Some(*integer),
+        _ => None,
     }
 }

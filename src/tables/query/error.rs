@@ -17,30 +17,30 @@ const EXCERPT: usize = 100;
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// It names a table that is not there.
-    #[error("there is no table `{name}`; {}", offer(near, "tables", all))]
+    #[error("there is no table `{name}`; {}", offer(similar, "tables", tables))]
     UnknownTable {
         /// Name in the query.
         name: String,
         /// Names like it.
-        near: Vec<String>,
-        /// All names.
-        all: Vec<String>,
+        similar: Vec<String>,
+        /// Names of all tables.
+        tables: Vec<String>,
     },
     /// It names a column that is not there.
     #[error(
         "there is no column `{name}`{}; {}",
-        tables(of),
-        offer(near, "columns", all)
+        listed(tables),
+        offer(similar, "columns", columns)
     )]
     UnknownColumn {
         /// Name in the query.
         name: String,
         /// Tables that the query names.
-        of: Vec<String>,
+        tables: Vec<String>,
         /// Names of their columns like it.
-        near: Vec<String>,
-        /// All names of their columns.
-        all: Vec<String>,
+        similar: Vec<String>,
+        /// Names of all of their columns.
+        columns: Vec<String>,
     },
     /// It does more than read.
     #[error("a query only reads the tables: SELECT, WITH, VALUES or EXPLAIN")]
@@ -56,19 +56,18 @@ pub enum QueryError {
     Sql(String),
 }
 
-fn tables(of: &[String]) -> String {
-    if of.is_empty() {
-        String::new()
-    } else {
-        format!(" in {}", of.join(", "))
+fn listed(tables: &[String]) -> String {
+    match tables {
+        [] => String::new(),
+        tables => format!(" in {}", tables.join(", ")),
     }
 }
 
-fn offer(near: &[String], what: &str, all: &[String]) -> String {
-    match near {
-        [] if all.is_empty() => "`.tables` lists the tables".to_owned(),
-        [] => format!("{what}: {}", all.join(", ")),
-        near => format!("did you mean {}?", near.join(", ")),
+fn offer(similar: &[String], kind: &str, names: &[String]) -> String {
+    match similar {
+        [] if names.is_empty() => "`.tables` lists the tables".to_owned(),
+        [] => format!("{kind}: {}", names.join(", ")),
+        similar => format!("did you mean {}?", similar.join(", ")),
     }
 }
 
@@ -97,7 +96,7 @@ pub(super) fn explained(error: Error, sql: &str, tables: &[Described]) -> QueryE
                 String::new(),
             ),
         },
-        other => (other.to_string(), String::new()),
+        error => (error.to_string(), String::new()),
     };
     // SQLite guesses at the mistake after a dash.
     let message = message.split(" - ").next().unwrap_or_default();
@@ -106,11 +105,11 @@ pub(super) fn explained(error: Error, sql: &str, tables: &[Described]) -> QueryE
         return QueryError::NotRead;
     }
     if let Some(name) = message.strip_prefix("no such table: ") {
-        let all: Vec<String> = tables.iter().map(|table| table.name.to_owned()).collect();
+        let tables: Vec<String> = tables.iter().map(Described::owned_name).collect();
         return QueryError::UnknownTable {
-            near: near(name, &all),
+            similar: similar(name, &tables),
             name: name.to_owned(),
-            all,
+            tables,
         };
     }
     if let Some(name) = message.strip_prefix("no such column: ") {
@@ -124,71 +123,63 @@ pub(super) fn explained(error: Error, sql: &str, tables: &[Described]) -> QueryE
 }
 
 fn unknown_column(name: &str, sql: &str, tables: &[Described]) -> QueryError {
-    let name = name
-        .rsplit('.')
-        .next()
-        .unwrap_or(name)
-        .trim_matches('"')
-        .to_owned();
+    let name = name.rsplit('.').next().unwrap_or(name).trim_matches('"');
     let sql = sql.to_lowercase();
     let words: Vec<&str> = sql
-        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .split(|character: char| !character.is_alphanumeric() && character != '_')
         .collect();
-    let named: Vec<&Described> = tables
-        .iter()
-        .filter(|table| words.contains(&table.name))
-        .collect();
-    let mut all: Vec<String> = Vec::new();
-    for column in named.iter().flat_map(|table| &table.columns) {
-        if !all.contains(&column.name) {
-            all.push(column.name.clone());
+    let mut named = Vec::new();
+    let mut columns: Vec<String> = Vec::new();
+    for table in tables {
+        if !words.contains(&table.name) {
+            continue;
+        }
+        named.push(table.owned_name());
+        for column in &table.columns {
+            if !columns.contains(&column.name) {
+                columns.push(column.name.clone());
+            }
         }
     }
-    let of = named.iter().map(|table| table.name.to_owned()).collect();
     QueryError::UnknownColumn {
-        near: near(&name, &all),
-        name,
-        of,
-        all,
+        similar: similar(name, &columns),
+        name: name.to_owned(),
+        tables: named,
+        columns,
     }
 }
 
 /// The names that are like `name`, the most alike first.
-fn near(name: &str, all: &[String]) -> Vec<String> {
+fn similar(name: &str, candidates: &[String]) -> Vec<String> {
     let name = name.to_lowercase();
-    let likeness = |other: &String| {
-        let contains = other.contains(&name) || name.contains(other.as_str());
-        let alike = strsim::normalized_damerau_levenshtein(&name, other);
-        if contains { alike.max(ALIKE) } else { alike }
-    };
-    let mut near: Vec<(f64, &String)> = all.iter().map(|other| (likeness(other), other)).collect();
-    near.retain(|(likeness, _)| *likeness >= ALIKE);
-    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    near.into_iter()
-        .take(OFFERED)
-        .map(|(_, name)| name.clone())
-        .collect()
+    let mut similar: Vec<(f64, &String)> = Vec::new();
+    for candidate in candidates {
+        let mut likeness = strsim::normalized_damerau_levenshtein(&name, candidate);
+        if candidate.contains(&name) || name.contains(candidate.as_str()) {
+            likeness = likeness.max(ALIKE);
+        }
+        if likeness >= ALIKE {
+            similar.push((likeness, candidate));
+        }
+    }
+    similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    similar.truncate(OFFERED);
+    similar.into_iter().map(|(_, name)| name.clone()).collect()
 }
 
 /// The line of a query in which something is wrong, with a mark below the place; nothing if the place is not known.
 fn excerpt(sql: &str, offset: i32) -> String {
-    let Some(offset) = usize::try_from(offset)
-        .ok()
-        .filter(|at| sql.is_char_boundary(*at))
-    else {
+    let Ok(offset) = usize::try_from(offset) else {
         return String::new();
     };
-    let (before, after) = sql.split_at(offset);
+    let Some((before, after)) = sql.split_at_checked(offset) else {
+        return String::new();
+    };
     let start = before.rsplit('\n').next().unwrap_or_default();
     let skipped = start.chars().count().saturating_sub(EXCERPT / 2);
     let start: String = start.chars().skip(skipped).collect();
     let indent = start.chars().count();
-    let rest: String = after
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(EXCERPT - indent)
-        .collect();
+    let rest = after.lines().next().unwrap_or_default();
+    let rest: String = rest.chars().take(EXCERPT - indent).collect();
     format!("\n{start}{rest}\n{}^", " ".repeat(indent))
 }

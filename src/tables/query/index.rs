@@ -9,10 +9,12 @@ pub(super) struct Index(Vec<(i64, u32)>);
 impl Index {
     /// The index of these keys, one a row; rows without a key are equal to nothing.
     pub(super) fn new(keys: impl Iterator<Item = Option<i64>>) -> Self {
-        let rows = (0..).zip(keys);
-        let mut sorted: Vec<(i64, u32)> = rows.filter_map(|(row, key)| Some((key?, row))).collect();
-        sorted.sort_unstable();
-        Self(sorted)
+        let mut rows = Vec::new();
+        for (row, key) in (0..).zip(keys) {
+            rows.extend(key.map(|key| (key, row)));
+        }
+        rows.sort_unstable();
+        Self(rows)
     }
 
     /// Places of the rows whose keys lie from `low` to `high`.
@@ -27,27 +29,58 @@ impl Index {
     }
 }
 
-/// Conditions of a query that an index could serve, to choose from.
+/// Conditions of a query that an index could serve, by their numbers.
 #[derive(Default)]
 pub(super) struct Plan {
-    equal: Vec<(usize, usize, f64)>,
-    above: Vec<(usize, usize)>,
-    below: Vec<(usize, usize)>,
+    equal: Vec<Equal>,
+    above: Vec<End>,
+    below: Vec<End>,
 }
 
-/// The chosen way through a table.
-pub(super) struct Chosen {
+/// A condition that compares a column with one value.
+struct Equal {
+    column: usize,
+    condition: usize,
+    /// Estimated rows with the value.
+    rows: f64,
+}
+
+/// A condition that gives an end of the values of a column.
+struct End {
+    column: usize,
+    condition: usize,
+}
+
+/// A path through a table.
+pub(super) struct Path {
     /// What [`Plan::read`] reads.
     pub(super) number: c_int,
     /// Conditions whose values are wanted, in order.
     pub(super) constraints: Vec<usize>,
-    /// Rows that will be looked at, about.
+    /// Estimated rows that are read.
     pub(super) rows: f64,
-    /// Cost of a row.
-    pub(super) cost: f64,
 }
 
-/// Bits of the number that tell what values are wanted; the column is above them.
+impl Path {
+    /// Rows of an index.
+    const fn of_index(column: usize, bits: c_int, constraints: Vec<usize>, rows: f64) -> Self {
+        Self {
+            number: (column as c_int) << BITS | bits,
+            constraints,
+            rows,
+        }
+    }
+
+    /// Cost of the path, in rows of a walk through the table.
+    pub(super) fn cost(&self) -> f64 {
+        match self.number {
+            0 => self.rows,
+            _ => self.rows * LOOKUP,
+        }
+    }
+}
+
+/// Bits of the number that say which values are wanted; the column is above them.
 const EQUAL: c_int = 1;
 const ABOVE: c_int = 2;
 const BELOW: c_int = 4;
@@ -56,65 +89,69 @@ const BITS: u32 = 3;
 /// Cost of a row that is found by an index, in rows of a walk through the table.
 const LOOKUP: f64 = 2.0;
 
+/// Divisors of the rows of a table that give the estimated rows between two ends, and beyond one end.
+const BETWEEN: f64 = 20.0;
+const BEYOND: f64 = 3.0;
+
 impl Plan {
-    /// Condition `at` compares a column with one value, which `rows` rows have, about.
-    pub(super) fn equal(&mut self, column: usize, at: usize, rows: f64) {
-        self.equal
-            .push((column, at, if column == 0 { 1.0 } else { rows }));
+    /// A condition that compares a column with one value, which about `rows` rows have.
+    pub(super) fn equal(&mut self, column: usize, condition: usize, rows: f64) {
+        // The first column is the row number.
+        let rows = if column == 0 { 1.0 } else { rows };
+        self.equal.push(Equal {
+            column,
+            condition,
+            rows,
+        });
     }
 
-    /// Condition `at` gives the lower end of a column.
-    pub(super) fn above(&mut self, column: usize, at: usize) {
-        self.above.push((column, at));
+    /// A condition that gives the lower end of a column.
+    pub(super) fn above(&mut self, column: usize, condition: usize) {
+        self.above.push(End { column, condition });
     }
 
-    /// Condition `at` gives the upper end of a column.
-    pub(super) fn below(&mut self, column: usize, at: usize) {
-        self.below.push((column, at));
+    /// A condition that gives the upper end of a column.
+    pub(super) fn below(&mut self, column: usize, condition: usize) {
+        self.below.push(End { column, condition });
     }
 
-    /// The way that looks at the fewest rows of a table of `rows`.
-    pub(super) fn choose(&self, rows: usize) -> Chosen {
+    /// The path with the fewest rows of a table of `rows`.
+    pub(super) fn choose(&self, rows: usize) -> Path {
         let rows = rows as f64;
-        let all = Chosen {
+        let mut paths = Vec::new();
+        for equal in &self.equal {
+            let constraints = vec![equal.condition];
+            paths.push(Path::of_index(equal.column, EQUAL, constraints, equal.rows));
+        }
+        for low in &self.above {
+            let column = low.column;
+            let high = self.below.iter().find(|high| high.column == column);
+            paths.push(match high {
+                Some(high) => {
+                    let ends = vec![low.condition, high.condition];
+                    Path::of_index(column, ABOVE | BELOW, ends, rows / BETWEEN)
+                }
+                None => Path::of_index(column, ABOVE, vec![low.condition], rows / BEYOND),
+            });
+        }
+        for high in &self.below {
+            let end = vec![high.condition];
+            paths.push(Path::of_index(high.column, BELOW, end, rows / BEYOND));
+        }
+        let mut best = Path {
             number: 0,
             constraints: Vec::new(),
             rows,
-            cost: 1.0,
         };
-        let chosen = |column: usize, bits, constraints, rows| Chosen {
-            number: (column as c_int) << BITS | bits,
-            constraints,
-            rows,
-            cost: LOOKUP,
-        };
-        let equal = self
-            .equal
-            .iter()
-            .map(|(column, at, rows)| chosen(*column, EQUAL, vec![*at], *rows));
-        let above = self.above.iter().map(|(column, low)| {
-            let high = self.below.iter().find(|(other, _)| other == column);
-            match high {
-                Some((_, high)) => chosen(*column, ABOVE | BELOW, vec![*low, *high], rows / 20.0),
-                None => chosen(*column, ABOVE, vec![*low], rows / 3.0),
+        for path in paths {
+            if path.cost() < best.cost() {
+                best = path;
             }
-        });
-        let below = self
-            .below
-            .iter()
-            .map(|(column, high)| chosen(*column, BELOW, vec![*high], rows / 3.0));
-        let ways = std::iter::once(all).chain(equal).chain(above).chain(below);
-        let cost = |way: &Chosen| way.rows * way.cost;
-        ways.reduce(|best, way| if cost(&way) < cost(&best) { way } else { best })
-            .unwrap_or(Chosen {
-                number: 0,
-                constraints: Vec::new(),
-                rows,
-                cost: 1.0,
-            })
+        }
+        best
     }
 
-    /// The column of a chosen way, and of each value whether it is the lower end and the upper one; none for all rows.
+    /// The column of a path, and of each value whether it is the lower end and the upper end; none for all rows.
     pub(super) fn read(number: c_int) -> Option<(usize, Vec<(bool, bool)>)> {
         let ends = match number & ((1 << BITS) - 1) {
             EQUAL => vec![(true, true)],

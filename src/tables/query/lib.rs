@@ -16,6 +16,7 @@ mod vtab;
 
 use std::sync::Arc;
 
+use rooflens_session::table::Table;
 use rooflens_session::view::{self, ViewColumn};
 use rooflens_session::{Session, TABLES};
 use rusqlite::config::DbConfig;
@@ -71,6 +72,21 @@ pub struct Described {
     pub columns: Vec<ViewColumn>,
 }
 
+impl Described {
+    fn of(table: &dyn Table) -> Self {
+        Self {
+            name: table.name(),
+            doc: table.doc(),
+            rows: table.rows(),
+            columns: view::columns(table),
+        }
+    }
+
+    fn owned_name(&self) -> String {
+        self.name.to_owned()
+    }
+}
+
 impl Database {
     /// Makes the tables of a session known to SQLite. `stop` is asked now and then while a statement runs: true ends
     /// the statement.
@@ -81,16 +97,10 @@ impl Database {
         session: &Arc<Session>,
         stop: impl FnMut() -> bool + Send + 'static,
     ) -> Result<Self, QueryError> {
-        let tables = TABLES
-            .iter()
-            .map(|table| table(session))
-            .map(|table| Described {
-                name: table.name(),
-                doc: table.doc(),
-                rows: table.rows(),
-                columns: view::columns(table),
-            });
-        let tables: Vec<Described> = tables.collect();
+        let mut tables = Vec::new();
+        for table in TABLES {
+            tables.push(Described::of(table(session)));
+        }
         let connection = open(session, &tables, stop).map_err(|error| error::setup(&error))?;
         Ok(Self { connection, tables })
     }
@@ -115,28 +125,23 @@ impl Database {
     }
 
     fn rows(&self, statement: &mut Statement<'_>, limit: usize) -> Result<Answer, rusqlite::Error> {
-        let is_bool = |kind: &str| kind == vtab::BOOLEAN;
-        let bools: Vec<bool> = statement
-            .columns()
-            .map(|column| column.decl_type().is_some_and(is_bool))
-            .collect();
-        let columns = distinct(statement.columns().map(|column| column.name().to_owned()));
-        let mut answer = Answer {
-            columns,
-            ..Answer::default()
-        };
+        let mut answer = Answer::default();
+        let mut bools = Vec::new();
+        for column in statement.columns() {
+            bools.push(column.decl_type() == Some(vtab::BOOLEAN));
+            let name = distinct(column.name(), &answer.columns);
+            answer.columns.push(name);
+        }
         let (mut rows, mut taken) = (statement.query([])?, 0);
         while let Some(row) = rows.next()? {
             answer.cut = answer.rows.len() == limit;
             if answer.cut {
                 break;
             }
-            let cell = |(at, is_bool): (usize, &bool)| Ok(value(row.get_ref(at)?, *is_bool));
-            let cells: Vec<_> = bools
-                .iter()
-                .enumerate()
-                .map(cell)
-                .collect::<Result<_, rusqlite::Error>>()?;
+            let mut cells = Vec::with_capacity(bools.len());
+            for (column, is_bool) in bools.iter().enumerate() {
+                cells.push(value(row.get_ref(column)?, *is_bool));
+            }
             taken += cells.iter().map(answer::bytes).sum::<usize>();
             if taken > ANSWER {
                 return Err(error::too_large());
@@ -147,17 +152,15 @@ impl Database {
     }
 }
 
-/// Names, of which the second `a` becomes `a_1`.
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for name in names {
-        let numbered = (1..).map(|number| format!("{name}_{number}"));
-        let free = std::iter::once(name.clone())
-            .chain(numbered)
-            .find(|one| !all.contains(one));
-        all.extend(free);
+/// A name that is not taken yet: a second `a` becomes `a_1`.
+fn distinct(name: &str, taken: &[String]) -> String {
+    let mut distinct = name.to_owned();
+    let mut number = 0;
+    while taken.contains(&distinct) {
+        number += 1;
+        distinct = format!("{name}_{number}");
     }
-    all
+    distinct
 }
 
 fn value(cell: ValueRef<'_>, is_bool: bool) -> Option<Value> {

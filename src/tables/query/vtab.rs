@@ -74,26 +74,36 @@ impl View {
 
     fn cell(&self, row: usize, column: usize) -> Cell<'_> {
         let table = (self.table)(&self.session);
-        self.columns
-            .get(column)
-            .map_or(Cell::Missing, |one| one.cell(&self.session, table, row))
+        match self.columns.get(column) {
+            Some(column) => column.cell(&self.session, table, row),
+            None => Cell::Missing,
+        }
+    }
+
+    fn kind(&self, column: usize) -> Option<Kind> {
+        self.columns.get(column).map(|column| column.kind)
     }
 
     /// Rows that have one value of that column, about.
     fn rows_of_a_value(&self, column: usize) -> f64 {
-        let referred = |name| {
-            TABLES
-                .iter()
-                .map(|table| table(&self.session))
-                .find(|one| one.name() == name)
-        };
-        let values = match self.columns.get(column).map(|one| one.kind) {
-            Some(Kind::Row(table)) => referred(table).map_or(1, |table| table.rows().max(1)),
+        let values = match self.kind(column) {
+            Some(Kind::Row(table)) => self.rows_of_table(table).max(1),
             Some(Kind::Bool) => 2,
             Some(Kind::Text) => 50,
             _ => self.rows() / 4 + 1,
         };
         (self.rows() as f64 / values as f64).max(1.0)
+    }
+
+    /// Rows of a table by its name.
+    fn rows_of_table(&self, name: &str) -> usize {
+        for table in TABLES {
+            let table = table(&self.session);
+            if table.name() == name {
+                return table.rows();
+            }
+        }
+        0
     }
 
     /// The key of a cell in an index: cells that are equal have the same.
@@ -109,19 +119,16 @@ impl View {
 
     fn index(&self, column: usize) -> Arc<Index> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = indexes.entry(column).or_insert_with(|| {
+        let index = indexes.entry(column).or_insert_with(|| {
             let keys = (0..self.rows()).map(|row| self.key(&self.cell(row, column)));
             Arc::new(Index::new(keys))
         });
-        Arc::clone(made)
+        Arc::clone(index)
     }
 
     /// Ends between which the keys of cells lie that are equal to `value`; none if it is of no use for an index.
     fn keys_of(&self, column: usize, value: &Value) -> Option<(i64, i64)> {
-        let is_text = self
-            .columns
-            .get(column)
-            .is_some_and(|one| one.kind == Kind::Text);
+        let is_text = self.kind(column) == Some(Kind::Text);
         match value {
             Value::Integer(value) if !is_text => Some((*value, *value)),
             Value::Real(value) if !is_text => Some((value.floor() as i64, value.ceil() as i64)),
@@ -155,11 +162,13 @@ unsafe impl<'vtab> VTab<'vtab> for Rows {
         _: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
         let view = view.ok_or_else(|| failed("no table"))?;
-        let column = |one: &ViewColumn| format!("\"{}\" {}", one.name, declared(one.kind));
-        let columns: Vec<String> = view.columns.iter().map(column).collect();
+        let mut columns = Vec::new();
+        for column in &view.columns {
+            columns.push(format!("\"{}\" {}", column.name, declared(column.kind)));
+        }
         let name = String::from_utf8_lossy(name);
-        let schema = CString::new(format!("create table {name}({})", columns.join(", ")))
-            .map_err(|_| failed("a name with a zero"))?;
+        let schema = format!("create table {name}({})", columns.join(", "));
+        let schema = CString::new(schema).map_err(|_| failed("a name with a zero"))?;
         let rows = Self {
             base: sqlite3_vtab::default(),
             view: Arc::clone(view),
@@ -170,43 +179,40 @@ unsafe impl<'vtab> VTab<'vtab> for Rows {
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
         use IndexConstraintOp as Op;
         let mut plan = Plan::default();
-        let binary: Vec<bool> = (0..info.constraints().count())
-            .map(|at| info.collation(at).is_ok_and(|name| name == "BINARY"))
-            .collect();
-        for (at, one) in info
-            .constraints()
-            .enumerate()
-            .filter(|(_, one)| one.is_usable())
-        {
-            let Ok(column) = usize::try_from(one.column().max(0)) else {
+        for (number, constraint) in info.constraints().enumerate() {
+            let Ok(column) = usize::try_from(constraint.column().max(0)) else {
                 continue;
             };
-            let kind = self.view.columns.get(column).map(|one| one.kind);
+            if !constraint.is_usable() {
+                continue;
+            }
+            let kind = self.view.kind(column);
             let is_number = matches!(kind, Some(Kind::Int | Kind::Row(_)));
             let is_indexed = match kind {
-                Some(Kind::Text) => binary[at],
+                // The index has texts by their bytes.
+                Some(Kind::Text) => info.collation(number).is_ok_and(|name| name == "BINARY"),
                 _ => is_number || kind == Some(Kind::Bool),
             };
-            match one.operator() {
+            match constraint.operator() {
                 Op::SQLITE_INDEX_CONSTRAINT_EQ if is_indexed => {
-                    plan.equal(column, at, self.view.rows_of_a_value(column))
+                    plan.equal(column, number, self.view.rows_of_a_value(column))
                 }
                 Op::SQLITE_INDEX_CONSTRAINT_GE | Op::SQLITE_INDEX_CONSTRAINT_GT if is_number => {
-                    plan.above(column, at)
+                    plan.above(column, number)
                 }
                 Op::SQLITE_INDEX_CONSTRAINT_LE | Op::SQLITE_INDEX_CONSTRAINT_LT if is_number => {
-                    plan.below(column, at)
+                    plan.below(column, number)
                 }
                 _ => {}
             }
         }
-        let chosen = plan.choose(self.view.rows());
-        for (argument, at) in (1..).zip(&chosen.constraints) {
-            info.constraint_usage(*at).set_argv_index(argument);
+        let path = plan.choose(self.view.rows());
+        for (argument, constraint) in (1..).zip(&path.constraints) {
+            info.constraint_usage(*constraint).set_argv_index(argument);
         }
-        info.set_idx_num(chosen.number);
-        info.set_estimated_cost(chosen.rows * chosen.cost);
-        info.set_estimated_rows(chosen.rows as i64 + 1);
+        info.set_idx_num(path.number);
+        info.set_estimated_cost(path.cost());
+        info.set_estimated_rows(path.rows as i64 + 1);
         Ok(true)
     }
 
@@ -216,7 +222,7 @@ unsafe impl<'vtab> VTab<'vtab> for Rows {
             base: sqlite3_vtab_cursor::default(),
             view,
             index: None,
-            at: 0..0,
+            rows: 0..0,
         })
     }
 }
@@ -231,28 +237,30 @@ pub(super) struct Cursor {
     base: sqlite3_vtab_cursor,
     view: Arc<View>,
     index: Option<Arc<Index>>,
-    at: Range<usize>,
+    /// Rows to come: of the index if there is one, else of the table.
+    rows: Range<usize>,
 }
 
 impl Cursor {
     fn row(&self) -> usize {
-        self.index
-            .as_ref()
-            .map_or(self.at.start, |index| index.row(self.at.start))
+        match &self.index {
+            Some(index) => index.row(self.rows.start),
+            None => self.rows.start,
+        }
     }
 }
 
 unsafe impl VTabCursor for Cursor {
     fn filter(&mut self, number: c_int, _: Option<&str>, values: &Filters<'_>) -> Result<()> {
-        (self.index, self.at) = (None, 0..self.view.rows());
+        (self.index, self.rows) = (None, 0..self.view.rows());
         let Some((column, ends)) = Plan::read(number) else {
             return Ok(());
         };
         let (mut low, mut high) = (i64::MIN, i64::MAX);
-        for (at, (is_low, is_high)) in ends.into_iter().enumerate() {
-            let value: Value = values.get(at)?;
+        for (number, (is_low, is_high)) in ends.into_iter().enumerate() {
+            let value: Value = values.get(number)?;
             if value == Value::Null {
-                self.at = 0..0;
+                self.rows = 0..0;
                 return Ok(());
             }
             let Some((floor, ceil)) = self.view.keys_of(column, &value) else {
@@ -268,22 +276,22 @@ unsafe impl VTabCursor for Cursor {
         if column == 0 {
             // Row numbers need no index.
             let end = |key: i64| usize::try_from(key).unwrap_or(0).min(self.view.rows());
-            self.at = end(low)..end(high.saturating_add(1)).max(end(low));
+            self.rows = end(low)..end(high.saturating_add(1)).max(end(low));
             return Ok(());
         }
         let index = self.view.index(column);
-        self.at = index.between(low, high);
+        self.rows = index.between(low, high);
         self.index = Some(index);
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
-        self.at.start += 1;
+        self.rows.start += 1;
         Ok(())
     }
 
     fn eof(&self) -> bool {
-        self.at.is_empty()
+        self.rows.is_empty()
     }
 
     fn column(&self, context: &mut Context, column: c_int) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::report::{Notes, Provenance, Report};
 use crate::serving;
 use crate::serving::analysis::Results;
 use crate::serving::import::{File, Input};
-use crate::serving::model::GpuSample;
+use crate::serving::runs::GpuSample;
 use crate::session::Session;
 
 /// Largest result in bytes: raw samples of ten million requests.

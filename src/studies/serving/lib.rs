@@ -18,14 +18,14 @@
 
 pub mod analysis;
 pub mod import;
-pub mod model;
 mod present;
+pub mod runs;
 pub mod stats;
 #[cfg(test)]
 mod tests;
 
-use model::Run;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use runs::Run;
 
 pub use present::report;
 

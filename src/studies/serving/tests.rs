@@ -12,7 +12,7 @@ use crate::analysis::figures::{Figures, Measure, disagreement};
 use crate::analysis::goodput::Slo;
 use crate::analysis::{Options, Results};
 use crate::import::{File, Input, read};
-use crate::model::Tool;
+use crate::runs::Tool;
 use crate::stats::{PERCENTILES, Spread};
 
 fn data(name: &str) -> PathBuf {

@@ -129,7 +129,7 @@ fn engine(results: &Results<'_>, run: usize) -> Vec<Advice> {
     };
     if engine.is_kv_full() {
         let stated =
-            |run: &crate::model::Run| run.settings.get("gpu_memory_utilization")?.parse().ok();
+            |run: &crate::runs::Run| run.settings.get("gpu_memory_utilization")?.parse().ok();
         let now = results.runs.iter().find_map(stated);
         let fewer = engine.running.map(|running| Advice::FewerSequences {
             kv,

@@ -3,7 +3,7 @@
 use super::Results;
 use super::figures::{Measure, growth};
 use super::thresholds::Grade;
-use crate::model::{EngineSample, Tool};
+use crate::runs::{EngineSample, Tool};
 use crate::stats::sorted;
 use rooflens_stats::quantile_from_nearer_end;
 
@@ -118,6 +118,13 @@ pub struct Bottleneck {
     pub stalls: Option<f64>,
     /// The engine's KV cache and slots.
     pub engine: Option<Engine>,
+}
+
+impl Bottleneck {
+    /// Whether the engine of the run was sampled.
+    pub const fn has_engine(&self) -> bool {
+        self.engine.is_some()
+    }
 }
 
 /// What an engine's gauges say of a run.

@@ -2,7 +2,7 @@
 
 use super::Results;
 use super::figures::{Figures, Measure};
-use crate::model::{Run, Tool};
+use crate::runs::{Run, Tool};
 
 /// Relative difference below which a figure has not changed.
 pub const SAME: f64 = 0.03;

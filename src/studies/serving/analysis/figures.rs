@@ -1,6 +1,6 @@
 //! Figures of a run: from its raw samples where it has them, else as its tool states them.
 
-use crate::model::{EngineSample, Request, Run};
+use crate::runs::{EngineSample, Request, Run};
 use crate::stats::{Spread, sorted};
 
 /// A figure of a load test that has a distribution.

@@ -1,6 +1,6 @@
 //! Goodput: answers per second that keep all limits (DistServe, Zhong et al., OSDI 2024).
 
-use crate::model::{Request, Run};
+use crate::runs::{Request, Run};
 
 /// Limits of a good request, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

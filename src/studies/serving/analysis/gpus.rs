@@ -1,7 +1,8 @@
 //! Utilization of GPUs over a run.
 
-use crate::model::{GpuSample, Run};
+use crate::runs::{GpuSample, Run};
 use rooflens_session::Arrange;
+use rooflens_stats::mean;
 
 /// Upper ends of the bands of utilization; the last band has what lies above.
 pub const BANDS: [f64; 5] = [0.2, 0.5, 0.8, 0.95, f64::INFINITY];
@@ -23,58 +24,80 @@ pub struct Gpu {
     pub bands: [f64; 5],
 }
 
+impl Gpu {
+    /// [`Self::bands`], absent without a utilization.
+    pub fn bands(&self) -> [Option<f64>; 5] {
+        let is_known = self.utilization.is_some();
+        self.bands.map(|share| is_known.then_some(share))
+    }
+
+    /// Whether it has a line over time: samples, in their order, that all have a time.
+    pub fn is_timed(&self) -> bool {
+        self.samples.len() > 1 && self.samples.iter().all(GpuSample::is_timed)
+    }
+}
+
 /// The samples during the runs, where both say when; all of them where none is, and whether that is so.
 pub fn during(runs: &[Run], samples: &[GpuSample]) -> (Vec<GpuSample>, bool) {
-    let window = |run: &Run| Some((run.began()?, run.began()? + run.duration()? / 1e9));
-    let windows: Vec<(f64, f64)> = runs.iter().filter_map(window).collect();
-    let is_in = |one: &&GpuSample| {
-        let at = one.utc.map(|utc| utc as f64 / 1e9);
-        at.is_some_and(|at| windows.iter().any(|(from, to)| (*from..=*to).contains(&at)))
-    };
-    let inside: Vec<GpuSample> = samples.iter().filter(is_in).copied().collect();
-    let has_times = samples.iter().any(|one| one.utc.is_some());
-    match inside.is_empty() {
-        true => (samples.to_vec(), has_times && !windows.is_empty()),
-        false => (inside, false),
+    let mut windows: Vec<(f64, f64)> = Vec::new();
+    for run in runs {
+        if let (Some(begin), Some(duration)) = (run.began(), run.duration()) {
+            windows.push((begin, begin + duration / 1e9));
+        }
+    }
+    let mut inside = Vec::new();
+    for sample in samples {
+        let Some(utc) = sample.utc else { continue };
+        let seconds = utc as f64 / 1e9;
+        if windows
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&seconds))
+        {
+            inside.push(*sample);
+        }
+    }
+    let has_times = samples.iter().any(GpuSample::is_timed);
+    if inside.is_empty() {
+        (samples.to_vec(), has_times && !windows.is_empty())
+    } else {
+        (inside, false)
     }
 }
 
 /// GPUs by index.
-pub fn of(samples: &[GpuSample]) -> Vec<Gpu> {
-    let mut indices: Vec<u32> = samples.iter().map(|one| one.gpu).collect();
+pub fn by_index(samples: &[GpuSample]) -> Vec<Gpu> {
+    let mut indices: Vec<u32> = samples.iter().map(|sample| sample.gpu).collect();
     indices.sort_unstable();
     indices.dedup();
-    indices.into_iter().map(|gpu| one(gpu, samples)).collect()
+    let mut gpus = Vec::with_capacity(indices.len());
+    for gpu in indices {
+        let samples = samples.iter().filter(|sample| sample.gpu == gpu);
+        gpus.push(summary(gpu, samples.copied().collect()));
+    }
+    gpus
 }
 
-fn one(gpu: u32, samples: &[GpuSample]) -> Gpu {
-    let mut samples: Vec<GpuSample> = samples
-        .iter()
-        .filter(|one| one.gpu == gpu)
-        .copied()
-        .collect();
-    samples.arrange_by_key(|one| one.utc);
-    let all =
-        |of: fn(&GpuSample) -> Option<f64>| samples.iter().filter_map(of).collect::<Vec<f64>>();
-    let mean = |values: &[f64]| {
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let utilization = all(|one| one.utilization);
+fn summary(gpu: u32, mut samples: Vec<GpuSample>) -> Gpu {
+    samples.arrange_by_key(|sample| sample.utc);
+    let (mut utilization, mut power) = (Vec::new(), Vec::new());
+    let mut memory: Option<f64> = None;
+    for sample in &samples {
+        utilization.extend(sample.utilization);
+        power.extend(sample.power);
+        if let Some(used) = sample.memory_used {
+            memory = Some(memory.map_or(used, |most| most.max(used)));
+        }
+    }
     let mut bands = [0.0; 5];
-    for value in &utilization {
-        let band = BANDS
-            .iter()
-            .position(|end| value < end)
-            .unwrap_or(BANDS.len() - 1);
-        bands[band] += 1.0 / utilization.len() as f64;
+    for share in &utilization {
+        let band = BANDS.iter().position(|end| share < end);
+        bands[band.unwrap_or(BANDS.len() - 1)] += 1.0 / utilization.len() as f64;
     }
     Gpu {
         gpu,
         utilization: mean(&utilization),
-        power: mean(&all(|one| one.power)),
-        memory: all(|one| one.memory_used)
-            .into_iter()
-            .max_by(f64::total_cmp),
+        power: mean(&power),
+        memory,
         bands,
         samples,
     }

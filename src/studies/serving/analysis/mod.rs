@@ -11,7 +11,7 @@ pub mod sweep;
 pub mod thresholds;
 
 use crate::import::Input;
-use crate::model::{EngineSample, Run, Tool};
+use crate::runs::{EngineSample, Run, Tool};
 use advice::Advice;
 use bottleneck::Bottleneck;
 use changes::{Change, Verdict};
@@ -73,7 +73,7 @@ impl<'a> Results<'a> {
             .collect();
         let sweeps = sweep::find(runs, &figures);
         let (samples, gpus_elsewhere) = gpus::during(runs, &input.gpu);
-        let gpus = gpus::of(&samples);
+        let gpus = gpus::by_index(&samples);
         let headline = headline(runs, &figures, &goodput, &sweeps)?;
         let has_knee = sweeps.iter().any(|sweep| sweep.knee.is_some());
         let mut results = Self {
@@ -126,6 +126,11 @@ impl<'a> Results<'a> {
         (engines.len() == 1 && tests.len() == 1)
             .then(|| engines[0])
             .filter(|engine| watches(engine).is_none())
+    }
+
+    /// Good requests per second of a run, if limits are given and its samples show them.
+    pub fn goodput_rate(&self, run: usize) -> Option<f64> {
+        self.goodput[run]?.rate
     }
 
     /// The samples of the engine of a run.

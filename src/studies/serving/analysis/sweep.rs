@@ -1,7 +1,7 @@
 //! Runs that differ in their load alone, and where throughput stops to follow it.
 
 use super::figures::Figures;
-use crate::model::Run;
+use crate::runs::Run;
 use rooflens_session::Arrange;
 
 /// Growth of throughput per growth of load, both as logarithms, below which a step adds load and little else. 1 is

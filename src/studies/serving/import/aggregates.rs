@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::json::{self, MEAN, Names, nanoseconds, number, numbers, text};
-use crate::model::{Load, Run, Stated, Tool};
+use crate::runs::{Load, Run, Stated, Tool};
 use crate::stats::{Spread, sorted};
 
 const MS: f64 = 1e6;

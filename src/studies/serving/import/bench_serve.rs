@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::json::{number, numbers, text};
-use crate::model::{Load, Request, Run, Stated, Tool};
+use crate::runs::{Load, Request, Run, Stated, Tool};
 use crate::stats::Spread;
 
 /// Nanoseconds in the units of summaries and of lists.

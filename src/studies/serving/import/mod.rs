@@ -14,7 +14,7 @@ mod table;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use serde_json::Value;
 
-use crate::model::{GpuSample, Run, Tool};
+use crate::runs::{GpuSample, Run, Tool};
 
 /// A file that was given.
 pub struct File<'a> {

@@ -5,7 +5,7 @@ use rooflens_schemas::{LoadMode, RequestStatus, ServingRequest, ServingRun};
 use serde_json::Value;
 
 use super::{Outcome, Parsed, Refusal};
-use crate::model::{Load, Request, Run, Tool};
+use crate::runs::{Load, Request, Run, Tool};
 
 const S: f64 = 1e9;
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::json::{self, AVG, as_number, nanoseconds, number, numbers, text};
 use super::{Outcome, Parsed};
-use crate::model::{Load, Request, Run, Stated, Tool};
+use crate::runs::{Load, Request, Run, Stated, Tool};
 use crate::stats::Spread;
 
 /// An aggregate: `profile_export_aiperf.json`, with its figures under `records` or at the top, and

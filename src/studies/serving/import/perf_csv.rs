@@ -3,7 +3,7 @@
 
 use super::json::nanoseconds;
 use super::{Outcome, Parsed, Refusal};
-use crate::model::{Load, Run, Stated, Tool};
+use crate::runs::{Load, Run, Stated, Tool};
 use crate::stats::Spread;
 
 /// Reads either.

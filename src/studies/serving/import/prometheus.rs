@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 
 use super::{Outcome, Parsed, Refusal, named};
-use crate::model::{EngineSample, GpuSample, Run, Stated, Tool};
+use crate::runs::{EngineSample, GpuSample, Run, Stated, Tool};
 use crate::stats::{PERCENTILES, Spread};
 use rooflens_session::Arrange;
 

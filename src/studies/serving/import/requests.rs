@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::json::{as_number, nanoseconds};
 use super::table::Table;
 use super::{Outcome, Parsed, READABLE, Refusal};
-use crate::model::{Request, Run, Tool};
+use crate::runs::{Request, Run, Tool};
 
 /// What columns hold, with the names that tools give them.
 const TIMES: [(Field, &[&str]); 9] = [

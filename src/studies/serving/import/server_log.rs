@@ -3,7 +3,7 @@
 
 use super::table::Table;
 use super::{Outcome, Parsed, Refusal};
-use crate::model::{EngineSample, Run, Tool};
+use crate::runs::{EngineSample, Run, Tool};
 
 /// Reads the samples.
 pub(super) fn read(table: &Table) -> Outcome {

@@ -1,78 +1,58 @@
 //! Utilization of GPUs over the run.
 
 use rooflens_document::chart::{Bar, Color, Panel, Part, Plot, Series, StackedBars};
-use rooflens_document::{Block, Chart, Quantity, SectionContent, Table, words};
+use rooflens_document::{Block, Chart, Quantity, SectionContent, columns, words};
 use rooflens_schemas::Unit;
 
 use super::{Page, add};
 use crate::analysis::gpus::{BANDS, Gpu};
-use crate::model::GpuSample;
 
 /// GPUs with a line.
 const LINES: usize = 8;
 
 /// Shares of time by band of utilization, lines over time, and a table.
 pub(super) fn show(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let gpus = &page.results.gpus;
     if gpus.is_empty() {
-        findings
+        content
             .blocks
             .push(Block::Missing(words!(page, "serving.no_gpus")));
-        return findings;
+        return content;
     }
-    findings.main.extend(bands(page).map(Block::Chart));
-    findings.main.extend(lines(page).map(Block::Chart));
-    let grade = |gpu: &Gpu| {
-        gpu.utilization
-            .map(|share| page.results.options.thresholds.utilization(share).id())
-    };
-    let band = |n: usize| move |gpu: &Gpu| Some(gpu.bands[n]).filter(|_| gpu.utilization.is_some());
-    let table = Table::new(page.text, "serving_gpus")
-        .count("gpu", |gpu: &Gpu| gpu.gpu)
-        .on_page()
-        .count("samples", |gpu| gpu.samples.len())
-        .on_page()
-        .share("utilization", |gpu| gpu.utilization)
-        .on_page()
-        .text("grade", grade)
-        .on_page()
-        .column("power_watts", Unit::Watts, |gpu| gpu.power)
-        .on_page()
-        .bytes("memory_bytes", |gpu| gpu.memory)
-        .on_page()
-        .share("below_20_percent", band(0))
-        .share("below_50_percent", band(1))
-        .share("below_80_percent", band(2))
-        .share("below_95_percent", band(3))
-        .share("from_95_percent", band(4));
-    add(
-        &mut findings,
-        &table,
-        gpus,
-        words!(page, "serving.gpus"),
-        16,
-    );
-    findings
+    content.main.extend(bands(page).map(Block::Chart));
+    content.main.extend(lines(page).map(Block::Chart));
+    let thresholds = &page.results.options.thresholds;
+    let table = columns! { page, "serving_gpus", gpu: &Gpu => {
+        let bands = gpu.bands();
+        count "gpu" = gpu.gpu, page;
+        count "samples" = gpu.samples.len(), page;
+        share "utilization" = gpu.utilization, page;
+        text "grade" = gpu.utilization.map(|share| thresholds.utilization(share).id()), page;
+        Watts "power_watts" = gpu.power, page;
+        bytes "memory_bytes" = gpu.memory, page;
+        share "below_20_percent" = bands[0];
+        share "below_50_percent" = bands[1];
+        share "below_80_percent" = bands[2];
+        share "below_95_percent" = bands[3];
+        share "from_95_percent" = bands[4];
+    } };
+    add(&mut content, &table, gpus, words!(page, "serving.gpus"), 16);
+    content
 }
 
 /// How long each GPU was how busy.
 fn bands(page: &Page<'_>) -> Option<Chart> {
-    let measured = page
-        .results
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.utilization.is_some());
-    let bar = |gpu: &Gpu| Bar {
-        label: words!(page, "serving.gpu", gpu = gpu.gpu.to_string()),
-        values: gpu.bands.to_vec(),
-        note: words!(
-            page,
-            "serving.mean",
-            value = gpu.utilization.map(Quantity::ratio)
-        ),
-    };
-    let bars: Vec<Bar> = measured.map(bar).collect();
+    let mut bars = Vec::new();
+    for gpu in &page.results.gpus {
+        if let Some(utilization) = gpu.utilization {
+            bars.push(Bar {
+                label: words!(page, "serving.gpu", gpu = gpu.gpu.to_string()),
+                values: gpu.bands.to_vec(),
+                note: words!(page, "serving.mean", value = Quantity::ratio(utilization)),
+            });
+        }
+    }
     let colors = [
         Color::Idle,
         Color::Other,
@@ -80,16 +60,17 @@ fn bands(page: &Page<'_>) -> Option<Chart> {
         Color::Busy,
         Color::Launching,
     ];
+    let mut parts = Vec::new();
     let mut low = 0.0;
-    let part = |(end, color): (&f64, Color)| {
-        let name = match end.is_finite() {
-            true => format!("{:.0}–{:.0} %", low * 100.0, end * 100.0),
-            false => format!("≥ {:.0} %", low * 100.0),
+    for (end, color) in BANDS.into_iter().zip(colors) {
+        let name = if end.is_finite() {
+            format!("{:.0}–{:.0} %", low * 100.0, end * 100.0)
+        } else {
+            format!("≥ {:.0} %", low * 100.0)
         };
-        low = *end;
-        Part { name, color }
-    };
-    let parts = BANDS.iter().zip(colors).map(part).collect();
+        low = end;
+        parts.push(Part { name, color });
+    }
     (!bars.is_empty()).then(|| Chart {
         id: "gpu-utilization-bands".to_owned(),
         title: words!(page, "serving.bands"),
@@ -105,35 +86,36 @@ fn bands(page: &Page<'_>) -> Option<Chart> {
 
 /// Utilization over time.
 fn lines(page: &Page<'_>) -> Option<Chart> {
-    let timed =
-        |gpu: &&Gpu| gpu.samples.len() > 1 && gpu.samples.iter().all(|one| one.utc.is_some());
-    let gpus: Vec<&Gpu> = page.results.gpus.iter().filter(timed).take(LINES).collect();
-    let times = || {
-        gpus.iter()
-            .flat_map(|gpu| gpu.samples.iter().filter_map(|one| one.utc))
-    };
-    let (start, end) = (times().min()?, times().max()?);
-    let range = &page.results.options.thresholds.gpu_utilization_percent;
-    let point = |one: &GpuSample| Some((one.utc?.saturating_sub(start), one.utilization?));
-    let panel = |gpu: &&Gpu| Panel {
-        label: words!(page, "serving.gpu_utilization", gpu = gpu.gpu.to_string()),
-        unit: Unit::Ratio,
-        points: gpu.samples.iter().filter_map(point).collect(),
-        limit: Some((
-            words!(
-                page,
-                "serving.good_from",
-                value = Quantity::ratio(range.low / 100.0)
-            ),
-            range.low / 100.0,
-        )),
-    };
+    let gpus = page.results.gpus.iter();
+    let timed: Vec<&Gpu> = gpus.filter(|gpu| gpu.is_timed()).take(LINES).collect();
+    let start = timed.iter().filter_map(|gpu| gpu.samples[0].utc).min()?;
+    let last = timed.iter().filter_map(|gpu| gpu.samples.last()?.utc);
+    let end = last.max()?;
+    let low = page.results.options.thresholds.gpu_utilization_percent.low / 100.0;
+    let mut panels = Vec::new();
+    for gpu in timed {
+        let mut points = Vec::new();
+        for sample in &gpu.samples {
+            if let (Some(utc), Some(utilization)) = (sample.utc, sample.utilization) {
+                points.push((utc.saturating_sub(start), utilization));
+            }
+        }
+        panels.push(Panel {
+            label: words!(page, "serving.gpu_utilization", gpu = gpu.gpu.to_string()),
+            unit: Unit::Ratio,
+            points,
+            limit: Some((
+                words!(page, "serving.good_from", value = Quantity::ratio(low)),
+                low,
+            )),
+        });
+    }
     Some(Chart {
         id: "gpu-utilization".to_owned(),
         title: words!(page, "serving.utilization"),
         description: words!(page, "serving.utilization_text"),
         plot: Plot::Series(Series {
-            panels: gpus.iter().map(panel).collect(),
+            panels,
             bands: Vec::new(),
             duration: end.saturating_sub(start),
         }),

@@ -1,12 +1,12 @@
 //! Latencies: percentiles of each run, distribution functions and histograms.
 
 use rooflens_document::chart::{Bar, Color, Line, Lines, Part, Plot, StackedBars, Track, Tracks};
-use rooflens_document::{Block, Chart, Quantity, SectionContent, Table, say, words};
+use rooflens_document::{Block, Chart, Quantity, SectionContent, Table, columns, say, words};
 use rooflens_schemas::Unit;
 
 use super::{Page, add, time};
 use crate::analysis::figures::{Dist, Measure};
-use crate::model::{Run, Tool};
+use crate::runs::{Run, Tool};
 use rooflens_stats::{Bin, cumulative_shares, histogram, quantile_from_nearer_end};
 
 /// Rows of a table, points of a line, bars of a histogram.
@@ -20,77 +20,75 @@ const NOTICEABLE: f64 = 1e6;
 /// Samples from which on a distribution has a chart.
 const LEAST: usize = 5;
 
-type Row<'a> = (&'a Run, Measure, &'a Dist);
+type RunLatency<'a> = (&'a Run, Measure, &'a Dist);
 
 /// Percentiles and distributions.
 pub(super) fn show(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
-    let rows: Vec<Row<'_>> = Measure::ALL
-        .into_iter()
-        .flat_map(|measure| page.runs().map(move |(index, run)| (index, run, measure)))
-        .map(|(index, run, measure)| (run, measure, page.results.figures[index].dist(measure)))
-        .filter(|(.., dist)| !dist.spread.is_empty())
-        .filter(|(_, measure, dist)| {
-            *measure != Measure::Queued || dist.spread.mean > Some(NOTICEABLE)
-        })
-        .collect();
+    let mut content = SectionContent::default();
+    let mut rows: Vec<RunLatency<'_>> = Vec::new();
+    for measure in Measure::ALL {
+        for (index, run) in page.runs() {
+            let dist = page.results.figures[index].dist(measure);
+            let is_noticeable = measure != Measure::Queued || dist.spread.mean > Some(NOTICEABLE);
+            if !dist.spread.is_empty() && is_noticeable {
+                rows.push((run, measure, dist));
+            }
+        }
+    }
     if rows.is_empty() {
-        findings
+        content
             .main
             .push(Block::Missing(words!(page, "serving.no_latency")));
-        return findings;
+        return content;
     }
     add(
-        &mut findings,
+        &mut content,
         &table(page, &rows),
         &rows,
         words!(page, "serving.latencies"),
         SHOWN,
     );
     for measure in [Measure::Ttft, Measure::Tpot, Measure::Latency, Measure::Itl] {
-        findings
+        content
             .main
             .extend(distribution(page, measure).map(Block::Chart));
     }
     for measure in [Measure::Ttft, Measure::Tpot, Measure::Itl, Measure::Latency] {
-        findings
-            .blocks
-            .extend(bars(page, measure).map(Block::Chart));
+        content.blocks.extend(bars(page, measure).map(Block::Chart));
     }
-    bins(page, &mut findings);
-    findings
+    bins(page, &mut content);
+    content
 }
 
-fn table<'t>(page: &'t Page<'_>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
-    let has_mixed = rows.iter().any(|(.., dist)| dist.samples.is_empty());
-    Table::new(page.text, "serving_latency")
-        .text("measure", |(_, measure, _): &Row<'_>| name(page, *measure))
-        .on_page()
-        .name("run", |(run, ..)| run.label.clone())
-        .on_page_if(page.results.runs.len() > 1)
-        .count("samples", |(.., dist)| dist.spread.count)
-        .on_page()
-        .time("mean_ns", |(.., dist)| dist.spread.mean)
-        .on_page()
-        .time("p50_ns", |(.., dist)| dist.spread.percentiles[0])
-        .on_page()
-        .time("p90_ns", |(.., dist)| dist.spread.percentiles[1])
-        .on_page()
-        .time("p95_ns", |(.., dist)| dist.spread.percentiles[2])
-        .on_page()
-        .time("p99_ns", |(.., dist)| dist.spread.percentiles[3])
-        .on_page()
-        .time("min_ns", |(.., dist)| dist.spread.min)
-        .time("max_ns", |(.., dist)| dist.spread.max)
-        .time("std_ns", |(.., dist)| dist.spread.std)
-        .text("basis", |(run, _, dist)| {
-            match (dist.samples.is_empty(), run.tool) {
-                (false, _) => "raw samples",
-                (true, Tool::EngineMetrics) => "histogram buckets",
-                (true, _) => "as stated",
-            }
-        })
-        .on_page_if(has_mixed)
+fn table<'t>(page: &'t Page<'_>, rows: &[RunLatency<'_>]) -> Table<'t, RunLatency<'t>> {
+    let several = page.results.runs.len() > 1;
+    let has_mixed = rows.iter().any(|(_, _, dist)| dist.samples.is_empty());
+    columns! { page, "serving_latency", (run, measure, dist): &RunLatency<'_> => {
+        let spread = &dist.spread;
+        let [p50, p90, p95, p99] = spread.percentiles;
+        text "measure" = name(page, *measure), page;
+        name "run" = run.label.clone(), page if several;
+        count "samples" = spread.count, page;
+        time "mean_ns" = spread.mean, page;
+        time "p50_ns" = p50, page;
+        time "p90_ns" = p90, page;
+        time "p95_ns" = p95, page;
+        time "p99_ns" = p99, page;
+        time "min_ns" = spread.min;
+        time "max_ns" = spread.max;
+        time "std_ns" = spread.std;
+        text "basis" = basis(run, dist), page if has_mixed;
+    } }
+}
+
+fn basis(run: &Run, dist: &Dist) -> &'static str {
+    if !dist.samples.is_empty() {
+        "raw samples"
+    } else if run.tool == Tool::EngineMetrics {
+        "histogram buckets"
+    } else {
+        "as stated"
+    }
 }
 
 /// The name of a measure on pages.
@@ -107,21 +105,18 @@ pub(super) fn name(page: &Page<'_>, measure: Measure) -> String {
 /// The runs of a distribution's chart: the least and the greatest load of the first page's sweep, else its run.
 fn drawn(page: &Page<'_>, measure: Measure) -> Vec<usize> {
     let headline = page.results.headline;
-    let has = |run: &usize| page.results.figures[*run].dist(measure).samples.len() >= LEAST;
-    let sweep = page
-        .results
-        .sweep_of(headline)
-        .map(|sweep| sweep.points.as_slice())
-        .unwrap_or_default();
-    let mut runs: Vec<usize> = [sweep.first(), sweep.last()]
-        .into_iter()
-        .flatten()
-        .map(|point| point.run)
-        .collect();
+    let points = match page.results.sweep_of(headline) {
+        Some(sweep) => sweep.points.as_slice(),
+        None => &[],
+    };
+    let mut runs = Vec::new();
+    for point in points.first().into_iter().chain(points.last()) {
+        runs.push(point.run);
+    }
     if runs.is_empty() {
         runs.push(headline);
     }
-    runs.retain(has);
+    runs.retain(|run| page.results.figures[*run].dist(measure).samples.len() >= LEAST);
     runs.dedup();
     runs
 }
@@ -129,51 +124,55 @@ fn drawn(page: &Page<'_>, measure: Measure) -> Vec<usize> {
 /// Share of the samples up to a value.
 fn distribution(page: &Page<'_>, measure: Measure) -> Option<Chart> {
     let runs = drawn(page, measure);
-    let samples = |run: &usize| page.results.figures[*run].dist(measure).samples.as_slice();
+    let mut samples_of_runs: Vec<(&Run, &[f64])> = Vec::new();
     // What lies beyond the 99th percentiles would squeeze all else.
-    let end = runs
-        .iter()
-        .filter_map(|run| quantile_from_nearer_end(samples(run), 0.99))
-        .max_by(f64::total_cmp)?;
-    let several = runs.len() > 1;
-    let line = |(n, run): (usize, &usize)| {
-        let mut points = cumulative_shares(samples(run), POINTS);
-        points.retain(|(value, _)| *value <= end);
-        // To the end of the axis, beyond the longest sample too.
-        points.extend(points.last().copied().map(|(_, share)| (end, share)));
-        let own = &page.results.runs[*run];
-        Line {
-            name: if several {
-                page.load_of(own).unwrap_or_else(|| own.label.clone())
-            } else {
-                String::new()
-            },
-            filled: several && n == 0,
-            points: points
-                .into_iter()
-                .map(|(value, share)| (libm::round(value) as i64, share))
-                .collect(),
+    let mut end: Option<f64> = None;
+    for run in runs {
+        let samples = page.results.figures[run].dist(measure).samples.as_slice();
+        let p99 = quantile_from_nearer_end(samples, 0.99)?;
+        end = Some(end.map_or(p99, |end| end.max(p99)));
+        samples_of_runs.push((&page.results.runs[run], samples));
+    }
+    let end = end?;
+    let count = samples_of_runs.len();
+    let mut curves = Vec::with_capacity(count);
+    for (run, samples) in samples_of_runs {
+        let mut points = Vec::new();
+        for (value, share) in cumulative_shares(samples, POINTS) {
+            if value <= end {
+                points.push((libm::round(value) as i64, share));
+            }
         }
-    };
+        // To the end of the axis, beyond the longest sample too.
+        if let Some((_, share)) = points.last() {
+            points.push((libm::round(end) as i64, *share));
+        }
+        let load = || page.load_of(run).unwrap_or_else(|| run.label.clone());
+        curves.push(Line {
+            name: if count > 1 { load() } else { String::new() },
+            filled: count > 1 && curves.is_empty(),
+            points,
+        });
+    }
     let lines = Lines {
         label: words!(page, "serving.share_of_samples"),
         unit: Unit::Ratio,
-        lines: runs.iter().enumerate().map(line).collect(),
+        lines: curves,
         shades: None,
         outliers: Vec::new(),
     };
-    let what = name(page, measure);
+    let measure_name = name(page, measure);
     Some(Chart {
         id: format!("ecdf-{}", measure.id()),
-        title: words!(page, "serving.ecdf", what = what.as_str()),
+        title: words!(page, "serving.ecdf", what = measure_name.as_str()),
         description: words!(
             page,
             "serving.ecdf_text",
-            what = what.as_str(),
-            count = Quantity::count(runs.len() as u64)
+            what = measure_name.as_str(),
+            count = Quantity::count(count as u64)
         ),
         plot: Plot::Tracks(Tracks {
-            x_label: what,
+            x_label: measure_name,
             x_unit: Unit::Nanoseconds,
             extent: libm::ceil(end) as i64,
             bands: Vec::new(),
@@ -191,25 +190,28 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
     if samples.len() < LEAST || bins.len() < 2 {
         return None;
     }
-    let label = |from: f64, to: f64| match to.is_finite() {
-        true => format!("{} – {}", time(from), time(to)),
-        false => format!("≥ {}", time(from)),
-    };
-    let bar = |bin: &Bin| Bar {
-        label: label(bin.from, bin.to),
-        values: vec![bin.count as f64],
-        note: Quantity::count(bin.count).to_string(),
-    };
-    let what = name(page, measure);
+    let mut bars = Vec::with_capacity(bins.len());
+    for bin in bins {
+        bars.push(Bar {
+            label: if bin.to.is_finite() {
+                format!("{} – {}", time(bin.from), time(bin.to))
+            } else {
+                format!("≥ {}", time(bin.from))
+            },
+            values: vec![bin.count as f64],
+            note: Quantity::count(bin.count).to_string(),
+        });
+    }
+    let measure_name = name(page, measure);
     Some(Chart {
         id: format!("histogram-{}", measure.id()),
         title: words!(
             page,
             "serving.histogram",
-            what = what.as_str(),
+            what = measure_name.as_str(),
             run = page.which()
         ),
-        description: words!(page, "serving.histogram_text", what = what.as_str()),
+        description: words!(page, "serving.histogram_text", what = measure_name.as_str()),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Count,
             normalized: false,
@@ -217,39 +219,37 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
                 name: words!(page, "serving.samples"),
                 color: Color::Busy,
             }],
-            bars: bins.iter().map(bar).collect(),
+            bars,
         }),
     })
 }
 
 /// The histograms of all runs, as data.
-fn bins(page: &Page<'_>, findings: &mut SectionContent) {
+fn bins(page: &Page<'_>, content: &mut SectionContent) {
     let mut rows: Vec<(&Run, Measure, Bin)> = Vec::new();
     for (index, run) in page.runs() {
         for measure in Measure::ALL {
             let samples = &page.results.figures[index].dist(measure).samples;
-            rows.extend(
-                histogram(samples, 40)
-                    .into_iter()
-                    .map(|bin| (run, measure, bin)),
-            );
+            for bin in histogram(samples, 40) {
+                rows.push((run, measure, bin));
+            }
         }
     }
     if rows.is_empty() {
         return;
     }
-    let table = Table::new(page.text, "serving_histograms")
-        .name("run", |row: &(&Run, Measure, Bin)| row.0.label.clone())
-        .text("measure", |row| name(page, row.1))
-        .time("from_ns", |row| row.2.from)
-        .time("to_ns", |row| Some(row.2.to).filter(|to| to.is_finite()))
-        .count("samples", |row| row.2.count)
-        .all_on_page();
-    findings
+    let table = columns! { page, "serving_histograms", (run, measure, bin): &(&Run, Measure, Bin) => {
+        name "run" = run.label.clone(), page;
+        text "measure" = name(page, *measure), page;
+        time "from_ns" = bin.from, page;
+        time "to_ns" = bin.to.is_finite().then_some(bin.to), page;
+        count "samples" = bin.count, page;
+    } };
+    content
         .blocks
         .push(Block::Prose(say!(page, "serving.bins")));
-    findings.blocks.push(Block::Table(
+    content.blocks.push(Block::Table(
         table.view(words!(page, "serving.histograms"), 40),
     ));
-    findings.datasets.push(table.rows(&rows));
+    content.datasets.push(table.rows(&rows));
 }

@@ -9,143 +9,157 @@ use rooflens_document::catalogue::{
 use rooflens_schemas::{Evidence, Metric, Scope};
 
 use crate::analysis::Results;
+use crate::analysis::bottleneck::Waiting;
 use crate::analysis::figures::{Dist, Measure};
-use crate::analysis::sweep::Axis;
+use crate::analysis::sweep::{Axis, Sweep};
+use crate::runs::Run;
 
-/// All metrics, run by run.
-pub(super) fn of(results: &Results<'_>) -> Vec<Metric> {
-    let mut all: Vec<Metric> = (0..results.runs.len())
-        .flat_map(|run| of_run(results, run))
-        .collect();
-    for sweep in &results.sweeps {
-        let scope = Scope {
-            pass: Some(results.runs[sweep.points[0].run].label.clone()),
-            ..Scope::default()
-        };
-        let axis = if sweep.axis == Axis::Rate {
-            "requests per second offered"
-        } else {
-            "concurrent requests"
-        };
-        all.push(match sweep.knee.map(|knee| sweep.points[knee].load) {
-            Some(load) => SATURATION_LOAD.derived(
-                scope,
-                load,
-                format!("{axis}; {} loads", sweep.points.len()),
-            ),
-            None => SATURATION_LOAD.unavailable(
-                scope,
-                "throughput still rises at the largest load of the sweep",
-            ),
-        });
+/// All metrics, run by run, and those of sweeps.
+pub(super) fn metrics(results: &Results<'_>) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for run in 0..results.runs.len() {
+        metrics.extend(metrics_of_run(results, run));
     }
-    all
+    for sweep in &results.sweeps {
+        metrics.push(saturation(results, sweep));
+    }
+    metrics
 }
 
-fn of_run(results: &Results<'_>, index: usize) -> Vec<Metric> {
-    let (run, figures, found) = (
-        &results.runs[index],
-        &results.figures[index],
-        &results.bottlenecks[index],
-    );
-    let scope = || Scope {
+fn saturation(results: &Results<'_>, sweep: &Sweep) -> Metric {
+    let scope = scope(&results.runs[sweep.points[0].run]);
+    let axis = match sweep.axis {
+        Axis::Rate => "requests per second offered",
+        Axis::Concurrency => "concurrent requests",
+    };
+    match sweep.knee {
+        Some(knee) => SATURATION_LOAD.derived(
+            scope,
+            sweep.points[knee].load,
+            format!("{axis}; {} loads", sweep.points.len()),
+        ),
+        None => SATURATION_LOAD.unavailable(
+            scope,
+            "throughput still rises at the largest load of the sweep",
+        ),
+    }
+}
+
+fn scope(run: &Run) -> Scope {
+    Scope {
         pass: Some(run.label.clone()),
         ..Scope::default()
-    };
-    let rows = (!run.requests.is_empty()).then_some(run.requests.len() as u64);
-    let evidence = || {
-        vec![Evidence {
-            artifact: run.artifact.clone(),
-            table: None,
-            rows,
-        }]
-    };
-    let mut all = Vec::new();
-    let mut push = |def: &MetricDef, value: Option<f64>, basis: &str| {
+    }
+}
+
+fn evidence(run: &Run) -> Vec<Evidence> {
+    let rows = run.requests.len() as u64;
+    vec![Evidence {
+        artifact: run.artifact.clone(),
+        table: None,
+        rows: (rows > 0).then_some(rows),
+    }]
+}
+
+fn metrics_of_run(results: &Results<'_>, index: usize) -> Vec<Metric> {
+    let (run, figures) = (&results.runs[index], &results.figures[index]);
+    let bottleneck = &results.bottlenecks[index];
+    let stated = &run.stated;
+    let goodput = results.goodput[index].as_ref();
+    let waiting = bottleneck.waiting.as_ref();
+    let (mut goodput_rate, mut good_share) = (None, None);
+    if let Some(goodput) = goodput {
+        (goodput_rate, good_share) = (goodput.rate, Some(goodput.share()));
+    }
+    let rows: [(&MetricDef, Option<f64>, &str); 9] = [
+        (
+            &REQUEST_THROUGHPUT,
+            figures.request_rate,
+            basis_of_rate(stated.request_rate.is_some()),
+        ),
+        (
+            &OUTPUT_THROUGHPUT,
+            figures.output_rate,
+            basis_of_rate(stated.output_rate.is_some()),
+        ),
+        (
+            &TOTAL_THROUGHPUT,
+            figures.total_rate,
+            basis_of_rate(stated.total_rate.is_some()),
+        ),
+        (
+            &FAILED_REQUESTS,
+            figures.failed,
+            "requests without an answer",
+        ),
+        (
+            &GOODPUT,
+            goodput_rate,
+            "requests that keep all limits ÷ duration",
+        ),
+        (
+            &GOODPUT_SHARE,
+            good_share,
+            "requests that keep all limits ÷ requests",
+        ),
+        (
+            &QUEUE_SHARE,
+            waiting.map(Waiting::share),
+            waiting.map_or("", |waiting| waiting.source.id()),
+        ),
+        (
+            &TTFT_OVER_BOUND,
+            bottleneck.ttft_factor,
+            "median TTFT ÷ predicted bound",
+        ),
+        (
+            &TPOT_OVER_BOUND,
+            bottleneck.tpot_factor,
+            "median TPOT ÷ predicted bound",
+        ),
+    ];
+    let mut metrics = Vec::new();
+    for (definition, value, basis) in rows {
         if let Some(value) = value {
-            all.push(Metric {
-                evidence: evidence(),
-                ..def.measured(scope(), value, basis)
+            metrics.push(Metric {
+                evidence: evidence(run),
+                ..definition.measured(scope(run), value, basis)
             });
         }
-    };
-    let stated = |stated: Option<f64>| {
-        if stated.is_some() {
-            "as the tool states it"
-        } else {
-            "count ÷ duration"
-        }
-    };
-    push(
-        &REQUEST_THROUGHPUT,
-        figures.request_rate,
-        stated(run.stated.request_rate),
-    );
-    push(
-        &OUTPUT_THROUGHPUT,
-        figures.output_rate,
-        stated(run.stated.output_rate),
-    );
-    push(
-        &TOTAL_THROUGHPUT,
-        figures.total_rate,
-        stated(run.stated.total_rate),
-    );
-    push(
-        &FAILED_REQUESTS,
-        figures.failed,
-        "requests without an answer",
-    );
-    let slo = results.goodput[index];
-    push(
-        &GOODPUT,
-        slo.and_then(|one| one.rate),
-        "requests that keep all limits ÷ duration",
-    );
-    push(
-        &GOODPUT_SHARE,
-        slo.map(|one| one.share()),
-        "requests that keep all limits ÷ requests",
-    );
-    let source = found.waiting.map_or("", |waiting| waiting.source.id());
-    push(
-        &QUEUE_SHARE,
-        found.waiting.map(|waiting| waiting.share()),
-        source,
-    );
-    push(
-        &TTFT_OVER_BOUND,
-        found.ttft_factor,
-        "median TTFT ÷ predicted bound",
-    );
-    push(
-        &TPOT_OVER_BOUND,
-        found.tpot_factor,
-        "median TPOT ÷ predicted bound",
-    );
+    }
     let measures = [
         (Measure::Ttft, &TTFT),
         (Measure::Tpot, &TPOT),
         (Measure::Itl, &ITL),
         (Measure::Latency, &E2E_LATENCY),
     ];
-    for (measure, def) in measures {
+    for (measure, definition) in measures {
         let dist = figures.dist(measure);
-        all.extend(percentiles(dist).into_iter().filter_map(|(class, value)| {
+        for (class, value) in classes(dist) {
+            let Some(value) = value else { continue };
             let scope = Scope {
                 class: Some(class.to_owned()),
-                ..scope()
+                ..scope(run)
             };
-            Some(Metric {
-                evidence: evidence(),
-                ..def.measured(scope, value?, basis(dist))
-            })
-        }));
+            metrics.push(Metric {
+                evidence: evidence(run),
+                ..definition.measured(scope, value, basis(dist))
+            });
+        }
     }
-    all
+    metrics
 }
 
-fn percentiles(dist: &Dist) -> [(&'static str, Option<f64>); 5] {
+const fn basis_of_rate(is_stated: bool) -> &'static str {
+    if is_stated {
+        "as the tool states it"
+    } else {
+        "count ÷ duration"
+    }
+}
+
+/// The mean and the percentiles, with their class in the scope of metrics.
+fn classes(dist: &Dist) -> [(&'static str, Option<f64>); 5] {
     let [p50, p90, p95, p99] = dist.spread.percentiles;
     [
         ("mean", dist.spread.mean),

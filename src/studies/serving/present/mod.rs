@@ -1,4 +1,4 @@
-//! Results as findings: the first page, one section a subject, and their data sets.
+//! Results as sections: the first page, one section a subject, and their data sets.
 
 mod bounds;
 mod gpus;
@@ -18,7 +18,7 @@ use rooflens_schemas::Unit;
 
 use crate::analysis::Results;
 use crate::analysis::sweep::Axis;
-use crate::model::Run;
+use crate::runs::Run;
 
 /// Results, and the words for them.
 pub(crate) struct Page<'a> {
@@ -58,7 +58,7 @@ pub fn report(
     let rules = SectionContent::default();
     let mut sections = SECTIONS.map(|(id, show)| (id, text.heading(id), show(&page)));
     // Metrics are data: what they say of themselves is English.
-    sections[0].2.metrics = metrics::of(results);
+    sections[0].2.metrics = metrics::metrics(results);
     let mut report = rooflens_document::report::build(
         text,
         &provenance,
@@ -97,11 +97,13 @@ impl Page<'_> {
     /// The load of a run, if its file says it.
     pub(crate) fn load_of(&self, run: &Run) -> Option<String> {
         let load = &run.load;
-        let by_rate = || Some(self.load(Axis::Rate, load.rate?));
-        let by_concurrency = || Some(self.load(Axis::Concurrency, load.concurrency?));
-        by_rate()
-            .or_else(by_concurrency)
-            .or_else(|| load.burst.then(|| words!(self, "serving.burst")))
+        if let Some(rate) = load.rate {
+            return Some(self.load(Axis::Rate, rate));
+        }
+        if let Some(concurrency) = load.concurrency {
+            return Some(self.load(Axis::Concurrency, concurrency));
+        }
+        load.burst.then(|| words!(self, "serving.burst"))
     }
 
     /// The name of the run of the first page, if there are others.
@@ -123,14 +125,14 @@ pub(crate) const fn time(ns: f64) -> Quantity {
 
 /// Adds a table and its data set, if it has rows.
 pub(crate) fn add<R>(
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
     table: &rooflens_document::Table<'_, R>,
     rows: &[R],
     caption: String,
     limit: usize,
 ) {
     if !rows.is_empty() {
-        findings.main.push(Block::Table(table.view(caption, limit)));
-        findings.datasets.push(table.rows(rows));
+        content.main.push(Block::Table(table.view(caption, limit)));
+        content.datasets.push(table.rows(rows));
     }
 }

@@ -1,72 +1,73 @@
 //! Requests in flight and tokens over the run of the first page, and what its engine said meanwhile.
 
 use rooflens_document::chart::{Panel, Plot, Series};
-use rooflens_document::{Block, Chart, SectionContent, Table, words};
+use rooflens_document::{Block, Chart, SectionContent, columns, words};
 use rooflens_schemas::Unit;
 
 use super::Page;
-use crate::model::{EngineSample, Request};
+use crate::runs::{EngineSample, Request};
 
 /// Stretches of the run over which tokens are counted.
 const STRETCHES: usize = 120;
 
 /// Both charts.
 pub(super) fn show(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let run = page.results.headline;
-    findings
+    content
         .main
         .extend(requests(page, &page.results.runs[run].requests).map(Block::Chart));
     let samples = page.results.engine_of(run);
-    findings
-        .main
-        .extend(engine(page, samples).map(Block::Chart));
+    content.main.extend(engine(page, samples).map(Block::Chart));
     if !samples.is_empty() {
-        let table = Table::new(page.text, "serving_engine")
-            .time("time_ns", |one: &EngineSample| one.time)
-            .count("running", |one| one.running)
-            .count("waiting", |one| one.waiting)
-            .share("kv_cache_share", |one| one.kv_cache)
-            .count("preemptions", |one| one.preemptions)
-            .count("completed", |one| one.completed)
-            .count("prompt_tokens", |one| one.prompt_tokens)
-            .count("output_tokens", |one| one.output_tokens)
-            .all_on_page();
-        findings.blocks.push(Block::Table(
+        let table = columns! { page, "serving_engine", sample: &EngineSample => {
+            time "time_ns" = sample.time, page;
+            count "running" = sample.running, page;
+            count "waiting" = sample.waiting, page;
+            share "kv_cache_share" = sample.kv_cache, page;
+            count "preemptions" = sample.preemptions, page;
+            count "completed" = sample.completed, page;
+            count "prompt_tokens" = sample.prompt_tokens, page;
+            count "output_tokens" = sample.output_tokens, page;
+        } };
+        content.blocks.push(Block::Table(
             table.view(words!(page, "serving.engine_table"), 20),
         ));
-        findings.datasets.push(table.rows(samples));
+        content.datasets.push(table.rows(samples));
     }
-    findings
+    content
 }
 
 /// Requests in flight, those without a first token yet, and output tokens per second.
 fn requests(page: &Page<'_>, requests: &[Request]) -> Option<Chart> {
-    let times = |one: &Request| Some((one.due?, one.ttft, one.latency?, one.output_tokens));
-    let known: Vec<_> = requests.iter().filter_map(times).collect();
-    let duration = known
-        .iter()
-        .map(|one| one.0 + one.2)
-        .max_by(f64::total_cmp)
-        .filter(|end| *end > 0.0)?;
-    if known.len() < 5 {
+    let answers: Vec<Answer> = requests.iter().filter_map(Answer::of).collect();
+    let duration = answers.iter().map(Answer::end).max_by(f64::total_cmp)?;
+    if answers.len() < 5 || duration <= 0.0 {
         return None;
     }
-    let flight = steps(known.iter().map(|one| (one.0, one.0 + one.2)));
-    let first = steps(known.iter().filter_map(|one| Some((one.0, one.0 + one.1?))));
-    let panel = |label: String, unit: Unit, points: Vec<(i64, f64)>| Panel {
-        label,
-        unit,
-        points,
-        limit: None,
-    };
+    let mut in_flight = Vec::new();
+    let mut without_token = Vec::new();
+    for answer in &answers {
+        in_flight.push((answer.due, answer.end()));
+        if let Some(ttft) = answer.ttft {
+            without_token.push((answer.due, answer.due + ttft));
+        }
+    }
     let mut panels = vec![
-        panel(words!(page, "serving.panel.in_flight"), Unit::Count, flight),
-        panel(words!(page, "serving.panel.no_token"), Unit::Count, first),
+        panel(
+            words!(page, "serving.panel.in_flight"),
+            Unit::Count,
+            steps(&in_flight),
+        ),
+        panel(
+            words!(page, "serving.panel.no_token"),
+            Unit::Count,
+            steps(&without_token),
+        ),
         panel(
             words!(page, "serving.panel.tokens"),
             Unit::TokensPerSecond,
-            tokens(&known, duration),
+            tokens(&answers, duration),
         ),
     ];
     panels.retain(|panel| panel.points.iter().any(|point| point.1 > 0.0));
@@ -82,71 +83,96 @@ fn requests(page: &Page<'_>, requests: &[Request]) -> Option<Chart> {
     })
 }
 
+/// A request whose times are known, with its tokens.
+struct Answer {
+    due: f64,
+    ttft: Option<f64>,
+    latency: f64,
+    output_tokens: Option<f64>,
+}
+
+impl Answer {
+    fn of(request: &Request) -> Option<Self> {
+        Some(Self {
+            due: request.due?,
+            ttft: request.ttft,
+            latency: request.latency?,
+            output_tokens: request.output_tokens,
+        })
+    }
+
+    fn end(&self) -> f64 {
+        self.due + self.latency
+    }
+}
+
+fn panel(label: String, unit: Unit, points: Vec<(i64, f64)>) -> Panel {
+    Panel {
+        label,
+        unit,
+        points,
+        limit: None,
+    }
+}
+
 /// How many of some intervals hold each moment, as points of a line.
-fn steps(intervals: impl Iterator<Item = (f64, f64)>) -> Vec<(i64, f64)> {
-    let mut changes: Vec<(i64, i64)> = intervals
-        .flat_map(|(from, to)| [(from as i64, 1), (to as i64, -1)])
-        .collect();
+fn steps(intervals: &[(f64, f64)]) -> Vec<(i64, f64)> {
+    let mut changes: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in intervals {
+        changes.push((*from as i64, 1));
+        changes.push((*to as i64, -1));
+    }
     changes.sort_unstable();
     let mut open = 0;
     let mut points = vec![(0, 0.0)];
-    for (at, change) in changes {
-        points.push((at, open as f64));
+    for (moment, change) in changes {
+        points.push((moment, open as f64));
         open += change;
-        points.push((at, open as f64));
+        points.push((moment, open as f64));
     }
     points
 }
 
 /// Output tokens per second: each request's evenly from its first token to its end.
-fn tokens(known: &[(f64, Option<f64>, f64, Option<f64>)], duration: f64) -> Vec<(i64, f64)> {
+fn tokens(answers: &[Answer], duration: f64) -> Vec<(i64, f64)> {
     let width = duration / STRETCHES as f64;
     let mut sums = [0.0; STRETCHES];
-    for (due, ttft, latency, tokens) in known {
-        let (from, to) = (due + ttft.unwrap_or(0.0), due + latency);
-        let (Some(tokens), true) = (tokens, to > from) else {
+    for answer in answers {
+        let (from, to) = (answer.due + answer.ttft.unwrap_or(0.0), answer.end());
+        let (Some(tokens), true) = (answer.output_tokens, to > from) else {
             continue;
         };
         let (first, last) = ((from / width) as usize, (to / width) as usize);
-        for (n, sum) in sums.iter_mut().enumerate().take(last + 1).skip(first) {
-            let (begin, end) = (from.max(width * n as f64), to.min(width * (n + 1) as f64));
+        for (stretch, sum) in sums.iter_mut().enumerate().take(last + 1).skip(first) {
+            let begin = from.max(width * stretch as f64);
+            let end = to.min(width * (stretch + 1) as f64);
             *sum += tokens * (end - begin).max(0.0) / (to - from);
         }
     }
-    let rate = |(n, sum): (usize, &f64)| ((width * (n as f64 + 0.5)) as i64, sum / (width / 1e9));
-    sums.iter().enumerate().map(rate).collect()
+    let mut rates = Vec::with_capacity(STRETCHES);
+    for (stretch, sum) in sums.iter().enumerate() {
+        let middle = width * (stretch as f64 + 0.5);
+        rates.push((middle as i64, sum / (width / 1e9)));
+    }
+    rates
 }
 
 /// Running and waiting requests and the KV cache.
 fn engine(page: &Page<'_>, samples: &[EngineSample]) -> Option<Chart> {
     let start = samples.first()?.time?;
     let duration = samples.last()?.time? - start;
-    let points = |of: fn(&EngineSample) -> Option<f64>| {
-        let point = |one: &EngineSample| Some(((one.time? - start) as i64, of(one)?));
-        samples.iter().filter_map(point).collect::<Vec<_>>()
-    };
-    let panel = |label: String, unit: Unit, points: Vec<(i64, f64)>| Panel {
-        label,
-        unit,
-        points,
-        limit: None,
-    };
+    let (mut running, mut waiting, mut kv_cache) = (Vec::new(), Vec::new(), Vec::new());
+    for sample in samples {
+        let Some(time) = sample.time else { continue };
+        let moment = (time - start) as i64;
+        running.extend(sample.running.map(|count| (moment, count)));
+        waiting.extend(sample.waiting.map(|count| (moment, count)));
+        kv_cache.extend(sample.kv_cache.map(|share| (moment, share)));
+    }
     let mut panels = vec![
-        panel(
-            words!(page, "serving.panel.running"),
-            Unit::Count,
-            points(|one| one.running),
-        ),
-        panel(
-            words!(page, "serving.panel.waiting"),
-            Unit::Count,
-            points(|one| one.waiting),
-        ),
-        panel(
-            words!(page, "serving.panel.kv"),
-            Unit::Ratio,
-            points(|one| one.kv_cache),
-        ),
+        panel(words!(page, "serving.panel.running"), Unit::Count, running),
+        panel(words!(page, "serving.panel.waiting"), Unit::Count, waiting),
+        panel(words!(page, "serving.panel.kv"), Unit::Ratio, kv_cache),
     ];
     panels.retain(|panel| panel.points.len() > 2);
     (!panels.is_empty() && duration > 0.0).then(|| Chart {

@@ -1,6 +1,8 @@
 //! The first page: conclusion with its number, cause, action; figures against their levels; how far they carry.
 
-use rooflens_document::{Block, Cell, Inline, Quantity, SectionContent, Table, say, words};
+use rooflens_document::{
+    Block, Cell, Inline, Quantity, SectionContent, Table, columns, say, words,
+};
 use rooflens_schemas::Unit;
 
 use super::latency::name;
@@ -8,16 +10,16 @@ use super::{Page, time};
 use crate::analysis::advice::Advice;
 use crate::analysis::bottleneck::{Bottleneck, Limit};
 use crate::analysis::changes::Verdict;
-use crate::analysis::figures::Measure;
+use crate::analysis::figures::{Figures, Measure};
 use crate::analysis::sweep::Sweep;
 use crate::analysis::thresholds::{Grade, Level};
-use crate::model::Tool;
+use crate::runs::Run;
 
 /// Requests below which a 99th percentile is little more than the longest ones.
 const FEW: usize = 100;
 
 /// A row of figures.
-struct Figure {
+struct FirstPageFigure {
     label: String,
     value: Quantity,
     /// At the largest load of the sweep.
@@ -29,44 +31,44 @@ struct Figure {
 
 /// Title of the report.
 pub(super) fn title(page: &Page<'_>) -> String {
-    let model = page.results.runs[page.results.headline].model.clone();
-    let is_only = |model: &String| {
-        page.results
-            .runs
-            .iter()
-            .all(|run| run.model.as_ref().is_none_or(|own| own == model))
+    let runs = page.results.runs;
+    let Some(model) = &runs[page.results.headline].model else {
+        return words!(page, "serving.title");
     };
-    match model.filter(is_only) {
-        Some(model) => words!(page, "serving.title_of", model = model),
-        None => words!(page, "serving.title"),
+    let mut models = runs.iter().filter_map(|run| run.model.as_ref());
+    if models.all(|name| name == model) {
+        words!(page, "serving.title_of", model = model.clone())
+    } else {
+        words!(page, "serving.title")
     }
 }
 
 /// Lines of the cover.
 pub(super) fn facts(page: &Page<'_>) -> Vec<(String, String)> {
     let runs = page.results.runs;
-    let all = |of: fn(&crate::model::Run) -> Option<String>| {
-        let mut values: Vec<String> = runs.iter().filter_map(of).collect();
-        values.sort_unstable();
-        values.dedup();
-        (!values.is_empty()).then(|| values.join(page.text.comma()))
-    };
     // What an engine counts are the requests of the load tests beside it.
-    let is_test = |run: &crate::model::Run| run.tool != Tool::EngineMetrics;
-    let has_tests = runs.iter().any(is_test);
-    let counted = page.runs().filter(|(_, run)| is_test(run) || !has_tests);
-    let requests: f64 = counted
-        .filter_map(|(run, _)| page.results.figures[run].completed)
-        .sum();
+    let has_tests = runs.iter().any(Run::is_test);
+    let mut requests = 0.0;
+    for (figures, run) in page.results.figures.iter().zip(runs) {
+        if run.is_test() || !has_tests {
+            requests += figures.completed.unwrap_or(0.0);
+        }
+    }
+    let models = runs.iter().filter_map(|run| run.model.as_deref());
+    let gpus = runs.iter().filter_map(|run| run.gpu.as_deref());
+    let tools = runs.iter().map(|run| run.tool.label());
     let lines = [
         (
             words!(page, "serving.fact.model"),
-            all(|run| run.model.clone()),
+            distinct(page, models.collect()),
         ),
-        (words!(page, "serving.fact.gpu"), all(|run| run.gpu.clone())),
+        (
+            words!(page, "serving.fact.gpu"),
+            distinct(page, gpus.collect()),
+        ),
         (
             words!(page, "serving.fact.tool"),
-            all(|run| Some(run.tool.label().to_owned())),
+            distinct(page, tools.collect()),
         ),
         (
             words!(page, "serving.fact.runs"),
@@ -77,45 +79,53 @@ pub(super) fn facts(page: &Page<'_>) -> Vec<(String, String)> {
             (requests > 0.0).then(|| Quantity::new(requests, Unit::Count).to_string()),
         ),
     ];
-    lines
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+    let mut facts = Vec::new();
+    for (name, value) in lines {
+        facts.extend(value.map(|value| (name, value)));
+    }
+    facts
+}
+
+/// Names without repetition, as a list; none of no name.
+fn distinct(page: &Page<'_>, mut names: Vec<&str>) -> Option<String> {
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| names.join(page.text.comma()))
 }
 
 /// The blocks of the first page, with their tables.
 pub(super) fn show(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
-    findings.blocks.push(Block::Prose(bottom_line(page)));
+    let mut content = SectionContent::default();
+    content.blocks.push(Block::Prose(bottom_line(page)));
     let figures = figures(page);
     let table = figure_table(page, &figures);
-    let of = page.which().map(str::to_owned).or_else(|| load(page));
-    let caption = words!(page, "serving.figures", of = of);
-    findings
+    let run = page.which().map(str::to_owned).or_else(|| load(page));
+    let caption = words!(page, "serving.figures", of = run);
+    content
         .blocks
         .push(Block::Table(table.view(caption, figures.len())));
-    findings.datasets.push(table.rows(&figures));
+    content.datasets.push(table.rows(&figures));
     let advice: Vec<(usize, &Advice)> = (1..).zip(&page.results.advice).collect();
     let table = advice_table(page);
     if !advice.is_empty() {
         let caption = words!(page, "serving.advice");
-        findings
+        content
             .blocks
             .push(Block::Table(table.view(caption, advice.len())));
     } else {
-        findings
+        content
             .blocks
             .push(Block::Prose(say!(page, "serving.no_advice")));
     }
-    findings.datasets.push(table.rows(&advice));
-    let mut part = |heading: String, items: Vec<Vec<Inline>>| {
-        if !items.is_empty() {
-            findings.blocks.push(Block::Heading(heading));
-            findings.blocks.push(Block::List(items));
-        }
-    };
-    part(words!(page, "serving.limits"), limits(page));
-    findings
+    content.datasets.push(table.rows(&advice));
+    let limits = limits(page);
+    if !limits.is_empty() {
+        content
+            .blocks
+            .push(Block::Heading(words!(page, "serving.limits")));
+        content.blocks.push(Block::List(limits));
+    }
+    content
 }
 
 /// The load of the run of the first page.
@@ -126,45 +136,47 @@ fn load(page: &Page<'_>) -> Option<String> {
 /// Conclusion, cause, action.
 fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
     let run = page.results.headline;
-    let found = &page.results.bottlenecks[run];
-    let mut said = vec![conclusion(page, run)];
-    said.extend(tried(page));
-    said.extend(bad(page, run));
+    let mut sentences = vec![conclusion(page, run)];
+    sentences.extend(tried(page));
+    sentences.extend(bad(page, run));
     let sweep = page.results.sweep_of(run);
-    said.extend(sweep.and_then(|sweep| beyond(page, sweep)));
-    said.extend(sweep.and_then(|sweep| super::sweep::best_goodput(page, sweep)));
-    said.push(cause(page, cause_of(page, sweep, found)));
-    said.extend(page.results.advice.first().map(|first| {
+    if let Some(sweep) = sweep {
+        sentences.extend(beyond(page, sweep));
+        sentences.extend(super::sweep::best_goodput(page, sweep));
+    }
+    let bottleneck = &page.results.bottlenecks[run];
+    sentences.push(cause(page, cause_of(page, sweep, bottleneck)));
+    if let Some(first) = page.results.advice.first() {
         let (action, ..) = advice(page, first);
-        say!(page, "serving.action", action = action)
-    }));
-    said.join(&Inline::from(page.text.space()))
+        sentences.push(say!(page, "serving.action", action = action));
+    }
+    sentences.join(&Inline::from(page.text.space()))
 }
 
 /// What limits beyond the knee is what the largest load shows.
 fn cause_of<'a>(
     page: &'a Page<'_>,
     sweep: Option<&Sweep>,
-    found: &'a Bottleneck,
+    bottleneck: &'a Bottleneck,
 ) -> &'a Bottleneck {
-    let last = sweep
-        .filter(|sweep| sweep.knee.is_some())
-        .and_then(|sweep| sweep.points.last());
-    last.map_or(found, |last| &page.results.bottlenecks[last.run])
+    let Some(sweep) = sweep.filter(|sweep| sweep.knee.is_some()) else {
+        return bottleneck;
+    };
+    match sweep.points.last() {
+        Some(last) => &page.results.bottlenecks[last.run],
+        None => bottleneck,
+    }
 }
 
 fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
     let figures = &page.results.figures[run];
     let median = |measure| figures.typical(measure).map(time);
     let (ttft, tpot) = (median(Measure::Ttft), median(Measure::Tpot));
-    let tokens = figures
-        .output_rate
-        .map(|rate| Quantity::new(rate, Unit::TokensPerSecond));
-    let requests = figures
-        .request_rate
-        .map(|rate| Quantity::new(rate, Unit::RequestsPerSecond));
-    let strong = |rate: Quantity| Inline::strong(rate.to_string());
-    let Some(rate) = tokens.or(requests).map(strong) else {
+    let rate = if let Some(rate) = figures.output_rate {
+        Quantity::new(rate, Unit::TokensPerSecond)
+    } else if let Some(rate) = figures.request_rate {
+        Quantity::new(rate, Unit::RequestsPerSecond)
+    } else {
         let latency = median(Measure::Latency);
         return say!(
             page,
@@ -174,32 +186,33 @@ fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
             latency = latency
         );
     };
+    let rate = Inline::strong(rate.to_string());
     let sweep = page.results.sweep_of(run);
-    let (load, ttft_tpot) = (load(page), (ttft, tpot));
+    let load = load(page);
     match sweep.map(|sweep| sweep.knee.is_some()) {
         Some(true) => say!(
             page,
             "serving.conclusion.knee",
             load = load,
             rate = rate,
-            ttft = ttft_tpot.0,
-            tpot = ttft_tpot.1
+            ttft = ttft,
+            tpot = tpot
         ),
         Some(false) => say!(
             page,
             "serving.conclusion.rising",
             load = load,
             rate = rate,
-            ttft = ttft_tpot.0,
-            tpot = ttft_tpot.1
+            ttft = ttft,
+            tpot = tpot
         ),
         None => say!(
             page,
             "serving.conclusion.one",
             load = load,
             rate = rate,
-            ttft = ttft_tpot.0,
-            tpot = ttft_tpot.1
+            ttft = ttft,
+            tpot = tpot
         ),
     }
 }
@@ -210,20 +223,24 @@ fn tried(page: &Page<'_>) -> Option<Vec<Inline>> {
     let best = crate::analysis::changes::best(changes)?;
     let worked = changes
         .iter()
-        .filter(|change| change.verdict == Verdict::Better)
-        .count();
+        .filter(|change| change.verdict == Verdict::Better);
+    let worked = worked.count();
     let label = |run: usize| page.results.runs[run].label.as_str();
-    let settings = super::setups::settings(page, best);
-    let has_worked = (worked > 0).then_some(());
+    let (mut best_label, mut settings, mut change) = (None, None, None);
+    if worked > 0 {
+        best_label = Some(label(best.run));
+        settings = super::setups::settings(page, best);
+        change = best.changes[0].map(Quantity::ratio);
+    }
     Some(say!(
         page,
         "serving.tried",
         worked = Quantity::count(worked as u64),
         tried = Quantity::count(changes.len() as u64),
         baseline = label(best.baseline),
-        best = has_worked.map(|()| label(best.run)),
-        settings = has_worked.and(settings),
-        change = has_worked.and(best.changes[0]).map(Quantity::ratio),
+        best = best_label,
+        settings = settings,
+        change = change,
     ))
 }
 
@@ -231,39 +248,33 @@ fn tried(page: &Page<'_>) -> Option<Vec<Inline>> {
 fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
     let figures = &page.results.figures[run];
     let levels = &page.results.options.thresholds;
-    let tokens = |rate: f64| Quantity::new(rate, Unit::TokensPerSecond);
-    let is_bad = |measure: &Measure| levels.of(figures, *measure) == Some(Grade::Bad);
-    let measures = [Measure::Ttft, Measure::Tpot].into_iter().filter(is_bad);
-    let times = measures.filter_map(|measure| {
-        let limit = levels.level(measure)?.bad * 1e6;
-        Some((
-            format!("{} P50", name(page, measure)),
-            time(figures.typical(measure)?),
-            time(limit),
-        ))
-    });
+    let mut sentences = Vec::new();
+    for measure in [Measure::Ttft, Measure::Tpot] {
+        if levels.of(figures, measure) == Some(Grade::Bad)
+            && let (Some(level), Some(median)) = (levels.level(measure), figures.typical(measure))
+        {
+            sentences.push(say!(
+                page,
+                "serving.bad",
+                what = format!("{} P50", name(page, measure)),
+                value = time(median),
+                limit = time(level.bad * 1e6)
+            ));
+        }
+    }
     let level = &levels.output_tokens_per_second;
-    let rate = figures
-        .output_rate
-        .filter(|rate| level.grade(*rate) == Grade::Bad);
-    let rate = rate.map(|rate| {
-        (
-            words!(page, "serving.figure.output"),
-            tokens(rate),
-            tokens(level.bad),
-        )
-    });
-    let said = times.chain(rate);
-    said.map(|(what, value, limit)| {
-        say!(
+    if let Some(rate) = figures.output_rate
+        && level.grade(rate) == Grade::Bad
+    {
+        sentences.push(say!(
             page,
             "serving.bad",
-            what = what,
-            value = value,
-            limit = limit
-        )
-    })
-    .collect()
+            what = words!(page, "serving.figure.output"),
+            value = Quantity::new(rate, Unit::TokensPerSecond),
+            limit = Quantity::new(level.bad, Unit::TokensPerSecond)
+        ));
+    }
+    sentences
 }
 
 /// What more load brings.
@@ -283,31 +294,34 @@ fn beyond(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
 }
 
 /// What limits a run, with the number that says so.
-fn cause(page: &Page<'_>, found: &Bottleneck) -> Vec<Inline> {
-    let factor = found
+fn cause(page: &Page<'_>, bottleneck: &Bottleneck) -> Vec<Inline> {
+    let factor = bottleneck
         .tpot_factor
         .map(|factor| Quantity::new(factor, Unit::One));
-    match found.limit {
+    match bottleneck.limit {
         Limit::Queue => say!(
             page,
             "serving.cause.queue",
-            share = found
+            share = bottleneck
                 .waiting
                 .map(|waiting| Quantity::ratio(waiting.share())),
-            queue = found.waiting.map(|waiting| time(waiting.queue)),
+            queue = bottleneck.waiting.map(|waiting| time(waiting.queue)),
         ),
         Limit::KvCache => say!(
             page,
             "serving.cause.kv",
-            share = found.engine.and_then(|one| one.kv_p95).map(Quantity::ratio),
-            preemptions = found
+            share = bottleneck
                 .engine
-                .and_then(|one| one.preemptions)
+                .and_then(|engine| engine.kv_p95)
+                .map(Quantity::ratio),
+            preemptions = bottleneck
+                .engine
+                .and_then(|engine| engine.preemptions)
                 .filter(|count| *count > 0.0)
                 .map(|count| Quantity::new(count, Unit::Count)),
-            waiting = found
+            waiting = bottleneck
                 .engine
-                .and_then(|one| one.waiting)
+                .and_then(|engine| engine.waiting)
                 .map(|mean| Quantity::new(mean, Unit::One)),
         ),
         Limit::Compute => say!(page, "serving.cause.compute", factor = factor),
@@ -315,86 +329,93 @@ fn cause(page: &Page<'_>, found: &Bottleneck) -> Vec<Inline> {
         Limit::Bound => say!(page, "serving.cause.bound", factor = factor),
         Limit::Scheduling => say!(page, "serving.cause.scheduling", factor = factor),
         Limit::Stalls => {
-            let ratio = found.stalls.map(|ratio| Quantity::new(ratio, Unit::One));
+            let ratio = bottleneck
+                .stalls
+                .map(|ratio| Quantity::new(ratio, Unit::One));
             say!(page, "serving.cause.stalls", ratio = ratio)
         }
         Limit::Unknown => say!(page, "serving.cause.unknown"),
     }
 }
 
-fn figures(page: &Page<'_>) -> Vec<Figure> {
+fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
     let results = page.results;
     let run = results.headline;
-    let own = &results.figures[run];
-    let last = results
-        .sweep_of(run)
-        .and_then(|sweep| sweep.points.last())
-        .filter(|last| last.run != run);
-    let other = last.map(|last| &results.figures[last.run]);
+    let figures = &results.figures[run];
+    let sweep = results.sweep_of(run);
+    let last = sweep.and_then(|sweep| sweep.points.last());
+    let last = last.filter(|last| last.run != run);
+    let figures_at_last = last.map(|last| &results.figures[last.run]);
     let levels = &results.options.thresholds;
-    let ms = |level: &Level| bounds(level, |ms| time(ms * 1e6));
     let mut rows = Vec::new();
     for measure in [Measure::Ttft, Measure::Tpot, Measure::Itl, Measure::Latency] {
         for (index, label) in [(0, "P50"), (3, "P99")] {
-            let at = |figures: &crate::analysis::figures::Figures| {
-                figures.dist(measure).spread.percentiles[index]
+            let percentile = |figures: &Figures| figures.dist(measure).spread.percentiles[index];
+            let Some(value) = percentile(figures) else {
+                continue;
             };
-            let Some(value) = at(own) else { continue };
             let level = levels.level(measure).filter(|_| index == 0);
-            rows.push(Figure {
+            rows.push(FirstPageFigure {
                 label: format!("{}, {label}", name(page, measure)),
                 value: time(value),
-                at_last: other.and_then(at).map(time),
-                levels: level.map(ms),
+                at_last: figures_at_last.and_then(percentile).map(time),
+                levels: level.map(|level| bounds(level, |ms| time(ms * 1e6))),
                 grade: level.map(|level| level.grade(value / 1e6)),
             });
         }
     }
-    let tokens = |rate: f64| Quantity::new(rate, Unit::TokensPerSecond);
-    let requests = |rate: f64| Quantity::new(rate, Unit::RequestsPerSecond);
-    let level = &levels.output_tokens_per_second;
-    rows.extend(own.output_rate.map(|rate| Figure {
-        label: words!(page, "serving.figure.output"),
-        value: tokens(rate),
-        at_last: other.and_then(|one| one.output_rate).map(tokens),
-        levels: Some(bounds(level, tokens)),
-        grade: Some(level.grade(rate)),
-    }));
-    rows.extend(own.request_rate.map(|rate| Figure {
-        label: words!(page, "serving.figure.requests"),
-        value: requests(rate),
-        at_last: other.and_then(|one| one.request_rate).map(requests),
-        levels: None,
-        grade: None,
-    }));
-    let goodput = |run: usize| results.goodput[run].and_then(|one| one.rate).map(requests);
-    rows.extend(goodput(run).map(|value| Figure {
-        label: words!(page, "serving.figure.goodput"),
-        value,
-        at_last: last.and_then(|last| goodput(last.run)),
-        levels: None,
-        grade: None,
-    }));
+    if let Some(rate) = figures.output_rate {
+        let level = &levels.output_tokens_per_second;
+        rows.push(FirstPageFigure {
+            label: words!(page, "serving.figure.output"),
+            value: tokens(rate),
+            at_last: figures_at_last.and_then(|figures| figures.output_rate.map(tokens)),
+            levels: Some(bounds(level, tokens)),
+            grade: Some(level.grade(rate)),
+        });
+    }
+    if let Some(rate) = figures.request_rate {
+        rows.push(FirstPageFigure {
+            label: words!(page, "serving.figure.requests"),
+            value: requests(rate),
+            at_last: figures_at_last.and_then(|figures| figures.request_rate.map(requests)),
+            levels: None,
+            grade: None,
+        });
+    }
+    if let Some(rate) = results.goodput_rate(run) {
+        rows.push(FirstPageFigure {
+            label: words!(page, "serving.figure.goodput"),
+            value: requests(rate),
+            at_last: last.and_then(|last| results.goodput_rate(last.run).map(requests)),
+            levels: None,
+            grade: None,
+        });
+    }
     rows.extend(utilization(page));
     rows
 }
 
+const fn tokens(rate: f64) -> Quantity {
+    Quantity::new(rate, Unit::TokensPerSecond)
+}
+
+const fn requests(rate: f64) -> Quantity {
+    Quantity::new(rate, Unit::RequestsPerSecond)
+}
+
 /// Mean utilization of all GPUs.
-fn utilization(page: &Page<'_>) -> Option<Figure> {
-    let shares: Vec<f64> = page
-        .results
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.utilization)
-        .collect();
-    let mean = (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)?;
+fn utilization(page: &Page<'_>) -> Option<FirstPageFigure> {
+    let gpus = page.results.gpus.iter();
+    let shares: Vec<f64> = gpus.filter_map(|gpu| gpu.utilization).collect();
+    let mean = rooflens_stats::mean(&shares)?;
     let levels = &page.results.options.thresholds;
     let range = &levels.gpu_utilization_percent;
     let (low, high) = (
         Quantity::ratio(range.low / 100.0),
         Quantity::ratio(range.high / 100.0),
     );
-    Some(Figure {
+    Some(FirstPageFigure {
         label: words!(page, "serving.figure.gpu"),
         value: Quantity::ratio(mean),
         at_last: None,
@@ -416,41 +437,35 @@ fn bounds(level: &Level, quantity: impl Fn(f64) -> Quantity) -> (String, String)
     )
 }
 
-fn figure_table<'t>(page: &Page<'_>, figures: &[Figure]) -> Table<'t, Figure> {
-    Table::new(page.text, "serving_figures")
-        .text("figure", |one: &Figure| one.label.clone())
-        .on_page()
-        .text("unit", |one| one.value.base())
-        .text("value", |one| Cell::Quantity(one.value))
-        .on_page()
-        .text("at_largest_load", |one| one.at_last.map(Cell::Quantity))
-        .on_page_if(figures.iter().any(|one| one.at_last.is_some()))
-        .text("good", |one| {
-            one.levels.as_ref().map(|levels| levels.0.clone())
-        })
-        .on_page()
-        .text("bad", |one| {
-            one.levels.as_ref().map(|levels| levels.1.clone())
-        })
-        .on_page()
-        .text("grade", |one| one.grade.map(Grade::id))
-        .on_page()
+fn figure_table<'t>(page: &Page<'_>, figures: &[FirstPageFigure]) -> Table<'t, FirstPageFigure> {
+    let has_last = figures.iter().any(|figure| figure.at_last.is_some());
+    columns! { page, "serving_figures", figure: &FirstPageFigure => {
+        let (good, bad) = figure.levels.clone().unzip();
+        text "figure" = figure.label.clone(), page;
+        text "unit" = figure.value.base();
+        text "value" = Cell::Quantity(figure.value), page;
+        text "at_largest_load" = figure.at_last.map(Cell::Quantity), page if has_last;
+        text "good" = good, page;
+        text "bad" = bad, page;
+        text "grade" = figure.grade.map(Grade::id), page;
+    } }
 }
 
 fn advice_table<'t>(page: &'t Page<'_>) -> Table<'t, (usize, &'t Advice)> {
-    Table::new(page.text, "serving_advice")
-        .count("number", |(number, _): &(usize, &Advice)| *number)
-        .name("setting", |(_, one)| one.setting())
-        .text("action", |(_, one)| advice(page, one).0)
-        .text("reason", |(_, one)| advice(page, one).1)
-        .text("effect", |(_, one)| advice(page, one).2)
-        .all_on_page()
+    columns! { page, "serving_advice", (number, setting): &(usize, &Advice) => {
+        let (action, reason, effect) = advice(page, setting);
+        count "number" = *number, page;
+        name "setting" = setting.setting(), page;
+        text "action" = action, page;
+        text "reason" = reason, page;
+        text "effect" = effect, page;
+    } }
 }
 
 /// What to do, why, and what it brings.
 fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
     let count = |value: f64| Quantity::new(value, Unit::Count);
-    let one = |value: f64| Quantity::new(value, Unit::One);
+    let mean = |value: f64| Quantity::new(value, Unit::One);
     match advice {
         Advice::CapAtKnee {
             requests,
@@ -496,7 +511,7 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             ),
         ),
         Advice::MoreKvCache { kv, now } => (
-            words!(page, "serving.more_kv.do", now = now.map(one)),
+            words!(page, "serving.more_kv.do", now = now.map(mean)),
             words!(page, "serving.more_kv.why", kv = Quantity::ratio(*kv)),
             words!(page, "serving.more_kv.effect"),
         ),
@@ -514,10 +529,10 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             words!(
                 page,
                 "serving.more.why",
-                waiting = one(*waiting),
+                waiting = mean(*waiting),
                 kv = Quantity::ratio(*kv)
             ),
-            words!(page, "serving.more.effect", waiting = one(*waiting)),
+            words!(page, "serving.more.effect", waiting = mean(*waiting)),
         ),
         Advice::SmallerPrefills { itl } => (
             words!(page, "serving.prefill.do"),
@@ -565,51 +580,58 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
 /// How far the figures carry.
 fn limits(page: &Page<'_>) -> Vec<Vec<Inline>> {
     let results = page.results;
-    let mut said = Vec::new();
-    let names = |holds: &dyn Fn(usize) -> bool| {
-        let runs = page.runs().filter(|(index, _)| holds(*index));
-        let all: Vec<&str> = runs.map(|(_, run)| run.label.as_str()).collect();
-        let shown = all
-            .iter()
-            .take(4)
-            .copied()
-            .collect::<Vec<_>>()
-            .join(page.text.comma());
-        match all.len() {
-            0 => None,
-            count if count > 4 => Some(words!(
-                page,
-                "serving.and_more",
-                names = shown,
-                count = Quantity::count(count as u64 - 4)
-            )),
-            _ => Some(shown),
+    let (mut few, mut stated, mut bucketed, mut closed) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for run in results.runs {
+        let label = run.label.as_str();
+        if (1..FEW).contains(&run.requests.len()) {
+            few.push(label);
         }
-    };
-    let few = |run: usize| (1..FEW).contains(&results.runs[run].requests.len());
-    said.extend(names(&few).map(|runs| {
-        say!(
-            page,
-            "serving.few",
-            runs = runs,
-            few = Quantity::count(FEW as u64)
-        )
-    }));
-    let is_engine = |run: usize| results.runs[run].tool == Tool::EngineMetrics;
-    let stated = |run: usize| results.runs[run].requests.is_empty() && !is_engine(run);
-    said.extend(names(&stated).map(|runs| say!(page, "serving.stated", runs = runs)));
-    let bucketed = |run: usize| is_engine(run) && !results.runs[run].stated.ttft.is_empty();
-    said.extend(names(&bucketed).map(|runs| say!(page, "serving.bucketed", runs = runs)));
-    let closed = |run: usize| {
-        let load = &results.runs[run].load;
-        load.rate.is_none() && load.concurrency.is_some()
-    };
-    said.extend(names(&closed).map(|runs| say!(page, "serving.closed", runs = runs)));
+        if run.is_test() && run.requests.is_empty() {
+            stated.push(label);
+        }
+        if !run.is_test() && !run.stated.ttft.is_empty() {
+            bucketed.push(label);
+        }
+        if run.load.rate.is_none() && run.load.concurrency.is_some() {
+            closed.push(label);
+        }
+    }
+    let mut sentences = Vec::new();
+    if let Some(runs) = names(page, &few) {
+        let few = Quantity::count(FEW as u64);
+        sentences.push(say!(page, "serving.few", runs = runs, few = few));
+    }
+    if let Some(runs) = names(page, &stated) {
+        sentences.push(say!(page, "serving.stated", runs = runs));
+    }
+    if let Some(runs) = names(page, &bucketed) {
+        sentences.push(say!(page, "serving.bucketed", runs = runs));
+    }
+    if let Some(runs) = names(page, &closed) {
+        sentences.push(say!(page, "serving.closed", runs = runs));
+    }
     if results.gpus_elsewhere {
-        said.push(say!(page, "serving.elsewhere"));
+        sentences.push(say!(page, "serving.elsewhere"));
     }
     if results.options.predicted.is_none() {
-        said.push(say!(page, "serving.unpredicted"));
+        sentences.push(say!(page, "serving.unpredicted"));
     }
-    said
+    sentences
+}
+
+/// The first names, and how many more there are; none of no name.
+fn names(page: &Page<'_>, names: &[&str]) -> Option<String> {
+    const SHOWN: usize = 4;
+    let shown = names[..names.len().min(SHOWN)].join(page.text.comma());
+    match names.len() {
+        0 => None,
+        count if count > SHOWN => Some(words!(
+            page,
+            "serving.and_more",
+            names = shown,
+            count = Quantity::count((count - SHOWN) as u64)
+        )),
+        _ => Some(shown),
+    }
 }

@@ -1,7 +1,9 @@
 //! Sweeps over load: throughput, latency, and the knee.
 
 use rooflens_document::chart::{Color, Plot, Point as Mark, Scatter};
-use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table, say, words};
+use rooflens_document::{
+    Block, Chart, Inline, Quantity, SectionContent, Table, columns, say, words,
+};
 use rooflens_schemas::Unit;
 
 use super::{Page, add, time};
@@ -15,108 +17,87 @@ const CHARTS: usize = 3;
 /// Weight of marks that are no shares of anything.
 const NO_SHARE: f64 = -1.0;
 
+/// Length of an axis over the greatest value on it.
+const MARGIN: f64 = 1.08;
+
 /// A point with its sweep's number, and the growth from the point before.
-struct Row<'a> {
+struct SweepStep<'a> {
     sweep: &'a Sweep,
     number: usize,
     point: &'a Point,
-    grown: Option<f64>,
+    growth: Option<f64>,
     is_knee: bool,
 }
 
 /// All sweeps.
 pub(super) fn show(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let sweeps = &page.results.sweeps;
     for (number, sweep) in sweeps.iter().enumerate() {
-        findings.main.push(Block::Prose(statement(page, sweep)));
-        findings
+        content.main.push(Block::Prose(statement(page, sweep)));
+        content
             .main
             .extend(best_goodput(page, sweep).map(Block::Prose));
         if number < CHARTS {
-            findings
+            content
                 .main
                 .extend(throughput(page, number, sweep).map(Block::Chart));
-            findings
+            content
                 .main
                 .extend(latency(page, number, sweep).map(Block::Chart));
         }
     }
-    let rows: Vec<Row<'_>> = sweeps
-        .iter()
-        .enumerate()
-        .flat_map(|(number, sweep)| rows(number, sweep))
-        .collect();
+    let mut rows: Vec<SweepStep<'_>> = Vec::new();
+    for (number, sweep) in sweeps.iter().enumerate() {
+        rows.extend(steps(number, sweep));
+    }
     add(
-        &mut findings,
+        &mut content,
         &table(page),
         &rows,
         words!(page, "serving.sweeps"),
         SHOWN,
     );
-    findings
+    content
 }
 
-fn rows(number: usize, sweep: &Sweep) -> Vec<Row<'_>> {
-    let point = |(n, point): (usize, &'_ Point)| {
-        let before = n.checked_sub(1).and_then(|before| sweep.points.get(before));
-        let grown = before.map(|before| elasticity(before, point));
-        (n, grown)
-    };
-    let all = sweep
-        .points
-        .iter()
-        .enumerate()
-        .map(point)
-        .zip(&sweep.points);
-    all.map(|((n, grown), point)| Row {
-        sweep,
-        number,
-        point,
-        grown,
-        is_knee: sweep.knee == Some(n),
-    })
-    .collect()
+fn steps(number: usize, sweep: &Sweep) -> Vec<SweepStep<'_>> {
+    let mut steps = Vec::new();
+    let mut before: Option<&Point> = None;
+    for (index, point) in sweep.points.iter().enumerate() {
+        steps.push(SweepStep {
+            sweep,
+            number,
+            point,
+            growth: before.map(|before| elasticity(before, point)),
+            is_knee: sweep.knee == Some(index),
+        });
+        before = Some(point);
+    }
+    steps
 }
 
-fn table<'t>(page: &'t Page<'_>) -> Table<'t, Row<'t>> {
-    let several = page.results.sweeps.len() > 1;
-    let of = |measure: Measure, percent: usize| {
-        move |row: &Row<'_>| {
-            page.results.figures[row.point.run]
-                .dist(measure)
-                .spread
-                .percentiles[percent]
-        }
-    };
-    let goodput = |row: &Row<'_>| page.results.goodput[row.point.run].and_then(|one| one.rate);
-    Table::new(page.text, "serving_sweep")
-        .count("sweep", |row: &Row<'_>| row.number + 1)
-        .on_page_if(several)
-        .text("load", |row| page.load(row.sweep.axis, row.point.load))
-        .on_page()
-        .name("run", |row| page.results.runs[row.point.run].label.clone())
-        .column("requests_per_second", Unit::RequestsPerSecond, |row| {
-            page.results.figures[row.point.run].request_rate
-        })
-        .on_page()
-        .column("output_tokens_per_second", Unit::TokensPerSecond, |row| {
-            page.results.figures[row.point.run].output_rate
-        })
-        .on_page()
-        .column("elasticity", Unit::One, |row| row.grown)
-        .on_page()
-        .time("ttft_p50_ns", of(Measure::Ttft, 0))
-        .on_page()
-        .time("ttft_p99_ns", of(Measure::Ttft, 3))
-        .on_page()
-        .time("tpot_p50_ns", of(Measure::Tpot, 0))
-        .on_page()
-        .time("e2e_p50_ns", of(Measure::Latency, 0))
-        .column("goodput_per_second", Unit::RequestsPerSecond, goodput)
-        .on_page_if(page.results.goodput.iter().any(Option::is_some))
-        .text("knee", |row| row.is_knee)
-        .on_page()
+fn table<'t>(page: &'t Page<'_>) -> Table<'t, SweepStep<'t>> {
+    let results = page.results;
+    let several = results.sweeps.len() > 1;
+    let has_goodput = results.goodput.iter().any(Option::is_some);
+    columns! { page, "serving_sweep", step: &SweepStep<'_> => {
+        let run = step.point.run;
+        let figures = &results.figures[run];
+        let ttft = &figures.dist(Measure::Ttft).spread;
+        count "sweep" = step.number + 1, page if several;
+        text "load" = page.load(step.sweep.axis, step.point.load), page;
+        name "run" = results.runs[run].label.clone();
+        RequestsPerSecond "requests_per_second" = figures.request_rate, page;
+        TokensPerSecond "output_tokens_per_second" = figures.output_rate, page;
+        One "elasticity" = step.growth, page;
+        time "ttft_p50_ns" = ttft.p50(), page;
+        time "ttft_p99_ns" = ttft.p99(), page;
+        time "tpot_p50_ns" = figures.dist(Measure::Tpot).spread.p50(), page;
+        time "e2e_p50_ns" = figures.dist(Measure::Latency).spread.p50();
+        RequestsPerSecond "goodput_per_second" = results.goodput_rate(run), page if has_goodput;
+        text "knee" = step.is_knee, page;
+    } }
 }
 
 /// Where throughput stops to follow the load.
@@ -147,12 +128,15 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
 
 /// The load with the most good requests per second.
 pub(super) fn best_goodput(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
-    let good = |point: &Point| page.results.goodput[point.run].and_then(|one| one.rate);
-    let known = sweep
-        .points
-        .iter()
-        .filter_map(|point| Some((point, good(point)?)));
-    let (point, rate) = known.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mut best: Option<(&Point, f64)> = None;
+    for point in &sweep.points {
+        if let Some(rate) = page.results.goodput_rate(point.run)
+            && best.is_none_or(|(_, most)| most.total_cmp(&rate).is_le())
+        {
+            best = Some((point, rate));
+        }
+    }
+    let (point, rate) = best?;
     let rate = Quantity::new(rate, Unit::RequestsPerSecond);
     Some(say!(
         page,
@@ -172,28 +156,35 @@ pub(super) const fn rate(sweep: &Sweep, point: &Point) -> Quantity {
     Quantity::new(point.throughput, unit)
 }
 
-fn marks(page: &Page<'_>, sweep: &Sweep, at: impl Fn(&Point) -> Option<(f64, f64)>) -> Vec<Mark> {
-    let mark = |(n, point): (usize, &Point)| {
-        let (x, y) = at(point)?;
-        let color = if sweep.knee == Some(n) {
-            Color::Knee
-        } else {
-            Color::Run
+/// Marks of the points whose position is known.
+fn marks(
+    page: &Page<'_>,
+    sweep: &Sweep,
+    position: impl Fn(&Point) -> Option<(f64, f64)>,
+) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    for (index, point) in sweep.points.iter().enumerate() {
+        let Some((x, y)) = position(point) else {
+            continue;
         };
-        Some(Mark {
+        let is_knee = sweep.knee == Some(index);
+        marks.push(Mark {
             label: page.load(sweep.axis, point.load),
             x,
             y,
             weight: NO_SHARE,
-            color,
-        })
-    };
-    sweep.points.iter().enumerate().filter_map(mark).collect()
+            color: if is_knee { Color::Knee } else { Color::Run },
+        });
+    }
+    marks
 }
 
 fn plane(x_label: String, y_label: String, points: Vec<Mark>) -> Option<Plot> {
-    let end = |of: fn(&Mark) -> f64| points.iter().map(of).fold(0.0, f64::max) * 1.08;
-    let (x_max, y_max) = (end(|one| one.x), end(|one| one.y));
+    let (mut x_max, mut y_max) = (0.0_f64, 0.0_f64);
+    for mark in &points {
+        (x_max, y_max) = (x_max.max(mark.x), y_max.max(mark.y));
+    }
+    let (x_max, y_max) = (x_max * MARGIN, y_max * MARGIN);
     (points.len() > 1 && x_max > 0.0 && y_max > 0.0).then_some(Plot::Scatter(Scatter {
         x_label,
         y_label,

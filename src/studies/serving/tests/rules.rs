@@ -8,7 +8,7 @@ use crate::analysis::predicted::{Bound, Predicted};
 use crate::analysis::thresholds::{Grade, Thresholds};
 use crate::analysis::{Options, Results};
 use crate::import::Input;
-use crate::model::{EngineSample, GpuSample, Load, Run, Tool};
+use crate::runs::{EngineSample, GpuSample, Load, Run, Tool};
 use crate::stats::Spread;
 
 const MS: f64 = 1e6;

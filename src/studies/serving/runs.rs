@@ -119,6 +119,11 @@ impl Run {
         self.stated.duration.or_else(span)
     }
 
+    /// Whether it is a load test rather than what an engine counted.
+    pub fn is_test(&self) -> bool {
+        self.tool != Tool::EngineMetrics
+    }
+
     /// When it began, seconds since 1970, if it says so with a zone.
     pub fn began(&self) -> Option<f64> {
         seconds_since_1970(self.started.as_deref()?)
@@ -268,6 +273,13 @@ pub struct GpuSample {
     pub power: Option<f64>,
     /// Bytes in use.
     pub memory_used: Option<f64>,
+}
+
+impl GpuSample {
+    /// Whether its time is known.
+    pub const fn is_timed(&self) -> bool {
+        self.utc.is_some()
+    }
 }
 
 #[cfg(test)]

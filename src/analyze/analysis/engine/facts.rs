@@ -1,26 +1,18 @@
 //! Derived tables that several analyses need, computed once.
 
-use crate::engine::classify::{KernelClass, KernelIdentity};
+use std::ops::{Deref, DerefMut};
+
 use crate::engine::ranks;
 use crate::engine::stage_stats::{self, Summary};
-use rooflens_session::{
-    ApiCallId, Arrange, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId,
-    RangeId, Session, ThreadId,
-};
+use rooflens_session::{Arrange, PassId, Session};
+use rooflens_stages::StageTables;
+pub use rooflens_stages::{Attribution, Captured, OpIndex, OpSource, Ops, Stage, StageInstance};
 
-use rooflens_schemas::StageKind;
-
-/// The derived tables.
+/// The derived tables: those of stages, and what follows from them.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// All GPU operations, sorted by (pass, start, end, source).
-    pub ops: Ops,
-    /// Class, library and dtype of each kernel, by [`KernelId`].
-    pub identities: Vec<KernelIdentity>,
-    /// Stages in report order.
-    pub stages: Vec<Stage>,
-    /// Stage instances, sorted by (stage, process, host start).
-    pub instances: Vec<StageInstance>,
+    /// Operations, kernels, stages and instances. `Facts` dereferences to them.
+    pub tables: StageTables,
     /// Stages as single processes ran them, sorted by (pass, stage, first GPU).
     pub summaries: Vec<Summary>,
     /// The primary pass and those that are other ranks of its run, by rank.
@@ -29,201 +21,25 @@ pub struct Facts {
     pub shared: Vec<PassId>,
 }
 
-/// A GPU operation by number: an index into the columns of [`Ops`].
-pub type OpIndex = u32;
+impl Deref for Facts {
+    type Target = StageTables;
 
-/// GPU operations: kernels, copies, memsets and whole graphs as one table.
-#[derive(Clone, Debug, Default)]
-pub struct Ops {
-    /// Start, nanoseconds.
-    pub start: Vec<Ns>,
-    /// End, nanoseconds.
-    pub end: Vec<Ns>,
-    /// Pass.
-    pub pass: Vec<PassId>,
-    /// GPU.
-    pub gpu: Vec<GpuId>,
-    /// Process.
-    pub process: Vec<ProcessId>,
-    /// CUDA stream.
-    pub stream: Vec<u64>,
-    /// The row that the operation is.
-    pub source: Vec<OpSource>,
-    /// The outermost API call that issued it.
-    pub api_call: Vec<Option<ApiCallId>>,
-    /// Innermost range around it, and how that was found.
-    pub range: Vec<Attribution>,
-    /// For work that a CUDA graph replays: the range that was open when its node was captured.
-    pub captured: Vec<Captured>,
-}
-
-/// The row that an operation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum OpSource {
-    /// A kernel execution.
-    Launch(LaunchId),
-    /// A copy or memset.
-    Copy(CopyId),
-    /// A whole CUDA graph.
-    Graph(GraphLaunchId),
-}
-
-/// The range that an operation belongs to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Attribution {
-    /// The innermost range of the issuing thread around the start of the API call.
-    Own(RangeId),
-    /// The issuing thread has no range open; this is the innermost range of the one other thread that has.
-    Inferred(RangeId),
-    /// No range is open at the API call's start.
-    Outside,
-    /// Several other threads have ranges open: not decided.
-    Ambiguous,
-    /// The API call is not in the artifact.
-    #[default]
-    NoApiCall,
-}
-
-impl Attribution {
-    /// Whether the range is that of another thread.
-    pub const fn is_inferred(self) -> bool {
-        matches!(self, Self::Inferred(_))
-    }
-
-    /// The range, if there is one.
-    pub const fn range(self) -> Option<RangeId> {
-        match self {
-            Self::Own(range) | Self::Inferred(range) => Some(range),
-            Self::Outside | Self::Ambiguous | Self::NoApiCall => None,
-        }
+    fn deref(&self) -> &StageTables {
+        &self.tables
     }
 }
 
-/// Where work that a CUDA graph replays was captured: *what* it is, where [`Attribution`] says *when* it ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Captured {
-    /// No part of a graph.
-    #[default]
-    NoGraph,
-    /// The innermost range that was open on the capturing thread.
-    Range(RangeId),
-    /// No range was open on the capturing thread.
-    Outside,
-    /// The graph was traced as a whole, and its creation is not in the artifact.
-    Whole,
-    /// The artifact does not say which node it is.
-    NoNode,
-    /// The artifact has no event of any node of the process.
-    NoEvents,
-    /// The artifact has events of nodes, but none of this one.
-    UnknownNode,
-    /// The node is a clone, and the one that it was cloned from has no event.
-    UnknownOriginal,
-    /// Several events of the node contradict one another.
-    Ambiguous,
-    /// Nodes are clones of one another in a circle.
-    Cycle,
-}
-
-impl Captured {
-    /// The range, if there is one.
-    pub const fn range(self) -> Option<RangeId> {
-        if let Self::Range(range) = self {
-            Some(range)
-        } else {
-            None
-        }
-    }
-
-    /// Why there is no range; empty if there is one, or no graph.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NoGraph | Self::Range(_) => "",
-            Self::Outside => "no range was open at capture",
-            Self::Whole => "traced as a whole, created outside of the trace",
-            Self::NoNode => "the artifact names no graph node",
-            Self::NoEvents => "the artifact has no events of graph nodes",
-            Self::UnknownNode => "captured outside of the trace: no event of the node",
-            Self::UnknownOriginal => "captured outside of the trace: no event of the original node",
-            Self::Ambiguous => "events of the node contradict one another",
-            Self::Cycle => "nodes are clones of one another",
-        }
-    }
-}
-
-/// A stage of one pass.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stage {
-    /// Pass.
-    pub pass: PassId,
-    /// Name.
-    pub name: String,
-    /// What it computes.
-    pub kind: StageKind,
-    /// Whether it lies inside instances of another stage (`decode_step` in `decode`): not added to sums.
-    pub parent: Option<usize>,
-    /// Its instances: a range of [`Facts::instances`].
-    pub instances: std::ops::Range<usize>,
-}
-
-/// One execution of a stage.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StageInstance {
-    /// Stage, an index into [`Facts::stages`].
-    pub stage: usize,
-    /// Range that it is; absent for the whole capture as one stage.
-    pub range: Option<RangeId>,
-    /// Process.
-    pub process: ProcessId,
-    /// Thread that opened the range.
-    pub thread: Option<ThreadId>,
-    /// Number among the instances of the stage and process, from 0.
-    pub ordinal: u32,
-    /// Start of the range on the host.
-    pub host_start: Ns,
-    /// End of the range on the host.
-    pub host_end: Ns,
-    /// Operations attributed to it, as indices into [`Facts::ops`], sorted by start.
-    pub ops: Vec<OpIndex>,
-    /// How many of them are attributed by inference.
-    pub inferred: u32,
-    /// First start and last end of its operations; absent if it has none.
-    pub projection: Option<(Ns, Ns)>,
-    /// Union of its operations' intervals, summed over GPUs, nanoseconds.
-    pub busy: Ns,
-    /// Sum of its operations' durations, nanoseconds: larger than `busy` where they overlap.
-    pub sum: Ns,
-    /// GPUs that it used.
-    pub gpus: Vec<GpuId>,
-    /// Decode steps in it, counted from the nested stage; absent if it has none.
-    pub steps: Option<u64>,
-    /// Why it is left out of the stage's aggregates, if it is; it is still shown.
-    pub excluded: Option<String>,
-    /// It would have cost too much, and holds no operations.
-    pub refused: bool,
-}
-
-impl StageInstance {
-    /// Projection duration: the stage time, nanoseconds.
-    pub fn time(&self) -> Option<Ns> {
-        self.projection.map(|(start, end)| end - start)
-    }
-
-    /// Busy time as a share of projection × GPUs.
-    pub fn busy_share(&self) -> Option<f64> {
-        let time = self.time().filter(|time| *time > 0)?;
-        Some(self.busy as f64 / (time as f64 * self.gpus.len().max(1) as f64))
+impl DerefMut for Facts {
+    fn deref_mut(&mut self) -> &mut StageTables {
+        &mut self.tables
     }
 }
 
 impl Facts {
     /// Derives all tables of a session.
     pub fn new(session: &Session) -> Self {
-        let identities = crate::engine::classify::identities(session);
-        let ops = crate::engine::attribution::operations(session);
         let mut facts = Self {
-            ops,
-            identities,
+            tables: StageTables::new(session),
             ..Self::default()
         };
         let is_shared = |pass: &PassId| {
@@ -231,17 +47,10 @@ impl Facts {
             processes.iter().any(|process| *process != processes[0])
         };
         facts.shared = session.passes.ids().filter(is_shared).collect();
-        crate::engine::stages::find(session, &mut facts);
         facts.summaries = stage_stats::summarize(&facts);
         let primary = facts.primary_pass(session);
         facts.run = primary.map_or_else(Vec::new, |pass| ranks::of_run(session, &facts, pass));
         facts
-    }
-
-    /// The pass whose times the report shows first: the timeline with the most GPU operations, or the
-    /// operator trace with the most where there is no timeline.
-    pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
-        self.passes_by_preference(session).first().copied()
     }
 
     /// The stages of the primary pass and of the other ranks of its run, one a process.
@@ -251,94 +60,11 @@ impl Facts {
             .flat_map(|pass| stage_stats::summaries(self, *pass))
     }
 
-    /// The passes with GPU operations, the primary one first.
-    pub fn passes_by_preference(&self, session: &Session) -> Vec<PassId> {
-        let count = |pass: &PassId| self.ops_of(*pass).len();
-        let mut passes: Vec<PassId> = session
-            .passes
-            .ids()
-            .filter(|pass| count(pass) > 0)
-            .collect();
-        passes.arrange_by_key(|pass| {
-            (
-                session.passes.kind[pass.index()],
-                std::cmp::Reverse(count(pass)),
-                *pass,
-            )
-        });
-        passes
-    }
-
     /// All passes, the primary one first.
     pub fn primary_first(&self, session: &Session) -> Vec<PassId> {
         let primary = self.primary_pass(session);
         let mut passes: Vec<PassId> = session.passes.ids().collect();
         passes.arrange_by_key(|pass| (Some(*pass) != primary, *pass));
         passes
-    }
-
-    /// The instances of a stage.
-    pub fn instances_of(&self, stage: &Stage) -> &[StageInstance] {
-        &self.instances[stage.instances.clone()]
-    }
-
-    /// The instances of a stage that a process ran, which are neighbours.
-    pub fn instances_by(&self, stage: &Stage, process: ProcessId) -> &[StageInstance] {
-        let all = self.instances_of(stage);
-        let first = all.partition_point(|one| one.process < process);
-        &all[first..first + all[first..].partition_point(|one| one.process == process)]
-    }
-
-    /// The operations of a pass, which are neighbours in [`Facts::ops`].
-    pub fn ops_of(&self, pass: PassId) -> std::ops::Range<usize> {
-        let passes = &self.ops.pass;
-        passes.partition_point(|its| *its < pass)..passes.partition_point(|its| *its <= pass)
-    }
-
-    /// The class of an operation.
-    pub fn class(&self, session: &Session, op: usize) -> KernelClass {
-        match self.ops.source[op] {
-            OpSource::Launch(launch) => {
-                let kernel = session.launches.kernel[launch.index()];
-                self.identities[kernel.index()].class
-            }
-            OpSource::Copy(_) => KernelClass::Copy,
-            OpSource::Graph(_) => KernelClass::Graph,
-        }
-    }
-
-    /// The kernel that an operation executes, if it is a kernel.
-    pub fn kernel(&self, session: &Session, op: OpIndex) -> Option<KernelId> {
-        match self.ops.source[op as usize] {
-            OpSource::Launch(launch) => Some(session.launches.kernel[launch.index()]),
-            OpSource::Copy(_) | OpSource::Graph(_) => None,
-        }
-    }
-}
-
-impl Ops {
-    /// None yet, with room for the columns of so many.
-    pub(super) fn with_room(count: usize) -> Self {
-        Self {
-            start: Vec::with_capacity(count),
-            end: Vec::with_capacity(count),
-            pass: Vec::with_capacity(count),
-            gpu: Vec::with_capacity(count),
-            process: Vec::with_capacity(count),
-            stream: Vec::with_capacity(count),
-            source: Vec::with_capacity(count),
-            api_call: Vec::with_capacity(count),
-            ..Self::default()
-        }
-    }
-
-    /// Number of operations.
-    pub fn len(&self) -> usize {
-        self.start.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.start.is_empty()
     }
 }

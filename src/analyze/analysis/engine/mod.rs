@@ -1,12 +1,8 @@
 //! What several analyses share: operations with their stages, classes, statistics, interval arithmetic.
 
-mod admission;
 pub mod align;
-pub mod attribution;
 pub mod baseline;
-pub mod classify;
 pub mod facts;
-pub mod intervals;
 pub mod kernel_matching;
 pub mod measured_peaks;
 pub mod moments;
@@ -16,9 +12,8 @@ mod ranks;
 pub mod segments;
 pub mod sm_clock;
 pub mod spans;
-pub mod stage_names;
 pub mod stage_stats;
-pub mod stages;
 pub mod sweep;
 pub mod tiers;
-mod updates;
+
+pub use rooflens_stages::{attribution, classify, intervals, stage_names, stages};

@@ -8,6 +8,7 @@ use crate::engine::stage_stats::summarize;
 use crate::{Context, Options, Results};
 use rooflens_hardware::Hardware;
 use rooflens_session::{Ns, ProcessId, Session};
+use rooflens_stages::StageTables;
 
 /// What `look` sees of a stage whose instances have these times on the GPU; the first `left_out` do not count.
 /// Ranges of these names and lengths begin every 1000 ns, as instances do.
@@ -37,7 +38,7 @@ pub fn look<T>(
         excluded: (n < left_out).then(|| "warm-up".to_owned()),
         ..StageInstance::default()
     };
-    let mut facts = Facts {
+    let tables = StageTables {
         stages: vec![Stage {
             pass,
             name: "decode_step".to_owned(),
@@ -46,6 +47,10 @@ pub fn look<T>(
             instances: 0..times.len(),
         }],
         instances: times.iter().enumerate().map(instance).collect(),
+        ..StageTables::default()
+    };
+    let mut facts = Facts {
+        tables,
         ..Facts::default()
     };
     facts.summaries = summarize(&facts);

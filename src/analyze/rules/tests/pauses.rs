@@ -18,10 +18,8 @@ fn pauses(total: Ns, kernel: &str, longest: Ns) -> Made {
     for (at, name) in (0..).zip([kernel, "gemm", "copy", kernel]) {
         push(&mut made.session, PassId(0), name, at, at + 1);
     }
-    let Facts {
-        ops, identities, ..
-    } = Facts::new(&made.session);
-    (made.facts.ops, made.facts.identities) = (ops, identities);
+    let tables = Facts::new(&made.session).tables;
+    (made.facts.ops, made.facts.identities) = (tables.ops, tables.identities);
     let gap = |(op, cause, end)| LongGap {
         ordinal: 0,
         gap: Gap {

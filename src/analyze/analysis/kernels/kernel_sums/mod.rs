@@ -1,6 +1,6 @@
 //! Kernels: which ran, how often, and for how long.
 
-mod selection;
+mod command;
 mod sums;
 
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ use crate::results::no_gpu_work;
 use crate::{Context, Facts, Known};
 use rooflens_session::{Arrange, Ns, PassId, Session};
 
-pub use selection::{ENOUGH, Selected, Window, command, select, window};
+pub use command::{ENOUGH, command};
+pub use rooflens_stages::selection::{Selected, Window, select, window};
 pub use sums::KernelSum;
 
 /// Share of kernel time in unclassified kernels, or in application kernels, from which on the report says so.

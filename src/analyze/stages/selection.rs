@@ -2,12 +2,9 @@
 
 use std::cmp::Reverse;
 
-use crate::engine::classify::KernelClass;
-use crate::engine::facts::OpSource;
-use crate::engine::intervals::total;
-use crate::engine::stage_stats::Summary;
-use crate::kernels::stage_work::StageWork;
-use crate::{Context, Facts};
+use crate::classify::KernelClass;
+use crate::tables::OpSource;
+use crate::tables::StageTables;
 use rooflens_session::{KernelId, LaunchId, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
@@ -43,7 +40,7 @@ pub struct Window {
 /// workload under ncu, which counts over all kernels that it is asked for, profiles them all.
 pub fn window(
     session: &Session,
-    facts: &Facts,
+    facts: &StageTables,
     stage: Option<&str>,
     selected: &[Selected],
 ) -> Option<Window> {
@@ -109,7 +106,7 @@ fn shortest(order: &[Option<usize>], places: usize) -> Option<Window> {
 /// `None` if there is no such stage or no kernel at all.
 pub fn select(
     session: &Session,
-    facts: &Facts,
+    facts: &StageTables,
     stage: Option<&str>,
     top: usize,
 ) -> Option<Vec<Selected>> {
@@ -148,43 +145,10 @@ pub fn select(
     (!selected.is_empty()).then_some(selected)
 }
 
-/// Share of a stage's GPU time beyond which nothing more need be profiled.
-pub const ENOUGH: f64 = 0.9;
-
-/// Most kernels that a command asks for: each costs replays.
-const MOST: usize = 30;
-
-/// The command that lists the kernels to profile of a stage: those with most of its time.
-pub fn command(context: &Context<'_>, stage: &Summary) -> String {
-    let is = |work: &&StageWork| {
-        (work.summary.stage, work.summary.process) == (stage.stage, stage.process)
-    };
-    let work = context
-        .results
-        .stage_work()
-        .ok()
-        .and_then(|all| all.iter().find(is));
-    let top = work.map_or(1, |work| needed(work, ENOUGH).clamp(1, MOST));
-    let name = stage.stage(context.facts).name.replace('\'', "'\\''");
-    format!("rooflens kernels BUNDLE --top {top} --stage '{name}' --yaml")
-}
-
-/// How many of a stage's kernels, those with the most time first, have this share of the time of all of them.
-fn needed(work: &StageWork, share: f64) -> usize {
-    let enough = share * total(work.kernels.iter().map(|kernel| kernel.2)) as f64;
-    let mut sum = 0;
-    let before = work.kernels.iter().take_while(|kernel| {
-        let is_short = (sum as f64) < enough;
-        sum += kernel.2;
-        is_short
-    });
-    before.count()
-}
-
 /// The launches of a pass, or of the instances of a stage that count: those of one process that can be profiled.
 fn launches_of(
     session: &Session,
-    facts: &Facts,
+    facts: &StageTables,
     pass: PassId,
     stage: Option<&str>,
 ) -> Vec<LaunchId> {
@@ -320,9 +284,7 @@ fn function(session: &Session, kernel: KernelId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Made, launch};
-    use crate::{Context, Options, Results};
-    use rooflens_hardware::Hardware;
+    use rooflens_analysis::testing::launch;
     use rooflens_schemas::PassKind;
     use rooflens_session::{Dim3, GpuId, Launch, ProcessId};
 
@@ -359,7 +321,7 @@ mod tests {
     #[test]
     fn launches_are_numbered_by_function_and_the_typical_ones_are_chosen() {
         let session = session();
-        let facts = Facts::new(&session);
+        let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 1).expect("there are kernels");
         assert_eq!(selected.len(), 1);
         assert_eq!(selected[0].name, "void f<float>(float*)");
@@ -373,7 +335,7 @@ mod tests {
     fn one_long_launch_outweighs_several_short_ones_of_another_grid() {
         let mut session = session();
         session.launches.end[5] += 100;
-        let facts = Facts::new(&session);
+        let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 1).expect("there are kernels");
         // 240 in grid 64 against 160 in grid 8.
         assert_eq!(selected[0].launches, [5]);
@@ -382,7 +344,7 @@ mod tests {
     #[test]
     fn the_window_is_the_shortest_run_with_a_typical_launch_of_each() {
         let session = session();
-        let facts = Facts::new(&session);
+        let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 2).expect("there are kernels");
         // a lasts 10 in launches 0 and 3; b's median of grid 8 is 40, in launch 1 alone: 0 and 1 are neighbours.
         let window = window(&session, &facts, None, &selected);
@@ -423,7 +385,7 @@ mod tests {
         // A long collective of the first rank, and long launches of f by the second.
         session.launches.push(row(500, nccl, 0));
         session.launches.push(row(600, a, 1));
-        let facts = Facts::new(&session);
+        let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 3).expect("there are kernels");
         let names: Vec<&str> = selected.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["void f<float>(float*)", "void f<int>(int*)"]);
@@ -433,29 +395,9 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_with_most_of_the_time_of_a_stage() {
-        let mut made = Made::default();
-        made.pass("nsys", PassKind::Timeline);
-        made.range("decode", &|made| {
-            [("a", 60), ("b", 30), ("c", 10)]
-                .iter()
-                .for_each(|one| made.kernel_of(one.0, one.1));
-        });
-        let (session, hardware, options) = (&made.session, Hardware::default(), Options::default());
-        let facts = Facts::new(session);
-        let results = Results::compute(&Context::new(session, &facts, &hardware, &options));
-        let work = &results.stage_work().expect("never missing")[0];
-        // 60 of 100, then 90, then all.
-        assert_eq!(
-            [0.5, 0.6, 0.7, 0.9, 0.91].map(|share| needed(work, share)),
-            [1, 1, 2, 2, 3]
-        );
-    }
-
-    #[test]
     fn an_unknown_stage_selects_nothing() {
         let session = session();
-        let facts = Facts::new(&session);
+        let facts = StageTables::new(&session);
         assert_eq!(select(&session, &facts, Some("prefill"), 5), None);
     }
 }

@@ -7,8 +7,8 @@ mod capture;
 
 use rustc_hash::FxHashMap;
 
-use crate::engine::facts::{Attribution, Captured, OpIndex, OpSource, Ops};
-use crate::engine::stage_names::is_of_user;
+use crate::stage_names::is_of_user;
+use crate::tables::{Attribution, Captured, OpIndex, OpSource, Ops};
 use rooflens_session::{
     ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, ProcessId, RangeId, Session, StrId, ThreadId,
 };

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::engine::attribution::ThreadOps;
+use crate::attribution::ThreadOps;
 use rooflens_session::{Ns, RangeId, Session, ThreadId};
 
 /// Instances of a stage that may be open at once on a thread: the first of these numbers with which all instances hold no more
@@ -88,8 +88,8 @@ fn held(session: &Session, stage: &[RangeId], threads: &ThreadOps, most: usize) 
 mod tests {
     use rooflens_schemas::StageRule;
 
-    use crate::engine::facts::Facts;
-    use crate::testing::Made;
+    use crate::tables::StageTables;
+    use rooflens_analysis::testing::Made;
 
     /// Twenty kernels, launched between 1000 and 1200, inside of these ranges.
     fn made(ranges: impl Iterator<Item = (String, i64, i64)>, work: Option<u64>) -> Made {
@@ -109,7 +109,7 @@ mod tests {
 
     /// Instances that hold all kernels, and why the last one holds none.
     fn held(made: &Made) -> (usize, Option<String>) {
-        let instances = Facts::new(&made.session).instances;
+        let instances = StageTables::new(&made.session).instances;
         let full = instances
             .iter()
             .filter(|one| one.ops.len() == 20 && one.excluded.is_none());

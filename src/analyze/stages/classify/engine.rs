@@ -84,7 +84,7 @@ pub(super) fn first(rules: &'static [Rule], name: &Name) -> Option<&'static str>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::classify::KernelClass;
+    use crate::classify::KernelClass;
 
     #[test]
     fn every_class_of_the_rules_is_a_class_and_every_rule_has_a_condition() {

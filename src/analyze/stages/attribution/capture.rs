@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use super::sweep;
-use crate::engine::facts::{Captured, OpSource, Ops};
+use crate::tables::{Captured, OpSource, Ops};
 use rooflens_session::{Ns, ProcessId, RangeId, Session, StrId, ThreadId};
 
 /// What stands in the names of all calls that replay a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`.

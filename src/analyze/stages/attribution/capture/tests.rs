@@ -3,7 +3,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::Facts;
+use crate::StageTables;
 use rooflens_session::{
     ApiCall, ApiLevel, Copy, CopyKind, GraphCreation, GraphLaunch, GraphNode, MemoryKind, Ns,
     PassId, Range, RangeKind,
@@ -64,7 +64,7 @@ fn replay(session: &mut Session, process: ProcessId, start: Ns, graph_node: Opti
 
 /// What the operations were captured in, by name or reason, in the order of their starts.
 fn captured(session: &Session) -> Vec<String> {
-    let facts = Facts::new(session);
+    let facts = StageTables::new(session);
     let say = |one: &Captured| match one {
         Captured::Range(range) => session.text(session.ranges.name[range.index()]).to_owned(),
         other => format!("{other:?}"),

@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+#[cfg(feature = "parallel")]
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -314,10 +315,11 @@ pub fn by_name(session: &Session) -> FxHashMap<StrId, KernelIdentity> {
         .chain(&session.kernel_profiles.name)
         .copied();
     let names: BTreeSet<StrId> = names.collect();
-    let mut all: Vec<(StrId, KernelIdentity)> = names
-        .into_par_iter()
-        .map(|name| (name, identify(session.text(name))))
-        .collect();
+    let identity = |name: StrId| (name, identify(session.text(name)));
+    #[cfg(feature = "parallel")]
+    let mut all: Vec<(StrId, KernelIdentity)> = names.into_par_iter().map(identity).collect();
+    #[cfg(not(feature = "parallel"))]
+    let mut all: Vec<(StrId, KernelIdentity)> = names.into_iter().map(identity).collect();
     let traced = session.passes.kind.contains(&PassKind::Operators);
     if !traced
         && all

@@ -9,7 +9,7 @@ use rooflens_schemas::{StageKind, Workload};
 use rooflens_session::pattern::whole_match;
 use rooflens_session::{RangeId, Session};
 
-use crate::engine::facts::{Facts, Stage, StageInstance};
+use crate::tables::{Stage, StageInstance, StageTables};
 
 /// The range that PyTorch opens around each update of the weights, before the optimizer's name.
 const OPTIMIZER_STEP: &str = "Optimizer.step#";
@@ -83,7 +83,7 @@ pub fn engine_step(session: &Session, instance: &StageInstance) -> Option<Step> 
 }
 
 /// Whether a stage is steps of a serving engine: each has a batch and contexts of its own, and not the workload's.
-pub fn is_of_engine(session: &Session, facts: &Facts, stage: &Stage) -> bool {
+pub fn is_of_engine(session: &Session, facts: &StageTables, stage: &Stage) -> bool {
     let first = facts.instances_of(stage).first();
     first.is_some_and(|first| engine_step(session, first).is_some())
 }
@@ -104,8 +104,8 @@ fn kind_of(name: &str) -> StageKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::stages::WHOLE_CAPTURE;
-    use crate::testing::{Trace, push};
+    use crate::stages::WHOLE_CAPTURE;
+    use rooflens_analysis::testing::{Trace, push};
     use rooflens_schemas::PassKind;
     use rooflens_session::PassId;
 
@@ -117,7 +117,7 @@ mod tests {
                 .iter()
                 .for_each(|(name, start, end)| trace.range(name, *start, *end));
             push(&mut trace.session, PassId(0), "kernel", 0, 1);
-            let stages = Facts::new(&trace.session).stages;
+            let stages = StageTables::new(&trace.session).stages;
             stages
                 .into_iter()
                 .map(|stage| (stage.name, stage.kind))

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use rooflens_schemas::StageKind;
 use rooflens_schemas::ranges::DATA_LOADER;
 
-use crate::engine::facts::Facts;
-use crate::engine::stage_names::{is_of_user, is_update};
-use crate::engine::stages::{Draft, Window, without_recursion};
+use crate::stage_names::{is_of_user, is_update};
+use crate::stages::{Draft, Window, without_recursion};
+use crate::tables::StageTables;
 use rooflens_session::{ProcessId, RangeId, Session, ThreadId};
 
 /// Name of the stage.
@@ -81,7 +81,7 @@ fn is_of_pytorch(name: &str) -> bool {
     OF_PYTORCH.iter().any(|begin| name.starts_with(begin))
 }
 
-impl Facts {
+impl StageTables {
     /// Whether a stage is the times from one update of the weights to the next.
     pub fn is_between_updates(&self, stage: usize) -> bool {
         let stage = &self.stages[stage];
@@ -96,8 +96,8 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::facts::StageInstance;
-    use crate::testing::Trace;
+    use crate::tables::StageInstance;
+    use rooflens_analysis::testing::Trace;
     use rooflens_schemas::PassKind;
 
     /// Updates end at 10, 20, 40 and 60; a thread of the backward pass launches, too.
@@ -112,7 +112,7 @@ mod tests {
                 *trace.session.ranges.thread.last_mut().expect("a range") = ThreadId(thread);
             }
         }
-        let facts = Facts::new(&trace.session);
+        let facts = StageTables::new(&trace.session);
         let of = |one: &StageInstance| (one.host_start, one.host_end, one.ops.len());
         let steps: Vec<_> = facts
             .instances_of(&facts.stages[0])
@@ -133,7 +133,7 @@ mod tests {
         for (thread, call) in [(0, 2), (0, 12), (1, 22), (0, 39), (0, 61)] {
             trace.launch(thread, call, (call + 5, call + 7));
         }
-        let facts = Facts::new(&trace.session);
+        let facts = StageTables::new(&trace.session);
         assert_eq!((facts.stages.len(), facts.is_between_updates(0)), (1, true));
         let of = |one: &StageInstance| (one.host_start, one.host_end, one.ops.len());
         let steps: Vec<_> = facts

@@ -6,12 +6,12 @@ use rooflens_schemas::StageKind;
 use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name};
 use rooflens_schemas::steps;
 
-use crate::engine::admission::{self, Admission};
-use crate::engine::attribution::{IssuedOp, ThreadOps, attribute, started};
-use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
-use crate::engine::intervals::{Interval, add, total, union_length};
-use crate::engine::stage_names::{Rule, is_of_user, is_update, rules};
-use crate::engine::updates::between_updates;
+use crate::admission::{self, Admission};
+use crate::attribution::{IssuedOp, ThreadOps, attribute, started};
+use crate::intervals::{Interval, add, total, union_length};
+use crate::stage_names::{Rule, is_of_user, is_update, rules};
+use crate::tables::{Ops, Stage, StageInstance, StageTables};
+use crate::updates::between_updates;
 use rooflens_session::{Arrange, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 use rooflens_stats::modified_z_of_first;
 
@@ -56,7 +56,7 @@ impl Window {
 }
 
 /// Finds stages and instances of all passes with GPU work and attributes operations to ranges.
-pub fn find(session: &Session, facts: &mut Facts) {
+pub fn find(session: &Session, facts: &mut StageTables) {
     let rules = rules(&session.workload);
     let passes: BTreeSet<PassId> = facts.ops.pass.iter().copied().collect();
     let drafts: Vec<(PassId, Vec<Draft>)> = passes
@@ -247,7 +247,7 @@ pub(super) fn without_recursion(session: &Session, mut list: Vec<RangeId>) -> Ve
     list
 }
 
-impl Facts {
+impl StageTables {
     /// A stage with its instances, of which so many may be open at once on a thread.
     fn add_stage(
         &mut self,
@@ -498,7 +498,7 @@ struct Spans {
 }
 
 impl Spans {
-    fn new(facts: &Facts, stage: &Stage) -> Self {
+    fn new(facts: &StageTables, stage: &Stage) -> Self {
         let mut threads: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for index in stage.instances.clone() {
             let instance = &facts.instances[index];

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::KernelClass::{self, *};
 use super::{identify, identities, signature};
-use crate::testing::session_of;
+use rooflens_analysis::testing::session_of;
 use rooflens_schemas::PassKind;
 
 /// Name, class, library, dtype.

@@ -1,0 +1,68 @@
+//! The command that lists the kernels of a stage that are worth profiling.
+
+use crate::Context;
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::Summary;
+use crate::kernels::stage_work::StageWork;
+
+/// Share of a stage's GPU time beyond which nothing more need be profiled.
+pub const ENOUGH: f64 = 0.9;
+
+/// Most kernels that a command asks for: each costs replays.
+const MOST: usize = 30;
+
+/// The command that lists the kernels to profile of a stage: those with most of its time.
+pub fn command(context: &Context<'_>, stage: &Summary) -> String {
+    let is = |work: &&StageWork| {
+        (work.summary.stage, work.summary.process) == (stage.stage, stage.process)
+    };
+    let work = context
+        .results
+        .stage_work()
+        .ok()
+        .and_then(|all| all.iter().find(is));
+    let top = work.map_or(1, |work| needed(work, ENOUGH).clamp(1, MOST));
+    let name = stage.stage(context.facts).name.replace('\'', "'\\''");
+    format!("rooflens kernels BUNDLE --top {top} --stage '{name}' --yaml")
+}
+
+/// How many of a stage's kernels, those with the most time first, have this share of the time of all of them.
+fn needed(work: &StageWork, share: f64) -> usize {
+    let enough = share * total(work.kernels.iter().map(|kernel| kernel.2)) as f64;
+    let mut sum = 0;
+    let before = work.kernels.iter().take_while(|kernel| {
+        let is_short = (sum as f64) < enough;
+        sum += kernel.2;
+        is_short
+    });
+    before.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Made;
+    use crate::{Facts, Options, Results};
+    use rooflens_hardware::Hardware;
+    use rooflens_schemas::PassKind;
+
+    #[test]
+    fn the_kernels_with_most_of_the_time_of_a_stage() {
+        let mut made = Made::default();
+        made.pass("nsys", PassKind::Timeline);
+        made.range("decode", &|made| {
+            [("a", 60), ("b", 30), ("c", 10)]
+                .iter()
+                .for_each(|one| made.kernel_of(one.0, one.1));
+        });
+        let (session, hardware, options) = (&made.session, Hardware::default(), Options::default());
+        let facts = Facts::new(session);
+        let results = Results::compute(&Context::new(session, &facts, &hardware, &options));
+        let work = &results.stage_work().expect("never missing")[0];
+        // 60 of 100, then 90, then all.
+        assert_eq!(
+            [0.5, 0.6, 0.7, 0.9, 0.91].map(|share| needed(work, share)),
+            [1, 1, 2, 2, 3]
+        );
+    }
+}

@@ -2,11 +2,12 @@
 //!
 //! `SNAPSHOTS=overwrite cargo test --release --test all reports` renews `reports/` after an intended change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rooflens_schemas::{MetricValue, MetricsFile};
 use sha2::{Digest, Sha256};
 
 const FIXTURES: [&str; 14] = [
@@ -26,16 +27,19 @@ const FIXTURES: [&str; 14] = [
     "h200x2-fsdp",
 ];
 
-/// The fixture whose files stand in `reports/` whole; of the others only the hashes do.
+/// The fixture whose files stand in `reports/` as they are, next to the snapshots that all fixtures have.
 const SHOWCASE: &str = "h200-llama-8b";
 
-/// Files of the showcase that stand there only as hashes: large, and made for machines.
-const BY_HASH_ONLY: [&str; 4] = [
+/// Files of the showcase that the repository does not hold: large, and made for programs.
+const LARGE: [&str; 4] = [
     "tables/",
     "ncu_metrics.csv",
     "report.json",
     "stage_kernels.csv",
 ];
+
+/// Formats that nobody reads as text. Their bytes are pinned by hash; what changed in them shows in the snapshots.
+const HASHED: [&str; 4] = ["html", "json", "parquet", "pdf"];
 
 /// The circumstances of a run, none of which may show.
 struct Circumstances {
@@ -129,10 +133,7 @@ fn hash(bytes: &[u8]) -> String {
 
 /// Names of the files that differ or that only one side has.
 fn differing(a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
-    let names = a
-        .keys()
-        .chain(b.keys())
-        .collect::<std::collections::BTreeSet<_>>();
+    let names = a.keys().chain(b.keys()).collect::<BTreeSet<_>>();
     names
         .into_iter()
         .filter(|name| a.get(*name) != b.get(*name))
@@ -194,47 +195,151 @@ fn a_packed_bundle_gives_the_same_bytes() {
     );
 }
 
+/// The readable part of a report, and hashes of the rest: `report.md`, one line per metric, one line per column.
+fn snapshots(files: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
+    let text = |name: &str| String::from_utf8(files[name].clone()).expect("UTF-8");
+    let mut hashes = String::new();
+    let mut datasets = String::new();
+    for (name, bytes) in files {
+        let extension = name.rsplit('.').next().expect("a name");
+        if name != "metrics.json" && HASHED.contains(&extension) {
+            hashes.push_str(&format!("{}  {name}\n", hash(bytes)));
+        }
+        if extension == "csv" {
+            datasets.push_str(&dataset(name, bytes));
+        }
+    }
+    BTreeMap::from([
+        ("report.md".to_owned(), text("report.md")),
+        ("metrics.txt".to_owned(), metrics(&text("metrics.json"))),
+        ("datasets.txt".to_owned(), datasets),
+        ("hashes.txt".to_owned(), hashes),
+    ])
+}
+
+/// One line per metric: id, scope, and value with its unit. The basis repeats the numbers and is not here.
+fn metrics(json: &str) -> String {
+    let file: MetricsFile = serde_json::from_str(json).expect("metrics.json is valid");
+    let mut lines = String::new();
+    for metric in &file.metrics {
+        let scope = serde_json::to_value(&metric.scope).expect("a scope");
+        let scope = scope.as_object().expect("an object");
+        let scope: Vec<String> = scope
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let unit = serde_json::to_value(metric.unit).expect("a unit");
+        let value = match &metric.value {
+            MetricValue::Measured { value } => format!("{value} {unit} (measured)"),
+            MetricValue::Derived { value } => format!("{value} {unit}"),
+            MetricValue::Assumed { value, .. } => format!("{value} {unit} (assumed)"),
+            MetricValue::Unavailable { reason } => format!("unavailable: {reason}"),
+        };
+        lines.push_str(&format!("{} {}: {value}\n", metric.id, scope.join(" ")));
+    }
+    lines
+}
+
+/// A line per data set with its number of rows, and one per column: the sum of its numbers, and a hash of its cells.
+/// A figure that changes names its column here; the showcase and `report.md` show the figure itself.
+fn dataset(name: &str, bytes: &[u8]) -> String {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
+    let header = reader.headers().expect("a header").clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+    let mut lines = format!("{name}: {} rows\n", rows.len());
+    for (index, column) in header.iter().enumerate() {
+        let mut cells = String::new();
+        let mut sum = 0.0;
+        for row in &rows {
+            let cell = row.get(index).unwrap_or_default();
+            sum += cell.parse::<f64>().unwrap_or_default();
+            cells.push_str(cell);
+            cells.push('\n');
+        }
+        let cells = &hash(cells.as_bytes())[..8];
+        lines.push_str(&format!("  {column}: sum {sum}, cells {cells}\n"));
+    }
+    lines
+}
+
+/// Lines that only one of two texts has: `-` of the first, `+` of the second.
+fn changed_lines(held: &str, made: &str) -> Vec<String> {
+    let (before, after): (BTreeSet<&str>, BTreeSet<&str>) =
+        (held.lines().collect(), made.lines().collect());
+    let gone = held
+        .lines()
+        .filter(|line| !after.contains(line))
+        .map(|line| format!("- {line}"));
+    let new = made
+        .lines()
+        .filter(|line| !before.contains(line))
+        .map(|line| format!("+ {line}"));
+    gone.chain(new).collect()
+}
+
+/// A line may be long and a failing test may have thousands of them.
+const SHOWN_LINES: usize = 60;
+
 /// PDF bytes are promised for one platform only: typst's layout uses floating-point numbers.
 #[test]
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn reports_are_those_that_the_repository_holds() {
     let reports = root().join("reports");
-    let mut hashes = String::new();
-    let mut showcase = BTreeMap::new();
+    let overwrite = std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite");
+    let mut faults = Vec::new();
     for fixture in FIXTURES {
+        let folder = reports.join(fixture);
         let mut made = report(fixture, &ONE);
         if fixture == SHOWCASE {
             made.extend(in_chinese());
         }
-        for (name, bytes) in made {
-            hashes.push_str(&format!("{}  {fixture}/{name}\n", hash(&bytes)));
-            if fixture == SHOWCASE && !BY_HASH_ONLY.iter().any(|part| name.contains(part)) {
-                showcase.insert(name, bytes);
+        let mut expected: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        for (name, text) in snapshots(&made) {
+            let held = fs::read_to_string(folder.join(&name)).unwrap_or_default();
+            for line in changed_lines(&held, &text) {
+                faults.push(format!("{fixture}/{name}: {line}"));
             }
+            expected.insert(name, text.into_bytes());
+        }
+        if fixture == SHOWCASE {
+            made.retain(|name, _| !LARGE.iter().any(|part| name.contains(part)));
+            expected.extend(made);
+        }
+        if overwrite {
+            write_all(&folder, &expected);
+        }
+        for name in differing(&files(&folder), &expected) {
+            faults.push(format!("{fixture}/{name} differs"));
         }
     }
-    let (list, folder) = (reports.join("hashes.txt"), reports.join(SHOWCASE));
-    if std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite") {
-        let _ = fs::remove_dir_all(&folder);
-        for (name, bytes) in &showcase {
-            let path = folder.join(name);
-            fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("writable");
-            fs::write(path, bytes).expect("writable");
-        }
-        fs::write(&list, &hashes).expect("writable");
+    if !overwrite {
+        let shown = faults.len().min(SHOWN_LINES);
+        assert!(
+            faults.is_empty(),
+            "{} changes:\n{}",
+            faults.len(),
+            faults[..shown].join("\n")
+        );
     }
-    let differing = differing(&files(&folder), &showcase);
-    assert!(
-        differing.is_empty(),
-        "reports/{SHOWCASE} differs in {differing:?}"
-    );
-    let held = fs::read_to_string(&list).unwrap_or_default();
-    let changed: Vec<&str> = hashes
-        .lines()
-        .filter(|line| !held.lines().any(|other| other == *line))
-        .collect();
-    assert!(
-        changed.is_empty() && held.len() == hashes.len(),
-        "hashes.txt differs: {changed:#?}"
-    );
+}
+
+/// Replaces a folder by these files.
+fn write_all(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
+    let _ = fs::remove_dir_all(folder);
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("writable");
+        fs::write(path, bytes).expect("writable");
+    }
+}
+
+#[test]
+fn a_changed_figure_names_its_column_and_a_changed_sentence_its_text() {
+    let before = dataset("a.csv", b"stage,time_ns\ndecode,10\nprefill,5\n");
+    let after = dataset("a.csv", b"stage,time_ns\ndecode,10\nprefill,6\n");
+    let lines = changed_lines(&before, &after);
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("-   time_ns: sum 15,"), "{lines:?}");
+    assert!(lines[1].starts_with("+   time_ns: sum 16,"), "{lines:?}");
+    assert_eq!(changed_lines("a\nb\n", "a\nc\n"), ["- b", "+ c"]);
 }

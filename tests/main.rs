@@ -19,6 +19,7 @@ mod redaction;
 mod render;
 mod reports;
 mod schemas;
+mod style;
 mod support;
 mod text;
 mod what_if;

@@ -12,7 +12,6 @@ use crate::document::Catalogue;
 use crate::hardware::{DTYPES, Hardware};
 use crate::pipeline::{Analysis, Capture};
 use crate::predict::projection::{Change, Device, measure, project, show};
-use crate::report::arrange::meta;
 use crate::sections;
 
 /// A change of one thing each, and of what.
@@ -97,8 +96,8 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         batch: args.batch,
         stages: &stages,
     };
-    let meta = meta(&capture.provenance(&sections::Context::new(context, text)));
-    let report = show::report(&shown, meta);
+    let provenance = capture.provenance(&sections::Context::new(context, text));
+    let report = show::report(&shown, &provenance);
     let folder = format!("{}-predicted", file_stem(&capture.bundle.name));
     writer.write(
         &report,

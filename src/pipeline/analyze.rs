@@ -11,7 +11,7 @@ use crate::analysis::{Context, Facts, Options, Results};
 use crate::bundle::{ArtifactFile, Bundle};
 use crate::document::{Catalogue, Dataset, Finding, Lang, SectionContent};
 use crate::hardware::{Device, Hardware, UnknownGpu};
-use crate::report::{self, Notes, Provenance, Report};
+use crate::report::{Document, Notes, Provenance, Report};
 use crate::rules;
 use crate::sections;
 use crate::session::Session;
@@ -209,11 +209,15 @@ impl<'a> Analysis<'a> {
         let text = Catalogue::of(lang);
         let context = sections::Context::new(self.context(), text).with_data(with_data);
         let Judgement { summary, findings } = self.judge(&context);
-        let sections = sections::run(&context);
         let provenance = self.capture.provenance(&context);
-        let diagnostics = &self.capture.diagnostics;
-        let judgement = (summary, findings);
-        report::build(text, &provenance, judgement, sections, diagnostics)
+        let mut document = Document::new(text, &provenance);
+        document.diagnostics(&self.capture.diagnostics);
+        document.summary(summary);
+        document.findings(findings);
+        for (id, title, content) in sections::run(&context) {
+            document.section(id, title, content);
+        }
+        document.build_of_artifacts()
     }
 }
 

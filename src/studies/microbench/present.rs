@@ -4,7 +4,7 @@ use rooflens_diagnostic::Diagnostics;
 use rooflens_document::chart::{
     Ceiling as Roof, Color, LogLog, LogSeries, Plot, Point as Mark, Roofline,
 };
-use rooflens_document::report::{Provenance, Report};
+use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
     Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, method, say, words,
 };
@@ -42,27 +42,21 @@ pub fn report(
     provenance.title = Some(words!(page, "microbench.title", gpu = page.names()));
     provenance.facts = page.facts();
     provenance.glossary = "microbench_glossary";
-    let summary = summary(&page);
+    let mut document = Document::new(text, &provenance);
+    document.diagnostics(diagnostics);
+    document.summary(summary(&page));
     let sections = [
         ("microbench_roofline", roofline(&page)),
         ("microbench_operations", operations(&page)),
         ("microbench_fits", fits(&page)),
         ("microbench_failed", failed(&page)),
     ];
-    let sections = sections
-        .map(|(id, found)| (id, text.heading(id), found))
-        .into();
-    let rules = SectionContent::default();
-    let mut report = rooflens_document::report::build(
-        text,
-        &provenance,
-        (summary, rules),
-        sections,
-        diagnostics,
-    );
-    report.methods.push(method!(page, "microbench"));
-    report.methods.push(method!(page, "microbench.fit"));
-    report
+    for (id, content) in sections {
+        document.section(id, text.heading(id), content);
+    }
+    document.method(method!(page, "microbench"));
+    document.method(method!(page, "microbench.fit"));
+    document.build_of_artifacts()
 }
 
 impl<'a> Page<'a> {

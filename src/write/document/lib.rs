@@ -49,6 +49,16 @@ pub struct SectionContent {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// Blocks of the report alone.
+impl From<Vec<Block>> for SectionContent {
+    fn from(main: Vec<Block>) -> Self {
+        Self {
+            main,
+            ..Self::default()
+        }
+    }
+}
+
 /// A piece of a section. In a report a table is a [`View`] of a data set and a chart is its data; a renderer puts what it
 /// makes of them in their place and keeps the rest.
 #[derive(Clone, Debug, PartialEq, Serialize)]

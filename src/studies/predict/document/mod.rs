@@ -4,10 +4,12 @@ mod assumptions;
 mod charts;
 mod tables;
 
-use rooflens_document::report::{Meta, Report, Section};
-use rooflens_document::{Block, Catalogue, Inline, Quantity, method, prose, say, words};
+use rooflens_document::report::{Document, Provenance, Report};
+use rooflens_document::{
+    Block, Catalogue, Inline, Quantity, SectionContent, method, prose, say, words,
+};
 use rooflens_llm::Llm;
-use rooflens_schemas::{Metric, Scope, Tool, Unit};
+use rooflens_schemas::{Metric, Scope, Unit};
 use rooflens_units::Seconds;
 
 use rooflens_document::catalogue::{PREDICTED_OUTPUT_THROUGHPUT, PREDICTED_TPOT, PREDICTED_TTFT};
@@ -212,65 +214,52 @@ fn scope(pass: &Pass) -> Scope {
 /// The document.
 pub fn report(question: &Question) -> Report {
     let study = Study::new(question);
-    let mut report = Report {
-        text: question.text,
-        meta: meta(&study),
-        summary: summary(&study),
+    let provenance = provenance(&study);
+    let mut document = Document::new(question.text, &provenance);
+    let metrics = study.points.iter().flat_map(|point| metrics(&study, point));
+    document.summary(SectionContent {
+        blocks: summary(&study),
         datasets: tables::all(&study),
-        metrics: study
-            .points
-            .iter()
-            .flat_map(|point| metrics(&study, point))
-            .collect(),
+        metrics: metrics.collect(),
         methods: vec![
             method!(study, "predict.bound"),
             method!(study, "predict.work"),
             method!(study, "predict.parallel"),
         ],
-        ..Report::default()
-    };
-    let mut add = |id: &str, title: String, blocks: Vec<Block>| {
-        if !blocks.is_empty() {
-            report.sections.push(section(id, title, blocks));
-        }
-    };
-    add("bounds", words!(study, "predict.bounds"), bounds(&study));
-    add("batches", words!(study, "predict.batches"), batches(&study));
-    add("parts", words!(study, "predict.parts"), parts(&study));
-    add("memory", words!(study, "predict.memory"), memory(&study));
-    add(
-        "architecture",
-        words!(study, "predict.architecture"),
-        llm(&study),
-    );
-    add(
-        "calibration",
-        words!(study, "predict.calibration"),
-        calibration(&study),
-    );
+        ..SectionContent::default()
+    });
     let assumptions = vec![Block::Bullets(assumptions::all(&study))];
-    add(
-        "assumptions",
-        words!(study, "predict.assumptions"),
-        assumptions,
-    );
-    let peaks = vec![table(
-        &study,
-        "prediction_peaks",
-        words!(study, "predict.peaks"),
-        200,
-    )];
-    let title = words!(study, "predict.peaks");
-    report.appendix.push(section("peaks", title, peaks));
-    report
-}
-
-fn section(id: &str, title: String, blocks: Vec<Block>) -> Section {
-    Section {
-        id: id.to_owned(),
-        title,
-        blocks,
+    let sections = [
+        ("bounds", words!(study, "predict.bounds"), bounds(&study)),
+        ("batches", words!(study, "predict.batches"), batches(&study)),
+        ("parts", words!(study, "predict.parts"), parts(&study)),
+        ("memory", words!(study, "predict.memory"), memory(&study)),
+        (
+            "architecture",
+            words!(study, "predict.architecture"),
+            llm(&study),
+        ),
+        (
+            "calibration",
+            words!(study, "predict.calibration"),
+            calibration(&study),
+        ),
+        (
+            "assumptions",
+            words!(study, "predict.assumptions"),
+            assumptions,
+        ),
+    ];
+    for (id, title, blocks) in sections {
+        document.section(id, &title, blocks);
     }
+    let title = words!(study, "predict.peaks");
+    let peaks = SectionContent {
+        blocks: vec![table(&study, "prediction_peaks", title.clone(), 200)],
+        ..SectionContent::default()
+    };
+    document.section("peaks", &title, peaks);
+    document.build()
 }
 
 /// A view of the first rows of a data set.
@@ -283,12 +272,14 @@ fn shown(time: Seconds) -> String {
     Quantity::from(time).to_string()
 }
 
-fn meta(study: &Study<'_>) -> Meta {
+fn provenance<'q>(study: &Study<'q>) -> Provenance<'q> {
     let question = study.question;
-    let mut names = Vec::new();
-    for machine in &question.sweep.machines {
-        names.push(machine.name.as_str());
-    }
+    let names: Vec<&str> = question
+        .sweep
+        .machines
+        .iter()
+        .map(|machine| machine.name.as_str())
+        .collect();
     let facts = vec![
         (words!(study, "predict.model"), question.title.clone()),
         (
@@ -297,16 +288,13 @@ fn meta(study: &Study<'_>) -> Meta {
         ),
         (words!(study, "predict.config"), question.source.clone()),
     ];
-    Meta {
-        title: words!(study, "predict.title", model = question.title.as_str()),
-        bundle: question.source.clone(),
-        bundle_id: question.identity.clone(),
-        captured_at: None,
-        generator: Tool {
-            name: "rooflens".to_owned(),
-            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        },
+    let title = words!(study, "predict.title", model = question.title.as_str());
+    Provenance {
+        bundle: &question.source,
+        bundle_id: &question.identity,
+        title: Some(title),
         facts,
+        ..Provenance::default()
     }
 }
 

@@ -2,8 +2,10 @@
 
 use rooflens_analysis::Context;
 use rooflens_document::chart::{Bar, Color, Part as Legend, Plot, StackedBars};
-use rooflens_document::report::{Meta, Report, Section};
-use rooflens_document::{Block, Catalogue, Chart, Inline, Quantity, Table, method, say, words};
+use rooflens_document::report::{Document, Provenance, Report};
+use rooflens_document::{
+    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, method, say, words,
+};
 use rooflens_schemas::Unit;
 
 use super::stage::{CAST_LAUNCHES, GAP, OTHER_HOST, OTHER_HOST_RUN, OTHER_RUN};
@@ -31,7 +33,7 @@ type OfPart<'a> = (&'a Stage, &'a (Part, f64, Interval));
 type OfKernel<'a> = (&'a Stage, &'a Kernel, Interval);
 
 /// The report of a prediction.
-pub fn report(shown: &Shown<'_>, meta: Meta) -> Report {
+pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
     let (stages, parts, kernels) = (stage_table(shown), part_table(shown), kernel_table(shown));
     let rows: Vec<OfStage<'_>> = shown.stages.iter().collect();
     let of_parts = |stage: &'_ (Stage, StageProjection)| stage.1.parts.len();
@@ -63,44 +65,30 @@ pub fn report(shown: &Shown<'_>, meta: Meta) -> Report {
         ),
         Block::Table(stages.view(words!(shown, "predict_from.stages"), rows.len())),
     ];
-    let section = |id: &str, title: String, blocks| Section {
-        id: id.to_owned(),
-        title,
-        blocks,
-    };
-    let parts_blocks = vec![
-        Block::Chart(chart(shown)),
-        Block::Table(parts.view(words!(shown, "predict_from.parts"), shown_parts)),
-    ];
-    Report {
-        text: shown.text,
-        meta,
-        summary,
-        sections: vec![
-            section(
-                "parts",
-                words!(shown, "predict_from.parts_title"),
-                parts_blocks,
-            ),
-            section(
-                "assumptions",
-                words!(shown, "predict_from.assumptions_title"),
-                vec![Block::Bullets(assumptions(shown))],
-            ),
-            section(
-                "unknown",
-                words!(shown, "predict_from.unknown_title"),
-                vec![Block::Bullets(unknown(shown))],
-            ),
-        ],
+    let mut document = Document::new(shown.text, provenance);
+    document.summary(SectionContent {
+        blocks: summary,
         datasets: vec![
             stages.rows(&rows),
             parts.rows(&part_rows),
             kernels.rows(&kernel_rows),
         ],
         methods: vec![method!(shown, "predict_from")],
-        ..Report::default()
-    }
+        ..SectionContent::default()
+    });
+    let parts_blocks = vec![
+        Block::Chart(chart(shown)),
+        Block::Table(parts.view(words!(shown, "predict_from.parts"), shown_parts)),
+    ];
+    let title = words!(shown, "predict_from.parts_title");
+    document.section("parts", &title, parts_blocks);
+    let title = words!(shown, "predict_from.assumptions_title");
+    let assumptions = vec![Block::Bullets(assumptions(shown))];
+    document.section("assumptions", &title, assumptions);
+    let title = words!(shown, "predict_from.unknown_title");
+    let unknown = vec![Block::Bullets(unknown(shown))];
+    document.section("unknown", &title, unknown);
+    document.build()
 }
 
 fn nanoseconds(time: f64) -> Quantity {

@@ -12,7 +12,7 @@ mod summary;
 mod sweep;
 
 use rooflens_diagnostic::Diagnostics;
-use rooflens_document::report::{Provenance, Report};
+use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{Block, Catalogue, Quantity, SectionContent, method, words};
 use rooflens_schemas::Unit;
 
@@ -55,18 +55,17 @@ pub fn report(
     provenance.title = Some(summary::title(&page));
     provenance.facts = summary::facts(&page);
     provenance.glossary = "serving_glossary";
-    let rules = SectionContent::default();
-    let mut sections = SECTIONS.map(|(id, show)| (id, text.heading(id), show(&page)));
-    // Metrics are data: what they say of themselves is English.
-    sections[0].2.metrics = metrics::metrics(results);
-    let mut report = rooflens_document::report::build(
-        text,
-        &provenance,
-        (summary::show(&page), rules),
-        sections.into(),
-        diagnostics,
-    );
-    report.methods.push(method!(
+    let mut document = Document::new(text, &provenance);
+    document.diagnostics(diagnostics);
+    document.summary(SectionContent {
+        // Metrics are data: what they say of themselves is English.
+        metrics: metrics::metrics(results),
+        ..summary::show(&page)
+    });
+    for (id, show) in SECTIONS {
+        document.section(id, text.heading(id), show(&page));
+    }
+    document.method(method!(
         page,
         "serving",
         elasticity = Quantity::new(crate::analysis::sweep::ELASTICITY, Unit::One),
@@ -76,7 +75,7 @@ pub fn report(
         stalled = Quantity::new(crate::analysis::bottleneck::STALLED, Unit::One),
         same = Quantity::ratio(crate::analysis::changes::SAME),
     ));
-    report
+    document.build_of_artifacts()
 }
 
 impl Page<'_> {

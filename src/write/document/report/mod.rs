@@ -1,6 +1,4 @@
-//! The document: findings in reading order. Never sees the session.
-
-#![forbid(unsafe_code)]
+//! Reports: contents in reading order, which any format shows. Never sees the tables of a capture.
 
 use rooflens_schemas::{Metric, Tool};
 use serde::Serialize;
@@ -8,10 +6,10 @@ use serde::Serialize;
 use crate::{Block, Catalogue, Dataset, Method};
 use rooflens_diagnostic::Diagnostic;
 
-pub mod arrange;
+mod builder;
 mod notes;
 
-pub use arrange::{Provenance, build};
+pub use builder::{Document, Provenance};
 pub use notes::Notes;
 
 /// Documents that are made of one report.

@@ -13,6 +13,18 @@ const BY_ID: [&str; 4] = ["columns", "tables", "sections", "thresholds"];
 /// Keys of a rule's table that are put together in code.
 const OF_RULES: [&str; 5] = ["name", "do", "if", "cause", "advice_without_pytorch"];
 
+/// Keys of a rule's table that the frame of rules says where they are there.
+const OF_FRAME: [&str; 8] = [
+    "statement",
+    "advice",
+    "next",
+    "needs",
+    "basis",
+    "root_cause",
+    "root_action",
+    "root_if",
+];
+
 /// The folders whose code and templates say words.
 const SPEAKERS: [&str; 2] = ["src", "templates"];
 
@@ -39,6 +51,42 @@ fn each_message_is_said_with_its_arguments() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A rule gives the frame arguments by name, and its messages take them: the file of a rule is named as its table.
+#[test]
+fn messages_of_rules_take_the_arguments_that_the_rule_gives() {
+    let name = Regex::new(r"^(\w+)\s*=").expect("a valid pattern");
+    let mut rules = 0;
+    for (path, text) in files("src/analyze/rules") {
+        let rule = path.file_stem().expect("a file").to_string_lossy();
+        let mut given = BTreeSet::new();
+        for (start, call) in text.match_indices("arguments! {") {
+            for argument in arguments(&text[start + call.len()..]) {
+                given.extend(name.captures(&argument).map(|found| found[1].to_owned()));
+            }
+        }
+        let mut taken = BTreeSet::new();
+        for (key, arguments) in Catalogue::english().keys() {
+            let last = key
+                .strip_prefix(&*rule)
+                .and_then(|key| key.strip_prefix('.'));
+            let is_said = last.is_some_and(|last| {
+                !text.contains(&format!("\"{key}\""))
+                    && (OF_FRAME.contains(&last) || text.contains(&format!("\"{last}\"")))
+            });
+            if is_said {
+                taken.extend(arguments.into_iter().map(str::to_owned));
+            }
+        }
+        // Modules that are no rule have no messages, and these two rules share theirs.
+        let is_shared = text.contains("estimates::largest(");
+        if text.contains("Rule::new(") && !path.ends_with("rule.rs") && !is_shared {
+            assert_eq!(given, taken, "{}", path.display());
+            rules += 1;
+        }
+    }
+    assert_eq!(rules, rooflens::rules::rules().count() - 2);
 }
 
 #[test]
@@ -92,7 +140,11 @@ fn each_message_is_used() {
             Some(group) if BY_ID.contains(&group) || group == "page" => {
                 ids.contains(last) || ids.contains(last.replace('_', "-").as_str())
             }
-            Some(rule) if OF_RULES.contains(&last) => ids.contains(rule.replace('_', "-").as_str()),
+            Some(rule) if OF_RULES.contains(&last) || OF_FRAME.contains(&last) => {
+                ids.contains(rule.replace('_', "-").as_str())
+            }
+            // A rule chooses between several messages by the last part of their keys.
+            Some(rule) if ids.contains(rule.replace('_', "-").as_str()) => ids.contains(last),
             _ => false,
         }
     };

@@ -1,7 +1,7 @@
 //! Advice that fits what ran: none for PyTorch where PyTorch did not run, none for NVIDIA's tools on AMD's GPUs, and not to do
 //! what is done already.
 
-use crate::Evidence;
+use crate::evidence::Evidence;
 use rooflens_analysis::engine::platform::Vendor;
 use rooflens_document::{Finding, Inline, say};
 
@@ -34,42 +34,37 @@ const NVIDIA: [&str; 10] = [
     "cudaHost",
 ];
 
-/// The observation without advice for another framework or vendor; where there is a form of the advice without
-/// PyTorch, with that.
-pub(crate) fn fitting(evidence: &Evidence<'_>, mut one: Finding) -> Finding {
+/// The finding without advice for another framework or vendor; where there is a form of the advice without PyTorch, with
+/// that.
+pub(crate) fn fitting(evidence: &Evidence<'_>, mut finding: Finding) -> Finding {
     let platform = &evidence.platform;
     if !platform.pytorch {
-        let own = evidence.text.without_pytorch(one.id);
-        one.advice = one.advice.and_then(|text| {
-            if says(&text, &PYTORCH) {
-                own
-            } else {
-                Some(text)
-            }
-        });
-        one.next = one.next.filter(|text| !says(text, &PYTORCH));
+        if names(finding.advice.as_deref(), &PYTORCH) {
+            finding.advice = evidence.text.without_pytorch(finding.id);
+        }
+        if names(finding.next.as_deref(), &PYTORCH) {
+            finding.next = None;
+        }
     }
-    if let Some(advice) = one
-        .advice
-        .as_mut()
-        .filter(|text| platform.compiled && compiles(text))
+    if let Some(advice) = &mut finding.advice
+        && platform.compiled
+        && advice.contains(&Inline::code("torch.compile"))
     {
         advice.extend(say!(evidence, "findings.is_compiled"));
     }
     if platform.vendor == Vendor::Amd {
-        one.advice = one.advice.filter(|text| !says(text, &NVIDIA));
-        one.next = one.next.filter(|text| !says(text, &NVIDIA));
+        if names(finding.advice.as_deref(), &NVIDIA) {
+            finding.advice = None;
+        }
+        if names(finding.next.as_deref(), &NVIDIA) {
+            finding.next = None;
+        }
     }
-    one
+    finding
 }
 
-/// Whether it advises to compile, whatever the mode.
-fn compiles(text: &[Inline]) -> bool {
-    text.iter().any(|one| *one == Inline::code("torch.compile"))
-}
-
-fn says(text: &[Inline], words: &[&str]) -> bool {
-    let text: String = text.iter().map(Inline::plain).collect();
+fn names(text: Option<&[Inline]>, words: &[&str]) -> bool {
+    let text: String = text.unwrap_or_default().iter().map(Inline::plain).collect();
     words.iter().any(|word| text.contains(word))
 }
 
@@ -92,8 +87,8 @@ mod tests {
                 && !line.starts_with("advice_without")
                 && PYTORCH.iter().any(|word| line.contains(word));
             if is_of_pytorch && !OF_PYTORCH.contains(&section.as_str()) {
-                let own = Catalogue::english().without_pytorch(&section);
-                assert!(own.is_some(), "{section}: {line}");
+                let advice = Catalogue::english().without_pytorch(&section);
+                assert!(advice.is_some(), "{section}: {line}");
             }
         }
     }

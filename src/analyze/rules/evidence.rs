@@ -4,17 +4,31 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Scope;
 
+use crate::rule::{Look, Outcome};
 use crate::stage::{Key, StageLine, stage_lines};
-use crate::{Look, Outcome, measurement::hidden_graphs};
+use rooflens_analysis::communication::lines::Line as RankLine;
+use rooflens_analysis::counters::roofline::workload;
+use rooflens_analysis::engine::baseline::Series;
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::platform::Platform;
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::kernels::kernel_sums::PassKernels;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
 use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::upper_bounds::Overhead;
+use rooflens_analysis::utilization::flops_by_source::StageFlops;
+use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_analysis::{Context, Facts, Results};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Quantity, Severity};
-use rooflens_session::{PassId, Session, StrId};
+use rooflens_session::{PassId, Session};
+use rooflens_units::{Bytes, Ratio, Time};
 
-/// Share of the time of all stages below which nothing that can be said of a stage matters.
-const WORTH_A_LOOK: f64 = 0.01;
+/// Share of the time of all stages below which a stage has no findings.
+const LEAST_STAGE: Ratio = Ratio(0.01);
 
 /// Difference of shares between iterations from which on it is said.
 const DIFFERS: f64 = 0.01;
@@ -24,32 +38,30 @@ const ENOUGH_SAMPLES: usize = 30;
 const SAMPLED_SHARE: f64 = 0.05;
 const SHOWN_LIBRARIES: usize = 3;
 
-/// What the analyses of one bundle came to.
-pub struct Evidence<'a> {
-    /// The tables and the typed results.
+/// Time of whole graphs ÷ operation time of a stage from which on its operations are hidden.
+pub(crate) const HIDDEN: Ratio = Ratio(0.10);
+
+/// The results of one bundle, with the stages of its primary pass.
+pub(crate) struct Evidence<'a> {
     pub(crate) context: Context<'a>,
     pub(crate) session: &'a Session,
     pub(crate) facts: &'a Facts,
-    /// The typed results.
     pub(crate) results: &'a Results,
-    /// The words.
     pub(crate) text: &'static Catalogue,
     /// The outermost stages of the primary pass, one a rank.
     pub(crate) stages: Vec<StageLine>,
-    /// The primary pass.
     pub(crate) primary: Option<PassId>,
-    /// Its name.
+    /// Name of the primary pass.
     pub(crate) pass: String,
     /// The dtype of the workload's matrix work, if it is stated.
     pub(crate) dtype: Option<String>,
-    /// What ran on what.
     pub(crate) platform: Platform,
-    /// The least memory of a GPU, bytes.
-    pub(crate) memory_bytes: Option<f64>,
+    /// The least memory of a GPU.
+    pub(crate) memory: Option<Bytes>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Nothing but the typed results.
+    /// Evidence without stages.
     pub(crate) fn empty(context: Context<'a>, text: &'static Catalogue) -> Self {
         Self {
             context,
@@ -62,64 +74,63 @@ impl<'a> Evidence<'a> {
             pass: String::new(),
             dtype: None,
             platform: Platform::default(),
-            memory_bytes: None,
+            memory: None,
         }
     }
 
-    /// Gathers what the analyses found.
     pub(crate) fn new(context: &Context<'a>, text: &'static Catalogue) -> Self {
         let session = context.session;
-        let stated = session.workload.dtype.clone();
         let primary = context.facts.primary_pass(session);
-        let name = primary.map(|pass| session.pass_name(pass).to_owned());
+        let pass_name = primary.map(|pass| session.pass_name(pass).to_owned());
         let memory = session.gpus.memory_bytes.iter().flatten().min();
+        let stated = session.workload.dtype.clone();
+        let of_model = || session.model.as_ref()?.dtype.clone();
         let mut evidence = Self {
             stages: stage_lines(context, text),
             primary,
             platform: Platform::of(session, primary),
-            pass: name.unwrap_or_default(),
-            dtype: stated.or_else(|| session.model.as_ref().and_then(|model| model.dtype.clone())),
-            memory_bytes: memory.map(|bytes| *bytes as f64),
+            pass: pass_name.unwrap_or_default(),
+            dtype: stated.or_else(of_model),
+            memory: memory.map(|bytes| Bytes(*bytes as f64)),
             ..Self::empty(*context, text)
         };
         evidence.add_unprofiled();
         evidence.add_limits();
         evidence.add_run();
-        let weighs =
-            |stage: &StageLine| stage.reference() * stage.counted >= WORTH_A_LOOK * stage.run_ns;
-        evidence.stages.retain(weighs);
+        evidence
+            .stages
+            .retain(|stage| stage.total() >= stage.run * LEAST_STAGE);
         evidence
     }
 
-    /// The time of the run, by rank.
+    /// Adds the time of the run to each stage, by rank.
     pub(crate) fn add_run(&mut self) {
-        let parts: Vec<(Option<u32>, f64)> = self
-            .stages
-            .iter()
-            .map(|stage| (stage.scope.rank, stage.reference() * stage.counted))
-            .collect();
+        let mut run_of_rank = BTreeMap::<Option<u32>, Time>::new();
+        for stage in &self.stages {
+            *run_of_rank.entry(stage.scope.rank).or_default() += stage.total();
+        }
         for stage in &mut self.stages {
-            let own = parts.iter().filter(|(rank, _)| *rank == stage.scope.rank);
-            stage.run_ns = own.map(|(_, time)| time).sum();
+            stage.run = run_of_rank[&stage.scope.rank];
         }
     }
 
-    /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
+    /// Adds un-profiled times to the stages: those of as many steps, where the stage has steps.
     pub(crate) fn add_unprofiled(&mut self) {
         let Ok(baseline) = self.results.baseline() else {
             return;
         };
-        let session = self.session;
-        for stage in self
-            .stages
-            .iter_mut()
-            .filter(|stage| stage.scope.rank.is_none())
-        {
+        for stage in &mut self.stages {
+            if stage.scope.rank.is_some() {
+                continue;
+            }
             let pass = stage.scope.pass.as_deref().unwrap_or_default();
             let name = stage.scope.stage.as_deref().unwrap_or_default();
-            let found = baseline.of_stage(session, (pass, name, stage.kind), stage.steps);
-            stage.unprofiled = found.map(|(_, time)| time);
-            stage.unprofiled_pass = found.map(|(series, _)| session.text(series.pass).to_owned());
+            let steps = stage.steps.map(|steps| steps.0);
+            let timed = baseline.of_stage(self.session, (pass, name, stage.kind), steps);
+            if let Some((series, time)) = timed {
+                stage.unprofiled = Some(Time(time));
+                stage.unprofiled_pass = Some(self.session.text(series.pass).to_owned());
+            }
         }
     }
 
@@ -128,104 +139,100 @@ impl<'a> Evidence<'a> {
         let Ok(baseline) = self.results.baseline() else {
             return false;
         };
-        let is_timed = |name: &str| baseline.unprofiled(self.session, name).is_some();
-        let mut ranks = self
-            .stages
-            .iter()
-            .filter(|stage| stage.scope.rank.is_some());
-        ranks.any(|stage| stage.scope.stage.as_deref().is_some_and(is_timed))
+        for stage in &self.stages {
+            if let (Some(_), Some(name)) = (stage.scope.rank, &stage.scope.stage)
+                && baseline.unprofiled(self.session, name).is_some()
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// Idle time of a stage; of several GPUs that of the first.
     pub(crate) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
-        let ordinal = |line: &&Line| self.session.gpus.ordinal[line.gpu.index()];
-        self.results
-            .idle()
-            .ok()?
-            .of(stage, process)
-            .min_by_key(ordinal)
+        let idle_of_gpus = self.results.idle().ok()?.of(stage, process);
+        idle_of_gpus.min_by_key(|idle| self.session.gpus.ordinal[idle.gpu.index()])
     }
 
-    /// Upper bound of the time that a stage gains without this overhead, nanoseconds.
-    pub(crate) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<f64> {
-        let bounds = self
-            .results
-            .upper_bounds()
-            .ok()?
-            .of(stage.stage, stage.process)?;
-        let bound = bounds.get(overhead).as_ref().ok()?;
-        Some((stage.time - bound.new_time()).max(0.0))
+    /// Upper bound of the time that a stage gains without this overhead.
+    pub(crate) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<Time> {
+        let bounds = self.results.upper_bounds().ok()?;
+        let bound = bounds.of(stage.stage, stage.process)?.get(overhead);
+        let new_time = Time(bound.as_ref().ok()?.new_time());
+        Some((stage.time - new_time).max(Time::ZERO))
     }
 
     /// Looks at each stage of which idle time of a cause is known, with that time of an instance, pooled over all; a
-    /// stage of whose time such a share is idle for unknown cause is not clear. Abstains if there is none.
+    /// stage of whose time such a share is idle for unknown cause does not pass.
     pub(crate) fn per_cause(
         &self,
         cause: Cause,
-        share: f64,
-        look: impl Fn(&StageLine, &'a Line, f64) -> Look,
+        share: Ratio,
+        look: impl Fn(&StageLine, &'a Line, Time) -> Look,
     ) -> Outcome {
-        self.each_stage(&words!(self, "findings.needs_idle"), |stage| {
-            let line = self.idle(stage.key());
-            let known = line.and_then(|line| Some((line, line.of_stage(cause).ok()?)));
-            let Some((line, time)) = known else {
+        let outcome = self.each_stage(|stage| {
+            let Some(idle) = self.idle(stage.key()) else {
                 return Look::InsufficientData;
             };
-            match look(stage, line, time) {
-                Look::Passed if line.share(line.of(Cause::Unknown)) >= share => {
+            let Ok(time) = idle.of_stage(cause) else {
+                return Look::InsufficientData;
+            };
+            match look(stage, idle, Time(time)) {
+                Look::Passed if idle.share(idle.of(Cause::Unknown)) >= share.0 => {
                     Look::InsufficientData
                 }
                 look => look,
             }
-        })
+        });
+        outcome.or_needs(words!(self, "findings.needs_idle"))
     }
 
     /// How long the GPU is idle in a stage for some causes, in words: in all of it, or in the few iterations that have them.
     pub(crate) fn idles(
         &self,
         stage: &StageLine,
-        line: &Line,
+        idle: &Line,
         causes: &[Cause],
-        saved: f64,
+        saved: Time,
     ) -> Vec<Inline> {
-        let spread = line.spread(causes);
-        let share = (!spread.is_rare()).then(|| Quantity::ratio(stage.share(saved)));
-        let differs = spread.most - spread.least >= DIFFERS;
+        let spread = idle.spread(causes);
+        let share = (!spread.is_rare()).then(|| stage.share(saved));
+        let differs = share.is_some() && spread.most - spread.least >= DIFFERS;
+        let few = spread.is_rare().then_some(spread.instances);
         say!(
             self,
             "findings.idles",
             stage = Inline::strong(&stage.label),
             share = share,
-            least = share
-                .filter(|_| differs)
-                .map(|_| Quantity::ratio(spread.least)),
-            most = Quantity::ratio(spread.most),
-            few = spread
-                .is_rare()
-                .then(|| Quantity::count(spread.instances as u64)),
+            least = differs.then_some(Ratio(spread.least)),
+            most = Ratio(spread.most),
+            few = few.map(|count| Quantity::count(count as u64)),
             all = Quantity::count(spread.of as u64),
-            time = Quantity::ns(line.pool.causes.sum(causes)),
+            time = Quantity::ns(idle.pool.causes.sum(causes)),
         )
     }
 
     /// What CPU samples found of the issuing threads while the GPU waited for them, in words; nothing of few samples.
-    pub(crate) fn sampled(&self, line: &Line) -> Option<Vec<Inline>> {
-        let (session, all) = (self.session, line.samples());
-        let share = |samples: usize| samples as f64 / all as f64;
-        let mut most = line.libraries(session);
-        most.retain(|(_, samples)| share(*samples) >= SAMPLED_SHARE);
-        let part = |(library, samples): &(StrId, usize)| {
-            let share = Quantity::ratio(share(*samples));
-            words!(
-                self,
-                "findings.sampled_in",
-                share = share,
-                library = session.text(*library)
-            )
-        };
-        let parts: Vec<String> = most.iter().take(SHOWN_LIBRARIES).map(part).collect();
-        let samples =
-            (all >= ENOUGH_SAMPLES && !parts.is_empty()).then(|| Quantity::count(all as u64))?;
+    pub(crate) fn sampled(&self, idle: &Line) -> Option<Vec<Inline>> {
+        let total = idle.samples();
+        let mut parts = Vec::new();
+        for (library, samples) in idle.libraries(self.session) {
+            let share = samples as f64 / total as f64;
+            if share >= SAMPLED_SHARE && parts.len() < SHOWN_LIBRARIES {
+                let library = self.session.text(library);
+                parts.push(words!(
+                    self,
+                    "findings.sampled_in",
+                    share = Ratio(share),
+                    library = library
+                ));
+            }
+        }
+        if total < ENOUGH_SAMPLES || parts.is_empty() {
+            return None;
+        }
+        let samples = Quantity::count(total as u64);
         Some(say!(
             self,
             "findings.sampled",
@@ -239,136 +246,308 @@ impl<'a> Evidence<'a> {
         self.session.cpu_samples.is_empty()
     }
 
-    /// A finding about idle time of some causes of a stage, of which `saved` nanoseconds of an instance could be saved: over
-    /// all iterations, if only few have them.
+    /// A finding about idle time of some causes of a stage, of which `saved` of an instance could be saved: over all
+    /// iterations, if only few have them.
     pub(crate) fn saving_idle(
         &self,
         stage: &StageLine,
-        line: &Line,
+        idle: &Line,
         causes: &[Cause],
-        saved: f64,
-        basis: &str,
+        saved: Time,
     ) -> Finding {
-        let found = stage.saving_idle(saved, basis);
-        if !line.spread(causes).is_rare() {
-            return found;
+        let finding = Finding {
+            evidence: vec![idle.evidence(&self.context)],
+            ..stage.saving_idle(saved)
+        };
+        if !idle.spread(causes).is_rare() {
+            return finding;
         }
+        let label = stage.label.as_str();
         let gain = Gain {
-            saved_ns: line.pool.causes.sum(causes) as f64,
-            of_ns: line.pool.time as f64,
-            of: words!(
-                self,
-                "findings.all_iterations",
-                stage = stage.label.as_str()
-            ),
-            basis: basis.to_owned(),
+            saved_ns: idle.pool.causes.sum(causes) as f64,
+            of_ns: idle.pool.time as f64,
+            of: words!(self, "findings.all_iterations", stage = label),
+            basis: String::new(),
             kind: GainKind::Stalls,
         };
         Finding {
             gain: Some(gain),
-            ..found
+            ..finding
         }
     }
 
     /// Whether the model is known to have projections of queries, keys and values.
     pub(crate) fn has_projections(&self) -> bool {
-        self.session
-            .model
-            .as_ref()
-            .is_some_and(|model| model.outline.heads > 0)
+        let model = self.session.model.as_ref();
+        model.is_some_and(|model| model.outline.heads > 0)
     }
 
     /// Whether its feed-forward blocks are known to be gated.
     pub(crate) fn has_gate(&self) -> bool {
-        self.session
-            .model
-            .as_ref()
-            .is_some_and(|model| model.outline.gated)
+        let model = self.session.model.as_ref();
+        model.is_some_and(|model| model.outline.gated)
     }
 
-    /// Looks at each stage; abstains if that needs what no stage has.
-    pub(crate) fn each_stage(&self, needs: &str, look: impl Fn(&StageLine) -> Look) -> Outcome {
-        let looks = self
-            .stages
-            .iter()
-            .map(|stage| (stage.label.as_str(), look(stage)));
-        Outcome::of_stages(looks, needs)
+    /// The outcome over all stages.
+    pub(crate) fn each_stage(&self, look: impl Fn(&StageLine) -> Look) -> Outcome {
+        let labeled = |stage| (StageLine::label(stage), look(stage));
+        Outcome::of_stages(self.stages.iter().map(labeled))
     }
 
     /// The stage of this name in the primary pass, or the one that holds it.
-    pub(crate) fn outermost(&self, stage: &str) -> Option<&StageLine> {
-        let is = |scope: &Scope| scope.stage.as_deref() == Some(stage);
-        self.stages
-            .iter()
-            .find(|line| is(&line.scope) || line.nested.iter().any(|own| is(&own.scope)))
+    pub(crate) fn outermost(&self, name: &str) -> Option<&StageLine> {
+        let is_named = |scope: &Scope| scope.stage.as_deref() == Some(name);
+        let holds = |stage: &&StageLine| {
+            is_named(&stage.scope) || stage.nested.iter().any(|nested| is_named(&nested.scope))
+        };
+        self.stages.iter().find(holds)
     }
 
     /// Whether the operations of a stage are known one by one: not as whole CUDA graphs.
     pub(crate) fn shows_operations(&self, stage: &StageLine) -> bool {
-        self.work(stage.key())
-            .is_some_and(|work| hidden_graphs::hidden(work).is_none())
+        let work = self.work(stage.key());
+        work.is_some_and(|work| hidden_share(work).is_none())
     }
 
     /// Whether the primary pass is that of a process without others: of one rank, without collectives.
     pub(crate) fn is_alone(&self) -> bool {
-        let alone = |stage: &StageLine| stage.scope.rank.is_none() && self.shows_operations(stage);
-        let communication = self.results.communication();
-        self.stages.iter().any(alone)
-            && self.stages.iter().all(alone)
-            && !communication.is_ok_and(|all| all.runs.iter().any(|run| !run.lines.is_empty()))
-    }
-
-    /// Time of all stages of the primary pass, of the rank with the most, nanoseconds.
-    pub(crate) fn run_ns(&self) -> f64 {
-        self.stages
-            .iter()
-            .map(|stage| stage.run_ns)
-            .fold(0.0, f64::max)
-    }
-
-    /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most, nanoseconds.
-    pub(crate) fn busy_ns(&self) -> f64 {
-        let mut by_rank = BTreeMap::<Option<u32>, f64>::new();
         for stage in &self.stages {
-            *by_rank.entry(stage.scope.rank).or_default() += stage.busy * stage.counted;
+            if stage.scope.rank.is_some() || !self.shows_operations(stage) {
+                return false;
+            }
         }
-        by_rank.into_values().fold(0.0, f64::max)
+        let has_collectives = match self.results.communication() {
+            Ok(communication) => communication.runs.iter().any(|run| !run.lines.is_empty()),
+            Err(_) => false,
+        };
+        !self.stages.is_empty() && !has_collectives
     }
 
-    /// From the start of the first GPU operation of the primary pass to the end of the last one, nanoseconds.
-    fn span_ns(&self) -> f64 {
-        let (facts, session) = (self.facts, self.session);
-        let ops = facts
-            .primary_pass(session)
-            .map_or(0..0, |pass| facts.ops_of(pass));
-        let end = facts.ops.end[ops.clone()].iter().max();
-        let span = facts.ops.start[ops]
-            .first()
-            .zip(end)
-            .map(|(start, end)| end.saturating_sub(*start));
-        span.unwrap_or(0) as f64
+    /// Time of all stages of the primary pass, of the rank with the most.
+    pub(crate) fn run_time(&self) -> Time {
+        let runs = self.stages.iter().map(|stage| stage.run);
+        runs.fold(Time::ZERO, Time::max)
     }
 
-    /// A finding about the whole primary pass, in and between its stages, that could save `saved` nanoseconds of it.
-    pub(crate) fn saving(&self, saved: f64, basis: &str) -> Finding {
-        let of = self.span_ns().max(self.run_ns());
-        let saved = if of > 0.0 { saved.min(of) } else { saved };
+    /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most.
+    pub(crate) fn busy_time(&self) -> Time {
+        let mut busy_of_rank = BTreeMap::<Option<u32>, Time>::new();
+        for stage in &self.stages {
+            *busy_of_rank.entry(stage.scope.rank).or_default() += stage.busy * stage.counted;
+        }
+        busy_of_rank.into_values().fold(Time::ZERO, Time::max)
+    }
+
+    /// From the start of the first GPU operation of the primary pass to the end of the last one.
+    fn span(&self) -> Time {
+        let Some(pass) = self.facts.primary_pass(self.session) else {
+            return Time::ZERO;
+        };
+        let ops = self.facts.ops_of(pass);
+        let start = self.facts.ops.start[ops.clone()].first();
+        let end = self.facts.ops.end[ops].iter().max();
+        match (start, end) {
+            (Some(start), Some(end)) => Time(end.saturating_sub(*start) as f64),
+            _ => Time::ZERO,
+        }
+    }
+
+    /// The scope of the primary pass.
+    pub(crate) fn pass_scope(&self) -> Scope {
+        Scope {
+            pass: Some(self.pass.clone()),
+            ..Scope::default()
+        }
+    }
+
+    /// A finding about the whole primary pass, in and between its stages, that could save `saved` of it.
+    pub(crate) fn saving(&self, saved: Time) -> Finding {
+        let whole = self.span().max(self.run_time());
+        let is_known = whole > Time::ZERO;
+        let saved = if is_known { saved.min(whole) } else { saved };
         let gain = Gain {
-            saved_ns: saved,
-            of_ns: of,
+            saved_ns: saved.0,
+            of_ns: whole.0,
             of: words!(self, "findings.the_run"),
-            basis: basis.to_owned(),
+            basis: String::new(),
             kind: GainKind::Run,
         };
         Finding {
-            scope: Scope {
-                pass: Some(self.pass.clone()),
-                ..Scope::default()
-            },
-            weight_ns: saved,
+            scope: self.pass_scope(),
+            weight_ns: saved.0,
             severity: Severity::of_share(gain.share()),
-            gain: (of > 0.0).then_some(gain),
+            gain: is_known.then_some(gain),
             ..Finding::default()
         }
+    }
+
+    /// A finding about a pass.
+    pub(crate) fn note_on_pass(&self, pass: PassId) -> Finding {
+        let name = self.session.pass_name(pass).to_owned();
+        Finding {
+            title: name.clone(),
+            evidence: self.profile_evidence(pass),
+            scope: Scope {
+                pass: Some(name),
+                ..Scope::default()
+            },
+            ..Finding::default()
+        }
+    }
+
+    /// Finds what limits each stage.
+    pub(crate) fn add_limits(&mut self) {
+        let mut limits = Vec::new();
+        for stage in &self.stages {
+            limits.push((self.waits_for(stage), self.is_host_bound(stage)));
+        }
+        for (stage, (rank, is_host_bound)) in self.stages.iter_mut().zip(limits) {
+            (stage.waits_for, stage.is_host_bound) = (rank, is_host_bound);
+        }
+    }
+}
+
+/// The share of the operation time of a stage in whole graphs, if it hides the operations.
+pub(crate) fn hidden_share(work: &StageWork) -> Option<Ratio> {
+    let share = work.share(work.time(KernelClass::Graph)).map(Ratio);
+    share.filter(|share| *share >= HIDDEN)
+}
+
+impl StageLine {
+    /// Whether it is the stage of this summary.
+    pub(crate) fn is(&self, summary: &Summary) -> bool {
+        is(self.key(), summary)
+    }
+}
+
+fn is(stage: Key, summary: &Summary) -> bool {
+    stage == (summary.stage, summary.process)
+}
+
+/// Results of one stage.
+impl<'a> Evidence<'a> {
+    /// Medians over the instances of a stage.
+    pub(crate) fn summary(&self, stage: &StageLine) -> Option<&'a Summary> {
+        let mut summaries = self.facts.summaries.iter();
+        summaries.find(|summary| stage.is(summary))
+    }
+
+    /// GPU operations of a stage by class.
+    pub(crate) fn work(&self, stage: Key) -> Option<&'a StageWork> {
+        let mut work = self.results.stage_work().ok()?.iter();
+        work.find(|work| is(stage, &work.summary))
+    }
+
+    /// Busy time of a stage by group of classes.
+    pub(crate) fn stage_time(&self, stage: Key) -> Option<&'a StageTime> {
+        let mut times = self.results.stage_times().ok()?.of_primary();
+        times.find(|time| is(stage, &time.summary))
+    }
+
+    /// Replays of CUDA graphs in a stage.
+    pub(crate) fn replays(&self, stage: &StageLine) -> Option<&'a StageReplays> {
+        let mut replays = self.results.graphs().ok()?.stages.iter();
+        replays.find(|replays| stage.is(&replays.summary))
+    }
+
+    /// Whether most operations of a stage are replayed by CUDA graphs.
+    pub(crate) fn replays_graphs(&self, stage: &StageLine) -> bool {
+        let half = stage.operations.0 * stage.counted.0 / 2.0;
+        match self.replays(stage) {
+            Some(replays) => replays.figures.operations as f64 >= half,
+            None => false,
+        }
+    }
+
+    /// The CUDA graph with the kernels of a stage that launches them one by one, where replays of it are timed.
+    pub(crate) fn replay(&self, stage: &StageLine) -> Option<&'a StageGraph> {
+        for graph in &self.results.graphs().ok()?.by_stage {
+            if let Some(eager) = &graph.eager
+                && stage.is(eager)
+            {
+                return Some(graph).filter(|graph| graph.figures.time.is_some());
+            }
+        }
+        None
+    }
+
+    /// GEMMs of a stage.
+    pub(crate) fn gemms(&self, stage: &StageLine) -> Option<&'a StageProducts> {
+        let mut products = self.results.gemm().ok()?.iter();
+        products.find(|products| stage.is(&products.summary))
+    }
+
+    /// Attention of a stage.
+    pub(crate) fn attention(&self, stage: &StageLine) -> Option<&'a StageProducts> {
+        let mut products = self.results.attention().ok()?.iter();
+        products.find(|products| stage.is(&products.summary))
+    }
+
+    /// FLOPs of a stage by source.
+    pub(crate) fn flops(&self, stage: &StageLine) -> Option<&'a StageFlops> {
+        let mut flops = self.results.flops().ok()?.iter();
+        flops.find(|flops| stage.is(&flops.summary))
+    }
+
+    /// MFU and MBU of a stage in its profiled pass.
+    pub(crate) fn utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
+        for utilization in &self.results.utilization().ok()?.stages {
+            if let Some(summary) = &utilization.timed.profiled
+                && stage.is(summary)
+            {
+                return Some(utilization);
+            }
+        }
+        None
+    }
+
+    /// MFU and MBU of its un-profiled repeats.
+    pub(crate) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
+        let (pass, name) = (stage.unprofiled_pass.as_ref()?, stage.scope.stage.as_ref()?);
+        self.results.utilization().ok()?.unprofiled(pass, name)
+    }
+
+    /// The un-profiled repeats of a stage.
+    pub(crate) fn unprofiled_series(&self, stage: &StageLine) -> Option<&'a Series> {
+        let name = stage.unprofiled.and(stage.scope.stage.as_deref())?;
+        self.results.baseline().ok()?.unprofiled(self.session, name)
+    }
+
+    /// Copies of a stage; none if it does not copy.
+    pub(crate) fn copies(&self, stage: &StageLine) -> Option<&'a Place> {
+        for place in &self.results.transfers().ok()?.places {
+            if let Some(summary) = &place.stage
+                && stage.is(summary)
+            {
+                return Some(place).filter(|place| !place.directions().is_empty());
+            }
+        }
+        None
+    }
+
+    /// Communication of a stage.
+    pub(crate) fn communication(&self, stage: &StageLine) -> Option<&'a RankLine> {
+        let communication = self.results.communication().ok()?;
+        communication.of_stage(self.summary(stage)?)
+    }
+
+    /// Executed work of a stage, by counters of the profiled launches that represent it.
+    pub(crate) fn executed(&self, stage: &StageLine) -> Option<&'a workload::StageWork> {
+        let mut work = self.results.workload().ok()?.profiled().iter();
+        work.find(|work| stage.is(&work.summary))
+    }
+
+    /// What figures of the profiled launches of a pass rest on.
+    pub(crate) fn profile_evidence(&self, pass: PassId) -> Vec<rooflens_schemas::Evidence> {
+        match self.results.counters() {
+            Ok(counters) => vec![counters.evidence(self.session, pass)],
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Kernels of the primary pass.
+    pub(crate) fn kernels(&self) -> Option<&'a PassKernels> {
+        let mut passes = self.results.kernels().ok()?.iter();
+        passes.find(|kernels| Some(kernels.pass) == self.primary)
     }
 }

@@ -1,31 +1,33 @@
 //! The GEMMs of a stage as rules see them.
 
-use rooflens_schemas::Unit;
 use rooflens_sections::shapes_advice;
 
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Look, Outcome};
 use crate::stage::StageLine;
-use crate::{Evidence, Look, Outcome};
 use rooflens_analysis::kernels::matmul::Gemm;
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
-use rooflens_document::{Finding, Inline, Quantity, Query, prose};
+use rooflens_document::{Finding, Inline, prose};
+use rooflens_units::{Ratio, Time};
 
 /// Rows and columns that all usual tiles but those of 192 and 320 divide.
 const ROUND: u64 = 128;
 
-/// A product of known sizes; times are those of an instance, nanoseconds.
+/// A product of known sizes; times are those of an instance.
 #[derive(Clone, Copy)]
 pub(crate) struct Product<'a> {
     pub(crate) group: &'a Group,
-    pub(crate) time: f64,
+    pub(crate) time: Time,
     /// Least time by rate, bandwidth and the shortest kernel.
-    pub(crate) roof: f64,
+    pub(crate) roof: Time,
     /// Time at the bandwidth.
-    pub(crate) bytes: f64,
-    /// Time beyond that.
-    pub(crate) lost: f64,
+    pub(crate) at_bandwidth: Time,
+    /// Time beyond the roof.
+    pub(crate) lost: Time,
     /// The part of it that tiles and waves explain.
-    pub(crate) quantization: f64,
+    pub(crate) quantization: Time,
     gemm: Gemm,
     bound: Bound,
     short: &'a str,
@@ -35,29 +37,31 @@ pub(crate) struct Product<'a> {
 /// Products of a stage, with their sums.
 pub(crate) struct Products<'a> {
     pub(crate) stage: &'a StageLine,
-    pub(crate) all: Vec<Product<'a>>,
-    pub(crate) time: f64,
-    pub(crate) roof: f64,
-    pub(crate) lost: f64,
+    pub(crate) products: Vec<Product<'a>>,
+    pub(crate) time: Time,
+    pub(crate) roof: Time,
+    pub(crate) lost: Time,
     pub(crate) evidence: &'a Evidence<'a>,
-    of: &'a StageProducts,
+    of_stage: &'a StageProducts,
 }
 
 impl<'a> Product<'a> {
     fn new(evidence: &Evidence<'a>, stage: &'a StageProducts, group: &'a Group) -> Option<Self> {
-        let context = evidence.context;
-        let per = |sum: f64| stage.per_instance(sum);
-        (group.sum.time > 0).then_some(Self {
+        if group.sum.time <= 0 {
+            return None;
+        }
+        let per_instance = |sum: f64| Time(stage.per_instance(sum));
+        Some(Self {
             group,
-            time: per(group.sum.time as f64),
-            roof: per(group.sum.least?),
-            bytes: per(group.sum.at_bandwidth()),
-            lost: per(group.sum.recoverable()?),
-            quantization: per(group.quantization().unwrap_or(0.0)),
+            time: per_instance(group.sum.time as f64),
+            roof: per_instance(group.sum.least?),
+            at_bandwidth: per_instance(group.sum.at_bandwidth()),
+            lost: per_instance(group.sum.recoverable()?),
+            quantization: per_instance(group.quantization().unwrap_or(0.0)),
             gemm: group.gemm()?,
             bound: group.sum.bound()?,
-            short: &context.facts.identities[group.kernel.index()].short,
-            name: context.session.kernel_name(group.kernel),
+            short: &evidence.facts.identities[group.kernel.index()].short,
+            name: evidence.session.kernel_name(group.kernel),
         })
     }
 
@@ -69,8 +73,7 @@ impl<'a> Product<'a> {
     /// Whether its kernel splits K already: its tiles or its name tell.
     pub(crate) fn is_split(&self) -> bool {
         let splits = self.group.tiling.splits.is_some_and(|splits| splits > 1);
-        let named = |name: &str| name.to_ascii_lowercase().contains("splitk");
-        splits || named(self.short) || named(self.name)
+        splits || names_split(self.short) || names_split(self.name)
     }
 
     /// The kernel and its sizes, in words.
@@ -78,19 +81,27 @@ impl<'a> Product<'a> {
         let (gemm, kernel) = (self.gemm.to_string(), self.short.to_owned());
         prose![Inline::Strong(gemm), " (", Inline::Code(kernel), ")"]
     }
+
+    fn is_measured(&self) -> bool {
+        let ceiling = self.group.sum.ceiling();
+        ceiling.is_some_and(|ceiling| ceiling.measured)
+    }
+}
+
+fn names_split(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("splitk")
 }
 
 impl<'a> Products<'a> {
     /// Those of its products for which `holds`.
     pub(crate) fn only(&self, holds: impl Fn(&Product<'_>) -> bool) -> Self {
-        let all: Vec<Product<'_>> = self.all.iter().filter(|one| holds(one)).copied().collect();
-        let sum = |value: fn(&Product<'_>) -> f64| all.iter().map(value).sum::<f64>();
-        let (time, roof) = (sum(|one| one.time), sum(|one| one.roof));
+        let mut products = self.products.clone();
+        products.retain(holds);
         Self {
-            time,
-            roof,
-            lost: sum(|one| one.lost),
-            all,
+            time: products.iter().map(|product| product.time).sum(),
+            roof: products.iter().map(|product| product.roof).sum(),
+            lost: products.iter().map(|product| product.lost).sum(),
+            products,
             ..*self
         }
     }
@@ -99,11 +110,11 @@ impl<'a> Products<'a> {
     pub(crate) fn bound(
         &self,
         bound: Bound,
-        look: impl FnOnce(&Products<'_>) -> Option<Finding>,
+        look: impl FnOnce(&Products<'_>) -> Option<Draft>,
     ) -> Look {
-        let own = self.only(|one| one.bound == bound);
+        let bounded = self.only(|product| product.bound == bound);
         match bound {
-            _ if !own.all.is_empty() => look(&own).into(),
+            _ if !bounded.products.is_empty() => look(&bounded).into(),
             Bound::Compute => Look::NotApplicable(words!(self.evidence, "products.none_by_rate")),
             Bound::Memory => Look::NotApplicable(words!(self.evidence, "products.none_by_memory")),
         }
@@ -111,29 +122,26 @@ impl<'a> Products<'a> {
 
     /// `measured` or `specified`: what their ceilings are.
     pub(crate) fn basis(&self) -> &'static str {
-        let is_measured = |one: &&Product<'_>| {
-            one.group
-                .sum
-                .ceiling()
-                .is_some_and(|ceiling| ceiling.measured)
+        let measured = self.products.iter().filter(|product| product.is_measured());
+        let basis = match measured.count() {
+            0 => "specified",
+            measured if measured == self.products.len() => "measured",
+            _ => "measured or, without that, specified",
         };
-        self.evidence
-            .text
-            .word(match self.all.iter().filter(is_measured).count() {
-                0 => "specified",
-                measured if measured == self.all.len() => "measured",
-                _ => "measured or, without that, specified",
-            })
+        self.evidence.text.word(basis)
     }
 
     /// `part` as a share of the stage's GPU time; of the stage time where collectives, which wait, are in the former.
-    pub(crate) fn share(&self, part: f64) -> f64 {
-        let of = if self.communicates() {
-            self.stage.time
-        } else {
-            self.stage.operation_time
+    pub(crate) fn share(&self, part: Time) -> Ratio {
+        let whole = match self.communicates() {
+            true => self.stage.time,
+            false => self.stage.operation_time,
         };
-        if of > 0.0 { part / of } else { 0.0 }
+        if whole > Time::ZERO {
+            Ratio::of(part, whole)
+        } else {
+            Ratio::ZERO
+        }
     }
 
     /// The whole of these shares, in words.
@@ -145,85 +153,71 @@ impl<'a> Products<'a> {
     }
 
     fn communicates(&self) -> bool {
-        self.evidence
-            .communication(self.stage)
-            .is_some_and(|line| line.communication > 0.0)
+        let communication = self.evidence.communication(self.stage);
+        communication.is_some_and(|line| line.communication > 0.0)
     }
 
-    /// The product that loses most; of equal ones the first.
-    pub(crate) fn worst(&self, lost: impl Fn(&Product<'a>) -> f64) -> Option<Product<'a>> {
-        let all = self.all.iter().copied();
-        all.reduce(|best, next| {
-            if lost(&next) > lost(&best) {
-                next
-            } else {
-                best
+    /// The product with the most of a time; of equal ones the first.
+    pub(crate) fn worst(&self, time: impl Fn(&Product<'a>) -> Time) -> Option<Product<'a>> {
+        let mut worst: Option<Product<'a>> = None;
+        for product in &self.products {
+            if worst.is_none_or(|worst| time(product) > time(&worst)) {
+                worst = Some(*product);
             }
-        })
+        }
+        worst
     }
 
-    /// A finding that could save at most `saved` nanoseconds of each instance, with the launches of one of them.
-    pub(crate) fn saving(&self, worst: &Product<'_>, saved: f64, basis: &str) -> Finding {
+    /// A finding that could save at most `saved` of each instance, with the launches of one product.
+    pub(crate) fn saving(&self, worst: &Product<'_>, saved: Time) -> Finding {
         let name = short_name(worst.name);
-        let query = || -> Option<Query> { Some(self.stage.window.as_ref()?.with_helpers(name)) };
+        let window = self.stage.window.as_ref().filter(|_| is_plain(name));
         Finding {
-            evidence: vec![self.of.evidence(self.evidence.session)],
-            query: is_plain(name).then(query).flatten(),
-            ..self.stage.saving_kernels(saved, basis)
+            evidence: vec![self.of_stage.evidence(self.evidence.session)],
+            query: window.map(|window| window.with_helpers(name)),
+            ..self.stage.saving_kernels(saved)
         }
     }
 }
 
-/// Looks at the products of each stage; abstains if the sizes of none are known.
+/// The outcome over the products of each stage with known sizes.
 pub(crate) fn per_stage(evidence: &Evidence<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
+    let outcome = evidence.each_of_kernels(|stage| {
+        let Some(of_stage) = evidence.gemms(stage) else {
+            return Look::InsufficientData;
+        };
+        let mut products = Vec::new();
+        for group in &of_stage.groups {
+            products.extend(Product::new(evidence, of_stage, group));
+        }
+        if products.is_empty() {
+            return Look::InsufficientData;
+        }
+        let unsummed = Products {
+            stage,
+            products,
+            time: Time::ZERO,
+            roof: Time::ZERO,
+            lost: Time::ZERO,
+            evidence,
+            of_stage,
+        };
+        look(&unsummed.only(|_| true))
+    });
     let advice = shapes_advice(&evidence.context, evidence.text);
-    evidence.each_of_kernels(
-        &words!(evidence, "products.needs", advice = advice),
-        |stage| {
-            let Some(of) = evidence.gemms(stage) else {
-                return Look::InsufficientData;
-            };
-            let all: Vec<Product<'_>> = of
-                .groups
-                .iter()
-                .filter_map(|group| Product::new(evidence, of, group))
-                .collect();
-            let none = Products {
-                stage,
-                all,
-                time: 0.0,
-                roof: 0.0,
-                lost: 0.0,
-                evidence,
-                of,
-            };
-            let products = none.only(|_| true);
-            if products.all.is_empty() {
-                Look::InsufficientData
-            } else {
-                look(&products)
-            }
-        },
-    )
+    outcome.or_needs(words!(evidence, "products.needs", advice = advice))
 }
 
 /// Whether a name can stand in a query as it is.
 pub(crate) fn is_plain(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .chars()
-            .all(|one| one.is_ascii_alphanumeric() || one == '_')
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    !name.is_empty() && name.chars().all(is_word)
 }
 
 /// The name of a kernel without scope, arguments and result, as exports have it beside the whole one.
 pub(crate) fn short_name(name: &str) -> &str {
     let head = name.split(['<', '(']).next().unwrap_or(name).trim_end();
     head.rsplit([':', ' ']).next().unwrap_or(head)
-}
-
-/// Time in words.
-pub(crate) fn time(ns: f64) -> Quantity {
-    Quantity::new(ns, Unit::Nanoseconds)
 }
 
 #[cfg(test)]

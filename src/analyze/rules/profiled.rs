@@ -1,17 +1,32 @@
-//! Profiled launches as rules see them: what part of a stage's GPU time each kernel, grid and block stands for,
+//! Profiled launches as rules see them: the part of a stage's GPU time that each kernel, grid and block represents,
 //! with the counters of the launch that is nearest to the timeline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rooflens_schemas::Evidence as Source;
+
+use crate::evidence::Evidence;
+use crate::products;
+use crate::rule::{Look, Outcome};
 use crate::stage::StageLine;
-use crate::{Evidence, Look, Outcome, products};
 use rooflens_analysis::counters::details::figures::{Figure, Figures};
 use rooflens_analysis::counters::ncu::KernelCounters;
-use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
+use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS, Verdict};
+pub(crate) use rooflens_analysis::counters::represent::matching::ENOUGH;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::{Classifier, Known};
-use rooflens_document::{Inline, Quantity, Query};
+use rooflens_document::{Inline, Query};
 use rooflens_session::{Arrange, KernelId};
+use rooflens_units::Ratio;
+
+/// Waves below which a grid leaves most of the block slots empty. Grids between this and one wave are the tail's.
+pub(crate) const WAVES: f64 = 0.5;
+
+/// The rule that says small grids.
+pub(crate) const SMALL_GRIDS: &str = "small-grids";
+
+/// Share of a stage's GPU time from which on small grids are worth a finding.
+pub(crate) const SMALL: Ratio = Ratio(0.10);
 
 /// A kernel, grid and block of a stage, profiled.
 #[derive(Clone)]
@@ -19,14 +34,11 @@ pub(crate) struct Profiled<'a> {
     /// The kernel of the timeline.
     pub(crate) kernel: Option<KernelId>,
     /// Share of the stage's GPU time.
-    pub(crate) share: f64,
-    /// How far the launch is from the median of those that it stands for.
-    distance: f64,
-    /// Its counters.
+    pub(crate) share: Ratio,
+    /// How far the launch is from the median of those that it represents.
+    distance: Ratio,
     pub(crate) launch: &'a KernelCounters,
-    /// Its figures.
     pub(crate) figures: &'a Figures,
-    /// What bounds it.
     pub(crate) verdict: Verdict,
 }
 
@@ -42,38 +54,43 @@ impl Profiled<'_> {
     }
 
     /// Use of the unit that it uses most, as a share of that unit's peak.
-    pub(crate) fn use_of_units(&self) -> Option<f64> {
+    pub(crate) fn use_of_units(&self) -> Option<Ratio> {
         let sol = &self.launch.sol;
         let memory = sol.memory.highest().map(|(_, percent)| percent);
-        let highest = sol.compute.into_iter().chain(memory).reduce(f64::max);
-        highest.map(|percent| (percent / 100.0).clamp(0.0, 1.0))
+        let highest = sol.compute.into_iter().chain(memory).reduce(f64::max)?;
+        Some(Ratio((highest / 100.0).clamp(0.0, 1.0)))
+    }
+
+    /// Whether it is latency-bound on a grid that leaves most of the block slots empty.
+    fn is_small(&self) -> bool {
+        self.verdict.bound == Bound::Latency && self.waves().is_some_and(|waves| waves < WAVES)
     }
 }
 
-pub(crate) use rooflens_analysis::counters::represent::matching::ENOUGH;
-
-/// Looks at the profiled kernels of each stage. A stage of which little was profiled can have findings, but is not
-/// clear of them.
+/// The outcome over the profiled kernels of each stage. A stage of which little was profiled can have findings, but does
+/// not pass.
 pub(crate) fn per_stage<L: Into<Look>>(
     evidence: &Evidence<'_>,
     look: fn(&Evidence<'_>, &StageLine, &[Profiled<'_>]) -> L,
 ) -> Outcome {
-    evidence.each_of_kernels(&words!(evidence, "profiled.needs"), |stage| {
+    evidence.each_of_kernels(|stage| {
         let profiled = of_stage(evidence, stage);
         if profiled.is_empty() {
             return Look::InsufficientData;
         }
+        let executed = evidence.executed(stage);
         match look(evidence, stage, &profiled).into() {
-            Look::Passed
-                if evidence
-                    .executed(stage)
-                    .is_some_and(|own| own.covered < ENOUGH) =>
-            {
+            Look::Passed if executed.is_some_and(|work| work.covered < ENOUGH) => {
                 Look::InsufficientData
             }
             look => look,
         }
     })
+}
+
+/// The words for data that is lacking without profiled kernels.
+pub(crate) fn needs(evidence: &Evidence<'_>) -> String {
+    words!(evidence, "profiled.needs")
 }
 
 /// What was profiled of a stage, the most time first.
@@ -82,74 +99,97 @@ pub(crate) fn of_stage<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Vec<Pr
 }
 
 fn groups<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a>>> {
-    let known = evidence.results;
-    let (counters, details) = (known.counters()?, known.details()?);
-    let (matching, all) = (known.matching()?, known.represent()?);
-    // Launches that stand for the same time are one group; two sizes on one grid are two.
+    let results = evidence.results;
+    let (counters, details) = (results.counters()?, results.details()?);
+    let (matching, represented) = (results.matching()?, results.represent()?);
+    // Launches that represent the same time are one group; two sizes on one grid are two.
     let mut groups = BTreeMap::<(usize, usize), Profiled<'a>>::new();
-    for one in &all.launches {
-        let (Some(group), Some(share)) = (one.line.zip(one.group), one.share) else {
+    for comparison in &represented.launches {
+        let (Some(line), Some(group), Some(share)) =
+            (comparison.line, comparison.group, comparison.share)
+        else {
             continue;
         };
-        let Some(part) = part(stage, &matching.lines[group.0].summary) else {
+        let Some(part) = part(stage, &matching.lines[line].summary) else {
             continue;
         };
-        let launch = counters.launch(one.profile);
+        let launch = counters.launch(comparison.profile);
         let profiled = Profiled {
-            kernel: matching.kernels[one.profile.index()].kernel,
-            share: part * share,
-            distance: one.ratio.map_or(f64::MAX, |ratio| (ratio - 1.0).abs()),
+            kernel: matching.kernels[comparison.profile.index()].kernel,
+            share: Ratio(part * share),
+            distance: Ratio(
+                comparison
+                    .ratio
+                    .map_or(f64::MAX, |ratio| (ratio - 1.0).abs()),
+            ),
             launch,
-            figures: &details.launch(one.profile).figures,
+            figures: &details.launch(comparison.profile).figures,
             verdict: THRESHOLDS.classify(Classifier::Rooflens, launch),
         };
-        let nearest = groups.entry(group).or_insert_with(|| profiled.clone());
+        let nearest = groups
+            .entry((line, group))
+            .or_insert_with(|| profiled.clone());
         if profiled.distance < nearest.distance {
             *nearest = profiled;
         }
     }
-    let mut groups: Vec<_> = groups.into_values().filter(|one| one.share > 0.0).collect();
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.retain(|profiled| profiled.share > Ratio::ZERO);
     groups.arrange_by(|a, b| b.share.total_cmp(&a.share));
     Ok(groups)
 }
 
-/// The part of a stage's GPU time that another one has: itself, or one within it.
-fn part(stage: &StageLine, other: &Summary) -> Option<f64> {
-    if stage.is(other) {
+/// The part of a stage's GPU time that a stage has: the same, or one within it.
+fn part(stage: &StageLine, summary: &Summary) -> Option<f64> {
+    if stage.is(summary) {
         return Some(1.0);
     }
-    let key = (other.stage, other.process);
-    stage.nested.iter().find(|one| one.key() == key)?;
+    let key = (summary.stage, summary.process);
+    stage.nested.iter().find(|nested| nested.key() == key)?;
     let is_step = stage.step().is_some_and(|step| step.key() == key);
-    let times = stage.steps.filter(|_| is_step).unwrap_or(1.0);
-    let whole = stage.operation_time;
-    (whole > 0.0).then(|| (other.sum * times / whole).min(1.0))
+    let steps = stage.steps.filter(|_| is_step);
+    let times = steps.map_or(1.0, |steps| steps.0);
+    let whole = stage.operation_time.0;
+    (whole > 0.0).then(|| (summary.sum * times / whole).min(1.0))
 }
 
 /// Σ of the shares.
-pub(crate) fn share(profiled: &[Profiled<'_>]) -> f64 {
-    profiled.iter().map(|one| one.share).sum()
+pub(crate) fn share(profiled: &[Profiled<'_>]) -> Ratio {
+    profiled.iter().map(|profiled| profiled.share).sum()
+}
+
+/// Latency-bound kernels whose blocks fill a small part of the GPU.
+pub(crate) fn small<'a>(profiled: &[Profiled<'a>]) -> Vec<Profiled<'a>> {
+    let mut small = profiled.to_vec();
+    small.retain(Profiled::is_small);
+    small
+}
+
+/// Whether small grids are worth a finding.
+pub(crate) fn has_small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    share(&small(&of_stage(evidence, stage))) >= SMALL
 }
 
 /// How much of the stage the profile knows, in words.
 pub(crate) fn known(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
-    let words = |share| say!(evidence, "profiled.known", share = Quantity::ratio(share));
-    evidence
-        .executed(stage)
-        .map_or_else(Vec::new, |own| words(own.covered))
+    match evidence.executed(stage) {
+        Some(work) => say!(evidence, "profiled.known", share = Ratio(work.covered)),
+        None => Vec::new(),
+    }
 }
 
 /// The time of a kernel on its grid in the timeline.
 pub(crate) fn query(
     evidence: &Evidence<'_>,
     stage: &StageLine,
-    one: &Profiled<'_>,
+    profiled: &Profiled<'_>,
 ) -> Option<Query> {
-    let name = products::short_name(evidence.session.text(one.launch.name));
-    let blocks = Some(one.launch.grid.volume()).filter(|blocks| *blocks > 0)?;
-    products::is_plain(name)
-        .then(|| Some(stage.window.as_ref()?.grid(name, blocks)))
-        .flatten()
+    let name = products::short_name(evidence.session.text(profiled.launch.name));
+    let blocks = profiled.launch.grid.volume();
+    if blocks == 0 || !products::is_plain(name) {
+        return None;
+    }
+    Some(stage.window.as_ref()?.grid(name, blocks))
 }
 
 /// The timeline and the passes of the profiled launches.
@@ -157,10 +197,14 @@ pub(crate) fn evidence(
     evidence: &Evidence<'_>,
     stage: &StageLine,
     profiled: &[Profiled<'_>],
-) -> Vec<rooflens_schemas::Evidence> {
-    let passes: BTreeSet<_> = profiled.iter().map(|one| one.launch.pass).collect();
-    let of_pass = passes
-        .into_iter()
-        .flat_map(|pass| evidence.profile_evidence(pass));
-    std::iter::once(stage.evidence()).chain(of_pass).collect()
+) -> Vec<Source> {
+    let passes: BTreeSet<_> = profiled
+        .iter()
+        .map(|profiled| profiled.launch.pass)
+        .collect();
+    let mut sources = vec![stage.evidence()];
+    for pass in passes {
+        sources.extend(evidence.profile_evidence(pass));
+    }
+    sources
 }

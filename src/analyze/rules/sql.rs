@@ -260,7 +260,7 @@ impl Window {
             || !self
                 .helpers
                 .iter()
-                .all(|one| super::products::is_plain(one))
+                .all(|one| crate::products::is_plain(one))
         {
             return self.kernels(name);
         }

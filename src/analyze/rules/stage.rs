@@ -1,13 +1,32 @@
-//! A stage as rules see it: its times, and one instance that stands for it in queries.
+//! A stage as rules see it: its times, what limits it, and its instance in queries.
 
-use rooflens_schemas::{Scope, StageKind, Unit};
+use rooflens_schemas::{Evidence as Source, Scope, StageKind};
 
+use crate::evidence::Evidence;
+use crate::rule::{Look, Outcome};
 use crate::sql::Window;
-use crate::time::stage_busy::BUSY;
 use rooflens_analysis::Context;
+use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
-use rooflens_document::{Catalogue, Finding, Gain, GainKind, Quantity, Severity};
+use rooflens_analysis::time::idle::Cause;
+use rooflens_document::{Catalogue, Finding, Gain, GainKind, Severity};
 use rooflens_session::ProcessId;
+use rooflens_units::{Count, Ratio, Time};
+
+/// From this busy share on, the GPU is the limit of a stage.
+pub(crate) const BUSY: Ratio = Ratio(0.90);
+
+/// Share of the idle time, or of exposed communication, from which on a part is all of it.
+pub(crate) const ALL: Ratio = Ratio(0.995);
+
+/// Profiled time of a stage ÷ un-profiled time from which on the profiler slows it.
+pub(crate) const SLOWED: f64 = 1.10;
+
+/// Busy share below which, where the CPU explains most of the rest, the stage is as long as the CPU takes.
+const HALF_BUSY: f64 = 0.50;
+
+/// Share of the idle time that the CPU has to explain.
+const BY_HOST: f64 = 0.50;
 
 /// A stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages), and the process that ran it.
 pub(crate) type Key = (usize, ProcessId);
@@ -15,40 +34,37 @@ pub(crate) type Key = (usize, ProcessId);
 /// A stage of the primary pass on one rank.
 #[derive(Clone, Debug)]
 pub(crate) struct StageLine {
-    /// The words.
     pub(crate) text: &'static Catalogue,
-    /// Stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages).
+    /// An index into [`Facts::stages`](rooflens_analysis::Facts::stages).
     pub(crate) stage: usize,
-    /// Process.
     pub(crate) process: ProcessId,
     /// Name, with the rank where there are several.
     pub(crate) label: String,
     pub(crate) kind: StageKind,
     pub(crate) scope: Scope,
-    /// Stage time, nanoseconds.
-    pub(crate) time: f64,
-    /// Busy time of an instance, mean over its GPUs, nanoseconds.
-    pub(crate) busy: f64,
+    pub(crate) time: Time,
+    /// Busy time of an instance, mean over its GPUs.
+    pub(crate) busy: Time,
     /// Busy time of an instance ÷ its time, mean over its GPUs.
-    pub(crate) busy_share: f64,
+    pub(crate) busy_share: Ratio,
     /// GPU operations of an instance.
-    pub(crate) operations: f64,
-    /// Sum of their durations, nanoseconds.
-    pub(crate) operation_time: f64,
+    pub(crate) operations: Count,
+    /// Sum of their durations.
+    pub(crate) operation_time: Time,
     /// What these figures rest on.
-    pub(crate) figures: rooflens_schemas::Evidence,
+    pub(crate) figures: Source,
     /// Instances that count.
-    pub(crate) counted: f64,
+    pub(crate) counted: Count,
     /// Steps of an instance, where it has any.
-    pub(crate) steps: Option<f64>,
+    pub(crate) steps: Option<Count>,
     /// The stages that lie in it.
     pub(crate) nested: Vec<Nested>,
-    /// Un-profiled time of as many steps, nanoseconds, where the bundle has it.
-    pub(crate) unprofiled: Option<f64>,
+    /// Un-profiled time of as many steps, where the bundle has it.
+    pub(crate) unprofiled: Option<Time>,
     /// The pass that it is from.
     pub(crate) unprofiled_pass: Option<String>,
-    /// Time of all counted instances of all stages of the rank, un-profiled where that is known, nanoseconds.
-    pub(crate) run_ns: f64,
+    /// Time of all counted instances of all stages of the rank, un-profiled where that is known.
+    pub(crate) run: Time,
     /// The rank that computes longer, for which this one waits.
     pub(crate) waits_for: Option<u32>,
     /// Whether the CPU bounds it: the GPU idles for most of it.
@@ -62,11 +78,9 @@ pub(crate) struct StageLine {
 /// What a program with such a stage does: advice names nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
-    /// Training.
     Training,
     /// Inference of a language model.
     Inference,
-    /// Not known.
     Unknown,
 }
 
@@ -82,9 +96,8 @@ pub(crate) const fn workload(kind: StageKind) -> Workload {
 /// A stage within another one, of the same process.
 #[derive(Clone, Debug)]
 pub(crate) struct Nested {
-    /// Stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages).
+    /// An index into [`Facts::stages`](rooflens_analysis::Facts::stages).
     pub(crate) stage: usize,
-    /// Process.
     pub(crate) process: ProcessId,
     pub(crate) kind: StageKind,
     pub(crate) scope: Scope,
@@ -92,52 +105,32 @@ pub(crate) struct Nested {
 
 /// The outermost stages of the primary pass and of the other ranks of its run.
 pub(crate) fn stage_lines(context: &Context<'_>, text: &'static Catalogue) -> Vec<StageLine> {
-    let (session, facts) = (context.session, context.facts);
-    let outermost = facts
-        .run_summaries()
-        .filter(|line| line.is_outermost(facts));
-    let stage = |line: &Summary| StageLine {
-        text,
-        stage: line.stage,
-        process: line.process,
-        label: line.label(session, facts),
-        kind: line.kind(facts),
-        scope: line.scope(session, facts),
-        time: line.time,
-        busy: line.busy_share * line.time,
-        busy_share: line.busy_share,
-        operations: line.operations,
-        operation_time: line.sum,
-        figures: line.evidence(session, facts),
-        counted: line.counted as f64,
-        steps: line.steps.filter(|steps| *steps > 0.0),
-        nested: nested(context, line, summaries(facts, line.stage(facts).pass)),
-        unprofiled: None,
-        unprofiled_pass: None,
-        run_ns: 0.0,
-        waits_for: None,
-        is_host_bound: false,
-        artifact: session.artifact_of(line.stage(facts).pass).to_owned(),
-        window: Window::of(context, text, line),
-    };
-    outermost.map(stage).collect()
+    let mut lines = Vec::new();
+    for summary in context.facts.run_summaries() {
+        if summary.is_outermost(context.facts) {
+            lines.push(StageLine::new(context, text, summary));
+        }
+    }
+    lines
 }
 
 /// The stages of the same process that lie in a stage.
-fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<Nested> {
+fn nested(context: &Context<'_>, outer: &Summary) -> Vec<Nested> {
     let (session, facts) = (context.session, context.facts);
-    let parent = |stage: usize| facts.stages.get(stage).and_then(|stage| stage.parent);
-    let lies_in = |line: &&Summary| {
-        let mut parents = std::iter::successors(parent(line.stage), |stage| parent(*stage));
-        line.process == outer.process && parents.any(|stage| stage == outer.stage)
-    };
-    let nested = |line: &Summary| Nested {
-        stage: line.stage,
-        process: line.process,
-        kind: line.kind(facts),
-        scope: line.scope(session, facts),
-    };
-    all.iter().filter(lies_in).map(nested).collect()
+    let mut nested = Vec::new();
+    for summary in summaries(facts, outer.stage(facts).pass) {
+        let parent = |stage: &usize| facts.stages.get(*stage)?.parent;
+        let mut parents = std::iter::successors(parent(&summary.stage), parent);
+        if summary.process == outer.process && parents.any(|stage| stage == outer.stage) {
+            nested.push(Nested {
+                stage: summary.stage,
+                process: summary.process,
+                kind: summary.kind(facts),
+                scope: summary.scope(session, facts),
+            });
+        }
+    }
+    nested
 }
 
 impl Nested {
@@ -148,32 +141,71 @@ impl Nested {
 }
 
 impl StageLine {
-    /// The stage, and the process that ran it: what results of a stage are found by.
+    fn new(context: &Context<'_>, text: &'static Catalogue, summary: &Summary) -> Self {
+        let (session, facts) = (context.session, context.facts);
+        Self {
+            text,
+            stage: summary.stage,
+            process: summary.process,
+            label: summary.label(session, facts),
+            kind: summary.kind(facts),
+            scope: summary.scope(session, facts),
+            time: Time(summary.time),
+            busy: Time(summary.busy_share * summary.time),
+            busy_share: Ratio(summary.busy_share),
+            operations: Count(summary.operations),
+            operation_time: Time(summary.sum),
+            figures: summary.evidence(session, facts),
+            counted: Count(summary.counted as f64),
+            steps: summary
+                .steps
+                .map(Count)
+                .filter(|steps| *steps > Count::ZERO),
+            nested: nested(context, summary),
+            unprofiled: None,
+            unprofiled_pass: None,
+            run: Time::ZERO,
+            waits_for: None,
+            is_host_bound: false,
+            artifact: session.artifact_of(summary.stage(facts).pass).to_owned(),
+            window: Window::of(context, text, summary),
+        }
+    }
+
+    /// The stage, and the process that ran it: the key of results of a stage.
     pub(crate) const fn key(&self) -> Key {
         (self.stage, self.process)
     }
 
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+
     /// The stage that is one step of it.
     pub(crate) fn step(&self) -> Option<&Nested> {
-        self.nested
-            .iter()
-            .find(|one| one.kind == StageKind::DecodeStep)
+        let mut nested = self.nested.iter();
+        nested.find(|stage| stage.kind == StageKind::DecodeStep)
     }
 
     /// `part` as a share of the stage time.
-    pub(crate) fn share(&self, part: f64) -> f64 {
-        if self.time > 0.0 {
-            part / self.time
+    pub(crate) fn share(&self, part: Time) -> Ratio {
+        if self.time > Time::ZERO {
+            Ratio::of(part, self.time)
         } else {
-            0.0
+            Ratio::ZERO
         }
     }
 
+    /// The mean duration of its operations.
+    pub(crate) fn mean_operation(&self) -> Time {
+        self.operation_time / self.operations.max(Count(1.0))
+    }
+
     /// The artifact that it was read from.
-    pub(crate) fn evidence(&self) -> rooflens_schemas::Evidence {
-        rooflens_schemas::Evidence {
+    pub(crate) fn evidence(&self) -> Source {
+        Source {
             artifact: self.artifact.clone(),
-            ..rooflens_schemas::Evidence::default()
+            ..Source::default()
         }
     }
 
@@ -187,72 +219,93 @@ impl StageLine {
         }
     }
 
-    /// A finding about this stage that could save at most `saved` nanoseconds of the work of each instance.
-    pub(crate) fn saving(&self, saved: f64, basis: &str) -> Finding {
-        let saved = saved.clamp(0.0, self.time);
-        let mut found = self.bounded(saved, saved.min(self.reference()), basis, GainKind::Work);
-        // Shorter kernels save nothing where the CPU cannot launch them sooner.
-        if let Some(gain) = found
-            .gain
-            .as_mut()
-            .filter(|gain| self.busy < BUSY * gain.of_ns)
+    /// A finding about figures of this stage that bounds no gain.
+    pub(crate) fn note_on_figures(&self) -> Finding {
+        Finding {
+            evidence: vec![self.figures.clone()],
+            ..self.note()
+        }
+    }
+
+    /// A finding about this stage that could save at most `saved` of the work of each instance.
+    pub(crate) fn saving(&self, saved: Time) -> Finding {
+        let saved = saved.clamp(Time::ZERO, self.time);
+        let mut finding = self.bounded(saved, saved.min(self.reference()), GainKind::Work);
+        if let Some(gain) = &mut finding.gain
+            && self.busy.0 < BUSY.0 * gain.of_ns
         {
+            // Shorter kernels save nothing where the CPU cannot launch them sooner.
             gain.basis += &words!(self, "findings.if_idle_stays");
         }
-        found
+        finding
     }
 
-    /// A finding about this stage that could save at most `saved` nanoseconds of the idle time of each instance.
+    /// A finding about this stage that could save at most `saved` of the idle time of each instance.
     /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
-    pub(crate) fn saving_idle(&self, saved: f64, basis: &str) -> Finding {
-        let saved = saved.clamp(0.0, self.time);
-        self.bounded(
-            saved,
-            saved.min((self.reference() - self.busy).max(0.0)),
-            basis,
-            GainKind::Idle,
-        )
+    pub(crate) fn saving_idle(&self, saved: Time) -> Finding {
+        let saved = saved.clamp(Time::ZERO, self.time);
+        let idle = (self.reference() - self.busy).max(Time::ZERO);
+        self.bounded(saved, saved.min(idle), GainKind::Idle)
     }
 
-    /// Stage time without a profiler where that is known, else with it.
-    pub(crate) fn reference(&self) -> f64 {
-        self.unprofiled.unwrap_or(self.time)
+    /// A finding about this stage that could save at most `saved` of the kernels of each instance: of a stage that the
+    /// CPU bounds, a part of its busy time that counts only after the CPU is out of the way.
+    pub(crate) fn saving_kernels(&self, saved: Time) -> Finding {
+        if !self.is_host_bound {
+            return self.saving(saved);
+        }
+        let mut finding = self.saving(saved.min(self.busy));
+        finding.severity = Severity::Note;
+        if let Some(gain) = &mut finding.gain {
+            gain.saved_ns = saved.clamp(Time::ZERO, self.busy).0;
+            gain.of_ns = self.busy.0;
+            gain.kind = GainKind::WorkAfterCpu;
+            gain.of = words!(self, "findings.busy_time", stage = self.label());
+            gain.basis = words!(self, "findings.after_host");
+        }
+        finding
     }
 
-    fn bounded(&self, profiled: f64, saved: f64, basis: &str, kind: GainKind) -> Finding {
-        let weight_ns = saved * self.counted;
-        let share = if self.run_ns > 0.0 {
-            weight_ns / self.run_ns
-        } else {
-            0.0
-        };
-        let (mut of, mut basis) = (self.label.clone(), basis.to_owned());
+    fn bounded(&self, profiled: Time, saved: Time, kind: GainKind) -> Finding {
+        let total = saved * self.counted;
+        let is_timed = self.run > Time::ZERO;
+        let share = if is_timed { total / self.run } else { 0.0 };
+        let (mut of, mut basis) = (self.label.clone(), String::new());
         if self.unprofiled.is_some() {
             of = words!(self, "findings.unprofiled", stage = of);
-            let time = |value| Quantity::new(value, Unit::Nanoseconds);
-            let (part, whole) = (time(profiled), time(self.time));
             basis += &words!(
                 self,
                 "findings.part_of_profiled",
-                part = part,
-                whole = whole
+                part = profiled,
+                whole = self.time
             );
             if saved < profiled {
                 basis += &words!(self, "findings.no_more_than_idle");
             }
         }
+        let (saved_ns, of_ns) = (saved.0, self.reference().0);
         Finding {
-            weight_ns,
+            weight_ns: total.0,
             severity: Severity::of_share(share),
             gain: Some(Gain {
-                saved_ns: saved,
-                of_ns: self.reference(),
+                saved_ns,
+                of_ns,
                 of,
                 basis,
                 kind,
             }),
             ..self.note()
         }
+    }
+
+    /// Stage time without a profiler where that is known, else with it.
+    pub(crate) fn reference(&self) -> Time {
+        self.unprofiled.unwrap_or(self.time)
+    }
+
+    /// That of all counted instances.
+    pub(crate) fn total(&self) -> Time {
+        self.reference() * self.counted
     }
 
     /// Whether the stage computes a model's pass over many tokens, so that tensor cores should limit it.
@@ -263,21 +316,83 @@ impl StageLine {
         )
     }
 
-    /// The un-profiled time, nanoseconds, if it is shorter than the profiled one and kernels as long as profiled fit it.
-    pub(crate) fn baseline(&self) -> Option<f64> {
-        let busy = self.busy_share * self.time;
+    /// The un-profiled time, if it is shorter than the profiled one and kernels as long as profiled fit it.
+    pub(crate) fn baseline(&self) -> Option<Time> {
+        let busy = self.time * self.busy_share;
         self.unprofiled
             .filter(|time| (busy..self.time).contains(time))
     }
 
     /// Share of that time, or of the profiled one, for which the GPU is busy if kernels take as long as profiled.
-    pub(crate) fn baseline_busy(&self) -> f64 {
-        self.baseline()
-            .map_or(self.busy_share, |time| self.busy_share * self.time / time)
+    pub(crate) fn baseline_busy(&self) -> Ratio {
+        match self.baseline() {
+            Some(time) => Ratio::of(self.time * self.busy_share, time),
+            None => self.busy_share,
+        }
+    }
+
+    /// The un-profiled time, if the profiler slows the stage.
+    pub(crate) fn unslowed(&self) -> Option<Time> {
+        let is_slowed = |time: &Time| *time > Time::ZERO && self.time >= *time * SLOWED;
+        self.unprofiled.filter(is_slowed)
     }
 
     /// Whether the stage generates tokens.
     pub(crate) const fn is_decode(&self) -> bool {
         matches!(self.kind, StageKind::Decode | StageKind::DecodeStep)
+    }
+}
+
+/// What keeps shorter kernels from shortening a stage: another rank, or the CPU.
+impl Evidence<'_> {
+    /// The rank that computes longer in the same stage, or in the whole pass where the stage holds no collectives: with
+    /// shorter kernels of its own, a rank waits longer for it.
+    pub(crate) fn waits_for(&self, stage: &StageLine) -> Option<u32> {
+        let communication = self.results.communication().ok()?;
+        let mut runs = communication.runs.iter();
+        runs.find_map(|ranks| self.slower_rank(ranks, stage))
+    }
+
+    fn slower_rank(&self, ranks: &Ranks, stage: &StageLine) -> Option<u32> {
+        let line_of = |index: Option<usize>| {
+            ranks.lines.iter().find(|line| {
+                ranks.run.members[line.member].process == stage.process && line.stage == index
+            })
+        };
+        let line = line_of(Some(stage.stage)).or_else(|| line_of(None))?;
+        let name = line.stage_name(&self.context);
+        for imbalance in &ranks.imbalances {
+            let slowest = &ranks.lines[imbalance.slowest];
+            if slowest.stage_name(&self.context) == name {
+                return imbalance.waits(line).then_some(slowest.rank);
+            }
+        }
+        None
+    }
+
+    /// Whether the GPU idles for most of the stage, unprofiled where that is known, and mostly because of the CPU.
+    pub(crate) fn is_host_bound(&self, stage: &StageLine) -> bool {
+        let Some(idle) = self.idle(stage.key()) else {
+            return false;
+        };
+        let host = idle.pool.causes.sum(&Cause::HOST);
+        stage.busy < stage.reference() * HALF_BUSY && host as f64 >= BY_HOST * idle.idle() as f64
+    }
+
+    /// Looks at a stage, unless it is a rank that waits for another one.
+    pub(crate) fn look_at_kernels(
+        &self,
+        stage: &StageLine,
+        look: impl FnOnce(&StageLine) -> Look,
+    ) -> Look {
+        match stage.waits_for {
+            Some(rank) => Look::Suppressed(words!(self, "findings.waits", rank = rank.to_string())),
+            None => look(stage),
+        }
+    }
+
+    /// The outcome over all stages that shorter kernels could shorten.
+    pub(crate) fn each_of_kernels(&self, look: impl Fn(&StageLine) -> Look) -> Outcome {
+        self.each_stage(|stage| self.look_at_kernels(stage, &look))
     }
 }

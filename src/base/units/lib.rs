@@ -386,6 +386,29 @@ macro_rules! shares {
 
 shares! { Time Seconds Bytes Flops Count BytesPerSecond FlopsPerSecond Watts Joules Hertz TokensPerSecond }
 
+/// Declares that so many times a unit is of that unit, and that a part of it by a number is, too.
+macro_rules! repeats {
+    ($($unit:ident)*) => {$(
+        impl std::ops::Mul<Count> for $unit {
+            type Output = Self;
+
+            fn mul(self, times: Count) -> Self {
+                Self(self.0 * times.0)
+            }
+        }
+
+        impl std::ops::Div<Count> for $unit {
+            type Output = Self;
+
+            fn div(self, parts: Count) -> Self {
+                Self(self.0 / parts.0)
+            }
+        }
+    )*};
+}
+
+repeats! { Time Seconds Bytes Flops }
+
 impl Ratio {
     /// All of it.
     pub const ONE: Self = Self(1.0);

@@ -5,7 +5,9 @@ pub(crate) mod exposed_copies;
 pub(crate) mod pageable_copies;
 pub(crate) mod straggler;
 
-use crate::Rule;
+use rooflens_units::Ratio;
+
+use crate::rule::Rule;
 
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[
@@ -14,3 +16,6 @@ pub(crate) static RULES: &[&Rule] = &[
     &exposed_communication::RULE,
     &straggler::RULE,
 ];
+
+/// Pageable bytes ÷ bytes between host and GPU from which on they matter.
+const PAGEABLE: Ratio = Ratio(0.10);

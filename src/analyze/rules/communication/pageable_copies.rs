@@ -1,62 +1,66 @@
 //! Copies between GPU and pageable host memory: slow, and they hold up the host.
 
+use crate::communication::PAGEABLE;
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Look, Outcome, Rule, Threshold};
+use crate::sql::Window;
 use crate::stage::StageLine;
-use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::memory::transfers::sums::crosses_host;
-use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_document::{Finding, Inline};
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "pageable-copies",
     &[
-        Threshold::ratio("thresholds.pageable_bytes", SHARE),
+        Threshold::ratio("thresholds.pageable_bytes", PAGEABLE),
         Threshold::ratio("thresholds.copy_time", TIME),
     ],
-    run,
+    outcome,
 );
 
-/// Pageable bytes ÷ bytes between host and GPU from which on they are worth a finding.
-pub(crate) const SHARE: f64 = 0.10;
-
 /// Time of copies ÷ stage time below which it does not matter.
-const TIME: f64 = 0.01;
+const TIME: Ratio = Ratio(0.01);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    evidence.each_stage(&words!(evidence, "pageable_copies.needs"), |stage| {
-        let copies = evidence.copies(stage);
-        let pageable = copies.and_then(|copies| Some((copies, copies.pageable_share()?)));
-        let crosses =
-            || copies.is_some_and(|copies| copies.directions().into_iter().any(crosses_host));
-        match pageable {
-            Some((copies, share)) => finding(evidence, stage, copies, share).into(),
-            // What traces operations traces copies: none crosses between host and GPU.
-            None if evidence.shows_operations(stage) && !crosses() => Look::Passed,
-            None => Look::InsufficientData,
-        }
-    })
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    evidence.each_stage(|stage| look(evidence, stage))
 }
 
-fn finding(
+fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
+    let copies = evidence.copies(stage);
+    if let Some(copies) = copies
+        && let Some(share) = copies.pageable_share()
+    {
+        return draft(evidence, stage, copies, Ratio(share)).into();
+    }
+    let crosses = copies.is_some_and(|copies| copies.directions().into_iter().any(crosses_host));
+    match evidence.shows_operations(stage) && !crosses {
+        // What traces operations traces copies: none crosses between host and GPU.
+        true => Look::Passed,
+        false => Look::InsufficientData,
+    }
+}
+
+fn draft(
     evidence: &Evidence<'_>,
     stage: &StageLine,
     copies: &Place,
-    pageable: f64,
-) -> Option<Finding> {
-    let time = copies.time(None);
-    if pageable < SHARE || stage.share(time) < TIME {
+    pageable: Ratio,
+) -> Option<Draft> {
+    let time = Time(copies.time(None));
+    if pageable < PAGEABLE || stage.share(time) < TIME {
         return None;
     }
-    Some(Finding {
-        statement: say!(
-            evidence,
-            "pageable_copies.statement",
-            stage = Inline::strong(&stage.label),
-            pageable = Quantity::ratio(pageable),
-            share = Quantity::ratio(stage.share(time)),
-        ),
-        advice: Some(say!(evidence, "pageable_copies.advice")),
+    let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],
-        query: stage.window.as_ref().and_then(crate::sql::Window::copies),
-        ..stage.saving(pageable * time, &words!(evidence, "pageable_copies.basis"))
-    })
+        query: stage.window.as_ref().and_then(Window::copies),
+        ..stage.saving(time * pageable)
+    };
+    let arguments = arguments! {
+        stage = Inline::strong(&stage.label),
+        pageable = pageable,
+        share = stage.share(time),
+    };
+    Some(Draft::new(finding, arguments))
 }

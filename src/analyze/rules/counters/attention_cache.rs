@@ -1,101 +1,97 @@
 //! Memory-bound attention that reads more than it must.
 
+use crate::draft::Draft;
+use crate::evidence::Evidence;
 use crate::profiled::{self, Profiled};
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use crate::{Evidence, Look, Outcome, Rule, Threshold};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_analysis::kernels::matmul::stages::Group;
-use rooflens_document::{Finding, Inline, Quantity};
-use rooflens_schemas::Unit;
+use rooflens_document::{Finding, Inline};
+use rooflens_units::{Bytes, Ratio};
 
 pub(crate) static RULE: Rule = Rule::new(
     "attention-cache",
     &[
         Threshold::ratio("thresholds.l2_hits", HITS),
         Threshold::ratio("thresholds.gpu_share", SHARE),
-        Threshold::one("thresholds.dram_excess", EXCESS),
+        Threshold::number("thresholds.dram_excess", EXCESS),
     ],
-    run,
+    outcome,
 );
 
 /// L2 hit rate below which it is low.
-const HITS: f64 = 0.50;
+const HITS: Ratio = Ratio(0.50);
 
 /// Share of a stage's GPU time from which on it is worth a finding.
-const SHARE: f64 = 0.05;
+const SHARE: Ratio = Ratio(0.05);
 
 /// DRAM bytes ÷ bytes that must move from which on misses cost. A decode step reads its cache once: it cannot hit.
 const EXCESS: f64 = 1.20;
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    match profiled::per_stage(evidence, look) {
-        Outcome::InsufficientData(_) => Outcome::lacks(&words!(evidence, "attention_cache.needs")),
-        other => other,
-    }
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    profiled::per_stage(evidence, look)
 }
 
-fn look(evidence: &Evidence<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Look {
-    let attention = || {
-        all.iter()
-            .filter(|one| one.launch.identity.class == KernelClass::Attention)
-    };
-    if attention().next().is_none() {
+fn look(evidence: &Evidence<'_>, stage: &StageLine, profiled: &[Profiled<'_>]) -> Look {
+    let mut attention = profiled.to_vec();
+    attention.retain(|kernel| kernel.launch.identity.class == KernelClass::Attention);
+    if attention.is_empty() {
         return Look::InsufficientData;
     }
-    let misses = |one: &&Profiled<'_>| {
-        one.verdict.bound == Bound::Dram
-            && one
-                .launch
-                .l2_hit_rate
-                .is_some_and(|hits| hits < 100.0 * HITS)
-    };
-    let Some(one) = attention().find(misses).filter(|one| one.share >= SHARE) else {
+    let Some(kernel) = attention.iter().find(|kernel| misses(kernel)) else {
         return Look::Passed;
     };
+    if kernel.share < SHARE {
+        return Look::Passed;
+    }
     // Without sizes the bytes that must move are not known, and nothing can be said of the misses.
-    match least_bytes(evidence, stage, one).zip(one.launch.bytes.dram) {
-        None => Look::InsufficientData,
-        Some((least, moved)) if moved < EXCESS * least => Look::Passed,
-        Some((least, moved)) => Look::found(finding(evidence, stage, one, least, moved)),
+    match (
+        least_bytes(evidence, stage, kernel),
+        kernel.launch.bytes.dram,
+    ) {
+        (Some(least), Some(moved)) if Bytes(moved) < least * EXCESS => Look::Passed,
+        (Some(least), Some(moved)) => draft(evidence, stage, kernel, least, Bytes(moved)).into(),
+        _ => Look::InsufficientData,
     }
 }
 
-fn finding(
+fn misses(kernel: &Profiled<'_>) -> bool {
+    let hits = kernel.launch.l2_hit_rate;
+    kernel.verdict.bound == Bound::Dram && hits.is_some_and(|hits| hits < 100.0 * HITS.0)
+}
+
+fn draft(
     evidence: &Evidence<'_>,
     stage: &StageLine,
-    one: &Profiled<'_>,
-    least: f64,
-    moved: f64,
-) -> Finding {
-    let hits = one.launch.l2_hit_rate.unwrap_or_default() / 100.0;
-    let bytes = |value| Quantity::new(value, Unit::Bytes);
-    Finding {
-        statement: say!(
-            evidence,
-            "attention_cache.statement",
-            stage = Inline::strong(&stage.label),
-            kernel = one.name(),
-            share = Quantity::ratio(one.share),
-            hits = Quantity::ratio(hits),
-            moved = bytes(moved),
-            least = bytes(least),
-        ),
-        advice: Some(say!(evidence, "attention_cache.advice")),
-        next: Some(say!(evidence, "attention_cache.next")),
-        evidence: profiled::evidence(evidence, stage, std::slice::from_ref(one)),
-        ..stage.saving_kernels(
-            one.share * stage.operation_time * (1.0 - least / moved),
-            &words!(evidence, "attention_cache.basis"),
-        )
-    }
+    kernel: &Profiled<'_>,
+    least: Bytes,
+    moved: Bytes,
+) -> Draft {
+    let saved = stage.operation_time * kernel.share * Ratio::of(least, moved).rest();
+    let finding = Finding {
+        evidence: profiled::evidence(evidence, stage, std::slice::from_ref(kernel)),
+        ..stage.saving_kernels(saved)
+    };
+    let arguments = arguments! {
+        stage = Inline::strong(&stage.label),
+        kernel = kernel.name(),
+        share = kernel.share,
+        hits = Ratio(kernel.launch.l2_hit_rate.unwrap_or_default() / 100.0),
+        moved = moved,
+        least = least,
+    };
+    Draft::new(finding, arguments)
 }
 
 /// Bytes that a launch of a kernel must move, by its sizes.
-fn least_bytes(evidence: &Evidence<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<f64> {
+fn least_bytes(evidence: &Evidence<'_>, stage: &StageLine, kernel: &Profiled<'_>) -> Option<Bytes> {
     let attention = evidence.attention(stage)?;
-    let own = |group: &&Group| Some(group.kernel) == one.kernel;
-    let sum = &attention.groups.iter().find(own)?.sum;
-    let bytes = attention.per_instance(sum.bytes?);
-    Some(bytes / attention.per_instance(sum.launches as f64)).filter(|bytes| *bytes > 0.0)
+    let mut groups = attention.groups.iter();
+    let sum = &groups
+        .find(|group| Some(group.kernel) == kernel.kernel)?
+        .sum;
+    let bytes = Bytes(attention.per_instance(sum.bytes?));
+    let per_launch = bytes / attention.per_instance(sum.launches as f64);
+    (per_launch > Bytes::ZERO).then_some(per_launch)
 }

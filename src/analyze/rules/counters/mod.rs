@@ -1,6 +1,7 @@
 //! Rules about profiled launches: what their counters say of a stage.
 
 pub(crate) mod attention_cache;
+mod estimates;
 pub(crate) mod low_occupancy;
 pub(crate) mod memory_access;
 pub(crate) mod profiled_bound;
@@ -8,7 +9,7 @@ pub(crate) mod profiled_rule_estimate;
 pub(crate) mod small_grids;
 pub(crate) mod wave_tail;
 
-use crate::Rule;
+use crate::rule::Rule;
 
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[

@@ -1,212 +1,233 @@
-//! What bounds most of the GPU time of a stage, as far as counters tell.
+//! The class of bound that most of a stage's profiled time has.
 
 use std::collections::BTreeMap;
 
-use crate::profiled::{self, Profiled};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::profiled::{self, ENOUGH, Profiled, SMALL_GRIDS};
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use crate::{Evidence, Look, Outcome, Rule, Threshold, counters::small_grids};
 use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::ncu::bound::{Bound, Reason};
 use rooflens_analysis::counters::represent::summed::Summed;
-use rooflens_analysis::counters::roofline::workload::Sum;
-use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_document::{Finding, Inline};
 use rooflens_schemas::Scope;
 use rooflens_session::{Arrange, PassId};
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "profiled-bound",
     &[
         Threshold::ratio("thresholds.bound_class", SHARE),
-        Threshold::ratio("thresholds.counter_time", profiled::ENOUGH),
+        Threshold::ratio("thresholds.counter_time", Ratio(ENOUGH)),
     ],
-    run,
+    outcome,
 );
 
 /// Share of a bound class in the time with counters from which on it speaks for it.
-const SHARE: f64 = 0.5;
+const SHARE: Ratio = Ratio(0.5);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    let (context, known) = (evidence.context, evidence.results);
-    let passes = known.ncu_kernels().map_or(&[][..], Vec::as_slice);
-    let of_pass = passes
-        .iter()
-        .map(|pass| (pass.pass, pass.shares(context.options.classifier)));
-    let shares: Vec<_> = of_pass.filter(|(_, shares)| !shares.is_empty()).collect();
-    if shares.is_empty() {
-        return Outcome::InsufficientData(words!(evidence, "profiled_bound.needs"));
+/// Classes with their shares, the largest first.
+type Shares = [(Bound, f64)];
+
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    let results = evidence.results;
+    let classifier = evidence.context.options.classifier;
+    let mut passes = Vec::new();
+    for pass in results.ncu_kernels().into_iter().flatten() {
+        let shares = pass.shares(classifier);
+        if !shares.is_empty() {
+            passes.push((pass.pass, shares));
+        }
     }
-    if known
-        .workload()
-        .is_ok_and(|all| !all.phases(context.facts).is_empty())
+    if passes.is_empty() {
+        return Outcome::INSUFFICIENT_DATA;
+    }
+    let needs = || words!(evidence, "profiled_bound.needs_of_stage");
+    if let Ok(workload) = results.workload()
+        && !workload.phases(evidence.facts).is_empty()
     {
-        let needs = words!(evidence, "profiled_bound.needs_of_stage");
-        return evidence.each_stage(&needs, |stage| look(evidence, stage));
+        return evidence
+            .each_stage(|stage| look(evidence, stage))
+            .or_needs(needs());
     }
-    if let (Ok(summed), Ok(counters)) = (known.summed(), known.counters()) {
-        return of_sums(evidence, summed, counters);
+    if let (Ok(summed), Ok(counters)) = (results.summed(), results.counters()) {
+        return outcome_of_sums(evidence, summed, counters).or_needs(needs());
     }
     // Without a timeline only the profiled time itself can be weighed.
-    let all = shares
-        .iter()
-        .flat_map(|(pass, own)| own.iter().map(|one| (*pass, one.0, one.2)));
-    let speaks = |(_, bound, share): &_| *bound != Bound::Unknown && *share >= SHARE;
-    Outcome::of(
-        all.filter(speaks)
-            .map(|one| of_pass_time(evidence, one))
-            .collect(),
-    )
+    let mut drafts = Vec::new();
+    for (pass, shares) in passes {
+        for (bound, _, share) in shares {
+            if bound != Bound::Unknown && share >= SHARE.0 {
+                drafts.push(draft_of_pass(evidence, pass, bound, Ratio(share)));
+            }
+        }
+    }
+    Outcome::of_drafts(drafts)
+}
+
+/// The class that speaks for the covered time.
+fn dominant(shares: &Shares, covered: f64) -> Option<Bound> {
+    let (bound, share) = *shares.first()?;
+    (bound != Bound::Unknown && share >= SHARE.0 * covered).then_some(bound)
 }
 
 /// Of a run that is known by the sums of its kernels.
-fn of_sums(evidence: &Evidence<'_>, summed: &Summed, counters: &Counters) -> Outcome {
+fn outcome_of_sums(evidence: &Evidence<'_>, summed: &Summed, counters: &Counters) -> Outcome {
     let covered = summed.covered();
     let shares = summed.bounds(counters, evidence.context.options.classifier);
-    let Some((bound, share)) = shares.first().filter(|_| covered >= profiled::ENOUGH) else {
-        return Outcome::InsufficientData(words!(evidence, "profiled_bound.needs_of_stage"));
-    };
-    if *bound == Bound::Unknown || *share < SHARE * covered {
-        return Outcome::of(Vec::new());
+    if shares.is_empty() || covered < ENOUGH {
+        return Outcome::INSUFFICIENT_DATA;
     }
+    let Some(bound) = dominant(&shares, covered) else {
+        return Outcome::PASSED;
+    };
     let name = evidence.session.pass_name(summed.pass).to_owned();
-    Outcome::Found(vec![Finding {
+    let finding = Finding {
         title: name.clone(),
         scope: Scope {
             pass: Some(name.clone()),
             ..Scope::default()
         },
-        statement: say!(
-            evidence,
-            "profiled_bound.statement",
-            stage = Inline::Strong(name),
-            share = Quantity::ratio(*share),
-            class = Inline::strong(evidence.text.word(bound.label())),
-            others = others(evidence, &shares),
-            covered = Quantity::ratio(covered),
-            bound = bound.label(),
-            part = None::<Quantity>,
-            reason = None::<String>,
-        ),
-        advice: advice(evidence, *bound),
         evidence: evidence.profile_evidence(counters.launch(summed.launches[0].profile).pass),
         ..Finding::default()
-    }])
+    };
+    Outcome::Found(vec![draft(
+        evidence,
+        finding,
+        &name,
+        bound,
+        &shares,
+        covered,
+        &[],
+    )])
 }
 
-fn of_pass_time(evidence: &Evidence<'_>, (pass, bound, share): (PassId, Bound, f64)) -> Finding {
+fn draft_of_pass(evidence: &Evidence<'_>, pass: PassId, bound: Bound, share: Ratio) -> Draft {
     let name = evidence.session.pass_name(pass).to_owned();
     let class = evidence.text.word(bound.label()).to_owned();
+    let note = evidence.note_on_pass(pass);
     let scope = Scope {
-        pass: Some(name.clone()),
         class: Some(class.clone()),
-        ..Scope::default()
+        ..note.scope
     };
-    Finding {
-        title: name.clone(),
-        scope,
-        statement: say!(
-            evidence,
-            "profiled_bound.of_pass",
-            share = Quantity::ratio(share),
-            pass = Inline::Code(name),
-            class = Inline::Strong(class),
-        ),
-        advice: advice(evidence, bound),
-        evidence: evidence.profile_evidence(pass),
-        ..Finding::default()
-    }
+    let arguments = arguments! {
+        share = share,
+        pass = Inline::Code(name),
+        class = Inline::Strong(class),
+    };
+    let draft = Draft::new(Finding { scope, ..note }, arguments);
+    draft.statement("of_pass").advice(advice(bound))
 }
 
 fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
     let Some(executed) = evidence.executed(stage) else {
         return Look::InsufficientData;
     };
-    let sums = executed.bounds(Classifier::Rooflens).into_iter();
-    let share = |(bound, sum): (_, Sum)| (bound, sum.time as f64 / executed.time as f64);
-    let mut shares: Vec<(Bound, f64)> = sums.map(share).filter(|(_, share)| *share > 0.0).collect();
+    let mut shares = Vec::new();
+    for (bound, sum) in executed.bounds(Classifier::Rooflens) {
+        let share = sum.time as f64 / executed.time as f64;
+        if share > 0.0 {
+            shares.push((bound, share));
+        }
+    }
     shares.arrange_by(|a, b| b.1.total_cmp(&a.1));
     let covered: f64 = shares.iter().map(|(_, share)| share).sum();
-    let Some((bound, share)) = shares.first().filter(|_| covered >= profiled::ENOUGH) else {
+    if shares.is_empty() || covered < ENOUGH {
         return Look::InsufficientData;
-    };
-    if *bound == Bound::Unknown || *share < SHARE * covered {
+    }
+    let Some(bound) = dominant(&shares, covered) else {
         return Look::Passed;
+    };
+    if bound == Bound::Latency && profiled::has_small_grids(evidence, stage) {
+        return Look::suppressed_by(evidence, SMALL_GRIDS);
     }
-    if *bound == Bound::Latency && small_grids::holds(evidence, stage) {
-        return Look::said_by(evidence, &small_grids::RULE);
-    }
-    Look::found(finding(evidence, stage, *bound, &shares, covered))
-}
-
-fn finding(
-    evidence: &Evidence<'_>,
-    stage: &StageLine,
-    bound: Bound,
-    shares: &[(Bound, f64)],
-    covered: f64,
-) -> Finding {
     let profiled = profiled::of_stage(evidence, stage);
-    let (reason, part) = reason(&profiled, bound).unzip();
-    Finding {
-        statement: say!(
-            evidence,
-            "profiled_bound.statement",
-            stage = Inline::strong(&stage.label),
-            share = shares.first().map(|(_, share)| Quantity::ratio(*share)),
-            class = Inline::strong(evidence.text.word(bound.label())),
-            others = others(evidence, shares),
-            covered = Quantity::ratio(covered),
-            bound = bound.label(),
-            part = part.map(Quantity::ratio),
-            reason = reason.map(ToString::to_string),
-        ),
-        advice: advice(evidence, bound),
+    let finding = Finding {
         evidence: profiled::evidence(evidence, stage, &profiled),
         ..stage.note()
-    }
+    };
+    draft(
+        evidence,
+        finding,
+        stage.label(),
+        bound,
+        &shares,
+        covered,
+        &profiled,
+    )
+    .into()
+}
+
+fn draft(
+    evidence: &Evidence<'_>,
+    finding: Finding,
+    label: &str,
+    bound: Bound,
+    shares: &Shares,
+    covered: f64,
+    profiled: &[Profiled<'_>],
+) -> Draft {
+    let (reason, part) = reason(profiled, bound).unzip();
+    let arguments = arguments! {
+        stage = Inline::strong(label),
+        share = shares.first().map(|(_, share)| Ratio(*share)),
+        class = Inline::strong(evidence.text.word(bound.label())),
+        others = others(evidence, shares),
+        covered = Ratio(covered),
+        bound = bound.label(),
+        part = part,
+        reason = reason.map(ToString::to_string),
+    };
+    Draft::new(finding, arguments).advice(advice(bound))
 }
 
 /// The two classes after the first, in words.
-fn others(evidence: &Evidence<'_>, shares: &[(Bound, f64)]) -> Vec<Inline> {
-    let words = |(class, share): &(Bound, f64)| {
-        let (share, class) = (
-            Quantity::ratio(*share),
-            Inline::strong(evidence.text.word(class.label())),
-        );
-        say!(
+fn others(evidence: &Evidence<'_>, shares: &Shares) -> Vec<Inline> {
+    let mut words = Vec::new();
+    for (class, share) in shares.iter().skip(1).take(2) {
+        let class = Inline::strong(evidence.text.word(class.label()));
+        words.extend(say!(
             evidence,
             "profiled_bound.other",
-            share = share,
+            share = Ratio(*share),
             class = class
-        )
-    };
-    shares.iter().skip(1).take(2).flat_map(words).collect()
+        ));
+    }
+    words
 }
 
 /// The reason that most of a class's time has, and its share of that.
-fn reason<'a>(profiled: &'a [Profiled<'_>], bound: Bound) -> Option<(&'a Reason, f64)> {
-    let own = || profiled.iter().filter(|one| one.verdict.bound == bound);
-    let mut reasons = BTreeMap::<&Reason, f64>::new();
-    for one in own() {
-        if let Some(reason) = &one.verdict.reason {
-            *reasons.entry(reason).or_default() += one.share;
+fn reason<'a>(profiled: &'a [Profiled<'_>], bound: Bound) -> Option<(&'a Reason, Ratio)> {
+    let mut reasons = BTreeMap::<&Reason, Ratio>::new();
+    let mut total = Ratio::ZERO;
+    for kernel in profiled
+        .iter()
+        .filter(|kernel| kernel.verdict.bound == bound)
+    {
+        total += kernel.share;
+        if let Some(reason) = &kernel.verdict.reason {
+            *reasons.entry(reason).or_default() += kernel.share;
         }
     }
-    let total: f64 = own().map(|one| one.share).sum();
-    let largest = reasons
-        .into_iter()
-        .reduce(|best, next| if next.1 > best.1 { next } else { best });
-    largest
-        .filter(|_| total > 0.0)
-        .map(|(reason, share)| (reason, share / total))
+    let mut largest: Option<(&Reason, Ratio)> = None;
+    for (reason, share) in reasons {
+        if largest.is_none_or(|(_, most)| share > most) {
+            largest = Some((reason, share));
+        }
+    }
+    let (reason, share) = largest.filter(|_| total > Ratio::ZERO)?;
+    Some((reason, Ratio::of(share, total)))
 }
 
-fn advice(evidence: &Evidence<'_>, bound: Bound) -> Option<Vec<Inline>> {
-    Some(match bound {
-        Bound::Latency => say!(evidence, "profiled_bound.advice_latency"),
-        Bound::Compute => say!(evidence, "profiled_bound.advice_compute"),
-        Bound::Instruction => say!(evidence, "profiled_bound.advice_instruction"),
-        Bound::Balanced => return None,
-        _ => say!(evidence, "profiled_bound.advice_memory"),
-    })
+/// The key of the advice.
+fn advice(bound: Bound) -> Option<&'static str> {
+    match bound {
+        Bound::Latency => Some("advice_latency"),
+        Bound::Compute => Some("advice_compute"),
+        Bound::Instruction => Some("advice_instruction"),
+        Bound::Balanced => None,
+        _ => Some("advice_memory"),
+    }
 }

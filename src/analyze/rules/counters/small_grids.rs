@@ -1,77 +1,57 @@
 //! Kernels whose blocks fill a small part of the GPU.
 
-use crate::profiled::{self, Profiled};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::profiled::{self, Profiled, SMALL, SMALL_GRIDS, WAVES};
+use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use crate::{Evidence, Outcome, Rule, Threshold};
-use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Unit;
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
-    "small-grids",
+    SMALL_GRIDS,
     &[
-        Threshold::one("thresholds.few_waves", WAVES),
-        Threshold::ratio("thresholds.gpu_share", SHARE),
+        Threshold::number("thresholds.few_waves", WAVES),
+        Threshold::ratio("thresholds.gpu_share", SMALL),
     ],
-    run,
+    outcome,
 );
 
-/// Waves below which a grid leaves most of the block slots empty. Grids between this and one wave are the tail's.
-pub(crate) const WAVES: f64 = 0.5;
-
-/// Share of a stage's GPU time from which on such kernels are worth a finding.
-const SHARE: f64 = 0.10;
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    profiled::per_stage(evidence, draft).or_needs(profiled::needs(evidence))
+}
 
 /// The part of the GPU that a kernel fills: of the block slots, or of the unit that it uses most.
-fn full(one: &Profiled<'_>) -> f64 {
-    one.waves()
-        .unwrap_or(1.0)
-        .max(one.use_of_units().unwrap_or(0.0))
-        .min(1.0)
+fn full(kernel: &Profiled<'_>) -> Ratio {
+    let slots = Ratio(kernel.waves().unwrap_or(1.0));
+    let used = kernel.use_of_units().unwrap_or(Ratio::ZERO);
+    slots.max(used).min(Ratio::ONE)
 }
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    profiled::per_stage(evidence, finding)
-}
-
-/// Whether it holds for a stage.
-pub(crate) fn holds(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
-    profiled::share(&small(&profiled::of_stage(evidence, stage))) >= SHARE
-}
-
-fn small<'a>(all: &[Profiled<'a>]) -> Vec<Profiled<'a>> {
-    let is_small = |one: &&Profiled<'_>| {
-        one.verdict.bound == Bound::Latency && one.waves().is_some_and(|waves| waves < WAVES)
-    };
-    all.iter().filter(is_small).cloned().collect()
-}
-
-fn finding(evidence: &Evidence<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Finding> {
-    let small = small(all);
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, profiled: &[Profiled<'_>]) -> Option<Draft> {
+    let small = profiled::small(profiled);
     let share = profiled::share(&small);
     let largest = small.first()?;
-    if share < SHARE {
+    if share < SMALL {
         return None;
     }
-    let empty: f64 = small.iter().map(|one| one.share * (1.0 - full(one))).sum();
-    Some(Finding {
-        statement: say!(
-            evidence,
-            "small_grids.statement",
-            share = Quantity::ratio(share),
-            stage = Inline::strong(&stage.label),
-            kernel = largest.name(),
-            part = Quantity::ratio(largest.share),
-            waves = Quantity::new(largest.waves().unwrap_or_default(), Unit::One),
-            known = profiled::known(evidence, stage),
-        ),
-        advice: Some(say!(evidence, "small_grids.advice")),
-        next: Some(say!(evidence, "small_grids.next")),
+    let mut empty = Ratio::ZERO;
+    for kernel in &small {
+        empty += Ratio(kernel.share.0 * full(kernel).rest().0);
+    }
+    let finding = Finding {
         evidence: profiled::evidence(evidence, stage, &small),
         query: profiled::query(evidence, stage, largest),
-        ..stage.saving_kernels(
-            empty * stage.operation_time,
-            &words!(evidence, "small_grids.basis"),
-        )
-    })
+        ..stage.saving_kernels(stage.operation_time * empty)
+    };
+    let arguments = arguments! {
+        share = share,
+        stage = Inline::strong(&stage.label),
+        kernel = largest.name(),
+        part = largest.share,
+        waves = Quantity::new(largest.waves().unwrap_or_default(), Unit::One),
+        known = profiled::known(evidence, stage),
+    };
+    Some(Draft::new(finding, arguments))
 }

@@ -1,10 +1,12 @@
 //! Decode against the memory bandwidth.
 
-use crate::stage::StageLine;
-use crate::time::stage_busy::BUSY;
-use crate::{Evidence, Look, Outcome, Rule, Threshold};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Look, Outcome, Rule, Threshold};
+use crate::stage::{BUSY, StageLine};
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_document::{Finding, Inline};
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "decode-bandwidth",
@@ -12,67 +14,53 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.busy", BUSY),
         Threshold::ratio("thresholds.near_bandwidth", NEAR),
     ],
-    run,
+    outcome,
 );
 
 /// MBU from which on decode is at the bandwidth for practical purposes.
-const NEAR: f64 = 0.60;
+const NEAR: Ratio = Ratio(0.60);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
     if !evidence.stages.is_empty() && !evidence.stages.iter().any(StageLine::is_decode) {
         return Outcome::NotApplicable(words!(evidence, "decode_bandwidth.no_decode"));
     }
     let decode = evidence.stages.iter().filter(|stage| stage.is_decode());
-    Outcome::of_stages(
-        decode.map(|stage| {
-            (
-                stage.label.as_str(),
-                evidence.look_at_kernels(stage, |stage| look(evidence, stage)),
-            )
-        }),
-        &words!(evidence, "decode_bandwidth.needs"),
-    )
+    Outcome::of_stages(decode.map(|stage| {
+        let look = evidence.look_at_kernels(stage, |stage| look(evidence, stage));
+        (stage.label(), look)
+    }))
 }
 
 fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
-    let mbu = |one: Option<&StageUtilization>| one.and_then(|one| one.mbu().ok());
-    let Some(profiled) = mbu(evidence.utilization(stage)) else {
+    let Some(profiled) = evidence.utilization(stage).and_then(mbu) else {
         return Look::InsufficientData;
     };
     let busy = stage.busy_share;
-    let unprofiled = mbu(evidence.unprofiled_utilization(stage)).unwrap_or(profiled);
-    let (figures, mbu) = (vec![stage.figures.clone()], profiled);
-    if mbu.max(unprofiled) >= NEAR {
-        return Look::found(Finding {
-            statement: say!(
-                evidence,
-                "decode_bandwidth.near",
-                stage = Inline::strong(&stage.label),
-                mbu = Quantity::ratio(mbu.max(unprofiled)),
-            ),
-            advice: Some(say!(evidence, "decode_bandwidth.near_advice")),
-            evidence: figures,
-            ..stage.note()
-        });
+    let unprofiled = evidence.unprofiled_utilization(stage).and_then(mbu);
+    let best = profiled.max(unprofiled.unwrap_or(profiled));
+    let figures = stage.note_on_figures();
+    if best >= NEAR {
+        let arguments = arguments! { stage = Inline::strong(&stage.label), mbu = best };
+        let draft = Draft::new(figures, arguments).statement("near");
+        return draft.advice("near_advice").next(None).into();
     }
     if busy < BUSY {
-        let idle = Quantity::ratio(1.0 - busy);
+        let idle = busy.rest();
         return Look::Suppressed(words!(evidence, "decode_bandwidth.idle", idle = idle));
     }
-    Look::found(Finding {
-        statement: say!(
-            evidence,
-            "decode_bandwidth.statement",
-            stage = Inline::strong(&stage.label),
-            busy = Quantity::ratio(busy),
-            mbu = Quantity::ratio(mbu),
-        ),
-        advice: Some(say!(evidence, "decode_bandwidth.advice")),
-        next: Some(say!(evidence, "decode_bandwidth.next")),
-        evidence: figures,
-        ..stage.saving_kernels(
-            stage.time * (busy - mbu).max(0.0),
-            &words!(evidence, "decode_bandwidth.basis"),
-        )
-    })
+    let saved = stage.time * (busy - profiled).max(Ratio::ZERO);
+    let finding = Finding {
+        evidence: figures.evidence,
+        ..stage.saving_kernels(saved)
+    };
+    let arguments = arguments! {
+        stage = Inline::strong(&stage.label),
+        busy = busy,
+        mbu = profiled,
+    };
+    Draft::new(finding, arguments).into()
+}
+
+fn mbu(utilization: &StageUtilization) -> Option<Ratio> {
+    utilization.mbu().ok().map(Ratio)
 }

@@ -1,28 +1,30 @@
 //! Tiles and waves of matrix products that are not full.
 
+use crate::draft::Draft;
+use crate::evidence::Evidence;
 use crate::products::{self, Products};
-use crate::{Evidence, Look, Outcome, Rule, Threshold};
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::roof::Bound;
-use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_document::Inline;
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "gemm-quantization",
     &[Threshold::ratio("thresholds.explained", LOST)],
-    run,
+    outcome,
 );
 
 /// Time by tiles and waves ÷ GPU time of the stage from which on it is worth a finding.
-const LOST: f64 = 0.02;
+const LOST: Ratio = Ratio(0.02);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
     products::per_stage(evidence, |products| {
         let mut is_known = false;
-        let look = products.bound(Bound::Compute, |own| {
-            is_known = own
-                .all
-                .iter()
-                .any(|one| one.group.tiling.tile_efficiency.is_some());
-            finding(own)
+        let look = products.bound(Bound::Compute, |bounded| {
+            for product in &bounded.products {
+                is_known |= product.group.tiling.tile_efficiency.is_some();
+            }
+            draft(bounded)
         });
         if is_known || !matches!(look, Look::Passed) {
             look
@@ -32,29 +34,31 @@ fn run(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn finding(products: &Products<'_>) -> Option<Finding> {
-    let lost: f64 = products.all.iter().map(|one| one.quantization).sum();
-    let worst = products.worst(|one| one.quantization)?;
-    let (evidence, tiling) = (products.evidence, worst.group.tiling);
-    if products.share(lost) < LOST {
+fn draft(products: &Products<'_>) -> Option<Draft> {
+    let lost = products
+        .products
+        .iter()
+        .map(|product| product.quantization)
+        .sum();
+    let worst = products.worst(|product| product.quantization)?;
+    let share = products.share(lost);
+    if share < LOST {
         return None;
     }
-    Some(Finding {
-        statement: say!(
-            evidence,
-            "gemm_quantization.statement",
-            lost = products::time(lost),
-            stage = Inline::strong(&products.stage.label),
-            share = Quantity::ratio(products.share(lost)),
-            whole = products.whole(),
-            worst = worst.words(),
-            tiles = Quantity::ratio(tiling.tile_efficiency.unwrap_or(1.0)),
-            waves = Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),
-        ),
-        advice: Some(match worst.is_round() {
-            true => say!(evidence, "gemm_quantization.advice_tile"),
-            false => say!(evidence, "gemm_quantization.advice"),
-        }),
-        ..products.saving(&worst, lost, &words!(evidence, "gemm_quantization.basis"))
-    })
+    let tiling = worst.group.tiling;
+    let arguments = arguments! {
+        lost = lost,
+        stage = Inline::strong(&products.stage.label),
+        share = share,
+        whole = products.whole(),
+        worst = worst.words(),
+        tiles = Ratio(tiling.tile_efficiency.unwrap_or(1.0)),
+        waves = Ratio(tiling.wave_efficiency().unwrap_or(1.0)),
+    };
+    let advice = if worst.is_round() {
+        "advice_tile"
+    } else {
+        "advice"
+    };
+    Some(Draft::new(products.saving(&worst, lost), arguments).advice(advice))
 }

@@ -7,9 +7,10 @@ pub(crate) mod gemm_quantization;
 pub(crate) mod gemm_roofline;
 pub(crate) mod low_mfu;
 pub(crate) mod no_tensor_cores;
+mod rates;
 pub(crate) mod tf32_gemms;
 
-use crate::Rule;
+use crate::rule::Rule;
 
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[

@@ -1,107 +1,126 @@
 //! Much GPU work belongs to no stage, or was attributed by inference.
 
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::stage_times::attribution::{PassAttribution, UNATTRIBUTED};
-use rooflens_document::{Finding, Inline, Quantity, Severity};
+use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_schemas::Scope;
 use rooflens_session::Arrange;
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "attribution-coverage",
     &[
-        Threshold::ratio("thresholds.unattributed", UNATTRIBUTED),
+        Threshold::ratio("thresholds.unattributed", Ratio(UNATTRIBUTED)),
         Threshold::ratio("thresholds.inferred", INFERRED),
     ],
-    run,
+    outcome,
 )
 .on_measurement();
 
 /// Inferred operations of a stage from which on it is said.
-const INFERRED: f64 = 0.50;
+const INFERRED: Ratio = Ratio(0.50);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    let times = evidence.results.stage_times().ok();
-    let own = times.and_then(|all| all.attribution.iter().find(|own| own.pass == all.primary));
-    let Some(own) = own else {
-        return Outcome::lacks(&words!(evidence, "attribution_coverage.needs"));
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    let Some(attribution) = attribution(evidence) else {
+        return Outcome::INSUFFICIENT_DATA;
     };
     // Ranks of a stage run the same code: one remark for all of them.
     let mut stages: Vec<Vec<&StageLine>> = Vec::new();
     for stage in &evidence.stages {
-        match stages
-            .iter_mut()
-            .find(|own| own[0].scope.stage == stage.scope.stage)
-        {
-            Some(own) => own.push(stage),
+        let of_name = |ranks: &&mut Vec<&StageLine>| ranks[0].scope.stage == stage.scope.stage;
+        match stages.iter_mut().find(of_name) {
+            Some(ranks) => ranks.push(stage),
             None => stages.push(vec![stage]),
         }
     }
-    let inferred = stages.iter().filter_map(|ranks| inferred(evidence, ranks));
-    Outcome::of(outside(evidence, own).into_iter().chain(inferred).collect())
+    let mut drafts = Vec::new();
+    drafts.extend(unattributed(evidence, attribution));
+    for ranks in stages {
+        drafts.extend(inferred(evidence, &ranks));
+    }
+    Outcome::of_drafts(drafts)
 }
 
-fn outside(evidence: &Evidence<'_>, own: &PassAttribution) -> Option<Finding> {
-    (own.unattributed() >= UNATTRIBUTED).then(|| Finding {
-        severity: Severity::Note,
-        statement: say!(
-            evidence,
-            "attribution_coverage.unattributed",
-            share = Quantity::ratio(own.unattributed()),
-            pass = Inline::code(&evidence.pass),
-        ),
-        advice: Some(say!(evidence, "attribution_coverage.advice")),
-        evidence: evidence
-            .stages
-            .iter()
-            .take(1)
+/// Attribution of the primary pass.
+fn attribution<'a>(evidence: &Evidence<'a>) -> Option<&'a PassAttribution> {
+    let times = evidence.results.stage_times().ok()?;
+    let mut passes = times.attribution.iter();
+    passes.find(|attribution| attribution.pass == times.primary)
+}
+
+fn unattributed(evidence: &Evidence<'_>, attribution: &PassAttribution) -> Option<Draft> {
+    let share = attribution.unattributed();
+    if share < UNATTRIBUTED {
+        return None;
+    }
+    let first = evidence.stages.first();
+    let finding = Finding {
+        evidence: first
             .map(|stage| stage.figures.clone())
+            .into_iter()
             .collect(),
-        scope: Scope {
-            pass: Some(evidence.pass.clone()),
-            ..Scope::default()
-        },
+        scope: evidence.pass_scope(),
         ..Finding::default()
-    })
+    };
+    let arguments = arguments! { share = Ratio(share), pass = Inline::code(&evidence.pass) };
+    Some(
+        Draft::new(finding, arguments)
+            .statement("unattributed")
+            .next(None),
+    )
 }
 
 /// About a stage, on all its ranks where at least one has so many.
-fn inferred(evidence: &Evidence<'_>, ranks: &[&StageLine]) -> Option<Finding> {
-    let share = |stage: &&&StageLine| evidence.summary(stage).map(|own| own.inferred_share);
-    let mut shares: Vec<(f64, &StageLine)> = ranks
-        .iter()
-        .filter_map(|stage| Some((share(&stage)?, *stage)))
-        .collect();
+fn inferred(evidence: &Evidence<'_>, ranks: &[&StageLine]) -> Option<Draft> {
+    let mut shares: Vec<(Ratio, &StageLine)> = Vec::new();
+    for stage in ranks {
+        if let Some(summary) = evidence.summary(stage) {
+            shares.push((Ratio(summary.inferred_share), stage));
+        }
+    }
     shares.arrange_by(|a, b| b.0.total_cmp(&a.0));
     let ((most, stage), (least, _)) = (*shares.first()?, *shares.last()?);
-    let name = match shares.len() {
-        1 => stage.label.as_str(),
-        _ => stage.scope.stage.as_deref().unwrap_or(&stage.label),
+    if most < INFERRED {
+        return None;
+    }
+    let is_of_several = shares.len() > 1;
+    let note = stage.note();
+    let (name, scope) = match is_of_several {
+        false => (stage.label(), note.scope),
+        // Of no rank: it is about all of them.
+        true => {
+            let name = stage.scope.stage.as_deref().unwrap_or(&stage.label);
+            (
+                name,
+                Scope {
+                    rank: None,
+                    gpu: None,
+                    ..note.scope
+                },
+            )
+        }
     };
-    let (low, high) = (Quantity::ratio(least), Quantity::ratio(most));
-    (most >= INFERRED).then(|| Finding {
-        statement: say!(
-            evidence,
-            "attribution_coverage.inferred",
-            share = low,
-            most = (low.to_string() != high.to_string()).then_some(high),
-            stage = Inline::strong(name),
-            ranks = (shares.len() > 1).then(|| shares.len().to_string()),
-        ),
-        next: Some(say!(evidence, "attribution_coverage.next")),
-        scope: match shares.len() {
-            1 => stage.scope.clone(),
-            // Of no rank: it is about all of them.
-            _ => Scope {
-                rank: None,
-                gpu: None,
-                ..stage.scope.clone()
-            },
-        },
+    let finding = Finding {
+        scope,
         evidence: shares
             .iter()
             .map(|(_, stage)| stage.figures.clone())
             .collect(),
-        ..stage.note()
-    })
+        ..note
+    };
+    let (low, high) = (Quantity::from(least), Quantity::from(most));
+    let arguments = arguments! {
+        share = low,
+        most = (low.to_string() != high.to_string()).then_some(high),
+        stage = Inline::strong(name),
+        ranks = is_of_several.then(|| shares.len().to_string()),
+    };
+    Some(
+        Draft::new(finding, arguments)
+            .statement("inferred")
+            .advice(None),
+    )
 }

@@ -11,7 +11,7 @@ pub(crate) mod unknown_kernels;
 pub(crate) mod unrepresentative_profile;
 pub(crate) mod utilization_basis;
 
-use crate::Rule;
+use crate::rule::Rule;
 
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[

@@ -1,43 +1,44 @@
 //! Kernels whose class the rules of names do not know, and that are no code of the program.
 
-use crate::{Evidence, Outcome, Rule, Threshold};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::kernel_sums::OTHER_LIMIT;
-use rooflens_document::{Finding, Inline, Quantity};
-use rooflens_schemas::Scope;
+use rooflens_document::{Finding, Inline};
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "unknown-kernels",
-    &[Threshold::ratio("thresholds.kernel_share", OTHER_LIMIT)],
-    run,
+    &[Threshold::ratio(
+        "thresholds.kernel_share",
+        Ratio(OTHER_LIMIT),
+    )],
+    outcome,
 )
 .on_measurement();
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    let known = evidence
-        .kernels()
-        .and_then(|kernels| Some((kernels, kernels.share(kernels.other)?)));
-    let Some((kernels, share)) = known else {
-        return Outcome::InsufficientData(words!(evidence, "unknown_kernels.needs"));
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    let Some(kernels) = evidence.kernels() else {
+        return Outcome::INSUFFICIENT_DATA;
+    };
+    let Some(share) = kernels.share(kernels.other) else {
+        return Outcome::INSUFFICIENT_DATA;
     };
     if share < OTHER_LIMIT {
         return Outcome::PASSED;
     }
     let identities = &evidence.facts.identities;
     let largest = kernels.of_class(identities, KernelClass::Other).next();
-    Outcome::Found(vec![Finding {
-        statement: say!(
-            evidence,
-            "unknown_kernels.statement",
-            share = Quantity::ratio(share),
-            pass = Inline::code(&evidence.pass),
-            kernel = largest.map(|one| Inline::code(&identities[one.kernel.index()].short)),
-        ),
+    let finding = Finding {
         evidence: vec![kernels.evidence(evidence.session)],
-        scope: Scope {
-            pass: Some(evidence.pass.clone()),
-            ..Scope::default()
-        },
+        scope: evidence.pass_scope(),
         ..Finding::default()
-    }])
+    };
+    let arguments = arguments! {
+        share = Ratio(share),
+        pass = Inline::code(&evidence.pass),
+        kernel = largest.map(|sum| Inline::code(&identities[sum.kernel.index()].short)),
+    };
+    Outcome::Found(vec![Draft::new(finding, arguments)])
 }

@@ -2,195 +2,200 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Evidence, Outcome, Rule, Threshold};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::counters::roofline::workload::{Lack, StageWork};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_document::{Finding, Inline, Quantity, Severity};
-use rooflens_schemas::{Scope, Unit};
+use rooflens_document::{Finding, Inline, Severity};
+use rooflens_schemas::Scope;
 use rooflens_sections::why_unknown;
+use rooflens_units::{FlopsPerSecond, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "utilization-basis",
     &[Threshold::ratio("thresholds.other_type", SHARE)],
-    run,
+    outcome,
 )
 .on_measurement();
 
 /// Time of matrix products in another type ÷ time of all whose type is known, from which on it is doubtful.
-const SHARE: f64 = 0.10;
+const SHARE: Ratio = Ratio(0.10);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    let known = evidence.results;
-    let stages = known.utilization().map_or(&[][..], |all| &all.stages);
-    let flops = known.flops().map_or(&[][..], |all| all);
-    let work = known.workload().map_or(&[][..], |all| all.profiled());
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    let results = evidence.results;
+    let stages = results.utilization().map_or(&[][..], |all| &all.stages);
+    let flops = results.flops().map_or(&[][..], |flops| flops);
+    let work = results
+        .workload()
+        .map_or(&[][..], |workload| workload.profiled());
     if stages.is_empty() && flops.is_empty() && work.is_empty() {
-        return Outcome::InsufficientData(words!(evidence, "utilization_basis.needs"));
+        return Outcome::INSUFFICIENT_DATA;
     }
-    let mut found = impossible(evidence, stages);
-    found.extend(above_one(evidence, work, flops));
-    found.extend(without_peak(evidence, stages));
-    found.extend(other_types(evidence));
-    found.extend(beaten(evidence));
-    Outcome::of(found)
+    let mut drafts = above_peak(evidence, stages, "MFU", StageUtilization::mfu);
+    drafts.extend(above_peak(evidence, stages, "MBU", StageUtilization::mbu));
+    drafts.extend(above_one(evidence, work, flops));
+    drafts.extend(without_peak(evidence, stages));
+    drafts.extend(other_types(evidence));
+    drafts.extend(beaten(evidence));
+    Outcome::of_drafts(drafts)
 }
 
 /// Measured peaks that GEMMs of the bundle exceed.
-fn beaten<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = Finding> + 'a {
-    let all = evidence.results.beaten().map_or(&[][..], |all| all);
-    let rate = |value| Quantity::new(value, Unit::FlopPerSecond);
-    let (session, peaks) = (evidence.session, &evidence.session.measured_peaks);
-    let artifact = peaks
-        .artifact
-        .first()
-        .map_or("", |artifact| session.text(*artifact))
-        .to_owned();
-    all.iter().map(move |one| Finding {
-        title: words!(
-            evidence,
-            "utilization_basis.title_beaten",
-            dtype = one.dtype
-        ),
-        severity: Severity::Note,
-        statement: say!(
-            evidence,
-            "utilization_basis.beaten",
-            dtype = one.dtype,
-            reached = rate(one.reached),
-            measured = rate(one.measured),
-        ),
-        advice: Some(say!(evidence, "utilization_basis.advice_beaten")),
-        evidence: vec![rooflens_schemas::Evidence {
-            artifact: artifact.clone(),
-            ..rooflens_schemas::Evidence::default()
-        }],
-        ..Finding::default()
-    })
+fn beaten(evidence: &Evidence<'_>) -> Vec<Draft> {
+    let session = evidence.session;
+    let artifact = session.measured_peaks.artifact.first();
+    let source = rooflens_schemas::Evidence {
+        artifact: artifact
+            .map_or("", |artifact| session.text(*artifact))
+            .to_owned(),
+        ..rooflens_schemas::Evidence::default()
+    };
+    let mut drafts = Vec::new();
+    for peak in evidence.results.beaten().into_iter().flatten() {
+        let finding = Finding {
+            title: words!(
+                evidence,
+                "utilization_basis.title_beaten",
+                dtype = peak.dtype
+            ),
+            evidence: vec![source.clone()],
+            ..Finding::default()
+        };
+        let arguments = arguments! {
+            dtype = peak.dtype,
+            reached = FlopsPerSecond(peak.reached),
+            measured = FlopsPerSecond(peak.measured),
+        };
+        let draft = Draft::new(finding, arguments);
+        drafts.push(draft.statement("beaten").advice("advice_beaten"));
+    }
+    drafts
 }
 
 /// Utilizations above 100 %.
-fn impossible(evidence: &Evidence<'_>, stages: &[StageUtilization]) -> Vec<Finding> {
-    let of = |name, value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
-        let above = move |one: &StageUtilization| match value(one) {
-            Err(above @ Unavailable::AbovePeak(_)) => Some(above_peak(
-                evidence,
-                name,
-                one.timed.scope(&evidence.context),
-                &above,
-            )),
-            _ => None,
-        };
-        stages.iter().filter_map(above)
-    };
-    of("MFU", StageUtilization::mfu)
-        .chain(of("MBU", StageUtilization::mbu))
-        .collect()
+fn above_peak(
+    evidence: &Evidence<'_>,
+    stages: &[StageUtilization],
+    name: &str,
+    value: fn(&StageUtilization) -> Result<f64, Unavailable>,
+) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for utilization in stages {
+        if let Err(reason @ Unavailable::AbovePeak(_)) = value(utilization) {
+            let scope = utilization.timed.scope(&evidence.context);
+            drafts.push(implausible(evidence, name, scope, &reason));
+        }
+    }
+    drafts
 }
 
-fn above_peak(evidence: &Evidence<'_>, name: &str, scope: Scope, why: &Unavailable) -> Finding {
+fn implausible(evidence: &Evidence<'_>, name: &str, scope: Scope, reason: &Unavailable) -> Draft {
     let stage = scope.stage.clone().unwrap_or_default();
     let pass = scope.pass.clone().unwrap_or_default();
-    let (of, within) = (stage.as_str(), pass.as_str());
-    Finding {
-        title: words!(
-            evidence,
-            "utilization_basis.title",
-            name = name,
-            stage = of,
-            pass = within
-        ),
-        severity: Severity::Critical,
-        scope,
-        statement: say!(
-            evidence,
-            "utilization_basis.statement",
-            name = name,
-            stage = Inline::Strong(stage),
-            pass = Inline::Code(pass),
-            reason = why_unknown(evidence.text, why),
-        ),
-        advice: Some(say!(evidence, "utilization_basis.advice")),
-        ..Finding::default()
-    }
+    let title = words!(
+        evidence,
+        "utilization_basis.title",
+        name = name,
+        stage = stage.as_str(),
+        pass = pass.as_str(),
+    );
+    let arguments = arguments! {
+        name = name,
+        stage = Inline::Strong(stage),
+        pass = Inline::Code(pass),
+        reason = why_unknown(evidence.text, reason),
+    };
+    let severity = Severity::Critical;
+    Draft::new(
+        Finding {
+            title,
+            severity,
+            scope,
+            ..Finding::default()
+        },
+        arguments,
+    )
 }
 
 /// Utilizations by counters or by recorded sizes above 100 %.
-fn above_one(evidence: &Evidence<'_>, work: &[StageWork], flops: &[StageFlops]) -> Vec<Finding> {
-    let finding = |name: &str, scope: Scope, value| {
-        let stage = scope.stage.as_deref().unwrap_or_default();
-        Finding {
-            title: words!(
-                evidence,
-                "utilization_basis.title_above",
-                name = name,
-                stage = stage
-            ),
-            severity: Severity::Critical,
-            statement: say!(
-                evidence,
-                "utilization_basis.above",
-                name = name,
-                stage = Inline::strong(stage),
-                share = Quantity::ratio(value),
-            ),
-            advice: Some(say!(evidence, "utilization_basis.advice_above")),
-            scope,
-            ..Finding::default()
+fn above_one(evidence: &Evidence<'_>, work: &[StageWork], flops: &[StageFlops]) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for stage in work {
+        if let Err(Lack::AbovePeak(value)) = stage.hfu {
+            drafts.push(above_one_of(evidence, "HFU", &stage.summary, Ratio(value)));
         }
-    };
+    }
     let sizes = words!(evidence, "utilization_basis.by_sizes");
-    let scope = |summary: &Summary| summary.scope(evidence.session, evidence.facts);
-    let by_counters = work.iter().filter_map(|stage| match stage.hfu {
-        Err(Lack::AbovePeak(value)) => Some(finding("HFU", scope(&stage.summary), value)),
-        _ => None,
-    });
-    let by_sizes = flops.iter().filter_map(|stage| match stage.utilization {
-        Err(Unavailable::AbovePeak(value)) => Some(finding(&sizes, scope(&stage.summary), value)),
-        _ => None,
-    });
-    by_counters.chain(by_sizes).collect()
+    for stage in flops {
+        if let Err(Unavailable::AbovePeak(value)) = stage.utilization {
+            drafts.push(above_one_of(evidence, &sizes, &stage.summary, Ratio(value)));
+        }
+    }
+    drafts
+}
+
+fn above_one_of(evidence: &Evidence<'_>, name: &str, summary: &Summary, share: Ratio) -> Draft {
+    let scope = summary.scope(evidence.session, evidence.facts);
+    let stage = scope.stage.as_deref().unwrap_or_default();
+    let title = words!(
+        evidence,
+        "utilization_basis.title_above",
+        name = name,
+        stage = stage
+    );
+    let arguments = arguments! { name = name, stage = Inline::strong(stage), share = share };
+    let finding = Finding {
+        title,
+        severity: Severity::Critical,
+        scope,
+        ..Finding::default()
+    };
+    Draft::new(finding, arguments)
+        .statement("above")
+        .advice("advice_above")
 }
 
 /// No peak to divide by.
-fn without_peak(evidence: &Evidence<'_>, stages: &[StageUtilization]) -> Option<Finding> {
-    let unknown = |one: &StageUtilization| match one.mfu() {
-        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => {
-            Some(why_unknown(evidence.text, &why))
+fn without_peak(evidence: &Evidence<'_>, stages: &[StageUtilization]) -> Option<Draft> {
+    for utilization in stages {
+        if let Err(reason @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) = utilization.mfu() {
+            let reason = why_unknown(evidence.text, &reason);
+            let draft = Draft::new(Finding::default(), arguments! { reason = reason });
+            return Some(draft.statement("no_peak").advice("advice_no_peak"));
         }
-        _ => None,
-    };
-    let reason = stages.iter().find_map(unknown)?;
-    Some(Finding {
-        statement: say!(evidence, "utilization_basis.no_peak", reason = reason),
-        advice: Some(say!(evidence, "utilization_basis.advice_no_peak")),
-        ..Finding::default()
-    })
+    }
+    None
 }
 
 /// Matrix products of the primary pass in another type than MFU divides by.
-fn other_types(evidence: &Evidence<'_>) -> Option<Finding> {
+fn other_types(evidence: &Evidence<'_>) -> Option<Draft> {
     let stated = evidence.dtype.as_deref()?;
-    let mut times = BTreeMap::<&str, f64>::new();
+    let mut times = BTreeMap::<&str, Time>::new();
     let kernels = evidence.kernels()?;
-    let typed = kernels
-        .identified(evidence.facts, KernelClass::Gemm)
-        .filter(|(_, own)| !own.dtype.is_empty());
-    for (sum, identity) in typed {
-        *times.entry(identity.dtype).or_default() += sum.total as f64;
+    for (sum, identity) in kernels.identified(evidence.facts, KernelClass::Gemm) {
+        if !identity.dtype.is_empty() {
+            *times.entry(identity.dtype).or_default() += Time(sum.total as f64);
+        }
     }
-    let all: f64 = times.values().sum();
-    let others = times.into_iter().filter(|(dtype, _)| *dtype != stated);
-    let (dtype, time) = others.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
-    let share = time / all;
-    let scope = Scope {
-        pass: Some(evidence.pass.clone()),
-        ..Scope::default()
-    };
-    (share >= SHARE).then(|| Finding {
+    let whole: Time = times.values().sum();
+    times.remove(stated);
+    let mut largest: Option<(&str, Time)> = None;
+    for (dtype, time) in times {
+        if largest.is_none_or(|(_, most)| time > most) {
+            largest = Some((dtype, time));
+        }
+    }
+    let (dtype, time) = largest?;
+    let share = Ratio::of(time, whole);
+    if share < SHARE {
+        return None;
+    }
+    let finding = Finding {
         title: words!(
             evidence,
             "utilization_basis.title_types",
@@ -198,16 +203,18 @@ fn other_types(evidence: &Evidence<'_>) -> Option<Finding> {
             stated = stated
         ),
         severity: Severity::Warning,
-        statement: say!(
-            evidence,
-            "utilization_basis.types",
-            share = Quantity::ratio(share),
-            dtype = Inline::strong(dtype),
-            stated = Inline::strong(stated),
-        ),
-        advice: Some(say!(evidence, "utilization_basis.advice_types")),
         evidence: vec![kernels.evidence(evidence.session)],
-        scope,
+        scope: evidence.pass_scope(),
         ..Finding::default()
-    })
+    };
+    let arguments = arguments! {
+        share = share,
+        dtype = Inline::strong(dtype),
+        stated = Inline::strong(stated),
+    };
+    Some(
+        Draft::new(finding, arguments)
+            .statement("types")
+            .advice("advice_types"),
+    )
 }

@@ -5,6 +5,7 @@ use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Root, Severity};
 use rooflens_session::Arrange;
+use rooflens_units::Time;
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
@@ -14,7 +15,7 @@ const LEAST: f64 = 0.01;
 
 /// A finding that could save time, and whose.
 pub(super) struct Action<'a> {
-    pub(super) found: &'a Finding,
+    pub(super) finding: &'a Finding,
     pub(super) gain: &'a Gain,
     /// Where it saves.
     pub(super) effect: Effect<'a>,
@@ -33,68 +34,56 @@ pub(super) enum Effect<'a> {
     Run,
 }
 
-/// The weightiest actions: warnings, or where there is none what saves [`LEAST`]; those that shorten each iteration before
-/// those that shorten some. Bounds of one stage overlap, so each stage has one; what one rule finds in several stages is one
-/// action.
-pub(super) fn of<'a>(evidence: &'a Evidence<'_>, observations: &'a [Finding]) -> Vec<Action<'a>> {
-    let action = |found: &'a Finding| {
-        let now = |gain: &&Gain| gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
-        let gain = found.gain.as_ref().filter(now)?;
-        let effect = effect(evidence, found, gain.kind);
-        let action = Action {
-            found,
-            gain,
-            effect,
-            more: Vec::new(),
-        };
-        // What several runs without a profiler do not have is the profiler's.
-        (!confidence::is_refuted(evidence, &action)).then_some(action)
+/// The actions that save most: warnings, or where there is none what saves [`LEAST`]; those that shorten each iteration
+/// before those that shorten some. Bounds of one stage overlap, so each stage has one; what one rule finds in several stages
+/// is one action.
+pub(super) fn first_actions<'a>(
+    evidence: &'a Evidence<'_>,
+    findings: &'a [Finding],
+) -> Vec<Action<'a>> {
+    let mut candidates = Vec::new();
+    for finding in findings {
+        candidates.extend(Action::new(evidence, finding));
+    }
+    candidates.arrange_by(|a, b| b.finding.weight_ns.total_cmp(&a.finding.weight_ns));
+    let has_warning = candidates.iter().any(Action::is_warning);
+    let is_worth = |action: &Action<'_>| match has_warning {
+        true => action.is_warning(),
+        false => action.gain.share() >= LEAST,
     };
-    let about_run = observations.iter().filter(|one| !one.on_measurement);
-    let mut found: Vec<Action<'a>> = about_run.filter_map(action).collect();
-    found.arrange_by(|a, b| b.found.weight_ns.total_cmp(&a.found.weight_ns));
-    // What was measured in another form needs no weight.
-    let is_warning = |one: &Action<'_>| {
-        one.found.severity >= Severity::Warning || one.gain.kind == GainKind::Measured
-    };
-    let warned = found.iter().any(is_warning);
-    let is_worth = |one: &Action<'_>| match warned {
-        true => is_warning(one),
-        false => one.gain.share() >= LEAST,
-    };
-    let (worth, rest): (Vec<Action<'a>>, Vec<Action<'a>>) = found.into_iter().partition(is_worth);
+    let (worth, rest): (Vec<Action<'a>>, Vec<Action<'a>>) =
+        candidates.into_iter().partition(is_worth);
     let (each, some): (Vec<Action<'a>>, Vec<Action<'a>>) = worth
         .into_iter()
-        .partition(|one| matches!(one.effect, Effect::Stage(_)));
+        .partition(|action| matches!(action.effect, Effect::Stage(_)));
     let mut actions: Vec<Action<'a>> = Vec::new();
-    for one in each.into_iter().chain(some) {
-        match actions.iter().position(|other| other.is_like(&one)) {
-            Some(like) => actions[like].join(&one),
-            None if actions.len() < SHOWN => actions.push(one),
+    for action in each.into_iter().chain(some) {
+        match actions.iter().position(|earlier| earlier.is_like(&action)) {
+            Some(like) => actions[like].join(&action),
+            None if actions.len() < SHOWN => actions.push(action),
             None => {}
         }
     }
     // Bounds of one stage overlap: what another action shortens already is left to that.
-    for one in rest {
-        let taken = |stage: &StageLine| actions.iter().any(|other| other.saves_of(stage) > 0.0);
-        if matches!(one.effect, Effect::Stage(stage) if taken(stage)) {
+    for action in rest {
+        if let Effect::Stage(stage) = action.effect
+            && actions
+                .iter()
+                .any(|earlier| earlier.saves_of(stage) > Time::ZERO)
+        {
             continue;
         }
-        if let Some(like) = actions
-            .iter_mut()
-            .find(|other| other.found.id == one.found.id)
-        {
-            like.join(&one);
+        let mut like = actions.iter_mut();
+        if let Some(like) = like.find(|earlier| earlier.finding.id == action.finding.id) {
+            like.join(&action);
         }
     }
     actions
 }
 
-fn effect<'a>(evidence: &'a Evidence<'_>, found: &Finding, kind: GainKind) -> Effect<'a> {
-    let stage = evidence
-        .stages
-        .iter()
-        .find(|stage| stage.scope == found.scope);
+fn effect<'a>(evidence: &'a Evidence<'_>, finding: &Finding, kind: GainKind) -> Effect<'a> {
+    let mut stages = evidence.stages.iter();
+    let stage = stages.find(|stage| stage.scope == finding.scope);
     match (stage, kind) {
         (Some(stage), GainKind::Idle | GainKind::Work | GainKind::Measured) => Effect::Stage(stage),
         (Some(stage), GainKind::Stalls) => Effect::Stalls(stage),
@@ -102,20 +91,36 @@ fn effect<'a>(evidence: &'a Evidence<'_>, found: &Finding, kind: GainKind) -> Ef
     }
 }
 
-/// The cause that a rule finds.
-pub(super) fn cause(text: &'static Catalogue, rule: &str) -> String {
-    text.action(rule, "cause").to_owned()
-}
+impl<'a> Action<'a> {
+    fn new(evidence: &'a Evidence<'_>, finding: &'a Finding) -> Option<Self> {
+        let gain = finding.gain.as_ref()?;
+        let is_now = gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
+        if finding.on_measurement || !is_now {
+            return None;
+        }
+        let effect = effect(evidence, finding, gain.kind);
+        let action = Self {
+            finding,
+            gain,
+            effect,
+            more: Vec::new(),
+        };
+        // What several runs without a profiler do not have is the profiler's.
+        (!confidence::is_refuted(evidence, &action)).then_some(action)
+    }
 
-impl Action<'_> {
+    /// What was measured in another form needs no weight.
+    fn is_warning(&self) -> bool {
+        self.finding.severity >= Severity::Warning || self.gain.kind == GainKind::Measured
+    }
+
     /// Whether it is about the same as another one.
     fn is_like(&self, other: &Action<'_>) -> bool {
-        let name = |stage: &StageLine| stage.scope.stage.clone();
-        self.found.id == other.found.id
-            || match (self.effect, other.effect) {
-                (Effect::Stage(one), Effect::Stage(other)) => name(one) == name(other),
-                _ => false,
-            }
+        let is_same_stage = match (self.effect, other.effect) {
+            (Effect::Stage(a), Effect::Stage(b)) => a.scope.stage == b.scope.stage,
+            _ => false,
+        };
+        self.finding.id == other.finding.id || is_same_stage
     }
 
     /// Adds what the same rule finds in another stage.
@@ -123,43 +128,62 @@ impl Action<'_> {
         let Effect::Stage(stage) = other.effect else {
             return;
         };
-        let known = |own: &StageLine| own.key() == stage.key();
-        let is_own = matches!(self.effect, Effect::Stage(own) if known(own));
-        if self.found.id == other.found.id && !is_own && !self.more.iter().any(|one| known(one.1)) {
+        let is_known = match self.effect {
+            Effect::Stage(first) => first.key() == stage.key(),
+            _ => false,
+        } || self.more.iter().any(|(_, more)| more.key() == stage.key());
+        if self.finding.id == other.finding.id && !is_known {
             self.more.push((other.gain, stage));
         }
     }
 
-    /// A line about its rule, or about the cause where that is known closer: what to `do`, `if` what holds, and the `cause` that goes.
-    pub(super) fn line(&self, text: &'static Catalogue, key: &str) -> String {
-        match (&self.found.root, key) {
-            (Some(root), "cause") => return root.cause.clone(),
-            (Some(root), "do") => return root.action.clone(),
-            (
-                Some(Root {
-                    condition: Some(condition),
-                    ..
-                }),
-                "if",
-            ) => return condition.clone(),
-            _ => {}
+    /// What to `do`: by the cause where that is known closer, else by the rule.
+    pub(super) fn what_to_do(&self, text: &'static Catalogue) -> String {
+        match &self.finding.root {
+            Some(root) => root.action.clone(),
+            None => text.action(self.finding.id, "do").to_owned(),
         }
-        text.action(self.found.id, key).to_owned()
     }
 
-    /// What is saved of an iteration of this stage, nanoseconds.
-    pub(super) fn saves_of(&self, stage: &StageLine) -> f64 {
-        self.stages()
-            .find(|(_, own)| own.key() == stage.key())
-            .map_or(0.0, |(gain, _)| gain.saved_ns)
+    /// What must hold for it.
+    pub(super) fn condition(&self, text: &'static Catalogue) -> String {
+        match &self.finding.root {
+            Some(Root {
+                condition: Some(condition),
+                ..
+            }) => condition.clone(),
+            _ => text.action(self.finding.id, "if").to_owned(),
+        }
+    }
+
+    /// The cause that goes.
+    pub(super) fn cause(&self, text: &'static Catalogue) -> String {
+        cause(text, self.finding)
+    }
+
+    /// What is saved of an iteration of this stage.
+    pub(super) fn saves_of(&self, stage: &StageLine) -> Time {
+        let mut stages = self.stages();
+        match stages.find(|(_, saved)| saved.key() == stage.key()) {
+            Some((gain, _)) => Time(gain.saved_ns),
+            None => Time::ZERO,
+        }
     }
 
     /// The stages of which it saves a part of each iteration, and what.
     pub(super) fn stages(&self) -> impl Iterator<Item = (&Gain, &StageLine)> {
-        let own = match self.effect {
-            Effect::Stage(own) => Some((self.gain, own)),
+        let first = match self.effect {
+            Effect::Stage(stage) => Some((self.gain, stage)),
             _ => None,
         };
-        own.into_iter().chain(self.more.iter().copied())
+        first.into_iter().chain(self.more.iter().copied())
+    }
+}
+
+/// The cause of a finding, as it is known closest.
+pub(super) fn cause(text: &'static Catalogue, finding: &Finding) -> String {
+    match &finding.root {
+        Some(root) => root.cause.clone(),
+        None => text.action(finding.id, "cause").to_owned(),
     }
 }

@@ -4,13 +4,14 @@
 use super::actions::{Action, Effect};
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
-use crate::{communication::straggler, time::host_pauses};
+use crate::{imbalances, pauses};
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_document::{Gain, GainKind, Inline, Quantity};
 use rooflens_stats::Statistics;
+use rooflens_units::{Count, Ratio};
 
 /// Measured iterations, or unprofiled repeats, from which on a median says something.
-pub(super) const ITERATIONS: usize = 3;
+pub(super) const ITERATIONS: Count = Count(3.0);
 
 /// Scatter ÷ bound from which on the bound is not beyond doubt.
 const WIDE: f64 = 0.5;
@@ -27,13 +28,14 @@ pub(super) enum Confidence {
 }
 
 /// How far the bound of an action is to be trusted, and why; of several stages that of the least.
-pub(super) fn of(evidence: &Evidence<'_>, action: &Action<'_>) -> (Confidence, Vec<Inline>) {
+pub(super) fn of_action(evidence: &Evidence<'_>, action: &Action<'_>) -> (Confidence, Vec<Inline>) {
     match action.effect {
         Effect::Stage(_) => {
-            let all = action
-                .stages()
-                .map(|(gain, stage)| of_stage(evidence, action.found.id, gain, stage));
-            all.min_by_key(|(level, _)| *level)
+            let rule = action.finding.id;
+            let stages = action.stages();
+            let levels = stages.map(|(gain, stage)| of_stage(evidence, rule, gain, stage));
+            levels
+                .min_by_key(|(level, _)| *level)
                 .unwrap_or((Confidence::Low, Vec::new()))
         }
         Effect::Stalls(stage) => of_stalls(evidence, action, stage),
@@ -47,9 +49,8 @@ fn of_stage(
     gain: &Gain,
     stage: &StageLine,
 ) -> (Confidence, Vec<Inline>) {
-    let counted = stage.counted as usize;
-    let count = Quantity::count(counted as u64);
-    if counted < ITERATIONS {
+    let count = stage.counted;
+    if count < ITERATIONS {
         return (
             Confidence::Low,
             say!(evidence, "summary.few", count = count),
@@ -58,17 +59,18 @@ fn of_stage(
     let repeats = evidence.unprofiled_series(stage).and_then(warm);
     let times = repeats.clone().or_else(|| iterations(evidence, stage));
     let scatter = times.as_ref().and_then(scatter);
-    let within = scatter.map(Quantity::ratio);
-    if let Some(within) = scatter.filter(|scatter| *scatter >= gain.share()) {
-        let within = Quantity::ratio(within);
+    let share = Ratio(gain.share());
+    if let Some(within) = scatter
+        && within >= share
+    {
         return (
             Confidence::Low,
             say!(evidence, "summary.scattered", within = within),
         );
     }
     let is_idle = gain.kind == GainKind::Idle;
-    let is_narrow = scatter.is_some_and(|scatter| scatter < WIDE * gain.share());
-    match repeats.map(|repeats| repeats.n) {
+    let is_narrow = scatter.is_some_and(|scatter| scatter < share * WIDE);
+    match repeats.map(|repeats| Count(repeats.n as f64)) {
         _ if gain.kind == GainKind::Measured => (
             Confidence::High,
             say!(evidence, "summary.measured", count = count),
@@ -78,13 +80,12 @@ fn of_stage(
                 true => Confidence::High,
                 false => Confidence::Medium,
             };
-            let repeats = Quantity::count(repeats as u64);
             let why = say!(
                 evidence,
                 "summary.capped",
                 count = count,
                 repeats = repeats,
-                within = within
+                within = scatter
             );
             (level, why)
         }
@@ -95,10 +96,15 @@ fn of_stage(
             };
             (
                 level,
-                say!(evidence, "summary.profiled", count = count, within = within),
+                say!(
+                    evidence,
+                    "summary.profiled",
+                    count = count,
+                    within = scatter
+                ),
             )
         }
-        _ if rule == straggler::RULE.id => (
+        _ if rule == imbalances::RULE => (
             Confidence::Medium,
             say!(evidence, "summary.compared", count = count),
         ),
@@ -111,19 +117,22 @@ pub(super) fn is_refuted(evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
     let Effect::Stalls(stage) = action.effect else {
         return false;
     };
-    let series = evidence.unprofiled_series(stage);
-    captures(evidence, action, stage) == 1
-        && series.is_some_and(|series| series.repeats.len() >= ITERATIONS)
+    let Some(series) = evidence.unprofiled_series(stage) else {
+        return false;
+    };
+    captures(evidence, action, stage) == 1 && Count(series.repeats.len() as f64) >= ITERATIONS
 }
 
 /// Captures that show the stalls of an action.
 fn captures(evidence: &Evidence<'_>, action: &Action<'_>, stage: &StageLine) -> usize {
+    let passes = action.finding.root.as_ref().map_or(1, |root| root.passes);
     // A slow repeat shows stalls in CPU code, and no others.
-    let is_slow = action.found.id == host_pauses::RULE.id
-        && evidence
-            .unprofiled_series(stage)
-            .is_some_and(|series| series.outliers().any(|one| one.z > Some(0.0)));
-    action.found.root.as_ref().map_or(1, |root| root.passes) + usize::from(is_slow)
+    let series = match action.finding.id {
+        pauses::RULE => evidence.unprofiled_series(stage),
+        _ => None,
+    };
+    let is_slow = series.is_some_and(|series| series.outliers().any(|repeat| repeat.z > Some(0.0)));
+    passes + usize::from(is_slow)
 }
 
 /// Stalls come and go: what counts is how many captures show them.
@@ -133,48 +142,54 @@ fn of_stalls(
     stage: &StageLine,
 ) -> (Confidence, Vec<Inline>) {
     let captures = captures(evidence, action, stage);
-    let count = Quantity::count(stage.counted as u64);
-    let seen = || {
-        let captures = Quantity::count(captures as u64);
-        say!(evidence, "summary.seen", captures = captures)
-    };
+    let count = stage.counted;
+    let seen = Quantity::count(captures as u64);
     match (captures, evidence.unprofiled_series(stage)) {
-        (CAPTURES.., _) => (Confidence::High, seen()),
-        (2, _) => (Confidence::Medium, seen()),
+        (CAPTURES.., _) => (
+            Confidence::High,
+            say!(evidence, "summary.seen", captures = seen),
+        ),
+        (2, _) => (
+            Confidence::Medium,
+            say!(evidence, "summary.seen", captures = seen),
+        ),
         (_, Some(_)) => (Confidence::Low, say!(evidence, "summary.unseen")),
-        _ if (stage.counted as usize) < ITERATIONS => (
+        _ if count < ITERATIONS => (
             Confidence::Low,
             say!(evidence, "summary.few", count = count),
         ),
-        _ => (
-            Confidence::Medium,
-            say!(
-                evidence,
-                "summary.profiled",
-                count = count,
-                within = None::<Quantity>
-            ),
-        ),
+        _ => {
+            let within = None::<Ratio>;
+            (
+                Confidence::Medium,
+                say!(evidence, "summary.profiled", count = count, within = within),
+            )
+        }
     }
 }
 
 /// Unprofiled repeats without a cold first one.
 fn warm(series: &Series) -> Option<Statistics> {
-    let warm = series.repeats.iter().filter(|one| !one.is_cold());
-    Statistics::of(&warm.map(|one| one.duration as f64).collect::<Vec<_>>())
+    let mut warm = Vec::new();
+    for repeat in &series.repeats {
+        if !repeat.is_cold() {
+            warm.push(repeat.duration as f64);
+        }
+    }
+    Statistics::of(&warm)
 }
 
 /// Times of the measured iterations of a stage.
 fn iterations(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Statistics> {
-    let all = evidence.summary(stage)?.counted_instances(evidence.facts);
-    Statistics::of(
-        &all.filter_map(|one| Some(one.time()? as f64))
-            .collect::<Vec<_>>(),
-    )
+    let mut times = Vec::new();
+    for instance in evidence.summary(stage)?.counted_instances(evidence.facts) {
+        times.extend(instance.time().map(|time| time as f64));
+    }
+    Statistics::of(&times)
 }
 
 /// Half the 95 % interval of the median ÷ median.
-fn scatter(times: &Statistics) -> Option<f64> {
+fn scatter(times: &Statistics) -> Option<Ratio> {
     let (low, high) = times.median_interval?;
-    (times.median > 0.0).then(|| (high - low) / 2.0 / times.median)
+    (times.median > 0.0).then(|| Ratio((high - low) / 2.0 / times.median))
 }

@@ -9,13 +9,12 @@ use self::confidence::{Confidence, ITERATIONS};
 use self::figures::Figure;
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
-use crate::{
-    time::allocator_stalls, time::first_use, time::host_bound, time::host_pauses,
-    time::launch_bound, time::stage_busy,
-};
+use crate::time::stage_busy;
+use crate::{launching, pauses};
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{Block, Cell, Finding, GainKind, Inline, Quantity, SectionContent, Table};
 use rooflens_schemas::Unit;
+use rooflens_units::{Count, Ratio, Seconds, Time};
 
 /// Remarks on the measurement that stand beside the conclusions.
 const SHOWN_LIMITS: usize = 5;
@@ -23,186 +22,191 @@ const SHOWN_LIMITS: usize = 5;
 /// Stages of which the summary says what their time goes to.
 const SHOWN_STAGES: usize = 3;
 
-/// Idle time that goes where one launch replays all operations.
-const WITH_LAUNCHES: [&str; 3] = [
-    host_bound::RULE.id,
-    allocator_stalls::RULE.id,
-    first_use::RULE.id,
-];
+/// Rules about idle time that goes where one launch replays all operations.
+const WITH_LAUNCHES: [&str; 3] = ["host-bound", "allocator-stalls", "first-use"];
+
+/// Sentences, each a paragraph or an item of a list.
+type Sentences = Vec<Vec<Inline>>;
 
 /// The blocks of the first two pages, with their tables.
-pub(crate) fn summary(evidence: &Evidence<'_>, observations: &[Finding]) -> SectionContent {
-    let actions = actions::of(evidence, observations);
-    let figures = figures::of(evidence, &actions);
-    let mut findings = SectionContent::default();
-    let line = bottom_line(evidence, observations, &actions);
-    findings
-        .blocks
-        .extend((!line.is_empty()).then_some(Block::Prose(line)));
+pub(crate) fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionContent {
+    let actions = actions::first_actions(evidence, findings);
+    let figures = figures::figures(evidence, &actions);
+    let mut content = SectionContent::default();
+    let line = bottom_line(evidence, findings, &actions);
+    if !line.is_empty() {
+        content.blocks.push(Block::Prose(line));
+    }
     if !figures.is_empty() {
         let table = figure_table(evidence, actions.len(), &figures);
-        let limit = figures.iter().any(|one| one.limit.is_some()).then_some("");
+        let limit = figures
+            .iter()
+            .any(|figure| figure.limit.is_some())
+            .then_some("");
         let after = (!actions.is_empty()).then_some("");
         let caption = words!(evidence, "summary.figures", after = after, limit = limit);
-        findings
+        content
             .blocks
             .push(Block::Table(table.view(caption, figures.len())));
-        findings.datasets.push(table.rows(&figures));
+        content.datasets.push(table.rows(&figures));
     }
     if !actions.is_empty() {
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
         let table = action_table(evidence);
-        let each = actions
+        let of_stages = actions
             .iter()
-            .filter(|one| matches!(one.effect, Effect::Stage(_)))
-            .count();
-        let both = (1..actions.len()).contains(&each).then_some("");
+            .filter(|action| matches!(action.effect, Effect::Stage(_)));
+        let both = (1..actions.len())
+            .contains(&of_stages.count())
+            .then_some("");
         let caption = words!(evidence, "summary.actions", both = both);
-        findings
+        content
             .blocks
             .push(Block::Table(table.view(caption, actions.len())));
-        findings.datasets.push(table.rows(&numbered));
+        content.datasets.push(table.rows(&numbered));
     }
-    let mut part = |key: &str, items: Vec<Vec<Inline>>| {
+    let lists = [
+        ("summary.why", why(evidence, findings, &actions)),
+        ("summary.after", after(evidence, findings, &actions)),
+        ("summary.verify", verify(evidence, &actions, &figures)),
+        ("summary.limits", limits(evidence, findings)),
+    ];
+    for (key, items) in lists {
         if !items.is_empty() {
-            findings
+            content
                 .blocks
                 .push(Block::Heading(evidence.text.line(key, &[])));
-            findings.blocks.push(Block::List(items));
+            content.blocks.push(Block::List(items));
         }
-    };
-    part("summary.why", why(evidence, observations, &actions));
-    part("summary.after", after(evidence, observations, &actions));
-    part("summary.verify", verify(evidence, &actions, &figures));
-    part("summary.limits", limits(evidence, observations));
-    findings
+    }
+    content
+}
+
+fn is_on_stage(finding: &&Finding) -> bool {
+    finding.id == stage_busy::ID
 }
 
 /// The conclusion: what the first actions bring at most; without any, what the stages spend their time on.
 fn bottom_line(
     evidence: &Evidence<'_>,
-    observations: &[Finding],
+    findings: &[Finding],
     actions: &[Action<'_>],
 ) -> Vec<Inline> {
-    let mut said: Vec<Vec<Inline>> = actions
-        .iter()
-        .map(|action| action_line(evidence, action))
-        .collect();
-    if said.is_empty() {
-        let stages = observations
-            .iter()
-            .filter(|one| one.id == stage_busy::RULE.id);
-        said = stages.take(2).map(|one| one.statement.clone()).collect();
-        let counters = if evidence.stages.is_empty() {
-            counters_line(evidence)
-        } else {
-            None
+    let mut sentences = Sentences::new();
+    for action in actions {
+        sentences.push(action_line(evidence, action));
+    }
+    if sentences.is_empty() {
+        for finding in findings.iter().filter(is_on_stage).take(2) {
+            sentences.push(finding.statement.clone());
+        }
+        let counters = match evidence.stages.is_empty() {
+            true => counters_line(evidence),
+            false => None,
         };
         // Where there is nothing at all, the report says what is missing.
-        let is_empty = evidence.stages.is_empty() && observations.is_empty();
+        let is_empty = evidence.stages.is_empty() && findings.is_empty();
         let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
-        said.extend(counters.or(no_action));
+        sentences.extend(counters.or(no_action));
     }
-    if !actions
+    let is_measured = actions
         .iter()
-        .any(|one| one.gain.kind == GainKind::Measured)
+        .any(|action| action.gain.kind == GainKind::Measured);
+    if let Ok(graphs) = evidence.results.graphs()
+        && !is_measured
     {
-        let all = evidence
-            .results
-            .graphs()
-            .map_or(&[][..], |graphs| &graphs.by_stage);
-        let eager = all.iter().find(|one| one.eager.is_some());
-        said.extend(eager.and_then(|one| graph_line(evidence, one)));
+        let eager = graphs.by_stage.iter().find(|graph| graph.eager.is_some());
+        sentences.extend(eager.and_then(|graph| graph_line(evidence, graph)));
     }
-    said.join(&Inline::from(evidence.text.space()))
+    sentences.join(&Inline::from(evidence.text.space()))
 }
 
 /// What counters alone tell: the profiled launches and the one with the most time.
 fn counters_line(evidence: &Evidence<'_>) -> Option<Vec<Inline>> {
     let passes = evidence.results.rooflines().ok()?;
-    let groups = || passes.iter().flat_map(|pass| &pass.groups);
-    let seconds: f64 = groups().map(|group| group.seconds).sum::<Option<f64>>()?;
-    let longest = groups().reduce(|best, next| {
-        if next.seconds > best.seconds {
-            next
-        } else {
-            best
+    let groups: Vec<_> = passes.iter().flat_map(|pass| &pass.groups).collect();
+    let seconds = groups
+        .iter()
+        .map(|group| group.seconds)
+        .sum::<Option<f64>>()?;
+    let mut longest = *groups.first()?;
+    for group in &groups {
+        if group.seconds > longest.seconds {
+            longest = group;
         }
-    })?;
-    let percent = |value: Option<f64>| value.map(|value| Quantity::ratio(value / 100.0));
+    }
+    let percent = |value: f64| Ratio(value / 100.0);
     Some(say!(
         evidence,
         "summary.counters",
-        launches = Quantity::count(groups().map(|group| group.launches).sum()),
-        time = Quantity::new(seconds * 1e9, Unit::Nanoseconds),
+        launches = Quantity::count(groups.iter().map(|group| group.launches).sum()),
+        time = Seconds(seconds),
         kernel = Inline::code(&longest.short),
-        share = Quantity::ratio(longest.seconds? / seconds),
+        share = Ratio(longest.seconds? / seconds),
         bound = evidence.text.word(longest.bound.label()),
-        compute = percent(longest.compute),
-        memory = percent(longest.memory),
+        compute = longest.compute.map(percent),
+        memory = longest.memory.map(percent),
     ))
 }
 
 /// What replaying the same kernels as a CUDA graph brings, where the bundle has both.
-fn graph_line(evidence: &Evidence<'_>, one: &StageGraph) -> Option<Vec<Inline>> {
-    let (eager, ratio) = one.speedup()?;
-    let (session, facts) = (evidence.session, evidence.facts);
-    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+fn graph_line(evidence: &Evidence<'_>, graph: &StageGraph) -> Option<Vec<Inline>> {
+    let (eager, ratio) = graph.speedup()?;
+    let counted = Count(eager.counted as f64);
     Some(say!(
         evidence,
         "summary.graph_line",
-        stage = Inline::strong(eager.label(session, facts)),
-        eager = time(eager.time),
-        replay = time(one.figures.time?),
+        stage = Inline::strong(eager.label(evidence.session, evidence.facts)),
+        eager = Time(eager.time),
+        replay = Time(graph.figures.time?),
         ratio = Quantity::new(ratio, Unit::One),
-        few = (eager.counted < ITERATIONS).then(|| Quantity::count(eager.counted as u64)),
+        few = (counted < ITERATIONS).then_some(counted),
     ))
 }
 
 fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
-    let cause = action.line(evidence.text, "cause");
-    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-    let (saved, of) = (action.gain.saved_ns, action.gain.of_ns);
+    let cause = action.cause(evidence.text);
+    let (saved, whole) = (Time(action.gain.saved_ns), Time(action.gain.of_ns));
     match action.effect {
         Effect::Stage(stage) if action.gain.kind == GainKind::Measured => {
             let graph = evidence.replay(stage);
             graph
-                .and_then(|one| graph_line(evidence, one))
+                .and_then(|graph| graph_line(evidence, graph))
                 .unwrap_or_default()
         }
         Effect::Stage(stage) => {
-            let per = stage.steps.filter(|_| stage.is_decode());
-            let one = per.unwrap_or(1.0);
+            let steps = stage.steps.filter(|_| stage.is_decode());
+            let parts = steps.unwrap_or(Count(1.0));
             say!(
                 evidence,
                 "summary.stage_line",
                 stage = Inline::strong(&stage.label),
-                now = time(of / one),
-                after = time((of - saved) / one),
-                step = per.map(|_| ""),
+                now = whole / parts,
+                after = (whole - saved) / parts,
+                step = steps.map(|_| ""),
                 cause = cause,
             )
         }
         Effect::Stalls(stage) => {
             // Stalls in CPU code are what a first run has more of; of other causes nothing says so.
-            let is_pause = action.found.id == host_pauses::RULE.id;
-            let cold = cold(evidence, stage).filter(|_| is_pause);
+            let is_pause = action.finding.id == pauses::RULE;
+            let (first, more) = cold(evidence, stage).filter(|_| is_pause).unzip();
             say!(
                 evidence,
                 "summary.stalls_line",
                 stage = Inline::strong(&stage.label),
-                saved = time(saved),
-                count = Quantity::count(stage.counted as u64),
-                first = cold.map(|(first, _)| first),
-                more = cold.map(|(_, more)| more),
+                saved = saved,
+                count = stage.counted,
+                first = first,
+                more = more,
                 cause = cause,
             )
         }
         Effect::Run => say!(
             evidence,
             "summary.run_line",
-            saved = time(saved),
-            of = time(of),
+            saved = saved,
+            of = whole,
             whole = action.gain.of.as_str(),
             cause = cause,
         ),
@@ -210,14 +214,11 @@ fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
 }
 
 /// Time of the first un-profiled repeat of a stage, if that is a slow one, and how much more than the median it is.
-fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Quantity, Quantity)> {
+fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Time, Time)> {
     let series = evidence.unprofiled_series(stage)?;
-    let first = series.repeats.iter().find(|one| one.is_cold())?;
-    let more = first.duration as f64 - series.statistics.median;
-    Some((
-        Quantity::ns(first.duration),
-        Quantity::new(more, Unit::Nanoseconds),
-    ))
+    let first = series.repeats.iter().find(|repeat| repeat.is_cold())?;
+    let time = Time(first.duration as f64);
+    Some((time, time - Time(series.statistics.median)))
 }
 
 /// One column an action: what stands in it holds if all actions up to it are taken.
@@ -226,13 +227,14 @@ fn figure_table<'t>(
     actions: usize,
     figures: &[Figure],
 ) -> Table<'t, Figure> {
-    let after =
-        |nth: usize| move |one: &Figure| one.after.get(nth).copied().flatten().map(Cell::Quantity);
+    let after = |nth: usize| {
+        move |figure: &Figure| figure.after.get(nth).copied().flatten().map(Cell::Quantity)
+    };
     Table::new(evidence.text, "summary_figures")
-        .text("figure", |one: &Figure| one.label.clone())
+        .text("figure", |figure: &Figure| figure.label.clone())
         .on_page()
-        .text("unit", |one| one.now.base())
-        .text("now", |one| Cell::Quantity(one.now))
+        .text("unit", |figure| figure.now.base())
+        .text("now", |figure| Cell::Quantity(figure.now))
         .on_page()
         .text("after_1", after(0))
         .on_page_if(actions >= 1)
@@ -240,23 +242,23 @@ fn figure_table<'t>(
         .on_page_if(actions >= 2)
         .text("after_3", after(2))
         .on_page_if(actions >= 3)
-        .text("limit", |one| one.limit.map(Cell::Quantity))
-        .on_page_if(figures.iter().any(|one| one.limit.is_some()))
+        .text("limit", |figure| figure.limit.map(Cell::Quantity))
+        .on_page_if(figures.iter().any(|figure| figure.limit.is_some()))
 }
 
 fn action_table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, (usize, &'t Action<'t>)> {
     let text = evidence.text;
     Table::new(text, "summary_actions")
         .count("number", |(number, _): &(usize, &Action<'_>)| *number)
-        .text("action", move |(_, action)| action.line(text, "do"))
+        .text("action", move |(_, action)| action.what_to_do(text))
         .text("effect", |(_, action)| figures::effect(evidence, action))
-        .text("condition", move |(_, action)| action.line(text, "if"))
+        .text("condition", move |(_, action)| action.condition(text))
         .text("confidence", |(_, action)| confidence(evidence, action))
         .all_on_page()
 }
 
 fn confidence(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
-    let (level, why) = confidence::of(evidence, action);
+    let (level, why) = confidence::of_action(evidence, action);
     let why: String = why.iter().map(Inline::plain).collect();
     match level {
         Confidence::High => words!(evidence, "summary.high", why = why),
@@ -266,175 +268,167 @@ fn confidence(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
 }
 
 /// What the time of the stages goes to, those with actions first; of ranks that do alike, of one.
-fn why(
-    evidence: &Evidence<'_>,
-    observations: &[Finding],
-    actions: &[Action<'_>],
-) -> Vec<Vec<Inline>> {
-    let has_action = |one: &&&Finding| {
-        let own = |action: &Action<'_>| action.found.scope.stage == one.scope.stage;
-        actions.iter().any(own)
+fn why(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) -> Sentences {
+    if actions.is_empty() {
+        return Sentences::new();
+    }
+    let has_action = |finding: &&Finding| {
+        let stage = &finding.scope.stage;
+        actions
+            .iter()
+            .any(|action| action.finding.scope.stage == *stage)
     };
-    let stages = observations
-        .iter()
-        .filter(|one| one.id == stage_busy::RULE.id);
-    let stages: Vec<&Finding> = stages.collect();
-    let first = stages.iter().filter(has_action);
-    let rest = stages.iter().filter(|one| !has_action(one));
-    let mut said: Vec<&Finding> = Vec::new();
-    for one in first.chain(rest) {
-        let is_told = |told: &&Finding| is_alike(evidence, told, one);
-        if !said.iter().any(is_told) {
-            said.push(one);
+    let on_stages = findings.iter().filter(is_on_stage);
+    let (with_actions, without): (Vec<&Finding>, Vec<&Finding>) = on_stages.partition(has_action);
+    let mut distinct: Vec<&Finding> = Vec::new();
+    for finding in with_actions.into_iter().chain(without) {
+        if !distinct
+            .iter()
+            .any(|earlier| is_alike(evidence, earlier, finding))
+        {
+            distinct.push(finding);
         }
     }
-    let shown = if actions.is_empty() { 0 } else { SHOWN_STAGES };
-    said.into_iter()
-        .take(shown)
-        .map(|one| one.statement.clone())
+    distinct.truncate(SHOWN_STAGES);
+    distinct
+        .into_iter()
+        .map(|finding| finding.statement.clone())
         .collect()
 }
 
 /// Whether two findings are about ranks of a stage none of which waits for another.
-fn is_alike(evidence: &Evidence<'_>, one: &Finding, other: &Finding) -> bool {
-    let waits = |of: &Finding| {
-        let stage = evidence.stages.iter().find(|stage| stage.scope == of.scope);
+fn is_alike(evidence: &Evidence<'_>, a: &Finding, b: &Finding) -> bool {
+    let waits = |finding: &Finding| {
+        let mut stages = evidence.stages.iter();
+        let stage = stages.find(|stage| stage.scope == finding.scope);
         stage.is_none_or(|stage| stage.waits_for.is_some())
     };
-    one.scope.stage == other.scope.stage && !waits(one) && !waits(other)
+    a.scope.stage == b.scope.stage && !waits(a) && !waits(b)
 }
 
 /// What limits the stages once the actions are taken: the next finding of each.
-fn after(
-    evidence: &Evidence<'_>,
-    observations: &[Finding],
-    actions: &[Action<'_>],
-) -> Vec<Vec<Inline>> {
-    let next = |action: &Action<'_>| -> Option<Vec<Inline>> {
+fn after(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) -> Sentences {
+    let mut sentences = Sentences::new();
+    for action in actions {
         let Effect::Stage(stage) = action.effect else {
-            return None;
+            continue;
         };
-        let goes = action.found.id == launch_bound::RULE.id;
-        let is_next = |one: &&Finding| {
-            one.scope == action.found.scope
-                && one
-                    .gain
-                    .as_ref()
-                    .is_some_and(|gain| gain.kind != GainKind::Stalls)
-                && !(goes && WITH_LAUNCHES.contains(&one.id))
-                && !one.on_measurement
-                && !actions.iter().any(|other| other.found.id == one.id)
+        let next = findings
+            .iter()
+            .find(|finding| is_next(finding, action, actions));
+        let Some((next, gain)) = next.and_then(|next| Some((next, next.gain.as_ref()?))) else {
+            continue;
         };
-        let next = observations.iter().find(is_next)?;
-        let gain = next.gain.as_ref()?;
-        let cause = next.root.as_ref().map(|root| root.cause.clone());
-        let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-        Some(say!(
+        sentences.push(say!(
             evidence,
             "summary.after_line",
             stage = Inline::strong(&stage.label),
-            cause = cause.unwrap_or_else(|| actions::cause(evidence.text, next.id)),
-            saved = time(gain.saved_ns),
-            of = time(gain.of_ns),
+            cause = actions::cause(evidence.text, next),
+            saved = Time(gain.saved_ns),
+            of = Time(gain.of_ns),
             whole = gain.of.as_str(),
-            share = Quantity::ratio(gain.share()),
-        ))
+            share = Ratio(gain.share()),
+        ));
+    }
+    sentences
+}
+
+/// Whether a finding about the same stage stays after an action, and is none itself.
+fn is_next(finding: &Finding, action: &Action<'_>, actions: &[Action<'_>]) -> bool {
+    let Some(gain) = &finding.gain else {
+        return false;
     };
-    actions.iter().filter_map(next).collect()
+    let goes = action.finding.id == launching::RULE && WITH_LAUNCHES.contains(&finding.id);
+    finding.scope == action.finding.scope
+        && gain.kind != GainKind::Stalls
+        && !goes
+        && !finding.on_measurement
+        && !actions.iter().any(|action| action.finding.id == finding.id)
 }
 
 /// What to measure again, and what should come out.
-fn verify(evidence: &Evidence<'_>, actions: &[Action<'_>], figures: &[Figure]) -> Vec<Vec<Inline>> {
-    let changed = figures.iter().filter_map(|one| {
-        let last = (*one.after.last()?).filter(|last| *last != one.now && one.of.is_some())?;
-        Some(words!(
-            evidence,
-            "summary.verify_figure",
-            figure = one.label.as_str(),
-            now = one.now,
-            after = last,
-        ))
-    });
-    let changed: Vec<String> = changed.collect();
-    let mut said = Vec::new();
-    let unprofiled = evidence
-        .stages
-        .iter()
-        .any(|stage| stage.unprofiled.is_some());
+fn verify(evidence: &Evidence<'_>, actions: &[Action<'_>], figures: &[Figure]) -> Sentences {
+    let mut changed = Vec::new();
+    for figure in figures {
+        if let Some(Some(last)) = figure.after.last()
+            && *last != figure.now
+            && figure.stage.is_some()
+        {
+            changed.push(words!(
+                evidence,
+                "summary.verify_figure",
+                figure = figure.label.as_str(),
+                now = figure.now,
+                after = *last,
+            ));
+        }
+    }
+    let mut sentences = Sentences::new();
+    let unprofiled = has_unprofiled(evidence);
     let of_one_rank = evidence.has_baseline_of_one_rank();
-    if !changed.is_empty() && !unprofiled && !of_one_rank {
-        said.push(say!(evidence, "summary.verify_first"));
+    let only_profiled = !unprofiled && !of_one_rank;
+    if !changed.is_empty() && only_profiled {
+        sentences.push(say!(evidence, "summary.verify_first"));
     }
     if !changed.is_empty() {
-        said.push(say!(
+        sentences.push(say!(
             evidence,
             "summary.verify_figures",
             figures = changed.join(evidence.text.semicolon()),
             unprofiled = unprofiled.then_some(""),
             again = (!unprofiled && of_one_rank).then_some(""),
-            profiled = (!unprofiled && !of_one_rank).then_some(""),
+            profiled = only_profiled.then_some(""),
         ));
     }
-    said.extend(
-        actions
-            .iter()
-            .filter_map(|action| action.found.next.clone()),
-    );
-    said
+    for action in actions {
+        sentences.extend(action.finding.next.clone());
+    }
+    sentences
+}
+
+fn has_unprofiled(evidence: &Evidence<'_>) -> bool {
+    evidence
+        .stages
+        .iter()
+        .any(|stage| stage.unprofiled.is_some())
 }
 
 /// How far the figures carry.
-fn limits(evidence: &Evidence<'_>, observations: &[Finding]) -> Vec<Vec<Inline>> {
-    let mut said: Vec<Vec<Inline>> = Vec::new();
-    let few = evidence
-        .stages
-        .iter()
-        .filter(|stage| stage.counted < ITERATIONS as f64);
-    let few: Vec<String> = few
-        .map(|stage| format!("{} ({})", stage.label, stage.counted))
-        .collect();
+fn limits(evidence: &Evidence<'_>, findings: &[Finding]) -> Sentences {
+    let mut sentences = Sentences::new();
+    let (mut few, mut by_updates) = (Vec::new(), None);
+    for stage in &evidence.stages {
+        if stage.counted < ITERATIONS {
+            few.push(format!("{} ({})", stage.label, stage.counted.0));
+        }
+        if evidence.facts.is_between_updates(stage.stage) {
+            by_updates = by_updates.or(Some(stage));
+        }
+    }
     if !few.is_empty() {
-        said.push(say!(
-            evidence,
-            "summary.few_iterations",
-            stages = few.join(evidence.text.comma())
-        ));
+        let stages = few.join(evidence.text.comma());
+        sentences.push(say!(evidence, "summary.few_iterations", stages = stages));
     }
-    let facts = evidence.facts;
-    let by_updates = evidence
-        .stages
-        .iter()
-        .find(|stage| facts.is_between_updates(stage.stage));
     if let Some(stage) = by_updates {
-        said.push(say!(
-            evidence,
-            "summary.by_updates",
-            stage = Inline::strong(&stage.label)
-        ));
+        let stage = Inline::strong(&stage.label);
+        sentences.push(say!(evidence, "summary.by_updates", stage = stage));
     }
-    let unprofiled = evidence
-        .stages
-        .iter()
-        .any(|stage| stage.unprofiled.is_some());
     if evidence.has_baseline_of_one_rank() {
-        said.push(say!(evidence, "summary.one_rank"));
-    } else if !evidence.stages.is_empty() && !unprofiled {
-        said.push(say!(evidence, "summary.only_profiled"));
+        sentences.push(say!(evidence, "summary.one_rank"));
+    } else if !evidence.stages.is_empty() && !has_unprofiled(evidence) {
+        sentences.push(say!(evidence, "summary.only_profiled"));
     }
     let inferred = &evidence.session.workload.inferred;
-    if !inferred.is_empty()
-        && evidence
-            .stages
-            .iter()
-            .any(|one| evidence.utilization(one).is_some())
-    {
-        said.push(say!(
-            evidence,
-            "summary.inferred",
-            keys = inferred.join(evidence.text.comma())
-        ));
+    let has_utilization = |stage: &StageLine| evidence.utilization(stage).is_some();
+    if !inferred.is_empty() && evidence.stages.iter().any(has_utilization) {
+        let keys = inferred.join(evidence.text.comma());
+        sentences.push(say!(evidence, "summary.inferred", keys = keys));
     }
-    let remarks = observations.iter().filter(|one| one.on_measurement);
-    said.extend(remarks.take(SHOWN_LIMITS).map(|one| one.statement.clone()));
-    said
+    let remarks = findings.iter().filter(|finding| finding.on_measurement);
+    sentences.extend(
+        remarks
+            .take(SHOWN_LIMITS)
+            .map(|remark| remark.statement.clone()),
+    );
+    sentences
 }

@@ -1,9 +1,11 @@
 //! The GPU's memory is nearly full, or the allocator holds much more than it gives out.
 
-use crate::{Evidence, Outcome, Rule, Threshold};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::memory::allocator::states::Figures;
-use rooflens_document::{Finding, Inline, Quantity, Severity};
-use rooflens_schemas::Unit;
+use rooflens_document::{Finding, Inline, Severity};
+use rooflens_units::{Bytes, Ratio};
 
 pub(crate) static RULE: Rule = Rule::new(
     "memory-pressure",
@@ -12,96 +14,75 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.fragmented", FRAGMENTED),
         Threshold::ratio("thresholds.reserved_peak", RESERVED),
     ],
-    run,
+    outcome,
 );
 
 /// Peak of allocated memory ÷ memory of the GPU from which on it is worth a finding.
-const FULL: f64 = 0.90;
+const FULL: Ratio = Ratio(0.90);
 
 /// Mean fragmentation from which on it is worth a finding.
-const FRAGMENTED: f64 = 0.20;
+const FRAGMENTED: Ratio = Ratio(0.20);
 
 /// Peak of reserved memory ÷ memory of the GPU below which unused memory is nobody's problem.
-const RESERVED: f64 = 0.50;
+const RESERVED: Ratio = Ratio(0.50);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    let context = &evidence.context;
-    let devices = context
-        .results
-        .allocator()
-        .map_or(&[][..], |all| &all.devices);
-    if devices.is_empty() {
-        return Outcome::InsufficientData(words!(evidence, "memory_pressure.needs"));
-    }
-    let mut all = Vec::new();
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    let devices = match evidence.results.allocator() {
+        Ok(allocator) if !allocator.devices.is_empty() => &allocator.devices,
+        _ => return Outcome::INSUFFICIENT_DATA,
+    };
+    let (mut peaks, mut fragments) = (Vec::new(), Vec::new());
     for device in devices {
-        let evidence = vec![device.evidence(context.session)];
-        for (scope, figures) in device.figures(context) {
-            let title = scope
-                .stage
-                .clone()
-                .or(scope.pass.clone())
-                .unwrap_or_default();
-            let evidence = evidence.clone();
-            all.push((
-                Finding {
-                    title,
-                    scope,
-                    evidence,
-                    ..Finding::default()
-                },
-                figures,
-            ));
+        for (scope, figures) in device.figures(&evidence.context) {
+            let name = scope.stage.clone().or(scope.pass.clone());
+            let note = Finding {
+                title: name.unwrap_or_default(),
+                scope,
+                evidence: vec![device.evidence(evidence.session)],
+                ..Finding::default()
+            };
+            peaks.extend(full(evidence, &figures, &note));
+            // Of the whole pass: stages share the allocator.
+            if note.scope.stage.is_none() {
+                fragments.extend(fragmented(evidence, &figures, note));
+            }
         }
     }
-    let peaks = all
-        .iter()
-        .filter_map(|(about, figures)| full(evidence, figures, about));
-    // Of the whole pass: stages share the allocator.
-    let whole = all.iter().filter(|(about, _)| about.scope.stage.is_none());
-    let fragmented = whole.filter_map(|(about, figures)| fragmented(evidence, figures, about));
-    Outcome::of(peaks.chain(fragmented).collect())
+    peaks.extend(fragments);
+    Outcome::of_drafts(peaks)
 }
 
-/// `about` has the stage or the pass as its title.
-fn full(evidence: &Evidence<'_>, figures: &Figures, about: &Finding) -> Option<Finding> {
-    let (peak, memory) = (figures.peak.allocated as f64, evidence.memory_bytes?);
-    (peak >= FULL * memory).then(|| Finding {
+/// `note` has the stage or the pass as its title.
+fn full(evidence: &Evidence<'_>, figures: &Figures, note: &Finding) -> Option<Draft> {
+    let (peak, memory) = (Bytes(figures.peak.allocated as f64), evidence.memory?);
+    if peak < memory * FULL {
+        return None;
+    }
+    let finding = Finding {
         severity: Severity::Warning,
-        statement: say!(
-            evidence,
-            "memory_pressure.statement",
-            of = Inline::strong(&about.title),
-            peak = Quantity::new(peak, Unit::Bytes),
-            share = Quantity::ratio(peak / memory),
-        ),
-        advice: Some(say!(evidence, "memory_pressure.advice")),
-        ..about.clone()
-    })
+        ..note.clone()
+    };
+    let arguments = arguments! {
+        of = Inline::strong(&note.title),
+        peak = peak,
+        share = Ratio::of(peak, memory),
+    };
+    Some(Draft::new(finding, arguments))
 }
 
-fn fragmented(evidence: &Evidence<'_>, figures: &Figures, about: &Finding) -> Option<Finding> {
-    let reserved = figures
-        .peak_reserved
-        .map(|bytes| bytes as f64)
-        .zip(evidence.memory_bytes);
-    let is_large = reserved.is_none_or(|(reserved, memory)| reserved >= RESERVED * memory);
-    let share = figures
-        .fragmentation
-        .filter(|share| *share >= FRAGMENTED && is_large)?;
-    Some(Finding {
-        title: words!(
-            evidence,
-            "memory_pressure.title_fragmented",
-            of = about.title.as_str()
-        ),
-        statement: say!(
-            evidence,
-            "memory_pressure.fragmented",
-            of = Inline::strong(&about.title),
-            share = Quantity::ratio(share),
-        ),
-        advice: Some(say!(evidence, "memory_pressure.advice_fragmented")),
-        ..about.clone()
-    })
+fn fragmented(evidence: &Evidence<'_>, figures: &Figures, note: Finding) -> Option<Draft> {
+    let share = Ratio(figures.fragmentation?);
+    let reserved = figures.peak_reserved.map(|bytes| Bytes(bytes as f64));
+    let is_small = match (reserved, evidence.memory) {
+        (Some(reserved), Some(memory)) => reserved < memory * RESERVED,
+        _ => false,
+    };
+    if share < FRAGMENTED || is_small {
+        return None;
+    }
+    let name = note.title.as_str();
+    let arguments = arguments! { of = Inline::strong(name), share = share };
+    let title = words!(evidence, "memory_pressure.title_fragmented", of = name);
+    let draft = Draft::new(Finding { title, ..note }, arguments);
+    Some(draft.statement("fragmented").advice("advice_fragmented"))
 }

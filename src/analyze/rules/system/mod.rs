@@ -3,7 +3,7 @@
 pub(crate) mod clock_limits;
 pub(crate) mod memory_pressure;
 
-use crate::Rule;
+use crate::rule::Rule;
 
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[&clock_limits::RULE, &memory_pressure::RULE];

@@ -69,7 +69,7 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     made = made.repeats("decode", "torch", Some(1), &[9]);
     made.session.timings.profiled[0] = Some(true);
     made = made.repeats("decode", "baseline", Some(40), &[7000]);
-    made.stages[0].busy = 300.0;
+    made.stages[0].busy = Time(300.0);
     let found = made.one(rule("launch-bound"));
     assert_eq!(found.weight_ns, 4000.0);
     let gain = found.gain.unwrap();

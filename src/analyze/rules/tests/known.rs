@@ -27,7 +27,7 @@ impl Made {
         let Summary {
             busy_share, sum, ..
         } = self.last_summary();
-        (self.last().busy_share, self.last().operation_time) = (busy_share, sum);
+        (self.last().busy_share, self.last().operation_time) = (Ratio(busy_share), Time(sum));
         self
     }
 
@@ -170,14 +170,14 @@ impl Made {
         };
         let (flops, bytes) = (mfu, Some(mbu));
         // As much as a stage needs at the peak.
-        let peak = 1e9 / line.time;
+        let peak = 1e9 / line.time.0;
         let (gpu, dtype) = ("H200".to_owned(), "bf16".to_owned());
         let one = StageUtilization {
             timed: timed::StageTime {
                 stage: line.label.clone(),
                 pass: "nsys".to_owned(),
                 kind: line.kind,
-                time: line.time,
+                time: line.time.0,
                 steps: None,
                 profiled: Some(summary),
             },

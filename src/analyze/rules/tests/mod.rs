@@ -12,7 +12,9 @@ mod summary;
 mod transfers;
 mod work;
 
+use super::draft::Draft;
 use super::evidence::Evidence;
+use super::rule::{Look, Outcome};
 use super::stage::{Nested, StageLine};
 use super::*;
 use rooflens_analysis::engine::baseline;
@@ -27,6 +29,7 @@ use rooflens_analysis::{self, Context, Facts, Options};
 use rooflens_document::{Catalogue, Cell, Inline, Severity};
 use rooflens_hardware::Hardware;
 use rooflens_session::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
+use rooflens_units::Bytes;
 
 /// Results and stages of one pass `nsys`.
 struct Made {
@@ -75,18 +78,18 @@ impl Made {
             label: name.to_owned(),
             kind,
             scope: scope("nsys", name),
-            time,
-            busy: 0.0,
-            busy_share: 0.0,
-            operations: 0.0,
-            operation_time: 0.0,
+            time: Time(time),
+            busy: Time::ZERO,
+            busy_share: Ratio::ZERO,
+            operations: Count::ZERO,
+            operation_time: Time::ZERO,
             figures: rooflens_schemas::Evidence::default(),
-            counted: 10.0,
+            counted: Count(10.0),
             steps: None,
             nested: Vec::new(),
             unprofiled: None,
             unprofiled_pass: None,
-            run_ns: run,
+            run: Time(run),
             waits_for: None,
             is_host_bound: false,
             artifact: "nsys/timeline.sqlite".to_owned(),
@@ -101,7 +104,7 @@ impl Made {
 
     /// Number and time of the operations of the stage that was added last.
     fn operations(mut self, number: f64, time: f64) -> Self {
-        (self.last().operations, self.last().operation_time) = (number, time);
+        (self.last().operations, self.last().operation_time) = (Count(number), Time(time));
         self
     }
 
@@ -125,8 +128,9 @@ impl Made {
 
     /// The idle time of the stage that was added last.
     fn last_line(&mut self) -> &mut Line {
-        let (stage, time, share) = (self.last().stage, self.last().time, self.last().busy_share);
-        self.line(stage, time, share * time)
+        let stage = self.last();
+        let (index, time, busy) = (stage.stage, stage.time, stage.time * stage.busy_share);
+        self.line(index, time.0, busy.0)
     }
 
     /// Idle time of a cause of the stage that was added last.
@@ -230,7 +234,7 @@ impl Made {
     }
 
     fn steps(mut self, steps: f64) -> Self {
-        self.stages.last_mut().unwrap().steps = Some(steps);
+        self.stages.last_mut().unwrap().steps = Some(Count(steps));
         self
     }
 
@@ -255,7 +259,7 @@ impl Made {
             primary: Some(PassId(0)),
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
-            memory_bytes: Some(1000.0),
+            memory: Some(Bytes(1000.0)),
             platform: Platform::of(&self.session, Some(PassId(0))),
             ..Evidence::empty(context.with(&self.known), Catalogue::english())
         };
@@ -265,12 +269,16 @@ impl Made {
     }
 
     fn outcome(&self, rule: &Rule) -> Outcome {
-        (rule.run)(&self.evidence())
+        rule.judge(&self.evidence())
     }
 
     fn found(&self, rule: &Rule) -> Vec<Finding> {
         match self.outcome(rule) {
-            Outcome::Found(found) => found,
+            Outcome::Found(drafts) => {
+                let evidence = self.evidence();
+                let say = |draft: &Draft| draft.finding(rule.id, &evidence);
+                drafts.iter().map(say).collect()
+            }
             other => panic!("{}: {other:?}", rule.id),
         }
     }
@@ -289,6 +297,11 @@ fn silent(outcome: Outcome) -> (&'static str, String) {
         Outcome::InsufficientData(why) => ("abstained", why),
         other => panic!("{other:?}"),
     }
+}
+
+/// A draft without words.
+fn draft() -> Draft {
+    Draft::new(Finding::default(), Vec::new())
 }
 
 /// The rule of this id.
@@ -380,7 +393,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
 fn one_iteration_makes_no_finding_critical() {
     let severity = |counted: f64| {
         let mut made = decode().idle(Cause::Launching, 500.0);
-        (made.stages[0].counted, made.stages[0].run_ns) = (counted, 1000.0 * counted);
+        (made.stages[0].counted, made.stages[0].run) = (Count(counted), Time(1000.0 * counted));
         let found = judge(&made.evidence()).observations;
         found
             .iter()
@@ -424,9 +437,11 @@ fn a_busy_stage_names_its_largest_parts() {
 
 #[test]
 fn a_rule_is_clear_only_where_it_looked_and_nothing_is_moot() {
-    let found = || Look::found(Finding::default());
+    let found = || Look::from(draft());
     let moot = || Look::Suppressed("x says it".to_owned());
-    let of = |looks: Vec<(&'static str, Look)>| Outcome::of_stages(looks.into_iter(), "y");
+    let of = |looks: Vec<(&'static str, Look)>| {
+        Outcome::of_stages(looks.into_iter()).or_needs("y".to_owned())
+    };
     assert!(
         matches!(of(vec![("a", found()), ("b", moot())]), Outcome::Found(one) if one.len() == 1)
     );
@@ -451,8 +466,8 @@ fn a_rule_is_clear_only_where_it_looked_and_nothing_is_moot() {
 
 #[test]
 fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
-    let lacks = || Outcome::lacks("counters");
-    let found = Outcome::Found(vec![Finding::default(), Finding::default()]);
+    let lacks = || Outcome::InsufficientData("counters".to_owned());
+    let found = Outcome::Found(vec![draft(), draft()]);
     let all: Vec<(&Rule, Outcome)> = vec![
         (rule("wave-tail"), lacks()),
         (rule("host-bound"), Outcome::Passed("prefill".to_owned())),

@@ -163,8 +163,8 @@ fn with_step(total: Ns, step: f64) -> Made {
         .each(Cause::Launching, &[300.0; 2]);
     let made = made.gaps(Cause::HostCode, 10).steps(10.0);
     let mut made = made.holds(StageKind::DecodeStep, "decode_step");
-    made.stages[0].counted = 2.0;
-    made.stages[0].run_ns = 2000.0;
+    made.stages[0].counted = Count(2.0);
+    made.stages[0].run = Time(2000.0);
     made.line(1, 100.0, 0.0).set(Cause::HostCode, step);
     made
 }

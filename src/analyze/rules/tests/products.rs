@@ -422,7 +422,7 @@ fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
 fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
     let with = |busy: f64| {
         let mut made = made(&[compute(450.0, 100.0)]).idle(Cause::Launching, 600.0);
-        made.last().busy = busy;
+        made.last().busy = Time(busy);
         made.one(rule("gemm-roofline"))
     };
     let gain = |found: &Finding| found.gain.clone().unwrap();

@@ -8,7 +8,7 @@ fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
     let evidence = made.evidence();
     let found = rules.iter().flat_map(|rule| {
         let own = made.found(rule).into_iter();
-        own.map(|one| named(Catalogue::english(), rule.id, rule, &one))
+        own.map(|one| named(Catalogue::english(), rule, one))
             .collect::<Vec<_>>()
     });
     summary(&evidence, &found.collect::<Vec<_>>())
@@ -39,7 +39,7 @@ fn launching() -> Made {
 fn launching_unprofiled(repeats: &[Ns]) -> Made {
     let mut made = decode().steps(4.0).idle(Cause::Launching, 600.0);
     made = made.repeats("decode", "baseline", Some(40), repeats);
-    made.stages[0].busy = 300.0;
+    made.stages[0].busy = Time(300.0);
     made
 }
 
@@ -71,7 +71,7 @@ fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little(
     let high = "High: idle time of 10 profiled iterations, cut to the unprofiled time: 3 warm runs, median ± 1.43 %";
     assert_eq!(of(&launching()), high);
     let mut few = launching();
-    (few.stages[0].counted, few.stages[0].run_ns) = (2.0, 1400.0);
+    (few.stages[0].counted, few.stages[0].run) = (Count(2.0), Time(1400.0));
     assert_eq!(of(&few), "Low: n = 2");
     let profiled = decode().idle(Cause::Launching, 600.0);
     assert_eq!(

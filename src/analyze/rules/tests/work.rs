@@ -211,7 +211,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     // Two files of samples of one device; in each these limits.
     let made = |limits: [&[ClockLimit]; 2]| {
         let mut made = decode();
-        made.stages[0].busy = 800.0;
+        made.stages[0].busy = Time(800.0);
         let device = |(busy, limits): (f64, &[ClockLimit])| Device {
             busy: Some(busy),
             limits: limits.to_vec(),

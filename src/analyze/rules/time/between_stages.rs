@@ -1,27 +1,25 @@
 //! The GPU waits between the stages: data loaders, schedulers, logging.
 
-use rooflens_schemas::Unit;
-
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::{Workload, workload};
-use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "between-stages",
     &[
         Threshold::ratio("thresholds.between_idle", SHARE),
-        Threshold {
-            key: "thresholds.between_times",
-            value: Quantity::count(TIMES),
-        },
+        Threshold::count("thresholds.between_times", TIMES),
     ],
-    run,
+    outcome,
 );
 
 /// Idle time between stages ÷ run from which on it is worth a finding.
-const SHARE: f64 = 0.05;
+const SHARE: Ratio = Ratio(0.05);
 
 /// Times that two stages follow one another from which on what lies between them is a loop, and no set-up.
 const TIMES: u64 = 3;
@@ -29,93 +27,82 @@ const TIMES: u64 = 3;
 /// Share of the time between two stages from which on a range tells what the host does in it.
 const COVERED: f64 = 0.5;
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    let all = evidence
-        .results
-        .idle()
-        .map_or(&[][..], |idle| &idle.between);
-    if all.is_empty() {
-        return Outcome::lacks(&words!(evidence, "between_stages.needs"));
-    }
-    if !all.iter().any(|one| one.pairs.iter().any(is_loop)) {
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    let betweens = match evidence.results.idle() {
+        Ok(idle) if !idle.between.is_empty() => &idle.between,
+        _ => return Outcome::INSUFFICIENT_DATA,
+    };
+    if !betweens
+        .iter()
+        .any(|between| between.pairs.iter().any(is_loop))
+    {
         let times = Quantity::count(TIMES);
         return Outcome::NotApplicable(words!(evidence, "between_stages.no_loop", times = times));
     }
-    Outcome::joined(
-        evidence.text,
-        all.iter()
-            .filter_map(|one| finding(evidence, one))
-            .collect(),
-    )
+    let drafts = betweens
+        .iter()
+        .filter_map(|between| draft(evidence, between));
+    Outcome::joined(drafts)
 }
 
 fn is_loop(pair: &Pair) -> bool {
     pair.windows() as u64 >= TIMES
 }
 
-fn finding(evidence: &Evidence<'_>, between: &Between) -> Option<Finding> {
-    let (context, run) = (&evidence.context, between.run as f64);
-    let (session, stages) = (context.session, &context.facts.stages);
-    let pairs = || between.pairs.iter().filter(|pair| is_loop(pair));
-    let idle: f64 = pairs().map(|pair| pair.idle() as f64).sum();
-    let (pair, of_run) = (pairs().next()?, idle / run);
-    if of_run.is_nan() || of_run < SHARE {
+fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
+    let (context, run) = (&evidence.context, Time(between.run as f64));
+    let (session, stages) = (evidence.session, &evidence.facts.stages);
+    let loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
+    let idle: Time = loops.iter().map(|pair| Time(pair.idle() as f64)).sum();
+    let (pair, share) = (loops.first()?, Ratio::of(idle, run));
+    if share.0.is_nan() || share < SHARE {
         return None;
     }
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
     let range = pair.range(session).filter(|(_, share)| *share >= COVERED);
-    let statement = say!(
-        evidence,
-        "between_stages.statement",
+    let cause = pair.causes.main();
+    let arguments = arguments! {
         label = whose,
-        share = Quantity::ratio(of_run),
-        run = Quantity::new(run, Unit::Nanoseconds),
+        share = share,
+        run = run,
         after = Inline::strong(&stages[pair.after].name),
         before = Inline::strong(&stages[pair.before].name),
-        median = Quantity::new(pair.median()?, Unit::Nanoseconds),
+        median = Time(pair.median()?),
         count = Quantity::count(pair.windows() as u64),
-        cause = Inline::strong(evidence.text.word(pair.causes.main().label())),
+        cause = Inline::strong(evidence.text.word(cause.label())),
         range = range.map(|(name, _)| Inline::code(session.text(name))),
-        covers = range.map(|(_, covers)| Quantity::ratio(covers)),
-    );
+        covers = range.map(|(_, covers)| Ratio(covers)),
+    };
     let gain = Gain {
-        saved_ns: idle,
-        of_ns: run,
+        saved_ns: idle.0,
+        of_ns: run.0,
         of: words!(evidence, "between_stages.run", label = whose),
-        basis: words!(evidence, "between_stages.basis"),
+        basis: String::new(),
         kind: GainKind::Run,
     };
-    Some(Finding {
-        title: label,
+    let finding = Finding {
         scope: between.scope(context),
         severity: Severity::of_share(gain.share()),
-        weight_ns: idle,
+        weight_ns: idle.0,
         gain: Some(gain),
-        statement,
-        advice: Some(advice(
-            evidence,
-            pair.causes.main(),
-            workload(stages[pair.before].kind),
-        )),
-        next: range
-            .is_none()
-            .then(|| say!(evidence, "between_stages.next")),
         evidence: vec![between.evidence(context)],
+        title: label,
         ..Finding::default()
-    })
+    };
+    let draft = Draft::new(finding, arguments).next(range.is_none().then_some("next"));
+    Some(draft.advice(advice(cause, workload(stages[pair.before].kind))))
 }
 
-fn advice(evidence: &Evidence<'_>, cause: Cause, workload: Workload) -> Vec<Inline> {
+/// The key of the advice.
+const fn advice(cause: Cause, workload: Workload) -> &'static str {
     match (cause, workload) {
-        (Cause::Sync | Cause::Copy, _) => say!(evidence, "between_stages.advice_wait"),
-        (Cause::Communication, _) => say!(evidence, "between_stages.advice_ranks"),
-        (Cause::Os | Cause::OffCpu, Workload::Training) => {
-            say!(evidence, "between_stages.advice_os_training")
-        }
-        (Cause::Os | Cause::OffCpu, _) => say!(evidence, "between_stages.advice_os"),
-        (_, Workload::Training) => say!(evidence, "between_stages.advice_host_training"),
-        (_, Workload::Inference) => say!(evidence, "between_stages.advice_host_inference"),
-        (_, Workload::Unknown) => say!(evidence, "between_stages.advice_host"),
+        (Cause::Sync | Cause::Copy, _) => "advice_wait",
+        (Cause::Communication, _) => "advice_ranks",
+        (Cause::Os | Cause::OffCpu, Workload::Training) => "advice_os_training",
+        (Cause::Os | Cause::OffCpu, _) => "advice_os",
+        (_, Workload::Training) => "advice_host_training",
+        (_, Workload::Inference) => "advice_host_inference",
+        (_, Workload::Unknown) => "advice_host",
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod short_kernels;
 pub(crate) mod stage_busy;
 pub(crate) mod sync_bound;
 
-use crate::Rule;
+use crate::rule::Rule;
 
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[

@@ -1,11 +1,13 @@
 //! Gaps between operations that were issued in time: the GPU itself takes them, one after the other.
 
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_document::{Finding, Quantity, Root};
-use rooflens_schemas::Unit;
+use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_session::Ns;
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "queue-gaps",
@@ -13,100 +15,98 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.queue_gaps", SHARE),
         Threshold::ns("thresholds.held_up", HELD_UP),
     ],
-    run,
+    outcome,
 );
 
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
-const SHARE: f64 = 0.10;
+const SHARE: Ratio = Ratio(0.10);
 
-/// Length of the gaps, on the mean or of those with half of their time, nanoseconds, from which on something else than
-/// the launch of queued work, which takes microseconds, holds the GPU or the stream. A time slice of one of several
-/// processes is about 2 ms long.
+/// Length of the gaps, on the mean or of those with half of their time, from which on something else than the launch of
+/// queued work, which takes microseconds, holds the GPU or the stream. A time slice of one of several processes is about
+/// 2 ms long.
 const HELD_UP: Ns = 100_000;
 
 /// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
 const WORTH_SAYING: f64 = 0.05;
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    evidence.per_cause(Cause::Queue, SHARE, |stage, line, idle| {
-        finding(evidence, stage, line, idle).into()
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    evidence.per_cause(Cause::Queue, SHARE, |stage, idle, time| {
+        match stage.share(time) >= SHARE {
+            true => draft(evidence, stage, idle, time).into(),
+            false => Look::Passed,
+        }
     })
 }
 
-fn finding(evidence: &Evidence<'_>, stage: &StageLine, line: &Line, saved: f64) -> Option<Finding> {
-    if stage.share(saved) < SHARE {
-        return None;
-    }
-    let (gaps, time) = (line.gaps[Cause::Queue as usize].gaps, line.of(Cause::Queue));
-    let mean = (gaps > 0).then(|| time as f64 / gaps as f64);
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -> Draft {
+    let gaps = idle.gaps[Cause::Queue as usize].gaps;
     let is_replayed = evidence.replays_graphs(stage);
-    let long = line
-        .histogram
-        .used()
-        .filter(|(shortest, ..)| *shortest >= HELD_UP);
-    let held_up: Ns = long.map(|(.., bin)| bin.times.of(Cause::Queue)).sum();
-    let is_long = mean.is_some_and(|mean| mean >= HELD_UP as f64) || held_up > time / 2;
-    let is_held_up = !is_replayed && is_long;
-    let root = |cause, action, condition| {
-        Some(Root {
-            cause,
-            action,
-            condition,
-            passes: 1,
-        })
-    };
-    let (which, mut advice, root) = match (is_replayed, is_held_up) {
-        (true, _) => (
-            words!(evidence, "queue_gaps.replayed"),
-            say!(evidence, "queue_gaps.advice_graph"),
-            root(
-                words!(evidence, "queue_gaps.root_cause"),
-                words!(evidence, "queue_gaps.root_action"),
-                None,
-            ),
-        ),
-        (false, true) => (
-            words!(evidence, "queue_gaps.issued"),
-            say!(evidence, "queue_gaps.advice_held_up"),
-            root(
-                words!(evidence, "queue_gaps.held_up_cause"),
-                words!(evidence, "queue_gaps.held_up_action"),
-                Some(words!(evidence, "queue_gaps.held_up_condition")),
-            ),
-        ),
-        (false, false) => (
-            words!(evidence, "queue_gaps.issued"),
-            say!(evidence, "queue_gaps.advice"),
-            None,
-        ),
-    };
-    let replays = is_replayed.then(|| evidence.replays(stage)).flatten();
     // Of graphs traced as a whole it is not known what is idle inside.
-    let replays = replays.filter(|own| !own.whole && own.figures.gaps > 0);
-    let figures = replays.map(|own| &own.figures);
-    let inside = figures.map(|own| (own.gpu_time - own.busy).max(0));
-    let between = figures.map(|own| own.gap_idle_total);
-    let all = inside.unwrap_or(0).saturating_add(between.unwrap_or(0)) as f64;
-    if between.is_some_and(|between| between as f64 >= WORTH_SAYING * all && between > 0) {
+    let replays = evidence.replays(stage).filter(|_| is_replayed);
+    let replays = replays.filter(|replays| !replays.whole && replays.figures.gaps > 0);
+    let figures = replays.map(|replays| &replays.figures);
+    let inside = figures.map(|figures| (figures.gpu_time - figures.busy).max(0));
+    let between = figures.map(|figures| figures.gap_idle_total);
+    let arguments = arguments! {
+        idle = evidence.idles(stage, idle, &[Cause::Queue], saved),
+        which = match is_replayed {
+            true => words!(evidence, "queue_gaps.replayed"),
+            false => words!(evidence, "queue_gaps.issued"),
+        },
+        gaps = Quantity::count(gaps),
+        mean = mean_gap(idle),
+        inside = inside.map(Quantity::ns),
+        between = between.map(Quantity::ns),
+        betweens = figures.map(|figures| Quantity::count(figures.gaps as u64)),
+    };
+    let finding = Finding {
+        query: evidence.query(stage, idle, Cause::Queue),
+        ..evidence.saving_idle(stage, idle, &[Cause::Queue], saved)
+    };
+    let draft = Draft::new(finding, arguments);
+    if is_replayed {
+        return draft
+            .advice(advice_on_graphs(evidence, inside, between))
+            .cause_if(true);
+    }
+    match is_held_up(idle) {
+        true => draft.advice("advice_held_up").known_cause(Some(Root {
+            cause: words!(evidence, "queue_gaps.held_up_cause"),
+            action: words!(evidence, "queue_gaps.held_up_action"),
+            condition: Some(words!(evidence, "queue_gaps.held_up_condition")),
+            passes: 1,
+        })),
+        false => draft,
+    }
+}
+
+fn mean_gap(idle: &Line) -> Option<Time> {
+    let gaps = idle.gaps[Cause::Queue as usize].gaps;
+    (gaps > 0).then(|| Time(idle.of(Cause::Queue) as f64 / gaps as f64))
+}
+
+/// Whether the gaps are long, on the mean or for half of their time.
+fn is_held_up(idle: &Line) -> bool {
+    let mut held_up: Ns = 0;
+    for (shortest, _, bin) in idle.histogram.used() {
+        if shortest >= HELD_UP {
+            held_up += bin.times.of(Cause::Queue);
+        }
+    }
+    let is_long = mean_gap(idle).is_some_and(|mean| mean.0 >= HELD_UP as f64);
+    is_long || held_up > idle.of(Cause::Queue) / 2
+}
+
+fn advice_on_graphs(
+    evidence: &Evidence<'_>,
+    inside: Option<Ns>,
+    between: Option<Ns>,
+) -> Vec<Inline> {
+    let mut advice = say!(evidence, "queue_gaps.advice_graph");
+    let between = between.unwrap_or(0);
+    let whole = inside.unwrap_or(0).saturating_add(between) as f64;
+    if between > 0 && between as f64 >= WORTH_SAYING * whole {
         advice.extend(say!(evidence, "queue_gaps.advice_between"));
     }
-    let basis = words!(evidence, "queue_gaps.basis");
-    Some(Finding {
-        root,
-        statement: say!(
-            evidence,
-            "queue_gaps.statement",
-            idle = evidence.idles(stage, line, &[Cause::Queue], saved),
-            which = which,
-            gaps = Quantity::count(gaps),
-            mean = mean.map(|mean| Quantity::new(mean, Unit::Nanoseconds)),
-            inside = inside.map(Quantity::ns),
-            between = between.map(Quantity::ns),
-            betweens = figures.map(|own| Quantity::count(own.gaps as u64)),
-        ),
-        advice: Some(advice),
-        evidence: vec![line.evidence(&evidence.context)],
-        query: evidence.query(stage, line, Cause::Queue),
-        ..evidence.saving_idle(stage, line, &[Cause::Queue], saved, &basis)
-    })
+    advice
 }

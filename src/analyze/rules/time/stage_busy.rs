@@ -1,243 +1,259 @@
 //! What each stage's time is spent on, in one sentence: it opens the verdict page.
 
-use crate::stage::StageLine;
-use crate::{
-    Evidence, Outcome, Rule, Threshold, gemm::low_mfu, measurement::profiler_overhead,
-    time::host_pauses,
-};
+use crate::classes;
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::pauses;
+use crate::rule::{Outcome, Rule, Threshold};
+use crate::sql::Window;
+use crate::stage::{ALL, BUSY, StageLine};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_document::{Finding, Inline, Quantity, Severity};
-use rooflens_schemas::Unit;
+use rooflens_document::{Finding, Inline};
 use rooflens_sections::group_color;
+use rooflens_units::{Ratio, Time};
+
+/// Id of the rule.
+pub(crate) const ID: &str = "stage-busy";
 
 pub(crate) static RULE: Rule = Rule::new(
-    "stage-busy",
+    ID,
     &[
         Threshold::ratio("thresholds.busy", BUSY),
         Threshold::ratio("thresholds.collectives_alone", ALONE),
     ],
-    run,
+    outcome,
 );
 
-/// From this busy share on, the GPU is the limit of a stage.
-pub(crate) const BUSY: f64 = 0.90;
-
 /// Below this busy share faster kernels bring little.
-const IDLE: f64 = 0.50;
+const IDLE: Ratio = Ratio(0.50);
 
 /// Share of the stage time in collectives, or in waiting in them, from which on it is said.
-const ALONE: f64 = 0.05;
-
-/// Share of the idle time, or of exposed communication, from which on a part is all of it.
-pub(crate) const ALL: f64 = 0.995;
+const ALONE: Ratio = Ratio(0.05);
 
 /// Share of the busy time from which on a class is named.
 const SHOWN: f64 = 0.05;
 
 /// A share of idle time that is worth a cause.
-const NAMED: f64 = 0.01;
+const NAMED: Ratio = Ratio(0.01);
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
     if evidence.stages.is_empty() {
-        return Outcome::InsufficientData(words!(evidence, "stage_busy.needs"));
+        return Outcome::INSUFFICIENT_DATA;
     }
-    Outcome::of(
-        evidence
-            .stages
-            .iter()
-            .map(|stage| statement(evidence, stage))
-            .collect(),
-    )
+    Outcome::of_drafts(evidence.stages.iter().map(|stage| draft(evidence, stage)))
 }
 
-fn statement(evidence: &Evidence<'_>, stage: &StageLine) -> Finding {
-    let (mut statement, advice) = match stage.baseline_busy() >= BUSY {
-        true => busy_stage(evidence, stage),
-        false => idle_stage(evidence, stage),
+fn draft(evidence: &Evidence<'_>, stage: &StageLine) -> Draft {
+    let finding = Finding {
+        weight_ns: (stage.time * stage.counted).0,
+        query: stage.window.as_ref().map(Window::idle),
+        ..stage.note_on_figures()
     };
-    statement.extend(utilization(evidence, stage));
-    Finding {
-        severity: Severity::Note,
-        weight_ns: stage.time * stage.counted,
-        statement,
-        advice,
-        evidence: vec![stage.figures.clone()],
-        query: stage.window.as_ref().map(crate::sql::Window::idle),
-        ..stage.note()
-    }
+    let draft = match stage.baseline_busy() >= BUSY {
+        true => busy_stage(evidence, stage, finding),
+        false => idle_stage(evidence, stage, finding),
+    };
+    draft.also(utilization(evidence, stage))
 }
 
 /// What keeps the GPU busy in a stage.
-fn busy_stage(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
+fn busy_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> Draft {
     let baseline = stage.baseline();
-    let mut statement = say!(
-        evidence,
-        "stage_busy.busy",
+    let arguments = arguments! {
         stage = Inline::strong(&stage.label),
-        busy = Quantity::ratio(stage.baseline_busy()),
-        time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
+        busy = stage.baseline_busy(),
+        time = baseline.unwrap_or(stage.time),
         baseline = baseline.map(|_| ""),
         groups = groups(evidence, stage),
-    );
-    if baseline.is_none() {
-        statement.extend(profiler_overhead::without(
-            evidence,
-            stage,
-            stage.busy_share,
-        ));
-    }
-    let (said, waiting) = collectives(evidence, stage);
-    statement.extend(said);
-    let advice = match evidence
-        .stage_time(stage.key())
-        .and_then(StageTime::largest)
-    {
-        _ if waiting >= ALONE => say!(evidence, "stage_busy.advice_waiting"),
-        Some((ClassGroup::Communication, _)) => say!(evidence, "stage_busy.advice_collectives"),
-        Some((ClassGroup::Copy, _)) => say!(evidence, "stage_busy.advice_copies"),
-        _ => say!(evidence, "stage_busy.advice_kernels"),
     };
-    (statement, Some(advice))
+    let (collectives, waiting) = collectives(evidence, stage);
+    let largest = evidence
+        .stage_time(stage.key())
+        .and_then(StageTime::largest);
+    let advice = match largest {
+        _ if waiting >= ALONE => "advice_waiting",
+        Some((ClassGroup::Communication, _)) => "advice_collectives",
+        Some((ClassGroup::Copy, _)) => "advice_copies",
+        _ => "advice_kernels",
+    };
+    let without_profiler = baseline
+        .is_none()
+        .then(|| without_profiler(evidence, stage));
+    Draft::new(finding, arguments)
+        .statement("busy")
+        .advice(advice)
+        .also(without_profiler.unwrap_or_default())
+        .also(collectives)
+}
+
+/// What remains of a stage without the profiler, if that is much less, in words: its time, and how long the GPU is busy.
+fn without_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
+    let Some(time) = stage.unslowed() else {
+        return Vec::new();
+    };
+    let busy = Ratio::of(stage.time * stage.busy_share, time).min(Ratio::ONE);
+    say!(
+        evidence,
+        "profiler_overhead.without",
+        time = time,
+        busy = busy
+    )
 }
 
 /// The classes that take most of the busy time, with their shares, in words.
 fn groups(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
     let time = evidence.stage_time(stage.key())?;
-    let gemms = low_mfu::gemms_of_group(evidence, stage);
-    let other = evidence
-        .work(stage.key())
-        .and_then(|work| work.dominant(ClassGroup::Other));
-    let shares = time.parts().into_iter().flat_map(|(group, _)| {
+    let gemms = classes::gemms_of_group(evidence, stage);
+    let work = evidence.work(stage.key());
+    let other = work.and_then(|work| work.dominant(ClassGroup::Other));
+    let mut shares = Vec::new();
+    for (group, _) in time.parts() {
         let (label, share) = (group_color(group).label(), time.share(group));
         match (group, other) {
             (ClassGroup::Gemm, _) => {
-                let convolution = KernelClass::Convolution.label();
-                vec![(label, share * gemms), (convolution, share * (1.0 - gemms))]
+                shares.push((label, share * gemms.0));
+                shares.push((KernelClass::Convolution.label(), share * gemms.rest().0));
             }
-            (ClassGroup::Other, Some(class)) => vec![(class.label(), share)],
-            _ => vec![(label, share)],
+            (ClassGroup::Other, Some(class)) => shares.push((class.label(), share)),
+            _ => shares.push((label, share)),
         }
-    });
-    low_mfu::listed(
-        evidence,
-        shares.filter(|(_, share)| *share >= SHOWN),
-        Unit::Ratio,
-    )
+    }
+    shares.retain(|(_, share)| *share >= SHOWN);
+    let shares = shares
+        .into_iter()
+        .map(|(label, share)| (label, Ratio(share).into()));
+    classes::listed(evidence, shares.collect())
 }
 
 /// How long the GPU runs collectives alone, in words; and the share of the stage in which that may be waiting.
-fn collectives(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
-    let line = evidence.communication(stage);
-    let Some(line) = line.filter(|line| stage.share(line.exposed) >= ALONE) else {
-        return (Vec::new(), 0.0);
+fn collectives(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, Ratio) {
+    let Some(line) = evidence.communication(stage) else {
+        return (Vec::new(), Ratio::ZERO);
     };
-    let exposed = line.exposed;
-    let waiting = line.wait.map_or(0.0, |wait| wait.min(exposed));
-    let is_all = waiting >= ALL * exposed;
-    let said = say!(
+    let exposed = Time(line.exposed);
+    if stage.share(exposed) < ALONE {
+        return (Vec::new(), Ratio::ZERO);
+    }
+    let waiting = line.wait.map_or(Time::ZERO, |wait| Time(wait).min(exposed));
+    let is_all = waiting >= exposed * ALL;
+    let is_part = waiting > Time::ZERO && !is_all;
+    let words = say!(
         evidence,
         "stage_busy.collectives",
-        share = Quantity::ratio(stage.share(exposed)),
-        waiting = (waiting > 0.0 && !is_all).then(|| Quantity::ratio(waiting / exposed)),
+        share = stage.share(exposed),
+        waiting = is_part.then(|| Ratio::of(waiting, exposed)),
         all = is_all.then_some(""),
     );
-    (said, stage.share(waiting))
+    (words, stage.share(waiting))
+}
+
+/// Why the GPU idles in a stage.
+struct Why {
+    /// The largest cause that most iterations have, and its time.
+    main: Option<(Cause, Time)>,
+    /// Whether a larger one is of few iterations.
+    has_rarer: bool,
+}
+
+/// What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
+fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Why {
+    let recurring = |cause: Cause, time: Time| match cause {
+        Cause::HostCode if stage.baseline().is_some() => {
+            pauses::host_code(evidence, stage).unwrap_or(time)
+        }
+        _ => time,
+    };
+    let mut main: Option<(Cause, Time)> = None;
+    for (cause, time) in idle.causes() {
+        let time = recurring(cause, Time(time));
+        let is_common = cause != Cause::OtherWork && !idle.spread(&[cause]).is_rare();
+        if is_common && main.is_none_or(|(_, most)| time > most) {
+            main = Some((cause, time));
+        }
+    }
+    let mut has_rarer = false;
+    for (cause, time) in idle.causes() {
+        let time = Time(time);
+        let is_larger = main.is_none_or(|(_, most)| time > most);
+        let is_rare = recurring(cause, time) != time || idle.spread(&[cause]).is_rare();
+        has_rarer |= is_larger && is_rare;
+    }
+    Why { main, has_rarer }
 }
 
 /// How long the GPU is idle in a stage, without a profiler where that was measured, and mostly why.
-fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
-    let idle = 1.0 - stage.busy_share;
+fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> Draft {
     let baseline = stage.baseline();
-    // What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
-    let recurring = |(cause, time): (Cause, f64)| match cause {
-        Cause::HostCode if baseline.is_some() => (
-            cause,
-            host_pauses::host_code(evidence, stage).unwrap_or(time),
-        ),
-        _ => (cause, time),
+    let idle = evidence.idle(stage.key());
+    let why = match idle {
+        Some(idle) => why(evidence, stage, idle),
+        None => Why {
+            main: None,
+            has_rarer: false,
+        },
     };
-    let common = |line: &'_ Line| -> Vec<(Cause, f64)> {
-        let idle = line
-            .causes()
-            .filter(|(cause, _)| *cause != Cause::OtherWork);
-        let all = idle.map(recurring);
-        all.filter(|(cause, _)| !line.spread(&[*cause]).is_rare())
-            .collect()
-    };
-    let line = evidence.idle(stage.key());
-    let causes = line.map_or_else(Vec::new, common).into_iter();
-    let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
-    let rare = line.is_some_and(|line| {
-        let more = |(_, time): (Cause, f64)| cause.is_none_or(|(_, least)| time > least);
-        let is_rare = |one: (Cause, f64)| recurring(one) != one || line.spread(&[one.0]).is_rare();
-        line.causes().any(|one| more(one) && is_rare(one))
-    });
     // Of a profiled time it may be more than all idle time without the profiler.
-    let whole = 1.0 - stage.baseline_busy();
-    let others = line.map_or(0.0, Line::other_work).min(whole);
-    let named = cause.filter(|(_, time)| (NAMED..=whole).contains(&stage.share(*time)));
-    let why = named.map(|(cause, _)| because(evidence, stage, cause, baseline.is_some()));
-    let part = named
-        .map(|(_, time)| time)
-        .filter(|time| *time < ALL * idle * stage.time);
-    let mean = stage.operation_time / stage.operations.max(1.0);
-    let mut statement = say!(
-        evidence,
-        "stage_busy.idle",
+    let whole = stage.baseline_busy().rest();
+    let others = idle.map_or(Ratio::ZERO, |idle| Ratio(idle.other_work()).min(whole));
+    let is_named = |time: Time| (NAMED..=whole).contains(&stage.share(time));
+    let named = why.main.filter(|(_, time)| is_named(*time));
+    let cause = named.map(|(cause, _)| because(evidence, stage, cause));
+    let idle_time = Time(stage.busy_share.rest().0 * ALL.0 * stage.time.0);
+    let part = named.filter(|(_, time)| *time < idle_time);
+    let steps = stage.steps.filter(|_| stage.is_decode());
+    let arguments = arguments! {
         stage = Inline::strong(&stage.label),
-        idle = Quantity::ratio(whole - others),
-        others = (others > 0.0).then(|| Quantity::ratio(others)),
-        time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
-        steps = stage
-            .steps
-            .filter(|_| stage.is_decode())
-            .map(|steps| Quantity::new(steps, Unit::Count)),
+        idle = whole - others,
+        others = (others > Ratio::ZERO).then_some(others),
+        time = baseline.unwrap_or(stage.time),
+        steps = steps,
         baseline = baseline.map(|_| ""),
-        share = part.map(|time| Quantity::ratio(stage.share(time))),
-        count = Quantity::count(stage.counted as u64),
-        why = why.as_deref(),
-        apart = rare.then_some(""),
-        sole = why.as_deref().filter(|_| part.is_none()),
-        operations = why
-            .is_none()
-            .then(|| Quantity::new(stage.operations, Unit::Count)),
-        mean = Quantity::new(mean, Unit::Nanoseconds),
-    );
-    statement.extend(collectives(evidence, stage).0);
+        share = part.map(|(_, time)| stage.share(time)),
+        count = stage.counted,
+        why = cause.as_deref(),
+        apart = why.has_rarer.then_some(""),
+        sole = cause.as_deref().filter(|_| part.is_none()),
+        operations = cause.is_none().then_some(stage.operations),
+        mean = stage.mean_operation(),
+    };
     // Where causes are known, the rules of each cause advise.
-    let advice = cause.is_none().then(|| match stage.busy_share < IDLE {
-        true => say!(evidence, "stage_busy.advice_idle"),
-        false => say!(evidence, "stage_busy.advice_both"),
-    });
-    (statement, advice)
+    let advice = match stage.busy_share < IDLE {
+        _ if why.main.is_some() => None,
+        true => Some("advice_idle"),
+        false => Some("advice_both"),
+    };
+    Draft::new(finding, arguments)
+        .statement("idle")
+        .advice(advice)
+        .also(collectives(evidence, stage).0)
 }
 
-/// Why the GPU is idle, in words; of recurring causes alone, or of stalls, too.
-fn because(evidence: &Evidence<'_>, stage: &StageLine, cause: Cause, recurring: bool) -> String {
+/// Why the GPU is idle, in words; of recurring causes alone where there is a baseline, or of stalls, too.
+fn because(evidence: &Evidence<'_>, stage: &StageLine, cause: Cause) -> String {
+    let has_stalls = || stage.baseline().is_none() && pauses::prevail(evidence, stage);
     match cause {
         Cause::Queue if evidence.replays_graphs(stage) => words!(evidence, "stage_busy.replayed"),
-        Cause::HostCode if !recurring && host_pauses::prevail(evidence, stage) => {
-            words!(evidence, "stage_busy.pauses")
-        }
+        Cause::HostCode if has_stalls() => words!(evidence, "stage_busy.pauses"),
         _ => evidence.text.word(cause.label()).to_owned(),
     }
 }
 
 /// MFU and MBU, where they are known: without a profiler, if that was measured.
 fn utilization(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
-    let (profiled, unprofiled) = (
-        evidence.utilization(stage),
-        evidence.unprofiled_utilization(stage),
-    );
+    let profiled = evidence.utilization(stage);
+    let unprofiled = evidence.unprofiled_utilization(stage);
     let best = |value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
-        let known = |one: Option<&StageUtilization>| value(one?).ok().map(Quantity::ratio);
-        let how = || words!(evidence, "stage_busy.unprofiled");
-        let unprofiled = known(unprofiled).map(|value| (value, Some(how())));
-        unprofiled.or_else(|| Some((known(profiled)?, None)))
+        if let Some(value) = unprofiled.and_then(|utilization| value(utilization).ok()) {
+            return Some((
+                Ratio(value),
+                Some(words!(evidence, "stage_busy.unprofiled")),
+            ));
+        }
+        Some((Ratio(value(profiled?).ok()?), None))
     };
     if let (Some((mbu, how)), true) = (best(StageUtilization::mbu), stage.is_decode()) {
         return say!(evidence, "stage_busy.mbu", mbu = mbu, how = how);
@@ -245,14 +261,12 @@ fn utilization(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
     let Some((mfu, how)) = best(StageUtilization::mfu) else {
         return Vec::new();
     };
-    let busy = profiled
-        .and_then(|own| own.kernel_time_mfu().ok())
-        .map(Quantity::ratio);
+    let busy = profiled.and_then(|utilization| utilization.kernel_time_mfu().ok());
     say!(
         evidence,
         "stage_busy.mfu",
         mfu = mfu,
         how = how,
-        busy = busy
+        busy = busy.map(Ratio)
     )
 }

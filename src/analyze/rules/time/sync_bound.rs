@@ -1,72 +1,77 @@
 //! The GPU runs dry while the host waits for it.
 
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use crate::{Evidence, Outcome, Rule, Threshold};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::sync::PassSync;
-use rooflens_document::{Finding, Inline, Quantity};
-use rooflens_schemas::Unit;
+use rooflens_document::{Finding, Inline};
+use rooflens_units::{Count, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "sync-bound",
     &[Threshold::ratio("thresholds.synchronizing", SHARE)],
-    run,
+    outcome,
 );
 
 /// Idle time within synchronizing calls and blocking copies ÷ stage time from which on it is worth a finding.
-const SHARE: f64 = 0.02;
+const SHARE: Ratio = Ratio(0.02);
 
 /// In both the host waits for the GPU.
 const CAUSES: [Cause; 2] = [Cause::Sync, Cause::Copy];
 
-fn run(evidence: &Evidence<'_>) -> Outcome {
-    evidence.per_cause(Cause::Sync, SHARE, |stage, line, sync| {
-        let saved = sync + line.of_stage(Cause::Copy).unwrap_or(0.0);
-        (stage.share(saved) >= SHARE)
-            .then(|| finding(evidence, stage, line, saved))
-            .into()
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    evidence.per_cause(Cause::Sync, SHARE, |stage, idle, sync| {
+        let saved = sync + Time(idle.of_stage(Cause::Copy).unwrap_or(0.0));
+        let is_large = stage.share(saved) >= SHARE;
+        is_large.then(|| draft(evidence, stage, idle, saved)).into()
     })
 }
 
-fn finding(evidence: &Evidence<'_>, stage: &StageLine, line: &Line, saved: f64) -> Finding {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -> Draft {
     let sync = evidence.results.sync().ok();
-    let own = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
-    let (call, around) = own.and_then(|(pass, _)| longest(evidence, pass)).unzip();
-    let basis = words!(evidence, "sync_bound.basis");
-    let copies = line.of(Cause::Copy);
-    let of_idle = copies as f64 / line.pool.causes.sum(&CAUSES).max(1) as f64;
-    Finding {
-        statement: say!(
-            evidence,
-            "sync_bound.statement",
-            idle = evidence.idles(stage, line, &CAUSES, saved),
-            copies = (copies > 0).then(|| Quantity::ratio(of_idle)),
-            calls = own.map(|(_, own)| Quantity::new(own.calls, Unit::Count)),
-            call = call,
-            around = around,
-        ),
-        advice: Some(say!(evidence, "sync_bound.advice")),
-        next: Some(say!(evidence, "sync_bound.next")),
-        evidence: vec![line.evidence(&evidence.context)],
-        // The SQL gives the time in synchronizing calls alone.
-        query: if copies == 0 {
-            evidence.query(stage, line, Cause::Sync)
-        } else {
-            None
-        },
-        ..evidence.saving_idle(stage, line, &CAUSES, saved, &basis)
-    }
+    let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
+    let (call, around) = of_stage
+        .and_then(|(pass, _)| longest(evidence, pass))
+        .unzip();
+    let copies = idle.of(Cause::Copy);
+    let of_idle = Ratio(copies as f64 / idle.pool.causes.sum(&CAUSES).max(1) as f64);
+    // The SQL gives the time in synchronizing calls alone.
+    let query = match copies {
+        0 => evidence.query(stage, idle, Cause::Sync),
+        _ => None,
+    };
+    let finding = Finding {
+        query,
+        ..evidence.saving_idle(stage, idle, &CAUSES, saved)
+    };
+    let arguments = arguments! {
+        idle = evidence.idles(stage, idle, &CAUSES, saved),
+        copies = (copies > 0).then_some(of_idle),
+        calls = of_stage.map(|(_, sync)| Count(sync.calls)),
+        call = call,
+        around = around.flatten(),
+    };
+    Draft::new(finding, arguments)
 }
 
 /// The call in whose gaps within stages a pass is idle longest before it returns, and where it is.
 fn longest(evidence: &Evidence<'_>, pass: &PassSync) -> Option<(Inline, Option<Inline>)> {
     let session = evidence.session;
-    let worst = pass
+    let place = pass
         .places
         .iter()
-        .max_by_key(|place| place.sum.in_stage_calls);
-    let place = worst.filter(|place| place.sum.in_stage_calls > 0)?;
-    let around = place.operator_name(session).map(ToOwned::to_owned);
-    let around = around.or_else(|| place.path(session)).map(Inline::Code);
-    Some((Inline::code(session.text(place.call)), around))
+        .max_by_key(|place| place.sum.in_stage_calls)?;
+    if place.sum.in_stage_calls <= 0 {
+        return None;
+    }
+    let around = match place.operator_name(session) {
+        Some(operator) => Some(operator.to_owned()),
+        None => place.path(session),
+    };
+    Some((
+        Inline::code(session.text(place.call)),
+        around.map(Inline::Code),
+    ))
 }

@@ -179,6 +179,14 @@ impl Catalogue {
             .map_or(value, String::as_str)
     }
 
+    /// A message of a rule with the arguments that it takes, if the rule has such a message.
+    pub fn message(&self, rule: &str, key: &str, arguments: &[(&str, Arg)]) -> Option<Vec<Inline>> {
+        let key = of_rule(rule, key);
+        self.messages
+            .contains_key(&key)
+            .then(|| self.say(&key, arguments))
+    }
+
     /// The message as plain text, for captions and headings.
     pub fn line(&self, key: &str, arguments: &[(&str, Arg)]) -> String {
         self.say(key, arguments).iter().map(Inline::plain).collect()
@@ -277,13 +285,14 @@ impl Catalogue {
 
 /// `key{name=value, …}`, or the key alone where no argument has a value.
 fn key_and_arguments(key: &str, template: &Template, arguments: &[(&str, Arg)]) -> Vec<Inline> {
-    for name in template.arguments() {
-        let is_given = arguments.iter().any(|(argument, _)| *argument == name);
+    let names = template.arguments();
+    for name in &names {
+        let is_given = arguments.iter().any(|(argument, _)| argument == name);
         debug_assert!(is_given, "{key}: no argument {name}");
     }
     let mut message = vec![Inline::Text(key.to_owned())];
     for (name, argument) in arguments {
-        if let Arg::Shown(inlines) = argument {
+        if let (Arg::Shown(inlines), true) = (argument, names.contains(name)) {
             let before = if message.len() == 1 { "{" } else { ", " };
             message.push(Inline::Text(format!("{before}{name}=")));
             message.extend(inlines.iter().cloned());

@@ -1,0 +1,166 @@
+//! Busy time of a stage by class of kernels: GEMMs apart from convolutions, and kernels that could be fused.
+
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_document::Quantity;
+use rooflens_schemas::StageKind;
+use rooflens_sections::group_color;
+use rooflens_session::Arrange;
+use rooflens_units::{Count, Ratio, Time};
+
+use crate::evidence::Evidence;
+use crate::stage::{Key, StageLine};
+
+/// Share of the stage time from which on the statement names a class beside GEMMs, and how many it names.
+const NAMED: Ratio = Ratio(0.01);
+const SHOWN_CLASSES: usize = 4;
+
+/// Whether kernels of a class could be fused into others: products and attention do the work, collectives and copy engines
+/// move it, the optimizer's run after all of them, and of others nobody knows.
+const fn is_fusible(class: KernelClass) -> bool {
+    matches!(
+        class,
+        KernelClass::Normalization
+            | KernelClass::Softmax
+            | KernelClass::Elementwise
+            | KernelClass::Reduction
+            | KernelClass::Quantization
+            | KernelClass::Layout
+            | KernelClass::Gather
+    )
+}
+
+fn is_gemm(class: KernelClass) -> bool {
+    class == KernelClass::Gemm
+}
+
+/// Part of the group of GEMMs that is GEMMs: it holds convolutions, too.
+pub(crate) fn gemms_of_group(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
+    part(evidence, stage.key(), ClassGroup::Gemm, is_gemm)
+}
+
+/// Part of the durations of a group that operations of some of its classes take; all of it where classes are not known.
+fn part(
+    evidence: &Evidence<'_>,
+    stage: Key,
+    group: ClassGroup,
+    holds: fn(KernelClass) -> bool,
+) -> Ratio {
+    let work = evidence.work(stage);
+    let (mut whole, mut part, mut holds_some) = (Time::ZERO, Time::ZERO, false);
+    for class in KernelClass::ALL {
+        if class.group() != group {
+            continue;
+        }
+        let time = Time(work.map_or(0, |work| work.time(class)) as f64);
+        whole += time;
+        if holds(class) {
+            part += time;
+            holds_some = true;
+        }
+    }
+    match work {
+        None if holds_some => Ratio::ONE,
+        Some(_) if whole > Time::ZERO => Ratio::of(part, whole),
+        _ => Ratio::ZERO,
+    }
+}
+
+/// Busy time of a stage by group in each of so many iterations, or of its own if there are more.
+fn parts(evidence: &Evidence<'_>, stage: Key, iterations: Count) -> Vec<(ClassGroup, Time)> {
+    let Some(time) = evidence.stage_time(stage) else {
+        return Vec::new();
+    };
+    let counted = iterations
+        .max(Count(time.summary.counted as f64))
+        .max(Count(1.0));
+    let mut parts = Vec::new();
+    for (group, time) in time.parts() {
+        parts.push((group, Time(time) / counted));
+    }
+    parts
+}
+
+/// The same of the kernels that could be fused.
+fn fusible_parts_of(
+    evidence: &Evidence<'_>,
+    stage: Key,
+    iterations: Count,
+) -> Vec<(ClassGroup, Time)> {
+    let mut parts = parts(evidence, stage, iterations);
+    for (group, time) in &mut parts {
+        *time = *time * part(evidence, stage, *group, is_fusible);
+    }
+    parts
+}
+
+/// The same without kernels of an optimizer: they run after all others, whatever their classes, and maybe not in each
+/// iteration.
+fn fusible_parts(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<(ClassGroup, Time)> {
+    let mut of_optimizers = Vec::new();
+    for nested in &stage.nested {
+        if nested.kind == StageKind::Optimizer {
+            of_optimizers.extend(fusible_parts_of(evidence, nested.key(), stage.counted));
+        }
+    }
+    let mut parts = fusible_parts_of(evidence, stage.key(), stage.counted);
+    for (group, time) in &mut parts {
+        let of_group = of_optimizers.iter().filter(|(other, _)| other == group);
+        *time -= of_group.map(|(_, time)| time).sum::<Time>();
+    }
+    parts.retain(|(_, time)| *time > Time::ZERO);
+    parts
+}
+
+/// Time of an iteration in kernels that could be fused, and whether attention kernels, which are fused, are among its
+/// kernels.
+pub(crate) fn fusible(evidence: &Evidence<'_>, stage: &StageLine) -> (Time, bool) {
+    let Some(time) = evidence.stage_time(stage.key()) else {
+        return (Time(f64::MAX), false);
+    };
+    let has_attention = time
+        .parts()
+        .iter()
+        .any(|(group, _)| *group == ClassGroup::Attention);
+    let parts = fusible_parts(evidence, stage);
+    (parts.iter().map(|(_, time)| time).sum(), has_attention)
+}
+
+/// Busy time of an iteration by group, GEMMs aside, or of those kernels alone that could be fused; the most first, in words.
+/// What takes less than [`NAMED`] of the stage is not named.
+pub(crate) fn others(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    only_fusible: bool,
+) -> Option<String> {
+    let parts = match only_fusible {
+        true => fusible_parts(evidence, stage),
+        false => parts(evidence, stage.key(), stage.counted),
+    };
+    let least = stage.time * NAMED;
+    let mut named = Vec::new();
+    for (group, time) in parts {
+        if group != ClassGroup::Gemm && time > least {
+            named.push((group_color(group).label(), time.into()));
+        }
+    }
+    listed(evidence, named)
+}
+
+/// Classes by label with their figures, the most first, in words.
+pub(crate) fn listed(
+    evidence: &Evidence<'_>,
+    mut classes: Vec<(&str, Quantity)>,
+) -> Option<String> {
+    classes.arrange_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    let mut words = Vec::new();
+    for (label, value) in classes.into_iter().take(SHOWN_CLASSES) {
+        let class = evidence.text.word(label);
+        words.push(words!(
+            evidence,
+            "low_mfu.other",
+            class = class,
+            value = value
+        ));
+    }
+    (!words.is_empty()).then(|| words.join(evidence.text.semicolon()))
+}

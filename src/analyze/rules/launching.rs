@@ -1,0 +1,67 @@
+//! Idle time while launching, and host code between launches: the judgement that several rules share.
+
+use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_units::{Count, Ratio, Time};
+
+use crate::evidence::Evidence;
+use crate::pauses;
+use crate::stage::StageLine;
+
+/// The rule that says it.
+pub(crate) const RULE: &str = "launch-bound";
+
+/// Idle time while launching ÷ stage time from which on it is worth a finding.
+pub(crate) const SHARE: Ratio = Ratio(0.10);
+
+/// Operations of an instance from which on launching them costs time.
+pub(crate) const MANY: Count = Count(100.0);
+
+/// Gaps with host code in an iteration from which on it lies between launches: fewer are single pieces of work, such as
+/// the preparation of a batch, which no graph removes.
+const BETWEEN: f64 = 5.0;
+
+/// Idle time while launching, if it is worth a finding: as the largest cause, or as one of at least half of the largest
+/// where that is not host code whose finding has the same advice.
+pub(crate) fn launching(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
+    let idle = evidence.idle(stage.key())?;
+    let launching = Time(idle.of_stage(Cause::Launching).ok()?);
+    let (largest, most) = largest(evidence, stage, idle)?;
+    let is_said = largest == Cause::HostCode && is_many(evidence, stage, idle);
+    let is_large = launching >= most || !is_said && launching * 2.0 >= most;
+    (stage.share(launching) >= SHARE && is_large).then_some(launching)
+}
+
+/// The cause with most idle time, and that time. Pauses that typical instances do not have are no reason to leave
+/// launching alone.
+pub(crate) fn largest(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: &Line,
+) -> Option<(Cause, Time)> {
+    let mut largest: Option<(Cause, Time)> = None;
+    for (cause, pooled) in idle.causes() {
+        let time = match cause {
+            Cause::HostCode => pauses::host_code(evidence, stage),
+            _ if idle.spread(&[cause]).is_rare() => None,
+            _ => Some(Time(pooled)),
+        };
+        // Of equal ones the last.
+        if let Some(time) = time
+            && largest.is_none_or(|(_, most)| time.total_cmp(&most).is_ge())
+        {
+            largest = Some((cause, time));
+        }
+    }
+    largest
+}
+
+/// Whether host code lies between launches rather than in one place.
+pub(crate) fn is_between(idle: &Line) -> bool {
+    idle.gaps_per_instance(Cause::HostCode) >= BETWEEN
+}
+
+/// Whether PyTorch launches many operations one by one, with host code between them.
+pub(crate) fn is_many(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> bool {
+    let is_many = stage.operations >= MANY && !evidence.replays_graphs(stage);
+    evidence.platform.pytorch && is_many && is_between(idle)
+}

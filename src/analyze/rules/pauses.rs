@@ -1,0 +1,150 @@
+//! Pauses of the host that some instances of a stage hold and its typical instance does not.
+//!
+//! Several rules need them: idle time in host code is a cause of its own only without them, and a cold first repeat or a
+//! stage that gets faster is said with them.
+
+use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::time::idle::line::Parts;
+use rooflens_document::{Inline, Quantity, Root};
+use rooflens_session::Ns;
+use rooflens_units::{Count, Ratio, Time};
+
+use crate::evidence::Evidence;
+use crate::stage::{Nested, StageLine};
+use crate::trends;
+
+/// The rule that says them.
+pub(crate) const RULE: &str = "host-pauses";
+
+/// Idle time in host code that typical instances do not have ÷ time of all iterations from which on it is worth a finding.
+pub(crate) const SHARE: Ratio = Ratio(0.05);
+
+/// Instances below which the median one is as likely as not one with pauses.
+pub(crate) const INSTANCES: Count = Count(3.0);
+
+/// Pauses of a stage.
+pub(crate) struct Pauses {
+    /// Idle time in host code of a typical instance.
+    pub(crate) typical: Time,
+    /// What each counted instance has beyond it, summed.
+    pub(crate) beyond: Time,
+    /// The longest time in a gap.
+    pub(crate) longest: Ns,
+}
+
+/// Idle time in host code of a typical instance: the median; of few instances, as many steps of median.
+pub(crate) fn typical(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
+    if stage.counted >= INSTANCES {
+        let idle = evidence.idle(stage.key())?;
+        return idle.median_of(Cause::HostCode).ok().map(Time);
+    }
+    let idle_of_step = evidence.idle(stage.step()?.key())?;
+    let step = idle_of_step.median_of(Cause::HostCode).ok()?;
+    Some(Time(step) * stage.steps?)
+}
+
+/// The pauses of a stage, if they are worth a finding.
+pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pauses> {
+    let idle = evidence.idle(stage.key())?;
+    let typical = typical(evidence, stage)?;
+    // An iteration with less takes nothing from what another has more.
+    let more =
+        |parts: &Parts| (Time(parts.causes.of(Cause::HostCode) as f64) - typical).max(Time::ZERO);
+    let beyond: Time = idle.instances.iter().map(more).sum();
+    let longest = idle.gaps[Cause::HostCode as usize].longest;
+    let is_large = beyond > Time::ZERO && beyond >= measured(evidence, stage) * SHARE;
+    is_large.then_some(Pauses {
+        typical,
+        beyond,
+        longest,
+    })
+}
+
+/// Time of all iterations of all stages of the rank that count, the stalls within them.
+pub(crate) fn measured(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    let mut time = Time::ZERO;
+    for of_rank in &evidence.stages {
+        if of_rank.scope.rank == stage.scope.rank
+            && let Some(idle) = evidence.idle(of_rank.key())
+        {
+            time += Time(idle.pool.time as f64);
+        }
+    }
+    time
+}
+
+/// Whether such pauses are most of the idle time in host code.
+pub(crate) fn prevail(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let idle = evidence.idle(stage.key());
+    let host_code = idle.map_or(0, |idle| idle.of(Cause::HostCode));
+    match pauses(evidence, stage) {
+        Some(pauses) => pauses.beyond.0 >= host_code as f64 / 2.0,
+        None => false,
+    }
+}
+
+/// Whether a stage has such pauses.
+pub(crate) fn hold(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    pauses(evidence, stage).is_some()
+}
+
+/// Idle time in host code of an instance: without the pauses, where typical instances have none.
+pub(crate) fn host_code(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
+    let idle = evidence.idle(stage.key())?;
+    let pooled = Time(idle.of_stage(Cause::HostCode).ok()?);
+    match pauses(evidence, stage) {
+        Some(pauses) => Some(pauses.typical.min(pooled)),
+        None => Some(pooled),
+    }
+}
+
+/// What to do about a wait for the data loader.
+pub(crate) fn loader_root(evidence: &Evidence<'_>, cause: String) -> Root {
+    Root {
+        cause,
+        action: words!(evidence, "host_pauses.root_action_loader"),
+        condition: Some(words!(evidence, "host_pauses.root_if_loader")),
+        passes: 1,
+    }
+}
+
+/// That the rule about pauses says it of these stages.
+pub(crate) fn said_of(evidence: &Evidence<'_>, stages: &str) -> String {
+    let rule = evidence.text.rule(RULE);
+    words!(
+        evidence,
+        "repeat_outliers.said_by",
+        stages = stages,
+        rule = rule
+    )
+}
+
+/// That a stage or its steps get faster, in words.
+pub(crate) fn also_faster(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
+    let mut keys: Vec<_> = stage.nested.iter().map(Nested::key).collect();
+    keys.push(stage.key());
+    for (series, summary) in trends::of_stages(evidence) {
+        if !keys.contains(&(summary.stage, summary.process)) {
+            continue;
+        }
+        if let Some(drift) = trends::drift(series).filter(|drift| *drift < Ratio::ZERO) {
+            let name = Inline::strong(trends::name(evidence, summary));
+            return say!(evidence, "uneven_pace.also", stage = name, drift = -drift);
+        }
+    }
+    Vec::new()
+}
+
+/// A cold first repeat of a stage without a profiler, in words.
+pub(crate) fn also_cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
+    let name = stage.scope.stage.as_deref()?;
+    let baseline = evidence.results.baseline().ok()?;
+    let series = baseline.unprofiled(evidence.session, name)?;
+    let cold = series.worst_outlier().filter(|outlier| outlier.is_cold())?;
+    Some(say!(
+        evidence,
+        "repeat_outliers.also",
+        time = Quantity::ns(cold.duration),
+        median = Time(series.statistics.median),
+    ))
+}

@@ -58,8 +58,8 @@
 //! assert_eq!(cells, ["decode", "gemm", "90", "0.1", ""]);
 //! ```
 //!
-//! `let` names a part of the row and is computed once a row. `with` adds columns of a part of the row. What a line
-//! reads from around the declaration moves into it, so it must be `Copy`: a number or a reference.
+//! `let` names a part of the row and is computed once a row. `with` adds columns of a part of the row. An id that is
+//! not a literal stands in parentheses. A `?` in an expression leaves the cell empty. What a line reads from around the declaration moves into it, so it must be `Copy`: a number or a reference.
 
 use std::marker::PhantomData;
 
@@ -88,17 +88,17 @@ struct TableColumn {
 /// Declares the columns of a [`Table`], or adds some to one; [`table`](crate::table) shows how.
 #[macro_export]
 macro_rules! columns {
-    ($context:expr, $id:literal, $row:tt : & $type:ty => { $($lines:tt)* }) => {
-        $crate::columns!(@lines [$crate::Table::new($context.text, $id)] [[$row] $type] [] [] $($lines)*)
-    };
-    ($context:expr, $id:literal, $row:tt : $type:ty => { $($lines:tt)* }) => {
-        $crate::columns!(@lines [$crate::Table::new($context.text, $id)] [[&$row] $type] [] [] $($lines)*)
-    };
     ($table:expr, $row:tt : & $type:ty => { $($lines:tt)* }) => {
         $crate::columns!(@lines [$table] [[$row] $type] [] [] $($lines)*)
     };
     ($table:expr, $row:tt : $type:ty => { $($lines:tt)* }) => {
         $crate::columns!(@lines [$table] [[&$row] $type] [] [] $($lines)*)
+    };
+    ($context:expr, $id:expr, $row:tt : & $type:ty => { $($lines:tt)* }) => {
+        $crate::columns!(@lines [$crate::Table::new($context.text, $id)] [[$row] $type] [] [] $($lines)*)
+    };
+    ($context:expr, $id:expr, $row:tt : $type:ty => { $($lines:tt)* }) => {
+        $crate::columns!(@lines [$crate::Table::new($context.text, $id)] [[&$row] $type] [] [] $($lines)*)
     };
 
     // Line by line: the table so far, the row's pattern and type, its parts, and the columns that are not in the table yet.
@@ -107,7 +107,7 @@ macro_rules! columns {
     };
     (@lines $table:tt $row:tt [$($parts:tt)*] $columns:tt
         let $part:pat = $value:expr; $($lines:tt)*) => {
-        $crate::columns!(@lines $table $row [$($parts)* let $part = $value;] $columns $($lines)*)
+        $crate::columns!(@lines $table $row [$($parts)* let $part = (|| $value)();] $columns $($lines)*)
     };
     (@lines $table:tt [[$($row:tt)*] $type:ty] [$($parts:tt)*] $columns:tt
         with $($more:ident)::+ ( $($argument:expr),* $(,)? ) of $part:expr; $($lines:tt)*) => {
@@ -115,25 +115,30 @@ macro_rules! columns {
             [{
                 let table = $crate::columns!(@table $table [[$($row)*] $type] [$($parts)*] $columns);
                 let part = $($more)::+($($argument,)* table.part());
-                #[allow(unused_variables)]
+                #[allow(unused_variables, clippy::redundant_closure_call)]
                 let table = table.with_part(part, move |$($row)*: &$type| { $($parts)* $part });
                 table
             }]
             [[$($row)*] $type] [$($parts)*] [] $($lines)*)
     };
     (@lines $table:tt $row:tt $parts:tt [$($columns:tt)*]
+        $unit:ident ($id:expr) = $value:expr; $($lines:tt)*) => {
+        $crate::columns!(@lines $table $row $parts
+            [$($columns)* { column [$unit] [$id] [] [$value] }] $($lines)*)
+    };
+    (@lines $table:tt $row:tt $parts:tt [$($columns:tt)*]
         $($unit:ident)* $id:literal = $value:expr $(, $page:ident $(if $shown:expr)?)?; $($lines:tt)*) => {
         $crate::columns!(@lines $table $row $parts
-            [$($columns)* { column [$($unit)*] $id [$($page $(if $shown)?)?] [$value] }] $($lines)*)
+            [$($columns)* { column [$($unit)*] [$id] [$($page $(if $shown)?)?] [$value] }] $($lines)*)
     };
 
     (@table [$($table:tt)*] [[$($row:tt)*] $type:ty] [$($parts:tt)*]
-        [$({ $column:ident $unit:tt $id:literal $page:tt [$value:expr] })*]) => {{
+        [$({ $column:ident $unit:tt [$id:expr] $page:tt [$value:expr] })*]) => {{
         $(
             #[allow(unused_variables, clippy::let_unit_value)]
             let $column = $crate::columns!(@type $unit);
         )*
-        #[allow(unused_variables)]
+        #[allow(unused_variables, clippy::redundant_closure_call)]
         let table = $crate::Table::<'_, $type>::cells($($table)*, move |$($row)*: &$type, cells: &mut Vec<$crate::Cell>| {
             $($parts)*
             $(cells.push($crate::columns!(@cell $column $unit $value));)*
@@ -145,9 +150,9 @@ macro_rules! columns {
     (@type []) => { $crate::table::ColumnType::new() };
     (@type $unit:tt) => { () };
 
-    (@cell $column:ident [] $value:expr) => { $column.cell($value) };
-    (@cell $column:ident [name] $value:expr) => { $crate::Cell::from($value).into_name() };
-    (@cell $column:ident $unit:tt $value:expr) => { $crate::Cell::from($value) };
+    (@cell $column:ident [] $value:expr) => { $column.cell((|| $value)()) };
+    (@cell $column:ident [name] $value:expr) => { $crate::Cell::from((|| $value)()).into_name() };
+    (@cell $column:ident $unit:tt $value:expr) => { $crate::Cell::from((|| $value)()) };
 
     (@unit $column:ident []) => { $column.unit() };
     (@unit $column:ident [of $metric:ident]) => { $metric.unit };

@@ -92,51 +92,38 @@ fn chart(context: &Context<'_>, all: &[Series]) -> Chart {
 
 fn statistics<'t>(context: &Context<'t>) -> Table<'t, Series> {
     let session = context.session;
-    let interval = |series: &Series| series.statistics.median_interval;
-    Table::new(context.text, "repeat_statistics")
-        .name("stage", |series: &Series| session.text(series.stage))
-        .on_page()
-        .name("pass", |series| session.text(series.pass))
-        .on_page()
-        .text("profiled", |series| series.profiled)
-        .count("n", |series| series.statistics.n)
-        .on_page()
-        .time("median_ns", |series| series.statistics.median)
-        .on_page()
-        .time("median_low_ns", move |series| {
-            interval(series).map(|(low, _)| low)
-        })
-        .on_page()
-        .time("median_high_ns", move |series| {
-            interval(series).map(|(_, high)| high)
-        })
-        .on_page()
-        .time("mean_ns", |series| series.statistics.mean)
-        .time("std_ns", |series| series.statistics.std)
-        .time("mad_ns", |series| series.statistics.mad)
-        .on_page()
-        .time("min_ns", |series| series.statistics.min)
-        .on_page()
-        .time("p5_ns", |series| series.statistics.p5)
-        .time("p95_ns", |series| series.statistics.p95)
-        .time("max_ns", |series| series.statistics.max)
-        .on_page()
-        .count("outliers", |series| series.outliers().count())
-        .time("median_per_step_ns", Series::median_per_step)
+    columns! { context, "repeat_statistics", series: &Series => {
+        let interval = series.statistics.median_interval;
+        name "stage" = session.text(series.stage), page;
+        name "pass" = session.text(series.pass), page;
+        text "profiled" = series.profiled;
+        count "n" = series.statistics.n, page;
+        time "median_ns" = series.statistics.median, page;
+        time "median_low_ns" = interval.map(|(low, _)| low), page;
+        time "median_high_ns" = interval.map(|(_, high)| high), page;
+        time "mean_ns" = series.statistics.mean;
+        time "std_ns" = series.statistics.std;
+        time "mad_ns" = series.statistics.mad, page;
+        time "min_ns" = series.statistics.min, page;
+        time "p5_ns" = series.statistics.p5;
+        time "p95_ns" = series.statistics.p95;
+        time "max_ns" = series.statistics.max, page;
+        count "outliers" = series.outliers().count();
+        time "median_per_step_ns" = Series::median_per_step(series);
+    } }
 }
 
 fn repeats<'t>(context: &Context<'t>) -> Table<'t, (&'t Series, &'t Repeat)> {
     let session = context.session;
-    Table::new(context.text, "repeats")
-        .name("stage", |(series, _): &(&Series, &Repeat)| {
-            session.text(series.stage)
-        })
-        .name("pass", |(series, _)| session.text(series.pass))
-        .count("repeat", |(_, repeat)| repeat.number)
-        .time("duration_ns", |(_, repeat)| repeat.duration)
-        .time("per_step_ns", |(_, repeat)| repeat.per_step())
-        .text("modified_z", |(_, repeat)| repeat.z)
-        .text("outlier", |(_, repeat)| repeat.is_outlier())
+    columns! { context, "repeats", (series, repeat): &(&Series, &Repeat) => {
+        name "stage" = session.text(series.stage);
+        name "pass" = session.text(series.pass);
+        count "repeat" = repeat.number;
+        time "duration_ns" = repeat.duration;
+        time "per_step_ns" = repeat.per_step();
+        text "modified_z" = repeat.z;
+        text "outlier" = repeat.is_outlier();
+    } }
 }
 
 fn metrics(session: &Session, series: &Series) -> Vec<Metric> {

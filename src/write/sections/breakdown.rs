@@ -263,21 +263,13 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
 }
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, PartOf<'t>> {
-    Table::new(context.text, "breakdown")
-        .text("stage", |(one, _): &PartOf<'_>| one.label.clone())
-        .on_page()
-        .text("part", |(one, (color, _))| {
-            name(std::iter::once(*one), *color)
-        })
-        .on_page()
-        .time("time_ns", |(_, (_, time))| *time)
-        .on_page()
-        .share(
-            "share",
-            |(one, (_, time))| if one.time > 0.0 { time / one.time } else { 0.0 },
-        )
-        .on_page()
-        .text("unprofiled", |(one, _)| one.unprofiled)
+    columns! { context, "breakdown", (breakdown, (color, time)): &PartOf<'_> => {
+        text "stage" = breakdown.label.as_str(), page;
+        text "part" = name(std::iter::once(*breakdown), *color), page;
+        time "time_ns" = *time, page;
+        share "share" = if breakdown.time > 0.0 { time / breakdown.time } else { 0.0 }, page;
+        text "unprofiled" = breakdown.unprofiled;
+    } }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rooflens_schemas::{StageKind, Unit};
+use rooflens_schemas::StageKind;
 
 use crate::Context;
 use rooflens_analysis::counters::represent::matching::WHOLE;
@@ -227,29 +227,20 @@ fn caption(context: &Context<'_>, rows: &[Row]) -> String {
 /// Columns are on the page as far as a row has them.
 fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
     let has = |value: fn(&Row) -> Option<f64>| rows.iter().any(|row| value(row).is_some());
-    Table::new(context.text, "headline")
-        .text("stage", |row: &Row| row.stage.clone())
-        .on_page()
-        .time("unprofiled_ns", |row| row.unprofiled)
-        .on_page_if(has(|row| row.unprofiled))
-        .time("profiled_ns", |row| row.profiled)
-        .on_page_if(has(|row| row.profiled))
-        .share("busy_share", |row| row.busy_share)
-        .on_page_if(has(|row| row.busy_share))
-        .share("mfu", |row| row.mfu)
-        .on_page_if(has(|row| row.mfu))
-        .share("mbu", |row| row.mbu)
-        .on_page_if(has(|row| row.mbu))
-        .share("operator_utilization", |row| row.operator_utilization)
-        .on_page_if(has(|row| row.operator_utilization) && !has(|row| row.mfu))
-        .column("tokens_per_second", Unit::TokensPerSecond, |row| {
-            row.tokens_per_second
-        })
-        .on_page_if(has(|row| row.tokens_per_second) && !has(|row| row.images_per_second))
-        .column("images_per_second", Unit::ImagesPerSecond, |row| {
-            row.images_per_second
-        })
-        .on_page_if(has(|row| row.images_per_second))
+    columns! { context, "headline", row: &Row => {
+        text "stage" = row.stage.clone(), page;
+        time "unprofiled_ns" = row.unprofiled, page if has(|row| row.unprofiled);
+        time "profiled_ns" = row.profiled, page if has(|row| row.profiled);
+        share "busy_share" = row.busy_share, page if has(|row| row.busy_share);
+        share "mfu" = row.mfu, page if has(|row| row.mfu);
+        share "mbu" = row.mbu, page if has(|row| row.mbu);
+        share "operator_utilization" =
+            row.operator_utilization, page if has(|row| row.operator_utilization) && !has(|row| row.mfu);
+        TokensPerSecond "tokens_per_second" =
+            row.tokens_per_second, page if has(|row| row.tokens_per_second) && !has(|row| row.images_per_second);
+        ImagesPerSecond "images_per_second" =
+            row.images_per_second, page if has(|row| row.images_per_second);
+    } }
 }
 
 /// The outermost stages, and how many of them, the first, take a notable part of the run.

@@ -150,72 +150,38 @@ fn calls<'t>(
     session: &'t Session,
     id: &'static str,
 ) -> Table<'t, Row<'t, Calls>> {
-    Table::new(text, id)
-        .name("pass", |(pass, _): &Row<'_, Calls>| {
-            session.pass_name(*pass)
-        })
-        .on_page_if(session.passes.len() > 1)
-        .name("name", |(_, row)| session.text(row.name))
-        .on_page()
-        .count("calls", |(_, row)| row.count)
-        .on_page()
-        .time("total_ns", |(_, row)| row.total)
-        .on_page()
-        .time("mean_ns", |(_, row)| {
-            row.total as f64 / row.count.max(1) as f64
-        })
-        .on_page()
-        .time("longest_ns", |(_, row)| row.longest)
-        .on_page()
+    columns! { Table::new(text, id), (pass, row): &Row<'_, Calls> => {
+        name "pass" = session.pass_name(*pass), page if session.passes.len() > 1;
+        name "name" = session.text(row.name), page;
+        count "calls" = row.count, page;
+        time "total_ns" = row.total, page;
+        time "mean_ns" = row.total as f64 / row.count.max(1) as f64, page;
+        time "longest_ns" = row.longest, page;
+    } }
 }
 
 fn sampled<'t>(text: &'static Catalogue, session: &'t Session) -> Table<'t, Row<'t, Sampled>> {
     let stated = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    Table::new(text, "host_samples")
-        .name("pass", |(pass, _): &Row<'_, Sampled>| {
-            session.pass_name(*pass)
-        })
-        .on_page_if(session.passes.len() > 1)
-        .name("function", move |(_, row)| {
-            stated(session.text(row.function))
-        })
-        .on_page()
-        .name("library", move |(_, row)| stated(session.text(row.library)))
-        .on_page()
-        .count("samples", |(_, row)| row.count)
-        .on_page()
-        .share("share", |(_, row)| row.share)
-        .on_page()
+    columns! { Table::new(text, "host_samples"), (pass, row): &Row<'_, Sampled> => {
+        name "pass" = session.pass_name(*pass), page if session.passes.len() > 1;
+        name "function" = stated(session.text(row.function)), page;
+        name "library" = stated(session.text(row.library)), page;
+        count "samples" = row.count, page;
+        share "share" = row.share, page;
+    } }
 }
 
 fn threads<'t>(text: &'static Catalogue, session: &'t Session) -> Table<'t, Row<'t, Thread>> {
     let known = |count: u64| Some(count).filter(|count| *count > 0);
     let name = |thread: &Thread| session.text(session.threads.name[thread.thread.index()]);
-    Table::new(text, "host_threads")
-        .name("pass", |(pass, _): &Row<'_, Thread>| {
-            session.pass_name(*pass)
-        })
-        .on_page_if(session.passes.len() > 1)
-        .name("thread", move |(_, row)| {
-            Some(name(row).to_owned()).filter(|name| !name.is_empty())
-        })
-        .on_page()
-        .text("thread_id", |(_, row)| {
-            session.threads.tid[row.thread.index()].to_string()
-        })
-        .on_page()
-        .count("os_calls", move |(_, row)| known(row.system.0))
-        .on_page()
-        .time("os_calls_ns", move |(_, row)| {
-            known(row.system.0).map(|_| row.system.1)
-        })
-        .on_page()
-        .count("samples", move |(_, row)| known(row.samples))
-        .on_page()
-        .count("off_cpu", move |(_, row)| known(row.off_cpu.0))
-        .on_page()
-        .time("off_cpu_ns", move |(_, row)| {
-            known(row.off_cpu.0).map(|_| row.off_cpu.1)
-        })
-        .on_page()
+    columns! { Table::new(text, "host_threads"), (pass, row): &Row<'_, Thread> => {
+        name "pass" = session.pass_name(*pass), page if session.passes.len() > 1;
+        name "thread" = Some(name(row).to_owned()).filter(|name| !name.is_empty()), page;
+        text "thread_id" = session.threads.tid[row.thread.index()].to_string(), page;
+        count "os_calls" = known(row.system.0), page;
+        time "os_calls_ns" = known(row.system.0).map(|_| row.system.1), page;
+        count "samples" = known(row.samples), page;
+        count "off_cpu" = known(row.off_cpu.0), page;
+        time "off_cpu_ns" = known(row.off_cpu.0).map(|_| row.off_cpu.1), page;
+    } }
 }

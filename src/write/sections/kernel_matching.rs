@@ -56,6 +56,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 fn summary<'t>(context: &Context<'t>) -> Table<'t, (PassId, BTreeMap<How, u64>)> {
     let session = context.session;
     let producer = |pass: PassId| session.text(session.passes.producer[pass.index()]);
+    let mut table = columns! { context, "identity_passes", (pass, counts): &(PassId, BTreeMap<How, u64>) => {
+        text "pass" = session.pass_name(*pass);
+        text "tool" = Some(producer(*pass)).filter(|tool| !tool.is_empty());
+        count "kernels" = counts.values().sum::<u64>();
+    } };
     let columns = [
         "exact",
         "md5",
@@ -64,45 +69,34 @@ fn summary<'t>(context: &Context<'t>) -> Table<'t, (PassId, BTreeMap<How, u64>)>
         "ambiguous",
         "none",
     ];
-    let table = Table::new(context.text, "identity_passes")
-        .text("pass", |(pass, _): &(PassId, BTreeMap<How, u64>)| {
-            session.pass_name(*pass)
-        })
-        .text("tool", move |(pass, _)| {
-            Some(producer(*pass)).filter(|tool| !tool.is_empty())
-        })
-        .count("kernels", |(_, counts)| counts.values().sum::<u64>());
-    let table = How::ALL
-        .into_iter()
-        .zip(columns)
-        .fold(table, |table, (how, id)| {
-            table.count(id, move |(_, counts)| {
-                counts.get(&how).copied().unwrap_or(0)
-            })
-        });
+    for (how, id) in How::ALL.into_iter().zip(columns) {
+        table = columns! { table, (pass, counts): &(PassId, BTreeMap<How, u64>) => {
+            count (id) = counts.get(&how).copied().unwrap_or(0);
+        } };
+    }
     table.all_on_page()
 }
 
 fn names<'t>(context: &Context<'t>, reference: PassId) -> Table<'t, MatchedName> {
     let session = context.session;
-    let name = |one: &MatchedName| session.text(one.name);
-    let partner = |one: &MatchedName| one.kernel.map(|kernel| session.kernel_name(kernel));
-    let reason = move |one: &MatchedName| match one.how {
-        How::Ambiguous => "several kernels of the timeline have this signature".to_owned(),
-        How::None => format!("did not run in pass {}", session.pass_name(reference)),
-        _ => String::new(),
-    };
-    Table::new(context.text, "identity")
-        .name("kernel", move |one| identify(name(one)).short)
-        .text("pass", |one| session.pass_name(one.pass))
-        .count("launches", |one| one.launches)
-        .text("how", |one| one.how.label())
-        .text("reason", reason)
-        .all_on_page()
-        .text("md5", move |one| md5_hex(name(one)))
-        .text("timeline_md5", move |one| partner(one).map(md5_hex))
-        .name("name", name)
-        .name("timeline_name", partner)
+    columns! { context, "identity", row: &MatchedName => {
+        let name = session.text(row.name);
+        let partner = row.kernel.map(|kernel| session.kernel_name(kernel));
+        let reason = match row.how {
+            How::Ambiguous => "several kernels of the timeline have this signature".to_owned(),
+            How::None => format!("did not run in pass {}", session.pass_name(reference)),
+            _ => String::new(),
+        };
+        name "kernel" = identify(name).short, page;
+        text "pass" = session.pass_name(row.pass), page;
+        count "launches" = row.launches, page;
+        text "how" = row.how.label(), page;
+        text "reason" = reason, page;
+        text "md5" = md5_hex(name);
+        text "timeline_md5" = partner.map(md5_hex);
+        name "name" = name;
+        name "timeline_name" = partner;
+    } }
 }
 
 #[cfg(test)]

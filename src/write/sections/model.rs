@@ -1,7 +1,5 @@
 //! Model: what a config alone tells: parameters, FLOPs, cache, weights.
 
-use rooflens_schemas::Unit;
-
 use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
@@ -92,38 +90,28 @@ fn conclusion(context: &Context<'_>, model: &Llm, found: &Sheet) -> Vec<Inline> 
 
 fn sizes(text: &'static Catalogue, model: &Llm) -> Table<'static, Size> {
     let all = model.parameters().max(1) as f64;
-    Table::new(text, "model_parameters")
-        .text("part", |size: &Size| text.word(size.part).to_owned())
-        .on_page()
-        .count("parameters", |size| size.parameters)
-        .on_page()
-        .share("share", move |size| size.parameters as f64 / all)
-        .on_page()
-        .count("active_parameters", |size| size.active)
-        .on_page_if(model.outline.experts > 0)
+    columns! { Table::new(text, "model_parameters"), size: &Size => {
+        text "part" = text.word(size.part).to_owned(), page;
+        count "parameters" = size.parameters, page;
+        share "share" = size.parameters as f64 / all, page;
+        count "active_parameters" = size.active, page if model.outline.experts > 0;
+    } }
 }
 
 fn contexts(text: &'static Catalogue, model: &Llm) -> Table<'static, AtContext> {
     let generates = model.generates();
-    Table::new(text, "model_contexts")
-        .count("context_tokens", |at: &AtContext| at.context)
-        .on_page()
-        .column("prefill_flops_per_token", Unit::Flop, |at| at.prefill)
-        .on_page()
-        .column("decode_flops_per_token", Unit::Flop, |at| at.decode)
-        .on_page_if(generates)
-        .bytes("sequence_bytes", move |at| {
-            Some(at.cache).filter(|_| generates)
-        })
-        .on_page_if(generates)
+    columns! { Table::new(text, "model_contexts"), row: &AtContext => {
+        count "context_tokens" = row.context, page;
+        Flop "prefill_flops_per_token" = row.prefill, page;
+        Flop "decode_flops_per_token" = row.decode, page if generates;
+        bytes "sequence_bytes" = Some(row.cache).filter(|_| generates), page if generates;
+    } }
 }
 
 fn stored(text: &'static Catalogue) -> Table<'static, Stored> {
-    Table::new(text, "model_weights")
-        .text("weights", |one: &Stored| one.format.name)
-        .on_page()
-        .bytes("weights_bytes", |one| one.bytes)
-        .on_page()
-        .text("of_config", |one| one.stated)
-        .on_page()
+    columns! { Table::new(text, "model_weights"), row: &Stored => {
+        text "weights" = row.format.name, page;
+        bytes "weights_bytes" = row.bytes, page;
+        text "of_config" = row.stated, page;
+    } }
 }

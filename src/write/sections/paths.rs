@@ -1,11 +1,11 @@
 //! Tables of call trees, and the columns that all sections of callers share.
 
 use crate::Context;
-use rooflens_schemas::Unit;
-
 use rooflens_analysis::engine::spans::Sum;
 use rooflens_analysis::operators::PassWork;
 use rooflens_analysis::operators::call_tree::{Flops, Node, Tree};
+use rooflens_analysis::operators::calls::{OperatorSum, ThreadSum};
+use rooflens_analysis::operators::python::FunctionSum;
 use rooflens_document::{Cell, Dataset, Table};
 use rooflens_session::Session;
 
@@ -48,19 +48,21 @@ pub(super) fn dataset<'t>(
     places: &[Place<'t>],
 ) -> Dataset {
     let session = context.session;
-    Table::new(context.text, id)
-        .with(|table| stage(table, session))
-        .count("depth", |place| node(place).depth)
-        .with(times)
-        .rows(places)
+    columns! { context, id, row: &Place<'_> => {
+        with stage(session) of row;
+        count "depth" = node(row).depth;
+        with times() of row;
+    } }
+    .rows(places)
 }
 
 /// Columns that say where a node stands.
-pub(super) fn stage<'t>(table: Table<'t, Place<'t>>, session: &'t Session) -> Table<'t, Place<'t>> {
-    table
-        .name("path", |(tree, node)| tree.path(*node))
-        .text("pass", |(tree, _)| session.pass_name(tree.pass))
-        .text("stage", |(tree, _)| tree.label.clone())
+pub(super) fn stage<'t>(session: &'t Session, table: Table<'t, Place<'t>>) -> Table<'t, Place<'t>> {
+    columns! { table, (tree, node): &Place<'_> => {
+        name "path" = tree.path(*node);
+        text "pass" = session.pass_name(tree.pass);
+        text "stage" = tree.label.clone();
+    } }
 }
 
 pub(super) fn node<'t>((tree, node): &Place<'t>) -> &'t Node {
@@ -69,48 +71,29 @@ pub(super) fn node<'t>((tree, node): &Place<'t>) -> &'t Node {
 
 /// Columns of a node's times; spans of other threads than the stage's have no host time here.
 pub(super) fn times<'t>(table: Table<'t, Place<'t>>) -> Table<'t, Place<'t>> {
-    table
-        .count("calls", |place| on_host(place, node(place).sum.calls))
-        .time("host_total_ns", |place| {
-            on_host(place, node(place).sum.host_total)
-        })
-        .time("host_self_ns", |place| {
-            on_host(place, node(place).sum.host_self)
-        })
-        .time("host_cuda_ns", |place| {
-            on_host(place, node(place).sum.host_cuda)
-        })
-        .time("device_total_ns", |place| node(place).sum.within.device)
-        .time("device_self_ns", |place| node(place).sum.own.device)
-        .time("busy_ns", |place| node(place).busy)
-        .share("device_share", |place| {
-            let whole = place.0.nodes[0].sum.within.device;
-            (whole > 0).then(|| node(place).sum.within.device as f64 / whole as f64)
-        })
-        .count("launches", |place| node(place).sum.within.launches)
-        .column("flops", Unit::Flop, |place| {
-            flops(place).map(|flops| flops.masked)
-        })
-        .column("flops_self", Unit::Flop, |place| {
-            flops(place).map(|_| node(place).flops_self)
-        })
-        .column("flops_full", Unit::Flop, |place| {
-            flops(place).map(|flops| flops.full)
-        })
+    columns! { table, row: &Place<'_> => {
+        let (tree, node) = (row.0, node(row));
+        count "calls" = on_host(row, node.sum.calls);
+        time "host_total_ns" = on_host(row, node.sum.host_total);
+        time "host_self_ns" = on_host(row, node.sum.host_self);
+        time "host_cuda_ns" = on_host(row, node.sum.host_cuda);
+        time "device_total_ns" = node.sum.within.device;
+        time "device_self_ns" = node.sum.own.device;
+        time "busy_ns" = node.busy;
+        share "device_share" = {
+            let whole = tree.nodes[0].sum.within.device;
+            (whole > 0).then(|| node.sum.within.device as f64 / whole as f64)
+        };
+        count "launches" = node.sum.within.launches;
+        Flop "flops" = flops(row).map(|flops| flops.masked);
+        Flop "flops_self" = flops(row).map(|_| node.flops_self);
+        Flop "flops_full" = flops(row).map(|flops| flops.full);
         // FLOPs a nanosecond are billions a second.
-        .column("flop_rate", Unit::FlopPerSecond, |place| {
-            Some(flops(place)?.masked / device(place)? * 1e9)
-        })
-        .share("flop_coverage", |place| {
-            Some(node(place).flops.counted as f64 / device(place)?)
-        })
-        .time("uncounted_ns", |place| node(place).flops.uncounted)
-        .time("backward_ns", |place| {
-            place
-                .0
-                .has_backward()
-                .then(|| node(place).sum.within.backward)
-        })
+        FlopPerSecond "flop_rate" = Some(flops(row)?.masked / device(row)? * 1e9);
+        share "flop_coverage" = Some(node.flops.counted as f64 / device(row)?);
+        time "uncounted_ns" = node.flops.uncounted;
+        time "backward_ns" = tree.has_backward().then_some(node.sum.within.backward);
+    } }
 }
 
 /// A number of the thread that opened the stage, if the node has spans there.
@@ -126,33 +109,43 @@ fn device(place: &Place<'_>) -> Option<f64> {
     Some(node(place).sum.within.device as f64).filter(|time| *time > 0.0)
 }
 
+/// What calls device work: an operator, a function or a thread, with the work of its pass.
+pub(super) trait Caller {
+    fn sum(&self) -> &Sum;
+    fn work(&self) -> PassWork;
+}
+
+macro_rules! callers {
+    ($($caller:ty),*) => {
+        $(impl Caller for $caller {
+            fn sum(&self) -> &Sum {
+                &self.sum
+            }
+
+            fn work(&self) -> PassWork {
+                self.work
+            }
+        })*
+    };
+}
+
+callers!(FunctionSum, OperatorSum, ThreadSum);
+
 /// Columns of host times of callers.
-pub(super) fn host<'t, R: 't>(
-    table: Table<'t, R>,
-    sum: impl Fn(&R) -> &Sum + Copy + 't,
-) -> Table<'t, R> {
-    table
-        .count("calls", move |row| sum(row).calls)
-        .time("host_self_ns", move |row| sum(row).host_self)
-        .time("host_cuda_ns", move |row| sum(row).host_cuda)
+pub(super) fn host<C: Caller>(table: Table<'_, C>) -> Table<'_, C> {
+    columns! { table, caller: &C => {
+        count "calls" = caller.sum().calls;
+        time "host_self_ns" = caller.sum().host_self;
+        time "host_cuda_ns" = caller.sum().host_cuda;
+    } }
 }
 
 /// Columns of device times of callers; missing where the trace does not say which call issued what.
-pub(super) fn device_times<'t, R: 't>(
-    table: Table<'t, R>,
-    sum: impl Fn(&R) -> (&Sum, PassWork) + Copy + 't,
-) -> Table<'t, R> {
-    table
-        .time("device_self_ns", move |row| {
-            let (sum, work) = sum(row);
-            work.known(sum.own.device)
-        })
-        .share("device_share", move |row| {
-            let (sum, work) = sum(row);
-            work.share(sum.own.device)
-        })
-        .time("device_total_ns", move |row| {
-            let (sum, work) = sum(row);
-            work.known(sum.within.device)
-        })
+pub(super) fn device_times<C: Caller>(table: Table<'_, C>) -> Table<'_, C> {
+    columns! { table, caller: &C => {
+        let (sum, work) = (caller.sum(), caller.work());
+        time "device_self_ns" = work.known(sum.own.device);
+        share "device_share" = work.share(sum.own.device);
+        time "device_total_ns" = work.known(sum.within.device);
+    } }
 }

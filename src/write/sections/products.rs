@@ -48,17 +48,18 @@ impl<'a> Row<'a> {
 /// The columns before the sizes.
 pub(super) fn heads<'t>(context: &Context<'t>, id: &'static str) -> Table<'t, Row<'t>> {
     let (session, facts) = (context.session, context.facts);
-    Table::new(context.text, id)
-        .name("kernel", |row: &Row<'_>| row.identity.short.clone())
-        .text("stage", |row| row.stage.summary.label(session, facts))
-        .text("pass", |row| session.pass_name(row.stage.pass))
-        .text("shape", |row| row.shape.clone())
+    columns! { context, id, row: &Row<'_> => {
+        name "kernel" = row.identity.short.clone();
+        text "stage" = row.stage.summary.label(session, facts);
+        text "pass" = session.pass_name(row.stage.pass);
+        text "shape" = row.shape.clone();
+    } }
 }
 
 /// The columns after the sizes. A type that the sizes do not tell is that of the kernel's name where `by_name` is set.
-pub(super) fn figures<'t>(table: Table<'t, Row<'t>>, by_name: bool) -> Table<'t, Row<'t>> {
-    table
-        .text("dtype", move |row| {
+pub(super) fn figures<'t>(by_name: bool, table: Table<'t, Row<'t>>) -> Table<'t, Row<'t>> {
+    columns! { table, row: &Row<'_> => {
+        text "dtype" = {
             let named = by_name.then_some(row.identity.dtype);
             row.group
                 .sum
@@ -66,48 +67,38 @@ pub(super) fn figures<'t>(table: Table<'t, Row<'t>>, by_name: bool) -> Table<'t,
                 .map(|roof| roof.dtype)
                 .or(named)
                 .filter(|dtype| !dtype.is_empty())
-        })
-        .text("source", |row| row.source.map(|source| source.0))
-        .text("confidence", |row| row.source.map(|source| source.1))
-        .count("launches", |row| {
-            row.per(Some(row.group.sum.launches as f64))
-        })
-        .time("time_ns", |row| row.per(Some(row.group.sum.time as f64)))
-        .share("share", |row| {
+        };
+        text "source" = row.source.map(|source| source.0);
+        text "confidence" = row.source.map(|source| source.1);
+        count "launches" = row.per(Some(row.group.sum.launches as f64));
+        time "time_ns" = row.per(Some(row.group.sum.time as f64));
+        share "share" = {
             let (time, total) = (row.group.sum.time, row.stage.total);
             (total > 0).then(|| time as f64 / total as f64)
-        })
-        .time("helper_ns", |row| {
-            row.per(Some(row.group.sum.helpers as f64))
-        })
-        .column("flops", Unit::Flop, |row| row.per(row.group.sum.flops))
-        .column("flop_per_second", Unit::FlopPerSecond, |row| {
-            row.group.sum.rate()
-        })
-        .share("of_peak", |row| row.group.sum.of_peak())
-        .bytes("bytes", |row| row.per(row.group.sum.bytes))
-        .column("intensity", Unit::FlopPerByte, |row| {
-            row.group.sum.intensity()
-        })
-        .text("bound", |row| row.group.sum.bound().map(Bound::label))
-        .text("ceiling", |row| row.group.sum.ceiling().map(Ceiling::label))
-        .share("of_roofline", |row| {
-            row.group
-                .sum
-                .least
-                .map(|least| least / row.group.sum.time as f64)
-        })
-        .time("roof_ns", |row| row.per(row.group.sum.least))
-        .time("recoverable_ns", |row| row.per(row.group.sum.recoverable()))
+        };
+        time "helper_ns" = row.per(Some(row.group.sum.helpers as f64));
+        Flop "flops" = row.per(row.group.sum.flops);
+        FlopPerSecond "flop_per_second" = row.group.sum.rate();
+        share "of_peak" = row.group.sum.of_peak();
+        bytes "bytes" = row.per(row.group.sum.bytes);
+        FlopPerByte "intensity" = row.group.sum.intensity();
+        text "bound" = row.group.sum.bound().map(Bound::label);
+        text "ceiling" = row.group.sum.ceiling().map(Ceiling::label);
+        share "of_roofline" = row.group.sum.least.map(|least| least / row.group.sum.time as f64);
+        time "roof_ns" = row.per(row.group.sum.least);
+        time "recoverable_ns" = row.per(row.group.sum.recoverable());
+    } }
 }
 
 /// The last column.
 pub(super) fn whole_name<'t>(
-    table: Table<'t, Row<'t>>,
     context: &Context<'t>,
+    table: Table<'t, Row<'t>>,
 ) -> Table<'t, Row<'t>> {
     let session = context.session;
-    table.name("name", |row| session.kernel_name(row.group.kernel))
+    columns! { table, row: &Row<'_> => {
+        name "name" = session.kernel_name(row.group.kernel);
+    } }
 }
 
 /// The ceilings of several roofs, if known: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.

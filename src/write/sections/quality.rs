@@ -5,7 +5,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::time::stage_times::StageTime;
-use rooflens_document::{Block, SectionContent, Table};
+use rooflens_document::{Block, SectionContent};
 
 /// Measurement quality.
 pub(super) static SECTION: Section = Section {
@@ -33,12 +33,9 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .collect();
     let (session, facts) = (context.session, context.facts);
     let repeats = rows.iter().any(|(_, series)| series.is_some());
-    let table = Table::new(context.text, "quality")
-        .text("stage", |(stage, _): &Row<'_>| {
-            stage.summary.label(session, facts)
-        })
-        .on_page()
-        .text("instances", |(stage, _)| {
+    let table = columns! { context, "quality", (stage, series): &Row<'_> => {
+        text "stage" = stage.summary.label(session, facts), page;
+        text "instances" = {
             let (measured, all) = (stage.summary.counted, stage.summary.instances);
             words!(
                 context,
@@ -46,26 +43,15 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
                 measured = measured.to_string(),
                 all = all.to_string()
             )
-        })
-        .on_page()
-        .time("time_ns", |(stage, _)| stage.summary.time)
-        .on_page()
-        .time("time_min_ns", |(stage, _)| stage.summary.time_range.0)
-        .on_page()
-        .time("time_max_ns", |(stage, _)| stage.summary.time_range.1)
-        .on_page()
-        .count("repeats", |(_, series)| {
-            series.map(|(one, _)| one.statistics.n)
-        })
-        .on_page_if(repeats)
-        .time("unprofiled_ns", |(_, series)| series.map(|(_, time)| time))
-        .on_page_if(repeats)
-        .column(
-            "profiled_ratio",
-            rooflens_schemas::Unit::One,
-            |(stage, series)| series.map(|(_, time)| stage.summary.time / time),
-        )
-        .on_page_if(repeats);
+        }, page;
+        time "time_ns" = stage.summary.time, page;
+        time "time_min_ns" = stage.summary.time_range.0, page;
+        time "time_max_ns" = stage.summary.time_range.1, page;
+        count "repeats" = series.map(|(one, _)| one.statistics.n), page if repeats;
+        time "unprofiled_ns" = series.map(|(_, time)| time), page if repeats;
+        text "profiled_ratio" =
+            series.map(|(_, time)| stage.summary.time / time), page if repeats;
+    } };
     let caption = words!(context, "quality.caption", repeats = repeats.then_some(""));
     let mut findings = SectionContent::default();
     findings

@@ -139,28 +139,17 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
 
 fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
     let (session, facts) = (context.session, context.facts);
-    Table::new(context.text, "bounds")
-        .text("stage", |(stage, _): &OfStage<'t>| {
-            stage.summary.label(session, facts)
-        })
-        .on_page()
-        .text("pass", |(stage, _)| {
-            session.pass_name(stage.summary.stage(facts).pass)
-        })
-        .text("what", |(_, bound)| label(bound.overhead))
-        .on_page()
-        .time("time_ns", |(_, bound)| bound.time)
-        .time("new_time_ns", |(_, bound)| bound.new_time())
-        .on_page()
-        .time("gain_ns", |(_, bound)| bound.gain())
-        .on_page()
-        .share("gain_share", |(_, bound)| {
-            (bound.time > 0.0).then(|| bound.gain() / bound.time)
-        })
-        .on_page()
-        .text("formula", |(_, bound)| formula(bound.overhead))
-        .text("assumption", |(_, bound)| assumption(bound.overhead))
-        .on_page()
+    columns! { context, "bounds", (stage, bound): &OfStage<'_> => {
+        text "stage" = stage.summary.label(session, facts), page;
+        text "pass" = session.pass_name(stage.summary.stage(facts).pass);
+        text "what" = label(bound.overhead), page;
+        time "time_ns" = bound.time;
+        time "new_time_ns" = bound.new_time(), page;
+        time "gain_ns" = bound.gain(), page;
+        share "gain_share" = (bound.time > 0.0).then(|| bound.gain() / bound.time), page;
+        text "formula" = formula(bound.overhead);
+        text "assumption" = assumption(bound.overhead), page;
+    } }
 }
 
 fn method(context: &Context<'_>) -> Method {

@@ -4,7 +4,7 @@ use super::SHOWN_GPUS;
 use crate::Context;
 use rooflens_analysis::memory::allocator::DeviceMemory;
 use rooflens_analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
-use rooflens_analysis::memory::allocator::states::{Figures, State, States};
+use rooflens_analysis::memory::allocator::states::{Figures, States};
 use rooflens_document::{Block, Cell, Quantity, SectionContent, Table, View};
 
 /// Rows of the tables on pages: stages, makers of live allocations, calls.
@@ -67,32 +67,20 @@ pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mu
 /// One row per (allocator, stage); the whole trace first.
 fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
     let session = context.session;
-    let peak = |row: &Row<'_>| -> State { row.2.peak };
-    Table::new(context.text, "memory")
-        .text("stage", |(_, label, _): &Row<'_>| label.clone())
-        .on_page()
-        .text("pass", |(states, ..)| session.pass_name(states.pass))
-        .on_page()
-        .count("device", |(states, ..)| states.device)
-        .on_page()
-        .bytes("peak_allocated_bytes", move |row| peak(row).allocated)
-        .on_page()
-        .time("peak_time_ns", move |row| {
-            peak(row).time.saturating_sub(row.0.span().0)
-        })
-        .bytes("reserved_at_peak_bytes", move |row| peak(row).reserved)
-        .bytes("peak_reserved_bytes", |(.., figures)| figures.peak_reserved)
-        .on_page()
-        .share("fragmentation_at_peak", move |row| {
-            peak(row).fragmentation()
-        })
-        .on_page()
-        .share("fragmentation", |(.., figures)| figures.fragmentation)
-        .on_page()
-        .count("allocations", |(.., figures)| figures.allocations)
-        .on_page()
-        .bytes("allocated_bytes", |(.., figures)| figures.bytes)
-        .on_page()
+    columns! { context, "memory", (states, stage, figures): &Row<'_> => {
+        let peak = figures.peak;
+        text "stage" = stage.as_str(), page;
+        text "pass" = session.pass_name(states.pass), page;
+        count "device" = states.device, page;
+        bytes "peak_allocated_bytes" = peak.allocated, page;
+        time "peak_time_ns" = peak.time.saturating_sub(states.span().0);
+        bytes "reserved_at_peak_bytes" = peak.reserved;
+        bytes "peak_reserved_bytes" = figures.peak_reserved, page;
+        share "fragmentation_at_peak" = peak.fragmentation(), page;
+        share "fragmentation" = figures.fragmentation, page;
+        count "allocations" = figures.allocations, page;
+        bytes "allocated_bytes" = figures.bytes, page;
+    } }
 }
 
 fn holder_rows(memory: &DeviceMemory) -> impl Iterator<Item = HolderRow<'_>> {
@@ -116,22 +104,18 @@ fn holder_rows(memory: &DeviceMemory) -> impl Iterator<Item = HolderRow<'_>> {
 
 fn holders_table<'t>(context: &Context<'t>) -> Table<'t, HolderRow<'t>> {
     let session = context.session;
-    Table::new(context.text, "memory_at_peak")
-        .text("operator", |row: &HolderRow<'_>| row.operator.clone())
-        .on_page()
-        .text("range", |row| row.range.clone())
-        .on_page()
-        .text("pass", |row| session.pass_name(row.memory.states.pass))
-        .count("device", |row| row.memory.states.device)
-        .count("allocations", |row| row.allocations)
-        .on_page()
-        .bytes("bytes", |row| row.bytes)
-        .on_page()
-        .share("share", |row| {
+    columns! { context, "memory_at_peak", row: &HolderRow<'_> => {
+        text "operator" = row.operator.clone(), page;
+        text "range" = row.range.clone(), page;
+        text "pass" = session.pass_name(row.memory.states.pass);
+        count "device" = row.memory.states.device;
+        count "allocations" = row.allocations, page;
+        bytes "bytes" = row.bytes, page;
+        share "share" = {
             let peak = row.memory.whole.peak.allocated;
             (peak > 0).then(|| row.bytes as f64 / peak as f64)
-        })
-        .on_page()
+        }, page;
+    } }
 }
 
 /// Adds the calls, and says where there are none in instances that count.
@@ -163,18 +147,13 @@ pub(super) fn add_calls(
 /// One row per (pass, stage, process, instance, call).
 fn calls_table<'t>(context: &Context<'t>) -> Table<'t, InstanceCalls> {
     let (session, facts) = (context.session, context.facts);
-    Table::new(context.text, "allocator_calls")
-        .name("call", |row: &InstanceCalls| session.text(row.name))
-        .on_page()
-        .text("pass", |row| session.pass_name(row.stage.stage(facts).pass))
-        .on_page()
-        .text("stage", |row| row.stage.label(session, facts))
-        .on_page()
-        .count("instance", |row| row.instance)
-        .on_page()
-        .text("counted", |row| row.counted)
-        .count("calls", |row| row.calls)
-        .on_page()
-        .time("time_ns", |row| row.time)
-        .on_page()
+    columns! { context, "allocator_calls", row: &InstanceCalls => {
+        name "call" = session.text(row.name), page;
+        text "pass" = session.pass_name(row.stage.stage(facts).pass), page;
+        text "stage" = row.stage.label(session, facts), page;
+        count "instance" = row.instance, page;
+        text "counted" = row.counted;
+        count "calls" = row.calls, page;
+        time "time_ns" = row.time, page;
+    } }
 }

@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use rooflens_schemas::Unit;
-
 use super::Section;
 use super::products::{Row, figures, heads, in_words, shapes_advice, whole_name};
 use crate::Context;
@@ -94,30 +92,24 @@ fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Dataset {
             Row::new(context, stage, group, shape)
         }));
     }
-    heads(context, "attention")
-        .count("batch", |row| Some(row.group.attention()?.batch))
-        .count("heads", |row| Some(row.group.attention()?.heads))
-        .count("kv_heads", |row| Some(row.group.attention()?.kv_heads))
-        .count("queries", |row| Some(row.group.attention()?.queries))
-        .count("keys_min", |row| {
-            row.group.product.map(|_| row.group.keys.0)
-        })
-        .count("keys_max", |row| {
-            row.group.product.map(|_| row.group.keys.1)
-        })
-        .count("head_size", |row| Some(row.group.attention()?.size))
-        .text("causal", |row| Some(row.group.attention()?.causal))
-        .text("backward", |row| Some(row.group.attention()?.backward))
-        .with(|table| figures(table, false))
-        .column("flops_full", Unit::Flop, |row| {
-            row.per(row.group.product.map(|_| row.group.flops_full))
-        })
-        .column("bytes_per_second", Unit::BytesPerSecond, |row| {
-            row.group.sum.per_second(row.group.sum.bytes)
-        })
-        .share("of_bandwidth", |row| row.group.of_bandwidth())
-        .with(|table| whole_name(table, context))
-        .rows(&rows)
+    let table = heads(context, "attention");
+    columns! { table, row: &Row<'_> => {
+        count "batch" = Some(row.group.attention()?.batch);
+        count "heads" = Some(row.group.attention()?.heads);
+        count "kv_heads" = Some(row.group.attention()?.kv_heads);
+        count "queries" = Some(row.group.attention()?.queries);
+        count "keys_min" = row.group.product.map(|_| row.group.keys.0);
+        count "keys_max" = row.group.product.map(|_| row.group.keys.1);
+        count "head_size" = Some(row.group.attention()?.size);
+        text "causal" = Some(row.group.attention()?.causal);
+        text "backward" = Some(row.group.attention()?.backward);
+        with figures(false) of row;
+        Flop "flops_full" = row.per(row.group.product.map(|_| row.group.flops_full));
+        BytesPerSecond "bytes_per_second" = row.group.sum.per_second(row.group.sum.bytes);
+        share "of_bandwidth" = row.group.of_bandwidth();
+        with whole_name(context) of row;
+    } }
+    .rows(&rows)
 }
 
 /// `B 8, H 32/8, 1024 × 1024, D 128, causal`: query heads over key-value heads, queries × keys.

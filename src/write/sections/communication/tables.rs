@@ -113,36 +113,29 @@ fn add_collectives(
 
 /// One row per line: (run, whole pass before stages, rank).
 fn ranks<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Line)> {
-    Table::new(context.text, "ranks")
-        .text("stage", |(_, line): &(&Ranks, &Line)| {
-            line.stage_name(context).unwrap_or("whole pass")
-        })
-        .text("pass", |(ranks, _)| ranks.run.name.clone())
-        .text("rank", |(_, line)| line.rank.to_string())
-        .count("instances", |(_, line)| line.instances)
-        .time("time_ns", |(_, line)| line.time)
-        .time("compute_ns", |(_, line)| line.compute)
-        .time("communication_ns", |(_, line)| line.communication)
-        .time("exposed_ns", |(_, line)| line.exposed)
-        .share("exposed_share", |(_, line)| {
-            (line.time > 0.0).then(|| line.exposed / line.time)
-        })
-        .time("idle_ns", |(_, line)| line.idle)
-        .time("wait_ns", |(_, line)| line.wait)
-        .time("transfer_ns", |(_, line)| line.transfer)
-        .count("last", |(ranks, line)| {
+    columns! { context, "ranks", (ranks, line): &(&Ranks, &Line) => {
+        text "stage" = line.stage_name(context).unwrap_or("whole pass");
+        text "pass" = ranks.run.name.clone();
+        text "rank" = line.rank.to_string();
+        count "instances" = line.instances;
+        time "time_ns" = line.time;
+        time "compute_ns" = line.compute;
+        time "communication_ns" = line.communication;
+        time "exposed_ns" = line.exposed;
+        share "exposed_share" = (line.time > 0.0).then(|| line.exposed / line.time);
+        time "idle_ns" = line.idle;
+        time "wait_ns" = line.wait;
+        time "transfer_ns" = line.transfer;
+        count "last" = {
             let whole = line.stage.is_none() && ranks.run.members.len() > 1;
             whole.then(|| ranks.last[line.member])
-        })
-        .text("slowdown", |(_, line)| line.speed.slowdown)
-        .column("sm_clock_hz", Unit::Hertz, |(_, line)| line.speed.clock)
-        .share("by_clock", |(_, line)| line.speed.by_clock())
-        .name("clock_limit", |(_, line)| {
-            line.speed.limit.map(|(reason, _)| reason)
-        })
-        .share("clock_limit_share", |(_, line)| {
-            line.speed.limit.map(|(_, share)| share)
-        })
+        };
+        text "slowdown" = line.speed.slowdown;
+        Hertz "sm_clock_hz" = line.speed.clock;
+        share "by_clock" = line.speed.by_clock();
+        name "clock_limit" = line.speed.limit.map(|(reason, _)| reason);
+        share "clock_limit_share" = line.speed.limit.map(|(_, share)| share);
+    } }
 }
 
 /// One row per (run, rank, kind), by (run, rank, time descending, kind).
@@ -151,40 +144,28 @@ fn collectives<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Kind)>
         let word = word(nccl_name(context.session.kernel_name(kind.key.kernel)));
         Some(word).filter(|word| !word.is_empty())
     };
-    let rate = Unit::BytesPerSecond;
-    Table::new(context.text, "collectives")
-        .text("operation", |(_, kind): &(&Ranks, &Kind)| {
-            kind.key.operation.label()
-        })
-        .text("pass", |(ranks, _)| ranks.run.name.clone())
-        .text("rank", |(ranks, kind)| {
-            ranks.run.members[kind.member].rank.to_string()
-        })
-        .text("dtype", move |(_, kind)| name(kind, |name| name.dtype))
-        .text("algorithm", move |(_, kind)| {
-            name(kind, |name| name.algorithm)
-        })
-        .text("protocol", move |(_, kind)| {
-            name(kind, |name| name.protocol)
-        })
-        .name("group", |(_, kind)| {
-            group_name(context.session, kind.key.group)
-        })
-        .count("group_size", |(_, kind)| kind.key.size)
-        .bytes("bytes", |(_, kind)| {
-            kind.key.bytes.map(|bytes| bytes as f64)
-        })
-        .count("count", |(_, kind)| kind.count)
-        .time("total_ns", |(_, kind)| kind.total)
-        .time("median_ns", |(_, kind)| kind.median())
-        .count("matched", |(_, kind)| kind.matched)
-        .time("transfer_ns", |(_, kind)| kind.transfer())
-        .time("wait_ns", |(_, kind)| {
-            (kind.matched > 0).then_some(kind.wait)
-        })
-        .column("algorithm_bandwidth", rate, |(_, kind)| kind.rate())
-        .column("bus_bandwidth", rate, |(_, kind)| kind.bus_rate())
-        .share("nvlink_share", |row| nvlink_share(context, row))
+    let _rate = Unit::BytesPerSecond;
+    columns! { context, "collectives", row: &(&Ranks, &Kind) => {
+        let (ranks, kind) = row;
+        text "operation" = kind.key.operation.label();
+        text "pass" = ranks.run.name.clone();
+        text "rank" = ranks.run.members[kind.member].rank.to_string();
+        text "dtype" = name(kind, |name| name.dtype);
+        text "algorithm" = name(kind, |name| name.algorithm);
+        text "protocol" = name(kind, |name| name.protocol);
+        name "group" = group_name(context.session, kind.key.group);
+        count "group_size" = kind.key.size;
+        bytes "bytes" = kind.key.bytes.map(|bytes| bytes as f64);
+        count "count" = kind.count;
+        time "total_ns" = kind.total;
+        time "median_ns" = kind.median();
+        count "matched" = kind.matched;
+        time "transfer_ns" = kind.transfer();
+        time "wait_ns" = (kind.matched > 0).then_some(kind.wait);
+        BytesPerSecond "algorithm_bandwidth" = kind.rate();
+        BytesPerSecond "bus_bandwidth" = kind.bus_rate();
+        share "nvlink_share" = nvlink_share(context, row);
+    } }
 }
 
 /// Bus bandwidth as a share of what the NVLinks carry.
@@ -212,17 +193,15 @@ fn group_name(session: &Session, group: Group) -> Option<String> {
 type Message<'a> = (&'a Ranks, &'a (Key, Pair));
 
 fn messages_table<'t>(context: &Context<'t>) -> Table<'t, Message<'t>> {
-    Table::new(context.text, "messages")
-        .text("pass", |(ranks, _): &Message<'_>| ranks.run.name.clone())
-        .text("from", |(_, (key, _))| key.from.to_string())
-        .text("to", |(_, (key, _))| key.to.to_string())
-        .bytes("bytes", |(_, (key, _))| key.bytes.map(|bytes| bytes as f64))
-        .count("count", |(_, (_, pair))| pair.count)
-        .time("sender_wait_ns", |(_, (_, pair))| pair.sender_wait)
-        .time("receiver_wait_ns", |(_, (_, pair))| pair.receiver_wait)
-        .time("transfer_ns", |(_, (_, pair))| pair.transfer())
-        .column("bandwidth", Unit::BytesPerSecond, |(_, (key, pair))| {
-            key.rate(pair.transfer())
-        })
-        .all_on_page()
+    columns! { context, "messages", (ranks, (key, pair)): &Message<'_> => {
+        text "pass" = ranks.run.name.clone(), page;
+        text "from" = key.from.to_string(), page;
+        text "to" = key.to.to_string(), page;
+        bytes "bytes" = key.bytes.map(|bytes| bytes as f64), page;
+        count "count" = pair.count, page;
+        time "sender_wait_ns" = pair.sender_wait, page;
+        time "receiver_wait_ns" = pair.receiver_wait, page;
+        time "transfer_ns" = pair.transfer(), page;
+        BytesPerSecond "bandwidth" = key.rate(pair.transfer()), page;
+    } }
 }

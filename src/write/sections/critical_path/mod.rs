@@ -150,29 +150,26 @@ fn path_rows<'a>(session: &Session, path: &'a [PathSum]) -> Vec<(Cell, &'a PathS
 }
 
 fn path<'t>(context: &Context<'t>, length: Ns) -> Table<'t, (Cell, &'t PathSum)> {
-    Table::new(context.text, "critical_path")
-        .text("name", |(name, _): &(Cell, &PathSum)| name.clone())
-        .text("category", |(_, sum)| label(sum.category))
-        .text("rank", |(_, sum)| sum.rank.map(|rank| rank.to_string()))
-        .count("count", |(_, sum)| sum.count)
-        .time("time_ns", |(_, sum)| sum.time)
-        .share("share", move |(_, sum)| {
-            (length > 0).then(|| sum.time as f64 / length as f64)
-        })
-        .all_on_page()
+    columns! { context, "critical_path", (name, sum): &(Cell, &PathSum) => {
+        text "name" = name.clone(), page;
+        text "category" = label(sum.category), page;
+        text "rank" = sum.rank.map(|rank| rank.to_string()), page;
+        count "count" = sum.count, page;
+        time "time_ns" = sum.time, page;
+        share "share" = (length > 0).then(|| sum.time as f64 / length as f64), page;
+    } }
 }
 
 fn slack<'t>(context: &Context<'t>) -> Table<'t, Slack> {
-    Table::new(context.text, "slack")
-        .text("class", |line: &Slack| label(line.category))
-        .text("rank", |line| line.rank.to_string())
-        .count("count", |line| line.count)
-        .time("time_ns", |line| line.time)
-        .time("on_path_ns", |line| line.on_path)
-        .all_on_page()
-        .time("slack_min_ns", |line| line.smallest)
-        .time("slack_median_ns", |line| line.median)
-        .on_page()
+    columns! { context, "slack", line: &Slack => {
+        text "class" = label(line.category), page;
+        text "rank" = line.rank.to_string(), page;
+        count "count" = line.count, page;
+        time "time_ns" = line.time, page;
+        time "on_path_ns" = line.on_path, page;
+        time "slack_min_ns" = line.smallest;
+        time "slack_median_ns" = line.median, page;
+    } }
 }
 
 /// `critical_path` and the share of each category.

@@ -1,7 +1,5 @@
 //! The data sets of launches, groups, rules and histograms.
 
-use rooflens_schemas::Unit;
-
 use crate::Context;
 use crate::extent;
 use rooflens_analysis::counters::details::figures::{Figure, Figures};
@@ -52,22 +50,18 @@ pub(super) fn launches(context: &Context<'_>, counters: &Counters, details: &Det
     let rows: Vec<Row<'_>> = ids
         .map(|id| (counters.launch(*id), details.launch(*id)))
         .collect();
-    Table::new(context.text, "deep_dive")
-        .name("kernel", |(kernel, _): &Row<'_>| {
-            kernel.identity.short.as_str()
-        })
-        .text("pass", |(kernel, _)| session.pass_name(kernel.pass))
-        .count("launch", |(kernel, _)| {
-            profiles.ordinal[kernel.profile.index()]
-        })
-        .text("nvtx", |(kernel, _)| {
-            session.text(profiles.nvtx[kernel.profile.index()])
-        })
-        .text("grid", |(kernel, _)| extent(kernel.grid))
-        .text("block", |(kernel, _)| extent(kernel.block))
-        .text("limiter", |(_, launch)| launch.figures.limiter())
-        .with(|table| figures(table, |row| &row.1.figures, |row| row.1.stalls.as_ref()))
-        .rows(&rows)
+    columns! { context, "deep_dive", (kernel, launch): &Row<'_> => {
+        name "kernel" = kernel.identity.short.as_str();
+        text "pass" = session.pass_name(kernel.pass);
+        count "launch" = profiles.ordinal[kernel.profile.index()];
+        text "nvtx" = session.text(profiles.nvtx[kernel.profile.index()]);
+        text "grid" = extent(kernel.grid);
+        text "block" = extent(kernel.block);
+        text "limiter" = launch.figures.limiter();
+        with figures() of &launch.figures;
+        with states() of &launch.stalls;
+    } }
+    .rows(&rows)
 }
 
 /// All groups, by pass.
@@ -78,42 +72,41 @@ pub(super) fn groups(context: &Context<'_>, passes: &[PassDetails]) -> Dataset {
         .iter()
         .flat_map(|pass| pass.groups.iter().map(move |one| (pass, one)))
         .collect();
-    Table::new(context.text, GROUPS)
-        .name("kernel", |(_, group): &Row<'_>| group.short.as_str())
-        .text("pass", |(pass, _)| session.pass_name(pass.pass))
-        .name("name", |(_, group)| session.text(group.name))
-        .text("grid", |(_, group)| extent(group.grid))
-        .text("block", |(_, group)| extent(group.block))
-        .count("launches", |(_, group)| group.launches)
-        .time("time_ns", |(_, group)| group.seconds * 1e9)
-        .share("time_share", |(_, group)| group.share)
-        .time("timeline_ns", |(_, group)| group.stands_for)
-        .text("limiter", |(_, group)| group.figures.limiter())
-        .text("top_stall", |(_, group)| {
-            Some(ranked(group.stalls.as_ref()?).first()?.0.reason)
-        })
-        .with(|table| figures(table, |row| &row.1.figures, |row| row.1.stalls.as_ref()))
-        .rows(&rows)
+    columns! { context, GROUPS, (pass, group): &Row<'_> => {
+        name "kernel" = group.short.as_str();
+        text "pass" = session.pass_name(pass.pass);
+        name "name" = session.text(group.name);
+        text "grid" = extent(group.grid);
+        text "block" = extent(group.block);
+        count "launches" = group.launches;
+        time "time_ns" = group.seconds * 1e9;
+        share "time_share" = group.share;
+        time "timeline_ns" = group.stands_for;
+        text "limiter" = group.figures.limiter();
+        text "top_stall" = Some(ranked(group.stalls.as_ref()?).first()?.0.reason);
+        with figures() of &group.figures;
+        with states() of &group.stalls;
+    } }
+    .rows(&rows)
 }
 
-/// Adds one column a figure and one a warp state.
-fn figures<'t, R>(
-    table: Table<'t, R>,
-    of: fn(&R) -> &Figures,
-    states: fn(&R) -> Option<&Shares>,
-) -> Table<'t, R>
-where
-    R: 't,
-{
-    let table = Figure::ALL.iter().fold(table, |table, figure| {
+/// A column a figure.
+fn figures(mut table: Table<'_, Figures>) -> Table<'_, Figures> {
+    for figure in Figure::ALL {
         let (id, unit) = figure.column();
-        table.column(id, unit, move |row| of(row).get(*figure))
-    });
-    STATES.iter().enumerate().fold(table, |table, (at, state)| {
-        table.share(state.column, move |row| {
-            states(row).map(|shares| shares[at])
-        })
-    })
+        table = table.column(id, unit, move |figures| figures.get(*figure));
+    }
+    table
+}
+
+/// A column a warp state.
+fn states(mut table: Table<'_, Option<Shares>>) -> Table<'_, Option<Shares>> {
+    for (position, state) in STATES.iter().enumerate() {
+        table = columns! { table, shares: &Option<Shares> => {
+            share (state.column) = Some(shares.as_ref()?[position]);
+        } };
+    }
+    table
 }
 
 /// What ncu's rules estimate.
@@ -124,18 +117,19 @@ pub(super) fn rules(context: &Context<'_>, passes: &[PassDetails]) -> Dataset {
         .iter()
         .flat_map(|pass| pass.rules.iter().map(move |sum| (pass, sum)))
         .collect();
-    Table::new(context.text, RULES)
-        .text("rule", |(_, sum): &Row<'_>| session.text(sum.rule))
-        .text("pass", |(pass, _)| session.pass_name(pass.pass))
-        .text("section", |(_, sum)| session.text(sum.section))
-        .count("launches", |(_, sum)| sum.launches)
-        .time("time_ns", |(_, sum)| sum.seconds * 1e9)
-        .share("time_share", |(pass, sum)| pass.share(sum.seconds))
-        .time("saved_ns", |(_, sum)| sum.saved.map(|saved| saved * 1e9))
-        .share("saved_share", |(pass, sum)| pass.share(sum.saved?))
-        .column("local_percent", Unit::Percent, |(_, sum)| sum.local)
-        .text("remark", |(_, sum)| session.text(sum.remark))
-        .rows(&rows)
+    columns! { context, RULES, (pass, sum): &Row<'_> => {
+        text "rule" = session.text(sum.rule);
+        text "pass" = session.pass_name(pass.pass);
+        text "section" = session.text(sum.section);
+        count "launches" = sum.launches;
+        time "time_ns" = sum.seconds * 1e9;
+        share "time_share" = pass.share(sum.seconds);
+        time "saved_ns" = sum.saved.map(|saved| saved * 1e9);
+        share "saved_share" = pass.share(sum.saved?);
+        Percent "local_percent" = sum.local;
+        text "remark" = session.text(sum.remark);
+    } }
+    .rows(&rows)
 }
 
 /// How figures spread.
@@ -151,16 +145,13 @@ pub(super) fn histograms(context: &Context<'_>, passes: &[PassDetails]) -> Datas
         let (low, width) = histogram.range;
         low + width * bin as f64
     };
-    Table::new(context.text, "deep_dive_histograms")
-        .text("figure", |(_, histogram, _): &Row<'_>| {
-            histogram.figure.column().0
-        })
-        .text("pass", |(pass, ..)| session.pass_name(pass.pass))
-        .text("from", move |(_, histogram, bin)| end(histogram, *bin))
-        .text("to", move |(_, histogram, bin)| end(histogram, bin + 1))
-        .count("launches", |(_, histogram, bin)| histogram.bins[*bin].0)
-        .time("time_ns", |(_, histogram, bin)| {
-            histogram.bins[*bin].1 * 1e9
-        })
-        .rows(&rows)
+    columns! { context, "deep_dive_histograms", (pass, histogram, bin): &Row<'_> => {
+        text "figure" = histogram.figure.column().0;
+        text "pass" = session.pass_name(pass.pass);
+        text "from" = end(histogram, *bin);
+        text "to" = end(histogram, bin + 1);
+        count "launches" = histogram.bins[*bin].0;
+        time "time_ns" = histogram.bins[*bin].1 * 1e9;
+    } }
+    .rows(&rows)
 }

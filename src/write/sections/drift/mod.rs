@@ -207,21 +207,22 @@ const fn words(direction: Direction) -> &'static str {
 }
 
 fn table<'t>(context: &'t Context<'t>) -> Table<'t, Series> {
-    Table::new(context.text, "pace")
-        .name("stage", |series: &Series| series.label(context))
-        .name("pass", |series| context.session.pass_name(series.pass))
-        .count("n", |series| series.instances.len())
-        .count("left_out", |series| series.left_out.len())
-        .time("median_ns", |series| series.median)
-        .time("first_ns", |series| series.thirds.map(|(first, _)| first))
-        .time("last_ns", |series| series.thirds.map(|(_, last)| last))
-        .time("slope_ns", |series| series.trend.map(|trend| trend.slope))
-        .share("drift", |series| series.drift)
-        .text("trend_z", |series| series.trend.map(|trend| trend.z))
-        .text("trend", |series| series.direction().map(words))
-        .count("outliers", |series| series.outliers.len())
-        .count("worst", |series| series.longest().map(|one| one.number))
-        .time("worst_ns", |series| series.longest().map(|one| one.time))
+    columns! { context, "pace", series: &Series => {
+        name "stage" = series.label(context);
+        name "pass" = context.session.pass_name(series.pass);
+        count "n" = series.instances.len();
+        count "left_out" = series.left_out.len();
+        time "median_ns" = series.median;
+        time "first_ns" = series.thirds.map(|(first, _)| first);
+        time "last_ns" = series.thirds.map(|(_, last)| last);
+        time "slope_ns" = series.trend.map(|trend| trend.slope);
+        share "drift" = series.drift;
+        text "trend_z" = series.trend.map(|trend| trend.z);
+        text "trend" = series.direction().map(words);
+        count "outliers" = series.outliers.len();
+        count "worst" = series.longest().map(|one| one.number);
+        time "worst_ns" = series.longest().map(|one| one.time);
+    } }
 }
 
 fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {

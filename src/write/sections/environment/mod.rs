@@ -217,34 +217,26 @@ fn pass<'a>(context: &Context<'a>, pass: PassId) -> Pass<'a> {
 
 fn passes_table<'t>(context: &Context<'t>) -> Table<'t, Pass<'t>> {
     let stated = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    Table::new(context.text, "passes")
-        .name("pass", move |pass: &Pass<'_>| stated(pass.name))
-        .on_page()
-        .text("kind", |pass| pass.kind.label())
-        .on_page()
-        .name("artifact", move |pass| stated(pass.artifact))
-        .name("producer", move |pass| stated(pass.producer))
-        .on_page()
-        .count("rank", |pass| pass.rank)
-        .on_page()
-        .name("gpu", |pass| pass.gpu.clone())
-        .on_page()
-        .count("operations", |pass| pass.operations)
-        .on_page()
-        .count("rows", |pass| Some(pass.others).filter(|rows| *rows > 0))
+    columns! { context, "passes", pass: &Pass<'_> => {
+        name "pass" = stated(pass.name), page;
+        text "kind" = pass.kind.label(), page;
+        name "artifact" = stated(pass.artifact);
+        name "producer" = stated(pass.producer), page;
+        count "rank" = pass.rank, page;
+        name "gpu" = pass.gpu.clone(), page;
+        count "operations" = pass.operations, page;
+        count "rows" = Some(pass.others).filter(|rows| *rows > 0);
+    } }
 }
 
 /// Rows of the table of facts by number.
 fn recorded_table<'t>(context: &Context<'t>) -> Table<'t, usize> {
     let session = context.session;
     let facts = &session.environment;
-    Table::new(context.text, "environment")
-        .name("subject", |row: &usize| session.text(facts.subject[*row]))
-        .on_page()
-        .name("key", |row| session.text(facts.key[*row]))
-        .on_page()
-        .name("value", |row| session.text(facts.value[*row]))
-        .on_page()
-        .name("artifact", |row| session.text(facts.artifact[*row]))
-        .on_page()
+    columns! { context, "environment", row: &usize => {
+        name "subject" = session.text(facts.subject[*row]), page;
+        name "key" = session.text(facts.key[*row]), page;
+        name "value" = session.text(facts.value[*row]), page;
+        name "artifact" = session.text(facts.artifact[*row]), page;
+    } }
 }

@@ -38,34 +38,25 @@ pub(super) fn add(context: &Context<'_>, environment: &Environment, findings: &m
 }
 
 fn rates(context: &Context<'_>) -> Table<'static, Rate> {
-    let unit = Unit::FlopPerSecond;
-    Table::new(context.text, "peaks")
-        .text("gpu", |rate: &Rate| rate.gpu.clone())
-        .on_page()
-        .text("dtype", |rate| rate.dtype.clone())
-        .on_page()
-        .column("dense_flop_per_s", unit, |rate| rate.dense)
-        .on_page()
-        .column("sparse_flop_per_s", unit, |rate| rate.sparse)
-        .column("measured_flop_per_s", unit, |rate| rate.measured)
-        .on_page()
-        .share("ratio", Rate::reached)
-        .on_page()
-        .text("source", |rate| rate.source.clone())
+    let _unit = Unit::FlopPerSecond;
+    columns! { context, "peaks", rate: &Rate => {
+        text "gpu" = rate.gpu.clone(), page;
+        text "dtype" = rate.dtype.clone(), page;
+        FlopPerSecond "dense_flop_per_s" = rate.dense, page;
+        FlopPerSecond "sparse_flop_per_s" = rate.sparse;
+        FlopPerSecond "measured_flop_per_s" = rate.measured, page;
+        share "ratio" = Rate::reached(rate), page;
+        text "source" = rate.source.clone();
+    } }
 }
 
 fn bandwidths(context: &Context<'_>) -> Table<'static, Bandwidth> {
-    let unit = Unit::BytesPerSecond;
-    Table::new(context.text, "bandwidths")
-        .text("gpu", |memory: &Bandwidth| memory.gpu.clone())
-        .on_page()
-        .column("specified_bytes_per_s", unit, |memory| memory.specified)
-        .on_page()
-        .column("measured_bytes_per_s", unit, |memory| memory.measured)
-        .on_page()
-        .share("ratio", |memory| {
-            memory.measured.map(|rate| rate / memory.specified)
-        })
-        .on_page()
-        .text("source", |memory| memory.source.clone())
+    let _unit = Unit::BytesPerSecond;
+    columns! { context, "bandwidths", memory: &Bandwidth => {
+        text "gpu" = memory.gpu.clone(), page;
+        BytesPerSecond "specified_bytes_per_s" = memory.specified, page;
+        BytesPerSecond "measured_bytes_per_s" = memory.measured, page;
+        share "ratio" = memory.measured.map(|rate| rate / memory.specified), page;
+        text "source" = memory.source.clone();
+    } }
 }

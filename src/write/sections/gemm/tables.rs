@@ -10,7 +10,7 @@ use crate::products::{Row, figures, heads, whole_name};
 use rooflens_analysis::kernels::gemm::LoggedGemm;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_document::{Chart, Dataset, Quantity, Table};
+use rooflens_document::{Chart, Dataset, Quantity};
 use rooflens_session::Arrange;
 
 /// Bars of the chart.
@@ -27,26 +27,24 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Datase
             .into_iter()
             .map(move |group| row(context, stage, group))
     });
-    heads(context, "gemms")
-        .count("m", |row| Some(row.group.gemm()?.m))
-        .count("n", |row| Some(row.group.gemm()?.n))
-        .count("k", |row| Some(row.group.gemm()?.k))
-        .count("batch", |row| Some(row.group.gemm()?.batch))
-        .with(|table| figures(table, true))
-        .text("tile", |row| {
-            row.identity
-                .tile
-                .map(|tile| format!("{} × {}", tile.m, tile.n))
-        })
-        .share("tile_efficiency", move |row| tiling(row).tile_efficiency)
-        .count("splits", move |row| tiling(row).splits)
-        .text("waves", move |row| tiling(row).waves)
-        .share("wave_efficiency", move |row| tiling(row).wave_efficiency())
-        .bytes("alignment_bytes", |row| row.group.alignment())
-        .text("tensor_cores", |row| row.identity.tensor_cores)
-        .text("grid", |row| row.group.grid.to_string())
-        .with(|table| whole_name(table, context))
-        .rows(&rows.collect::<Vec<_>>())
+    let table = heads(context, "gemms");
+    columns! { table, row: &Row<'_> => {
+        count "m" = Some(row.group.gemm()?.m);
+        count "n" = Some(row.group.gemm()?.n);
+        count "k" = Some(row.group.gemm()?.k);
+        count "batch" = Some(row.group.gemm()?.batch);
+        with figures(true) of row;
+        text "tile" = row.identity.tile.map(|tile| format!("{} × {}", tile.m, tile.n));
+        share "tile_efficiency" = tiling(row).tile_efficiency;
+        count "splits" = tiling(row).splits;
+        text "waves" = tiling(row).waves;
+        share "wave_efficiency" = tiling(row).wave_efficiency();
+        bytes "alignment_bytes" = row.group.alignment();
+        text "tensor_cores" = row.identity.tensor_cores;
+        text "grid" = row.group.grid.to_string();
+        with whole_name(context) of row;
+    } }
+    .rows(&rows.collect::<Vec<_>>())
 }
 
 /// The products with most time above the roofline first, or those with most time.
@@ -104,21 +102,20 @@ fn at_most(context: &Context<'_>, row: &Row<'_>) -> Option<String> {
 /// One row per (log, function, sizes, type, tile).
 pub(super) fn logged(context: &Context<'_>, log: &[LoggedGemm]) -> Dataset {
     let session = context.session;
-    Table::<LoggedGemm>::new(context.text, "gemm_log")
-        .text("shape", |one| {
-            format!("{} × {} × {}", one.gemm.m, one.gemm.n, one.gemm.k)
-        })
-        .count("m", |one| one.gemm.m)
-        .count("n", |one| one.gemm.n)
-        .count("k", |one| one.gemm.k)
-        .count("batch", |one| one.gemm.batch)
-        .text("dtype", |one| session.text(one.dtype))
-        .text("tile", |one| one.tile.map(|(m, n)| format!("{m} × {n}")))
-        .count("calls", |one| one.calls)
-        .column("flops", Unit::Flop, LoggedGemm::flops)
-        .name("function", |one| session.text(one.function))
-        .name("artifact", |one| session.text(one.artifact))
-        .rows(log)
+    columns! { context, "gemm_log", row: &LoggedGemm => {
+        text "shape" = format!("{} × {} × {}", row.gemm.m, row.gemm.n, row.gemm.k);
+        count "m" = row.gemm.m;
+        count "n" = row.gemm.n;
+        count "k" = row.gemm.k;
+        count "batch" = row.gemm.batch;
+        text "dtype" = session.text(row.dtype);
+        text "tile" = row.tile.map(|(m, n)| format!("{m} × {n}"));
+        count "calls" = row.calls;
+        Flop "flops" = LoggedGemm::flops(row);
+        name "function" = session.text(row.function);
+        name "artifact" = session.text(row.artifact);
+    } }
+    .rows(log)
 }
 
 /// Time of the products against their least time; of those that lose most. A single one is none: the text tells it.

@@ -102,30 +102,18 @@ fn table<'t>(context: &Context<'t>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
         rows.iter()
             .any(|(_, origin, _)| names(origin)[at].is_some())
     };
-    Table::new(context.text, "graph_nodes_by_range")
-        .name("range", move |(_, origin, _): &Row<'_>| {
-            text(names(origin)[0])
-        })
-        .on_page_if(has(0))
-        .name("operator", move |(_, origin, _)| text(names(origin)[1]))
-        .on_page_if(has(1))
-        .name("module", move |(_, origin, _)| text(names(origin)[2]))
-        .on_page_if(has(2))
-        .text("found", move |(of, origin, _)| {
-            found(&context, of.pass, origin)
-        })
-        .on_page()
-        .text("pass", |(of, ..)| session.pass_name(of.pass))
-        .count("operations", |(.., sum)| sum.0)
-        .on_page()
-        .time("total_ns", |(.., sum)| sum.1)
-        .on_page()
-        .share("share", |(of, _, sum)| {
-            Some(of.all().1)
-                .filter(|all| *all > 0)
-                .map(|all| sum.1 as f64 / all as f64)
-        })
-        .on_page_if(rows.iter().any(|(of, ..)| of.all().1 > 0))
+    let is_timed = rows.iter().any(|(nodes, ..)| nodes.all().1 > 0);
+    columns! { context, "graph_nodes_by_range", (nodes, origin, (operations, time)): &Row<'_> => {
+        let [range, operator, module] = names(origin);
+        name "range" = text(range), page if has(0);
+        name "operator" = text(operator), page if has(1);
+        name "module" = text(module), page if has(2);
+        text "found" = found(&context, nodes.pass, origin), page;
+        text "pass" = session.pass_name(nodes.pass);
+        count "operations" = *operations, page;
+        time "total_ns" = *time, page;
+        share "share" = (nodes.all().1 > 0).then(|| *time as f64 / nodes.all().1 as f64), page if is_timed;
+    } }
 }
 
 /// Range, operator and module of an origin.
@@ -166,17 +154,13 @@ fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut Sec
     if rows.is_empty() {
         return;
     }
-    let table = Table::new(context.text, "graph_unmatched_kernels")
-        .name("kernel", |(_, (kernel, _)): &(PassId, (KernelId, Sum))| {
-            facts.identities[kernel.index()].short.as_str()
-        })
-        .on_page()
-        .text("pass", |(pass, _)| session.pass_name(*pass))
-        .count("launches", |(_, (_, sum))| sum.0)
-        .on_page()
-        .time("total_ns", |(_, (_, sum))| sum.1)
-        .on_page()
-        .name("name", |(_, (kernel, _))| session.kernel_name(*kernel));
+    let table = columns! { context, "graph_unmatched_kernels", (pass, (kernel, (launches, time))): &(PassId, (KernelId, Sum)) => {
+        name "kernel" = facts.identities[kernel.index()].short.as_str(), page;
+        text "pass" = session.pass_name(*pass);
+        count "launches" = *launches, page;
+        time "total_ns" = *time, page;
+        name "name" = session.kernel_name(*kernel);
+    } };
     let shown = passes.first().map_or(0, |of| of.unmatched.len()).min(SHOWN);
     if shown > 0 {
         let caption = words!(context, "graphs.caption_unmatched");

@@ -17,53 +17,30 @@ const SHOWN_BARS: usize = 12;
 /// One row a graph and stage; times are medians.
 pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, StageGraph> {
     let (session, facts) = (context.session, context.facts);
-    let graph = |own: &StageGraph| &graphs.replays.graphs[own.graph];
-    let inside = |own: &StageGraph| inside(graphs, own);
-    Table::new(context.text, "graphs")
-        .text("graph", move |own: &StageGraph| {
-            format!("graph {}", graph(own).number)
-        })
-        .on_page()
-        .text("pass", move |own| session.pass_name(graph(own).pass))
-        .on_page()
-        .text("stage", |own| {
-            own.stage.map(|at| facts.stages[at].name.as_str())
-        })
-        .on_page()
-        .count("replays", |own| own.figures.replays)
-        .on_page()
-        .count("nodes", move |own| {
-            inside(own).and(own.figures.median_operations)
-        })
-        .on_page()
-        .time("replay_ns", |own| own.figures.time)
-        .on_page()
-        .share("busy_share", move |own| {
-            inside(own).and(own.figures.busy_share())
-        })
-        .on_page()
-        .time("gap_ns", |own| own.figures.gap)
-        .on_page()
-        .time("gap_idle_ns", |own| own.figures.gap_idle)
-        .on_page()
-        .time("launch_ns", |own| own.figures.launch)
-        .on_page()
-        .time("total_ns", |own| own.figures.total)
-        .text("class", move |own| {
-            inside(own)
-                .and(own.largest_class())
-                .map(|(class, _)| class.label())
-        })
-        .share("class_share", move |own| {
-            let all = Some(own.operation_time()).filter(|all| *all > 0)?;
-            inside(own)
-                .and(own.largest_class())
+    columns! { context, "graphs", row: &StageGraph => {
+        let graph = &graphs.replays.graphs[row.graph];
+        let inside = inside(graphs, row);
+        text "graph" = format!("graph {}", graph.number), page;
+        text "pass" = session.pass_name(graph.pass), page;
+        text "stage" = row.stage.map(|at| facts.stages[at].name.as_str()), page;
+        count "replays" = row.figures.replays, page;
+        count "nodes" = inside.and(row.figures.median_operations), page;
+        time "replay_ns" = row.figures.time, page;
+        share "busy_share" = inside.and(row.figures.busy_share()), page;
+        time "gap_ns" = row.figures.gap, page;
+        time "gap_idle_ns" = row.figures.gap_idle, page;
+        time "launch_ns" = row.figures.launch, page;
+        time "total_ns" = row.figures.total;
+        text "class" = inside.and(row.largest_class()).map(|(class, _)| class.label());
+        share "class_share" = {
+            let all = Some(row.operation_time()).filter(|all| *all > 0)?;
+            inside
+                .and(row.largest_class())
                 .map(|(_, time)| time as f64 / all as f64)
-        })
-        .text("process", move |own| {
-            session.processes.pid[graph(own).process.index()]
-        })
-        .text("graph_id", move |own| graph(own).id)
+        };
+        text "process" = session.processes.pid[graph.process.index()];
+        text "graph_id" = graph.id;
+    } }
 }
 
 /// Where the time from the first to the last replay goes, one bar a graph and stage of the pass.

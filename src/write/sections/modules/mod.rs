@@ -10,7 +10,7 @@ use super::{Section, flame};
 use crate::{Context, focus, shapes_advice};
 use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::{Kind, Tree};
-use rooflens_document::{Block, Dataset, Inline, Quantity, SectionContent, Table, View};
+use rooflens_document::{Block, Dataset, Inline, Quantity, SectionContent, View};
 
 /// Modules and ranges.
 pub(super) static SECTION: Section = Section {
@@ -107,13 +107,14 @@ fn dataset(context: &Context<'_>, trees: &[&Tree]) -> Dataset {
         Kind::Function => "function",
         Kind::Operator => "operator",
     };
-    Table::new(context.text, "modules")
-        .with(|table| paths::stage(table, session))
-        .text("kind", kind)
-        .count("depth", |place| node(place).depth)
-        .count("names", |place| on_host(place, node(place).names))
-        .with(paths::times)
-        .rows(&paths::places(trees.iter().copied(), &|_, _| true))
+    columns! { context, "modules", row: &Place<'_> => {
+        with paths::stage(session) of row;
+        text "kind" = kind(row);
+        count "depth" = node(row).depth;
+        count "names" = on_host(row, node(row).names);
+        with paths::times() of row;
+    } }
+    .rows(&paths::places(trees.iter().copied(), &|_, _| true))
 }
 
 /// The rows of one of the trees.

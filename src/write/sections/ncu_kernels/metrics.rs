@@ -2,7 +2,7 @@
 
 use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
-use rooflens_document::{Dataset, Table};
+use rooflens_document::Dataset;
 use rooflens_session::{Arrange, ProfileMetric};
 
 /// Attributes of the device, the same for all launches.
@@ -18,15 +18,16 @@ pub(super) fn dataset(context: &Context<'_>, counters: &Counters) -> Dataset {
     let rows: Vec<ProfileMetric> = rows
         .filter(|row| !session.text(row.metric).starts_with(DEVICE_ATTRIBUTES))
         .collect();
-    let launch = |row: &ProfileMetric| counters.launch(row.profile);
-    Table::new(context.text, "ncu_metrics")
-        .text("pass", |row| session.pass_name(launch(row).pass))
-        .count("launch", |row| profiles.ordinal[row.profile.index()])
-        .name("kernel", |row| launch(row).identity.short.as_str())
-        .text("section", |row| session.text(row.section))
-        .text("metric", |row| session.text(row.metric))
-        .text("value", |row| row.value)
-        .text("unit", |row| session.text(row.unit))
-        .text("text", |row| row.text.map(|text| session.text(text)))
-        .rows(&rows)
+    columns! { context, "ncu_metrics", metric: &ProfileMetric => {
+        let launch = counters.launch(metric.profile);
+        text "pass" = session.pass_name(launch.pass);
+        count "launch" = profiles.ordinal[metric.profile.index()];
+        name "kernel" = launch.identity.short.as_str();
+        text "section" = session.text(metric.section);
+        text "metric" = session.text(metric.metric);
+        text "value" = metric.value;
+        text "unit" = session.text(metric.unit);
+        text "text" = metric.text.map(|text| session.text(text));
+    } }
+    .rows(&rows)
 }

@@ -1,7 +1,5 @@
 //! The data sets of profiled launches and of their bound classes.
 
-use rooflens_schemas::Unit::{BytesPerSecond, Flop, FlopPerByte, FlopPerSecond, Percent};
-
 use crate::Context;
 use crate::extent;
 use rooflens_analysis::Classifier;
@@ -62,82 +60,52 @@ pub(super) fn launches(context: &Context<'_>, counters: &Counters) -> (Dataset, 
 fn columns<'a>(context: &Context<'a>) -> Table<'a, Row<'a>> {
     let (session, text) = (context.session, context.text);
     let profiles = &session.kernel_profiles;
-    Table::new(text, LAUNCHES)
-        .name("kernel", |row: &Row<'_>| row.kernel.identity.short.as_str())
-        .text("pass", |row| session.pass_name(row.kernel.pass))
-        .count("launch", |row| profiles.ordinal[row.kernel.profile.index()])
-        .name("name", |row| session.text(row.kernel.name))
-        .text("class", |row| row.kernel.identity.class.label())
-        .text("nvtx", |row| {
-            session.text(profiles.nvtx[row.kernel.profile.index()])
-        })
-        .text("grid", |row| extent(row.kernel.grid))
-        .text("block", |row| extent(row.kernel.block))
-        .time("duration_ns", |row| {
-            row.kernel.seconds.map(|seconds| seconds * 1e9)
-        })
-        .column("sol_compute_percent", Percent, |row| row.kernel.sol.compute)
-        .column("sol_dram_percent", Percent, |row| {
-            row.kernel.sol.memory.dram
-        })
-        .column("sol_l2_percent", Percent, |row| row.kernel.sol.memory.l2)
-        .column("sol_l1_percent", Percent, |row| row.kernel.sol.memory.l1)
-        .column("achieved_occupancy_percent", Percent, |row| {
-            row.kernel.achieved_occupancy
-        })
-        .column("theoretical_occupancy_percent", Percent, |row| {
-            row.kernel.theoretical_occupancy
-        })
-        .text("waves", |row| row.kernel.waves)
-        .count("registers", |row| row.kernel.registers)
-        .bytes("dram_bytes", |row| row.kernel.bytes.dram)
-        .bytes("l2_bytes", |row| row.kernel.bytes.l2)
-        .bytes("l1_bytes", |row| row.kernel.bytes.l1)
-        .column("dram_bytes_per_second", BytesPerSecond, |row| {
-            row.kernel.dram_rate()
-        })
-        .column("flop", Flop, |row| row.kernel.flops.total())
-        .text("flop_dtype", |row| {
-            row.kernel.flops.main().map(|part| part.dtype)
-        })
-        .text("flop_note", |row| match row.kernel.flops {
+    columns! { Table::new(text, LAUNCHES), row: &Row<'_> => {
+        name "kernel" = row.kernel.identity.short.as_str();
+        text "pass" = session.pass_name(row.kernel.pass);
+        count "launch" = profiles.ordinal[row.kernel.profile.index()];
+        name "name" = session.text(row.kernel.name);
+        text "class" = row.kernel.identity.class.label();
+        text "nvtx" = session.text(profiles.nvtx[row.kernel.profile.index()]);
+        text "grid" = extent(row.kernel.grid);
+        text "block" = extent(row.kernel.block);
+        time "duration_ns" = row.kernel.seconds.map(|seconds| seconds * 1e9);
+        Percent "sol_compute_percent" = row.kernel.sol.compute;
+        Percent "sol_dram_percent" = row.kernel.sol.memory.dram;
+        Percent "sol_l2_percent" = row.kernel.sol.memory.l2;
+        Percent "sol_l1_percent" = row.kernel.sol.memory.l1;
+        Percent "achieved_occupancy_percent" = row.kernel.achieved_occupancy;
+        Percent "theoretical_occupancy_percent" = row.kernel.theoretical_occupancy;
+        text "waves" = row.kernel.waves;
+        count "registers" = row.kernel.registers;
+        bytes "dram_bytes" = row.kernel.bytes.dram;
+        bytes "l2_bytes" = row.kernel.bytes.l2;
+        bytes "l1_bytes" = row.kernel.bytes.l1;
+        BytesPerSecond "dram_bytes_per_second" = row.kernel.dram_rate();
+        Flop "flop" = row.kernel.flops.total();
+        text "flop_dtype" = row.kernel.flops.main().map(|part| part.dtype);
+        text "flop_note" = match row.kernel.flops {
             Flops::Counted(_) => String::new(),
             Flops::NotCounted(reason) => text.line(reason, &[]),
-        })
-        .column("flop_per_second", FlopPerSecond, |row| {
-            row.kernel.flop_rate()
-        })
-        .column("dram_flop_per_byte", FlopPerByte, |row| {
-            row.kernel.intensity(Level::Dram)
-        })
-        .column("l1_hit_percent", Percent, |row| row.kernel.l1_hit_rate)
-        .column("l2_hit_percent", Percent, |row| row.kernel.l2_hit_rate)
-        .text("top_stall", |row| {
-            row.kernel
-                .top_stall
-                .as_ref()
-                .map(|stall| stall.reason.as_str())
-        })
-        .share("top_stall_share", |row| {
-            row.kernel.top_stall.as_ref().map(|stall| stall.share)
-        })
-        .text("bound", |row| row.rooflens.bound.label())
-        .text("bound_reason", |row| {
-            row.rooflens
-                .reason
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default()
-        })
-        .text("borderline", |row| borderline(&row.rooflens))
-        .text("next_points", |row| {
-            row.rooflens.next.map(|next| next.points)
-        })
-        .text("next", |row| {
-            row.rooflens.next.map_or("", |next| next.bound.label())
-        })
-        .text("bound_seed", |row| row.seed.bound.label())
-        .text("borderline_seed", |row| borderline(&row.seed))
+        };
+        FlopPerSecond "flop_per_second" = row.kernel.flop_rate();
+        FlopPerByte "dram_flop_per_byte" = row.kernel.intensity(Level::Dram);
+        Percent "l1_hit_percent" = row.kernel.l1_hit_rate;
+        Percent "l2_hit_percent" = row.kernel.l2_hit_rate;
+        text "top_stall" = row.kernel.top_stall.as_ref().map(|stall| stall.reason.as_str());
+        share "top_stall_share" = row.kernel.top_stall.as_ref().map(|stall| stall.share);
+        text "bound" = row.rooflens.bound.label();
+        text "bound_reason" = row.rooflens
+        .reason
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+        text "borderline" = borderline(&row.rooflens);
+        text "next_points" = row.rooflens.next.map(|next| next.points);
+        text "next" = row.rooflens.next.map_or("", |next| next.bound.label());
+        text "bound_seed" = row.seed.bound.label();
+        text "borderline_seed" = borderline(&row.seed);
+    } }
 }
 
 /// How near another class is, where it is near; empty elsewhere.
@@ -170,24 +138,19 @@ pub(super) fn classes(context: &Context<'_>, passes: &[PassBounds]) -> (Dataset,
             seed: pass.seed.get(&bound).cloned().unwrap_or_default(),
         }));
     }
-    let table = Table::new(context.text, "bound_classes")
-        .text("bound", |row: &Class<'_>| row.bound.label())
-        .on_page()
-        .text("pass", |row| context.session.pass_name(row.pass.pass))
-        .on_page()
-        .count("launches", |row| row.rooflens.launches)
-        .on_page()
-        .count("kernels", |row| row.rooflens.kernels.len())
-        .on_page()
-        .time("duration_ns", |row| row.rooflens.seconds * 1e9)
-        .on_page()
-        .share("share", |row| row.pass.share(row.rooflens.seconds))
-        .on_page()
-        .count("seed_launches", |row| row.seed.launches)
-        .count("seed_kernels", |row| row.seed.kernels.len())
-        .time("seed_duration_ns", |row| row.seed.seconds * 1e9)
-        .share("seed_share", |row| row.pass.share(row.seed.seconds))
-        .count("borderline", |row| row.rooflens.borderline);
+    let table = columns! { context, "bound_classes", row: &Class<'_> => {
+        text "bound" = row.bound.label(), page;
+        text "pass" = context.session.pass_name(row.pass.pass), page;
+        count "launches" = row.rooflens.launches, page;
+        count "kernels" = row.rooflens.kernels.len(), page;
+        time "duration_ns" = row.rooflens.seconds * 1e9, page;
+        share "share" = row.pass.share(row.rooflens.seconds), page;
+        count "seed_launches" = row.seed.launches;
+        count "seed_kernels" = row.seed.kernels.len();
+        time "seed_duration_ns" = row.seed.seconds * 1e9;
+        share "seed_share" = row.pass.share(row.seed.seconds);
+        count "borderline" = row.rooflens.borderline;
+    } };
     let mut view = table.view(words!(context, "profiled.classes"), 16);
     view.columns.extend([
         "borderline",

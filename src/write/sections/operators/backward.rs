@@ -1,13 +1,13 @@
 //! GPU time of the backward pass by the operators of the forward pass.
 
-use rooflens_schemas::{Scope, Unit};
+use rooflens_schemas::Scope;
 
 use crate::Context;
 use crate::paths::{self, Place, node};
 use rooflens_analysis::operators::backward::PassBackward;
 use rooflens_analysis::operators::calls::Operators;
 use rooflens_document::catalogue::BACKWARD_COVERAGE;
-use rooflens_document::{Block, Quantity, SectionContent, Table, View};
+use rooflens_document::{Block, Quantity, SectionContent, View};
 
 /// Paths that the table shows.
 const SHOWN: usize = 10;
@@ -32,15 +32,16 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut S
         .filter(|(tree, _)| tree.pass == primary)
         .count()
         .min(SHOWN);
-    let table = Table::new(context.text, "backward_by_operator")
-        .with(|table| paths::stage(table, session))
-        .count("calls", |place| node(place).sum.calls)
-        .time("device_total_ns", |place| node(place).sum.within.device)
-        .time("backward_ns", |place| node(place).sum.own.backward)
-        .column("ratio", Unit::One, |place| {
-            let sum = &node(place).sum;
+    let table = columns! { context, "backward_by_operator", row: &Place<'_> => {
+        with paths::stage(session) of row;
+        count "calls" = node(row).sum.calls;
+        time "device_total_ns" = node(row).sum.within.device;
+        time "backward_ns" = node(row).sum.own.backward;
+        text "ratio" = {
+            let sum = &node(row).sum;
             (sum.within.device > 0).then(|| sum.own.backward as f64 / sum.within.device as f64)
-        });
+        };
+    } };
     if shown > 0 {
         let caption = words!(
             context,

@@ -3,8 +3,6 @@
 use crate::Context;
 use std::cmp::Reverse;
 
-use rooflens_schemas::Unit;
-
 use crate::paths;
 use rooflens_analysis::operators::calls::{OperatorSum, Operators, PassOperators, ThreadSum};
 use rooflens_document::{Block, Dataset, Inline, Quantity, SectionContent, Table, View};
@@ -82,18 +80,20 @@ pub(super) fn views(context: &Context<'_>, operators: &Operators, findings: &mut
 pub(super) fn operators(context: &Context<'_>, operators: &Operators) -> [Dataset; 3] {
     let session = context.session;
     let named = |id| {
-        Table::new(context.text, id)
-            .name("name", |one: &OperatorSum| session.text(one.name))
-            .text("pass", |one| session.pass_name(one.pass))
-            .with(host)
+        columns! { context, id, row: &OperatorSum => {
+            name "name" = session.text(row.name);
+            text "pass" = session.pass_name(row.pass);
+            with host() of row;
+        } }
     };
-    let by_device = named("operators").with(device);
-    let shaped = Table::new(context.text, "operator_shapes")
-        .name("name", |one: &OperatorSum| session.text(one.name))
-        .name("shapes", |one| session.text(one.shapes))
-        .text("pass", |one| session.pass_name(one.pass))
-        .with(host)
-        .with(device);
+    let by_device = device(named("operators"));
+    let shaped = columns! { context, "operator_shapes", row: &OperatorSum => {
+        name "name" = session.text(row.name);
+        name "shapes" = session.text(row.shapes);
+        text "pass" = session.pass_name(row.pass);
+        with host() of row;
+        with device() of row;
+    } };
     let mut by_host: Vec<&OperatorSum> = operators.by_name.iter().collect();
     by_host.arrange_by_key(|one| (one.pass, Reverse(one.sum.host_self), session.text(one.name)));
     [
@@ -104,19 +104,20 @@ pub(super) fn operators(context: &Context<'_>, operators: &Operators) -> [Datase
 }
 
 fn host(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
-    paths::host(table, |one| &one.sum).time("host_total_ns", |one| one.sum.host_total)
+    columns! { table, operator: &OperatorSum => {
+        with paths::host() of operator;
+        time "host_total_ns" = operator.sum.host_total;
+    } }
 }
 
 fn device(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
-    paths::device_times(table, |one| (&one.sum, one.work))
-        .count("launches", |one| one.work.known(one.sum.within.launches))
-        .column("flops", Unit::Flop, |one| {
-            one.flops.map(|flops| flops.masked)
-        })
-        .column("flops_full", Unit::Flop, |one| {
-            one.flops.map(|flops| flops.full)
-        })
-        .column("flop_rate", Unit::FlopPerSecond, OperatorSum::flop_rate)
+    columns! { table, operator: &OperatorSum => {
+        with paths::device_times() of operator;
+        count "launches" = operator.work.known(operator.sum.within.launches);
+        Flop "flops" = operator.flops.map(|flops| flops.masked);
+        Flop "flops_full" = operator.flops.map(|flops| flops.full);
+        FlopPerSecond "flop_rate" = operator.flop_rate();
+    } }
 }
 
 /// Adds the data set of operators that cost host time and give the GPU nothing to do: views, allocations, casts to the
@@ -165,18 +166,15 @@ pub(super) fn add_quiet(
         let view = View::new("operators_without_gpu_work", caption, &columns, shown);
         findings.blocks.push(Block::Table(view));
     }
-    let table = Table::new(context.text, "operators_without_gpu_work")
-        .name("name", |one: &OperatorSum| session.text(one.name))
-        .text("pass", |one| session.pass_name(one.pass))
-        .count("quiet_calls", |one| one.quiet_calls)
-        .count("calls", |one| one.sum.calls)
-        .time("quiet_self_ns", |one| one.quiet_self)
-        .time("quiet_mean_ns", |one| {
-            one.quiet_self as f64 / one.quiet_calls as f64
-        })
-        .share("quiet_share", |one| {
-            operators.of_pass(one.pass)?.quiet_share(one.quiet_self)
-        });
+    let table = columns! { context, "operators_without_gpu_work", row: &OperatorSum => {
+        name "name" = session.text(row.name);
+        text "pass" = session.pass_name(row.pass);
+        count "quiet_calls" = row.quiet_calls;
+        count "calls" = row.sum.calls;
+        time "quiet_self_ns" = row.quiet_self;
+        time "quiet_mean_ns" = row.quiet_self as f64 / row.quiet_calls as f64;
+        share "quiet_share" = operators.of_pass(row.pass)?.quiet_share(row.quiet_self);
+    } };
     findings.datasets.push(table.rows(quiet));
 }
 
@@ -219,11 +217,12 @@ pub(super) fn add_threads(
             name.to_owned()
         }
     };
-    let table = Table::new(context.text, "operator_threads")
-        .name("thread", label)
-        .text("pass", |one| session.pass_name(one.pass))
-        .with(|table| paths::host(table, |one: &ThreadSum| &one.sum))
-        .time("device_self_ns", |one| one.work.known(one.sum.own.device))
-        .count("launches", |one| one.work.known(one.sum.own.launches));
+    let table = columns! { context, "operator_threads", row: &ThreadSum => {
+        name "thread" = label(row);
+        text "pass" = session.pass_name(row.pass);
+        with paths::host() of row;
+        time "device_self_ns" = row.work.known(row.sum.own.device);
+        count "launches" = row.work.known(row.sum.own.launches);
+    } };
     findings.datasets.push(table.rows(threads));
 }

@@ -45,46 +45,44 @@ pub(super) fn shown_columns(lines: &[Line]) -> Vec<&'static str> {
 }
 
 /// The columns that say which line a row is of.
-fn start<'t, R: 't>(
-    context: &'t Context<'t>,
-    table: Table<'t, R>,
-    line: fn(&R) -> &Line,
-) -> Table<'t, R> {
+fn start<'t>(context: &'t Context<'t>, table: Table<'t, Line>) -> Table<'t, Line> {
     let session = context.session;
-    let stage = move |row: &R| {
-        let name = name_of(context, line(row));
-        line(row)
-            .stage
-            .map_or_else(|| Cell::from(name), |_| Cell::Name(name.to_owned()))
-    };
-    table
-        .text("stage", stage)
-        .name("pass", move |row| session.pass_name(line(row).pass))
-        .count("gpu", move |row| {
-            session.gpus.ordinal[line(row).gpu.index()]
-        })
+    columns! { table, line: &Line => {
+        text "stage" = stage_cell(context, line);
+        name "pass" = session.pass_name(line.pass);
+        count "gpu" = session.gpus.ordinal[line.gpu.index()];
+    } }
+}
+
+/// The name of a stage is from the data; that of what is outside of stages is not.
+fn stage_cell(context: &Context<'_>, line: &Line) -> Cell {
+    let name = Cell::from(name_of(context, line));
+    match line.stage {
+        Some(_) => name.into_name(),
+        None => name,
+    }
 }
 
 /// Times by number of streams and by pairs of kinds.
 pub(super) fn concurrency<'t>(context: &'t Context<'t>) -> Table<'t, Line> {
-    let table = Table::new(context.text, "concurrency");
-    let table = start(context, table, |line: &Line| line)
-        .count("streams", |line| line.overlap.streams.len())
-        .time("busy_ns", |line| line.overlap.busy)
-        .time("one_stream_ns", |line| line.overlap.by_streams[0])
-        .time("two_streams_ns", |line| line.overlap.by_streams[1])
-        .time("more_streams_ns", |line| line.overlap.by_streams[2])
-        .time("concurrent_ns", |line| line.overlap.concurrent)
-        .share("concurrent_share", |line| line.overlap.concurrent_share());
-    PAIRS
-        .into_iter()
-        .fold(table, |table, (id, share_id, a, b)| {
-            table
-                .time(id, move |line| line.overlap.kinds[a][b])
-                .share(share_id, move |line| {
-                    line.overlap.share(line.overlap.kinds[a][b])
-                })
-        })
+    let mut table = columns! { context, "concurrency", line: &Line => {
+        let overlap = &line.overlap;
+        with start(context) of line;
+        count "streams" = overlap.streams.len();
+        time "busy_ns" = overlap.busy;
+        time "one_stream_ns" = overlap.by_streams[0];
+        time "two_streams_ns" = overlap.by_streams[1];
+        time "more_streams_ns" = overlap.by_streams[2];
+        time "concurrent_ns" = overlap.concurrent;
+        share "concurrent_share" = overlap.concurrent_share();
+    } };
+    for (id, share_id, a, b) in PAIRS {
+        table = columns! { table, line: &Line => {
+            time (id) = line.overlap.kinds[a][b];
+            share (share_id) = line.overlap.share(line.overlap.kinds[a][b]);
+        } };
+    }
+    table
 }
 
 /// Pairs of streams that work at once, the greatest overlap of each line first.
@@ -104,23 +102,17 @@ pub(super) fn pairs(lines: &[Line]) -> Vec<Pair<'_>> {
 
 /// The table of these pairs.
 pub(super) fn stream_overlap<'t>(context: &'t Context<'t>) -> Table<'t, Pair<'t>> {
-    let name = |pair: &Pair<'_>, place: usize| {
-        stream_name(
-            context,
-            &pair.line.overlap,
-            pair.line.overlap.streams[place].0,
-        )
-    };
-    let table = Table::new(context.text, "stream_overlap");
-    start(context, table, |pair: &Pair<'t>| pair.line)
-        .text("stream", move |pair| name(pair, pair.streams.0))
-        .text("other", move |pair| name(pair, pair.streams.1))
-        .time("overlap_ns", |pair| pair.time)
-        .share("share", |pair| {
-            // Of two streams the one with the higher place is less busy.
-            let busy = pair.line.overlap.streams[pair.streams.1].1;
-            (busy > 0).then(|| pair.time as f64 / busy as f64)
-        })
+    columns! { context, "stream_overlap", pair: &Pair<'_> => {
+        let overlap = &pair.line.overlap;
+        let (first, second) = pair.streams;
+        // Of two streams the one with the higher place is less busy.
+        let (_, busy) = overlap.streams[second];
+        with start(context) of pair.line;
+        text "stream" = stream_name(context, overlap, overlap.streams[first].0);
+        text "other" = stream_name(context, overlap, overlap.streams[second].0);
+        time "overlap_ns" = pair.time;
+        share "share" = (busy > 0).then(|| pair.time as f64 / busy as f64);
+    } }
 }
 
 /// The stream's number, with the process where there are several.

@@ -62,38 +62,22 @@ pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut SectionCo
 
 /// One row a device for the whole period, then one a stage; the pass is named where there are rows of stages.
 fn table<'t>(context: &Context<'t>, stages: bool) -> Table<'t, Row<'t>> {
-    Table::new(context.text, "power")
-        .text("what", |row: &Row<'_>| row.what.clone())
-        .on_page()
-        .name("pass", |row| row.pass)
-        .on_page_if(stages)
-        .count("device", |row| row.device)
-        .on_page()
-        .count("samples", |row| row.figures.samples)
-        .on_page()
-        .time("duration_ns", |row| row.figures.duration)
-        .on_page()
-        .column("power_mean_w", Unit::Watts, |row| row.figures.power_mean)
-        .on_page()
-        .column("power_p95_w", Unit::Watts, |row| row.figures.power_p95)
-        .on_page()
-        .column("power_max_w", Unit::Watts, |row| row.figures.power_max)
-        .column("energy_j", Unit::Joules, |row| row.figures.energy)
-        .on_page()
-        .column("sm_clock_mean_hz", Unit::Hertz, |row| {
-            row.figures.sm_clock_mean
-        })
-        .on_page()
-        .column("sm_clock_min_hz", Unit::Hertz, |row| {
-            row.figures.sm_clock_min
-        })
-        .column("temperature_max_c", Unit::Celsius, |row| {
-            row.figures.temperature_max
-        })
-        .on_page()
-        .share("throttled_share", |row| row.figures.throttled)
-        .on_page()
-        .time("busy_ns", |row| row.busy)
+    columns! { context, "power", row: &Row<'_> => {
+        text "what" = row.what.clone(), page;
+        name "pass" = row.pass, page if stages;
+        count "device" = row.device, page;
+        count "samples" = row.figures.samples, page;
+        time "duration_ns" = row.figures.duration, page;
+        Watts "power_mean_w" = row.figures.power_mean, page;
+        Watts "power_p95_w" = row.figures.power_p95, page;
+        Watts "power_max_w" = row.figures.power_max;
+        Joules "energy_j" = row.figures.energy, page;
+        Hertz "sm_clock_mean_hz" = row.figures.sm_clock_mean, page;
+        Hertz "sm_clock_min_hz" = row.figures.sm_clock_min;
+        Celsius "temperature_max_c" = row.figures.temperature_max, page;
+        share "throttled_share" = row.figures.throttled, page;
+        time "busy_ns" = row.busy;
+    } }
 }
 
 /// `whole period, nsys` for samples in the folder of that pass, and without a folder for a loose file.
@@ -132,25 +116,20 @@ fn limits_view(context: &Context<'_>, devices: &[Device]) -> View {
 /// One row a reason for a limit of clocks that was set in some sample of a device.
 fn limits_table<'t>(context: &Context<'t>) -> Table<'t, (&'t Device, &'t ClockLimit)> {
     let session = context.session;
-    let clock = Unit::Hertz;
-    Table::new(context.text, "throttle_reasons")
-        .name("reason", |(_, limit): &(&Device, &ClockLimit)| {
-            reasons::describe(limit.reason).0
-        })
-        .name("samples_of", |(device, _)| folder(session, device.artifact))
-        .count("device", |(device, _)| device.index)
-        .count("samples", |(_, limit)| limit.samples)
-        .share("share", |(_, limit)| limit.share)
-        .text("meaning", |(_, limit)| reasons::describe(limit.reason).1)
-        .text("lowers_clock", |(_, limit)| {
-            reasons::lowers_clock(limit.reason)
-        })
-        .column("sm_clock_with_hz", clock, |(_, limit)| limit.clock.0)
-        .column("sm_clock_without_hz", clock, |(_, limit)| limit.clock.1)
-        .text("what", |(device, _)| whole_period(session, device))
-        .share("busy_share", |(_, limit)| limit.busy_share)
-        .column("busy_clock_with_hz", clock, |(_, limit)| limit.busy_clock.0)
-        .column("busy_clock_without_hz", clock, |(_, limit)| {
-            limit.busy_clock.1
-        })
+    let _clock = Unit::Hertz;
+    columns! { context, "throttle_reasons", (device, limit): &(&Device, &ClockLimit) => {
+        name "reason" = reasons::describe(limit.reason).0;
+        name "samples_of" = folder(session, device.artifact);
+        count "device" = device.index;
+        count "samples" = limit.samples;
+        share "share" = limit.share;
+        text "meaning" = reasons::describe(limit.reason).1;
+        text "lowers_clock" = reasons::lowers_clock(limit.reason);
+        Hertz "sm_clock_with_hz" = limit.clock.0;
+        Hertz "sm_clock_without_hz" = limit.clock.1;
+        text "what" = whole_period(session, device);
+        share "busy_share" = limit.busy_share;
+        Hertz "busy_clock_with_hz" = limit.busy_clock.0;
+        Hertz "busy_clock_without_hz" = limit.busy_clock.1;
+    } }
 }

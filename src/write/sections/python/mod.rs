@@ -62,7 +62,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let by_device = table(context, "python_functions");
     findings
         .datasets
-        .push(by_device.with(device).rows(&python.functions));
+        .push(device(by_device).rows(&python.functions));
     let mut by_host: Vec<&FunctionSum> = python.functions.iter().collect();
     by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), &one.name));
     findings
@@ -166,17 +166,20 @@ fn views(context: &Context<'_>, python: &Python, primary: &PassFunctions) -> Vec
 /// Names and host times.
 fn table<'t>(context: &Context<'t>, id: &'static str) -> Table<'t, FunctionSum> {
     let session = context.session;
-    Table::new(context.text, id)
-        .name("function", |one: &FunctionSum| one.name.clone())
-        .text("pass", |one| session.pass_name(one.pass))
-        .with(|table| paths::host(table, |one| &one.sum))
-        .time("host_total_ns", |one| one.sum.host_total)
-        .time("idle_self_ns", |one| one.idle.own)
-        .time("idle_ns", |one| one.idle.total)
+    columns! { context, id, row: &FunctionSum => {
+        name "function" = row.name.clone();
+        text "pass" = session.pass_name(row.pass);
+        with paths::host() of row;
+        time "host_total_ns" = row.sum.host_total;
+        time "idle_self_ns" = row.idle.own;
+        time "idle_ns" = row.idle.total;
+    } }
 }
 
 fn device(table: Table<'_, FunctionSum>) -> Table<'_, FunctionSum> {
-    paths::device_times(table, |one| (&one.sum, one.work))
-        .time("backward_ns", |one| one.work.known(one.sum.within.backward))
-        .count("launches", |one| one.work.known(one.sum.within.launches))
+    columns! { table, function: &FunctionSum => {
+        with paths::device_times() of function;
+        time "backward_ns" = function.work.known(function.sum.within.backward);
+        count "launches" = function.work.known(function.sum.within.launches);
+    } }
 }

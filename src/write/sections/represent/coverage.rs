@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rooflens_schemas::Unit;
 
 use crate::{Context, joined};
-use rooflens_analysis::counters::represent::matching::{Group, Line, Matching, Tier};
+use rooflens_analysis::counters::represent::matching::{Line, Matching, Tier};
 use rooflens_analysis::counters::represent::{Gap, Representativeness};
 use rooflens_analysis::kernels::kernel_sums::{ENOUGH, command};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
@@ -16,39 +16,39 @@ const SHOWN_GAPS: usize = 8;
 
 /// One row a stage.
 pub(super) fn coverage(context: &Context<'_>, matching: &Matching) -> Dataset {
-    let launches = |line: &Line, wanted: fn(&&Group) -> bool| -> u64 {
-        line.groups
-            .iter()
-            .filter(wanted)
-            .map(|group| group.launches)
-            .sum()
-    };
-    let by = |tier| move |line: &&Line| line.share(|group| group.tier == Some(tier));
-    let lines: Vec<&Line> = matching.lines.iter().filter(|line| line.time > 0).collect();
-    Table::new(context.text, "profile_coverage")
-        .text("stage", |line: &&Line| {
-            line.summary.label(context.session, context.facts)
-        })
-        .time("time_ns", |line| line.time)
-        .share("profiled_share", |line| line.covered())
-        .share("stage_share", by(Tier::Stage))
-        .share("grid_share", by(Tier::Grid))
-        .share("kernel_share", by(Tier::Kernel))
-        .count("launches", |line| launches(line, |_| true))
-        .count("matched_launches", |line| {
-            launches(line, |group| group.tier.is_some())
-        })
-        .rows(&lines)
+    let columns = columns! { context, "profile_coverage", line: &Line => {
+        text "stage" = line.summary.label(context.session, context.facts);
+        time "time_ns" = line.time;
+        share "profiled_share" = line.covered();
+        share "stage_share" = share_by(line, Tier::Stage);
+        share "grid_share" = share_by(line, Tier::Grid);
+        share "kernel_share" = share_by(line, Tier::Kernel);
+        count "launches" = line.groups.iter().map(|group| group.launches).sum::<u64>();
+        count "matched_launches" = matched_launches(line);
+    } };
+    columns.rows(matching.lines.iter().filter(|line| line.time > 0))
+}
+
+/// Share of the time that is matched in one way.
+fn share_by(line: &Line, tier: Tier) -> f64 {
+    line.share(|group| group.tier == Some(tier))
+}
+
+fn matched_launches(line: &Line) -> u64 {
+    let mut launches = 0;
+    for group in &line.groups {
+        if group.tier.is_some() {
+            launches += group.launches;
+        }
+    }
+    launches
 }
 
 /// One bar a phase: matched how, and not at all.
 pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart> {
     let bar = |line: &Line| {
         let matched = line.covered();
-        let mut values: Vec<f64> = Tier::ALL
-            .iter()
-            .map(|tier| line.share(|group| group.tier == Some(*tier)))
-            .collect();
+        let mut values: Vec<f64> = Tier::ALL.iter().map(|tier| share_by(line, *tier)).collect();
         values.push((1.0 - matched).max(0.0));
         Bar {
             label: line.summary.label(context.session, context.facts),
@@ -97,22 +97,17 @@ pub(super) fn gaps(
     all: &Representativeness,
 ) -> (Dataset, Option<Block>) {
     let (session, facts) = (context.session, context.facts);
-    let identity = |gap: &Gap| &facts.identities[gap.kernel.index()];
-    let label = |gap: &Gap| matching.lines[gap.line].summary.label(session, facts);
-    let table = Table::new(context.text, "unprofiled_kernels")
-        .name("kernel", |gap: &Gap| identity(gap).short.as_str())
-        .on_page()
-        .text("stage", label)
-        .on_page()
-        .text("class", |gap| identity(gap).class.label())
-        .on_page()
-        .count("launches", |gap| gap.launches)
-        .on_page()
-        .time("time_ns", |gap| gap.time)
-        .on_page()
-        .share("share", |gap| gap.share)
-        .on_page()
-        .name("name", |gap| session.kernel_name(gap.kernel));
+    let table = columns! { context, "unprofiled_kernels", gap: &Gap => {
+        let identity = &facts.identities[gap.kernel.index()];
+        let label = matching.lines[gap.line].summary.label(session, facts);
+        name "kernel" = identity.short.as_str(), page;
+        text "stage" = label, page;
+        text "class" = identity.class.label(), page;
+        count "launches" = gap.launches, page;
+        time "time_ns" = gap.time, page;
+        share "share" = gap.share, page;
+        name "name" = session.kernel_name(gap.kernel);
+    } };
     let view = gaps_view(context, &table, all.gaps.len());
     (table.rows(&all.gaps), view)
 }

@@ -5,8 +5,7 @@ use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::represent::summed::{SPREAD, Summed, SummedLaunch};
 use rooflens_analysis::kernels::kernel_sums::KernelSum;
-use rooflens_document::{Block, Dataset, Inline, Quantity, SectionContent, Table};
-use rooflens_schemas::Unit;
+use rooflens_document::{Block, Dataset, Inline, Quantity, SectionContent};
 
 pub(super) fn show(context: &Context<'_>, counters: &Counters, all: &Summed) -> SectionContent {
     let introduction = say!(
@@ -41,39 +40,24 @@ pub(super) fn show(context: &Context<'_>, counters: &Counters, all: &Summed) -> 
 
 fn table(context: &Context<'_>, counters: &Counters, all: &Summed) -> (Dataset, Block) {
     let session = context.session;
-    let launch = |row: &SummedLaunch| counters.launch(row.profile);
-    let sum = |row: &SummedLaunch| row.sum.clone();
-    let middle =
-        move |row: &SummedLaunch| sum(row).and_then(|own| own.median.or_else(|| own.mean()));
-    let sum = |row: &SummedLaunch| row.sum.clone();
-    let table = Table::new(context.text, "representativeness")
-        .name("kernel", |row: &SummedLaunch| {
-            launch(row).identity.short.as_str()
-        })
-        .on_page()
-        .text("pass", |row| session.pass_name(launch(row).pass))
-        .count("launch", |row| {
-            session.kernel_profiles.ordinal[row.profile.index()]
-        })
-        .text("grid", |row| launch(row).grid.to_string())
-        .text("block", |row| launch(row).block.to_string())
-        .time("duration_ns", |row| {
-            launch(row).seconds.map(|seconds| seconds * 1e9)
-        })
-        .on_page()
-        .time("median_ns", middle)
-        .on_page()
-        .column("ratio", Unit::One, |row| row.ratio)
-        .on_page()
-        .count("stands_for", move |row| sum(row).map(|own| own.count))
-        .on_page()
-        .share("time_share", |row| row.share)
-        .on_page()
-        .text("verdict", |row| {
-            launches::verdict(row.likeness, row.how.label(), "run")
-        })
-        .on_page()
-        .text("match", |row| row.how.label());
+    let table = columns! { context, "representativeness", row: &SummedLaunch => {
+        let launch = counters.launch(row.profile);
+        let sum = row.sum.clone();
+        let middle = sum.and_then(|own| own.median.or_else(|| own.mean()));
+        let sum = row.sum.clone();
+        name "kernel" = launch.identity.short.as_str(), page;
+        text "pass" = session.pass_name(launch.pass);
+        count "launch" = session.kernel_profiles.ordinal[row.profile.index()];
+        text "grid" = launch.grid.to_string();
+        text "block" = launch.block.to_string();
+        time "duration_ns" = launch.seconds.map(|seconds| seconds * 1e9), page;
+        time "median_ns" = middle, page;
+        text "ratio" = row.ratio, page;
+        count "stands_for" = sum.map(|own| own.count), page;
+        share "time_share" = row.share, page;
+        text "verdict" = launches::verdict(row.likeness, row.how.label(), "run"), page;
+        text "match" = row.how.label();
+    } };
     let shown = all.launches.len().min(SHOWN);
     let (of, first) = (all.launches.len().to_string(), shown.to_string());
     let caption = words!(context, "represent.launches", shown = first, all = of);
@@ -83,20 +67,16 @@ fn table(context: &Context<'_>, counters: &Counters, all: &Summed) -> (Dataset, 
 
 fn gaps(context: &Context<'_>, all: &Summed) -> (Dataset, Option<Block>) {
     let (session, identities) = (context.session, &context.facts.identities);
-    let identity = |gap: &KernelSum| &identities[gap.kernel.index()];
-    let table = Table::new(context.text, "unprofiled_kernels")
-        .name("kernel", |gap: &KernelSum| identity(gap).short.as_str())
-        .on_page()
-        .text("stage", |gap| session.pass_name(gap.pass))
-        .text("class", |gap| identity(gap).class.label())
-        .on_page()
-        .count("launches", |gap| gap.count)
-        .on_page()
-        .time("time_ns", |gap| gap.total)
-        .on_page()
-        .share("share", |gap| gap.total as f64 / all.total as f64)
-        .on_page()
-        .name("name", |gap| session.kernel_name(gap.kernel));
+    let table = columns! { context, "unprofiled_kernels", gap: &KernelSum => {
+        let identity = &identities[gap.kernel.index()];
+        name "kernel" = identity.short.as_str(), page;
+        text "stage" = session.pass_name(gap.pass);
+        text "class" = identity.class.label(), page;
+        count "launches" = gap.count, page;
+        time "time_ns" = gap.total, page;
+        share "share" = gap.total as f64 / all.total as f64, page;
+        name "name" = session.kernel_name(gap.kernel);
+    } };
     let view = coverage::gaps_view(context, &table, all.gaps.len());
     (table.rows(&all.gaps), view)
 }

@@ -1,7 +1,6 @@
 //! Data sets of the roofline section.
 
 use crate::Context;
-use rooflens_schemas::Unit::{Flop, FlopPerByte, FlopPerSecond};
 
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::roofline::group::Group;
@@ -98,74 +97,43 @@ fn type_table<'t>(context: &Context<'t>) -> Table<'t, (&'t PassRoofline, &'t Typ
             .find(|roof| roof.measured == measured)
             .map(|roof| roof.value)
     };
-    Table::new(context.text, "executed_flops_types")
-        .text("dtype", |(_, sum): &(&PassRoofline, &TypeSum)| sum.dtype)
-        .on_page()
-        .text("pass", |(pass, _)| session.pass_name(pass.pass))
-        .text(
-            "pipe",
-            |(_, sum)| if sum.tensor { "tensor cores" } else { "vector" },
-        )
-        .on_page()
-        .count("launches", |(_, sum)| sum.launches)
-        .on_page()
-        .column("flop", Flop, |(_, sum)| sum.flops)
-        .on_page()
-        .share("flop_share", |(_, sum)| sum.share)
-        .on_page()
-        .time("duration_ns", |(_, sum)| sum.seconds * 1e9)
-        .column("flop_per_second", FlopPerSecond, |(_, sum)| {
-            (sum.seconds > 0.0).then(|| sum.flops / sum.seconds)
-        })
-        .on_page()
-        .column("peak_flop_per_second", FlopPerSecond, move |(pass, sum)| {
-            peak(pass, sum.dtype, false)
-        })
-        .on_page()
-        .column(
-            "measured_flop_per_second",
-            FlopPerSecond,
-            move |(pass, sum)| peak(pass, sum.dtype, true),
-        )
-        .on_page()
+    columns! { context, "executed_flops_types", (pass, sum): &(&PassRoofline, &TypeSum) => {
+        text "dtype" = sum.dtype, page;
+        text "pass" = session.pass_name(pass.pass);
+        text "pipe" = if sum.tensor { "tensor cores" } else { "vector" }, page;
+        count "launches" = sum.launches, page;
+        Flop "flop" = sum.flops, page;
+        share "flop_share" = sum.share, page;
+        time "duration_ns" = sum.seconds * 1e9;
+        FlopPerSecond "flop_per_second" =
+            (sum.seconds > 0.0).then(|| sum.flops / sum.seconds), page;
+        FlopPerSecond "peak_flop_per_second" = peak(pass, sum.dtype, false), page;
+        FlopPerSecond "measured_flop_per_second" = peak(pass, sum.dtype, true), page;
+    } }
 }
 
 fn point_table<'t>(context: &Context<'t>) -> Table<'t, Mark<'t>> {
     let session = context.session;
     let intensity = |level| move |(_, group): &Mark<'_>| group.intensity(level);
-    Table::new(context.text, "roofline_points")
-        .name("kernel", |(_, group): &Mark<'_>| group.short.as_str())
-        .on_page()
-        .text("pass", |(pass, _)| session.pass_name(pass.pass))
-        .text("grid", |(_, group)| group.grid.to_string())
-        .text("block", |(_, group)| group.block.to_string())
-        .count("launches", |(_, group)| group.launches)
-        .on_page()
-        .time("duration_ns", |(_, group)| {
-            group.seconds.map(|seconds| seconds * 1e9)
-        })
-        .share("time_share", |(_, group)| group.share)
-        .on_page()
-        .column("flop", Flop, |(_, group)| group.flops.ok())
-        .text("dtype", |(_, group)| group.dtype)
-        .on_page()
-        .column("flop_per_second", FlopPerSecond, |(_, group)| group.rate())
-        .on_page()
-        .column("dram_flop_per_byte", FlopPerByte, intensity(Level::Dram))
-        .on_page()
-        .column("l2_flop_per_byte", FlopPerByte, intensity(Level::L2))
-        .column("l1_flop_per_byte", FlopPerByte, intensity(Level::L1))
-        .column(
-            "attainable_flop_per_second",
-            FlopPerSecond,
-            |(pass, group)| pass.roofs.attainable(group),
-        )
-        .share("attained_share", |(pass, group)| {
-            Some(group.rate()? / pass.roofs.attainable(group)?)
-        })
-        .on_page()
-        .text("bound", |(_, group)| group.bound.label())
-        .on_page()
+    columns! { context, "roofline_points", row: &Mark<'_> => {
+        let (pass, group) = row;
+        name "kernel" = group.short.as_str(), page;
+        text "pass" = session.pass_name(pass.pass);
+        text "grid" = group.grid.to_string();
+        text "block" = group.block.to_string();
+        count "launches" = group.launches, page;
+        time "duration_ns" = group.seconds.map(|seconds| seconds * 1e9);
+        share "time_share" = group.share, page;
+        Flop "flop" = group.flops.ok();
+        text "dtype" = group.dtype, page;
+        FlopPerSecond "flop_per_second" = group.rate(), page;
+        FlopPerByte "dram_flop_per_byte" = intensity(Level::Dram)(row), page;
+        FlopPerByte "l2_flop_per_byte" = intensity(Level::L2)(row);
+        FlopPerByte "l1_flop_per_byte" = intensity(Level::L1)(row);
+        FlopPerSecond "attainable_flop_per_second" = pass.roofs.attainable(group);
+        share "attained_share" = Some(group.rate()? / pass.roofs.attainable(group)?), page;
+        text "bound" = group.bound.label(), page;
+    } }
 }
 
 const UNPLOTTED: &str = "roofline_unplotted";
@@ -177,18 +145,15 @@ fn unplotted_view(caption: String, limit: usize) -> View {
 
 fn unplotted_table<'t>(context: &Context<'t>) -> Table<'t, Unplotted<'t>> {
     let (session, text) = (context.session, context.text);
-    Table::new(text, UNPLOTTED)
-        .name("kernel", |(_, group, ..): &Unplotted<'_>| {
-            group.short.as_str()
-        })
-        .text("pass", |(pass, ..)| session.pass_name(pass.pass))
-        .text("roofline", |row| row.2)
-        .text("grid", |(_, group, ..)| group.grid.to_string())
-        .text("block", |(_, group, ..)| group.block.to_string())
-        .count("launches", |(_, group, ..)| group.launches)
-        .time("duration_ns", |(_, group, ..)| {
-            group.seconds.map(|seconds| seconds * 1e9)
-        })
-        .share("time_share", |(_, group, ..)| group.share)
-        .text("reason", move |row| text.line(row.3, &[]))
+    columns! { context, UNPLOTTED, (pass, group, level, reason): &Unplotted<'_> => {
+        name "kernel" = group.short.as_str();
+        text "pass" = session.pass_name(pass.pass);
+        text "roofline" = *level;
+        text "grid" = group.grid.to_string();
+        text "block" = group.block.to_string();
+        count "launches" = group.launches;
+        time "duration_ns" = group.seconds.map(|seconds| seconds * 1e9);
+        share "time_share" = group.share;
+        text "reason" = text.line(reason, &[]);
+    } }
 }

@@ -1,7 +1,5 @@
 //! Data sets of the workload roofline.
 
-use rooflens_schemas::Unit::{BytesPerSecond, Flop, FlopPerByte, FlopPerSecond};
-
 use crate::Context;
 use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::Level;
@@ -10,7 +8,7 @@ use rooflens_analysis::counters::represent::matching::WHOLE;
 use rooflens_analysis::counters::roofline::workload::{StageWork, Sum, Totals, Work};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::utilization::mfu::hfu;
-use rooflens_document::{Block, Dataset, Table, View};
+use rooflens_document::{Block, Dataset, View};
 use rooflens_session::Arrange;
 
 /// Rows of the table of kernels in the section.
@@ -22,45 +20,31 @@ fn label(context: &Context<'_>, stage: &StageWork) -> String {
 
 /// One row a stage.
 pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, Block) {
-    let dram = |stage: &StageWork| stage.dram_bytes().ok();
     // Sums over too small a share of the stage are not its own.
     let each = |stage: &StageWork, sum: Option<f64>| {
         sum.filter(|_| stage.covered >= WHOLE)
             .map(|sum| stage.per_instance(sum))
     };
-    let table = Table::new(context.text, "workload_stages")
-        .text("stage", |stage: &StageWork| label(context, stage))
-        .on_page()
-        .count("instances", |stage| stage.summary.counted)
-        .time("time_ns", |stage| stage.summary.time)
-        .on_page()
-        .share("profiled_share", |stage| stage.covered)
-        .on_page()
-        .column("flop", Flop, |stage| stage.executed_flops())
-        .on_page()
-        .column("flop_per_second", FlopPerSecond, |stage| {
+    let table = columns! { context, "workload_stages", stage: &StageWork => {
+        let dram = stage.dram_bytes().ok();
+        text "stage" = label(context, stage), page;
+        count "instances" = stage.summary.counted;
+        time "time_ns" = stage.summary.time, page;
+        share "profiled_share" = stage.covered, page;
+        Flop "flop" = stage.executed_flops(), page;
+        FlopPerSecond "flop_per_second" = {
             let flops = stage.executed_flops().and(stage.totals.all_flops());
             flops.map(|flops| stage.per_second(flops))
-        })
-        .on_page()
-        .share("hfu", |stage| hfu(context, stage).ok().map(|hfu| hfu.share))
-        .on_page()
-        .bytes("dram_bytes", move |stage| each(stage, dram(stage)))
-        .on_page()
-        .bytes("dram_bytes_min", move |stage| {
-            each(stage, dram(stage).map(|_| stage.totals.dram_range.0))
-        })
-        .bytes("dram_bytes_max", move |stage| {
-            each(stage, dram(stage).map(|_| stage.totals.dram_range.1))
-        })
-        .column("dram_bytes_per_second", BytesPerSecond, move |stage| {
-            dram(stage).map(|bytes| stage.per_second(bytes))
-        })
-        .on_page()
-        .share("profiled_dram_share", |stage| stage.dram_share.ok())
-        .on_page()
-        .bytes("l2_bytes", move |stage| each(stage, stage.totals.bytes.l2))
-        .bytes("l1_bytes", move |stage| each(stage, stage.totals.bytes.l1));
+        }, page;
+        share "hfu" = hfu(context, stage).ok().map(|hfu| hfu.share), page;
+        bytes "dram_bytes" = each(stage, dram), page;
+        bytes "dram_bytes_min" = each(stage, dram.map(|_| stage.totals.dram_range.0));
+        bytes "dram_bytes_max" = each(stage, dram.map(|_| stage.totals.dram_range.1));
+        BytesPerSecond "dram_bytes_per_second" = dram.map(|bytes| stage.per_second(bytes)), page;
+        share "profiled_dram_share" = stage.dram_share.ok(), page;
+        bytes "l2_bytes" = each(stage, stage.totals.bytes.l2);
+        bytes "l1_bytes" = each(stage, stage.totals.bytes.l1);
+    } };
     (
         table.rows(stages),
         Block::Table(table.view(words!(context, "workload.stages"), 12)),
@@ -84,47 +68,29 @@ pub(super) fn kernels(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset,
     // Equal shares keep the order of stages and groups.
     rows.arrange_by(|a, b| time_share(b).total_cmp(&time_share(a)));
     let intensity = |level| move |(_, work): &Kernel<'_>| work.intensity(level);
-    let table = Table::new(context.text, "workload_kernels")
-        .name("kernel", |(_, work): &Kernel<'_>| {
-            identities[work.kernel.index()].short.as_str()
-        })
-        .on_page()
-        .text("stage", |(stage, _)| label(context, stage))
-        .on_page()
-        .text("class", |(_, work)| work.class.label())
-        .text("grid", |(_, work)| work.grid.to_string())
-        .text("block", |(_, work)| work.block.to_string())
-        .count("launches", |(_, work)| work.launches)
-        .on_page()
-        .time("time_ns", |(_, work)| work.time)
-        .share("time_share", time_share)
-        .on_page()
-        .text("match", |(_, work)| work.tier.label())
-        .on_page()
-        .count("profiled", |(_, work)| work.profiled)
-        .column("flop", Flop, |(_, work)| work.flops())
-        .column("flop_per_second", FlopPerSecond, |(_, work)| {
-            work.per_second(work.flops())
-        })
-        .on_page()
-        .bytes("dram_bytes", |(_, work)| work.bytes.dram)
-        .bytes("dram_bytes_min", |(_, work)| {
-            work.dram.map(|spread| spread.min)
-        })
-        .bytes("dram_bytes_max", |(_, work)| {
-            work.dram.map(|spread| spread.max)
-        })
-        .column("dram_bytes_per_second", BytesPerSecond, |(_, work)| {
-            work.per_second(work.bytes.dram)
-        })
-        .on_page()
-        .column("dram_flop_per_byte", FlopPerByte, intensity(Level::Dram))
-        .on_page()
-        .column("l2_flop_per_byte", FlopPerByte, intensity(Level::L2))
-        .on_page()
-        .column("l1_flop_per_byte", FlopPerByte, intensity(Level::L1))
-        .text("bound", move |(_, work)| work.bound(rule).label())
-        .on_page();
+    let table = columns! { context, "workload_kernels", row: &Kernel<'_> => {
+        let (stage, work) = row;
+        name "kernel" = identities[work.kernel.index()].short.as_str(), page;
+        text "stage" = label(context, stage), page;
+        text "class" = work.class.label();
+        text "grid" = work.grid.to_string();
+        text "block" = work.block.to_string();
+        count "launches" = work.launches, page;
+        time "time_ns" = work.time;
+        share "time_share" = time_share(row), page;
+        text "match" = work.tier.label(), page;
+        count "profiled" = work.profiled;
+        Flop "flop" = work.flops();
+        FlopPerSecond "flop_per_second" = work.per_second(work.flops()), page;
+        bytes "dram_bytes" = work.bytes.dram;
+        bytes "dram_bytes_min" = work.dram.map(|spread| spread.min);
+        bytes "dram_bytes_max" = work.dram.map(|spread| spread.max);
+        BytesPerSecond "dram_bytes_per_second" = work.per_second(work.bytes.dram), page;
+        FlopPerByte "dram_flop_per_byte" = intensity(Level::Dram)(row), page;
+        FlopPerByte "l2_flop_per_byte" = intensity(Level::L2)(row), page;
+        FlopPerByte "l1_flop_per_byte" = intensity(Level::L1)(row);
+        text "bound" = work.bound(rule).label(), page;
+    } };
     let shown = rows.len().min(SHOWN_KERNELS);
     let (some, all) = (shown.to_string(), rows.len().to_string());
     let caption = words!(context, "workload.kernels", shown = some, all = all);
@@ -160,24 +126,19 @@ pub(super) fn classes(context: &Context<'_>, phases: &[&StageWork]) -> Dataset {
         })
     };
     let rows: Vec<Class<'_>> = phases.iter().copied().flat_map(of_stage).collect();
-    Table::new(context.text, "workload_classes")
-        .text("class", |row: &Class<'_>| row.class.label())
-        .text("stage", |row| label(context, row.stage))
-        .count("launches", |row| row.launches)
-        .time("time_ns", |row| row.totals.time)
-        .share("time_share", |row| row.totals.time / row.stage.time as f64)
-        .column("flop", Flop, |row| row.totals.all_flops())
-        .column("flop_per_second", FlopPerSecond, |row| {
-            row.per_second(row.totals.all_flops())
-        })
-        .bytes("dram_bytes", |row| row.totals.bytes.dram)
-        .column("dram_bytes_per_second", BytesPerSecond, |row| {
-            row.per_second(row.totals.bytes.dram)
-        })
-        .column("dram_flop_per_byte", FlopPerByte, |row| {
-            row.totals.intensity()
-        })
-        .rows(&rows)
+    columns! { context, "workload_classes", row: &Class<'_> => {
+        text "class" = row.class.label();
+        text "stage" = label(context, row.stage);
+        count "launches" = row.launches;
+        time "time_ns" = row.totals.time;
+        share "time_share" = row.totals.time / row.stage.time as f64;
+        Flop "flop" = row.totals.all_flops();
+        FlopPerSecond "flop_per_second" = row.per_second(row.totals.all_flops());
+        bytes "dram_bytes" = row.totals.bytes.dram;
+        BytesPerSecond "dram_bytes_per_second" = row.per_second(row.totals.bytes.dram);
+        FlopPerByte "dram_flop_per_byte" = row.totals.intensity();
+    } }
+    .rows(&rows)
 }
 
 /// The works of a class of a stage.
@@ -217,27 +178,18 @@ pub(super) fn bounds(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset, 
         });
     }
     let share = |row: &Bounded<'_>, sum: Sum| sum.time as f64 / row.stage.time as f64;
-    let table = Table::new(context.text, "workload_bounds")
-        .text("stage", |row: &Bounded<'_>| label(context, row.stage))
-        .on_page()
-        .text("bound", |row| {
-            row.bound.map_or("not profiled", Bound::label)
-        })
-        .on_page()
-        .count("kernels", |row| row.rooflens.kernels)
-        .on_page()
-        .count("launches", |row| row.rooflens.launches)
-        .on_page()
-        .time("time_ns", |row| row.rooflens.time)
-        .on_page()
-        .share("share", move |row| share(row, row.rooflens))
-        .on_page()
-        .count("seed_kernels", |row| row.seed.kernels)
-        .on_page()
-        .count("seed_launches", |row| row.seed.launches)
-        .time("seed_time_ns", |row| row.seed.time)
-        .share("seed_share", move |row| share(row, row.seed))
-        .on_page();
+    let table = columns! { context, "workload_bounds", row: &Bounded<'_> => {
+        text "stage" = label(context, row.stage), page;
+        text "bound" = row.bound.map_or("not profiled", Bound::label), page;
+        count "kernels" = row.rooflens.kernels, page;
+        count "launches" = row.rooflens.launches, page;
+        time "time_ns" = row.rooflens.time, page;
+        share "share" = share(row, row.rooflens), page;
+        count "seed_kernels" = row.seed.kernels, page;
+        count "seed_launches" = row.seed.launches;
+        time "seed_time_ns" = row.seed.time;
+        share "seed_share" = share(row, row.seed), page;
+    } };
     let view: View = table.view(words!(context, "workload.bounds"), 16);
     (table.rows(&rows), Block::Table(view))
 }

@@ -58,21 +58,15 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
     let session = context.session;
-    Table::new(context.text, "attribution")
-        .text("how", |(_, how, _): &Row<'_>| words(*how).0)
-        .on_page()
-        .text("pass", |(of, ..)| session.pass_name(of.pass))
-        .on_page()
-        .count("operations", |(.., sum)| sum.operations)
-        .on_page()
-        .time("time_ns", |(.., sum)| sum.time)
-        .on_page()
-        .share("share", |(of, _, sum)| {
-            (of.time() > 0).then(|| sum.time as f64 / of.time() as f64)
-        })
-        .on_page()
-        .text("meaning", |(_, how, _)| words(*how).1)
-        .on_page()
+    columns! { context, "attribution", (pass, how, sum): &Row<'_> => {
+        let (name, meaning) = words(*how);
+        text "how" = name, page;
+        text "pass" = session.pass_name(pass.pass), page;
+        count "operations" = sum.operations, page;
+        time "time_ns" = sum.time, page;
+        share "share" = (pass.time() > 0).then(|| sum.time as f64 / pass.time() as f64), page;
+        text "meaning" = meaning, page;
+    } }
 }
 
 /// Name and meaning.

@@ -148,12 +148,11 @@ type StagePart<'a> = (&'a StageTime, (ClassGroup, f64));
 /// The parts of the chart's bars as a table.
 fn parts_table<'t>(context: &Context<'t>) -> Table<'t, StagePart<'t>> {
     let (session, facts) = (context.session, context.facts);
-    Table::new(context.text, "stage_parts")
-        .text("stage", |(stage, _): &StagePart<'_>| {
-            stage.summary.label(session, facts)
-        })
-        .text("pass", |(stage, _)| session.pass_name(stage.pass))
-        .text("part", |(_, (group, _))| group_color(*group).label())
-        .time("time_ns", |(_, (_, time))| *time)
-        .share("busy_share", |(stage, (group, _))| stage.share(*group))
+    columns! { context, "stage_parts", (stage, (group, time)): &StagePart<'_> => {
+        text "stage" = stage.summary.label(session, facts);
+        text "pass" = session.pass_name(stage.pass);
+        text "part" = group_color(*group).label();
+        time "time_ns" = *time;
+        share "busy_share" = stage.share(*group);
+    } }
 }

@@ -42,7 +42,9 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
     findings
         .blocks
         .push(Block::Table(View::new("stages", caption, &columns, limit)));
-    findings.datasets.push(stages_table(context).rows(&stages));
+    findings
+        .datasets
+        .push(stages_table(context).rows(stages.iter().copied()));
     let instances = instances(context, &stages);
     let table = instances_table(context, several_passes);
     let limit = instances.len().min(SHOWN_INSTANCES);
@@ -53,27 +55,22 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
     findings.datasets.push(table.rows(&instances));
 }
 
-fn stages_table<'t>(context: &Context<'t>) -> Table<'t, &'t StageTime> {
+fn stages_table<'t>(context: &Context<'t>) -> Table<'t, StageTime> {
     let (session, facts) = (context.session, context.facts);
-    Table::new(context.text, "stages")
-        .text("stage", |one: &&StageTime| {
-            one.summary.label(session, facts)
-        })
-        .text("pass", |one| session.pass_name(one.pass))
-        .text("instances", |one| {
-            format!("{} of {}", one.summary.counted, one.summary.instances)
-        })
-        .time("time_ns", |one| one.summary.time)
-        .time("time_min_ns", |one| one.summary.time_range.0)
-        .time("time_max_ns", |one| one.summary.time_range.1)
-        .time("host_ns", |one| one.summary.host)
-        .share("busy_share", |one| one.summary.busy_share)
-        .count("operations", |one| one.summary.operations)
-        .time("operation_mean_ns", |one| {
-            one.summary.sum / one.summary.operations.max(1.0)
-        })
-        .share("inferred_share", |one| one.summary.inferred_share)
-        .count("steps", |one| one.summary.steps)
+    columns! { context, "stages", stage: &StageTime => {
+        text "stage" = stage.summary.label(session, facts);
+        text "pass" = session.pass_name(stage.pass);
+        text "instances" = format!("{} of {}", stage.summary.counted, stage.summary.instances);
+        time "time_ns" = stage.summary.time;
+        time "time_min_ns" = stage.summary.time_range.0;
+        time "time_max_ns" = stage.summary.time_range.1;
+        time "host_ns" = stage.summary.host;
+        share "busy_share" = stage.summary.busy_share;
+        count "operations" = stage.summary.operations;
+        time "operation_mean_ns" = stage.summary.sum / stage.summary.operations.max(1.0);
+        share "inferred_share" = stage.summary.inferred_share;
+        count "steps" = stage.summary.steps;
+    } }
 }
 
 /// An instance with its stage.
@@ -95,44 +92,24 @@ fn instances<'a>(context: &Context<'a>, stages: &[&'a StageTime]) -> Vec<Row<'a>
 
 fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t, Row<'t>> {
     let (session, facts) = (context.session, context.facts);
-    let table = Table::new(context.text, "stage_instances")
-        .text("stage", |(stage, _): &Row<'_>| {
-            stage.summary.label(session, facts)
-        })
-        .on_page()
-        .text("pass", |(stage, _)| session.pass_name(stage.pass))
-        .on_page_if(several_passes)
-        .count("ordinal", |(_, one)| one.ordinal)
-        .on_page()
-        .time("host_start_ns", |(_, one)| one.host_start)
-        .time("host_ns", |(_, one)| one.host_end - one.host_start)
-        .time("start_ns", |(_, one)| {
-            one.projection.map(|(start, _)| start)
-        })
-        .time("time_ns", |(_, one)| one.time())
-        .on_page()
-        .time("busy_ns", |(_, one)| one.projection.map(|_| one.busy))
-        .on_page()
-        .time("idle_ns", |(_, one)| {
-            Some(one.time()? * one.gpus.len().max(1) as i64 - one.busy)
-        })
-        .share("busy_share", |(_, one)| one.busy_share())
-        .on_page()
-        .time("sum_ns", |(_, one)| one.sum)
-        .count("operations", |(_, one)| one.ops.len())
-        .on_page()
-        .count("kernels", |(_, one)| {
-            one.ops
-                .iter()
-                .filter(|op| facts.kernel(session, **op).is_some())
-                .count()
-        })
-        .count("inferred", |(_, one)| one.inferred)
-        .count("steps", |(_, one)| one.steps)
-        .text("excluded", |(_, one)| {
-            one.excluded.clone().unwrap_or_default()
-        })
-        .on_page();
+    let table = columns! { context, "stage_instances", (stage, one): &Row<'_> => {
+        text "stage" = stage.summary.label(session, facts), page;
+        text "pass" = session.pass_name(stage.pass), page if several_passes;
+        count "ordinal" = one.ordinal, page;
+        time "host_start_ns" = one.host_start;
+        time "host_ns" = one.host_end - one.host_start;
+        time "start_ns" = one.projection.map(|(start, _)| start);
+        time "time_ns" = one.time(), page;
+        time "busy_ns" = one.projection.map(|_| one.busy), page;
+        time "idle_ns" = Some(one.time()? * one.gpus.len().max(1) as i64 - one.busy);
+        share "busy_share" = one.busy_share(), page;
+        time "sum_ns" = one.sum;
+        count "operations" = one.ops.len(), page;
+        count "kernels" = one.ops.iter().filter(|op| facts.kernel(session, **op).is_some()).count();
+        count "inferred" = one.inferred;
+        count "steps" = one.steps;
+        text "excluded" = one.excluded.clone().unwrap_or_default(), page;
+    } };
     if !facts
         .stages
         .iter()
@@ -140,9 +117,8 @@ fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t,
     {
         return table;
     }
-    table
-        .count("requests", |(_, one)| engine_step(session, one)?.requests)
-        .on_page()
-        .count("tokens", |(_, one)| engine_step(session, one)?.tokens)
-        .on_page()
+    columns! { table, (_, one): &Row<'_> => {
+        count "requests" = engine_step(session, one)?.requests, page;
+        count "tokens" = engine_step(session, one)?.tokens, page;
+    } }
 }

@@ -90,19 +90,18 @@ type OfPass<'a> = (PassId, &'a Place);
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, OfPass<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
-    Table::new(context.text, "synchronization")
-        .name("stage", |(_, place): &OfPass<'t>| {
-            place.stage.map(|at| stages[at].name.as_str())
-        })
-        .name("call", |(_, place)| session.text(place.call))
-        .text("pass", |(pass, _)| session.pass_name(*pass))
-        .name("range", |(_, place)| place.path(session))
-        .name("operator", |(_, place)| place.operator_name(session))
-        .count("count", |(_, place)| place.sum.count)
-        .time("time_ns", |(_, place)| place.sum.time)
-        .time("idle_ns", |(_, place)| place.sum.idle)
-        .time("after_ns", |(_, place)| place.sum.after)
-        .time("in_stage_ns", |(_, place)| place.sum.in_stage)
+    columns! { context, "synchronization", (pass, place): &OfPass<'_> => {
+        name "stage" = place.stage.map(|at| stages[at].name.as_str());
+        name "call" = session.text(place.call);
+        text "pass" = session.pass_name(*pass);
+        name "range" = place.path(session);
+        name "operator" = place.operator_name(session);
+        count "count" = place.sum.count;
+        time "time_ns" = place.sum.time;
+        time "idle_ns" = place.sum.idle;
+        time "after_ns" = place.sum.after;
+        time "in_stage_ns" = place.sum.in_stage;
+    } }
 }
 
 /// `sync_calls`, `sync_time` and `sync_idle` of a stage.

@@ -73,42 +73,35 @@ pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut Sec
 /// Busy time by group in each stretch of the charts.
 fn stretches_table<'t>(context: &Context<'t>) -> Table<'t, Stretch<'t>> {
     let session = context.session;
-    let table = Table::new(context.text, "timeline")
-        .name("pass", |(of, ..): &Stretch<'_>| session.pass_name(of.pass))
-        .count("gpu", |(_, gpu, ..)| session.gpus.ordinal[gpu.index()])
-        .time("start_ns", |(of, _, at, _)| of.window.edge(*at))
-        .time("end_ns", |(of, _, at, _)| of.window.edge(at + 1));
-    let groups = ClassGroup::ALL.into_iter().zip(GROUPS);
-    groups.fold(table, |table, (group, id)| {
-        table.time(id, move |(.., times)| times[group as usize])
-    })
+    let mut table = columns! { context, "timeline", (overview, gpu, bin, times): &Stretch<'_> => {
+        name "pass" = session.pass_name(overview.pass);
+        count "gpu" = session.gpus.ordinal[gpu.index()];
+        time "start_ns" = overview.window.edge(*bin);
+        time "end_ns" = overview.window.edge(bin + 1);
+    } };
+    for (group, id) in ClassGroup::ALL.into_iter().zip(GROUPS) {
+        table = columns! { table, (.., times): &Stretch<'_> => {
+            time (id) = times[group as usize];
+        } };
+    }
+    table
 }
 
 /// Means of the samples within each stage.
 fn counters_table<'t>(context: &Context<'t>, several: bool) -> Table<'t, Sums<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
-    Table::new(context.text, "gpu_metrics")
-        .name("stage", |(_, of): &Sums<'_>| stages[of.stage].name.as_str())
-        .on_page()
-        .name("pass", |(gpu, _)| session.pass_name(gpu.pass))
-        .on_page()
-        .count("gpu", |(own, _)| session.gpus.ordinal[own.gpu.index()])
-        .on_page_if(several)
-        .count("instances", |(_, of)| of.instances)
-        .count("samples", |(_, of)| of.samples())
-        .on_page()
-        .share("sm_active", |(_, of)| of.mean(Counter::SmActive))
-        .on_page()
-        .share("tensor_active", |(_, of)| of.mean(Counter::TensorActive))
-        .on_page()
-        .share("dram_read", |(_, of)| of.mean(Counter::DramRead))
-        .on_page()
-        .share("dram_write", |(_, of)| of.mean(Counter::DramWrite))
-        .on_page()
-        .column("sm_clock_hz", Unit::Hertz, |(_, of)| {
-            of.mean(Counter::Clock)
-        })
-        .on_page()
+    columns! { context, "gpu_metrics", (gpu, sums): &Sums<'_> => {
+        name "stage" = stages[sums.stage].name.as_str(), page;
+        name "pass" = session.pass_name(gpu.pass), page;
+        count "gpu" = session.gpus.ordinal[gpu.gpu.index()], page if several;
+        count "instances" = sums.instances;
+        count "samples" = sums.samples(), page;
+        share "sm_active" = sums.mean(Counter::SmActive), page;
+        share "tensor_active" = sums.mean(Counter::TensorActive), page;
+        share "dram_read" = sums.mean(Counter::DramRead), page;
+        share "dram_write" = sums.mean(Counter::DramWrite), page;
+        Hertz "sm_clock_hz" = sums.mean(Counter::Clock), page;
+    } }
 }
 
 /// The metrics of a stage on a GPU.

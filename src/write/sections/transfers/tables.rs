@@ -91,53 +91,44 @@ fn lines<'a>(context: &Context<'_>, places: &'a [Place]) -> Vec<Line<'a>> {
 
 fn copies<'t>(context: &Context<'t>, transfers: &Transfers) -> Table<'t, Line<'t>> {
     let (session, link) = (context.session, transfers.link);
-    let rate = Unit::BytesPerSecond;
-    Table::new(context.text, "copies")
-        .text("kind", |line: &Line<'_>| line.kind.0.label())
-        .text("pass", |line| session.pass_name(line.place.pass))
-        .text("stage", |line| line.label.clone())
-        .text("source", |line| memory(line.kind.1))
-        .text("destination", |line| memory(line.kind.2))
-        .count("count", |line| line.sum.count)
-        .bytes("bytes", |line| line.sum.bytes as f64)
-        .time("total_ns", |line| line.sum.total)
-        .column("rate", rate, |line| line.sum.rate())
-        .time("exposed_ns", |line| line.sum.exposed)
-        .time("overlapped_ns", |line| line.sum.union - line.sum.exposed)
-        .count("large", |line| line.sum.large.len())
-        .column("large_p5", rate, |line| line.sum.large_rate(0.05))
-        .column("large_median", rate, |line| line.sum.large_rate(0.5))
-        .column("large_p95", rate, |line| line.sum.large_rate(0.95))
-        .share("link_share", move |line| {
+    let _rate = Unit::BytesPerSecond;
+    columns! { context, "copies", line: &Line<'_> => {
+        text "kind" = line.kind.0.label();
+        text "pass" = session.pass_name(line.place.pass);
+        text "stage" = line.label.clone();
+        text "source" = memory(line.kind.1);
+        text "destination" = memory(line.kind.2);
+        count "count" = line.sum.count;
+        bytes "bytes" = line.sum.bytes as f64;
+        time "total_ns" = line.sum.total;
+        BytesPerSecond "rate" = line.sum.rate();
+        time "exposed_ns" = line.sum.exposed;
+        time "overlapped_ns" = line.sum.union - line.sum.exposed;
+        count "large" = line.sum.large.len();
+        BytesPerSecond "large_p5" = line.sum.large_rate(0.05);
+        BytesPerSecond "large_median" = line.sum.large_rate(0.5);
+        BytesPerSecond "large_p95" = line.sum.large_rate(0.95);
+        share "link_share" = {
             let link = link.filter(|_| crosses_host(line.kind.0))?;
             Some(line.sum.large_rate(0.5)? / link.peak)
-        })
+        };
+    } }
 }
 
 /// The groups of copies of each pass with the most time.
 fn groups<'t>(context: &Context<'t>) -> Table<'t, (PassId, &'t Group)> {
     let session = context.session;
-    Table::new(context.text, "copy_groups")
-        .text("kind", |(_, group): &(PassId, &Group)| group.kind.0.label())
-        .on_page()
-        .text("pass", |(pass, _)| session.pass_name(*pass))
-        .on_page()
-        .text("source", |(_, group)| memory(group.kind.1))
-        .on_page()
-        .text("destination", |(_, group)| memory(group.kind.2))
-        .on_page()
-        .bytes("size", |(_, group)| group.size as f64)
-        .on_page()
-        .name("range", |(_, group)| {
-            group.range.map(|range| session.text(range))
-        })
-        .on_page()
-        .count("count", |(_, group)| group.count)
-        .on_page()
-        .time("total_ns", |(_, group)| group.total)
-        .on_page()
-        .column("rate", Unit::BytesPerSecond, |(_, group)| group.rate())
-        .on_page()
+    columns! { context, "copy_groups", (pass, group): &(PassId, &Group) => {
+        text "kind" = group.kind.0.label(), page;
+        text "pass" = session.pass_name(*pass), page;
+        text "source" = memory(group.kind.1), page;
+        text "destination" = memory(group.kind.2), page;
+        bytes "size" = group.size as f64, page;
+        name "range" = group.range.map(|range| session.text(range)), page;
+        count "count" = group.count, page;
+        time "total_ns" = group.total, page;
+        BytesPerSecond "rate" = group.rate(), page;
+    } }
 }
 
 fn memory(kind: MemoryKind) -> Option<&'static str> {

@@ -7,7 +7,7 @@ use rooflens_schemas::StageKind;
 use rooflens_units::Seconds;
 
 use crate::Context;
-use rooflens_document::{Block, Dataset, Table};
+use rooflens_document::{Block, Dataset};
 
 /// A stage's lower bound and measured time.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,15 +92,15 @@ pub(super) fn show(context: &Context<'_>) -> Option<(Vec<Block>, Dataset)> {
     if rows.is_empty() {
         return None;
     }
-    let table = Table::<Bound>::new(context.text, "predicted_bounds")
-        .text("stage", |row| row.stage.clone())
-        .text("pass", |row| row.pass.clone())
-        .time("bound_ns", |row| row.bound)
-        .time("time_ns", |row| row.measured)
-        .text("factor", Bound::factor)
-        .share("busy_share", |row| row.busy)
-        .share("of_busy", Bound::of_busy)
-        .all_on_page();
+    let table = columns! { context, "predicted_bounds", row: &Bound => {
+        text "stage" = row.stage.clone(), page;
+        text "pass" = row.pass.clone(), page;
+        time "bound_ns" = row.bound, page;
+        time "time_ns" = row.measured, page;
+        text "factor" = Bound::factor(row), page;
+        share "busy_share" = row.busy, page;
+        share "of_busy" = Bound::of_busy(row), page;
+    } };
     let view = table.view(
         words!(context, "utilization.bounds"),
         rows.len().min(super::SHOWN),

@@ -17,7 +17,7 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_document::{Block, Chart, Dataset, Inline, Quantity, SectionContent, Table, View};
+use rooflens_document::{Block, Chart, Dataset, Inline, Quantity, SectionContent, View};
 use rooflens_session::Llm;
 
 /// Model FLOPs utilization.
@@ -180,43 +180,26 @@ fn chart(context: &Context<'_>, lines: &[StageUtilization]) -> Option<Chart> {
 }
 
 fn dataset(context: &Context<'_>, rows: &[&StageUtilization]) -> Dataset {
-    Table::<&StageUtilization>::new(context.text, "utilization")
-        .text("stage", |stage| stage.timed.label(context))
-        .text("pass", |stage| stage.timed.pass.clone())
-        .time("time_ns", |stage| stage.timed.time)
-        .column("flops", Unit::Flop, |stage| stage.flops())
-        .column("flops_full_attention", Unit::Flop, |stage| {
-            stage.work.as_ref().ok().map(|work| work.flops_full)
-        })
-        .column("flop_per_second", Unit::FlopPerSecond, |stage| {
-            stage.flops().map(|flops| stage.per_second(flops))
-        })
-        .share("mfu", |stage| stage.mfu().ok())
-        .share("mfu_full_attention", |stage| {
-            stage.mfu_full_attention().ok()
-        })
-        .share("mfu_measured", |stage| stage.of_measured())
-        .share("busy_share", |stage| stage.timed.busy_share())
-        .share("kernel_time_mfu", |stage| stage.kernel_time_mfu().ok())
-        .bytes("bytes", |stage| {
-            stage.work.as_ref().ok().and_then(|work| work.bytes)
-        })
-        .share("mbu", |stage| stage.mbu().ok())
-        .share("kernel_time_mbu", |stage| stage.kernel_time_mbu().ok())
-        .column("tokens_per_second", Unit::TokensPerSecond, |stage| {
-            stage.tokens_per_second().ok()
-        })
-        .column("images_per_second", Unit::ImagesPerSecond, |stage| {
-            stage.images_per_second().ok()
-        })
-        .text("formula", |stage| {
-            stage
-                .work
-                .as_ref()
-                .ok()
-                .map(|work| words::formula(context, &work.formula))
-        })
-        .rows(rows)
+    columns! { context, "utilization", stage: &StageUtilization => {
+        text "stage" = stage.timed.label(context);
+        text "pass" = stage.timed.pass.clone();
+        time "time_ns" = stage.timed.time;
+        Flop "flops" = stage.flops();
+        Flop "flops_full_attention" = stage.work.as_ref().ok().map(|work| work.flops_full);
+        FlopPerSecond "flop_per_second" = stage.flops().map(|flops| stage.per_second(flops));
+        share "mfu" = stage.mfu().ok();
+        share "mfu_full_attention" = stage.mfu_full_attention().ok();
+        share "mfu_measured" = stage.of_measured();
+        share "busy_share" = stage.timed.busy_share();
+        share "kernel_time_mfu" = stage.kernel_time_mfu().ok();
+        bytes "bytes" = stage.work.as_ref().ok().and_then(|work| work.bytes);
+        share "mbu" = stage.mbu().ok();
+        share "kernel_time_mbu" = stage.kernel_time_mbu().ok();
+        TokensPerSecond "tokens_per_second" = stage.tokens_per_second().ok();
+        ImagesPerSecond "images_per_second" = stage.images_per_second().ok();
+        text "formula" = stage.work.as_ref().ok().map(|work| words::formula(context, &work.formula));
+    } }
+    .rows(rows.iter().copied())
 }
 
 /// The columns of the table that hold something.

@@ -21,7 +21,7 @@ pub(super) struct Staged {
     /// Folder that their paths are relative to.
     root: PathBuf,
     /// The folder below it whose files are this output's alone, and which is marked so; none for a single file.
-    own: Option<PathBuf>,
+    folder: Option<PathBuf>,
     aside: Option<TempDir>,
     files: BTreeSet<String>,
     /// The root was not there before.
@@ -39,20 +39,19 @@ impl Drop for Staged {
 }
 
 impl Staged {
-    /// An output into `root`, of which the folder `own` is to hold this output alone.
+    /// An output into `root`, of which `folder` is to hold this output alone.
     ///
     /// # Errors
-    /// When `own` holds files of others and is not to be used by `force`, or `root` cannot be written.
-    pub(super) fn new(root: &Path, own: Option<&str>, force: bool) -> Result<Self, CliError> {
-        let own = own.map(|own| {
-            if own.is_empty() {
-                root.to_owned()
-            } else {
-                root.join(own)
-            }
-        });
-        own.iter()
-            .try_for_each(|folder| refuse_foreign(folder, force))?;
+    /// When `folder` holds files of others and is not to be used by `force`, or `root` cannot be written.
+    pub(super) fn new(root: &Path, folder: Option<&str>, force: bool) -> Result<Self, CliError> {
+        let folder = match folder {
+            None => None,
+            Some("") => Some(root.to_owned()),
+            Some(name) => Some(root.join(name)),
+        };
+        if let Some(folder) = &folder {
+            refuse_foreign(folder, force)?;
+        }
         let is_new = !root.exists();
         fs::create_dir_all(root).map_err(failed(root))?;
         let aside = tempfile::Builder::new()
@@ -63,7 +62,7 @@ impl Staged {
         let (root, aside) = (root.to_owned(), Some(aside));
         Ok(Self {
             root,
-            own,
+            folder,
             aside,
             files: BTreeSet::new(),
             is_new,
@@ -79,11 +78,11 @@ impl Staged {
 
     /// Writes a file aside; `path` is relative to the root.
     pub(super) fn add(&mut self, path: &str, bytes: &[u8]) -> Result<(), CliError> {
-        let (target, place) = (self.aside(path), self.root.join(path));
-        if let Some(folder) = target.parent() {
-            fs::create_dir_all(folder).map_err(failed(&place))?;
+        let (aside, target) = (self.aside(path), self.root.join(path));
+        if let Some(folder) = aside.parent() {
+            fs::create_dir_all(folder).map_err(failed(&target))?;
         }
-        fs::write(target, bytes).map_err(failed(&place))?;
+        fs::write(aside, bytes).map_err(failed(&target))?;
         self.files.insert(path.to_owned());
         Ok(())
     }
@@ -95,10 +94,10 @@ impl Staged {
 
     /// Puts all files in their places, and takes away those that the output before left in the folder.
     pub(super) fn commit(mut self) -> Result<(), CliError> {
-        let before = self.own.as_deref().map(marked).unwrap_or_default();
-        let list = self.own_files();
-        if let Some(own) = self.own.clone().filter(|_| !list.is_empty()) {
-            let mark = own.join(REPORT_MARK);
+        let before = self.folder.as_deref().map(marked).unwrap_or_default();
+        let list = self.files_of_folder();
+        if let Some(folder) = self.folder.clone().filter(|_| !list.is_empty()) {
+            let mark = folder.join(REPORT_MARK);
             let mark = mark
                 .strip_prefix(&self.root)
                 .unwrap_or(&mark)
@@ -114,30 +113,29 @@ impl Staged {
             }
             fs::rename(self.aside(path), &target).map_err(failed(&target))?;
         }
-        if let Some(own) = &self.own {
-            before.difference(&list).for_each(|path| remove(own, path));
+        if let Some(folder) = &self.folder {
+            for path in before.difference(&list) {
+                remove(folder, path);
+            }
             if list.is_empty() && !before.is_empty() {
-                remove(own, REPORT_MARK);
+                remove(folder, REPORT_MARK);
             }
         }
         Ok(())
     }
 
-    /// Paths below the own folder.
-    fn own_files(&self) -> BTreeSet<String> {
-        let Some(own) = &self.own else {
-            return BTreeSet::new();
+    /// Paths of files below the folder.
+    fn files_of_folder(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        let Some(folder) = &self.folder else {
+            return files;
         };
-        let below = |path: &String| {
-            let path = self.root.join(path);
-            Some(
-                path.strip_prefix(own)
-                    .ok()?
-                    .to_string_lossy()
-                    .replace('\\', "/"),
-            )
-        };
-        self.files.iter().filter_map(below).collect()
+        for file in &self.files {
+            if let Ok(path) = self.root.join(file).strip_prefix(folder) {
+                files.insert(path.to_string_lossy().replace('\\', "/"));
+            }
+        }
+        files
     }
 }
 

@@ -35,23 +35,22 @@ impl<'a> Writer<'a> {
         args: &'a Output,
         inputs: impl IntoIterator<Item = &'a PathBuf>,
     ) -> Result<Self, CliError> {
-        let mut all = Inputs::default();
-        inputs
-            .into_iter()
-            .chain(&args.brand)
-            .for_each(|path| all.add(path));
+        let mut protected = Inputs::default();
+        for path in inputs.into_iter().chain(&args.brand) {
+            protected.add(path);
+        }
         let options = RenderOptions {
             templates: templates::load(args.templates.as_deref())?,
             brand: args.brand.as_deref().map(templates::brand).transpose()?,
             stem: None,
         };
-        for (at, output) in args.outputs.iter().enumerate() {
+        for (number, output) in args.outputs.iter().enumerate() {
             check_output(output, &args.formats)?;
             if !is_file(output) && output != Path::new("-") {
                 refuse_foreign(output, args.force)?;
             }
-            all.refuse(output)?;
-            if args.outputs[..at].contains(output) {
+            protected.refuse(output)?;
+            if args.outputs[..number].contains(output) {
                 let message = format!("--output {} is given twice", output.display());
                 return Err(CliError::Usage(message));
             }
@@ -59,14 +58,17 @@ impl<'a> Writer<'a> {
         Ok(Self {
             args,
             options,
-            inputs: all,
+            inputs: protected,
         })
     }
 
     /// The files of a bundle are not to be overwritten.
     pub(super) fn protect(&mut self, bundle: &Bundle) {
-        let known = bundle.files.iter().filter(|file| file.kind.is_some());
-        known.for_each(|file| self.inputs.add(&file.location));
+        for file in &bundle.files {
+            if file.kind.is_some() {
+                self.inputs.add(&file.location);
+            }
+        }
     }
 
     /// The language that was asked for.
@@ -163,7 +165,7 @@ impl Job<'_> {
         );
         if output == Path::new("-") {
             let format = formats.first().copied().unwrap_or(Format::Md);
-            let rendered = self.one(format, kind, None)?;
+            let rendered = self.render(format, kind, None)?;
             term.print(
                 rendered
                     .files
@@ -181,7 +183,7 @@ impl Job<'_> {
         }
         for format in formats {
             step(format, kind, term);
-            add(&mut staged, &self.one(format, kind, None)?)?;
+            add(&mut staged, &self.render(format, kind, None)?)?;
         }
         Ok(Some(staged))
     }
@@ -199,12 +201,12 @@ impl Job<'_> {
         let real = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
         let name = |part: Option<&OsStr>| part.map(|part| part.to_string_lossy().into_owned());
         let stem = name(real.file_stem());
-        let rendered = self.one(format, kind, stem.clone())?;
+        let rendered = self.render(format, kind, stem.clone())?;
         let main = rendered
             .files
             .get(&rendered.main)
             .map_or(&[][..], Vec::as_slice);
-        if fs::metadata(&real).is_ok_and(|there| !there.is_file()) {
+        if fs::metadata(&real).is_ok_and(|metadata| !metadata.is_file()) {
             // A device or a pipe takes what is written to it.
             fs::write(&real, main).map_err(|error| CliError::Write { path: real, error })?;
             return Ok(None);
@@ -212,29 +214,30 @@ impl Job<'_> {
         let folder = real
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
-        let own = stem
-            .filter(|_| format == Format::Md)
-            .map(|stem| format!("{stem}_files"));
+        let charts = match stem {
+            Some(stem) if format == Format::Md => Some(format!("{stem}_files")),
+            _ => None,
+        };
         let mut staged = Staged::new(
             folder.unwrap_or(Path::new(".")),
-            own.as_deref(),
+            charts.as_deref(),
             self.args.force,
         )?;
         for (path, bytes) in &rendered.files {
-            let own = if *path == rendered.main {
-                name(real.file_name())
-            } else {
-                None
-            };
-            staged.add(&own.unwrap_or_else(|| path.clone()), bytes)?;
+            match name(real.file_name()) {
+                Some(main) if *path == rendered.main => staged.add(&main, bytes)?,
+                _ => staged.add(path, bytes)?,
+            }
         }
         Ok(Some(staged))
     }
 
     /// Every format: the documents that were asked for, and the data once.
     fn stage_all(&self, staged: &mut Staged, term: &mut Term) -> Result<(), CliError> {
-        let asked = self.args.kind.map(|kind| vec![kind]);
-        let kinds = asked.unwrap_or_else(|| vec![Kind::Summary, Kind::Report, Kind::Appendix]);
+        let kinds = match self.args.kind {
+            Some(kind) => vec![kind],
+            None => vec![Kind::Summary, Kind::Report, Kind::Appendix],
+        };
         let documents = kinds
             .iter()
             .flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
@@ -245,7 +248,7 @@ impl Job<'_> {
             .chain(DATA.map(|format| (format, Kind::Report)))
         {
             step(format, kind, term);
-            match self.one(format, kind, None) {
+            match self.render(format, kind, None) {
                 Ok(rendered) => add(staged, &rendered)?,
                 // A build without typst or polars writes what it can.
                 Err(CliError::Render(error @ RenderError::NotBuiltIn(_))) => {
@@ -258,7 +261,12 @@ impl Job<'_> {
     }
 
     /// Renders one format; `stem` is the name of the file without extension.
-    fn one(&self, format: Format, kind: Kind, stem: Option<String>) -> Result<Rendered, CliError> {
+    fn render(
+        &self,
+        format: Format,
+        kind: Kind,
+        stem: Option<String>,
+    ) -> Result<Rendered, CliError> {
         let kind = match kind {
             Kind::Summary => report::Kind::Summary,
             Kind::Report => report::Kind::Report,
@@ -292,10 +300,10 @@ fn step(format: Format, kind: Kind, term: &Term) {
 }
 
 fn add(staged: &mut Staged, rendered: &Rendered) -> Result<(), CliError> {
-    rendered
-        .files
-        .iter()
-        .try_for_each(|(path, bytes)| staged.add(path, bytes))
+    for (path, bytes) in &rendered.files {
+        staged.add(path, bytes)?;
+    }
+    Ok(())
 }
 
 /// Refuses an output before the input is read, if nothing can be written to it.
@@ -324,14 +332,15 @@ fn check_output(output: &Path, stated: &[Format]) -> Result<(), CliError> {
 
 /// The formats of an output: those that are stated, else that of its extension; none for all.
 fn of_output(output: &Path, stated: &[Format]) -> Vec<Format> {
-    let by_name = || extension(output).and_then(of_extension);
+    if stated.is_empty() {
+        return extension(output)
+            .and_then(of_extension)
+            .into_iter()
+            .collect();
+    }
     let mut formats = stated.to_vec();
     formats.dedup();
-    if formats.is_empty() {
-        by_name().into_iter().collect()
-    } else {
-        formats
-    }
+    formats
 }
 
 /// Whether an output is one file: its name ends like one, and it is no folder.

@@ -6,26 +6,21 @@ use std::path::Path;
 use rooflens_llm::{Llm, parse};
 use rooflens_predict::document::{Peak, Question, report};
 use rooflens_predict::{
-    Calibration, Figure, Limits, Machine, PRECISIONS, Precision, Rate, Setup, Speculation, Sweep,
+    Calibration, Limits, Machine, PRECISIONS, Precision, Setup, Speculation, Sweep,
 };
-use rooflens_schemas::{StageKind, python};
-use rooflens_units::{Bytes, BytesPerSecond, Ratio, Seconds, Time};
+use rooflens_schemas::python;
+use rooflens_units::{Bytes, BytesPerSecond, Ratio, Seconds};
 
 use super::args::Predict as Args;
 use super::error::CliError;
 use super::output::{Writer, file_stem};
 use super::term::Term;
-use crate::analysis::Options;
-use crate::bundle::{self, Bundle};
-use crate::diagnostic::Diagnostics;
+use crate::bundle;
 use crate::document::Quantity;
 use crate::hardware::{Gpu, Hardware};
-use crate::microbench::analysis::Results as Measured;
-use crate::pipeline::{self, Analysis, Capture, Input};
+use crate::pipeline::Input;
 use crate::render::{self, RenderOptions};
 use crate::report::Kind;
-use crate::sections::{Bound, bounds};
-use crate::session::Session;
 
 /// No config is larger in good faith.
 const MAX_CONFIG: u64 = 64 << 20;
@@ -309,8 +304,7 @@ fn peaks(gpu: &Gpu) -> Vec<Peak> {
     peaks
 }
 
-/// Puts measured rates in the place of specified ones, on the GPUs that they were measured on; of a bundle with
-/// stages of a known model, takes how far these stages are from their predictions.
+/// Puts measured rates in the place of specified ones.
 fn calibrate(
     path: &Path,
     gpus: &[&Gpu],
@@ -324,123 +318,21 @@ fn calibrate(
     };
     let capture = input.open(&mut |_| ())?;
     term.diagnostics(capture.diagnostics.iter());
-    let hardware = Hardware::builtin();
+    let calibrated = capture.calibrate(gpus, machines);
+    for name in &calibrated.unmeasured {
+        term.note(&format!(
+            "{name}: nothing was measured on it; its peaks stay"
+        ));
+    }
     let source = path.display().to_string();
-    let mut calibration = Calibration {
+    if calibrated.calibration.figures.is_empty() {
+        let message = format!("{source} holds no measured rate of these GPUs");
+        return Err(CliError::unusable(message));
+    }
+    Ok(Calibration {
         source,
-        ..Calibration::default()
-    };
-    let mut measured_rates = Vec::new();
-    for (machine, gpu) in machines.iter_mut().zip(gpus) {
-        let rates = rates(&capture.session, &hardware, gpu);
-        if rates.is_empty() {
-            term.note(&format!(
-                "{}: nothing was measured on it; its peaks stay",
-                gpu.name
-            ));
-        }
-        let (measured, figures) = machine.clone().measured(&rates);
-        *machine = measured;
-        calibration.figures.extend(figures);
-        measured_rates.extend(rates);
-    }
-    stages(&capture, &measured_rates, &mut calibration);
-    operations(&capture.bundle, gpus, &mut calibration);
-    if calibration.figures.is_empty() {
-        let message = format!("{} holds no measured rate of these GPUs", path.display());
-        return Err(CliError::Unusable {
-            message,
-            hint: None,
-        });
-    }
-    Ok(calibration)
-}
-
-/// The measured rates of a GPU of this product: the best of each kind.
-fn rates(session: &Session, hardware: &Hardware, gpu: &Gpu) -> Vec<Rate> {
-    let peaks = &session.measured_peaks;
-    let mut best: Vec<Rate> = Vec::new();
-    for row in 0..peaks.len() {
-        let specified = hardware.find(session.text(peaks.gpu[row]));
-        let is_of_gpu = specified.is_some_and(|specified| specified.name == gpu.name);
-        let median = peaks.median[row];
-        if !is_of_gpu || median <= 0.0 {
-            continue;
-        }
-        let bounds = peaks.min[row].zip(peaks.max[row]);
-        let rate = Rate {
-            name: session.text(peaks.what[row]).to_owned(),
-            median,
-            spread: bounds.map(|(least, most)| Ratio((most - least) / median)),
-        };
-        match best.iter_mut().find(|best| best.name == rate.name) {
-            Some(best) if best.median < rate.median => *best = rate,
-            Some(_) => (),
-            None => best.push(rate),
-        }
-    }
-    best
-}
-
-/// Adds the stages of a measured bundle with their predictions at measured rates, and the factors that follow.
-fn stages(capture: &Capture, rates: &[Rate], calibration: &mut Calibration) {
-    let analysis = Analysis::new(capture, Hardware::builtin(), Options::default());
-    let bounds = bounds(&analysis.context(), &|machine| machine.measured(rates).0);
-    calibration.prefill = factor(&bounds, &[StageKind::Prefill, StageKind::Forward]);
-    calibration.decode = factor(&bounds, &[StageKind::Decode, StageKind::DecodeStep]);
-    for bound in &bounds {
-        let applied = match bound.kind {
-            StageKind::Decode | StageKind::DecodeStep => calibration.decode,
-            _ => calibration.prefill,
-        };
-        let factor = bound.factor();
-        calibration.figures.push(Figure {
-            name: format!("{} ({})", bound.stage, bound.pass),
-            specified: Some(Time(bound.bound).into()),
-            measured: Time(bound.measured).into(),
-            ratio: Some(Ratio(factor)),
-            error: applied.map(|applied| Ratio((applied.0 / factor - 1.0).abs())),
-        });
-    }
-}
-
-/// The factor of the first stage of these kinds: of an unprofiled repeat, if there is one.
-fn factor(bounds: &[Bound], kinds: &[StageKind]) -> Option<Ratio> {
-    let is_of_kind = |bound: &&Bound| kinds.contains(&bound.kind);
-    let mut unprofiled = bounds.iter().filter(|bound| bound.busy.is_none());
-    let bound = unprofiled
-        .find(is_of_kind)
-        .or_else(|| bounds.iter().find(is_of_kind))?;
-    Some(Ratio(bound.factor()))
-}
-
-/// Adds the operations of `bench.json` with their roofline times at the measured rates.
-fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
-    let mut diagnostics = Diagnostics::default();
-    let devices = pipeline::devices(bundle, &[], &mut diagnostics);
-    let hardware = Hardware::builtin();
-    for device in &devices {
-        let results = Measured::of(device, &hardware);
-        let Some(specified) = &results.specified else {
-            continue;
-        };
-        if !gpus.iter().any(|gpu| gpu.name == specified.name) {
-            continue;
-        }
-        for group in results.groups() {
-            let Some(apart) = group.apart() else { continue };
-            let dtype = group.dtype.unwrap_or_default();
-            let (predicted, measured) = group.sums();
-            calibration.cases += group.cases.len();
-            calibration.figures.push(Figure {
-                name: format!("{} {dtype}", group.operation).trim_end().to_owned(),
-                specified: Some(Seconds(predicted).into()),
-                measured: Seconds(measured).into(),
-                ratio: Some(Ratio(measured / predicted)),
-                error: Some(Ratio(apart)),
-            });
-        }
-    }
+        ..calibrated.calibration
+    })
 }
 
 /// The batch sizes that were asked for, or those of most interest.

@@ -133,8 +133,8 @@ fn change(args: &Asked<'_>, context: &Context<'_>, capture: &Capture) -> Result<
         hint: None,
     };
     let needs_ceilings = args.gpu.is_some() || args.batch.is_some() || args.dtype.is_some();
-    let own = match measure::own_device(context) {
-        Some(own) => own,
+    let device = match measure::own_device(context) {
+        Some(device) => device,
         None if !needs_ceilings => Device::default(),
         None => {
             return Err(unusable(
@@ -143,13 +143,15 @@ fn change(args: &Asked<'_>, context: &Context<'_>, capture: &Capture) -> Result<
         }
     };
     let asked = args.gpu.and_then(|name| context.hardware.named(name).ok());
-    let to = match asked.filter(|gpu| gpu.name != own.name) {
+    let to = match asked.filter(|gpu| gpu.name != device.name) {
         Some(gpu) => measure::device(gpu),
-        None => own.clone(),
+        None => device.clone(),
     };
     // Measured and specified ceilings do not mix.
-    let specified = context.hardware.find(&own.name).map(measure::device);
-    let from = specified.filter(|_| to.name != own.name).unwrap_or(own);
+    let specified = context.hardware.find(&device.name).map(measure::device);
+    let from = specified
+        .filter(|_| to.name != device.name)
+        .unwrap_or(device);
     if let Some(dtype) = args.dtype
         && to.rate(dtype).is_none()
     {

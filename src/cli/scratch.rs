@@ -60,8 +60,8 @@ fn lock(folder: &Path) -> io::Result<File> {
 }
 
 /// Removes folders whose commands were killed: of the same user, with a file that nobody has locked.
-fn remove_stale(place: &Path, own: &Path) {
-    let Ok(entries) = fs::read_dir(place) else {
+fn remove_stale(folder: &Path, scratch: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
     let is_scratch =
@@ -72,8 +72,9 @@ fn remove_stale(place: &Path, own: &Path) {
     {
         let (path, lock) = (entry.path(), entry.path().join(LOCK));
         // Others may put here what they like: neither links nor pipes are opened.
-        let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|there| there.is_file());
-        let is_candidate = path != own && is_of_same_user(&path, own) && is_file(&lock);
+        let is_file =
+            |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+        let is_candidate = path != scratch && is_of_same_user(&path, scratch) && is_file(&lock);
         if is_candidate && File::open(lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(path);
         }
@@ -82,19 +83,18 @@ fn remove_stale(place: &Path, own: &Path) {
 
 /// Whether a folder, not a link, is of the user of another one.
 #[cfg(unix)]
-fn is_of_same_user(path: &Path, own: &Path) -> bool {
+fn is_of_same_user(path: &Path, scratch: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let user = |path: &Path| {
-        fs::symlink_metadata(path)
-            .ok()
-            .map(|there| (there.is_dir(), there.uid()))
+    let (Ok(path), Ok(scratch)) = (fs::symlink_metadata(path), fs::symlink_metadata(scratch))
+    else {
+        return false;
     };
-    user(path).is_some_and(|(is_dir, _)| is_dir) && user(path) == user(own)
+    path.is_dir() && scratch.is_dir() && path.uid() == scratch.uid()
 }
 
 #[cfg(not(unix))]
 fn is_of_same_user(path: &Path, _: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// Removes what lies aside when a signal ends the program, which it then does.

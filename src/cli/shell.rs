@@ -95,7 +95,7 @@ impl Completer for Names {
         let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
         let start = before
             .rfind(|letter| !is_name(letter))
-            .map_or(0, |at| at + 1);
+            .map_or(0, |end| end + 1);
         let names = self
             .0
             .iter()

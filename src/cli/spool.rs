@@ -30,7 +30,8 @@ impl Spooled {
             } else {
                 path
             };
-            let is_kept = fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
+            let is_kept =
+                fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
             let kept = if is_kept {
                 spooled.keep(path)?
             } else {

@@ -65,7 +65,11 @@ impl Microbenchmarks {
 }
 
 /// Devices of the microbenchmarks of a bundle; `named` are files that count though they are not recognized.
-pub fn devices(bundle: &Bundle, named: &[PathBuf], diagnostics: &mut Diagnostics) -> Vec<Device> {
+pub(super) fn devices(
+    bundle: &Bundle,
+    named: &[PathBuf],
+    diagnostics: &mut Diagnostics,
+) -> Vec<Device> {
     let mut contents = Vec::new();
     for file in &bundle.files {
         if !is_result(file, named) {

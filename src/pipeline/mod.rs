@@ -9,6 +9,7 @@
 //! [`Diagnostics`]: crate::diagnostic::Diagnostics
 
 mod analyze;
+mod calibration;
 mod exports;
 mod kernels;
 mod load_tests;
@@ -21,10 +22,11 @@ mod study;
 mod suggestion;
 
 pub use analyze::{Analysis, AnalyzeError, Section};
+pub use calibration::Calibrated;
 pub use exports::Exporter;
 pub use kernels::{ProfileList, UnknownStage};
 pub use load_tests::{LoadTestError, LoadTests};
-pub use microbenchmarks::{Microbenchmarks, devices};
+pub use microbenchmarks::Microbenchmarks;
 pub use notes::{NotesError, NotesFile};
 pub use open::{Capture, Input, OpenError, Step, open};
 pub use runs::{Difference, SeveralRuns};

@@ -127,11 +127,11 @@ impl<'a> Results<'a> {
     pub fn of(device: &'a Device, hardware: &Hardware) -> Self {
         let specified = hardware.find(&device.gpu).cloned();
         let ceilings = ceilings(device, specified.as_ref());
-        let measured = |what: &str| ceilings.iter().find(|one| one.what == what);
+        let measured = |what: &str| ceilings.iter().find(|ceiling| ceiling.what == what);
         let of_gpu = |dtype: &str| rate_of(specified.as_ref()?, dtype);
-        let own = Roofs {
-            rate: &|dtype| measured(dtype).map(|one| one.measured),
-            bandwidth: measured("copy").map(|one| one.measured),
+        let reached = Roofs {
+            rate: &|dtype| measured(dtype).map(|ceiling| ceiling.measured),
+            bandwidth: measured("copy").map(|ceiling| ceiling.measured),
         };
         let bandwidth = specified.as_ref().map(|gpu| gpu.memory_bandwidth.0);
         let stated = Roofs {
@@ -140,7 +140,7 @@ impl<'a> Results<'a> {
         };
         let judged = device.cases.iter().filter_map(|case| {
             let times = *case.times.as_ref().ok()?;
-            let (roof, specified) = (own.time(case), stated.time(case).map(|(time, _)| time));
+            let (roof, specified) = (reached.time(case), stated.time(case).map(|(time, _)| time));
             Some(Judged {
                 case,
                 times,
@@ -161,7 +161,7 @@ impl<'a> Results<'a> {
 
     /// The ceiling of that name.
     pub fn ceiling(&self, what: &str) -> Option<&Ceiling> {
-        self.ceilings.iter().find(|one| one.what == what)
+        self.ceilings.iter().find(|ceiling| ceiling.what == what)
     }
 
     /// Cases by operation and dtype, in their order.
@@ -169,10 +169,10 @@ impl<'a> Results<'a> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         for judged in &self.cases {
             let (operation, dtype) = (judged.case.operation.as_str(), judged.case.dtype.as_deref());
-            let known = groups
+            let group = groups
                 .iter_mut()
-                .find(|one| (one.operation, one.dtype) == (operation, dtype));
-            match known {
+                .find(|group| (group.operation, group.dtype) == (operation, dtype));
+            match group {
                 Some(group) => group.cases.push(judged),
                 None => groups.push(Group {
                     device: self,
@@ -188,7 +188,7 @@ impl<'a> Results<'a> {
     /// The dtype that the first page is about: bf16 if there is one, else the first rate.
     pub fn headline(&self) -> Option<&Ceiling> {
         self.ceiling("bf16")
-            .or_else(|| self.ceilings.iter().find(|one| !one.is_bandwidth))
+            .or_else(|| self.ceilings.iter().find(|ceiling| !ceiling.is_bandwidth))
     }
 }
 
@@ -207,34 +207,44 @@ pub struct Group<'a> {
 
 impl Group<'_> {
     /// A share of each case that has it, ascending.
-    pub fn shares(&self, of: fn(&Judged<'_>) -> Option<f64>) -> Vec<f64> {
-        let mut shares: Vec<f64> = self.cases.iter().filter_map(|one| of(one)).collect();
+    pub fn shares(&self, share: fn(&Judged<'_>) -> Option<f64>) -> Vec<f64> {
+        let mut shares: Vec<f64> = self
+            .cases
+            .iter()
+            .filter_map(|judged| share(judged))
+            .collect();
         shares.sort_by(f64::total_cmp);
         shares
     }
 
     /// The median efficiency against the measured roofline.
     pub fn median(&self) -> Option<f64> {
-        rooflens_stats::quantile_from_nearer_end(&self.shares(|one| one.efficiency()), 0.5)
+        rooflens_stats::quantile_from_nearer_end(&self.shares(|judged| judged.efficiency()), 0.5)
+    }
+
+    /// The median share of the specified roofline.
+    pub fn median_of_specified(&self) -> Option<f64> {
+        rooflens_stats::quantile_from_nearer_end(&self.shares(|judged| judged.of_specified()), 0.5)
     }
 
     /// The median of |roofline time − time| ÷ time.
     pub fn apart(&self) -> Option<f64> {
         rooflens_stats::quantile_from_nearer_end(
-            &self.shares(|one| Some((one.efficiency()? - 1.0).abs())),
+            &self.shares(|judged| Some((judged.efficiency()? - 1.0).abs())),
             0.5,
         )
     }
 
     /// Seconds of all cases with a roofline time: at the roofline, and measured.
     pub fn sums(&self) -> (f64, f64) {
-        let both = self
-            .cases
-            .iter()
-            .filter_map(|one| Some((one.roof?.0, one.times[0])));
-        both.fold((0.0, 0.0), |sums, (roof, time)| {
-            (sums.0 + roof, sums.1 + time)
-        })
+        let (mut at_roof, mut measured) = (0.0, 0.0);
+        for judged in &self.cases {
+            if let Some((roof, _)) = judged.roof {
+                at_roof += roof;
+                measured += judged.times[0];
+            }
+        }
+        (at_roof, measured)
     }
 }
 
@@ -267,14 +277,14 @@ fn rate_of(gpu: &Gpu, dtype: &str) -> Option<f64> {
 }
 
 fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
-    let mut all: Vec<Ceiling> = Vec::new();
+    let mut ceilings: Vec<Ceiling> = Vec::new();
     let mut add = |what: &str, is_bandwidth: bool, measured: f64, rate: Option<&Rate>| {
         let specified = match is_bandwidth {
             true => gpu.map(|gpu| gpu.memory_bandwidth.0),
             false => gpu.and_then(|gpu| rate_of(gpu, what)),
         };
-        let known = all.iter_mut().find(|one| one.what == what);
-        let one = Ceiling {
+        let earlier = ceilings.iter_mut().find(|ceiling| ceiling.what == what);
+        let ceiling = Ceiling {
             what: what.to_owned(),
             is_bandwidth,
             measured,
@@ -283,12 +293,12 @@ fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
             from_cases: rate.is_none(),
             rate: rate.cloned(),
         };
-        match known {
+        match earlier {
             // A sustained rate stands; of several, and of cases, the largest does.
-            Some(known) if rate.is_none() && !known.from_cases => {}
-            Some(known) if known.measured >= measured => {}
-            Some(known) => *known = one,
-            None => all.push(one),
+            Some(earlier) if rate.is_none() && !earlier.from_cases => {}
+            Some(earlier) if earlier.measured >= measured => {}
+            Some(earlier) => *earlier = ceiling,
+            None => ceilings.push(ceiling),
         }
     };
     for rate in &device.rates {
@@ -309,39 +319,40 @@ fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
             _ => {}
         }
     }
-    let copy = all
-        .iter()
-        .find(|one| one.what == "copy")
-        .map(|one| one.measured);
-    for one in all.iter_mut().filter(|one| !one.is_bandwidth) {
-        one.ridge = copy.map(|copy| one.measured / copy);
+    let copy = ceilings.iter().find(|ceiling| ceiling.what == "copy");
+    if let Some(bandwidth) = copy.map(|copy| copy.measured) {
+        for ceiling in &mut ceilings {
+            if !ceiling.is_bandwidth {
+                ceiling.ridge = Some(ceiling.measured / bandwidth);
+            }
+        }
     }
-    all.sort_by_key(|one| one.is_bandwidth);
-    all
+    ceilings.sort_by_key(|ceiling| ceiling.is_bandwidth);
+    ceilings
 }
 
 /// Cases by operation, dtype and what bounds them, in the order of the cases.
 fn series<'a>(cases: &[Judged<'a>]) -> Vec<Series<'a>> {
-    let key = |one: &Judged<'a>| {
-        let in_flops = one.roof.is_some_and(|(_, by_rate)| by_rate);
-        (
-            one.case.operation.as_str(),
-            one.case.dtype.as_deref(),
-            in_flops,
-        )
+    let key = |judged: &Judged<'a>| {
+        let in_flops = judged.roof.is_some_and(|(_, by_rate)| by_rate);
+        let case = judged.case;
+        (case.operation.as_str(), case.dtype.as_deref(), in_flops)
     };
     let mut keys: Vec<_> = Vec::new();
-    cases.iter().map(key).for_each(|one| {
-        if !keys.contains(&one) {
-            keys.push(one);
+    for judged in cases {
+        if !keys.contains(&key(judged)) {
+            keys.push(key(judged));
         }
-    });
+    }
     let fitted = keys.into_iter().filter_map(|(operation, dtype, in_flops)| {
-        let own = cases
-            .iter()
-            .filter(|one| key(one) == (operation, dtype, in_flops));
-        let work = |case: &Case| if in_flops { case.flops } else { case.bytes };
-        let mut points: Vec<(f64, f64)> = own.map(|one| (work(one.case), one.times[0])).collect();
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for judged in cases {
+            if key(judged) == (operation, dtype, in_flops) {
+                let case = judged.case;
+                let work = if in_flops { case.flops } else { case.bytes };
+                points.push((work, judged.times[0]));
+            }
+        }
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let fit = Fit::of(&points)?;
         let on_device = !BUS.contains(&operation);

@@ -30,10 +30,10 @@ impl Fit {
         {
             return None;
         }
-        let sum = |of: fn(f64, f64) -> f64| -> f64 {
+        let sum = |term: fn(f64, f64) -> f64| -> f64 {
             points
                 .iter()
-                .map(|(work, time)| of(*work, *time) / (time * time))
+                .map(|(work, time)| term(*work, *time) / (time * time))
                 .sum()
         };
         let (weights, works, times) = (sum(|_, _| 1.0), sum(|work, _| work), sum(|_, time| time));

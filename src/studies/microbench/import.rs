@@ -78,7 +78,7 @@ fn is_peaks(document: &Map<String, Value>) -> bool {
     rates.is_some_and(|rates| {
         rates
             .values()
-            .all(|one| one.is_string() || !one["tflops"].is_null())
+            .all(|rate| rate.is_string() || !rate["tflops"].is_null())
     })
 }
 
@@ -100,7 +100,7 @@ pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Vec<Device> {
         };
         if let Some(version) = document
             .get("version")
-            .filter(|one| one.as_u64() != Some(1))
+            .filter(|version| version.as_u64() != Some(1))
         {
             refuse(format!("version {version} is not known: expected 1"));
             continue;
@@ -133,7 +133,7 @@ fn add(
     let rates = rates
         .into_iter()
         .flatten()
-        .map(|(what, one)| (what.as_str(), one, "tflops", 1e12));
+        .map(|(what, entry)| (what.as_str(), entry, "tflops", 1e12));
     let memory = [
         ("copy", "gb_per_s_read_plus_write"),
         ("read", "gb_per_s"),
@@ -145,7 +145,7 @@ fn add(
     device.rates.extend(
         rates
             .chain(memory)
-            .map(|(what, one, key, unit)| rate(what, one, key, unit)),
+            .map(|(what, entry, key, unit)| rate(what, entry, key, unit)),
     );
     let cases = document
         .get("cases")
@@ -160,8 +160,9 @@ fn add(
         }
     }
     if lost > 0 {
-        let all = device.cases.len() - before + lost;
-        let message = format!("{lost} of {all} cases have no name, work or time and are left out");
+        let total = device.cases.len() - before + lost;
+        let message =
+            format!("{lost} of {total} cases have no name, work or time and are left out");
         let lost = Diagnostic::new(Severity::DataLoss, "microbench/case", message);
         diagnostics.push(lost.artifact(path));
     }
@@ -172,7 +173,7 @@ fn add(
             Value::Number(version) => version.to_string(),
             _ => continue,
         };
-        if !device.software.iter().any(|(known, _)| known == name) {
+        if !device.software.iter().any(|(library, _)| library == name) {
             device.software.push((name.clone(), version));
         }
     }

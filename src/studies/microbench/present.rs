@@ -6,9 +6,11 @@ use rooflens_document::chart::{
 };
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
-    Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, method, say, words,
+    Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, columns, method, say,
+    words,
 };
 use rooflens_schemas::Unit;
+use rooflens_units::Seconds;
 
 use crate::analysis::{Ceiling, Group, Judged, Results, Series};
 
@@ -23,13 +25,13 @@ const NO_SHARE: f64 = -1.0;
 const STEPS: usize = 40;
 
 /// Results, and the words for them.
-struct Page<'a> {
+struct Pages<'a> {
     text: &'static Catalogue,
     devices: &'a [Results<'a>],
 }
 
 /// A device's results with one row of them.
-type Of<'a, T> = (&'a Results<'a>, &'a T);
+type OfDevice<'a, T> = (&'a Results<'a>, &'a T);
 
 /// The report of what was measured on some GPUs. `provenance` has no facts and no title yet.
 pub fn report(
@@ -38,32 +40,37 @@ pub fn report(
     mut provenance: Provenance<'_>,
     diagnostics: &Diagnostics,
 ) -> Report {
-    let page = Page { text, devices };
-    provenance.title = Some(words!(page, "microbench.title", gpu = page.names()));
-    provenance.facts = page.facts();
+    let pages = Pages { text, devices };
+    provenance.title = Some(words!(pages, "microbench.title", gpu = pages.names()));
+    provenance.facts = pages.facts();
     provenance.glossary = "microbench_glossary";
     let mut document = Document::new(text, &provenance);
     document.diagnostics(diagnostics);
-    document.summary(summary(&page));
+    document.summary(summary(&pages));
     let sections = [
-        ("microbench_roofline", roofline(&page)),
-        ("microbench_operations", operations(&page)),
-        ("microbench_fits", fits(&page)),
-        ("microbench_failed", failed(&page)),
+        ("microbench_roofline", roofline(&pages)),
+        ("microbench_operations", operations(&pages)),
+        ("microbench_fits", fits(&pages)),
+        ("microbench_failed", failed(&pages)),
     ];
     for (id, content) in sections {
         document.section(id, text.heading(id), content);
     }
-    document.method(method!(page, "microbench"));
-    document.method(method!(page, "microbench.fit"));
+    document.method(method!(pages, "microbench"));
+    document.method(method!(pages, "microbench.fit"));
     document.build_of_artifacts()
 }
 
-impl<'a> Page<'a> {
+impl<'a> Pages<'a> {
     /// All rows of one kind, with their devices.
-    fn all<T>(&self, of: impl Fn(&'a Results<'a>) -> &'a [T]) -> Vec<Of<'a, T>> {
-        let rows = |one: &'a Results<'a>| of(one).iter().map(move |row| (one, row));
-        self.devices.iter().flat_map(rows).collect()
+    fn rows<T>(&self, rows_of: fn(&'a Results<'a>) -> &'a [T]) -> Vec<OfDevice<'a, T>> {
+        let mut rows = Vec::new();
+        for results in self.devices {
+            for row in rows_of(results) {
+                rows.push((results, row));
+            }
+        }
+        rows
     }
 
     fn several(&self) -> bool {
@@ -71,20 +78,27 @@ impl<'a> Page<'a> {
     }
 
     fn names(&self) -> String {
-        let names: Vec<&str> = self.devices.iter().map(|one| self.name(one)).collect();
+        let names: Vec<&str> = self
+            .devices
+            .iter()
+            .map(|device| self.name(device))
+            .collect();
         names.join(self.text.comma())
     }
 
-    fn name<'n>(&self, one: &'n Results<'_>) -> &'n str {
-        match one.device.gpu.is_empty() {
+    fn name<'n>(&self, results: &'n Results<'_>) -> &'n str {
+        match results.device.gpu.is_empty() {
             true => self.text.word("unknown GPU"),
-            false => &one.device.gpu,
+            false => &results.device.gpu,
         }
     }
 
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![(words!(self, "microbench.gpu"), self.names())];
-        let software = self.devices.iter().flat_map(|one| &one.device.software);
+        let software = self
+            .devices
+            .iter()
+            .flat_map(|results| &results.device.software);
         for (name, version) in software {
             let fact = (name.clone(), version.clone());
             if !facts.contains(&fact) {
@@ -95,68 +109,89 @@ impl<'a> Page<'a> {
     }
 }
 
-const fn per_second(one: &Ceiling, value: f64) -> Quantity {
-    let unit = if one.is_bandwidth {
-        Unit::BytesPerSecond
-    } else {
-        Unit::FlopPerSecond
-    };
-    Quantity::new(value, unit)
+impl Ceiling {
+    const fn per_second(&self, value: f64) -> Quantity {
+        let unit = if self.is_bandwidth {
+            Unit::BytesPerSecond
+        } else {
+            Unit::FlopPerSecond
+        };
+        Quantity::new(value, unit)
+    }
+
+    const fn measured(&self) -> Quantity {
+        self.per_second(self.measured)
+    }
+
+    fn specified(&self) -> Cell {
+        match self.specified {
+            Some(value) => Cell::Quantity(self.per_second(value)),
+            None => Cell::Missing,
+        }
+    }
+
+    const fn basis(&self) -> &'static str {
+        if self.from_cases {
+            "best case"
+        } else {
+            "sustained"
+        }
+    }
 }
 
 /// Adds a table and its data set, if it has rows.
-fn add<R>(findings: &mut SectionContent, table: &Table<'_, R>, rows: &[R], caption: String) {
+fn add<R>(content: &mut SectionContent, table: &Table<'_, R>, rows: &[R], caption: String) {
     if !rows.is_empty() {
-        findings.main.push(Block::Table(table.view(caption, SHOWN)));
-        findings.datasets.push(table.rows(rows));
+        content.main.push(Block::Table(table.view(caption, SHOWN)));
+        content.datasets.push(table.rows(rows));
     }
 }
 
-fn summary(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
-    for one in page.devices {
-        findings
-            .blocks
-            .extend(conclusion(page, one).map(Block::Prose));
-        findings.blocks.extend(worst(page, one).map(Block::Prose));
+fn summary(pages: &Pages<'_>) -> SectionContent {
+    let mut content = SectionContent::default();
+    for results in pages.devices {
+        let conclusion = conclusion(pages, results);
+        content.blocks.extend(conclusion.map(Block::Prose));
+        let worst = worst(pages, results);
+        content.blocks.extend(worst.map(Block::Prose));
     }
-    let rows = page.all(|one| &one.ceilings);
-    let table = ceilings(page);
+    let rows = pages.rows(|results| &results.ceilings);
+    let table = ceilings(pages);
     if !rows.is_empty() {
-        let caption = words!(page, "microbench.ceilings");
-        findings
+        let caption = words!(pages, "microbench.ceilings");
+        content
             .blocks
             .push(Block::Table(table.view(caption, SHOWN)));
     }
-    findings.datasets.push(table.rows(&rows));
-    findings
+    content.datasets.push(table.rows(&rows));
+    content
 }
 
 /// What the GPU reaches, of what is specified, and where its ridge lies.
-fn conclusion(page: &Page<'_>, one: &Results<'_>) -> Option<Vec<Inline>> {
-    let rate = one.headline();
-    let copy = one.ceiling("copy");
-    let share = |one: Option<&Ceiling>| Some(Quantity::ratio(one?.efficiency()?));
+fn conclusion(pages: &Pages<'_>, results: &Results<'_>) -> Option<Vec<Inline>> {
+    let rate = results.headline();
+    let copy = results.ceiling("copy");
+    let share = |ceiling: Option<&Ceiling>| Some(Quantity::ratio(ceiling?.efficiency()?));
     rate.or(copy)?;
     Some(say!(
-        page,
+        pages,
         "microbench.conclusion",
-        gpu = Inline::strong(page.name(one)),
-        dtype = rate.map(|one| one.what.clone()),
-        rate = rate.map(|one| per_second(one, one.measured)),
+        gpu = Inline::strong(pages.name(results)),
+        dtype = rate.map(|rate| rate.what.clone()),
+        rate = rate.map(Ceiling::measured),
         rate_share = share(rate),
-        bandwidth = copy.map(|one| per_second(one, one.measured)),
+        bandwidth = copy.map(Ceiling::measured),
         bandwidth_share = share(copy),
         ridge = rate
-            .and_then(|one| one.ridge)
+            .and_then(|rate| rate.ridge)
             .map(|ridge| Quantity::new(ridge, Unit::FlopPerByte)),
-        floor = floor(one),
+        floor = floor(results),
     ))
 }
 
 /// The shortest launch floor of the fits over bytes.
-fn floor(one: &Results<'_>) -> Option<Quantity> {
-    let floors = one
+fn floor(results: &Results<'_>) -> Option<Quantity> {
+    let floors = results
         .fits
         .iter()
         .filter(|series| series.on_device && !series.in_flops)
@@ -167,14 +202,14 @@ fn floor(one: &Results<'_>) -> Option<Quantity> {
 }
 
 /// The operation that stays farthest below the measured roofline.
-fn worst(page: &Page<'_>, one: &Results<'_>) -> Option<Vec<Inline>> {
-    let worst = one
+fn worst(pages: &Pages<'_>, results: &Results<'_>) -> Option<Vec<Inline>> {
+    let worst = results
         .groups()
         .into_iter()
         .filter_map(|group| Some((group.median()?, group)));
     let (share, group) = worst.min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(say!(
-        page,
+        pages,
         "microbench.worst",
         operation = Inline::code(group.operation),
         dtype = group.dtype.map(str::to_owned),
@@ -183,70 +218,41 @@ fn worst(page: &Page<'_>, one: &Results<'_>) -> Option<Vec<Inline>> {
     ))
 }
 
-fn ceilings<'t>(page: &'t Page<'_>) -> Table<'t, Of<'t, Ceiling>> {
-    Table::new(page.text, "microbench_ceilings")
-        .name("gpu", |(one, _): &Of<'_, Ceiling>| {
-            page.name(one).to_owned()
-        })
-        .on_page_if(page.several())
-        .text("ceiling", |(_, row)| row.what.clone())
-        .on_page()
-        .text("measured", |(_, row)| {
-            Cell::Quantity(per_second(row, row.measured))
-        })
-        .on_page()
-        .share("spread", |(_, row)| {
-            row.rate.as_ref().and_then(|rate| rate.spread)
-        })
-        .on_page()
-        .text("specified", |(_, row)| {
-            let specified = row.specified.map(|value| per_second(row, value));
-            specified.map_or(Cell::Missing, Cell::Quantity)
-        })
-        .on_page()
-        .share("of_specified", |(_, row)| row.efficiency())
-        .on_page()
-        .column("ridge", Unit::FlopPerByte, |(_, row)| row.ridge)
-        .on_page()
-        .column("sm_clock_hz", Unit::Hertz, |(_, row)| {
-            row.rate.as_ref().and_then(|one| one.sm_clock)
-        })
-        .on_page()
-        .column("power_w", Unit::Watts, |(_, row)| {
-            row.rate.as_ref().and_then(|one| one.power)
-        })
-        .on_page()
-        .text("basis", |(_, row)| {
-            page.text
-                .word(if row.from_cases {
-                    "best case"
-                } else {
-                    "sustained"
-                })
-                .to_owned()
-        })
-        .on_page()
+fn ceilings<'t>(pages: &'t Pages<'_>) -> Table<'t, OfDevice<'t, Ceiling>> {
+    columns! { pages, "microbench_ceilings", row: &OfDevice<'t, Ceiling> => {
+        let (results, ceiling) = *row;
+        let rate = ceiling.rate.as_ref();
+        name "gpu" = pages.name(results), page if pages.several();
+        text "ceiling" = ceiling.what.as_str(), page;
+        text "measured" = Cell::Quantity(ceiling.measured()), page;
+        share "spread" = rate.and_then(|rate| rate.spread), page;
+        text "specified" = ceiling.specified(), page;
+        share "of_specified" = ceiling.efficiency(), page;
+        FlopPerByte "ridge" = ceiling.ridge, page;
+        Hertz "sm_clock_hz" = rate.and_then(|rate| rate.sm_clock), page;
+        Watts "power_w" = rate.and_then(|rate| rate.power), page;
+        text "basis" = pages.text.word(ceiling.basis()), page;
+    } }
 }
 
-fn roofline(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
-    for (number, one) in page.devices.iter().enumerate() {
-        findings
-            .main
-            .extend(roofline_chart(page, number, one).map(Block::Chart));
+fn roofline(pages: &Pages<'_>) -> SectionContent {
+    let mut content = SectionContent::default();
+    for (number, results) in pages.devices.iter().enumerate() {
+        let chart = roofline_chart(pages, number, results);
+        content.main.extend(chart.map(Block::Chart));
     }
-    findings
+    content
 }
 
-fn roofline_chart(page: &Page<'_>, number: usize, one: &Results<'_>) -> Option<Chart> {
-    let (rate, copy) = (one.headline()?, one.ceiling("copy")?);
+fn roofline_chart(pages: &Pages<'_>, number: usize, results: &Results<'_>) -> Option<Chart> {
+    let (rate, copy) = (results.headline()?, results.ceiling("copy")?);
     let roofs = |ceiling: &Ceiling| {
         let label = |value, key: &str| {
             format!(
                 "{} {} {}",
                 ceiling.what,
-                per_second(ceiling, value),
-                page.text.word(key)
+                ceiling.per_second(value),
+                pages.text.word(key)
             )
         };
         let measured = Roof {
@@ -263,30 +269,30 @@ fn roofline_chart(page: &Page<'_>, number: usize, one: &Results<'_>) -> Option<C
             .chain(specified)
             .collect::<Vec<_>>()
     };
-    let own = |judged: &&Judged<'_>| judged.case.dtype.as_ref() == Some(&rate.what);
-    let marks = one
-        .cases
-        .iter()
-        .filter(own)
-        .filter(|judged| judged.roof.is_some());
-    let points = marks.map(|judged| Mark {
-        label: judged.case.name.clone(),
-        x: judged.case.flops / judged.case.bytes,
-        y: judged.case.flops / judged.times[0],
-        weight: NO_SHARE,
-        color: color(&judged.case.operation),
-    });
-    let (gpu, dtype) = (page.name(one).to_owned(), rate.what.clone());
+    let mut points = Vec::new();
+    for judged in &results.cases {
+        let (case, time) = (judged.case, judged.times[0]);
+        let (x, y) = (case.flops / case.bytes, case.flops / time);
+        let is_of_dtype = case.dtype.as_ref() == Some(&rate.what);
+        if is_of_dtype && judged.roof.is_some() && x > 0.0 && y > 0.0 {
+            points.push(Mark {
+                label: case.name.clone(),
+                x,
+                y,
+                weight: NO_SHARE,
+                color: color(&case.operation),
+            });
+        }
+    }
+    let (gpu, dtype) = (pages.name(results).to_owned(), rate.what.clone());
     Some(Chart {
         id: format!("microbench-roofline-{}", number + 1),
-        title: words!(page, "microbench.roofline", gpu = gpu, dtype = dtype),
-        description: words!(page, "microbench.roofline_description"),
+        title: words!(pages, "microbench.roofline", gpu = gpu, dtype = dtype),
+        description: words!(pages, "microbench.roofline_description"),
         plot: Plot::Roofline(Roofline {
             bandwidths: roofs(copy),
             rates: roofs(rate),
-            points: points
-                .filter(|point| point.x > 0.0 && point.y > 0.0)
-                .collect(),
+            points,
             levels: Vec::new(),
         }),
     })
@@ -303,233 +309,211 @@ fn color(operation: &str) -> Color {
     }
 }
 
-fn operations(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
-    let rows: Vec<Group<'_>> = page.devices.iter().flat_map(Results::groups).collect();
-    let end = |last: bool| {
-        move |row: &Group<'_>| {
-            let shares = row.shares(|one| one.efficiency());
-            if last {
-                shares.last().copied()
-            } else {
-                shares.first().copied()
-            }
-        }
-    };
-    let table = Table::new(page.text, "microbench_operations")
-        .name("gpu", |row: &Group<'_>| page.name(row.device).to_owned())
-        .on_page_if(page.several())
-        .name("operation", |row| row.operation.to_owned())
-        .on_page()
-        .text("dtype", |row| row.dtype.map(str::to_owned))
-        .on_page()
-        .count("cases", |row| row.cases.len())
-        .on_page()
-        .share("efficiency_median", Group::median)
-        .on_page()
-        .share("efficiency_min", end(false))
-        .on_page()
-        .share("efficiency_max", end(true))
-        .on_page()
-        .share("of_specified", |row| {
-            rooflens_stats::quantile_from_nearer_end(&row.shares(|one| one.of_specified()), 0.5)
-        })
-        .on_page();
+fn operations(pages: &Pages<'_>) -> SectionContent {
+    let mut content = SectionContent::default();
+    let rows: Vec<Group<'_>> = pages.devices.iter().flat_map(Results::groups).collect();
+    let table = columns! { pages, "microbench_operations", group: &Group<'_> => {
+        let efficiencies = group.shares(|judged| judged.efficiency());
+        name "gpu" = pages.name(group.device), page if pages.several();
+        name "operation" = group.operation, page;
+        text "dtype" = group.dtype.map(str::to_owned), page;
+        count "cases" = group.cases.len(), page;
+        share "efficiency_median" = group.median(), page;
+        share "efficiency_min" = efficiencies.first().copied(), page;
+        share "efficiency_max" = efficiencies.last().copied(), page;
+        share "of_specified" = group.median_of_specified(), page;
+    } };
     add(
-        &mut findings,
+        &mut content,
         &table,
         &rows,
-        words!(page, "microbench.operations"),
+        words!(pages, "microbench.operations"),
     );
-    let rows = page.all(|one| &one.cases);
-    let table = cases(page);
+    let rows = pages.rows(|results| &results.cases);
+    let table = cases(pages);
     if !rows.is_empty() {
-        let caption = words!(page, "microbench.cases");
-        findings
+        let caption = words!(pages, "microbench.cases");
+        content
             .blocks
             .push(Block::Table(table.view(caption, usize::MAX)));
-        findings.datasets.push(table.rows(&rows));
+        content.datasets.push(table.rows(&rows));
     }
-    findings
+    content
 }
 
-fn cases<'t>(page: &'t Page<'_>) -> Table<'t, Of<'t, Judged<'t>>> {
-    let rate = |row: &Of<'_, Judged<'_>>| {
-        let flops = row.1.case.flops;
-        (flops > 0.0).then(|| flops / row.1.times[0])
-    };
-    let bound = |row: &Of<'_, Judged<'_>>| {
-        let word = if row.1.roof?.1 {
+fn cases<'t>(pages: &'t Pages<'_>) -> Table<'t, OfDevice<'t, Judged<'t>>> {
+    columns! { pages, "microbench_cases", row: &OfDevice<'t, Judged<'t>> => {
+        let (results, judged) = *row;
+        let case = judged.case;
+        let [median, least, most, p95] = judged.times.map(Seconds);
+        name "gpu" = pages.name(results), page if pages.several();
+        name "case" = case.name.as_str(), page;
+        name "operation" = case.operation.as_str();
+        text "dtype" = case.dtype.clone();
+        name "implementation" = case.implementation.as_str(), page;
+        time "median_ns" = median, page;
+        time "min_ns" = least;
+        time "p95_ns" = p95;
+        time "max_ns" = most;
+        Flop "flops" = case.flops;
+        bytes "bytes" = case.bytes;
+        FlopPerSecond "flop_per_second" = (case.flops > 0.0).then(|| case.flops / median.0), page;
+        BytesPerSecond "bytes_per_second" = case.bytes / median.0, page;
+        text "bound" = judged.bound().map(|bound| pages.text.word(bound).to_owned()), page;
+        time "roofline_ns" = judged.roof.map(|(time, _)| Seconds(time));
+        share "efficiency" = judged.efficiency(), page;
+        share "of_specified" = judged.of_specified();
+    } }
+}
+
+impl Judged<'_> {
+    fn bound(&self) -> Option<&'static str> {
+        let (_, is_by_rate) = self.roof?;
+        Some(if is_by_rate {
             "compute-bound"
         } else {
             "memory-bound"
-        };
-        Some(page.text.word(word).to_owned())
-    };
-    Table::new(page.text, "microbench_cases")
-        .name("gpu", |(one, _): &Of<'_, Judged<'_>>| {
-            page.name(one).to_owned()
         })
-        .on_page_if(page.several())
-        .name("case", |(_, row)| row.case.name.clone())
-        .on_page()
-        .name("operation", |(_, row)| row.case.operation.clone())
-        .text("dtype", |(_, row)| row.case.dtype.clone())
-        .name("implementation", |(_, row)| row.case.implementation.clone())
-        .on_page()
-        .time("median_ns", |(_, row)| row.times[0] * 1e9)
-        .on_page()
-        .time("min_ns", |(_, row)| row.times[1] * 1e9)
-        .time("p95_ns", |(_, row)| row.times[3] * 1e9)
-        .time("max_ns", |(_, row)| row.times[2] * 1e9)
-        .column("flops", Unit::Flop, |(_, row)| row.case.flops)
-        .bytes("bytes", |(_, row)| row.case.bytes)
-        .column("flop_per_second", Unit::FlopPerSecond, rate)
-        .on_page()
-        .column("bytes_per_second", Unit::BytesPerSecond, |(_, row)| {
-            row.case.bytes / row.times[0]
-        })
-        .on_page()
-        .text("bound", bound)
-        .on_page()
-        .time("roofline_ns", |(_, row)| {
-            row.roof.map(|(time, _)| time * 1e9)
-        })
-        .share("efficiency", |(_, row)| row.efficiency())
-        .on_page()
-        .share("of_specified", |(_, row)| row.of_specified())
+    }
 }
 
-fn fits(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
-    let rows = page.all(|one| &one.fits);
-    if rows.is_empty() {
-        return findings;
-    }
-    let cases = page.all(|one| &one.cases);
-    let by_host = cases.iter().filter(|(_, row)| !row.case.in_graph).count();
-    findings.main.push(Block::Prose(say!(
-        page,
-        "microbench.fits_text",
-        by_host = (by_host > 0).then(|| Quantity::count(by_host as u64)),
-        cases = Quantity::count(cases.len() as u64),
-    )));
-    let rate = |(_, row): &Of<'_, Series<'_>>| {
-        let unit = if row.in_flops {
+impl Series<'_> {
+    const fn rate(&self) -> Quantity {
+        let unit = if self.in_flops {
             Unit::FlopPerSecond
         } else {
             Unit::BytesPerSecond
         };
-        Cell::Quantity(Quantity::new(row.fit.rate, unit))
-    };
-    let table = Table::new(page.text, "microbench_fits")
-        .name("gpu", |(one, _): &Of<'_, Series<'_>>| {
-            page.name(one).to_owned()
-        })
-        .on_page_if(page.several())
-        .name("operation", |(_, row)| row.operation.to_owned())
-        .on_page()
-        .text("dtype", |(_, row)| row.dtype.map(str::to_owned))
-        .on_page()
-        .count("points", |(_, row)| row.fit.points)
-        .on_page()
-        .time("floor_ns", |(_, row)| row.floor().map(|floor| floor * 1e9))
-        .on_page()
-        .text("rate", rate)
-        .on_page()
-        .column("r2", Unit::One, |(_, row)| row.fit.r2)
-        .on_page()
-        .share("residual", |(_, row)| row.fit.residual)
-        .on_page();
+        Quantity::new(self.fit.rate, unit)
+    }
+}
+
+fn fits(pages: &Pages<'_>) -> SectionContent {
+    let mut content = SectionContent::default();
+    let rows = pages.rows(|results| &results.fits);
+    if rows.is_empty() {
+        return content;
+    }
+    let cases = pages.rows(|results| &results.cases);
+    let by_host = cases.iter().filter(|(_, row)| !row.case.in_graph).count();
+    content.main.push(Block::Prose(say!(
+        pages,
+        "microbench.fits_text",
+        by_host = (by_host > 0).then(|| Quantity::count(by_host as u64)),
+        cases = Quantity::count(cases.len() as u64),
+    )));
+    let table = columns! { pages, "microbench_fits", row: &OfDevice<'_, Series<'_>> => {
+        let (results, series) = *row;
+        name "gpu" = pages.name(results), page if pages.several();
+        name "operation" = series.operation, page;
+        text "dtype" = series.dtype.map(str::to_owned), page;
+        count "points" = series.fit.points, page;
+        time "floor_ns" = series.floor().map(Seconds), page;
+        text "rate" = Cell::Quantity(series.rate()), page;
+        One "r2" = series.fit.r2, page;
+        share "residual" = series.fit.residual, page;
+    } };
     add(
-        &mut findings,
+        &mut content,
         &table,
         &rows,
-        words!(page, "microbench.fits"),
+        words!(pages, "microbench.fits"),
     );
     let mut number = 0;
-    for one in page.devices {
-        for own in one
+    for results in pages.devices {
+        for series in results
             .fits
             .chunk_by(|a, b| (a.operation, a.in_flops) == (b.operation, b.in_flops))
         {
             number += 1;
             if number <= CHARTS {
-                findings
+                content
                     .main
-                    .push(Block::Chart(fit_chart(page, number, own)));
+                    .push(Block::Chart(fit_chart(pages, number, series)));
             }
         }
     }
-    findings
+    content
 }
 
 /// Time against work: the series of one operation.
-fn fit_chart(page: &Page<'_>, number: usize, all: &[Series<'_>]) -> Chart {
-    let in_flops = all.iter().any(|one| one.in_flops);
-    let series = all.iter().map(|one| {
+fn fit_chart(pages: &Pages<'_>, number: usize, all_series: &[Series<'_>]) -> Chart {
+    let in_flops = all_series.iter().any(|series| series.in_flops);
+    let log_series = all_series.iter().map(|series| {
         let micro = |(work, seconds): (f64, f64)| (work, seconds * 1e6);
-        let ends = one.points.first().zip(one.points.last());
+        let ends = series.points.first().zip(series.points.last());
         let line = ends.map(|((from, _), (to, _))| {
-            let at = |step: usize| from * libm::pow(to / from, step as f64 / STEPS as f64);
+            let work = |step: usize| from * libm::pow(to / from, step as f64 / STEPS as f64);
             (0..=STEPS)
-                .map(|step| micro((at(step), one.fit.at(at(step)))))
+                .map(|step| micro((work(step), series.fit.at(work(step)))))
                 .collect()
         });
         LogSeries {
-            name: one.dtype.unwrap_or(one.operation).to_owned(),
-            points: one.points.iter().copied().map(micro).collect(),
+            name: series.dtype.unwrap_or(series.operation).to_owned(),
+            points: series.points.iter().copied().map(micro).collect(),
             line: line.unwrap_or_default(),
         }
     });
-    let operation = all.first().map_or("", |one| one.operation);
+    let operation = all_series.first().map_or("", |series| series.operation);
     Chart {
         id: format!("microbench-fit-{number}"),
         title: words!(
-            page,
+            pages,
             "microbench.fit_chart",
             operation = Inline::code(operation)
         ),
-        description: words!(page, "microbench.fit_description"),
+        description: words!(pages, "microbench.fit_description"),
         plot: Plot::LogLog(LogLog {
             x_label: match in_flops {
-                true => words!(page, "microbench.axis_flops"),
-                false => words!(page, "microbench.axis_bytes"),
+                true => words!(pages, "microbench.axis_flops"),
+                false => words!(pages, "microbench.axis_bytes"),
             },
-            y_label: words!(page, "microbench.axis_time"),
-            series: series.collect(),
+            y_label: words!(pages, "microbench.axis_time"),
+            series: log_series.collect(),
         }),
     }
 }
 
-/// What could not be measured, and why.
-fn failed(page: &Page<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
-    let mut rows: Vec<(&Results<'_>, &str, &str)> = Vec::new();
-    for one in page.devices {
-        let rates = one.device.rates.iter();
-        rows.extend(rates.filter_map(|rate| {
-            Some((one, rate.what.as_str(), rate.rate.as_ref().err()?.as_str()))
-        }));
-        let cases = one.device.cases.iter();
-        rows.extend(cases.filter_map(|case| {
-            Some((one, case.name.as_str(), case.times.as_ref().err()?.as_str()))
-        }));
+/// A rate or case without a result.
+struct Failure<'a> {
+    results: &'a Results<'a>,
+    name: &'a String,
+    reason: &'a String,
+}
+
+/// Rates and cases that could not be measured, and why.
+fn failed(pages: &Pages<'_>) -> SectionContent {
+    let mut content = SectionContent::default();
+    let mut rows: Vec<Failure<'_>> = Vec::new();
+    for results in pages.devices {
+        let mut fail = |name, reason| {
+            rows.push(Failure {
+                results,
+                name,
+                reason,
+            });
+        };
+        for rate in &results.device.rates {
+            if let Err(reason) = &rate.rate {
+                fail(&rate.what, reason);
+            }
+        }
+        for case in &results.device.cases {
+            if let Err(reason) = &case.times {
+                fail(&case.name, reason);
+            }
+        }
     }
-    let table = Table::new(page.text, "microbench_failed")
-        .name("gpu", |row: &(&Results<'_>, &str, &str)| {
-            page.name(row.0).to_owned()
-        })
-        .on_page_if(page.several())
-        .name("case", |row| row.1.to_owned())
-        .on_page()
-        .name("reason", |row| row.2.to_owned())
-        .on_page();
+    let table = columns! { pages, "microbench_failed", failure: &Failure<'_> => {
+        name "gpu" = pages.name(failure.results), page if pages.several();
+        name "case" = failure.name.as_str(), page;
+        name "reason" = failure.reason.as_str(), page;
+    } };
     add(
-        &mut findings,
+        &mut content,
         &table,
         &rows,
-        words!(page, "microbench.failed"),
+        words!(pages, "microbench.failed"),
     );
-    findings
+    content
 }

@@ -17,7 +17,9 @@ use crate::kernels::Kernels;
 use crate::plan::{self, PassPlan, Step, counters};
 use crate::run::{Outcome, Session};
 use crate::snapshot::runner::System;
-use crate::timeline::{self, Rules, Stages, Timeline};
+use rooflens_schemas::Workload;
+
+use crate::timeline::{self, Timeline, workload_of};
 use crate::tools::{self, Probe};
 
 /// `baseline`
@@ -79,18 +81,16 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
 
 /// `kernels`
 pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureError> {
-    let (export, rules) = match arguments.input.is_dir() {
+    let (export, workload) = match arguments.input.is_dir() {
         true => {
             let export = arguments.input.join("nsys/timeline.sqlite");
-            (export, Rules::of_bundle(&arguments.input, "nsys"))
+            (export, workload_of(&arguments.input))
         }
-        false => (arguments.input.clone(), Rules::default()),
+        false => (arguments.input.clone(), Workload::default()),
     };
-    let timeline = Timeline::open(&export).map_err(CaptureError::io(&export))?;
-    let stages = Stages::of(&timeline, &rules);
+    let timeline = Timeline::open(&export, workload).map_err(CaptureError::io(&export))?;
     let listed = timeline::list(
         &timeline,
-        &stages,
         arguments.stage.as_deref(),
         arguments.steps,
         arguments.top,

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rooflens_schemas::{Artifact, ArtifactKind, Manifest, PassKind, manifest};
+use rooflens_schemas::{Artifact, ArtifactKind, Manifest, PassKind, Workload, manifest};
 
 use crate::error::CaptureError;
 use crate::manifest::{Description, describe_bundle};
@@ -137,7 +137,7 @@ impl Merged {
 
     /// Counts the ranks of a timeline, and tells its clock from that of the first host.
     fn timeline(&mut self, number: usize, path: &Path) -> Result<(), CaptureError> {
-        let timeline = Timeline::open(path).map_err(CaptureError::io(path))?;
+        let timeline = Timeline::open(path, Workload::default()).map_err(CaptureError::io(path))?;
         self.rank += timeline.processes().max(1);
         match &self.first {
             None => self.first = Some(timeline),

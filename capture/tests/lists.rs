@@ -60,3 +60,29 @@ fn lists_are_those_of_the_analyzer() {
         );
     }
 }
+
+/// Lists the kernels of stage `decode` of a fixture with a description of its workload.
+fn listed(bundle: &Path, workload: &str) -> String {
+    fs::write(bundle.join("workload.toml"), workload).expect("writable");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens-capture"));
+    command
+        .arg("kernels")
+        .arg(bundle)
+        .args(["--stage", "decode"]);
+    let output = command.output().expect("starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{workload}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn patterns_of_stages_are_regular_expressions() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let bundle = bundle(folder.path(), "h200-llama-1b", "nsys");
+    let rule = "[[stages]]\nname = \"decode\"\nkind = \"decode\"\n";
+    let by_name = listed(&bundle, rule);
+    for pattern in ["decod.", "(decode|generate)"] {
+        let by_pattern = listed(&bundle, &format!("{rule}match = \"{pattern}\"\n"));
+        assert_eq!(by_pattern, by_name, "{pattern}");
+    }
+}

@@ -4,8 +4,8 @@ use super::args::{Input, Kernels, Sort};
 use super::error::CliError;
 use super::load::{check, errors, load, strict};
 use super::term::Term;
+use crate::analysis::kernels::kernel_sums::yaml;
 use crate::document::{Cell, Dataset};
-use crate::pipeline::ProfileList;
 use crate::render::text::{clean, quoted};
 
 /// Columns of the printed table; the pass where there are several.
@@ -101,32 +101,9 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
         let message = format!("no kernel{stage} in the timeline of the input");
         return Err(CliError::unusable(message));
     };
-    term.print(yaml(&list).as_bytes())?;
+    let text = yaml(&list.kernels, list.window, quoted);
+    term.print(text.as_bytes())?;
     errors(capture.diagnostics.iter())
-}
-
-/// The kernels to profile as YAML. Texts are JSON strings, which are YAML.
-fn yaml(list: &ProfileList) -> String {
-    let mut out =
-        String::from("# launches: numbers among all launches of the function, from 0\nkernels:\n");
-    for kernel in &list.kernels {
-        let name = quoted(&kernel.name);
-        let regex = quoted(&format!("^{}$", regex::escape(&kernel.function)));
-        let (share, launches) = (kernel.share, &kernel.launches);
-        out.push_str(&format!("  - name: {name}\n    regex: {regex}\n"));
-        out.push_str(&format!(
-            "    share: {share:.6}\n    launches: {launches:?}\n"
-        ));
-    }
-    if let Some(window) = list.window {
-        let (skip, count) = (window.skip, window.count);
-        out.push_str(
-            "# launches of all these functions together that hold a typical one of each\n",
-        );
-        out.push_str(&format!("window: {{skip: {skip}, count: {count}}}\n"));
-    }
-    out.push_str("name_base: function\n");
-    out
 }
 
 fn csv(kernels: &Dataset) -> Result<String, CliError> {

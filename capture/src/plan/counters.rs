@@ -12,7 +12,7 @@ use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_
 use crate::args::{AllArguments, Gate};
 use crate::files;
 use crate::kernels::Kernels;
-use crate::timeline::{self, Listed, Rules, Stages, Timeline};
+use crate::timeline::{self, Listed, Timeline, workload_of};
 use crate::tools::Profiler;
 
 /// What the injected module reads.
@@ -43,7 +43,8 @@ pub(crate) fn passes(
     let bundle = &arguments.common.output;
     let export = bundle.join("nsys/timeline.sqlite");
     let read = || {
-        let timeline = Timeline::open(&export).map_err(|error| error.to_string())?;
+        let timeline =
+            Timeline::open(&export, workload_of(bundle)).map_err(|error| error.to_string())?;
         let (lists, mut steps) = lists(arguments, &timeline)?;
         steps.extend(planned(arguments, ncu, &timeline, lists, time));
         Ok(steps)
@@ -63,11 +64,10 @@ pub(crate) fn passes(
 /// The list of each stage, which is written; a stage without one is skipped.
 fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, Vec<Step>), String> {
     let bundle = &arguments.common.output;
-    let stages = Stages::of(timeline, &Rules::of_bundle(bundle, "nsys"));
     let is_asked = !arguments.stages.is_empty();
     let chosen = match is_asked {
         true => arguments.stages.clone(),
-        false => stages.innermost(timeline, STAGES),
+        false => timeline.innermost(STAGES),
     };
     let names: Vec<Option<String>> = match chosen.is_empty() {
         true => vec![None],
@@ -76,13 +76,7 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
     let (mut lists, mut skipped) = (Vec::new(), Vec::new());
     for name in names {
         let is_unit = arguments.common.steps && name.is_none();
-        let listed = timeline::list(
-            timeline,
-            &stages,
-            name.as_deref(),
-            is_unit,
-            arguments.top as usize,
-        );
+        let listed = timeline::list(timeline, name.as_deref(), is_unit, arguments.top as usize);
         let written = listed.and_then(|listed| {
             let path = list_path(bundle, name.as_deref());
             files::write(&path, &listed.yaml)

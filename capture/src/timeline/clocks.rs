@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Timeline, is_collective};
+use rooflens_stages::classify::KernelClass;
+
+use super::Timeline;
 
 /// By how much another clock is ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +50,14 @@ impl Timeline {
     /// Ends of the first process's collectives by their names, in the order of their starts.
     fn ends(&self) -> BTreeMap<&str, Vec<i64>> {
         let mut ends: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-        for launch in self
-            .in_order()
-            .into_iter()
-            .map(|index| &self.launches[index])
-        {
-            let name = self.kernels[launch.kernel].name.as_str();
-            if is_collective(name) && !is_message(name) {
-                ends.entry(name).or_default().push(launch.end);
+        for launch in self.in_order() {
+            let kernel = self.session.launches.kernel[launch.index()];
+            let class = self.tables.identities[kernel.index()].class;
+            let name = self.session.kernel_name(kernel);
+            if class == KernelClass::Communication && !is_message(name) {
+                ends.entry(name)
+                    .or_default()
+                    .push(self.session.launches.end[launch.index()]);
             }
         }
         ends
@@ -75,33 +77,18 @@ fn median(values: &mut [i64]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kernel, Launch};
+    use super::super::made::{self, Made};
     use super::*;
 
-    fn timeline(origin: Option<i64>, ends: &[(&str, i64)]) -> Timeline {
-        let mut timeline = Timeline {
-            origin,
-            ..Timeline::default()
+    fn timeline(origin: Option<i64>, ends: &[(&'static str, i64)]) -> Timeline {
+        let launch = |(name, end): &(&'static str, i64)| Made {
+            name,
+            time: (end - 50, *end),
+            grid: 1,
+            call: None,
         };
-        for (name, end) in ends {
-            let kernel = timeline.kernels.len();
-            let (name, function) = ((*name).to_owned(), String::new());
-            timeline.kernels.push(Kernel {
-                name,
-                function,
-                mangled: None,
-            });
-            timeline.launches.push(Launch {
-                start: end - 50,
-                end: *end,
-                kernel,
-                process: 0,
-                grid: [1; 3],
-                block: [1; 4],
-                call: None,
-            });
-        }
-        timeline
+        let launches: Vec<Made> = ends.iter().map(launch).collect();
+        made::timeline(origin, &launches)
     }
 
     #[test]

@@ -1,191 +1,265 @@
 //! What an nsys export says of kernels and ranges: enough to choose what ncu is to profile.
 //!
-//! `rooflens kernels --yaml` chooses the same, with the analyzer's own code; a test of the analyzer compares the two.
+//! `rooflens kernels --yaml` chooses the same, because both programs call `rooflens-stages`. This folder reads an export into a
+//! session, and finds what the analyzer does not need: where in the workload ncu starts and stops, the unit that
+//! repeats where no range says it, and how the clocks of hosts differ.
+//!
+//! The reader is not the analyzer's importer, which would bring SQLite's C code and threads to the GPU machine. What must
+//! hold: launches, API calls and ranges get the ids that the importer gives them, because ties are decided by ids.
 
 mod clocks;
 mod list;
 mod read;
-mod select;
-mod stages;
 mod stop;
 mod unit;
-mod workload;
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::path::Path;
 
+use rooflens_schemas::{Workload, workload};
+use rooflens_session::pattern::whole_match_among;
+use rooflens_session::{LaunchId, Ns, PassId, ProcessId, RangeId, Session};
+use rooflens_stages::selection::{duration, first_process, in_order};
+use rooflens_stages::{OpSource, Stage, StageInstance, StageTables};
+
 pub(crate) use clocks::{Offset, offset};
-pub(crate) use list::{Listed, exactly, list};
-pub(crate) use stages::Stages;
+pub(crate) use list::{Listed, list};
+pub(crate) use rooflens_stages::selection::exactly;
 pub(crate) use stop::stops;
-pub(crate) use workload::Rules;
 
-/// The low bits of a global id: the thread.
-const THREAD: i64 = 0xff_ffff;
+/// The one pass of the session.
+const PASS: PassId = PassId(0);
 
-/// A kernel.
-#[derive(Debug, PartialEq, Eq)]
-struct Kernel {
-    /// Demangled.
-    name: String,
-    /// What ncu calls the function name.
-    function: String,
-    /// As the linker knows it, if the export says.
-    mangled: Option<String>,
-}
+/// Stages of a description beyond which the analyzer refuses it.
+const MAX_STAGES: usize = 200;
 
-/// An execution of a kernel.
-#[derive(Clone, Copy, Debug)]
-struct Launch {
-    start: i64,
-    end: i64,
-    kernel: usize,
-    /// As nsys numbers processes.
-    process: i64,
-    grid: [i64; 3],
-    /// Block and shared memory: with the grid what ncu tells launches of a kernel apart by.
-    block: [i64; 4],
-    /// The call that issued it.
-    call: Option<Call>,
-}
-
-/// Any work of the GPU, as far as its time matters.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    start: i64,
-    end: i64,
-    call: Option<Call>,
-    /// Its index among the launches, if it is a kernel.
-    launch: Option<usize>,
-}
-
-/// A CUDA call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Call {
-    start: i64,
-    end: i64,
-    thread: i64,
-}
-
-/// An NVTX range.
-#[derive(Clone, Debug)]
-struct Range {
-    name: String,
-    /// Name of its domain; empty for the default one.
-    domain: String,
-    start: i64,
-    end: i64,
-    thread: i64,
-    /// Pushed and popped, not started and ended.
-    is_pushed: bool,
-}
-
-/// An export.
+/// An export with its stages.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    kernels: Vec<Kernel>,
-    launches: Vec<Launch>,
-    work: Vec<Work>,
-    ranges: Vec<Range>,
+    session: Session,
+    tables: StageTables,
+    /// The start and the thread of the call that issued each launch.
+    calls: Vec<Option<Call>>,
+    /// Names of kernels as the linker knows them, if the export says.
+    mangled: Vec<Option<String>>,
     /// When it begins, nanoseconds since 1970.
-    origin: Option<i64>,
+    origin: Option<Ns>,
+}
+
+/// The CUDA call that issued a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Call {
+    start: Ns,
+    thread: u32,
+}
+
+/// The description of a bundle's workload. Without one, and where the analyzer refuses it, there are only built-in stages.
+pub(crate) fn workload_of(bundle: &Path) -> Workload {
+    let text = fs::read_to_string(bundle.join(workload::FILE_NAME)).unwrap_or_default();
+    let workload: Workload = toml::from_str(&text).unwrap_or_default();
+    let count = workload.stages.len();
+    for rule in &workload.stages {
+        let pattern = rule.pattern.as_deref().unwrap_or_default();
+        if count > MAX_STAGES || whole_match_among(pattern, count).is_err() {
+            return Workload::default();
+        }
+    }
+    workload
 }
 
 impl Timeline {
-    /// Reads an export.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        read::read(path)
+    /// Reads an export of a pass `nsys` of this workload.
+    pub(crate) fn open(path: &Path, workload: Workload) -> io::Result<Self> {
+        let mut timeline = read::read(path)?;
+        timeline.session.workload = workload;
+        timeline.find_stages();
+        Ok(timeline)
     }
 
-    /// The first process that launches kernels: of several ranks it stands for all.
-    fn first_process(&self) -> Option<i64> {
-        self.launches.first().map(|launch| launch.process)
+    fn find_stages(&mut self) {
+        let session = &self.session;
+        self.tables = StageTables::new(session);
+        self.calls = vec![None; session.launches.len()];
+        for (source, call) in self.tables.ops.source.iter().zip(&self.tables.ops.api_call) {
+            if let (OpSource::Launch(launch), Some(call)) = (source, call) {
+                self.calls[launch.index()] = Some(Call {
+                    start: session.api_calls.start[call.index()],
+                    thread: session.api_calls.thread[call.index()].0,
+                });
+            }
+        }
     }
 
     /// How many processes launch kernels.
     pub(crate) fn processes(&self) -> usize {
-        self.launches
-            .iter()
-            .map(|launch| launch.process)
-            .collect::<HashSet<i64>>()
-            .len()
+        let processes: BTreeSet<ProcessId> =
+            self.session.launches.process.iter().copied().collect();
+        processes.len()
+    }
+
+    /// Names of the stages with kernels that no other stage is a part of, those with the most GPU time first. A capture
+    /// without ranges has none.
+    pub(crate) fn innermost(&self, most: usize) -> Vec<String> {
+        let process = first_process(&self.session, PASS);
+        let mut stages: Vec<(Ns, &Stage)> = Vec::new();
+        for (number, stage) in self.tables.stages.iter().enumerate() {
+            let is_outer = self
+                .tables
+                .stages
+                .iter()
+                .any(|inner| inner.parent == Some(number));
+            if is_outer || !self.is_named(stage) {
+                continue;
+            }
+            let mut time = 0;
+            for instance in self.counted(stage) {
+                for launch in self.launches_of(instance) {
+                    if Some(self.session.launches.process[launch.index()]) == process {
+                        time += duration(&self.session, launch);
+                    }
+                }
+            }
+            if time > 0 {
+                stages.push((time, stage));
+            }
+        }
+        stages.sort_by_key(|(time, _)| Reverse(*time));
+        stages.truncate(most);
+        stages
+            .into_iter()
+            .map(|(_, stage)| stage.name.clone())
+            .collect()
+    }
+
+    /// Whether ranges mark a stage, or updates of the weights.
+    fn is_named(&self, stage: &Stage) -> bool {
+        let first = self.tables.instances_of(stage).first();
+        first.is_some_and(|instance| instance.thread.is_some())
+    }
+
+    fn stage(&self, name: &str) -> Option<&Stage> {
+        self.tables.stages.iter().find(|stage| stage.name == name)
+    }
+
+    /// The instances of a stage that are neither warm-up nor otherwise excluded.
+    fn counted(&self, stage: &Stage) -> impl Iterator<Item = &StageInstance> {
+        let instances = self.tables.instances_of(stage).iter();
+        instances.filter(|instance| instance.excluded.is_none())
+    }
+
+    /// The kernels of an instance.
+    fn launches_of(&self, instance: &StageInstance) -> Vec<LaunchId> {
+        let mut launches = Vec::new();
+        for op in &instance.ops {
+            if let OpSource::Launch(launch) = self.tables.ops.source[*op as usize] {
+                launches.push(launch);
+            }
+        }
+        launches
     }
 
     /// The launches of the first process by their start.
-    fn in_order(&self) -> Vec<usize> {
-        let process = self.first_process();
-        let own = |index: &usize| Some(self.launches[*index].process) == process;
-        let mut order: Vec<usize> = (0..self.launches.len()).filter(own).collect();
-        order.sort_by_key(|index| (self.launches[*index].start, *index));
-        order
-    }
-
-    /// The launches of the first process that can be profiled: a collective that is replayed waits for the other ranks
-    /// for ever.
-    fn profiled(&self) -> Vec<usize> {
-        let process = self.first_process();
-        let is_collective: Vec<bool> = self
-            .kernels
-            .iter()
-            .map(|kernel| is_collective(&kernel.name))
-            .collect();
-        let own = |index: &usize| {
-            let launch = &self.launches[*index];
-            Some(launch.process) == process && !is_collective[launch.kernel]
-        };
-        (0..self.launches.len()).filter(own).collect()
+    fn in_order(&self) -> Vec<LaunchId> {
+        in_order(&self.session, PASS)
     }
 
     /// The number of a range among those of its name, process and domain, from 0: by their starts.
-    fn ordinals(&self) -> HashMap<usize, usize> {
-        let mut order: Vec<usize> = (0..self.ranges.len()).collect();
-        order.sort_by_key(|index| (self.ranges[*index].start, *index));
-        let mut counts: HashMap<(&str, &str, i64), usize> = HashMap::new();
-        let mut ordinals = HashMap::new();
-        for index in order {
-            let range = &self.ranges[index];
-            let key = (
-                range.name.as_str(),
-                range.domain.as_str(),
-                range.thread & !THREAD,
-            );
-            let count = counts.entry(key).or_insert(0);
-            ordinals.insert(index, *count);
-            *count += 1;
+    fn ordinal(&self, range: RangeId) -> usize {
+        let ranges = &self.session.ranges;
+        let key = |range: RangeId| {
+            let row = range.index();
+            let process = self.session.threads.process[ranges.thread[row].index()];
+            (ranges.name[row], ranges.domain[row], process)
+        };
+        let before = |other: &RangeId| {
+            key(*other) == key(range)
+                && (ranges.start[other.index()], *other) < (ranges.start[range.index()], range)
+        };
+        ranges.ids().filter(before).count()
+    }
+}
+
+#[cfg(test)]
+mod made {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use rooflens_schemas::PassKind;
+    use rooflens_session::{ApiCall, ApiLevel, Dim3, Launch, StrId, ThreadId};
+
+    /// A launch of a kernel of one function.
+    pub(super) struct Made {
+        pub(super) name: &'static str,
+        pub(super) time: (Ns, Ns),
+        pub(super) grid: u32,
+        /// Number of the call on the first thread, and its start.
+        pub(super) call: Option<(i64, Ns)>,
+    }
+
+    pub(super) fn timeline(origin: Option<Ns>, launches: &[Made]) -> Timeline {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "");
+        let (process, one) = (session.process(pass, 1, 1), Dim3 { x: 1, y: 1, z: 1 });
+        let (thread, gpu) = (session.thread(process, 1), session.gpu(pass, 0));
+        let mut calls: BTreeMap<i64, Ns> = BTreeMap::new();
+        for made in launches {
+            let kernel = session.kernel(made.name, made.name);
+            session.launches.push(Launch {
+                start: made.time.0,
+                end: made.time.1,
+                kernel,
+                pass,
+                gpu,
+                process,
+                stream: 7,
+                correlation: made.call.map(|(number, _)| number),
+                grid: Dim3 {
+                    x: made.grid,
+                    ..one
+                },
+                block: Dim3 { x: 32, ..one },
+                registers: None,
+                shared_bytes: None,
+                graph_node: None,
+                graph: None,
+            });
+            calls.extend(made.call);
         }
-        ordinals
+        for (number, start) in calls {
+            session
+                .api_calls
+                .push(api_call(pass, process, thread, number, start));
+        }
+        let mut timeline = Timeline {
+            session,
+            origin,
+            ..Timeline::default()
+        };
+        timeline.mangled = vec![None; timeline.session.kernels.len()];
+        timeline.find_stages();
+        timeline
     }
-}
 
-impl Launch {
-    fn duration(&self) -> i64 {
-        self.end - self.start
+    fn api_call(
+        pass: PassId,
+        process: ProcessId,
+        thread: ThreadId,
+        number: i64,
+        start: Ns,
+    ) -> ApiCall {
+        ApiCall {
+            start,
+            end: start + 1,
+            name: StrId::default(),
+            level: ApiLevel::Runtime,
+            nested: false,
+            pass,
+            process,
+            thread,
+            correlation: Some(number),
+        }
     }
-}
-
-/// Whether a kernel is a collective or other communication between GPUs, by what libraries name theirs.
-fn is_collective(name: &str) -> bool {
-    const WORDS: [&str; 17] = [
-        "nccl",
-        "rccl",
-        "msccl",
-        "nvshmem",
-        "cross_device_reduce",
-        "allreduce",
-        "all_reduce",
-        "allgather",
-        "all_gather_",
-        "reducescatter",
-        "reduce_scatter_",
-        "alltoall",
-        "all_to_all",
-        "deep_ep::",
-        "userbuffers",
-        "multimem_",
-        "quickreduce",
-    ];
-    // What compilers generate is named after the operators that it does, and communicates nothing.
-    let name = name.to_lowercase();
-    !name.starts_with("triton_") && WORDS.iter().any(|word| name.contains(word))
 }

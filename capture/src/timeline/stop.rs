@@ -3,108 +3,112 @@
 
 use std::collections::HashSet;
 
+use rooflens_session::{Dim3, KernelId, Ns};
+use rooflens_stages::selection::function;
+
 use super::Timeline;
 use super::list::Place;
 
 /// What ncu tells launches apart by, if it profiles each kernel once a configuration: name, grid, block and shared memory.
-type Configuration<'a> = (&'a str, [i64; 3], [i64; 4]);
+type Configuration<'a> = (&'a str, Dim3, Dim3, Option<u32>);
 
 /// For each place, in the order of time: launches that are profiled until all that is wanted there has been.
 pub(crate) fn stops(timeline: &Timeline, places: &[&Place], is_mangled: bool) -> Vec<u64> {
-    let name = |kernel: usize| {
-        let kernel = &timeline.kernels[kernel];
-        match &kernel.mangled {
-            Some(mangled) if is_mangled => mangled.as_str(),
-            _ => kernel.function.as_str(),
-        }
-    };
-    let listed: HashSet<&str> = places
-        .iter()
-        .flat_map(|place| &place.wanted)
-        .map(|(kernel, _)| name(*kernel))
-        .collect();
+    let launches = &timeline.session.launches;
+    let names = names(timeline, is_mangled);
+    let name = |kernel: KernelId| names[kernel.index()].as_str();
+    let mut listed: HashSet<&str> = HashSet::new();
+    for place in places {
+        listed.extend(place.wanted.iter().map(|(kernel, _)| name(*kernel)));
+    }
     let mut profiled: HashSet<Configuration<'_>> = HashSet::new();
-    let stop = |place: &&Place| {
-        let mut missing: HashSet<(usize, [i64; 3])> = place.wanted.iter().copied().collect();
-        for launch in place
-            .launches
-            .iter()
-            .map(|index| &timeline.launches[*index])
-        {
+    let mut stops = Vec::new();
+    for place in places {
+        let mut missing: HashSet<(KernelId, Dim3)> = place.wanted.iter().copied().collect();
+        for launch in &place.launches {
             if missing.is_empty() {
                 break;
             }
-            if listed.contains(name(launch.kernel)) {
-                profiled.insert((name(launch.kernel), launch.grid, launch.block));
+            let row = launch.index();
+            let (kernel, grid) = (launches.kernel[row], launches.grid[row]);
+            if listed.contains(name(kernel)) {
+                let shared_bytes = launches.shared_bytes[row];
+                profiled.insert((name(kernel), grid, launches.block[row], shared_bytes));
             }
-            missing.remove(&(launch.kernel, launch.grid));
+            missing.remove(&(kernel, grid));
         }
-        profiled.len() as u64
-    };
-    places.iter().map(stop).collect()
+        stops.push(profiled.len() as u64);
+    }
+    stops
+}
+
+/// The names of all kernels by which ncu finds them.
+fn names(timeline: &Timeline, is_mangled: bool) -> Vec<String> {
+    let mut names = Vec::new();
+    for kernel in timeline.session.kernels.ids() {
+        let mangled = timeline.mangled[kernel.index()].clone();
+        let function = function(&timeline.session, kernel);
+        names.push(mangled.filter(|_| is_mangled).unwrap_or(function));
+    }
+    names
 }
 
 impl Place {
     /// Whether its range begins before another's.
-    pub(crate) fn start(&self) -> i64 {
+    pub(crate) fn start(&self) -> Ns {
         self.start
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kernel, Launch};
+    use super::super::made::{Made, timeline};
     use super::*;
+    use rooflens_session::LaunchId;
 
     #[test]
     fn profiling_stops_with_the_last_kernel_that_is_wanted() {
-        let kernel = |name: &str| Kernel {
-            name: name.to_owned(),
-            function: name.to_owned(),
-            mangled: None,
-        };
-        let launch = |(kernel, grid): (usize, i64)| Launch {
-            start: 0,
-            end: 1,
-            kernel,
-            process: 0,
-            grid: [grid, 1, 1],
-            block: [32, 1, 1, 0],
-            call: None,
-        };
-        let kernels = ["a", "b", "c"].map(kernel).into();
         // a with two grids, c, a again, b; then c alone, and a with its second grid.
         let launches = [
-            (0, 4),
-            (0, 8),
-            (2, 1),
-            (0, 8),
-            (1, 1),
-            (2, 1),
-            (0, 8),
-            (1, 2),
+            ("a", 4),
+            ("a", 8),
+            ("c", 1),
+            ("a", 8),
+            ("b", 1),
+            ("c", 1),
+            ("a", 8),
+            ("b", 2),
         ];
-        let timeline = Timeline {
-            kernels,
-            launches: launches.map(launch).into(),
-            ..Timeline::default()
+        let launches = launches.map(|(name, grid)| Made {
+            name,
+            time: (0, 1),
+            grid,
+            call: None,
+        });
+        let timeline = timeline(None, &launches);
+        let kernels = ["a", "c", "b"];
+        let place = |launches: std::ops::Range<u32>, wanted: &[(&str, u32)]| {
+            let wanted = wanted.iter().map(|(name, x)| {
+                let kernel = kernels
+                    .iter()
+                    .position(|kernel| kernel == name)
+                    .expect("launched");
+                (KernelId(kernel as u32), Dim3 { x: *x, y: 1, z: 1 })
+            });
+            Place {
+                range: String::new(),
+                ordinal: 0,
+                start: 0,
+                launches: launches.map(LaunchId).collect(),
+                wanted: wanted.collect(),
+            }
         };
-        let place = |launches: std::ops::Range<usize>, wanted: &[(usize, i64)]| Place {
-            range: String::new(),
-            ordinal: 0,
-            start: 0,
-            launches: launches.collect(),
-            wanted: wanted
-                .iter()
-                .map(|(kernel, grid)| (*kernel, [*grid, 1, 1]))
-                .collect(),
-        };
-        let forward = place(0..6, &[(0, 8), (1, 1)]);
-        let backward = place(6..8, &[(0, 8), (1, 2)]);
+        let forward = place(0..6, &[("a", 8), ("b", 1)]);
+        let backward = place(6..8, &[("a", 8), ("b", 2)]);
         // Of a two grids, and one of b; c is not listed. Then a is known, and b has a new grid.
         assert_eq!(stops(&timeline, &[&forward, &backward], false), [3, 4]);
         // Alone, all that is wanted of a is there with its second launch.
-        let alone = place(0..6, &[(0, 8)]);
+        let alone = place(0..6, &[("a", 8)]);
         assert_eq!(stops(&timeline, &[&alone], false), [2]);
     }
 }

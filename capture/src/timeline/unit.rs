@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::select::Selected;
-use super::{Call, Timeline};
+use rooflens_session::{KernelId, LaunchId, Ns};
+use rooflens_stages::selection::{Selected, Window, counted, duration, places, shortest};
+
+use super::{Call, PASS, Timeline};
 
 /// Launches that are looked at, from the first on: a longer run repeats itself before.
 const MOST: usize = 100_000;
@@ -18,107 +20,106 @@ impl Timeline {
     /// the kernels that occur in it.
     pub(super) fn unit_window(&self, selected: &[Selected]) -> Option<(u64, u64)> {
         let unit = self.unit()?;
-        let counted = self.counted(selected);
-        let begin = self.launches[unit[0]].start;
-        let skip = counted
-            .iter()
-            .take_while(|index| self.launches[**index].start < begin)
-            .count();
-        let place = |index: &usize| {
-            selected
-                .iter()
-                .position(|one| one.kernel == self.launches[*index].kernel)
-        };
-        let within = counted[skip..].iter().take(unit.len());
-        let end = self.launches[*unit.last()?].start;
-        let within: Vec<Option<usize>> = within
-            .take_while(|index| self.launches[**index].start <= end)
-            .map(place)
-            .collect();
+        let launches = &self.session.launches;
+        let counted = counted(&self.session, PASS, selected);
+        let begin = launches.start[unit[0].index()];
+        let end = launches.start[unit.last()?.index()];
+        let skip = counted.partition_point(|launch| launches.start[launch.index()] < begin);
+        let places = places(&self.session, selected);
+        let mut within = Vec::new();
+        for launch in counted[skip..].iter().take(unit.len()) {
+            if launches.start[launch.index()] > end {
+                break;
+            }
+            within.push(places[launches.kernel[launch.index()].index()]);
+        }
         let mut seen: Vec<usize> = within.iter().flatten().copied().collect();
         seen.sort_unstable();
         seen.dedup();
-        let renumbered: Vec<Option<usize>> = within
-            .iter()
-            .map(|place| seen.binary_search(&(*place)?).ok())
-            .collect();
-        let (before, count) = super::select::shortest(&renumbered, seen.len())?;
-        Some((skip as u64 + before, count))
+        let mut renumbered = Vec::new();
+        for place in within {
+            renumbered.push(place.and_then(|place| seen.binary_search(&place).ok()));
+        }
+        let window: Window = shortest(&renumbered, seen.len())?;
+        Some(((skip + window.skip) as u64, window.count as u64))
     }
 
     /// The launches of the second repeat of the unit, in order.
-    pub(super) fn unit(&self) -> Option<Vec<usize>> {
+    pub(super) fn unit(&self) -> Option<Vec<LaunchId>> {
         let mut order = self.in_order();
         order.truncate(MOST);
         if let Some(unit) = self.unit_of_graphs(&order) {
             return Some(unit);
         }
-        let kernels: Vec<usize> = order
-            .iter()
-            .map(|index| self.launches[*index].kernel)
-            .collect();
-        let (first, length) = repeating(&kernels)?;
+        let (first, length) = repeating(&self.kernels_of(&order))?;
         Some(order[first + length..first + 2 * length].to_vec())
+    }
+
+    fn kernels_of(&self, launches: &[LaunchId]) -> Vec<KernelId> {
+        let mut kernels = Vec::new();
+        for launch in launches {
+            kernels.push(self.session.launches.kernel[launch.index()]);
+        }
+        kernels
     }
 
     /// The unit by launches of graphs, if most of the time is theirs: what is launched between them may differ from step
     /// to step.
-    fn unit_of_graphs(&self, order: &[usize]) -> Option<Vec<usize>> {
-        let mut graphs: Vec<(Call, Vec<usize>)> = Vec::new();
-        let mut by_call: HashMap<(i64, i64), usize> = HashMap::new();
-        for index in order {
-            let Some(call) = self.launches[*index].call else {
+    fn unit_of_graphs(&self, order: &[LaunchId]) -> Option<Vec<LaunchId>> {
+        let mut graphs: Vec<(Call, Vec<LaunchId>)> = Vec::new();
+        let mut by_call: HashMap<Call, usize> = HashMap::new();
+        for launch in order {
+            let Some(call) = self.calls[launch.index()] else {
                 continue;
             };
-            let at = *by_call.entry((call.thread, call.start)).or_insert_with(|| {
+            let graph = *by_call.entry(call).or_insert_with(|| {
                 graphs.push((call, Vec::new()));
                 graphs.len() - 1
             });
-            graphs[at].1.push(*index);
+            graphs[graph].1.push(*launch);
         }
         // One call launches several kernels of a graph alone.
         graphs.retain(|(_, launches)| launches.len() > 1);
-        let time = |of: &mut dyn Iterator<Item = usize>| -> i64 {
-            of.map(|index| self.launches[index].duration()).sum()
-        };
-        let own = time(
-            &mut graphs
-                .iter()
-                .flat_map(|(_, launches)| launches.iter().copied()),
-        );
-        if 2 * own < time(&mut order.iter().copied()) {
+        let mut time_of_graphs = 0;
+        for (_, launches) in &graphs {
+            time_of_graphs += self.time(launches);
+        }
+        if 2 * time_of_graphs < self.time(order) {
             return None;
         }
         graphs.sort_by_key(|(call, _)| call.start);
-        let mut names: HashMap<Vec<usize>, usize> = HashMap::new();
-        let mut names_of = |launches: &Vec<usize>| {
-            let mut kernels: Vec<usize> = launches
-                .iter()
-                .map(|index| self.launches[*index].kernel)
-                .collect();
+        let mut numbers: HashMap<Vec<KernelId>, usize> = HashMap::new();
+        let mut symbols = Vec::new();
+        for (_, launches) in &graphs {
+            let mut kernels = self.kernels_of(launches);
             // Branches of a graph run in any order.
             kernels.sort_unstable();
-            let count = names.len();
-            *names.entry(kernels).or_insert(count)
-        };
-        let symbols: Vec<usize> = graphs
-            .iter()
-            .map(|(_, launches)| names_of(launches))
-            .collect();
+            let next = numbers.len();
+            symbols.push(*numbers.entry(kernels).or_insert(next));
+        }
         let (first, length) = repeating(&symbols)?;
-        let [begin, end] = [first + length, first + 2 * length].map(|at| graphs.get(at));
-        let (begin, end) = (begin?.0.start, end.map_or(i64::MAX, |(call, _)| call.start));
-        let is_within = |index: &&usize| {
-            self.launches[**index]
-                .call
-                .is_some_and(|call| (begin..end).contains(&call.start))
-        };
-        Some(order.iter().filter(is_within).copied().collect())
+        let begin = graphs.get(first + length)?.0.start;
+        let end = graphs.get(first + 2 * length);
+        let end = end.map_or(Ns::MAX, |(call, _)| call.start);
+        let mut unit = order.to_vec();
+        unit.retain(|launch| {
+            let call = self.calls[launch.index()];
+            call.is_some_and(|call| (begin..end).contains(&call.start))
+        });
+        Some(unit)
+    }
+
+    fn time(&self, launches: &[LaunchId]) -> Ns {
+        let mut time = 0;
+        for launch in launches {
+            time += duration(&self.session, *launch);
+        }
+        time
     }
 }
 
 /// Where a unit begins to repeat, and its length.
-fn repeating(kernels: &[usize]) -> Option<(usize, usize)> {
+fn repeating<T: PartialEq>(kernels: &[T]) -> Option<(usize, usize)> {
     let (count, middle) = (kernels.len(), kernels.len() / 2);
     for length in 1..=(count - middle) / 2 {
         let is_same = |index: usize| kernels[index] == kernels[index + length];
@@ -143,52 +144,39 @@ fn repeating(kernels: &[usize]) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kernel, Launch};
+    use super::super::made::{Made, timeline};
     use super::*;
 
     #[test]
     fn graphs_repeat_whatever_lies_between_them() {
-        let kernel = |name: &str| Kernel {
-            name: name.to_owned(),
-            function: name.to_owned(),
-            mangled: None,
-        };
-        let mut timeline = Timeline {
-            kernels: ["a", "b", "c"].map(kernel).into(),
-            ..Timeline::default()
-        };
-        let mut launch = |kernel: usize, call: i64| {
-            let start = 100 * timeline.launches.len() as i64;
-            let call = Some(Call {
-                start: call,
-                end: call + 1,
-                thread: 1,
-            });
-            let (process, grid, block) = (0, [1; 3], [1; 4]);
-            timeline.launches.push(Launch {
-                start,
-                end: start + 90,
-                kernel,
-                process,
-                grid,
-                block,
-                call,
+        let mut launches: Vec<Made> = Vec::new();
+        let mut launch = |name, call: i64| {
+            let start = 100 * launches.len() as i64;
+            let time = (start, start + 90);
+            launches.push(Made {
+                name,
+                time,
+                grid: 1,
+                call: Some((call, call)),
             });
         };
         // Four graphs of a, b and a; after each as many c as there were graphs.
         for step in 0..4 {
-            [0, 1, 0]
-                .into_iter()
-                .for_each(|kernel| launch(kernel, 10 * step));
-            (0..=step).for_each(|index| launch(2, 10 * step + 1 + index));
+            for name in ["a", "b", "a"] {
+                launch(name, 10 * step);
+            }
+            for index in 0..=step {
+                launch("c", 10 * step + 1 + index);
+            }
         }
+        let mut timeline = timeline(None, &launches);
         // The second graph is the fifth to the seventh launch, and two c follow it.
-        assert_eq!(timeline.unit(), Some(vec![4, 5, 6, 7, 8]));
+        assert_eq!(
+            timeline.unit(),
+            Some([4, 5, 6, 7, 8].map(LaunchId).to_vec())
+        );
         // Without graphs nothing repeats.
-        timeline
-            .launches
-            .iter_mut()
-            .for_each(|launch| launch.call = None);
+        timeline.calls.fill(None);
         assert_eq!(timeline.unit(), None);
     }
 
@@ -200,6 +188,6 @@ mod tests {
         (0..5).for_each(|_| kernels.extend(step));
         assert_eq!(repeating(&kernels), Some((2, 8)));
         assert_eq!(repeating(&[1, 2, 3, 4, 5, 6]), None);
-        assert_eq!(repeating(&[]), None);
+        assert_eq!(repeating::<u32>(&[]), None);
     }
 }

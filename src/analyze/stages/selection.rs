@@ -1,11 +1,12 @@
 //! Which launches to profile: of the kernels with the most time, those that stand for the rest.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::classify::KernelClass;
 use crate::tables::OpSource;
 use crate::tables::StageTables;
-use rooflens_session::{KernelId, LaunchId, PassId, ProcessId, Session};
+use rooflens_session::{Dim3, KernelId, LaunchId, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
 const LAUNCHES: usize = 3;
@@ -13,6 +14,8 @@ const LAUNCHES: usize = 3;
 /// A kernel to profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
+    /// Its row.
+    pub kernel: KernelId,
     /// Demangled name.
     pub name: String,
     /// Function name as Nsight Compute's `--kernel-name regex:` matches it: without arguments.
@@ -40,43 +43,69 @@ pub struct Window {
 /// workload under ncu, which counts over all kernels that it is asked for, profiles them all.
 pub fn window(
     session: &Session,
-    facts: &StageTables,
+    tables: &StageTables,
     stage: Option<&str>,
     selected: &[Selected],
 ) -> Option<Window> {
-    let pass = facts.primary_pass(session)?;
-    let launches = &session.launches;
-    let mut by_kernel: Vec<Vec<LaunchId>> = vec![Vec::new(); selected.len()];
-    let place = |kernel: KernelId| {
-        selected
-            .iter()
-            .position(|one| one.name == session.kernel_name(kernel))
-    };
-    let places: Vec<Option<usize>> = session.kernels.ids().map(place).collect();
-    for id in launches_of(session, facts, pass, stage) {
-        if let Some(place) = places[launches.kernel[id.index()].index()] {
-            by_kernel[place].push(id);
+    let pass = tables.primary_pass(session)?;
+    window_among(
+        session,
+        pass,
+        &launches_of(session, tables, pass, stage),
+        selected,
+    )
+}
+
+/// The shortest run that holds a typical one of these launches for every selected kernel.
+pub fn window_among(
+    session: &Session,
+    pass: PassId,
+    launches: &[LaunchId],
+    selected: &[Selected],
+) -> Option<Window> {
+    let mut by_place: Vec<Vec<LaunchId>> = vec![Vec::new(); selected.len()];
+    let places = places(session, selected);
+    for launch in launches {
+        if let Some(place) = places[session.launches.kernel[launch.index()].index()] {
+            by_place[place].push(*launch);
         }
     }
-    let mut wanted: Vec<Option<usize>> = vec![None; launches.len()];
-    for (place, own) in by_kernel.into_iter().enumerate() {
-        for id in near_median(session, own) {
-            wanted[id.index()] = Some(place);
+    let mut wanted: Vec<Option<usize>> = vec![None; session.launches.len()];
+    for (place, launches) in by_place.into_iter().enumerate() {
+        for launch in near_median(session, launches) {
+            wanted[launch.index()] = Some(place);
         }
     }
-    let counted = session.kernels.ids().map(|kernel| {
-        let function = function(session, kernel);
-        selected.iter().any(|one| one.function == function)
-    });
-    let counted: Vec<bool> = counted.collect();
-    let mut order = in_order(session, pass);
-    order.retain(|id| counted[launches.kernel[id.index()].index()]);
-    let order: Vec<Option<usize>> = order.into_iter().map(|id| wanted[id.index()]).collect();
+    let mut order = Vec::new();
+    for launch in counted(session, pass, selected) {
+        order.push(wanted[launch.index()]);
+    }
     shortest(&order, selected.len())
 }
 
+/// The place of each kernel among the selected ones.
+pub fn places(session: &Session, selected: &[Selected]) -> Vec<Option<usize>> {
+    let mut places = vec![None; session.kernels.len()];
+    for (place, selected) in selected.iter().enumerate() {
+        places[selected.kernel.index()] = Some(place);
+    }
+    places
+}
+
+/// The launches of the selected functions, in order: those that ncu counts.
+pub fn counted(session: &Session, pass: PassId, selected: &[Selected]) -> Vec<LaunchId> {
+    let mut is_counted = Vec::with_capacity(session.kernels.len());
+    for kernel in session.kernels.ids() {
+        let function = function(session, kernel);
+        is_counted.push(selected.iter().any(|kernel| kernel.function == function));
+    }
+    let mut order = in_order(session, pass);
+    order.retain(|launch| is_counted[session.launches.kernel[launch.index()].index()]);
+    order
+}
+
 /// The shortest run that holds every place; of several the first.
-fn shortest(order: &[Option<usize>], places: usize) -> Option<Window> {
+pub fn shortest(order: &[Option<usize>], places: usize) -> Option<Window> {
     let mut held = vec![0_usize; places];
     let (mut missing, mut begin, mut best) = (places, 0, None::<Window>);
     for (end, place) in order.iter().enumerate() {
@@ -100,53 +129,96 @@ fn shortest(order: &[Option<usize>], places: usize) -> Option<Window> {
 
 /// The `top` kernels by time of the primary pass, or of one of its stages.
 ///
-/// Nsight Compute counts the launches of each process by itself, so of several ranks the first one stands for all.
-/// Collectives are left out: one that is replayed alone waits for the other ranks for ever.
+/// Nsight Compute counts the launches of each process by itself, so of several ranks the first one represents all.
+/// Collectives are excluded: one that is replayed alone waits for the other ranks for ever.
 ///
 /// `None` if there is no such stage or no kernel at all.
 pub fn select(
     session: &Session,
-    facts: &StageTables,
+    tables: &StageTables,
     stage: Option<&str>,
     top: usize,
 ) -> Option<Vec<Selected>> {
-    let pass = facts.primary_pass(session)?;
-    let launches = launches_of(session, facts, pass, stage);
-    let duration =
-        |id: &LaunchId| session.launches.end[id.index()] - session.launches.start[id.index()];
-    let total: i64 = launches.iter().map(duration).sum();
-    let mut by_kernel: Vec<Vec<LaunchId>> = vec![Vec::new(); session.kernels.len()];
-    for id in launches {
-        by_kernel[session.launches.kernel[id.index()].index()].push(id);
-    }
-    let time = |kernel: &KernelId| by_kernel[kernel.index()].iter().map(duration).sum::<i64>();
-    let mut kernels: Vec<KernelId> = session
-        .kernels
-        .ids()
-        .filter(|kernel| !by_kernel[kernel.index()].is_empty())
-        .collect();
-    kernels.sort_by_key(|kernel| (Reverse(time(kernel)), *kernel));
-    kernels.truncate(top);
-    let numbers = numbers(session, pass);
-    let selected = kernels.into_iter().map(|kernel| {
-        let own = typical(session, by_kernel[kernel.index()].clone());
-        Selected {
-            name: session.kernel_name(kernel).to_owned(),
-            function: function(session, kernel),
-            share: if total > 0 {
-                time(&kernel) as f64 / total as f64
-            } else {
-                0.0
-            },
-            launches: own.into_iter().map(|id| numbers[id.index()]).collect(),
-        }
-    });
-    let selected: Vec<Selected> = selected.collect();
+    let pass = tables.primary_pass(session)?;
+    let selected = select_among(
+        session,
+        pass,
+        launches_of(session, tables, pass, stage),
+        top,
+    );
     (!selected.is_empty()).then_some(selected)
 }
 
+/// The `top` kernels by time of these launches.
+pub fn select_among(
+    session: &Session,
+    pass: PassId,
+    launches: Vec<LaunchId>,
+    top: usize,
+) -> Vec<Selected> {
+    let mut times = vec![0; session.kernels.len()];
+    let mut by_kernel: Vec<Vec<LaunchId>> = vec![Vec::new(); session.kernels.len()];
+    for launch in launches {
+        let kernel = session.launches.kernel[launch.index()].index();
+        times[kernel] += duration(session, launch);
+        by_kernel[kernel].push(launch);
+    }
+    let total: i64 = times.iter().sum();
+    let mut kernels: Vec<KernelId> = session.kernels.ids().collect();
+    kernels.retain(|kernel| !by_kernel[kernel.index()].is_empty());
+    kernels.sort_by_key(|kernel| (Reverse(times[kernel.index()]), *kernel));
+    kernels.truncate(top);
+    let numbers = numbers(session, pass);
+    let mut selected = Vec::new();
+    for kernel in kernels {
+        let launches = typical(session, std::mem::take(&mut by_kernel[kernel.index()]));
+        let share = match total {
+            1.. => times[kernel.index()] as f64 / total as f64,
+            _ => 0.0,
+        };
+        selected.push(Selected {
+            kernel,
+            name: session.kernel_name(kernel).to_owned(),
+            function: function(session, kernel),
+            share,
+            launches: launches
+                .iter()
+                .map(|launch| numbers[launch.index()])
+                .collect(),
+        });
+    }
+    selected
+}
+
+/// The list as `--kernels` of the capture program reads it. `quoted` makes JSON strings, which are YAML.
+pub fn yaml(selected: &[Selected], window: Option<Window>, quoted: fn(&str) -> String) -> String {
+    let mut text =
+        String::from("# launches: numbers among all launches of the function, from 0\nkernels:\n");
+    for kernel in selected {
+        let (name, regex) = (quoted(&kernel.name), quoted(&exactly(&kernel.function)));
+        text.push_str(&format!("  - name: {name}\n    regex: {regex}\n"));
+        let (share, launches) = (kernel.share, &kernel.launches);
+        text.push_str(&format!(
+            "    share: {share:.6}\n    launches: {launches:?}\n"
+        ));
+    }
+    if let Some(Window { skip, count }) = window {
+        text.push_str(
+            "# launches of all these functions together that hold a typical one of each\n",
+        );
+        text.push_str(&format!("window: {{skip: {skip}, count: {count}}}\n"));
+    }
+    text.push_str("name_base: function\n");
+    text
+}
+
+/// An expression that matches this name alone.
+pub fn exactly(name: &str) -> String {
+    format!("^{}$", regex::escape(name))
+}
+
 /// The launches of a pass, or of the instances of a stage that count: those of one process that can be profiled.
-fn launches_of(
+pub fn launches_of(
     session: &Session,
     facts: &StageTables,
     pass: PassId,
@@ -185,7 +257,7 @@ fn launches_of(
 }
 
 /// The first process of a pass that launches kernels.
-fn first_process(session: &Session, pass: PassId) -> Option<ProcessId> {
+pub fn first_process(session: &Session, pass: PassId) -> Option<ProcessId> {
     let launches = &session.launches;
     let of_pass = launches
         .ids()
@@ -194,7 +266,7 @@ fn first_process(session: &Session, pass: PassId) -> Option<ProcessId> {
 }
 
 /// The launches of the first process of a pass by their start.
-fn in_order(session: &Session, pass: PassId) -> Vec<LaunchId> {
+pub fn in_order(session: &Session, pass: PassId) -> Vec<LaunchId> {
     let launches = &session.launches;
     let process = first_process(session, pass);
     let counted = |id: &LaunchId| {
@@ -248,17 +320,25 @@ fn near_median(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
     own
 }
 
-/// The launches of the grid with the most time, by duration, and their median duration.
-fn of_longest_grid(session: &Session, mut own: Vec<LaunchId>) -> (i64, Vec<LaunchId>) {
-    let launches = &session.launches;
-    let mut grids = std::collections::BTreeMap::new();
-    for id in &own {
-        *grids.entry(launches.grid[id.index()]).or_insert(0) += duration(session, *id);
+/// The grid with the most time of these launches.
+pub fn longest_grid(session: &Session, launches: &[LaunchId]) -> Option<Dim3> {
+    let mut grids: BTreeMap<Dim3, i64> = BTreeMap::new();
+    for launch in launches {
+        let time = grids
+            .entry(session.launches.grid[launch.index()])
+            .or_default();
+        *time += duration(session, *launch);
     }
     let longest = grids
         .into_iter()
         .max_by_key(|(grid, time)| (*time, Reverse(*grid)));
-    let Some((grid, _)) = longest else {
+    longest.map(|(grid, _)| grid)
+}
+
+/// The launches of the grid with the most time, by duration, and their median duration.
+fn of_longest_grid(session: &Session, mut own: Vec<LaunchId>) -> (i64, Vec<LaunchId>) {
+    let launches = &session.launches;
+    let Some(grid) = longest_grid(session, &own) else {
         return (0, Vec::new());
     };
     own.retain(|id| launches.grid[id.index()] == grid);
@@ -266,12 +346,12 @@ fn of_longest_grid(session: &Session, mut own: Vec<LaunchId>) -> (i64, Vec<Launc
     (duration(session, own[own.len() / 2]), own)
 }
 
-fn duration(session: &Session, id: LaunchId) -> i64 {
+pub fn duration(session: &Session, id: LaunchId) -> i64 {
     session.launches.end[id.index()] - session.launches.start[id.index()]
 }
 
 /// The function name: nsys' short name, or what stands before the arguments.
-fn function(session: &Session, kernel: KernelId) -> String {
+pub fn function(session: &Session, kernel: KernelId) -> String {
     let short = session.text(session.kernels.short_name[kernel.index()]);
     if !short.is_empty() {
         return short.to_owned();
@@ -286,7 +366,7 @@ mod tests {
     use super::*;
     use rooflens_analysis::testing::launch;
     use rooflens_schemas::PassKind;
-    use rooflens_session::{Dim3, GpuId, Launch, ProcessId};
+    use rooflens_session::{GpuId, Launch, ProcessId};
 
     /// Two kernels of one function, launched in turn; the second has the most time.
     fn session() -> Session {

@@ -9,7 +9,6 @@ mod abi;
 mod database;
 mod error;
 mod identify;
-mod nesting;
 mod profiles;
 mod runs;
 mod stats_tables;

@@ -10,6 +10,7 @@ mod arrange;
 pub mod budget;
 pub mod ids;
 pub mod names;
+mod nesting;
 pub mod pattern;
 pub mod session;
 pub mod strings;
@@ -19,6 +20,7 @@ pub mod view;
 
 pub use arrange::Arrange;
 pub use ids::*;
+pub use nesting::mark_nested;
 pub use rooflens_llm::{self as llm, Llm};
 pub use session::{Session, TABLES, TableOf};
 pub use strings::Strings;

@@ -5,7 +5,7 @@ use super::names::LocalKeys;
 use crate::IngestError;
 use crate::abi::without_abi_suffix;
 use crate::database::{Row, Want};
-use crate::nesting::mark_nested;
+use rooflens_session::mark_nested;
 use rooflens_session::{
     ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, ProcessId, StrId, Synchronization,
     ThreadId,

@@ -116,7 +116,7 @@ fn import(
         import.info()?;
         import.work()?;
     }
-    super::nesting::mark_nested(&mut session.api_calls, calls);
+    rooflens_session::mark_nested(&mut session.api_calls, calls);
     if session.launches.len() == launches {
         let message = "the database holds no kernel";
         let diagnostic = Diagnostic::new(Severity::DataLoss, "rocpd/no-kernels", message);

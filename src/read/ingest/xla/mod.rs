@@ -72,7 +72,7 @@ fn import(
         session,
     };
     lanes.commit();
-    super::nesting::mark_nested(&mut session.api_calls, calls);
+    rooflens_session::mark_nested(&mut session.api_calls, calls);
     let mut say = |severity, code, message: &str, count| {
         let diagnostic = Diagnostic::new(severity, code, message).artifact(&file.path);
         diagnostics.push(diagnostic.times(count));

@@ -14,7 +14,7 @@ use crate::{Context, Facts, Known};
 use rooflens_session::{Arrange, Ns, PassId, Session};
 
 pub use command::{ENOUGH, command};
-pub use rooflens_stages::selection::{Selected, Window, select, window};
+pub use rooflens_stages::selection::{Selected, Window, select, window, yaml};
 pub use sums::KernelSum;
 
 /// Share of kernel time in unclassified kernels, or in application kernels, from which on the report says so.

@@ -1,11 +1,11 @@
 //! Which CUDA calls run inside others: runtime calls call the driver, and some exports hold both.
 
-use rooflens_session::ApiCalls;
+use crate::ApiCalls;
 
 /// Sets `nested` for the rows from `first` on, by a sweep over each thread's calls.
 ///
 /// Of two calls with the same interval the earlier row is the outer one.
-pub(super) fn mark_nested(calls: &mut ApiCalls, first: usize) {
+pub fn mark_nested(calls: &mut ApiCalls, first: usize) {
     let mut order: Vec<usize> = (first..calls.len()).collect();
     let key = |row: usize| (calls.thread[row], calls.start[row], -calls.end[row], row);
     if !order.is_sorted_by_key(|row| key(*row)) {
@@ -26,7 +26,7 @@ pub(super) fn mark_nested(calls: &mut ApiCalls, first: usize) {
 #[cfg(test)]
 mod tests {
     use super::mark_nested;
-    use rooflens_session::{ApiCall, ApiCalls, ApiLevel, PassId, ProcessId, StrId, ThreadId};
+    use crate::{ApiCall, ApiCalls, ApiLevel, PassId, ProcessId, StrId, ThreadId};
 
     #[test]
     fn a_call_within_another_of_its_thread_is_nested() {

@@ -106,7 +106,7 @@ impl Run {
         let first = || {
             self.requests
                 .iter()
-                .filter_map(|one| one.due)
+                .filter_map(|request| request.due)
                 .min_by(f64::total_cmp)
         };
         let last = || {

@@ -71,7 +71,10 @@ impl Spread {
 
 /// Finite numbers in ascending order.
 pub fn sorted(samples: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut samples: Vec<f64> = samples.into_iter().filter(|one| one.is_finite()).collect();
+    let mut samples: Vec<f64> = samples
+        .into_iter()
+        .filter(|sample| sample.is_finite())
+        .collect();
     samples.sort_by(f64::total_cmp);
     samples
 }

@@ -105,19 +105,19 @@ impl Advice {
 /// All that the data carries, about the run of the first page and its sweep.
 pub fn of(results: &Results<'_>) -> Vec<Advice> {
     let run = results.headline;
-    let mut all = Vec::new();
-    all.extend(engine(results, run));
-    all.extend(sweep(results, run));
-    let found = &results.bottlenecks[run];
+    let mut settings = Vec::new();
+    settings.extend(engine(results, run));
+    settings.extend(sweep(results, run));
+    let bottleneck = &results.bottlenecks[run];
     let itl = &results.figures[run].dist(Measure::Itl).spread;
-    if let (Some(ratio), Some(p50), Some(p99)) = (found.stalls, itl.p50(), itl.p99())
+    if let (Some(ratio), Some(p50), Some(p99)) = (bottleneck.stalls, itl.p50(), itl.p99())
         && ratio >= STALLED
-        && found.limit == Limit::Stalls
+        && bottleneck.limit == Limit::Stalls
     {
-        all.push(Advice::SmallerPrefills { itl: (p50, p99) });
+        settings.push(Advice::SmallerPrefills { itl: (p50, p99) });
     }
-    all.extend(bounds(results, run));
-    all
+    settings.extend(bounds(results, run));
+    settings
 }
 
 fn engine(results: &Results<'_>, run: usize) -> Vec<Advice> {
@@ -186,14 +186,16 @@ fn bounds(results: &Results<'_>, run: usize) -> Vec<Advice> {
     let Some(predicted) = &results.options.predicted else {
         return Vec::new();
     };
-    let (found, figures) = (&results.bottlenecks[run], &results.figures[run]);
-    let mut all = Vec::new();
-    let at_bound = found.tpot_factor.is_some_and(|factor| factor <= AT_BOUND);
+    let (bottleneck, figures) = (&results.bottlenecks[run], &results.figures[run]);
+    let mut settings = Vec::new();
+    let at_bound = bottleneck
+        .tpot_factor
+        .is_some_and(|factor| factor <= AT_BOUND);
     if let (Some(tpot), Some(bound), true) =
         (figures.typical(Measure::Tpot), &predicted.tpot, at_bound)
-        && found.limit == Limit::Bandwidth
+        && bottleneck.limit == Limit::Bandwidth
     {
-        all.push(Advice::Quantize {
+        settings.push(Advice::Quantize {
             tpot,
             bound: bound.time,
         });
@@ -213,12 +215,12 @@ fn bounds(results: &Results<'_>, run: usize) -> Vec<Advice> {
     ];
     for (measure, bound, limit) in limits {
         if let Some(bound) = bound.as_ref().filter(|bound| bound.time > limit) {
-            all.push(Advice::MoreGpus {
+            settings.push(Advice::MoreGpus {
                 measure,
                 bound: bound.time,
                 limit,
             });
         }
     }
-    all
+    settings
 }

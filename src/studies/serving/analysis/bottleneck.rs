@@ -145,17 +145,18 @@ pub struct Engine {
 impl Engine {
     /// Of at least two samples.
     pub fn of(samples: &[EngineSample]) -> Option<Self> {
-        let all = |of: fn(&EngineSample) -> Option<f64>| sorted(samples.iter().filter_map(of));
+        let gauge =
+            |value: fn(&EngineSample) -> Option<f64>| sorted(samples.iter().filter_map(value));
         let mean = |values: &[f64]| {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
-        let running = all(|one| one.running);
+        let running = gauge(|sample| sample.running);
         (samples.len() > 1).then(|| Self {
-            kv_p95: quantile_from_nearer_end(&all(|one| one.kv_cache), 0.95),
+            kv_p95: quantile_from_nearer_end(&gauge(|sample| sample.kv_cache), 0.95),
             running: mean(&running),
             most_running: running.last().copied(),
-            waiting: mean(&all(|one| one.waiting)),
-            preemptions: growth(samples, |one| one.preemptions),
+            waiting: mean(&gauge(|sample| sample.waiting)),
+            preemptions: growth(samples, |sample| sample.preemptions),
         })
     }
 
@@ -184,19 +185,19 @@ pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
     let waiting = waiting(results, run);
     let predicted = results.options.predicted.as_ref();
     let factor = |measure: Measure, bound: Option<f64>| Some(figures.typical(measure)? / bound?);
-    let bound = predicted.and_then(|one| one.tpot.as_ref());
+    let bound = predicted.and_then(|bounds| bounds.tpot.as_ref());
     let itl = &figures.dist(Measure::Itl).spread;
     // What stalls decode does not explain a late first token.
     let late = results.options.thresholds.of(figures, Measure::Ttft) == Some(Grade::Bad);
-    let mut found = Bottleneck {
+    let mut bottleneck = Bottleneck {
         limit: Limit::Unknown,
         waiting,
         ttft_factor: factor(
             Measure::Ttft,
-            predicted.and_then(|one| Some(one.ttft.as_ref()?.time)),
+            predicted.and_then(|bounds| Some(bounds.ttft.as_ref()?.time)),
         ),
         tpot_factor: factor(Measure::Tpot, bound.map(|bound| bound.time)),
-        rate_share: predicted.and_then(|one| Some(figures.output_rate? / one.output_rate?)),
+        rate_share: predicted.and_then(|bounds| Some(figures.output_rate? / bounds.output_rate?)),
         stalls: itl
             .p99()
             .zip(itl.p50())
@@ -204,7 +205,7 @@ pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
             .filter(|ratio| ratio.is_finite()),
         engine,
     };
-    found.limit = match found.tpot_factor {
+    bottleneck.limit = match bottleneck.tpot_factor {
         _ if engine.is_some_and(|engine| engine.is_kv_full()) => Limit::KvCache,
         _ if waiting.is_some_and(|waiting| waiting.share() >= QUEUED) => Limit::Queue,
         Some(factor) if factor <= AT_BOUND => match bound.and_then(|bound| bound.by.as_deref()) {
@@ -212,21 +213,21 @@ pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
             Some("bandwidth" | "memory") => Limit::Bandwidth,
             _ => Limit::Bound,
         },
-        _ if !late && found.stalls.is_some_and(|ratio| ratio >= STALLED) => Limit::Stalls,
+        _ if !late && bottleneck.stalls.is_some_and(|ratio| ratio >= STALLED) => Limit::Stalls,
         Some(_) => Limit::Scheduling,
         None => Limit::Unknown,
     };
-    found
+    bottleneck
 }
 
 /// Queueing of a run, by the first source that has it. A load generator that sends in time says nothing of the engine.
 fn waiting(results: &Results<'_>, run: usize) -> Option<Waiting> {
-    let own = &results.runs[run];
+    let load_test = &results.runs[run];
     let figures = &results.figures[run];
-    let rest = |source, queue: f64, of: f64| Waiting {
+    let rest = |source, queue: f64, total: f64| Waiting {
         source,
         queue,
-        service: (of - queue).max(0.0),
+        service: (total - queue).max(0.0),
     };
     let mean = |run: usize, measure: Measure| results.figures[run].dist(measure).spread.mean;
     let histogram = results.watched(run).and_then(|engine| {
@@ -239,12 +240,12 @@ fn waiting(results: &Results<'_>, run: usize) -> Option<Waiting> {
     let client = || {
         let (queue, ttft) = (mean(run, Measure::Queued)?, mean(run, Measure::Ttft)?);
         // The TTFT of our own generator begins when the request was due, that of others when it was sent.
-        let of = if own.tool == Tool::Rooflens {
+        let total = if load_test.tool == Tool::Rooflens {
             ttft
         } else {
             ttft + queue
         };
-        Some(rest(Source::Client, queue, of)).filter(|waiting| waiting.share() >= 0.01)
+        Some(rest(Source::Client, queue, total)).filter(|waiting| waiting.share() >= 0.01)
     };
     let gauges = || {
         let engine = Engine::of(results.engine_of(run))?;
@@ -272,10 +273,10 @@ fn waiting(results: &Results<'_>, run: usize) -> Option<Waiting> {
             service,
         })
     };
-    let known = |one: &Waiting| one.queue + one.service > 0.0;
+    let is_known = |waiting: &Waiting| waiting.queue + waiting.service > 0.0;
     histogram
         .or_else(client)
         .or_else(gauges)
         .or_else(sweep)
-        .filter(known)
+        .filter(is_known)
 }

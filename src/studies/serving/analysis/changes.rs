@@ -76,30 +76,32 @@ pub fn best(changes: &[Change]) -> Option<&Change> {
 }
 
 /// Same model, same load, requests of the same lengths.
-fn are_comparable(results: &Results<'_>, one: usize, other: usize) -> bool {
-    let (a, b) = (&results.runs[one], &results.runs[other]);
-    let (x, y) = (&results.figures[one], &results.figures[other]);
-    let alike = |of: fn(&Figures) -> Option<f64>| match (of(x), of(y)) {
+fn are_comparable(results: &Results<'_>, baseline: usize, run: usize) -> bool {
+    let (a, b) = (&results.runs[baseline], &results.runs[run]);
+    let (x, y) = (&results.figures[baseline], &results.figures[run]);
+    let alike = |figure: fn(&Figures) -> Option<f64>| match (figure(x), figure(y)) {
         (Some(x), Some(y)) => (x - y).abs() <= ALIKE * x.max(y),
         _ => true,
     };
     a.model == b.model
         && a.load == b.load
-        && alike(|one| one.prompt_tokens)
-        && alike(|one| one.output_tokens)
+        && alike(|figures| figures.prompt_tokens)
+        && alike(|figures| figures.output_tokens)
 }
 
 fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> {
     let (a, b) = (&results.runs[baseline], &results.runs[run]);
     let settings = differences(a, b);
     let (x, y) = (&results.figures[baseline], &results.figures[run]);
-    let relative =
-        |of: &dyn Fn(&Figures) -> Option<f64>| Some(of(y)? / of(x).filter(|of| *of != 0.0)? - 1.0);
-    let rate = relative(&|one| one.output_rate).or_else(|| relative(&|one| one.request_rate));
+    let relative = |figure: &dyn Fn(&Figures) -> Option<f64>| {
+        Some(figure(y)? / figure(x).filter(|value| *value != 0.0)? - 1.0)
+    };
+    let rate = relative(&|figures| figures.output_rate)
+        .or_else(|| relative(&|figures| figures.request_rate));
     let changes = [
         rate,
-        relative(&|one| one.typical(Measure::Ttft)),
-        relative(&|one| one.typical(Measure::Tpot)),
+        relative(&|figures| figures.typical(Measure::Ttft)),
+        relative(&|figures| figures.typical(Measure::Tpot)),
     ];
     let gains = [
         changes[0],
@@ -123,7 +125,7 @@ fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> 
 }
 
 fn differences(a: &Run, b: &Run) -> Vec<(String, String, String)> {
-    let of = |run: &Run, key: &str| {
+    let setting = |run: &Run, key: &str| {
         run.settings
             .get(key)
             .cloned()
@@ -131,9 +133,9 @@ fn differences(a: &Run, b: &Run) -> Vec<(String, String, String)> {
     };
     let keys: std::collections::BTreeSet<&String> =
         a.settings.keys().chain(b.settings.keys()).collect();
-    let mut all: Vec<(String, String, String)> = Vec::new();
+    let mut differences: Vec<(String, String, String)> = Vec::new();
     if a.tool != b.tool {
-        all.push((
+        differences.push((
             "tool".to_owned(),
             a.tool.label().to_owned(),
             b.tool.label().to_owned(),
@@ -141,12 +143,12 @@ fn differences(a: &Run, b: &Run) -> Vec<(String, String, String)> {
     }
     if a.gpu != b.gpu {
         let name = |run: &Run| run.gpu.clone().unwrap_or_else(|| "–".to_owned());
-        all.push(("gpu".to_owned(), name(a), name(b)));
+        differences.push(("gpu".to_owned(), name(a), name(b)));
     }
-    all.extend(
+    differences.extend(
         keys.into_iter()
-            .map(|key| (key.clone(), of(a, key), of(b, key))),
+            .map(|key| (key.clone(), setting(a, key), setting(b, key))),
     );
-    all.retain(|(_, before, after)| before != after);
-    all
+    differences.retain(|(_, before, after)| before != after);
+    differences
 }

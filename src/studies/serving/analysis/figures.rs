@@ -117,11 +117,15 @@ impl Figures {
         ];
         let dist = |measure: Measure, stated: &Spread| match measure {
             Measure::Itl => Dist::of(
-                run.requests.iter().flat_map(|one| one.itl.iter().copied()),
+                run.requests
+                    .iter()
+                    .flat_map(|request| request.itl.iter().copied()),
                 stated,
             ),
             _ => Dist::of(
-                run.requests.iter().filter_map(|one| measure.of(one)),
+                run.requests
+                    .iter()
+                    .filter_map(|request| measure.of(request)),
                 stated,
             ),
         };
@@ -132,27 +136,32 @@ impl Figures {
         let counted = |failed: bool| {
             run.requests
                 .iter()
-                .filter(|one| one.failed == failed)
+                .filter(|request| request.failed == failed)
                 .count() as f64
         };
         let has_requests = !run.requests.is_empty();
-        let sum = |of: fn(&Request) -> Option<f64>| {
-            let all = run.requests.iter().filter(|one| !one.failed).map(of);
-            all.sum::<Option<f64>>().filter(|_| has_requests)
+        let sum = |figure: fn(&Request) -> Option<f64>| {
+            let answers = run
+                .requests
+                .iter()
+                .filter(|request| !request.failed)
+                .map(figure);
+            answers.sum::<Option<f64>>().filter(|_| has_requests)
         };
         let duration = run.duration().or_else(|| sampled(engine));
-        let grown =
-            |of: fn(&EngineSample) -> Option<f64>| growth(engine, of).filter(|_| engine.len() > 1);
+        let grown = |figure: fn(&EngineSample) -> Option<f64>| {
+            growth(engine, figure).filter(|_| engine.len() > 1)
+        };
         let completed = has_requests
             .then(|| counted(false))
             .or(stated.completed)
-            .or(grown(|one| one.completed));
-        let prompt = sum(|one| one.prompt_tokens)
+            .or(grown(|sample| sample.completed));
+        let prompt = sum(|request| request.prompt_tokens)
             .or(stated.prompt_tokens)
-            .or(grown(|one| one.prompt_tokens));
-        let output = sum(|one| one.output_tokens)
+            .or(grown(|sample| sample.prompt_tokens));
+        let output = sum(|request| request.output_tokens)
             .or(stated.output_tokens)
-            .or(grown(|one| one.output_tokens));
+            .or(grown(|sample| sample.output_tokens));
         let rate = |count: Option<f64>| Some(count? / (duration.filter(|time| *time > 0.0)? / 1e9));
         let request_rate = stated.request_rate.or_else(|| rate(completed));
         let per_request =
@@ -194,25 +203,32 @@ fn sampled(engine: &[EngineSample]) -> Option<f64> {
 }
 
 /// Growth of a counter over the samples.
-pub fn growth(engine: &[EngineSample], of: fn(&EngineSample) -> Option<f64>) -> Option<f64> {
-    Some(of(engine.last()?)? - of(engine.first()?)?).filter(|growth| *growth >= 0.0)
+pub fn growth(engine: &[EngineSample], figure: fn(&EngineSample) -> Option<f64>) -> Option<f64> {
+    Some(figure(engine.last()?)? - figure(engine.first()?)?).filter(|growth| *growth >= 0.0)
 }
 
 /// Share of prompt tokens from the prefix cache: of the requests, weighted by tokens, else by the engine's counters.
 fn cached(run: &Run) -> Option<f64> {
-    let of = |one: &Request| Some((one.cached? * one.prompt_tokens?, one.prompt_tokens?));
-    let (hit, all) = run
+    let tokens = |request: &Request| {
+        Some((
+            request.cached? * request.prompt_tokens?,
+            request.prompt_tokens?,
+        ))
+    };
+    let (hit, prompt) = run
         .requests
         .iter()
-        .filter_map(of)
-        .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        .filter_map(tokens)
+        .fold((0.0, 0.0), |sum, tokens| {
+            (sum.0 + tokens.0, sum.1 + tokens.1)
+        });
     let by_engine = || {
         let queries =
-            growth(&run.engine, |one| one.cache_queries).filter(|queries| *queries > 0.0)?;
-        Some(growth(&run.engine, |one| one.cache_hits)? / queries)
+            growth(&run.engine, |sample| sample.cache_queries).filter(|queries| *queries > 0.0)?;
+        Some(growth(&run.engine, |sample| sample.cache_hits)? / queries)
     };
-    if all > 0.0 {
-        Some(hit / all)
+    if prompt > 0.0 {
+        Some(hit / prompt)
     } else {
         by_engine()
     }
@@ -222,19 +238,19 @@ fn cached(run: &Run) -> Option<f64> {
 /// states is checked against the raw samples of the same file, and its rates against its counts: a wrong unit shows.
 pub fn disagreement(run: &Run, figures: &Figures) -> Option<(&'static str, f64)> {
     let stated = &run.stated;
-    let apart = |one: Option<f64>, other: Option<f64>| {
-        Some(((one? - other?) / other.filter(|other| *other != 0.0)?).abs())
+    let apart = |stated: Option<f64>, counted: Option<f64>| {
+        Some(((stated? - counted?) / counted.filter(|counted| *counted != 0.0)?).abs())
     };
     let spreads = [&stated.ttft, &stated.tpot, &stated.itl, &stated.latency];
     let medians = Measure::ALL
         .into_iter()
         .zip(spreads)
         .filter_map(|(measure, stated)| {
-            let own = figures.dist(measure);
+            let dist = figures.dist(measure);
             Some((
                 measure.id(),
                 apart(
-                    own.spread.p50().filter(|_| !own.samples.is_empty()),
+                    dist.spread.p50().filter(|_| !dist.samples.is_empty()),
                     stated.p50(),
                 )?,
             ))

@@ -86,15 +86,20 @@ pub struct Goodput {
 impl Goodput {
     /// Of a run with raw samples, if there is a limit. A limit that the samples cannot show gives none.
     pub fn of(run: &Run, slo: &Slo, duration: Option<f64>) -> Option<Self> {
-        let shows =
-            |of: fn(&Request) -> Option<f64>| run.requests.iter().any(|one| of(one).is_some());
-        let is_blind = slo.ttft.is_some() && !shows(|one| one.ttft)
+        let shows = |time: fn(&Request) -> Option<f64>| {
+            run.requests.iter().any(|request| time(request).is_some())
+        };
+        let is_blind = slo.ttft.is_some() && !shows(|request| request.ttft)
             || slo.tpot.is_some() && !shows(Request::tpot)
-            || slo.latency.is_some() && !shows(|one| one.latency);
+            || slo.latency.is_some() && !shows(|request| request.latency);
         if slo.is_empty() || run.requests.is_empty() || is_blind {
             return None;
         }
-        let good = run.requests.iter().filter(|one| slo.keeps(one)).count() as u64;
+        let good = run
+            .requests
+            .iter()
+            .filter(|request| slo.keeps(request))
+            .count() as u64;
         let rate = duration
             .filter(|time| *time > 0.0)
             .map(|time| good as f64 / (time / 1e9));

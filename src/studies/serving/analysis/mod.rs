@@ -69,7 +69,7 @@ impl<'a> Results<'a> {
         let goodput: Vec<_> = runs
             .iter()
             .zip(&figures)
-            .map(|(run, own)| good(run, own))
+            .map(|(run, figures)| good(run, figures))
             .collect();
         let sweeps = sweep::find(runs, &figures);
         let (samples, gpus_elsewhere) = gpus::during(runs, &input.gpu);
@@ -158,7 +158,7 @@ fn headline(
         let measured = u8::from(runs[*run].engine.is_empty());
         let good = goodput[*run]
             .as_ref()
-            .and_then(|one| one.rate)
+            .and_then(|goodput| goodput.rate)
             .unwrap_or(0.0);
         (
             measured,
@@ -170,11 +170,12 @@ fn headline(
         )
     };
     (0..runs.len()).max_by(|a, b| {
-        let (one, other) = (weight(a), weight(b));
-        one.0
-            .cmp(&other.0)
-            .then(one.1.total_cmp(&other.1))
-            .then(one.2.total_cmp(&other.2))
+        let (weight_a, weight_b) = (weight(a), weight(b));
+        weight_a
+            .0
+            .cmp(&weight_b.0)
+            .then(weight_a.1.total_cmp(&weight_b.1))
+            .then(weight_a.2.total_cmp(&weight_b.2))
             .then(b.cmp(a))
     })
 }

@@ -40,7 +40,7 @@ impl Predicted {
         let loads = file
             .metrics
             .iter()
-            .filter(|one| one.id == "predict.ttft_bound")
+            .filter(|metric| metric.id == "predict.ttft_bound")
             .count();
         if loads > 1 {
             return Err(format!(
@@ -51,7 +51,7 @@ impl Predicted {
             let metric = file
                 .metrics
                 .iter()
-                .find(|one| one.id == id && one.unit == unit)?;
+                .find(|metric| metric.id == id && metric.unit == unit)?;
             let value = metric
                 .value
                 .number()

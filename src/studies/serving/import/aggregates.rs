@@ -23,9 +23,9 @@ pub(super) fn inference_x(value: &Value) -> Option<Run> {
         [Some(prefill), Some(decode)] => Some(prefill + decode),
         _ => number(value, "tp").or_else(|| number(value, "num_gpus")),
     };
-    let all = |key: &str| Some(number(value, key)? * gpus?);
+    let total = |key: &str| Some(number(value, key)? * gpus?);
     let spread = |name: &str| {
-        let figure = |of: &str| number(value, &format!("{of}_{name}"));
+        let figure = |statistic: &str| number(value, &format!("{statistic}_{name}"));
         let percentiles = ["median", "p90", "p95", "p99"].map(figure);
         let [mean, std] = ["mean", "std"].map(figure);
         Spread {
@@ -40,7 +40,7 @@ pub(super) fn inference_x(value: &Value) -> Option<Run> {
         duration: number(value, "duration_seconds").map(|seconds| seconds * S),
         completed: number(value, "num_requests_successful"),
         request_rate: number(value, "mean_qps"),
-        output_rate: number(value, "output_tput_tps").or_else(|| all("output_tput_per_gpu")),
+        output_rate: number(value, "output_tput_tps").or_else(|| total("output_tput_per_gpu")),
         total_rate: number(value, "total_tput_tps").or_else(|| Some(per_gpu * gpus?)),
         ttft: spread("ttft"),
         tpot: spread("tpot"),
@@ -85,11 +85,11 @@ pub(super) fn llm_d(value: &Value) -> Option<Run> {
         .filter(|metrics| metrics.get("latency").is_some())?;
     let (latency, rates) = (&metrics["latency"], &metrics["throughput"]);
     let spread = |name: &str| {
-        let one = latency.get(name)?;
+        let object = latency.get(name)?;
         // Per token: `ms/token`.
-        let unit = text(one, "units")?;
+        let unit = text(object, "units")?;
         let factor = nanoseconds(unit.split('/').next()?)?;
-        Some(json::spread(one, factor, &MEAN))
+        Some(json::spread(object, factor, &MEAN))
     };
     let requests = &metrics["requests"];
     let (total, failed) = (number(requests, "total"), number(requests, "failures"));
@@ -125,7 +125,7 @@ pub(super) fn llm_d(value: &Value) -> Option<Run> {
 pub(super) fn trtllm(value: &Value) -> Option<Run> {
     let performance = value
         .get("performance")
-        .filter(|one| one.get("total_latency_ms").is_some())?;
+        .filter(|object| object.get("total_latency_ms").is_some())?;
     let (requests, world, streaming) = (
         &value["request_info"],
         &value["world_info"],
@@ -135,10 +135,10 @@ pub(super) fn trtllm(value: &Value) -> Option<Run> {
         figures: ["average", "std", "minimum", "maximum"],
         percentiles: ["p50", "p90", "p95", "p99"],
     };
-    let spread = |of: &Value, name: &str, mean: Option<f64>| {
-        let spread = of
+    let spread = |object: &Value, name: &str, mean: Option<f64>| {
+        let spread = object
             .get(name)
-            .map(|one| json::spread(one, MS, &names))
+            .map(|object| json::spread(object, MS, &names))
             .unwrap_or_default();
         Spread {
             mean: spread.mean.or(mean.map(|mean| mean * MS)),
@@ -172,7 +172,7 @@ pub(super) fn trtllm(value: &Value) -> Option<Run> {
         ),
         ..Stated::default()
     };
-    let mut all = settings(
+    let mut entries = settings(
         &value["engine"],
         &[
             "backend",
@@ -191,7 +191,7 @@ pub(super) fn trtllm(value: &Value) -> Option<Run> {
         "scheduling_policy",
         "kv_cache_percentage",
     ];
-    all.extend(settings(world, &keys));
+    entries.extend(settings(world, &keys));
     Some(Run {
         tool: Tool::TrtLlmBench,
         model: text(&value["engine"], "model"),
@@ -201,7 +201,7 @@ pub(super) fn trtllm(value: &Value) -> Option<Run> {
             ..Load::default()
         },
         gpus: number(world, "world_size"),
-        settings: all,
+        settings: entries,
         stated,
         ..Run::default()
     })
@@ -221,15 +221,15 @@ pub(super) fn optimum(value: &Value) -> Option<Run> {
     let batch = number(&scenario["input_shapes"], "batch_size");
     let steps = number(&scenario["generate_kwargs"], "max_new_tokens").map(|tokens| tokens - 1.0);
     let latency = |stage: &Value| {
-        let one = &stage["latency"];
-        let factor = nanoseconds(&text(one, "unit")?)?;
-        let values = sorted(numbers(&one["values"]));
+        let object = &stage["latency"];
+        let factor = nanoseconds(&text(object, "unit")?)?;
+        let values = sorted(numbers(&object["values"]));
         let names = Names {
             figures: ["mean", "stdev", "min", "max"],
             ..MEAN
         };
         let spread = if values.is_empty() {
-            json::spread(one, 1.0, &names)
+            json::spread(object, 1.0, &names)
         } else {
             Spread::of(&values)
         };
@@ -246,7 +246,7 @@ pub(super) fn optimum(value: &Value) -> Option<Run> {
         ..Stated::default()
     };
     let backend = &config["backend"];
-    let mut all = settings(
+    let mut entries = settings(
         backend,
         &[
             "name",
@@ -256,7 +256,7 @@ pub(super) fn optimum(value: &Value) -> Option<Run> {
             "torch_compile",
         ],
     );
-    all.extend(settings(
+    entries.extend(settings(
         &scenario["input_shapes"],
         &["batch_size", "sequence_length"],
     ));
@@ -268,7 +268,7 @@ pub(super) fn optimum(value: &Value) -> Option<Run> {
             concurrency: batch,
             ..Load::default()
         },
-        settings: all,
+        settings: entries,
         stated,
         ..Run::default()
     })

@@ -133,9 +133,9 @@ fn stated(value: &Value) -> Stated {
         names
             .iter()
             .map(|name| spread(value, name))
-            .find(|one| !one.is_empty())
+            .find(|spread| !spread.is_empty())
     };
-    let of = |names: &[&str]| goodness(names).unwrap_or_default();
+    let first_of = |names: &[&str]| goodness(names).unwrap_or_default();
     let output_rate = number(value, "output_throughput");
     let total =
         number(value, "total_token_throughput").or_else(|| number(value, "total_throughput"));
@@ -148,17 +148,17 @@ fn stated(value: &Value) -> Stated {
         request_rate: number(value, "request_throughput"),
         output_rate,
         total_rate: total.or_else(|| Some(output_rate? + number(value, "input_throughput")?)),
-        ttft: of(&["ttft"]),
-        tpot: of(&["tpot"]),
-        itl: of(&["itl"]),
-        latency: of(&["e2el", "e2e_latency"]),
-        queued: of(&["client_queue_time"]),
+        ttft: first_of(&["ttft"]),
+        tpot: first_of(&["tpot"]),
+        itl: first_of(&["itl"]),
+        latency: first_of(&["e2el", "e2e_latency"]),
+        queued: first_of(&["client_queue_time"]),
     }
 }
 
 /// `mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms`. All zero is what the tools write where nothing was streamed.
 fn spread(value: &Value, name: &str) -> Spread {
-    let figure = |of: &str| number(value, &format!("{of}_{name}_ms"));
+    let figure = |statistic: &str| number(value, &format!("{statistic}_{name}_ms"));
     let median = figure("median").or_else(|| figure("p50"));
     let spread = Spread {
         count: None,
@@ -192,7 +192,7 @@ fn requests(value: &Value) -> Vec<Request> {
         "queue_times",
     ]
     .map(list);
-    let at = |list: &[Value], n: usize| list.get(n).and_then(Value::as_f64);
+    let number_at = |list: &[Value], n: usize| list.get(n).and_then(Value::as_f64);
     let zero = starts
         .iter()
         .filter_map(Value::as_f64)
@@ -209,19 +209,21 @@ fn requests(value: &Value) -> Vec<Request> {
             .get(n)
             .and_then(Value::as_str)
             .is_some_and(|error| !error.is_empty())
-            || at(outputs, n) == Some(0.0);
-        let ttft = at(ttfts, n).filter(|ttft| *ttft > 0.0).map(|ttft| ttft * S);
-        let whole = at(latencies, n).map(|latency| latency * S);
+            || number_at(outputs, n) == Some(0.0);
+        let ttft = number_at(ttfts, n)
+            .filter(|ttft| *ttft > 0.0)
+            .map(|ttft| ttft * S);
+        let whole = number_at(latencies, n).map(|latency| latency * S);
         let latency = whole.or_else(|| Some(ttft? + itl.iter().sum::<f64>()));
         Request {
-            due: at(starts, n).map(|start| (start - zero) * S),
-            queued: at(queues, n).map(|queue| queue * S),
+            due: number_at(starts, n).map(|start| (start - zero) * S),
+            queued: number_at(queues, n).map(|queue| queue * S),
             ttft: ttft.filter(|_| !failed),
             latency: latency.filter(|_| !failed),
             tpot: None,
             itl: if failed { Vec::new() } else { itl },
-            prompt_tokens: at(inputs, n),
-            output_tokens: at(outputs, n),
+            prompt_tokens: number_at(inputs, n),
+            output_tokens: number_at(outputs, n),
             cached: None,
             failed,
         }

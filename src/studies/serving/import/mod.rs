@@ -129,8 +129,9 @@ fn shorten(runs: &mut [Run]) {
         return;
     };
     let is_mark = |mark: char| "-_. ".contains(mark);
-    let common = |own: &mut dyn Iterator<Item = char>, other: &mut dyn Iterator<Item = char>| {
-        own.zip(other)
+    let common = |label: &mut dyn Iterator<Item = char>, marks: &mut dyn Iterator<Item = char>| {
+        label
+            .zip(marks)
             .take_while(|(a, b)| a == b)
             .map(|(mark, _)| mark)
             .collect::<Vec<char>>()
@@ -167,8 +168,8 @@ fn shorten(runs: &mut [Run]) {
                 .collect::<String>(),
         )
     };
-    let all: Option<Vec<String>> = runs.iter().map(short).collect();
-    for (run, label) in runs.iter_mut().zip(all.into_iter().flatten()) {
+    let labels: Option<Vec<String>> = runs.iter().map(short).collect();
+    for (run, label) in runs.iter_mut().zip(labels.into_iter().flatten()) {
         run.label = label;
     }
 }
@@ -178,7 +179,7 @@ pub fn format_of(bytes: &[u8]) -> Option<&'static str> {
     let parsed = parse(bytes).ok()?;
     // A table with a latency may be anything; one with a TTFT is a load test.
     let is_one = |run: &&Run| {
-        run.tool != Tool::Requests || run.requests.iter().any(|one| one.ttft.is_some())
+        run.tool != Tool::Requests || run.requests.iter().any(|request| request.ttft.is_some())
     };
     let run = parsed.runs.first().filter(is_one);
     run.map(|run| run.tool.label())

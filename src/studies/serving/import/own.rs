@@ -40,11 +40,11 @@ pub(super) fn read(values: &[Value]) -> Outcome {
             continue;
         }
         match ServingRequest::deserialize_value(value) {
-            Ok(one) => {
+            Ok(record) => {
                 let Some(run) = parsed.runs.last_mut() else {
                     continue;
                 };
-                run.requests.push(request(&one, open_loop));
+                run.requests.push(request(&record, open_loop));
             }
             Err(()) => parsed.lost += 1,
         }
@@ -83,27 +83,27 @@ fn run(header: ServingRun) -> Run {
 }
 
 /// In an open loop latencies count from the scheduled time: a client that sends late hides no wait.
-fn request(one: &ServingRequest, open_loop: bool) -> Request {
+fn request(record: &ServingRequest, open_loop: bool) -> Request {
     let due = if open_loop {
-        one.scheduled_s
+        record.scheduled_s
     } else {
-        one.start_s
+        record.start_s
     };
-    let failed = one.status == RequestStatus::Error;
+    let failed = record.status == RequestStatus::Error;
     let since = |end: f64| (end >= due).then_some((end - due) * S);
     Request {
         due: Some(due * S),
-        queued: open_loop.then_some((one.start_s - one.scheduled_s).max(0.0) * S),
-        ttft: one.first_token_s.filter(|_| !failed).and_then(since),
-        latency: since(one.end_s).filter(|_| !failed),
+        queued: open_loop.then_some((record.start_s - record.scheduled_s).max(0.0) * S),
+        ttft: record.first_token_s.filter(|_| !failed).and_then(since),
+        latency: since(record.end_s).filter(|_| !failed),
         tpot: None,
         itl: if failed {
             Vec::new()
         } else {
-            one.itl_s.iter().map(|gap| gap * S).collect()
+            record.itl_s.iter().map(|gap| gap * S).collect()
         },
-        prompt_tokens: Some(one.prompt_tokens as f64),
-        output_tokens: Some(one.output_tokens as f64),
+        prompt_tokens: Some(record.prompt_tokens as f64),
+        output_tokens: Some(record.output_tokens as f64),
         cached: None,
         failed,
     }

@@ -19,25 +19,29 @@ pub(super) fn aggregate(value: &Value) -> Option<Run> {
         .get("records")
         .filter(|records| records.is_object())
         .unwrap_or(value);
-    let of = |names: &[&str]| names.iter().find_map(|name| records.get(*name));
+    let find = |names: &[&str]| names.iter().find_map(|name| records.get(*name));
     let times = |names: &[&str]| {
-        let one = of(names)?;
-        Some(json::spread(one, nanoseconds(&text(one, "unit")?)?, &AVG))
+        let object = find(names)?;
+        Some(json::spread(
+            object,
+            nanoseconds(&text(object, "unit")?)?,
+            &AVG,
+        ))
     };
-    of(&["request_throughput"]).filter(|one| one.get("unit").is_some())?;
+    find(&["request_throughput"]).filter(|object| object.get("unit").is_some())?;
     let figure = |name: &str, units: &[&str]| {
-        let one = of(&[name])?;
+        let object = find(&[name])?;
         units
-            .contains(&text(one, "unit")?.as_str())
-            .then(|| number(one, "avg"))?
+            .contains(&text(object, "unit")?.as_str())
+            .then(|| number(object, "avg"))?
     };
     let count = |name: &str| figure(name, &["requests", "tokens", "count"]);
-    let duration = of(&["benchmark_duration"]);
-    let duration =
-        duration.and_then(|one| Some(number(one, "avg")? * nanoseconds(&text(one, "unit")?)?));
-    let mean = |name: &str| of(&[name]).and_then(|one| number(one, "avg"));
+    let duration = find(&["benchmark_duration"]);
+    let duration = duration
+        .and_then(|object| Some(number(object, "avg")? * nanoseconds(&text(object, "unit")?)?));
+    let mean = |name: &str| find(&[name]).and_then(|object| number(object, "avg"));
     let completed = count("request_count")
-        .or_else(|| of(&["request_latency"]).and_then(|one| number(one, "count")));
+        .or_else(|| find(&["request_latency"]).and_then(|object| number(object, "count")));
     let per_second = ["tokens/sec", "tokens/s"];
     let output_rate = figure("output_token_throughput", &per_second);
     let request_rate = figure("request_throughput", &["requests/sec", "requests/s"]);
@@ -92,10 +96,10 @@ fn configure(run: &mut Run, config: &Value) {
         .or_else(|| name(&config["model_names"]))
         .or_else(|| name(&config["model"]));
     let first = |key: &str| {
-        let places = [load, config, stimulus];
-        places
+        let sections = [load, config, stimulus];
+        sections
             .iter()
-            .find_map(|place| number(place, key))
+            .find_map(|section| number(section, key))
             .filter(|value| *value > 0.0)
     };
     run.load = Load {
@@ -104,13 +108,13 @@ fn configure(run: &mut Run, config: &Value) {
         burst: false,
     };
     run.load.burst = run.load.rate.is_none() && run.load.concurrency.is_none() && load.is_object();
-    for (place, key) in [
+    for (section, key) in [
         (endpoint, "type"),
         (endpoint, "backend"),
         (load, "request_rate_mode"),
     ] {
         run.settings
-            .extend(text(place, key).map(|value| (key.to_owned(), value)));
+            .extend(text(section, key).map(|value| (key.to_owned(), value)));
     }
 }
 
@@ -153,14 +157,14 @@ pub(super) fn records(values: &[Value]) -> Outcome {
 
 fn record(value: &Value, due: f64) -> Request {
     let metrics = &value["metrics"];
-    let of = |name: &str| {
-        let one = metrics.get(name)?;
-        let factor = nanoseconds(&text(one, "unit")?)?;
-        Some((one.get("value")?, factor))
+    let find = |name: &str| {
+        let object = metrics.get(name)?;
+        let factor = nanoseconds(&text(object, "unit")?)?;
+        Some((object.get("value")?, factor))
     };
-    let time = |name: &str| of(name).and_then(|(value, factor)| Some(as_number(value)? * factor));
-    let tokens = |name: &str| metrics.get(name).and_then(|one| number(one, "value"));
-    let gaps = of("inter_chunk_latency")
+    let time = |name: &str| find(name).and_then(|(value, factor)| Some(as_number(value)? * factor));
+    let tokens = |name: &str| metrics.get(name).and_then(|object| number(object, "value"));
+    let gaps = find("inter_chunk_latency")
         .map(|(list, factor)| numbers(list).iter().map(|gap| gap * factor).collect());
     let failed = value.get("error").is_some_and(|error| !error.is_null())
         || time("request_latency").is_none();
@@ -181,15 +185,15 @@ fn record(value: &Value, due: f64) -> Request {
 /// Perf Analyzer's `profile_export.json`: nanosecond timestamps of requests and responses, one run an experiment.
 pub(super) fn timestamps(value: &Value) -> Option<Vec<Run>> {
     let experiments = value.get("experiments")?.as_array()?;
-    let run = |one: &Value| {
+    let run = |object: &Value| {
         let (mode, level) = (
-            text(&one["experiment"], "mode"),
-            number(&one["experiment"], "value"),
+            text(&object["experiment"], "mode"),
+            number(&object["experiment"], "value"),
         );
-        let list = one.get("requests")?.as_array()?;
+        let list = object.get("requests")?.as_array()?;
         let zero = list
             .iter()
-            .filter_map(|one| one.get("timestamp")?.as_i64())
+            .filter_map(|object| object.get("timestamp")?.as_i64())
             .min()
             .unwrap_or(0);
         let of_mode = |name: &str| level.filter(|_| mode.as_deref() == Some(name));

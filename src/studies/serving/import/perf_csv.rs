@@ -76,7 +76,7 @@ fn metrics(blocks: &[Vec<Vec<String>>]) -> Run {
             .map(|cell| cell.to_ascii_lowercase())
             .collect();
         for row in &block[1..] {
-            let of = |names: &[&str]| {
+            let column = |names: &[&str]| {
                 let column = header
                     .iter()
                     .position(|heading| names.contains(&heading.as_str()))?;
@@ -84,14 +84,19 @@ fn metrics(blocks: &[Vec<Vec<String>>]) -> Run {
             };
             let (name, unit) = name_and_unit(&row[0]);
             let spread = Spread {
-                count: of(&["count"]),
-                mean: of(&["avg", "mean"]),
-                std: of(&["std"]),
-                min: of(&["min"]),
-                max: of(&["max"]),
-                percentiles: [of(&["p50"]), of(&["p90"]), of(&["p95"]), of(&["p99"])],
+                count: column(&["count"]),
+                mean: column(&["avg", "mean"]),
+                std: column(&["std"]),
+                min: column(&["min"]),
+                max: column(&["max"]),
+                percentiles: [
+                    column(&["p50"]),
+                    column(&["p90"]),
+                    column(&["p95"]),
+                    column(&["p99"]),
+                ],
             };
-            let value = of(&["value"]).or(spread.mean);
+            let value = column(&["value"]).or(spread.mean);
             if name == "input sequence length" {
                 input_mean = value;
             }
@@ -145,19 +150,20 @@ fn configurations(block: &[Vec<String>], more: bool) -> Parsed {
         };
         for (heading, cell) in header.iter().zip(row) {
             let (name, unit) = name_and_unit(heading);
-            let (of, name) = match name.split_once(' ') {
-                Some((of @ ("p50" | "p90" | "p95" | "p99" | "avg." | "min" | "max"), name)) => {
-                    (of, name.to_owned())
-                }
+            let (statistic, name) = match name.split_once(' ') {
+                Some((
+                    statistic @ ("p50" | "p90" | "p95" | "p99" | "avg." | "min" | "max"),
+                    name,
+                )) => (statistic, name.to_owned()),
                 _ => ("", name),
             };
             let value = number(cell);
-            let at = |which: &str| value.filter(|_| of == which);
+            let figure = |name_of_figure: &str| value.filter(|_| statistic == name_of_figure);
             let spread = Spread {
-                mean: at("avg."),
-                min: at("min"),
-                max: at("max"),
-                percentiles: ["p50", "p90", "p95", "p99"].map(at),
+                mean: figure("avg."),
+                min: figure("min"),
+                max: figure("max"),
+                percentiles: ["p50", "p90", "p95", "p99"].map(figure),
                 ..Spread::default()
             };
             match name.as_str() {

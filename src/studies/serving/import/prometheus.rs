@@ -41,11 +41,12 @@ pub(super) fn parse(text: &str) -> Option<Outcome> {
     let samples: Vec<Sample<'_>> = text.lines().filter_map(sample).collect();
     let dcgm = samples
         .iter()
-        .filter(|one| one.name.starts_with("DCGM_FI_"))
+        .filter(|sample| sample.name.starts_with("DCGM_FI_"))
         .count();
     let engine = ["vllm", "sglang"].into_iter().find(|engine| {
-        samples.iter().any(|one| {
-            one.name
+        samples.iter().any(|sample| {
+            sample
+                .name
                 .strip_prefix(engine)
                 .is_some_and(|rest| rest.starts_with([':', '_']))
         })
@@ -110,12 +111,12 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
         time: scraped_at(text),
         ..Scrape::default()
     };
-    for one in samples {
-        let Some(name) = one.name.strip_prefix(engine).map(|rest| &rest[1..]) else {
+    for sample in samples {
+        let Some(name) = sample.name.strip_prefix(engine).map(|rest| &rest[1..]) else {
             continue;
         };
         if scrape.model.is_none() {
-            scrape.model = one
+            scrape.model = sample
                 .labels
                 .get("model_name")
                 .map(|model| (*model).to_owned());
@@ -128,20 +129,23 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
                 "cache_dtype",
                 "enable_prefix_caching",
             ];
-            let known = keys
+            let settings = keys
                 .iter()
-                .filter_map(|key| Some(((*key).to_owned(), (*one.labels.get(key)?).to_owned())));
-            scrape.settings.extend(known);
+                .filter_map(|key| Some(((*key).to_owned(), (*sample.labels.get(key)?).to_owned())));
+            scrape.settings.extend(settings);
         } else if let Some(name) = name.strip_suffix("_bucket") {
-            let bound = one.labels.get("le").and_then(|bound| match *bound {
+            let bound = sample.labels.get("le").and_then(|bound| match *bound {
                 "+Inf" => Some(f64::INFINITY),
                 bound => bound.parse().ok(),
             });
             let Some(bound) = bound else { continue };
             let buckets = scrape.buckets.entry(name.to_owned()).or_default();
-            match buckets.iter_mut().find(|(known, _)| *known == bound) {
-                Some((_, count)) => *count += one.value,
-                None => buckets.push((bound, one.value)),
+            match buckets
+                .iter_mut()
+                .find(|(known_bound, _)| *known_bound == bound)
+            {
+                Some((_, count)) => *count += sample.value,
+                None => buckets.push((bound, sample.value)),
             }
         } else {
             let value = scrape.values.entry(name.to_owned()).or_insert(0.0);
@@ -149,9 +153,9 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
                 || name.ends_with("token_usage")
                 || name.ends_with("_rate");
             *value = if is_share {
-                value.max(one.value)
+                value.max(sample.value)
             } else {
-                *value + one.value
+                *value + sample.value
             };
         }
     }
@@ -165,24 +169,24 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
 /// Samples of GPUs from DCGM's exporter. Power is watts, utilization percent, memory MiB.
 fn gpus(text: &str, samples: &[Sample<'_>]) -> Vec<GpuSample> {
     let utc = scraped_at(text).map(|seconds| (seconds * S) as i64);
-    let mut all: BTreeMap<u32, GpuSample> = BTreeMap::new();
-    for one in samples {
-        let Some(gpu) = one.labels.get("gpu").and_then(|gpu| gpu.parse().ok()) else {
+    let mut gpus: BTreeMap<u32, GpuSample> = BTreeMap::new();
+    for gauge in samples {
+        let Some(gpu) = gauge.labels.get("gpu").and_then(|gpu| gpu.parse().ok()) else {
             continue;
         };
-        let sample = all.entry(gpu).or_insert(GpuSample {
+        let sample = gpus.entry(gpu).or_insert(GpuSample {
             gpu,
             utc,
             ..GpuSample::default()
         });
-        match one.name {
-            "DCGM_FI_DEV_GPU_UTIL" => sample.utilization = Some(one.value / 100.0),
-            "DCGM_FI_DEV_POWER_USAGE" => sample.power = Some(one.value),
-            "DCGM_FI_DEV_FB_USED" => sample.memory_used = Some(one.value * 1_048_576.0),
+        match gauge.name {
+            "DCGM_FI_DEV_GPU_UTIL" => sample.utilization = Some(gauge.value / 100.0),
+            "DCGM_FI_DEV_POWER_USAGE" => sample.power = Some(gauge.value),
+            "DCGM_FI_DEV_FB_USED" => sample.memory_used = Some(gauge.value * 1_048_576.0),
             _ => {}
         }
     }
-    all.into_values().collect()
+    gpus.into_values().collect()
 }
 
 /// Seconds around a load test within which a snapshot is of it.
@@ -196,25 +200,25 @@ pub(super) fn runs(
     diagnostics: &mut Diagnostics,
 ) -> Vec<Run> {
     let mut engines: Vec<Vec<(&str, Scrape)>> = Vec::new();
-    for one in scrapes {
-        let is_same = |others: &&mut Vec<(&str, Scrape)>| {
-            others.first().is_some_and(|(_, other)| {
-                other.engine == one.1.engine && other.model == one.1.model
+    for scrape in scrapes {
+        let is_same = |group: &&mut Vec<(&str, Scrape)>| {
+            group.first().is_some_and(|(_, first)| {
+                first.engine == scrape.1.engine && first.model == scrape.1.model
             })
         };
         match engines.iter_mut().find(is_same) {
-            Some(others) => others.push(one),
-            None => engines.push(vec![one]),
+            Some(group) => group.push(scrape),
+            None => engines.push(vec![scrape]),
         }
     }
     let mut runs = Vec::new();
     for mut scrapes in engines {
-        if scrapes.iter().all(|(_, one)| one.time.is_some()) {
+        if scrapes.iter().all(|(_, scrape)| scrape.time.is_some()) {
             scrapes.arrange_by(|(_, a), (_, b)| {
                 a.time.unwrap_or(0.0).total_cmp(&b.time.unwrap_or(0.0))
             });
         }
-        let own: Vec<Run> = tests
+        let watching: Vec<Run> = tests
             .iter()
             .enumerate()
             .filter_map(|(index, test)| {
@@ -227,9 +231,9 @@ pub(super) fn runs(
                 })
             })
             .collect();
-        match own.is_empty() {
+        match watching.is_empty() {
             true => runs.push(run(&scrapes, diagnostics)),
-            false => runs.extend(own),
+            false => runs.extend(watching),
         }
     }
     runs
@@ -238,21 +242,26 @@ pub(super) fn runs(
 /// The snapshots from just before a load test to just after it, if there are two or more.
 fn during<'a, 'p>(scrapes: &'a [(&'p str, Scrape)], test: &Run) -> Option<&'a [(&'p str, Scrape)]> {
     let (begin, length) = (test.began()?, test.duration()? / S);
-    let before =
-        |limit: f64| scrapes.partition_point(|(_, one)| one.time.is_some_and(|time| time <= limit));
+    let before = |limit: f64| {
+        scrapes.partition_point(|(_, scrape)| scrape.time.is_some_and(|time| time <= limit))
+    };
     // The last one before the first request, and the first one after the last.
     let from = before(begin).saturating_sub(1);
     let to = (before(begin + length) + 1).min(scrapes.len());
-    let near = |one: &Scrape| {
-        one.time
+    let near = |scrape: &Scrape| {
+        scrape
+            .time
             .is_some_and(|time| time >= begin - AROUND && time <= begin + length + AROUND)
     };
     let window = scrapes.get(from..to)?;
-    let skip = window.iter().take_while(|(_, one)| !near(one)).count();
+    let skip = window
+        .iter()
+        .take_while(|(_, scrape)| !near(scrape))
+        .count();
     let keep = window
         .iter()
         .skip(skip)
-        .take_while(|(_, one)| near(one))
+        .take_while(|(_, scrape)| near(scrape))
         .count();
     window
         .get(skip..skip + keep)
@@ -292,7 +301,7 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
         names
             .iter()
             .map(|name| spread(&first, &last, name))
-            .find(|one| !one.is_empty())
+            .find(|spread| !spread.is_empty())
             .unwrap_or_default()
     };
     let rate = |count: Option<f64>| count.zip(duration).map(|(count, time)| count / time);
@@ -338,26 +347,26 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
 }
 
 fn engine_sample(scrape: &Scrape, begin: f64) -> EngineSample {
-    let of = |names: &[&str]| {
+    let gauge = |names: &[&str]| {
         names
             .iter()
             .find_map(|name| scrape.values.get(*name).copied())
     };
     EngineSample {
         time: scrape.time.map(|time| (time - begin) * S),
-        running: of(&["num_requests_running", "num_running_reqs"]),
-        waiting: of(&["num_requests_waiting", "num_queue_reqs"]),
-        kv_cache: of(&["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage"]),
-        preemptions: of(&["num_preemptions_total"]),
-        completed: of(&["request_success_total", "num_requests_total"]),
-        prompt_tokens: of(&["prompt_tokens_total"]),
-        output_tokens: of(&["generation_tokens_total"]),
-        cache_hits: of(&[
+        running: gauge(&["num_requests_running", "num_running_reqs"]),
+        waiting: gauge(&["num_requests_waiting", "num_queue_reqs"]),
+        kv_cache: gauge(&["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage"]),
+        preemptions: gauge(&["num_preemptions_total"]),
+        completed: gauge(&["request_success_total", "num_requests_total"]),
+        prompt_tokens: gauge(&["prompt_tokens_total"]),
+        output_tokens: gauge(&["generation_tokens_total"]),
+        cache_hits: gauge(&[
             "prefix_cache_hits_total",
             "gpu_prefix_cache_hits_total",
             "prefix_cache_hits",
         ]),
-        cache_queries: of(&[
+        cache_queries: gauge(&[
             "prefix_cache_queries_total",
             "gpu_prefix_cache_queries_total",
             "prefix_cache_queries",
@@ -382,7 +391,7 @@ fn spread(first: &Scrape, last: &Scrape, name: &str) -> Spread {
     let since = |(bound, count): &(f64, f64)| {
         let old = before
             .iter()
-            .find(|(known, _)| known == bound)
+            .find(|(known_bound, _)| known_bound == bound)
             .map_or(0.0, |(_, old)| *old);
         (*bound, count - old)
     };

@@ -121,7 +121,7 @@ impl Columns {
     /// # Errors
     /// A time without a unit, or no latency at all.
     fn of(header: &[String], unit: Option<f64>) -> Result<Self, Refusal> {
-        let mut found: Vec<(Field, usize, f64)> = Vec::new();
+        let mut fields: Vec<(Field, usize, f64)> = Vec::new();
         for (index, heading) in header.iter().enumerate() {
             let (name, factor) = split(heading);
             let is = |(field, names): &(Field, &[&str])| {
@@ -140,12 +140,12 @@ impl Columns {
             };
             // Of gaps the mean may stand beside the list.
             let is_new = |(field, ..): &(Field, usize, f64)| {
-                *field == Field::Gaps || found.iter().all(|(known, ..)| known != field)
+                *field == Field::Gaps || fields.iter().all(|(taken, ..)| taken != field)
             };
             let field = field.filter(is_new);
-            found.extend(field);
+            fields.extend(field);
         }
-        let columns = Self(found);
+        let columns = Self(fields);
         let has = |field| columns.get(field).is_some();
         match has(Field::Ttft) || has(Field::Latency) || has(Field::Start) && has(Field::End) {
             true => Ok(columns),
@@ -159,7 +159,7 @@ impl Columns {
     fn get(&self, field: Field) -> Option<(usize, f64)> {
         self.0
             .iter()
-            .find(|(own, ..)| *own == field)
+            .find(|(known_field, ..)| *known_field == field)
             .map(|(_, index, factor)| (*index, *factor))
     }
 }
@@ -286,11 +286,11 @@ fn request(columns: &Columns, row: &[Value], begins: Option<(usize, f64, f64)>) 
     let due = begins.and_then(|(index, factor, _)| Some((as_number(row.get(index)?)?, factor)));
     let since = |field| {
         let ((value, factor), (due, due_factor)) = (cell(field)?, due?);
-        let at = as_number(value)?;
+        let moment = as_number(value)?;
         let passed = if factor == due_factor {
-            (at - due) * factor
+            (moment - due) * factor
         } else {
-            at * factor - due * due_factor
+            moment * factor - due * due_factor
         };
         (passed >= 0.0).then_some(passed)
     };
@@ -317,7 +317,7 @@ fn request(columns: &Columns, row: &[Value], begins: Option<(usize, f64, f64)>) 
     (failed || ttft.or(latency).is_some()).then(|| Request {
         due: begins
             .zip(due)
-            .map(|((_, factor, zero), (at, _))| (at - zero) * factor),
+            .map(|((_, factor, zero), (moment, _))| (moment - zero) * factor),
         queued: time(Field::Queue).or_else(|| {
             columns
                 .get(Field::Scheduled)
@@ -357,8 +357,8 @@ fn gaps(columns: &Columns, row: &[Value]) -> Vec<f64> {
         };
         Some((list?, factor))
     };
-    let all = columns.0.iter().filter(|(field, ..)| *field == Field::Gaps);
-    let Some((list, factor)) = all
+    let columns_of_gaps = columns.0.iter().filter(|(field, ..)| *field == Field::Gaps);
+    let Some((list, factor)) = columns_of_gaps
         .into_iter()
         .find_map(|(_, index, factor)| list(*index, *factor))
     else {

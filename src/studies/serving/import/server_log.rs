@@ -20,22 +20,22 @@ pub(super) fn read(table: &Table) -> Outcome {
     let mut lost = table.lost;
     let mut engine = Vec::new();
     for row in &table.rows {
-        let of = |name: &str| table.number(row, name);
-        let Some(time) = of("relative_time_sec").or_else(|| of("timestamp_sec")) else {
+        let number = |name: &str| table.number(row, name);
+        let Some(time) = number("relative_time_sec").or_else(|| number("timestamp_sec")) else {
             lost += 1;
             continue;
         };
         engine.push(EngineSample {
             time: Some(time * 1e9),
-            running: of("num_requests_running"),
-            waiting: of("num_requests_waiting"),
-            kv_cache: of("kv_cache_usage_pct").map(|percent| percent / 100.0),
-            preemptions: of("num_preemptions_total"),
-            completed: of("request_success_total"),
-            prompt_tokens: of("prompt_tokens_total"),
-            output_tokens: of("generation_tokens_total"),
-            cache_hits: of("prefix_cache_hits"),
-            cache_queries: of("prefix_cache_queries"),
+            running: number("num_requests_running"),
+            waiting: number("num_requests_waiting"),
+            kv_cache: number("kv_cache_usage_pct").map(|percent| percent / 100.0),
+            preemptions: number("num_preemptions_total"),
+            completed: number("request_success_total"),
+            prompt_tokens: number("prompt_tokens_total"),
+            output_tokens: number("generation_tokens_total"),
+            cache_hits: number("prefix_cache_hits"),
+            cache_queries: number("prefix_cache_queries"),
         });
     }
     let mut parsed = Parsed::from(Run {

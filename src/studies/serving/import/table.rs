@@ -90,13 +90,13 @@ fn nested(header: &[String], row: &[String]) -> Value {
     for (path, cell) in header.iter().zip(row).filter(|(_, cell)| !cell.is_empty()) {
         let mut parts: Vec<&str> = path.split('.').collect();
         let Some(last) = parts.pop() else { continue };
-        let mut place = Some(&mut root);
+        let mut object = Some(&mut root);
         for part in parts {
             let next =
-                place.map(|map| map.entry(part).or_insert_with(|| Value::Object(Map::new())));
-            place = next.and_then(Value::as_object_mut);
+                object.map(|map| map.entry(part).or_insert_with(|| Value::Object(Map::new())));
+            object = next.and_then(Value::as_object_mut);
         }
-        if let Some(map) = place {
+        if let Some(map) = object {
             let number = cell.parse().ok().and_then(serde_json::Number::from_f64);
             map.insert(
                 last.to_owned(),

@@ -473,43 +473,28 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             axis,
             ttft,
             kept,
-        } => (
-            words!(page, "serving.cap.do", requests = count(*requests)),
-            words!(
-                page,
-                "serving.cap.why",
-                load = page.load(*axis, *last),
-                ttft = time(ttft.0)
-            ),
-            words!(
-                page,
-                "serving.cap.effect",
-                ttft = time(ttft.1),
-                kept = Quantity::ratio(*kept)
-            ),
-        ),
+        } => {
+            let (load, kept) = (page.load(*axis, *last), Quantity::ratio(*kept));
+            let (at_last, at_knee) = (time(ttft.0), time(ttft.1));
+            (
+                words!(page, "serving.cap.do", requests = count(*requests)),
+                words!(page, "serving.cap.why", load = load, ttft = at_last),
+                words!(page, "serving.cap.effect", ttft = at_knee, kept = kept),
+            )
+        }
         Advice::FewerSequences {
             kv,
             preemptions,
             running,
-        } => (
-            words!(
-                page,
-                "serving.fewer.do",
-                running = count(libm::floor(*running))
-            ),
-            words!(
-                page,
-                "serving.fewer.why",
-                kv = Quantity::ratio(*kv),
-                preemptions = preemptions.map(count)
-            ),
-            words!(
-                page,
-                "serving.fewer.effect",
-                preemptions = preemptions.map(count)
-            ),
-        ),
+        } => {
+            let (kv, lost) = (Quantity::ratio(*kv), preemptions.map(count));
+            let running = count(libm::floor(*running));
+            (
+                words!(page, "serving.fewer.do", running = running),
+                words!(page, "serving.fewer.why", kv = kv, preemptions = lost),
+                words!(page, "serving.fewer.effect", preemptions = lost),
+            )
+        }
         Advice::MoreKvCache { kv, now } => (
             words!(page, "serving.more_kv.do", now = now.map(mean)),
             words!(page, "serving.more_kv.why", kv = Quantity::ratio(*kv)),
@@ -534,16 +519,14 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             ),
             words!(page, "serving.more.effect", waiting = mean(*waiting)),
         ),
-        Advice::SmallerPrefills { itl } => (
-            words!(page, "serving.prefill.do"),
-            words!(
-                page,
-                "serving.prefill.why",
-                p50 = time(itl.0),
-                p99 = time(itl.1)
-            ),
-            words!(page, "serving.prefill.effect", p50 = time(itl.0)),
-        ),
+        Advice::SmallerPrefills { itl } => {
+            let (p50, p99) = (time(itl.0), time(itl.1));
+            (
+                words!(page, "serving.prefill.do"),
+                words!(page, "serving.prefill.why", p50 = p50, p99 = p99),
+                words!(page, "serving.prefill.effect", p50 = p50),
+            )
+        }
         Advice::Quantize { tpot, bound } => (
             words!(page, "serving.quantize.do"),
             words!(

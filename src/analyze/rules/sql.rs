@@ -96,22 +96,26 @@ impl Window {
         if !producer.starts_with("nsys") && !artifact.contains(".sqlite") {
             return None;
         }
-        let far = |one: &StageInstance| (one.time().unwrap_or(Ns::MAX) as f64 - line.time).abs();
+        let far = |instance: &StageInstance| {
+            (instance.time().unwrap_or(Ns::MAX) as f64 - line.time).abs()
+        };
         let idle = context.results.idle().ok();
         let nearest = idle.and_then(|idle| idle.nearest(facts, line.stage, line.process));
         let counted = line
             .counted_instances(facts)
-            .filter(|one| one.gpus.len() == 1);
-        let one = nearest.filter(|one| one.gpus.len() == 1).or_else(|| {
-            counted.min_by(|a, b| far(a).total_cmp(&far(b)).then(a.ordinal.cmp(&b.ordinal)))
-        })?;
+            .filter(|instance| instance.gpus.len() == 1);
+        let instance = nearest
+            .filter(|instance| instance.gpus.len() == 1)
+            .or_else(|| {
+                counted.min_by(|a, b| far(a).total_cmp(&far(b)).then(a.ordinal.cmp(&b.ordinal)))
+            })?;
         let mut window = Self {
             text,
-            ordinal: one.ordinal,
+            ordinal: instance.ordinal,
             pass: stage.pass,
-            gpu_id: *one.gpus.first()?,
-            on_gpu: on_gpu(session, *one.gpus.first()?),
-            gpu: one.projection?,
+            gpu_id: *instance.gpus.first()?,
+            on_gpu: on_gpu(session, *instance.gpus.first()?),
+            gpu: instance.projection?,
             tables: [false; 4],
             operations: (0, 0),
             idle: 0,
@@ -128,13 +132,14 @@ impl Window {
     /// Adds up the operations of the GPU that lie in the projection, whichever stage they are of.
     fn add_operations(&mut self, context: &Context<'_>, pass: PassId) {
         let (session, ops) = (context.session, &context.facts.ops);
-        let own = context.facts.ops_of(pass);
-        let first = own.start + ops.start[own.clone()].partition_point(|start| *start < self.gpu.0);
+        let range = context.facts.ops_of(pass);
+        let first =
+            range.start + ops.start[range.clone()].partition_point(|start| *start < self.gpu.0);
         // As in SQL: by start, then end.
         let (mut reached, mut busy, mut computing): (Option<Ns>, _, _) = Default::default();
         let mut before = BTreeMap::<u64, StrId>::new();
         let mut names = Names::default();
-        for op in (first..own.end).take_while(|op| ops.start[*op] <= self.gpu.1) {
+        for op in (first..range.end).take_while(|op| ops.start[*op] <= self.gpu.1) {
             let (start, end) = (ops.start[op], ops.end[op]);
             if end > self.gpu.1 || ops.gpu[op] != self.gpu_id {
                 continue;
@@ -255,12 +260,16 @@ impl Window {
     pub(crate) fn with_helpers(&self, name: &str) -> Query {
         let helped = self.followers.iter().filter(|(main, _)| like(main, name));
         let helpers = sum(helped.map(|(_, time)| *time));
-        let plain: Vec<String> = self.helpers.iter().map(|one| format!("'{one}'")).collect();
+        let plain: Vec<String> = self
+            .helpers
+            .iter()
+            .map(|helper| format!("'{helper}'"))
+            .collect();
         if helpers == 0
             || !self
                 .helpers
                 .iter()
-                .all(|one| crate::products::is_plain(one))
+                .all(|helper| crate::products::is_plain(helper))
         {
             return self.kernels(name);
         }

@@ -72,7 +72,7 @@ impl Made {
     fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
         let stage = self.add_stage(name, kind, time, None);
         self.stages.push(StageLine {
-            text: Catalogue::english(),
+            text: Catalogue::keys_and_arguments(),
             stage,
             process: ProcessId(0),
             label: name.to_owned(),
@@ -261,7 +261,7 @@ impl Made {
             dtype: Some("bf16".to_owned()),
             memory: Some(Bytes(1000.0)),
             platform: Platform::of(&self.session, Some(PassId(0))),
-            ..Evidence::empty(context.with(&self.known), Catalogue::english())
+            ..Evidence::empty(context.with(&self.known), Catalogue::keys_and_arguments())
         };
         evidence.add_unprofiled();
         evidence.add_limits();
@@ -323,7 +323,10 @@ fn words(inlines: &[Inline]) -> String {
 
 /// The reason of a rule that another one makes pointless.
 fn covered_by(rule: &Rule) -> String {
-    format!("covered by “{}”", Catalogue::english().rule(rule.id))
+    format!(
+        "findings.said_by{{rule={}}}",
+        Catalogue::keys_and_arguments().rule(rule.id)
+    )
 }
 
 fn saved(observation: &Finding) -> f64 {
@@ -376,10 +379,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
             ("exposed-copies", Severity::Note, 600.0),
         ]
     );
-    assert_eq!(
-        found.observations[2].title,
-        "GPU idle: waits for kernel launches: b"
-    );
+    assert_eq!(found.observations[2].title, "launch_bound.name: b");
     let rules = found
         .datasets
         .iter()
@@ -415,8 +415,7 @@ fn the_largest_cause_of_idle_time_is_named() {
     let found = made.one(rule("stage-busy"));
     assert_eq!(
         words(&found.statement),
-        "decode takes 1.00 µs; the GPU is idle for 70.0 % of it. Largest cause over 10 profiled iterations: \
-         synchronizing call, 45.0 % of their time. Memory bandwidth utilization (MBU) is 12.0 %."
+        "stage_busy.idle{stage=decode, idle=70.0 %, time=1.00 µs, share=45.0 %, count=10, why=synchronizing call, mean=0 ns}stage_busy.mbu{mbu=12.0 %}"
     );
     assert_eq!(found.advice, None, "the rule of the cause advises");
 }
@@ -429,10 +428,11 @@ fn a_busy_stage_names_its_largest_parts() {
         (ClassGroup::Communication, 600),
     ]);
     let found = made.one(rule("stage-busy"));
-    let expected = "prefill takes 1.00 µs; the GPU is busy for 95.0 % of it. Shares of busy time: communication \
-                    75.0 %; attention 25.0 %.";
+    let groups = "low_mfu.other{class=communication, value=75.0 %}; low_mfu.other{class=attention, value=25.0 %}";
+    let expected =
+        format!("stage_busy.busy{{stage=prefill, busy=95.0 %, time=1.00 µs, groups={groups}}}");
     assert_eq!(words(&found.statement), expected);
-    assert!(words(&found.advice.unwrap()).contains("slowest rank"));
+    assert!(words(&found.advice.unwrap()).contains("stage_busy.advice_collectives"));
 }
 
 #[test]
@@ -492,14 +492,14 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
     assert_eq!(
         rows,
         [
-            ["found", "GPU idle: waits for kernel launches (2)", ""],
+            ["found", "launch_bound.name (2)", ""],
             [
                 "clear",
-                "GPU idle: waits for CPU code outside CUDA (not evaluated: prefill); Synchronizing calls",
+                "host_bound.name (findings.not_seen{stages=prefill}); sync_bound.name",
                 ""
             ],
-            ["not applicable", "Short kernels", "decode: moot"],
-            ["abstained", "Tail effect; Grids smaller than one wave", "counters"],
+            ["not applicable", "short_kernels.name", "decode: moot"],
+            ["abstained", "wave_tail.name; small_grids.name", "counters"],
         ]
         .map(|row| row.map(ToOwned::to_owned))
     );
@@ -532,16 +532,11 @@ fn a_rank_that_waits_is_told_not_to_get_faster() {
     // 120 of 1000 ns, of which 90 may be waiting.
     let waits = made(120.0, 90.0);
     let text = words(&waits.statement);
-    assert!(
-        text.ends_with(
-            " Exposed communication takes 12.0 % of stage time, up to 75.0 % of it waiting for the last rank to arrive."
-        ),
-        "{text}"
-    );
-    assert!(words(&waits.advice.unwrap()).contains("Balance the work"));
+    assert!(text.contains("share=12.0 %, waiting=75.0 %"), "{text}");
+    assert!(words(&waits.advice.unwrap()).contains("stage_busy.advice_waiting"));
     // 49 ns of waiting are below 5 %; 49 ns of collectives are not said at all.
-    assert!(words(&made(120.0, 49.0).advice.unwrap()).contains("GPU-bound"));
-    assert!(!words(&made(49.0, 49.0).statement).contains("communication"));
+    assert!(words(&made(120.0, 49.0).advice.unwrap()).contains("stage_busy.advice_kernels"));
+    assert!(!words(&made(49.0, 49.0).statement).contains("stage_busy.collectives"));
 }
 
 #[test]
@@ -552,15 +547,13 @@ fn a_stage_says_what_remains_without_the_profiler() {
     };
     // Of 500 ns, 400 ns of busy time leave 20 %, of 950 ns 57.9 %; 1000 ns are as profiled, and 300 ns hold no 400.
     let said = |time: &str, idle: &str| {
-        format!(
-            "prefill takes {time} ns in the baseline; the GPU is idle for {idle} % of it if kernels take as long as profiled, "
-        )
+        format!("stage_busy.idle{{stage=prefill, idle={idle} %, time={time} ns, baseline=, ")
     };
     assert!(made(500).starts_with(&said("500", "20.0")), "{}", made(500));
     assert!(made(950).starts_with(&said("950", "57.9")), "{}", made(950));
-    let profiled = "prefill takes 1.00 µs; the GPU is idle for 60.0 % of it, ";
+    let profiled = "stage_busy.idle{stage=prefill, idle=60.0 %, time=1.00 µs, count=";
     assert!(made(1000).starts_with(profiled) && made(300).starts_with(profiled));
     // Of 440 ns the 400 are 90.9 %: there the GPU is the limit.
-    let busy = "prefill takes 440 ns in the baseline; the GPU is busy for 90.9 % of it if kernels take as long as profiled.";
+    let busy = "stage_busy.busy{stage=prefill, busy=90.9 %, time=440 ns, baseline=}";
     assert_eq!(made(440), busy);
 }

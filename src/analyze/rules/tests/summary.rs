@@ -55,7 +55,7 @@ fn figures_are_those_of_one_step_without_the_profiler() {
     };
     let said = words(bottom_line);
     assert!(
-        said.starts_with("decode can take 75.0 ns instead of 175 ns per step"),
+        said.starts_with("summary.stage_line{stage=decode, now=175 ns, after=75.0 ns, step="),
         "{said}"
     );
 }
@@ -68,29 +68,28 @@ fn confidence(made: &Made, rule: &Rule) -> String {
 fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little() {
     let of = |made: &Made| confidence(made, rule("launch-bound"));
     // Of three resampled values two are the least in 7 of 27 cases: the interval is all of 6900 to 7100, 100 to each side.
-    let high = "High: idle time of 10 profiled iterations, cut to the unprofiled time: 3 warm runs, median ± 1.43 %";
+    let high = "summary.high{why=summary.capped{count=10, repeats=3, within=1.43 %}}";
     assert_eq!(of(&launching()), high);
     let mut few = launching();
     (few.stages[0].counted, few.stages[0].run) = (Count(2.0), Time(1400.0));
-    assert_eq!(of(&few), "Low: n = 2");
+    assert_eq!(of(&few), "summary.low{why=summary.few{count=2}}");
     let profiled = decode().idle(Cause::Launching, 600.0);
     assert_eq!(
         of(&profiled),
-        "Medium: idle time of 10 iterations, all of them profiled"
+        "summary.medium{why=summary.profiled{count=10}}"
     );
     let one = launching_unprofiled(&[7000]);
-    let medium =
-        "Medium: idle time of 10 profiled iterations, cut to the unprofiled time: 1 warm run";
+    let medium = "summary.medium{why=summary.capped{count=10, repeats=1}}";
     assert_eq!(of(&one), medium);
     // A cold first repeat is no scatter: 7000 ± 100 remain.
     let cold = launching_unprofiled(&[30_000, 6900, 7000, 7100]);
-    assert!(of(&cold).starts_with("High: "), "{}", of(&cold));
+    assert!(of(&cold).contains("summary.high"), "{}", of(&cold));
     // 400 of 700 ns are 57.1 %, half of it 28.6 %: 2100 of 7000 are 30 %.
     let wide = launching_unprofiled(&[4900, 7000, 9100]);
-    assert!(of(&wide).starts_with("Medium: "), "{}", of(&wide));
+    assert!(of(&wide).contains("summary.medium"), "{}", of(&wide));
     // 4100 of 7000 are 58.6 %.
     let scattered = launching_unprofiled(&[2900, 7000, 11_100]);
-    let low = "Low: the bound is within the scatter of the measurement (median ± 58.6 %)";
+    let low = "summary.low{why=summary.scattered{within=58.6 %}}";
     assert_eq!(of(&scattered), low);
 }
 
@@ -98,7 +97,7 @@ fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little(
 #[test]
 fn confidence_in_a_model_is_medium() {
     let made = prefill().busy(0.9).utilization(0.36, 0.0);
-    let medium = "Medium: bound from a model; expect part of it";
+    let medium = "summary.medium{why=summary.modeled}";
     assert_eq!(confidence(&made, rule("low-mfu")), medium);
 }
 
@@ -112,16 +111,16 @@ fn confidence_in_stalls_is_by_the_captures_that_show_them() {
         made.gaps(Cause::HostCode, 9)
     };
     let of = |made: &Made| confidence(made, rule("host-pauses"));
-    let profiled = "Medium: idle time of 10 iterations, all of them profiled";
+    let profiled = "summary.medium{why=summary.profiled{count=10}}";
     assert_eq!(of(&stalls()), profiled);
     let repeats = |times: &[Ns]| {
         stalls()
             .steps(1.0)
             .repeats("decode", "baseline", Some(1), times)
     };
-    let seen = "Medium: 2 captures show these stalls independently";
+    let seen = "summary.medium{why=summary.seen{captures=2}}";
     assert_eq!(of(&repeats(&[90, 31, 30, 29, 30])), seen);
-    let unseen = "Low: no unprofiled repeat shows these stalls";
+    let unseen = "summary.low{why=summary.unseen}";
     assert_eq!(of(&repeats(&[29, 31])), unseen);
     let refuted = summarize(&repeats(&[29, 31, 30]), &[rule("host-pauses")]);
     assert!(
@@ -155,7 +154,7 @@ fn ranks_that_do_alike_are_told_once() {
     assert_eq!(told.len(), 1);
     assert_eq!(
         words(&told[0].statement),
-        " Rank 0 likewise: at most 380 ns (38.0 %)."
+        "findings.also_rank{rank=0, saved=380 ns, share=38.0 %}"
     );
     let mut other = found(0, 380.0);
     other.scope.stage = Some("forward".to_owned());
@@ -176,11 +175,8 @@ fn each_stage_has_one_action() {
         .iter()
         .map(|block| format!("{block:?}"))
         .collect();
-    let next = said.split("After these actions").nth(1).unwrap_or_default();
-    assert!(
-        next.contains(": memory transfers run while no kernel computes, which costs at most "),
-        "{said}"
-    );
+    let next = said.split("summary.after_line").nth(1).unwrap_or_default();
+    assert!(next.contains("exposed_copies.cause"), "{said}");
 }
 
 #[test]
@@ -189,7 +185,7 @@ fn without_a_finding_it_says_so() {
     let Some(Block::Prose(said)) = findings.blocks.first() else {
         panic!("no conclusion")
     };
-    assert!(words(said).contains("No finding could save 5 %"));
+    assert!(words(said).contains("summary.no_action"));
 }
 
 #[test]

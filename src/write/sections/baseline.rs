@@ -27,7 +27,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let limit = Quantity::new(OUTLIER_Z, Unit::One);
     let single = all
         .iter()
-        .flat_map(|series| series.repeats.iter().map(move |one| (series, one)));
+        .flat_map(|series| series.repeats.iter().map(move |repeat| (series, repeat)));
     Ok(SectionContent {
         blocks: vec![
             Block::Prose(introduction(context, all)),

@@ -78,7 +78,7 @@ pub(crate) fn class_name<'a>(
     let mut classes = stages.filter(occurs).map(|one| one.dominant(group));
     let first = classes.next().flatten();
     match (
-        first.filter(|first| classes.all(|one| one == Some(*first))),
+        first.filter(|first| classes.all(|class| class == Some(*first))),
         group,
     ) {
         (Some(KernelClass::Gemm | KernelClass::Other), _) => group_color(group).label(),
@@ -90,7 +90,7 @@ pub(crate) fn class_name<'a>(
 
 /// The name in a legend: that in which the stages agree that have the part.
 fn name<'a>(stages: impl Iterator<Item = &'a Breakdown>, color: Color) -> &'static str {
-    let named = stages.filter(|one| one.part(color) > 0.0);
+    let named = stages.filter(|stage| stage.part(color) > 0.0);
     let mut names = named.filter_map(|one| one.names.iter().find(|(own, _)| *own == color));
     let Some((_, first)) = names.next() else {
         return color.label();

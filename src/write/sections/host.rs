@@ -25,7 +25,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let rows = |own: fn(&HostPass) -> &[Calls]| -> Vec<Row<'_, Calls>> {
         let passes = host.passes.iter();
         passes
-            .flat_map(|one| own(one).iter().map(|row| (one.pass, row)))
+            .flat_map(|pass| own(pass).iter().map(|row| (pass.pass, row)))
             .collect()
     };
     let kinds: [(&'static str, String, Vec<Row<'_, Calls>>); 3] = [
@@ -53,7 +53,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let samples: Vec<Row<'_, Sampled>> = host
         .passes
         .iter()
-        .flat_map(|one| one.samples.iter().map(|row| (one.pass, row)))
+        .flat_map(|pass| pass.samples.iter().map(|row| (pass.pass, row)))
         .collect();
     if !samples.is_empty() {
         let table = sampled(text, session);
@@ -65,7 +65,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let all: Vec<Row<'_, Thread>> = host
         .passes
         .iter()
-        .flat_map(|one| one.threads.iter().map(|row| (one.pass, row)))
+        .flat_map(|pass| pass.threads.iter().map(|row| (pass.pass, row)))
         .collect();
     if !all.is_empty() {
         let table = threads(text, session);
@@ -108,10 +108,10 @@ fn of_pass(context: &Context<'_>, pass: &HostPass) -> Vec<Inline> {
         None => say!(context, "host.unknown", pass = name),
     };
     let count = |calls: &[Calls]| {
-        let sum: u64 = calls.iter().map(|one| one.count).sum();
+        let sum: u64 = calls.iter().map(|call| call.count).sum();
         (sum > 0).then(|| Quantity::count(sum))
     };
-    let samples: u64 = pass.samples.iter().map(|one| one.count).sum();
+    let samples: u64 = pass.samples.iter().map(|sample| sample.count).sum();
     let parts = [
         count(&pass.cuda).map(|count| say!(context, "host.count_cuda", count = count)),
         count(&pass.system).map(|count| say!(context, "host.count_os", count = count)),

@@ -65,7 +65,7 @@ fn ranks_caption(context: &Context<'_>, all: &[Ranks]) -> String {
     let difference = |one: &Imbalance| one.most - one.least;
     let uneven = all.first().and_then(|ranks| {
         let stages = ranks.imbalances.iter().filter(|one| one.is_uneven());
-        let stages = stages.filter(|one| ranks.lines[one.slowest].stage.is_some());
+        let stages = stages.filter(|stage| ranks.lines[stage.slowest].stage.is_some());
         let one = stages.max_by(|a, b| difference(a).total_cmp(&difference(b)))?;
         Some((
             &ranks.lines[one.slowest],

@@ -224,7 +224,7 @@ fn metrics(context: &Context<'_>, pass: &PassDetails, launches: &[&Launch]) -> V
     let one = |(metric, figure, what): (&MetricDef, Figure, &str)| {
         let counted = launches
             .iter()
-            .filter(|one| one.figures.get(figure).is_some())
+            .filter(|launch| launch.figures.get(figure).is_some())
             .count();
         let Some(percent) = pass.means.get(figure) else {
             let reason = words!(context, "deep_dive.no_mean", figure = what);
@@ -295,8 +295,12 @@ fn conditions(session: &Session, pass: PassId) -> Option<[&str; 3]> {
 
 /// What no launch of a pass has, in one line.
 fn not_collected(context: &Context<'_>, name: &str, launches: &[&Launch]) -> Option<String> {
-    let lacks = |figure: Figure| launches.iter().all(|one| one.figures.get(figure).is_none());
-    let no_states = launches.iter().all(|one| one.stalls.is_none());
+    let lacks = |figure: Figure| {
+        launches
+            .iter()
+            .all(|launch| launch.figures.get(figure).is_none())
+    };
+    let no_states = launches.iter().all(|launch| launch.stalls.is_none());
     let checks = [
         (
             lacks(Figure::Sm),

@@ -70,7 +70,7 @@ pub(super) fn groups(context: &Context<'_>, passes: &[PassDetails]) -> Dataset {
     type Row<'a> = (&'a PassDetails, &'a Group);
     let rows: Vec<Row<'_>> = passes
         .iter()
-        .flat_map(|pass| pass.groups.iter().map(move |one| (pass, one)))
+        .flat_map(|pass| pass.groups.iter().map(move |group| (pass, group)))
         .collect();
     columns! { context, GROUPS, (pass, group): &Row<'_> => {
         name "kernel" = group.short.as_str();

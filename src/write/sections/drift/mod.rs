@@ -94,8 +94,8 @@ fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
     let mut text = say!(context, "pace.introduction");
     let drifting = lines
         .iter()
-        .filter(|one| {
-            one.direction()
+        .filter(|line| {
+            line.direction()
                 .is_some_and(|trend| trend != Direction::Neither)
         })
         .filter_map(|one| Some((one, one.drift?)))
@@ -108,7 +108,7 @@ fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
             drift = Quantity::ratio(drift),
             instances = Quantity::count(series.instances.len() as u64),
         ));
-    } else if lines.iter().any(|one| one.trend.is_some()) {
+    } else if lines.iter().any(|line| line.trend.is_some()) {
         text.extend(say!(context, "pace.no_trend"));
     }
     text
@@ -120,7 +120,7 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
         let points: Vec<(f64, f64)> = series
             .instances
             .iter()
-            .map(|one| (one.number as f64, time(one) as f64))
+            .map(|instance| (instance.number as f64, time(instance) as f64))
             .collect();
         let points = grouped(&points, MAX_POINTS);
         let points = points
@@ -151,7 +151,7 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
     let numbers = series
         .instances
         .iter()
-        .map(|one| one.number)
+        .map(|instance| instance.number)
         .chain(series.left_out.iter().copied());
     let last = numbers.max().unwrap_or(0) as i64;
     let mut left_out: Vec<Interval> = series

@@ -133,7 +133,7 @@ fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
     let identity = |kernel: KernelId| &context.facts.identities[kernel.index()];
     let rows = work
         .iter()
-        .flat_map(|work| work.kernels.iter().map(move |one| (work, one)));
+        .flat_map(|work| work.kernels.iter().map(move |kernel| (work, kernel)));
     Table::<(&StageWork, &(KernelId, u64, Ns))>::new(context.text, "stage_kernels")
         .name("short", |(_, (kernel, ..))| identity(*kernel).short.clone())
         .count("number", |(_, (kernel, ..))| number(*kernel))

@@ -64,7 +64,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .first()
         .and_then(|pass| view(context, passes, *pass, SHOWN_FIRST));
     findings.main.extend(first.map(Block::Table));
-    let shown_kernels = passes.iter().filter(|one| shown.contains(&one.pass));
+    let shown_kernels = passes.iter().filter(|pass| shown.contains(&pass.pass));
     findings.main.extend(
         shown_kernels
             .filter_map(|pass| application(context, pass))

@@ -63,7 +63,7 @@ pub(super) fn libraries(context: &Context<'_>, passes: &[PassKernels]) -> Datase
     let session = context.session;
     let rows = passes
         .iter()
-        .flat_map(|pass| pass.libraries.iter().map(move |one| (pass, one)));
+        .flat_map(|pass| pass.libraries.iter().map(move |library| (pass, library)));
     Table::<(&PassKernels, &LibrarySum)>::new(context.text, "kernel_libraries")
         .text("library", |(_, one)| known(one.library))
         .text("pass", |(pass, _)| session.pass_name(pass.pass))

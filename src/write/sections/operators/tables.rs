@@ -22,10 +22,12 @@ pub(super) fn views(context: &Context<'_>, operators: &Operators, findings: &mut
         ..
     } = *operators.primary();
     let pass = context.session.pass_name(primary);
-    let rows = operators.by_name.partition_point(|one| one.pass <= primary);
+    let rows = operators
+        .by_name
+        .partition_point(|operator| operator.pass <= primary);
     let shaped = operators
         .by_shapes
-        .partition_point(|one| one.pass <= primary);
+        .partition_point(|operator| operator.pass <= primary);
     if work.linked {
         let columns = [
             "name",
@@ -188,8 +190,14 @@ pub(super) fn add_threads(
     let session = context.session;
     let primary = operators.primary().pass;
     let threads = &operators.threads;
-    let skip = threads.iter().filter(|one| one.pass < primary).count();
-    let shown = threads.iter().filter(|one| one.pass == primary).count();
+    let skip = threads
+        .iter()
+        .filter(|thread| thread.pass < primary)
+        .count();
+    let shown = threads
+        .iter()
+        .filter(|thread| thread.pass == primary)
+        .count();
     if shown > 1 {
         let caption = words!(
             context,

@@ -125,7 +125,7 @@ fn views(context: &Context<'_>, python: &Python, primary: &PassFunctions) -> Vec
     let of_primary: Vec<&FunctionSum> = python
         .functions
         .iter()
-        .filter(|one| one.pass == primary.pass)
+        .filter(|function| function.pass == primary.pass)
         .collect();
     let shown = of_primary.len().min(SHOWN);
     let mut views = Vec::new();
@@ -137,7 +137,9 @@ fn views(context: &Context<'_>, python: &Python, primary: &PassFunctions) -> Vec
             "device_share",
             "device_total_ns",
         ];
-        let has_backward = of_primary.iter().any(|one| one.sum.within.backward > 0);
+        let has_backward = of_primary
+            .iter()
+            .any(|function| function.sum.within.backward > 0);
         columns.extend(has_backward.then_some("backward_ns"));
         columns.extend(["launches", "host_self_ns"]);
         let caption = words!(context, "python.by_device", pass = pass);

@@ -32,10 +32,12 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
     columns.extend(
         stages
             .iter()
-            .any(|one| one.summary.steps.is_some())
+            .any(|stage| stage.summary.steps.is_some())
             .then_some("steps"),
     );
-    let inferred = stages.iter().any(|one| one.summary.inferred_share > 0.0);
+    let inferred = stages
+        .iter()
+        .any(|stage| stage.summary.inferred_share > 0.0);
     columns.extend(inferred.then_some("inferred_share"));
     let caption = words!(context, "stage_times.caption");
     let limit = stages.len().min(SHOWN_STAGES);

@@ -61,7 +61,7 @@ fn introduction(context: &Context<'_>, timeline: &Timeline) -> Vec<Inline> {
         let own = timeline
             .counters
             .iter()
-            .find(|own| own.pass == overview.pass);
+            .find(|counter| counter.pass == overview.pass);
         if let Some(period) = own.and_then(|own| own.period()) {
             let pass = Inline::code(context.session.pass_name(overview.pass));
             let period = Quantity::new(period, Unit::Nanoseconds);

@@ -56,7 +56,7 @@ pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut Sec
         let several = timeline
             .counters
             .iter()
-            .any(|own| timeline.samples_several(own.pass));
+            .any(|counter| timeline.samples_several(counter.pass));
         let table = counters_table(context, several);
         let caption = words!(context, "timeline.caption");
         findings

@@ -80,12 +80,11 @@ impl Brand {
         if let Some(accent) = accent.as_ref().filter(|accent| !is_color(accent)) {
             return Err(BrandError::Accent(accent.clone()));
         }
-        let own = |text: String| clean(&text).into_owned();
         let logo = logo.map(|path| Logo::read(path, read)).transpose()?;
         Ok(Self {
-            name: own(name),
+            name: clean(&name).into_owned(),
             accent,
-            footer: footer.map(own),
+            footer: footer.map(|text| clean(&text).into_owned()),
             logo,
         })
     }

@@ -1,4 +1,4 @@
-//! SectionContent as continuous integration takes them: SARIF 2.1.0, JUnit XML, workflow commands of GitHub.
+//! Findings as continuous integration takes them: SARIF 2.1.0, JUnit XML, workflow commands of GitHub.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use rooflens_document::{Block, Cell, Dataset};
 const SARIF_SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// A row of the table of findings.
-struct Finding<'a> {
+struct FindingRow<'a> {
     rule: &'a str,
     title: &'a str,
     severity: &'a str,
@@ -27,17 +27,17 @@ struct Finding<'a> {
 /// Fails only if the serializer does.
 pub(super) fn sarif(report: &Report) -> Result<Rendered, RenderError> {
     let findings = findings(report);
-    let mut rules: Vec<&str> = findings.iter().map(|one| one.rule).collect();
+    let mut rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
     rules.sort_unstable();
     rules.dedup();
-    let result = |one: &Finding<'_>| {
+    let result = |finding: &FindingRow<'_>| {
         let mut result = json!({
-            "ruleId": one.rule,
-            "ruleIndex": rules.binary_search(&one.rule).unwrap_or_default(),
-            "level": match one.severity { "critical" => "error", "warning" => "warning", _ => "note" },
-            "message": {"text": format!("{}: {}", one.title, one.text)},
+            "ruleId": finding.rule,
+            "ruleIndex": rules.binary_search(&finding.rule).unwrap_or_default(),
+            "level": match finding.severity { "critical" => "error", "warning" => "warning", _ => "note" },
+            "message": {"text": format!("{}: {}", finding.title, finding.text)},
         });
-        if let Some(artifact) = one.artifact {
+        if let Some(artifact) = finding.artifact {
             let place = json!({"physicalLocation": {"artifactLocation": {"uri": uri(artifact)}}});
             result["locations"] = Value::Array(vec![place]);
         }
@@ -58,16 +58,19 @@ pub(super) fn sarif(report: &Report) -> Result<Rendered, RenderError> {
 /// Each finding as a test case, which fails if it is a warning or critical.
 pub(super) fn junit(report: &Report) -> Rendered {
     let findings = findings(report);
-    let failures = findings.iter().filter(|one| one.severity != "note").count();
+    let failures = findings
+        .iter()
+        .filter(|finding| finding.severity != "note")
+        .count();
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"{count}\" failures=\"{failures}\">\n  \
          <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n",
         escape(&report.meta.bundle),
         count = findings.len(),
     );
-    for one in &findings {
-        let (title, text) = (escape(one.title), escape(&one.text));
-        let content = match one.severity {
+    for finding in &findings {
+        let (title, text) = (escape(finding.title), escape(&finding.text));
+        let content = match finding.severity {
             "note" => format!("<system-out>{text}</system-out>"),
             level => format!("<failure type=\"{level}\" message=\"{title}\">{text}</failure>"),
         };
@@ -75,7 +78,7 @@ pub(super) fn junit(report: &Report) -> Rendered {
         let _ = writeln!(
             out,
             "    <testcase classname=\"{}\" name=\"{title}\">{content}</testcase>",
-            escape(one.rule)
+            escape(finding.rule)
         );
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
@@ -85,20 +88,20 @@ pub(super) fn junit(report: &Report) -> Rendered {
 /// Each finding as an annotation of a GitHub workflow.
 pub(super) fn github(report: &Report) -> Rendered {
     let mut out = String::new();
-    for one in findings(report) {
-        let command = match one.severity {
+    for finding in findings(report) {
+        let command = match finding.severity {
             "critical" => "error",
             "warning" => "warning",
             _ => "notice",
         };
-        let title = data(one.title).replace(':', "%3A").replace(',', "%2C");
-        let _ = writeln!(out, "::{command} title={title}::{}", data(&one.text));
+        let title = data(finding.title).replace(':', "%3A").replace(',', "%2C");
+        let _ = writeln!(out, "::{command} title={title}::{}", data(&finding.text));
     }
     Rendered::one("findings.txt", out.into_bytes())
 }
 
 /// The findings, the most severe first, with the advice behind the statement.
-fn findings(report: &Report) -> Vec<Finding<'_>> {
+fn findings(report: &Report) -> Vec<FindingRow<'_>> {
     let Some(table) = report.dataset("findings") else {
         return Vec::new();
     };
@@ -107,7 +110,7 @@ fn findings(report: &Report) -> Vec<Finding<'_>> {
         let text = |column| cell(table, row, column);
         let advice = text("advice");
         let dash = if advice.is_empty() { "" } else { " → " };
-        Finding {
+        FindingRow {
             rule: text("rule"),
             title: text("finding"),
             severity: text("severity"),
@@ -120,8 +123,10 @@ fn findings(report: &Report) -> Vec<Finding<'_>> {
 
 /// Text of a cell; empty if there is none.
 fn cell<'a>(table: &'a Dataset, row: usize, column: &str) -> &'a str {
-    let at = table.columns.iter().position(|one| one.id == column);
-    match at.and_then(|at| table.rows[row].get(at)) {
+    let Some(column) = table.columns.iter().position(|head| head.id == column) else {
+        return "";
+    };
+    match table.rows[row].get(column) {
         Some(Cell::Text(text) | Cell::Name(text)) => text,
         _ => "",
     }
@@ -129,18 +134,14 @@ fn cell<'a>(table: &'a Dataset, row: usize, column: &str) -> &'a str {
 
 /// The first artifact that each finding rests on, by its title.
 fn artifacts(report: &Report) -> BTreeMap<&str, &str> {
-    let blocks = report
-        .sections
-        .iter()
-        .chain(&report.appendix)
-        .flat_map(|one| &one.blocks);
+    let sections = report.sections.iter().chain(&report.appendix);
     let mut artifacts = BTreeMap::new();
-    for block in blocks {
-        if let Block::Finding(one) = block
-            && let Some(evidence) = one.evidence.first()
+    for block in sections.flat_map(|section| &section.blocks) {
+        if let Block::Finding(finding) = block
+            && let Some(evidence) = finding.evidence.first()
         {
             artifacts
-                .entry(one.title.as_str())
+                .entry(finding.title.as_str())
                 .or_insert(evidence.artifact.as_str());
         }
     }
@@ -149,12 +150,15 @@ fn artifacts(report: &Report) -> BTreeMap<&str, &str> {
 
 /// A path as a relative reference.
 fn uri(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let byte = |byte: u8| match is_plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    path.bytes().map(byte).collect()
+    let mut uri = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri
 }
 
 /// A text as the data of a workflow command, in one line.

@@ -125,8 +125,8 @@ fn data_quality(out: &mut String, page: &Page) {
         let times = page.times(diagnostic).unwrap_or_default();
         let hint = diagnostic.hint.as_deref().map(escape).unwrap_or_default();
         let message = escape(&diagnostic.message);
-        let place = escape(&place(diagnostic));
-        let _ = writeln!(rows, "| {label} | {message}{times} | {place} | {hint} |");
+        let location = escape(&place(diagnostic));
+        let _ = writeln!(rows, "| {label} | {message}{times} | {location} | {hint} |");
     }
     block(out, rows.trim_end());
 }

@@ -41,8 +41,10 @@ impl Widths {
     }
 
     fn advance(&self, c: char) -> f64 {
-        let known = self.ascii.get(c as usize).copied();
-        known.unwrap_or_else(|| advance(self.face.as_ref(), c))
+        match self.ascii.get(c as usize) {
+            Some(width) => *width,
+            None => advance(self.face.as_ref(), c),
+        }
     }
 }
 

@@ -122,8 +122,8 @@ impl Page {
 /// Artifact and place of a diagnostic.
 pub(crate) fn place(diagnostic: &Diagnostic) -> String {
     let artifact = diagnostic.artifact.as_deref().unwrap_or_default();
-    let place = cleaned(&format!("{artifact}{}", diagnostic.at));
-    place.trim_start_matches(", ").to_owned()
+    let location = cleaned(&format!("{artifact}{}", diagnostic.at));
+    location.trim_start_matches(", ").to_owned()
 }
 
 /// Folder of the charts where they are not files.

@@ -76,8 +76,8 @@ impl Paper {
                 clip(hint);
             }
             let hint = diagnostic.hint.as_ref().map_or(0, String::len);
-            let place = clipped(place(diagnostic)).len();
-            lengths.push(3 * CELL + diagnostic.message.len() + place + hint);
+            let location = clipped(place(diagnostic)).len();
+            lengths.push(3 * CELL + diagnostic.message.len() + location + hint);
         }
         let kept = self.take(lengths);
         if kept < diagnostics.len() {

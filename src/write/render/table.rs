@@ -76,55 +76,44 @@ impl Table {
         view: &View,
         names: Names,
     ) -> Option<Self> {
-        let shown: Vec<(usize, &Column)> = view
-            .columns
-            .iter()
-            .filter_map(|id| {
-                dataset
-                    .columns
-                    .iter()
-                    .enumerate()
-                    .find(|(_, c)| c.id == *id)
-            })
-            .collect();
         let rows: Vec<&Vec<Cell>> = dataset
             .rows
             .iter()
             .skip(view.skip)
             .take(view.limit)
             .collect();
-        if rows.is_empty() || shown.is_empty() {
+        let mut drafts = Vec::new();
+        for id in &view.columns {
+            let position = dataset.columns.iter().position(|column| column.id == *id);
+            let Some(position) = position else { continue };
+            let mut cells = Vec::with_capacity(rows.len());
+            for row in &rows {
+                cells.push(row.get(position).unwrap_or(&Cell::Missing));
+            }
+            drafts.push(Draft::new(report.text, &dataset.columns[position], &cells));
+        }
+        if rows.is_empty() || drafts.is_empty() {
             return None;
         }
-        let columns: Vec<Vec<&Cell>> = shown
-            .iter()
-            .map(|(at, _)| {
-                rows.iter()
-                    .map(|row| row.get(*at).unwrap_or(&Cell::Missing))
-                    .collect()
-            })
-            .collect();
-        let mut drafts: Vec<Draft> = shown
-            .iter()
-            .zip(&columns)
-            .map(|((_, column), cells)| Draft::new(report.text, column, cells))
-            .collect();
         let size = layout(&mut drafts, names);
-        let cell = |row: usize| {
-            drafts
-                .iter()
-                .filter_map(|d| d.texts.get(row).cloned())
-                .collect()
-        };
+        let height = height(&drafts, rows.len(), size);
+        let mut texts = vec![Vec::with_capacity(drafts.len()); rows.len()];
+        let mut columns = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            for (row, text) in texts.iter_mut().zip(draft.texts) {
+                row.push(text);
+            }
+            columns.push(draft.head);
+        }
         Some(Self {
             dataset: view.dataset,
             number: 0,
             caption: clean(&view.caption).into_owned(),
             size,
-            height: height(&drafts, rows.len(), size),
-            rows: (0..rows.len()).map(cell).collect(),
+            height,
+            rows: texts,
             note: note(report, dataset, rows.len()),
-            columns: drafts.into_iter().map(|draft| draft.head).collect(),
+            columns,
         })
     }
 }

@@ -26,9 +26,9 @@ pub fn json(text: &str) -> String {
     for c in text.chars() {
         if is_harmful(c) && c != '\n' {
             let units = c.encode_utf16(&mut [0; 2]).to_vec();
-            units
-                .iter()
-                .for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            for unit in units {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             out.push(c);
         }
@@ -59,26 +59,27 @@ pub(crate) fn escape(text: &str) -> String {
 /// `text` in which no line breaks between a number and its unit: for pages that are set in lines. Data and Markdown keep plain
 /// spaces, in which people search.
 pub(crate) fn joined(text: &str) -> Cow<'_, str> {
-    let is_unit = |at: usize| {
-        let rest = &text[at + 1..];
+    let is_unit = |space: usize| {
+        let rest = &text[space + 1..];
         let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '%' | '°' | 'µ' | '/'));
-        let after_number = text[..at].ends_with(|c: char| c.is_ascii_digit());
+        let after_number = text[..space].ends_with(|c: char| c.is_ascii_digit());
         after_number && is_symbol(&rest[..rest.find(ends).unwrap_or(rest.len())])
     };
-    let spaces: Vec<usize> = text
-        .match_indices(' ')
-        .map(|(at, _)| at)
-        .filter(|at| is_unit(*at))
-        .collect();
+    let mut spaces = Vec::new();
+    for (space, _) in text.match_indices(' ') {
+        if is_unit(space) {
+            spaces.push(space);
+        }
+    }
     if spaces.is_empty() {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + spaces.len());
     let mut from = 0;
-    for at in spaces {
-        out.push_str(&text[from..at]);
+    for space in spaces {
+        out.push_str(&text[from..space]);
         out.push('\u{a0}');
-        from = at + 1;
+        from = space + 1;
     }
     out.push_str(&text[from..]);
     Cow::Owned(out)
@@ -93,10 +94,11 @@ pub(crate) fn join(data: &mut serde_json::Value) {
         Value::Array(list) => list.iter_mut().for_each(join),
         Value::Object(fields) if fields.get("kind").is_some_and(|kind| kind == "code") => {}
         Value::Object(fields) => {
-            fields
-                .iter_mut()
-                .filter(|(name, _)| *name != "sql")
-                .for_each(|(_, value)| join(value));
+            for (name, value) in fields {
+                if name != "sql" {
+                    join(value);
+                }
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -121,7 +123,7 @@ pub(crate) fn shorten(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();
     }
-    let mut tails = text.match_indices(" / ").map(|(at, _)| &text[at..]);
+    let mut tails = text.match_indices(" / ").map(|(slash, _)| &text[slash..]);
     if let Some(tail) = tails.find(|tail| tail.chars().count() < limit) {
         return format!("…{tail}");
     }

@@ -247,10 +247,10 @@ impl Catalogue {
 
     /// The heading of a column: the table's own, or that of all tables.
     pub fn column(&'static self, table: &str, column: &'static str) -> &'static str {
-        let own = self.lines.get(&format!("tables.{table}.{column}"));
+        let of_table = self.lines.get(&format!("tables.{table}.{column}"));
         // A table's `title` is that of the data set.
-        let own = own.filter(|_| column != "title");
-        let heading = own.or_else(|| self.lines.get(&format!("columns.{column}")));
+        let of_table = of_table.filter(|_| column != "title");
+        let heading = of_table.or_else(|| self.lines.get(&format!("columns.{column}")));
         debug_assert!(
             heading.is_some(),
             "no heading of column {column} of table {table}"
@@ -269,10 +269,15 @@ impl Catalogue {
 
     /// The messages below a key by the rest of their keys, as they are written: for templates.
     pub fn group(&'static self, key: &str) -> BTreeMap<&'static str, &'static str> {
-        let below = |(own, line): (&'static String, &'static String)| {
-            Some((own.strip_prefix(key)?.strip_prefix('.')?, line.as_str()))
-        };
-        self.lines.iter().filter_map(below).collect()
+        let mut group = BTreeMap::new();
+        for (path, line) in &self.lines {
+            if let Some(rest) = path.strip_prefix(key)
+                && let Some(rest) = rest.strip_prefix('.')
+            {
+                group.insert(rest, line.as_str());
+            }
+        }
+        group
     }
 
     /// All keys with the names of their arguments, in order.

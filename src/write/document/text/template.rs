@@ -15,7 +15,7 @@ enum Piece {
     Argument(String),
     /// One word for one, another for more.
     Plural {
-        of: String,
+        argument: String,
         one: String,
         more: String,
     },
@@ -63,27 +63,36 @@ impl Template {
 
     /// The message with these arguments.
     pub(super) fn say(&self, arguments: &[(&str, Arg)]) -> Vec<Inline> {
-        let mut said = Vec::new();
-        self.add(arguments, &mut said);
-        said
+        let mut message = Vec::new();
+        self.add(arguments, &mut message);
+        message
     }
 
-    fn add(&self, arguments: &[(&str, Arg)], said: &mut Vec<Inline>) {
+    fn add(&self, arguments: &[(&str, Arg)], message: &mut Vec<Inline>) {
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => push(said, Inline::Text(text.clone())),
-                Piece::Code(code) => said.push(Inline::Code(code.clone())),
-                Piece::Strong(words) => said.push(Inline::Strong(words.clone())),
+                Piece::Text(text) => push(message, Inline::Text(text.clone())),
+                Piece::Code(code) => message.push(Inline::Code(code.clone())),
+                Piece::Strong(words) => message.push(Inline::Strong(words.clone())),
                 Piece::Argument(name) => {
-                    shown(arguments, name)
-                        .iter()
-                        .for_each(|one| push(said, one.clone()));
+                    for inline in shown(arguments, name) {
+                        push(message, inline.clone());
+                    }
                 }
-                Piece::Plural { of, one, more } => {
-                    let is_one = matches!(shown(arguments, of), [Inline::Quantity(Quantity { value, .. })] if *value == 1.0);
-                    push(said, Inline::Text(if is_one { one } else { more }.clone()));
+                Piece::Plural {
+                    argument,
+                    one,
+                    more,
+                } => {
+                    let is_one = matches!(shown(arguments, argument), [Inline::Quantity(Quantity { value, .. })] if *value == 1.0);
+                    push(
+                        message,
+                        Inline::Text(if is_one { one } else { more }.clone()),
+                    );
                 }
-                Piece::Clause(clause) if clause.is_known(arguments) => clause.add(arguments, said),
+                Piece::Clause(clause) if clause.is_known(arguments) => {
+                    clause.add(arguments, message)
+                }
                 Piece::Clause(_) => {}
             }
         }
@@ -92,12 +101,11 @@ impl Template {
     /// Whether all arguments outside of inner clauses are there.
     fn is_known(&self, arguments: &[(&str, Arg)]) -> bool {
         let is_missing = |name: &str| {
-            arguments
-                .iter()
-                .any(|(own, arg)| *own == name && *arg == Arg::Missing)
+            let mut missing = arguments.iter().filter(|(_, arg)| *arg == Arg::Missing);
+            missing.any(|(argument, _)| *argument == name)
         };
         !self.0.iter().any(|piece| match piece {
-            Piece::Argument(name) | Piece::Plural { of: name, .. } => is_missing(name),
+            Piece::Argument(name) | Piece::Plural { argument: name, .. } => is_missing(name),
             _ => false,
         })
     }
@@ -114,7 +122,7 @@ impl Template {
 impl Piece {
     fn arguments(&self) -> Vec<&str> {
         match self {
-            Self::Argument(name) | Self::Plural { of: name, .. } => vec![name],
+            Self::Argument(name) | Self::Plural { argument: name, .. } => vec![name],
             Self::Clause(clause) => clause.arguments(),
             Self::Text(_) | Self::Code(_) | Self::Strong(_) => Vec::new(),
         }
@@ -123,41 +131,40 @@ impl Piece {
 
 /// `count`, or `count?call|calls`.
 fn argument(inside: &str) -> Piece {
-    let words = inside
-        .split_once('?')
-        .and_then(|(of, words)| Some((of, words.split_once('|')?)));
-    match words {
-        Some((of, (one, more))) => Piece::Plural {
-            of: of.to_owned(),
+    if let Some((argument, words)) = inside.split_once('?')
+        && let Some((one, more)) = words.split_once('|')
+    {
+        return Piece::Plural {
+            argument: argument.to_owned(),
             one: one.to_owned(),
             more: more.to_owned(),
-        },
-        None => Piece::Argument(inside.to_owned()),
+        };
     }
+    Piece::Argument(inside.to_owned())
 }
 
 /// What stands before the closing characters, which are taken too.
 fn taken(characters: &mut std::str::Chars<'_>, end: &str) -> String {
     let text = characters.as_str();
-    let at = text.find(end).unwrap_or(text.len());
-    *characters = text.get(at + end.len()..).unwrap_or_default().chars();
-    text[..at].to_owned()
+    let length = text.find(end).unwrap_or(text.len());
+    *characters = text.get(length + end.len()..).unwrap_or_default().chars();
+    text[..length].to_owned()
 }
 
 fn shown<'a>(arguments: &'a [(&str, Arg)], name: &str) -> &'a [Inline] {
-    let found = arguments.iter().find(|(own, _)| *own == name);
-    debug_assert!(found.is_some(), "no argument {name}");
-    match found {
+    let argument = arguments.iter().find(|(argument, _)| *argument == name);
+    debug_assert!(argument.is_some(), "no argument {name}");
+    match argument {
         Some((_, Arg::Shown(inlines))) => inlines,
         _ => &[],
     }
 }
 
 /// Adds a piece; texts that touch become one.
-fn push(said: &mut Vec<Inline>, piece: Inline) {
-    match (said.last_mut(), piece) {
+fn push(message: &mut Vec<Inline>, piece: Inline) {
+    match (message.last_mut(), piece) {
         (Some(Inline::Text(last)), Inline::Text(text)) => last.push_str(&text),
-        (_, piece) => said.push(piece),
+        (_, piece) => message.push(piece),
     }
 }
 

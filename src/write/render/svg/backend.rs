@@ -310,17 +310,19 @@ fn in_runs(text: &str) -> String {
     if !has_ligature || !text.contains(is_east) {
         return runs;
     }
-    let mut at = 0;
-    while let Some(start) = runs[at..].find(is_east).map(|start| at + start) {
-        let end = runs[start..]
-            .find(|letter| !is_east(letter))
-            .map_or(runs.len(), |end| start + end);
+    let mut done = 0;
+    while let Some(length) = runs[done..].find(is_east) {
+        let start = done + length;
+        let end = match runs[start..].find(|letter| !is_east(letter)) {
+            Some(length) => start + length,
+            None => runs.len(),
+        };
         let run = format!(
             "<tspan font-family=\"Droid Sans Fallback\">{}</tspan>",
             &runs[start..end]
         );
         runs.replace_range(start..end, &run);
-        at = start + run.len();
+        done = start + run.len();
     }
     runs
 }

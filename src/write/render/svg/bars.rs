@@ -22,15 +22,11 @@ const SEEN: f64 = 0.002;
 /// Draws the bars; returns the chart's height.
 pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
     let fills = fills(&chart.parts);
-    let longest = chart
-        .bars
-        .iter()
-        .map(|bar| parts(bar).sum())
-        .fold(0.0, f64::max);
+    let longest = chart.bars.iter().map(total).fold(0.0, f64::max);
     let is_seen = |part: usize| {
         let share = |bar: &Bar| {
             let whole = if chart.normalized {
-                parts(bar).sum()
+                total(bar)
             } else {
                 longest
             };
@@ -38,12 +34,13 @@ pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
         };
         chart.bars.iter().any(share)
     };
-    let names = chart.parts.iter().map(|part| part.name.as_str());
-    let entries = fills.iter().copied().zip(names).enumerate();
-    let seen = entries
-        .filter(|(part, _)| is_seen(*part))
-        .map(|(_, entry)| entry);
-    let top = legend::draw(page, &seen.collect::<Vec<_>>())?;
+    let mut seen = Vec::new();
+    for (index, part) in chart.parts.iter().enumerate() {
+        if is_seen(index) {
+            seen.push((fills[index], part.name.as_str()));
+        }
+    }
+    let top = legend::draw(page, &seen)?;
     let area = area(chart, top);
     let (max, factor, symbol) = if chart.normalized {
         (100.0, 1.0, "%")
@@ -74,9 +71,8 @@ pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
         let label = Style::PLAIN.fit(&bar.label, area.x - 8.0);
         let (_, y) = place(&plot, 0.0, row as f64 + 0.5);
         page.text(area.x - 6.0, y + 2.8, &label, Style::PLAIN.at(HPos::Right))?;
-        let total: f64 = parts(bar).sum();
         let scale = if chart.normalized {
-            100.0 / total
+            100.0 / total(bar)
         } else {
             1.0 / factor
         };
@@ -106,26 +102,25 @@ fn area(chart: &StackedBars, top: f64) -> Rect {
 
 /// A part's values; what is not a positive number has no length.
 fn parts(bar: &Bar) -> impl Iterator<Item = f64> {
-    bar.values.iter().map(|value| {
-        if value.is_finite() {
-            value.max(0.0)
-        } else {
-            0.0
-        }
+    bar.values.iter().map(|value| match value.is_finite() {
+        true => value.max(0.0),
+        false => 0.0,
     })
+}
+
+fn total(bar: &Bar) -> f64 {
+    parts(bar).sum()
 }
 
 /// One colour a part; parts of one group get tints of it.
 fn fills(parts: &[Part]) -> Vec<RGBColor> {
-    let same = |n: usize, color| {
-        parts
-            .iter()
-            .take(n)
-            .filter(|part| part.color == color)
-            .count()
-    };
-    let fill = |(n, part): (usize, &Part)| palette::tint(part.color, same(n, part.color));
-    parts.iter().enumerate().map(fill).collect()
+    let mut fills = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        let before = parts[..n].iter();
+        let of_color = before.filter(|earlier| earlier.color == part.color);
+        fills.push(palette::tint(part.color, of_color.count()));
+    }
+    fills
 }
 
 /// Draws one bar, its values times `scale`, and returns where it ends.
@@ -137,7 +132,7 @@ fn draw_bar(
     (chart, fills): (&StackedBars, &[RGBColor]),
 ) -> Drawn<f64> {
     let mut start = 0.0;
-    let total: f64 = parts(bar).sum();
+    let total = total(bar);
     let shown = parts(bar)
         .zip(fills.iter().zip(&chart.parts))
         .filter(|(value, _)| *value > 0.0);

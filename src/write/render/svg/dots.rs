@@ -20,15 +20,12 @@ const TICKS: usize = 8;
 /// Draws one row of dots a stage; returns the chart's height. The rows share an axis of deviations from
 /// the median, because stages last from microseconds to minutes.
 pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
-    let rows: Vec<Row<'_>> = chart.rows.iter().map(Row::new).collect();
-    let note = |row: &Row<'_>| {
-        format!(
-            "{}, n = {}",
-            Quantity::new(row.median, chart.unit),
-            row.dots.len()
-        )
-    };
-    let notes: Vec<String> = rows.iter().map(note).collect();
+    let rows: Vec<DotRow<'_>> = chart.rows.iter().map(DotRow::new).collect();
+    let mut notes = Vec::new();
+    for row in &rows {
+        let median = Quantity::new(row.median, chart.unit);
+        notes.push(format!("{median}, n = {}", row.dots.len()));
+    }
     let left = Style::PLAIN
         .widest(chart.rows.iter().map(|(label, _)| label))
         .min(WIDTH * 0.3);
@@ -78,57 +75,59 @@ pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
 }
 
 /// A row with its dots as percentages from the median.
-struct Row<'a> {
+struct DotRow<'a> {
     label: &'a str,
     median: f64,
     dots: Vec<(f64, bool)>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> DotRow<'a> {
     fn new((label, dots): &'a (String, Vec<(f64, bool)>)) -> Self {
-        let mut values: Vec<f64> = dots.iter().map(|d| d.0).filter(|v| v.is_finite()).collect();
-        values.sort_by(f64::total_cmp);
-        let median = match (
-            values.get(values.len().saturating_sub(1) / 2),
-            values.get(values.len() / 2),
-        ) {
-            (Some(low), Some(high)) => f64::midpoint(*low, *high),
-            _ => f64::NAN,
-        };
-        let deviation = |value: f64| {
-            if median == 0.0 {
-                value
-            } else {
-                (value / median - 1.0) * 100.0
+        let mut values = Vec::new();
+        for (value, _) in dots {
+            if value.is_finite() {
+                values.push(*value);
             }
+        }
+        values.sort_by(f64::total_cmp);
+        let median = match values.len() {
+            0 => f64::NAN,
+            count => f64::midpoint(values[(count - 1) / 2], values[count / 2]),
         };
-        let dots: Vec<_> = dots
-            .iter()
-            .filter(|(value, _)| value.is_finite())
-            .map(|(value, outlier)| (deviation(*value), *outlier))
-            .collect();
+        let mut deviations = Vec::new();
+        for (value, is_outlier) in dots {
+            if value.is_finite() {
+                let deviation = if median == 0.0 {
+                    *value
+                } else {
+                    (value / median - 1.0) * 100.0
+                };
+                deviations.push((deviation, *is_outlier));
+            }
+        }
         Self {
             label,
             median,
-            dots,
+            dots: deviations,
         }
     }
 }
 
-fn axis(rows: &[Row<'_>]) -> Range<f64> {
-    // Outliers do not stretch the axis: they would press all other dots into one place.
-    let all = || {
-        rows.iter()
-            .flat_map(|row| row.dots.iter().filter(|d| !d.1).map(|d| d.0))
-    };
-    let (low, high) = (all().fold(0.0, f64::min), all().fold(0.0, f64::max));
+fn axis(rows: &[DotRow<'_>]) -> Range<f64> {
+    let (mut low, mut high) = (0.0_f64, 0.0_f64);
+    for (deviation, is_outlier) in rows.iter().flat_map(|row| &row.dots) {
+        // Outliers do not stretch the axis: they would press all other dots into one place.
+        if !is_outlier {
+            (low, high) = (low.min(*deviation), high.max(*deviation));
+        }
+    }
     let step = scale::step(&scale::linear(0.0, ((high - low) * 1.3).max(0.1)), TICKS);
     let (min, max) = (libm::floor(low / step) - 1.0, libm::ceil(high / step) + 1.0);
     scale::linear(min * step, max * step)
 }
 
 /// Draws dots; those that would cover an earlier one move up or down.
-fn draw_dots(page: &Page, plot: &Plane, y: f64, axis: &Range<f64>, row: &Row<'_>) -> Drawn {
+fn draw_dots(page: &Page, plot: &Plane, y: f64, axis: &Range<f64>, row: &DotRow<'_>) -> Drawn {
     let mut placed: Vec<(f64, f64)> = Vec::new();
     for (value, outlier) in &row.dots {
         let (x, y) = place(plot, value.clamp(axis.start, axis.end), y);
@@ -155,7 +154,7 @@ fn label_far_outliers(
     plot: &Plane,
     y: f64,
     axis: &Range<f64>,
-    row: &Row<'_>,
+    row: &DotRow<'_>,
 ) -> Drawn {
     let farthest = |beyond: &dyn Fn(f64) -> bool| {
         let values = row.dots.iter().map(|d| d.0).filter(|value| beyond(*value));
@@ -191,7 +190,7 @@ mod tests {
             "prefill".to_owned(),
             vec![(90.0, false), (100.0, false), (130.0, true)],
         );
-        let row = Row::new(&row);
+        let row = DotRow::new(&row);
         assert_eq!(row.median, 100.0);
         let shown: Vec<f64> = row.dots.iter().map(|d| (d.0 * 1e6).round() / 1e6).collect();
         assert_eq!(shown, [-10.0, 0.0, 30.0]);

@@ -51,8 +51,8 @@ pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<f64> {
 }
 
 fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: f64) -> Drawn {
-    let place = |value: f64| (value / chart.total).clamp(0.0, 1.0) * WIDTH;
-    let (from, to) = (place(frame.start), place(frame.start + frame.time));
+    let x = |value: f64| (value / chart.total).clamp(0.0, 1.0) * WIDTH;
+    let (from, to) = (x(frame.start), x(frame.start + frame.time));
     if to.is_nan() || to <= from {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use super::page::{Drawn, Page, Plot, Rect, Style, WIDTH, place};
 use super::scale::{self, Axis};
 use super::{legend, palette};
 use rooflens_document::Quantity;
-use rooflens_document::chart::{LogLog, LogSeries};
+use rooflens_document::chart::LogLog;
 use rooflens_schemas::Unit;
 
 const LEFT: f64 = 34.0;
@@ -22,27 +22,22 @@ pub(super) type LogPlot = Plot<LogCoord<f64>, LogCoord<f64>>;
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(page: &Page, chart: &LogLog) -> Drawn<f64> {
     let entries: Vec<_> = (0..).map(palette::line).zip(&chart.series).collect();
-    let names: Vec<_> = entries
-        .iter()
-        .map(|(color, one)| (*color, one.name.as_str()))
-        .collect();
+    let mut names = Vec::new();
+    for (color, series) in &entries {
+        names.push((*color, series.name.as_str()));
+    }
     let top = 14.0 + legend::draw(page, &names)?;
     let area = Rect::new(LEFT, top, WIDTH - LEFT - 6.0, HEIGHT);
-    let range = |of: fn(&(f64, f64)) -> f64| {
-        let all = |one: &'_ LogSeries| one.points.iter().map(of).collect::<Vec<_>>();
-        let (low, high) = positive(&mut chart.series.iter().flat_map(all));
-        scale::log(low / 2.0, high * 2.0)
-    };
-    let (x, y) = (range(|point| point.0), range(|point| point.1));
+    let points = || chart.series.iter().flat_map(|series| &series.points);
+    let x = range(&mut points().map(|(x, _)| *x));
+    let y = range(&mut points().map(|(_, y)| *y));
     let plot = frame(page, area, (&x, &y), [&chart.x_label, &chart.y_label])?;
     let drawable = |(a, b): &&(f64, f64)| x.contains(a) && y.contains(b);
     for (color, series) in entries {
-        let line: Vec<_> = series
-            .line
-            .iter()
-            .filter(drawable)
-            .map(|(a, b)| place(&plot, *a, *b))
-            .collect();
+        let mut line = Vec::new();
+        for (a, b) in series.line.iter().filter(drawable) {
+            line.push(place(&plot, *a, *b));
+        }
         if line.len() > 1 {
             page.line(&line, color.stroke_width(90), "")?;
         }
@@ -55,13 +50,21 @@ pub(super) fn draw(page: &Page, chart: &LogLog) -> Drawn<f64> {
     Ok(area.bottom() + 36.0)
 }
 
+/// A logarithmic axis that holds all positive values, with some room around them.
+fn range(values: &mut dyn Iterator<Item = f64>) -> Range<f64> {
+    let (low, high) = positive(values);
+    scale::log(low / 2.0, high * 2.0)
+}
+
 /// The least and the greatest of the positive values; infinity and 0 of none.
 pub(super) fn positive(values: &mut dyn Iterator<Item = f64>) -> (f64, f64) {
-    values
-        .filter(|v| v.is_finite() && *v > 0.0)
-        .fold((f64::INFINITY, 0.0), |(low, high), v| {
-            (low.min(v), high.max(v))
-        })
+    let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+    for value in values {
+        if value.is_finite() && value > 0.0 {
+            (low, high) = (low.min(value), high.max(value));
+        }
+    }
+    (low, high)
 }
 
 /// Draws axes with a line at each power of ten, and thin ones between if they do not blacken the plot.
@@ -74,15 +77,18 @@ pub(super) fn frame(
     let log = |axis: &Range<f64>| axis.clone().log_scale();
     let mut plot = page.plot(area, (LEFT, 25.0), log(x), log(y))?;
     let thin = palette::GRID.stroke_width(30);
-    let lines = between(x)
-        .into_iter()
-        .map(|v| vec![(v, y.start), (v, y.end)]);
-    let lines = lines.chain(
-        between(y)
-            .into_iter()
-            .map(|v| vec![(x.start, v), (x.end, v)]),
-    );
-    plot.draw_series(lines.map(|line| PathElement::new(line, thin)))?;
+    let mut lines = Vec::new();
+    for value in between(x) {
+        lines.push([(value, y.start), (value, y.end)]);
+    }
+    for value in between(y) {
+        lines.push([(x.start, value), (x.end, value)]);
+    }
+    plot.draw_series(
+        lines
+            .iter()
+            .map(|line| PathElement::new(line.to_vec(), thin)),
+    )?;
     let axis = |title| Axis {
         title,
         ticks: 9,
@@ -99,8 +105,14 @@ fn between(axis: &Range<f64>) -> Vec<f64> {
     let decade = |value| libm::floor(libm::log10(value)) as i32;
     let (first, last) = (decade(axis.start), decade(axis.end));
     let few = if last - first > 6 { 0 } else { 10 };
-    (first..=last)
-        .flat_map(|exponent| (2..few).map(move |n| f64::from(n) * libm::pow(10.0, exponent.into())))
-        .filter(|value| axis.contains(value))
-        .collect()
+    let mut values = Vec::new();
+    for exponent in first..=last {
+        for multiple in 2..few {
+            let value = f64::from(multiple) * libm::pow(10.0, exponent.into());
+            if axis.contains(&value) {
+                values.push(value);
+            }
+        }
+    }
+    values
 }

@@ -1,7 +1,7 @@
 //! Weighted points in a plane, the heaviest numbered, with a key beneath.
 
+use plotters::style::Color as _;
 use plotters::style::text_anchor::HPos;
-use plotters::style::{Color as _, RGBColor};
 
 use super::labels::Labels;
 use super::page::{Drawn, Page, Rect, Style, WIDTH};
@@ -77,17 +77,14 @@ pub(super) fn draw_legend(
     points: &[Point],
     others: impl Iterator<Item = Color>,
 ) -> Drawn<f64> {
-    let mut colors: Vec<_> = points
-        .iter()
-        .map(|point| point.color)
-        .chain(others)
-        .collect();
+    let mut colors: Vec<Color> = points.iter().map(|point| point.color).collect();
+    colors.extend(others);
     colors.sort_unstable();
     colors.dedup();
-    let entries: Vec<(RGBColor, &str)> = colors
-        .into_iter()
-        .map(|color| (palette::fill(color), color.label()))
-        .collect();
+    let mut entries = Vec::new();
+    for color in colors {
+        entries.push((palette::fill(color), color.label()));
+    }
     legend::draw(page, &entries)
 }
 
@@ -147,11 +144,12 @@ fn draw_number(
     let wide = format!(" {text} ");
     let bounds = |(x, y): &(f64, f64)| style.bounds(*x, *y + 2.5, &wide);
     let mut places = places(mark);
-    places.retain(|place| area.contains(&bounds(place)));
-    let boxes: Vec<Vec<Rect>> = places.iter().map(|place| vec![bounds(place)]).collect();
-    let Some(&(x, y)) = labels.place(&boxes).and_then(|best| places.get(best)) else {
+    places.retain(|center| area.contains(&bounds(center)));
+    let boxes: Vec<Vec<Rect>> = places.iter().map(|center| vec![bounds(center)]).collect();
+    let Some(best) = labels.place(&boxes) else {
         return Ok(false);
     };
+    let (x, y) = places[best];
     let distance = libm::hypot(x - mark.x, y - mark.y);
     if distance > mark.radius() + 9.0 {
         let share = (distance - 4.5) / distance;
@@ -178,12 +176,14 @@ fn places(mark: &Mark<'_>) -> Vec<(f64, f64)> {
         (0.0, 1.0),
         (-0.71, 0.71),
     ];
-    (0..12)
-        .flat_map(|ring| {
-            let distance = mark.radius() + 5.0 + f64::from(ring) * 7.0;
-            DIRECTIONS.map(|(dx, dy)| (mark.x + dx * distance, mark.y + dy * distance))
-        })
-        .collect()
+    let mut places = Vec::new();
+    for ring in 0..12 {
+        let distance = mark.radius() + 5.0 + f64::from(ring) * 7.0;
+        for (dx, dy) in DIRECTIONS {
+            places.push((mark.x + dx * distance, mark.y + dy * distance));
+        }
+    }
+    places
 }
 
 /// Draws the key of the numbered marks in two columns; returns its height.

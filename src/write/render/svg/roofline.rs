@@ -33,16 +33,13 @@ pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
     let plot = frame(page, area, (&x, &y), [&titles[0], &titles[1]])?;
     let drawable = |p: &&Point| x.contains(&p.x) && y.contains(&p.y);
     let points = chart.points.iter().filter(drawable);
-    let marks = points.map(|point| {
-        let [work, rate] = [(point.x, Unit::FlopPerByte), (point.y, Unit::FlopPerSecond)]
-            .map(|(value, unit)| Quantity::new(value, unit));
-        Mark::new(
-            point,
-            place(&plot, point.x, point.y),
-            format!("{work} · {rate}"),
-        )
-    });
-    let mut marks: Vec<Mark<'_>> = marks.collect();
+    let mut marks = Vec::new();
+    for point in points {
+        let work = Quantity::new(point.x, Unit::FlopPerByte);
+        let rate = Quantity::new(point.y, Unit::FlopPerSecond);
+        let center = place(&plot, point.x, point.y);
+        marks.push(Mark::new(point, center, format!("{work} · {rate}")));
+    }
     marks::by_weight(&mut marks);
     let mut labels = Labels::default();
     marks::avoid(&mut labels, &marks);
@@ -51,13 +48,11 @@ pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
         let Some(point) = chart.points.get(level.point).filter(drawable) else {
             continue;
         };
-        let (own, other) = (
-            place(&plot, point.x, point.y),
-            place(&plot, level.x, point.y),
-        );
-        page.line(&[own, other], palette::AXIS.stroke_width(60), "")?;
+        let kernel = place(&plot, point.x, point.y);
+        let center = place(&plot, level.x, point.y);
+        page.line(&[kernel, center], palette::AXIS.stroke_width(60), "")?;
         let tooltip = format!("{} · {}", point.label, level.color.label());
-        page.disc(other, LEVEL_RADIUS, palette::fill(level.color), &tooltip)?;
+        page.disc(center, LEVEL_RADIUS, palette::fill(level.color), &tooltip)?;
     }
     let numbered = marks::draw(page, &mut labels, area, &marks)?;
     let mut bottom = area.bottom() + 32.0;
@@ -74,18 +69,24 @@ pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
 
 /// Axes that hold the points and the ridges, with some room around them.
 fn axes(chart: &Roofline) -> (Range<f64>, Range<f64>) {
-    let (_, top_rate) = positive(&mut chart.rates.iter().map(|r| r.value));
-    let levels = chart.levels.iter().map(|level| level.x);
-    // A decade beyond the last ridge leaves room for the labels of the flat roofs.
-    let ridges = chart
-        .bandwidths
-        .iter()
-        .map(|bandwidth| top_rate / bandwidth.value * 10.0);
-    let (low, high) = positive(&mut ridges.chain(chart.points.iter().map(|p| p.x)).chain(levels));
+    let mut rates: Vec<f64> = chart.rates.iter().map(|rate| rate.value).collect();
+    let (_, top_rate) = positive(&mut rates.iter().copied());
+    let mut intensities = Vec::new();
+    for bandwidth in &chart.bandwidths {
+        // A decade beyond the last ridge leaves room for the labels of the flat roofs.
+        intensities.push(top_rate / bandwidth.value * 10.0);
+    }
+    for point in &chart.points {
+        intensities.push(point.x);
+        rates.push(point.y);
+    }
+    for level in &chart.levels {
+        intensities.push(level.x);
+    }
+    let (low, high) = positive(&mut intensities.into_iter());
     let low = if low < high { low } else { high / 10_000.0 };
     let x = scale::log(low / 2.0, high * 2.0);
-    let rates = chart.rates.iter().map(|r| r.value);
-    let (low, high) = positive(&mut rates.chain(chart.points.iter().map(|p| p.y)));
+    let (low, high) = positive(&mut rates.into_iter());
     let low = if low < high { low } else { high / 1000.0 };
     let y = scale::log(low / 2.0, high * 2.5);
     (x, y)
@@ -98,49 +99,60 @@ struct Roof<'a> {
     to: (f64, f64),
 }
 
+fn is_usable(ceiling: &Ceiling) -> bool {
+    ceiling.value.is_finite() && ceiling.value > 0.0
+}
+
+fn highest(ceilings: &[Ceiling]) -> f64 {
+    let mut highest = 0.0_f64;
+    for ceiling in ceilings {
+        if is_usable(ceiling) {
+            highest = highest.max(ceiling.value);
+        }
+    }
+    highest
+}
+
 fn roofs<'a>(chart: &'a Roofline, plot: &LogPlot, x: &Range<f64>, y: &Range<f64>) -> Vec<Roof<'a>> {
-    let usable = |c: &&Ceiling| c.value.is_finite() && c.value > 0.0;
-    let highest = |ceilings: &[Ceiling]| {
-        ceilings
-            .iter()
-            .filter(usable)
-            .map(|c| c.value)
-            .fold(0.0, f64::max)
-    };
     let (bandwidth, rate) = (highest(&chart.bandwidths), highest(&chart.rates));
-    let slanted = chart
-        .bandwidths
-        .iter()
-        .filter(usable)
-        .filter_map(|ceiling| {
-            let start = x.start.max(y.start / ceiling.value);
-            let ridge = if rate > 0.0 {
-                rate / ceiling.value
-            } else {
-                f64::INFINITY
-            };
-            let end = x.end.min(y.end / ceiling.value).min(ridge);
-            let on = |at: f64| place(plot, at, at * ceiling.value);
-            (start < end).then(|| Roof {
+    let mut roofs = Vec::new();
+    for ceiling in &chart.bandwidths {
+        if !is_usable(ceiling) {
+            continue;
+        }
+        let start = x.start.max(y.start / ceiling.value);
+        let ridge = if rate > 0.0 {
+            rate / ceiling.value
+        } else {
+            f64::INFINITY
+        };
+        let end = x.end.min(y.end / ceiling.value).min(ridge);
+        if start < end {
+            roofs.push(Roof {
                 ceiling,
-                from: on(start),
-                to: on(end),
-            })
-        });
-    let flat = chart.rates.iter().filter(usable).filter_map(|ceiling| {
+                from: place(plot, start, start * ceiling.value),
+                to: place(plot, end, end * ceiling.value),
+            });
+        }
+    }
+    for ceiling in &chart.rates {
+        if !is_usable(ceiling) {
+            continue;
+        }
         let start = if bandwidth > 0.0 {
             x.start.max(ceiling.value / bandwidth)
         } else {
             x.start
         };
-        let on = |at: f64| place(plot, at, ceiling.value);
-        (start < x.end && y.contains(&ceiling.value)).then(|| Roof {
-            ceiling,
-            from: on(start),
-            to: on(x.end),
-        })
-    });
-    slanted.chain(flat).collect()
+        if start < x.end && y.contains(&ceiling.value) {
+            roofs.push(Roof {
+                ceiling,
+                from: place(plot, start, ceiling.value),
+                to: place(plot, x.end, ceiling.value),
+            });
+        }
+    }
+    roofs
 }
 
 fn draw_roofs(page: &Page, labels: &mut Labels, area: Rect, roofs: &[Roof<'_>]) -> Drawn {
@@ -157,9 +169,10 @@ fn draw_roofs(page: &Page, labels: &mut Labels, area: Rect, roofs: &[Roof<'_>]) 
         )?;
         labels.avoid_line(roof.from, roof.to);
     }
-    roofs
-        .iter()
-        .try_for_each(|roof| label_roof(page, labels, area, roof))
+    for roof in roofs {
+        label_roof(page, labels, area, roof)?;
+    }
+    Ok(())
 }
 
 /// Writes a roof's label along it, above or below, where there is room.
@@ -182,11 +195,11 @@ fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> 
     );
     let width = style.width(&text);
     // Left of a flat roof, above the slanted ones, nothing else stands.
-    let left = |step: i32| {
+    let mut starts = Vec::new();
+    for step in 0..if flat { 24 } else { 0 } {
         let x = roof.from.0 - width - 5.0 - 10.0 * f64::from(step);
-        (x, roof.from.1 + style.size * 0.35)
-    };
-    let mut starts: Vec<_> = (0..if flat { 24 } else { 0 }).map(left).collect();
+        starts.push((x, roof.from.1 + style.size * 0.35));
+    }
     for share in 0..=16 {
         // Slanted labels prefer the lower left, flat ones the right end.
         let along = f64::from(share) / 16.0 * (length - width - 10.0).max(0.0) + 5.0;
@@ -197,15 +210,18 @@ fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> 
             starts.push((x, y));
         }
     }
-    let inside = |boxes: &Vec<Rect>| boxes.iter().all(|b| area.contains(b));
-    let (starts, boxes): (Vec<_>, Vec<_>) = starts
-        .into_iter()
-        .map(|(x, y)| ((x, y), slanted(x, y, direction, width, style.size)))
-        .filter(|(_, boxes)| inside(boxes))
-        .unzip();
-    let Some(&(x, y)) = labels.place(&boxes).and_then(|best| starts.get(best)) else {
+    let (mut inside, mut candidates) = (Vec::new(), Vec::new());
+    for (x, y) in starts {
+        let boxes = slanted(x, y, direction, width, style.size);
+        if boxes.iter().all(|rect| area.contains(rect)) {
+            inside.push((x, y));
+            candidates.push(boxes);
+        }
+    }
+    let Some(best) = labels.place(&candidates) else {
         return Ok(());
     };
+    let (x, y) = inside[best];
     let degrees = libm::atan2(-dy, dx).to_degrees();
     page.text(
         x,

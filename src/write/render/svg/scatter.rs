@@ -54,16 +54,14 @@ pub(super) fn draw(page: &Page, chart: &Scatter) -> Drawn<f64> {
         labels.avoid_line(ends[0], ends[1]);
     }
     // What lies beyond an axis is shown at its end: a share above 100 % is a finding, not an error.
-    let finite = chart
-        .points
-        .iter()
-        .filter(|point| point.x.is_finite() && point.y.is_finite());
-    let at = |value: f64, end: f64| value.clamp(0.0, end);
-    let marks = finite.map(|point| {
-        let place = place(&plot, at(point.x, x.end), at(point.y, y.end));
-        Mark::new(point, place, format!("{:.1} · {:.1}", point.x, point.y))
-    });
-    let mut marks: Vec<Mark<'_>> = marks.collect();
+    let mut marks = Vec::new();
+    for point in &chart.points {
+        if point.x.is_finite() && point.y.is_finite() {
+            let center = place(&plot, point.x.clamp(0.0, x.end), point.y.clamp(0.0, y.end));
+            let detail = format!("{:.1} · {:.1}", point.x, point.y);
+            marks.push(Mark::new(point, center, detail));
+        }
+    }
     marks::by_weight(&mut marks);
     marks::avoid(&mut labels, &marks);
     let numbered = marks::draw(page, &mut labels, area, &marks)?;

@@ -11,32 +11,28 @@ const PANEL: f64 = 64.0;
 
 /// Draws all panels; returns the chart's height.
 pub(super) fn draw(page: &Page, chart: &Series) -> Drawn<f64> {
-    let lines: Vec<Lines> = chart
-        .panels
-        .iter()
-        .map(|panel| {
-            let mut points = panel.points.clone();
-            points.retain(|(t, value)| *t >= 0 && value.is_finite());
-            let points = thin(&points, chart.duration);
-            Lines {
-                label: panel.label.clone(),
-                unit: panel.unit,
-                lines: vec![Line {
-                    name: String::new(),
-                    filled: false,
-                    points,
-                }],
-                shades: None,
-                outliers: Vec::new(),
-            }
-        })
-        .collect();
-    let limits = chart.panels.iter().map(|panel| panel.limit.as_ref());
-    let panels = lines
-        .iter()
-        .zip(limits)
-        .map(|(lines, limit)| (PANEL, Content::Lines(lines, limit)));
+    let mut lines = Vec::new();
+    for panel in &chart.panels {
+        let mut points = panel.points.clone();
+        points.retain(|(t, value)| *t >= 0 && value.is_finite());
+        let line = Line {
+            name: String::new(),
+            filled: false,
+            points: thin(&points, chart.duration),
+        };
+        lines.push(Lines {
+            label: panel.label.clone(),
+            unit: panel.unit,
+            lines: vec![line],
+            shades: None,
+            outliers: Vec::new(),
+        });
+    }
+    let mut panels = Vec::new();
+    for (panel, lines) in chart.panels.iter().zip(&lines) {
+        panels.push((PANEL, Content::Lines(lines, panel.limit.as_ref())));
+    }
     let time = words!(page, "chart.time");
     let shared = Shared::new(&chart.bands, chart.duration, Unit::Nanoseconds, &time);
-    stack(page, TITLE, &shared, &panels.collect::<Vec<_>>())
+    stack(page, TITLE, &shared, &panels)
 }

@@ -33,26 +33,24 @@ pub(super) fn draw(page: &Page, chart: &Tracks) -> Drawn<f64> {
     for track in &chart.tracks {
         // Rows of marks carry their names.
         let Track::Areas(areas) = track else { continue };
-        let new = areas
-            .parts
-            .iter()
-            .filter(|part| !parts.contains(part))
-            .cloned();
-        parts.extend(new.collect::<Vec<_>>());
+        for part in &areas.parts {
+            if !parts.contains(part) {
+                parts.push(part.clone());
+            }
+        }
     }
     let top = legend::draw(page, &legend::entries(&parts))?;
-    let areas = chart
-        .tracks
-        .iter()
-        .filter(|track| matches!(track, Track::Areas(_)))
-        .count();
-    let rows = chart.tracks.iter().map(|track| match track {
-        Track::Marks(rows) => (rows.len() as f64 * ROW, Content::Marks(rows)),
-        Track::Areas(all) if areas > 2 => (LOW_TRACK, Content::Areas(all)),
-        Track::Areas(all) => (height(chart), Content::Areas(all)),
-        Track::Lines(lines) => (height(chart), Content::Lines(lines, None)),
-    });
-    let rows: Vec<_> = rows.collect();
+    let is_areas = |track: &&Track| matches!(track, Track::Areas(_));
+    let areas = chart.tracks.iter().filter(is_areas).count();
+    let mut rows = Vec::new();
+    for track in &chart.tracks {
+        rows.push(match track {
+            Track::Marks(rows) => (rows.len() as f64 * ROW, Content::Marks(rows)),
+            Track::Areas(shares) if areas > 2 => (LOW_TRACK, Content::Areas(shares)),
+            Track::Areas(shares) => (height(chart), Content::Areas(shares)),
+            Track::Lines(lines) => (height(chart), Content::Lines(lines, None)),
+        });
+    }
     let shared = Shared::new(&chart.bands, chart.extent, chart.x_unit, &chart.x_label);
     let title = if matches!(rows.first(), Some((_, Content::Marks(_)))) {
         2.0
@@ -152,11 +150,14 @@ pub(super) fn stack(
 
 /// Room for the labels of rows of marks.
 fn left(tracks: &[(f64, Content<'_>)]) -> f64 {
-    let rows = tracks.iter().filter_map(|(_, content)| match content {
-        Content::Marks(rows) => Some(*rows),
-        _ => None,
-    });
-    (Style::MUTED.widest(rows.flatten().map(|row| &row.label)) + 8.0).clamp(LEFT, LEFT_MOST)
+    let mut widest = 0.0;
+    for (_, content) in tracks {
+        if let Content::Marks(rows) = content {
+            let labels = rows.iter().map(|row| &row.label);
+            widest = f64::max(widest, Style::MUTED.widest(labels));
+        }
+    }
+    (widest + 8.0).clamp(LEFT, LEFT_MOST)
 }
 
 fn draw_track(
@@ -229,19 +230,14 @@ fn vertical<'a>(
     match content {
         Content::Areas(areas) => (&areas.label, "%", 1.0, 0.0..100.0, 3),
         Content::Lines(lines, limit) => {
-            let points = lines
-                .lines
-                .iter()
-                .flat_map(|line| &line.points)
-                .chain(&lines.outliers);
-            let values = points
-                .map(|(_, value)| *value)
-                .chain(limit.map(|(_, value)| *value));
-            let (low, high) = values
-                .filter(|value| value.is_finite())
-                .fold((0.0, 0.0), |(low, high), value| {
-                    (value.min(low), value.max(high))
-                });
+            let (mut low, mut high) = (0.0, 0.0);
+            let points = lines.lines.iter().flat_map(|line| &line.points);
+            let values = points.chain(&lines.outliers).map(|(_, value)| value);
+            for value in values.chain(limit.map(|(_, value)| value)) {
+                if value.is_finite() {
+                    (low, high) = (value.min(low), value.max(high));
+                }
+            }
             let (factor, symbol) = Quantity::new(f64::max(high, -low), lines.unit).scale();
             let range = scale::linear(low / factor, scale::ceiling(high / factor, 4));
             (&lines.label, symbol, factor, range, 5)
@@ -292,11 +288,11 @@ fn draw_areas(plot: &mut Plane, areas: &Areas, end: f64) -> Drawn {
             };
         }
         let x = |n: usize| n as f64 / stretches as f64 * end;
-        let tops = stack
-            .iter()
-            .map(|top| f64::min(*top, 1.0) * 100.0)
-            .enumerate();
-        let steps = tops.flat_map(|(n, top)| [(x(n), top), (x(n + 1), top)]);
+        let mut steps = Vec::with_capacity(2 * stretches);
+        for (n, sum) in stack.iter().enumerate() {
+            let top = f64::min(*sum, 1.0) * 100.0;
+            steps.extend([(x(n), top), (x(n + 1), top)]);
+        }
         let fill = palette::fill(part.color).stroke_width(25).filled();
         series.push(AreaSeries::<Svg, _, _>::new(steps, 0.0, fill));
     }
@@ -311,20 +307,20 @@ fn draw_lines(
     (shared, factor): (&Shared<'_>, f64),
     lines: &Lines,
 ) -> Drawn {
-    let at = |(x, value): &(i64, f64)| (shared.x(*x), value / factor);
+    let scaled = |(x, value): &(i64, f64)| (shared.x(*x), value / factor);
     for (n, line) in lines.lines.iter().enumerate() {
         let color = palette::line(number(lines, n));
         let points = line
             .points
             .iter()
             .filter(|(_, value)| value.is_finite())
-            .map(at);
+            .map(scaled);
         match line.filled {
             true => plot.draw_series(AreaSeries::new(points, 0.0, palette::AREA.filled()))?,
             false => plot.draw_series(LineSeries::new(points, color.stroke_width(80)))?,
         };
     }
-    for (x, y) in lines.outliers.iter().map(at) {
+    for (x, y) in lines.outliers.iter().map(scaled) {
         page.ring(place(plot, x, y))?;
     }
     draw_key(page, area, lines)
@@ -332,12 +328,8 @@ fn draw_lines(
 
 /// How many lines come before the `n`-th, without areas.
 fn number(lines: &Lines, n: usize) -> usize {
-    lines
-        .lines
-        .iter()
-        .take(n)
-        .filter(|line| !line.filled)
-        .count()
+    let before = lines.lines[..n].iter();
+    before.filter(|line| !line.filled).count()
 }
 
 fn draw_limit(
@@ -380,20 +372,15 @@ fn draw_key(page: &Page, area: Rect, lines: &Lines) -> Drawn {
     if !lines.outliers.is_empty() {
         entry("outliers", &|x| page.ring((x + 6.0, y - 2.5)))?;
     }
-    if let Some((name, _)) = lines
-        .shades
-        .as_ref()
-        .filter(|(_, shades)| !shades.is_empty())
+    if let Some((name, shades)) = &lines.shades
+        && !shades.is_empty()
     {
         entry(name, &|x| swatch(x, palette::SHADE))?;
     }
-    let named = lines
-        .lines
-        .iter()
-        .enumerate()
-        .rev()
-        .filter(|(_, line)| !line.name.is_empty());
-    for (n, line) in named {
+    for (n, line) in lines.lines.iter().enumerate().rev() {
+        if line.name.is_empty() {
+            continue;
+        }
         entry(&line.name, &|x| match line.filled {
             true => swatch(x, palette::AREA),
             false => {

@@ -8,11 +8,11 @@ use crate::report::Report;
 use crate::{Catalogue, Inline, Quantity, words};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 
-/// Faults that are told one by one.
-const TOLD: usize = 50;
+/// Faults that are listed one by one.
+const LISTED_FAULTS: usize = 50;
 
 /// Names that a hint lists.
-const LISTED: usize = 8;
+const LISTED_NAMES: usize = 8;
 
 /// The metrics that notes can refer to.
 pub(super) struct References<'a> {
@@ -42,24 +42,24 @@ impl<'a> References<'a> {
         let (mut words, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once("}}") {
             rest = after;
-            let found = before
-                .rsplit_once("{{")
-                .map(|(words, name)| (words, name.trim()));
-            match found.map(|(before, name)| (before, self.quantity(name))) {
-                Some((before, Some(quantity))) => {
-                    words.push_str(before);
-                    // Spaces at the edge of words with weight would be lost beside a number.
-                    let inner = words.trim_end();
-                    out.push(piece(inner.to_owned()));
-                    out.push(Inline::Text(words[inner.len()..].to_owned()));
-                    out.push(quantity.into());
-                    words.clear();
-                    let next = rest.trim_start();
-                    out.push(Inline::Text(rest[..rest.len() - next.len()].to_owned()));
-                    rest = next;
-                }
-                _ => words.extend([before, "}}"]),
-            }
+            let quantity = match before.rsplit_once("{{") {
+                Some((before, name)) => self.quantity(name.trim()).map(|found| (before, found)),
+                None => None,
+            };
+            let Some((before, quantity)) = quantity else {
+                words.extend([before, "}}"]);
+                continue;
+            };
+            words.push_str(before);
+            // Spaces at the edge of words with weight would be lost beside a number.
+            let inner = words.trim_end();
+            out.push(piece(inner.to_owned()));
+            out.push(Inline::Text(words[inner.len()..].to_owned()));
+            out.push(quantity.into());
+            words.clear();
+            let next = rest.trim_start();
+            out.push(Inline::Text(rest[..rest.len() - next.len()].to_owned()));
+            rest = next;
         }
         words.push_str(rest);
         out.push(piece(words));
@@ -70,20 +70,28 @@ impl<'a> References<'a> {
 
     /// The number of the metric of that name; none, and a fault, if there is none or more than one.
     fn quantity(&mut self, name: &str) -> Option<Quantity> {
-        let matches = self
-            .metrics
-            .iter()
-            .filter_map(|one| Some((left_out(one, name)?, one)));
-        let mut matches: Vec<(usize, &'a Metric)> = matches.collect();
-        if let Some(exact) = matches.iter().position(|(left, _)| *left == 0) {
+        let mut matches: Vec<(usize, &'a Metric)> = Vec::new();
+        for metric in self.metrics {
+            if let Some(omitted) = omitted_parts(metric, name) {
+                matches.push((omitted, metric));
+            }
+        }
+        if let Some(exact) = matches.iter().position(|(omitted, _)| *omitted == 0) {
             matches = vec![matches[exact]];
         }
-        let number = |one: &Metric| Some(Quantity::new(one.value.number()?, one.unit));
-        let numbers: Vec<Quantity> = matches.iter().filter_map(|(_, one)| number(one)).collect();
-        if let [one] = numbers[..] {
-            return Some(one);
+        let mut numbers = Vec::new();
+        for (_, metric) in &matches {
+            if let Some(value) = metric.value.number() {
+                numbers.push(Quantity::new(value, metric.unit));
+            }
         }
-        let message = match (matches.first().map(|(_, one)| &one.value), numbers.len()) {
+        if let [number] = numbers[..] {
+            return Some(number);
+        }
+        let message = match (
+            matches.first().map(|(_, metric)| &metric.value),
+            numbers.len(),
+        ) {
             (None, _) => words!(self, "notes.unknown", reference = name),
             (Some(MetricValue::Unavailable { reason }), 0) => {
                 words!(
@@ -103,7 +111,7 @@ impl<'a> References<'a> {
         let hint = match (numbers.len(), matches.is_empty()) {
             (0, false) => None,
             (_, true) => Some(self.hint(self.of_id(name))),
-            (_, false) => Some(self.hint(matches.iter().map(|(_, one)| *one))),
+            (_, false) => Some(self.hint(matches.iter().map(|(_, metric)| *metric))),
         };
         self.fault(message, hint);
         None
@@ -116,34 +124,35 @@ impl<'a> References<'a> {
             .next()
             .unwrap_or_default()
             .to_owned();
-        self.metrics.iter().filter(move |one| one.id == id)
+        self.metrics.iter().filter(move |metric| metric.id == id)
     }
 
     /// What to write instead: the names of those metrics that are available.
     fn hint(&self, metrics: impl Iterator<Item = &'a Metric>) -> String {
-        let names: Vec<String> = metrics
-            .filter(|one| one.value.number().is_some())
-            .map(full_name)
-            .collect();
+        let available = metrics.filter(|metric| metric.value.number().is_some());
+        let names: Vec<String> = available.map(full_name).collect();
         if names.is_empty() {
             return words!(self, "notes.all");
         }
-        let more = names.len().checked_sub(LISTED).filter(|more| *more > 0);
+        let more = names
+            .len()
+            .checked_sub(LISTED_NAMES)
+            .filter(|more| *more > 0);
         let more = more.map(|more| Quantity::count(more as u64));
-        let listed = names[..names.len().min(LISTED)].join(", ");
+        let listed = names[..names.len().min(LISTED_NAMES)].join(", ");
         words!(self, "notes.one_of", names = listed, more = more)
     }
 
     fn fault(&mut self, message: String, hint: Option<String>) {
-        let told = self.faults.iter().count() < TOLD;
-        let message = if told {
+        let is_listed = self.faults.iter().count() < LISTED_FAULTS;
+        let message = if is_listed {
             message
         } else {
             words!(self, "notes.more")
         };
         let fault = Diagnostic::new(Severity::Notice, "notes/reference", message);
         let mut fault = fault.artifact(self.artifact).at(Location::Line(self.line));
-        fault.hint = hint.filter(|_| told);
+        fault.hint = hint.filter(|_| is_listed);
         self.faults.push(fault);
     }
 }
@@ -164,14 +173,14 @@ fn full_name(metric: &Metric) -> String {
     parts(&metric.scope).fold(metric.id.clone(), |name, part| name + &part)
 }
 
-/// The parts of a metric's name that `name` leaves out; none if it names another.
-fn left_out(metric: &Metric, name: &str) -> Option<usize> {
-    let (mut rest, mut left) = (name.strip_prefix(metric.id.as_str())?, 0);
+/// The parts of a metric's name that `name` omits; none if it names another.
+fn omitted_parts(metric: &Metric, name: &str) -> Option<usize> {
+    let (mut rest, mut omitted) = (name.strip_prefix(metric.id.as_str())?, 0);
     for part in parts(&metric.scope) {
         match rest.strip_prefix(part.as_str()) {
             Some(after) => rest = after,
-            None => left += 1,
+            None => omitted += 1,
         }
     }
-    rest.is_empty().then_some(left)
+    rest.is_empty().then_some(omitted)
 }

@@ -73,6 +73,45 @@ const NETWORK: [&str; 8] = [
 /// Longest file and longest function, in lines.
 const LONGEST: (usize, usize) = (800, 100);
 
+/// The table of `docs/architecture.md` lists every member of the workspace with the crates that its `Cargo.toml` lists.
+#[test]
+fn the_table_of_crates_is_that_of_the_manifests() {
+    let document = read("docs/architecture.md");
+    let rows: Vec<Vec<&str>> = document
+        .lines()
+        .filter(|line| line.starts_with("| `rooflens"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    let members = captures(r#"(?m)^    "([^"]+)",$"#, &read("Cargo.toml"));
+    assert_eq!(
+        rows.len(),
+        members.len(),
+        "crates in the table and in the workspace"
+    );
+    for row in rows {
+        let (name, folder, uses) = (row[1].trim_matches('`'), row[2].trim_matches('`'), row[4]);
+        let folder = if folder == "src" { "." } else { folder };
+        assert!(
+            members.iter().any(|member| member == folder),
+            "{name} is not in {folder}"
+        );
+        let listed: BTreeSet<String> = captures("`([a-z-]+)`", uses).into_iter().collect();
+        assert_eq!(listed, dependencies(folder), "crates that {name} uses");
+    }
+}
+
+/// The crates of this repository that a crate's `Cargo.toml` lists, without the prefix of their names.
+fn dependencies(folder: &str) -> BTreeSet<String> {
+    let manifest = read(&format!("{folder}/Cargo.toml"));
+    let Some((_, dependencies)) = manifest.split_once("\n[dependencies]\n") else {
+        return BTreeSet::new();
+    };
+    let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+    captures(r"(?m)^rooflens-([a-z-]+)", dependencies)
+        .into_iter()
+        .collect()
+}
+
 #[test]
 fn folders_of_the_analysis_use_those_before_them() {
     let mut breaches = Vec::new();

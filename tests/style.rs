@@ -35,13 +35,15 @@ fn documents_have_no_banned_word() {
 
 #[test]
 fn catalogues_have_no_banned_word() {
+    // Quoted keys are values of data files and names in braces are arguments: no page shows either.
+    let names = Regex::new(r#"(?m)^"[^"]*" =|\{\w+"#).expect("a valid pattern");
     let english = files(Path::new("src/write/document/text/en"), "toml");
-    check(
-        english
-            .iter()
-            .map(|path| (path.display().to_string(), read(path)))
-            .collect(),
-    );
+    let messages = english.iter().map(|path| {
+        let text = read(path);
+        let words = names.replace_all(&text, "").into_owned();
+        (path.display().to_string(), words)
+    });
+    check(messages.collect());
     for path in files(Path::new("src/write/document/text/zh"), "toml") {
         let text = read(&path);
         for banned in BANNED_CHINESE {

@@ -13,9 +13,9 @@ from idle import LABELS, kind
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
-         "queue, latency": "latency of launched work"}
+         "queue, latency": "queue latency"}
 CAUSE = {cause: WORDS.get(label, label) for cause, label in LABELS.items()}
-APART = ", besides stalls in few of them"
+APART = ", excluding stalls in few of them"
 PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
 FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle for (?P<time>\S+ \S+) in all, up to "
@@ -217,7 +217,7 @@ RULES = {
         r".+? takes (?P<time>\S+ \S+)(?: for \S+ steps)?; the GPU is (?:busy for (?P<busy_share>\S+ %) of it"
         r"(?:\. Shares of busy time: (?P<group_text>.+?) (?P<group_share>\S+ %)(?:; [^.]+(?:\.\d+ %[^.]*)*)?)?"
         r"|idle for (?P<share>\S+ %) of it(?: and runs operations of other stages or iterations for (?P<other_share>\S+ %))?"
-        r"(?:\. Largest cause over (?P<count>\S+) profiled iterations?(?P<apart_text>" + APART + r"|): (?P<cause_text>.+), "
+        r"(?:\. Main cause over (?P<count>\S+) profiled iterations?(?P<apart_text>" + APART + r"|): (?P<cause_text>.+), "
         r"(?P<cause_share>\S+ %) of (?:its|their) time)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
         r"(?:, between (?P<operations>\S+) operations of (?P<mean>\S+ \S+) on average)?)\."
         r"(?: Exposed communication takes (?P<exposed_share>\S+ %) of stage time"
@@ -226,7 +226,7 @@ RULES = {
         f"(?:{IDLES} inside calls that allocate or free memory|.+? makes (?P<calls>\\S+) CUDA calls? that allocate or free "
         r"memory; they take (?P<calls_share>\S+ %) of its time on the CPU)\.", allocation),
     "host-bound": (
-        r"(?:Besides intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
+        r"(?:Excluding intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
         + r") while the CPU thread (?P<does_text>works|waits) outside CUDA calls"
         r"(?:, (?P<os_share>\S+ %) of this idle time in operating-system calls(?: \((?P<calls_text>[^)]+)\))?)?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
         r"(?: In \S+ % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch\.)?"
@@ -261,10 +261,10 @@ RULES = {
                               r"(?:; up to (?P<waiting_share>\S+ %) of it is waiting for the last rank to arrive)?\.",
                               exposed_communication),
     "host-pauses": (
-        r".+? loses (?P<time>\S+ \S+) over (?P<all>\S+) measured iterations? to intermittent CPU stalls that (?:the median "
-        r"iteration does|median steps do) not have; the longest lasts (?P<longest>\S+ \S+?)"
+        r".+? loses (?P<time>\S+ \S+) over (?P<all>\S+) measured iterations? to intermittent CPU stalls absent from (?:the median "
+        r"iteration|median steps); the longest lasts (?P<longest>\S+ \S+?)"
         r"(?:\. The (?P<listed>\S+) longest stalls take (?P<whole>\S+ \S+); (?P<ended_share>\S+ %) of it "
-        r"is in (?P<ended_count>\S+) stalls? that ends? with (?:.+?)"
+        r"is in (?P<ended_count>\S+) stalls? that directly precedes? (?:.+?)"
         r"(?: in range .+)?)?\.", host_pauses),
     "between-stages": (
         r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>\S+ \S+) of the measured loop, the largest part between "
@@ -272,8 +272,8 @@ RULES = {
         r"(?P<cause_text>.+?)(?:; the range (?P<range_text>.+) covers (?P<range_share>\S+ %) of the time between them)?\.",
         between),
     "attribution-coverage": (
-        r"(?:(?P<inferred_share>\S+ %) of operations in .+? are attributed by inference: a thread without NVTX ranges, such as the autograd thread, issued them "
-        r"while exactly one other thread had a range open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
+        r"(?:(?P<inferred_share>\S+ %) of operations in .+? were issued by a thread without NVTX ranges, such as the autograd thread\. "
+        r"They are assigned to the range of the only other thread that had one open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
         r"stage on, belongs to no stage; stage figures exclude it\.)", unattributed),
     "no-tensor-cores": (
         r"(?:GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "

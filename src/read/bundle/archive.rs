@@ -177,7 +177,7 @@ fn pax_path(bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn refuse_special(path: &str, kind: EntryType) -> Result<(), BundleError> {
-    let what = match kind {
+    let special = match kind {
         EntryType::Regular | EntryType::Directory => return Ok(()),
         EntryType::Symlink => "a symbolic link",
         EntryType::Link => "a hard link",
@@ -188,7 +188,7 @@ fn refuse_special(path: &str, kind: EntryType) -> Result<(), BundleError> {
     };
     Err(BundleError::Entry {
         path: path.to_owned(),
-        what,
+        what: special,
     })
 }
 

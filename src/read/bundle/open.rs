@@ -86,15 +86,15 @@ fn open_directory(
     name: String,
     diagnostics: &mut Diagnostics,
 ) -> Result<Bundle, BundleError> {
-    let found = walk(root, diagnostics)?;
-    let Some(at) = found
+    let files = walk(root, diagnostics)?;
+    let Some(manifest_row) = files
         .iter()
         .position(|file| file.path == manifest::FILE_NAME)
     else {
-        if found.is_empty() {
+        if files.is_empty() {
             return Err(BundleError::Empty(root.to_owned()));
         }
-        if found
+        if files
             .iter()
             .any(|file| CAPTURE_MARKS.contains(&base_name(&file.path).as_str()))
         {
@@ -103,16 +103,16 @@ fn open_directory(
             let diagnostic = Diagnostic::new(Severity::Notice, "bundle/no-manifest", message);
             diagnostics.push(diagnostic.hint(advice));
         }
-        return without_manifest(name, found, diagnostics);
+        return without_manifest(name, files, diagnostics);
     };
-    let read = read_manifest(&found[at].location);
-    match read.and_then(|(manifest, bytes)| with_manifest(manifest, bytes, &found, diagnostics)) {
+    let read = read_manifest(&files[manifest_row].location);
+    match read.and_then(|(manifest, bytes)| with_manifest(manifest, bytes, &files, diagnostics)) {
         Ok(bundle) => Ok(bundle),
         Err(error) => {
             let message = format!("{error}; the files are read without it");
             let broken = Diagnostic::new(Severity::Error, BROKEN_MANIFEST, message);
             diagnostics.push(broken.artifact(manifest::FILE_NAME));
-            without_manifest(name, found, diagnostics)
+            without_manifest(name, files, diagnostics)
         }
     }
 }
@@ -133,12 +133,12 @@ fn read_manifest(path: &Path) -> Result<(Manifest, Vec<u8>), BundleError> {
 const MAX_MANIFEST: u64 = 64 << 20;
 
 fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
-    let mut found = Vec::new();
+    let mut inputs = Vec::new();
     for path in paths {
         let base = base_name(path);
         if path.is_dir() {
             let below = walk(path, diagnostics)?;
-            found.extend(
+            inputs.extend(
                 below
                     .into_iter()
                     .map(|file| (path, format!("{base}/{}", file.path), file.location)),
@@ -150,15 +150,15 @@ fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle
             if paths.len() > 1 && is_tar.is_ok_and(|is_tar| is_tar) {
                 return Err(BundleError::Archived(path.clone()));
             }
-            found.push((path, base, path.clone()));
+            inputs.push((path, base, path.clone()));
         }
     }
     let mut uses = BTreeMap::<&str, usize>::new();
-    for (_, path, _) in &found {
+    for (_, path, _) in &inputs {
         *uses.entry(path).or_default() += 1;
     }
     // Of files of one name, each also tells its folder.
-    let mut files: Vec<Found> = found
+    let mut files: Vec<Found> = inputs
         .iter()
         .map(|(named, path, location)| {
             let parent = named
@@ -190,17 +190,17 @@ fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle
 /// Files as they are. One that cannot be read leaves the bundle; if none can, there is no bundle.
 fn without_manifest(
     name: String,
-    found: Vec<Found>,
+    files: Vec<Found>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Bundle, BundleError> {
-    let all: Vec<ArtifactFile> = found.into_iter().map(unlabeled).collect();
-    let hashes = verify::hash_all(&all);
-    let (mut files, mut first) = (Vec::with_capacity(all.len()), None);
-    for (mut file, checked) in all.into_iter().zip(hashes) {
+    let files: Vec<ArtifactFile> = files.into_iter().map(unlabeled).collect();
+    let hashes = verify::hash_all(&files);
+    let (mut readable, mut first) = (Vec::with_capacity(files.len()), None);
+    for (mut file, checked) in files.into_iter().zip(hashes) {
         match checked {
             Ok(checked) => {
                 file.sha256 = Some(checked.sha256);
-                files.push(file);
+                readable.push(file);
             }
             Err(error) => {
                 diagnostics.push(verify::unreadable(&file.path, &error));
@@ -211,14 +211,14 @@ fn without_manifest(
             }
         }
     }
-    if let Some(error) = first.filter(|_| files.is_empty()) {
+    if let Some(error) = first.filter(|_| readable.is_empty()) {
         return Err(error);
     }
-    let id = verify::identity(&files);
+    let id = verify::identity(&readable);
     Ok(Bundle {
         name,
         id,
-        files,
+        files: readable,
         ..Bundle::default()
     })
 }

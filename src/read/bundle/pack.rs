@@ -327,8 +327,9 @@ fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Res
     remember(temporary.path());
     let encoder = zstd::Encoder::new(temporary.as_file(), LEVEL)?;
     let mut tar = tar::Builder::new(encoder);
-    let at = members.partition_point(|member| member.file.path.as_str() < manifest::FILE_NAME);
-    for member in &members[..at] {
+    let before_manifest =
+        members.partition_point(|member| member.file.path.as_str() < manifest::FILE_NAME);
+    for member in &members[..before_manifest] {
         append_file(&mut tar, member)?;
     }
     append(
@@ -337,7 +338,7 @@ fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Res
         manifest.len() as u64,
         manifest,
     )?;
-    for member in &members[at..] {
+    for member in &members[before_manifest..] {
         append_file(&mut tar, member)?;
     }
     tar.into_inner()?.finish()?.sync_all()?;

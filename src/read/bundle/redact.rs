@@ -126,11 +126,11 @@ fn guarded(mut db: Connection) -> rusqlite::Result<Connection> {
 fn present(db: &Connection) -> rusqlite::Result<Vec<(&'static str, &'static str, &'static str)>> {
     let sql =
         "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
-    let mut known = db.prepare(sql)?;
+    let mut tables = db.prepare(sql)?;
     let mut present = Vec::new();
-    for place in PLACES {
-        if known.query_row([place.0], |row| row.get::<_, i64>(0))? > 0 {
-            present.push(place);
+    for column in PLACES {
+        if tables.query_row([column.0], |row| row.get::<_, i64>(0))? > 0 {
+            present.push(column);
         }
     }
     Ok(present)

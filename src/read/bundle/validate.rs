@@ -51,11 +51,12 @@ fn check(bundle: &Bundle, diagnostics: &mut Diagnostics) {
         ),
     }
     for file in &bundle.files {
-        not_packed(file)
-            .into_iter()
-            .for_each(|one| diagnostics.push(one));
+        if let Some(skipped) = not_packed(file) {
+            diagnostics.push(skipped);
+        }
         match environment_dump(file) {
-            Ok(found) => found.into_iter().for_each(|found| diagnostics.push(found)),
+            Ok(None) => {}
+            Ok(Some(dump)) => diagnostics.push(dump),
             Err(error) => diagnostics.push(
                 Diagnostic::new(Severity::Error, "bundle/unreadable", error).artifact(&file.path),
             ),
@@ -178,6 +179,6 @@ fn environment_dump(file: &ArtifactFile) -> Result<Option<Diagnostic>, String> {
         return Ok(None);
     }
     let plain = content.plain_file().map_err(text)?;
-    let found = EnvironmentDump::find(&plain.path).map_err(|error| error.to_string())?;
-    Ok(found.diagnostic(&file.path))
+    let dump = EnvironmentDump::find(&plain.path).map_err(|error| error.to_string())?;
+    Ok(dump.diagnostic(&file.path))
 }

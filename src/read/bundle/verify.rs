@@ -74,28 +74,28 @@ pub(super) fn verify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     let Some(manifest) = &bundle.manifest else {
         return;
     };
-    let found = hash_all(&bundle.files);
+    let hashes = hash_all(&bundle.files);
     let artifacts: BTreeMap<&str, &Artifact> = manifest
         .artifacts
         .iter()
         .map(|artifact| (artifact.path.as_str(), artifact))
         .collect();
     let mut kept = Vec::with_capacity(bundle.files.len());
-    for (mut file, found) in bundle.files.drain(..).zip(found) {
+    for (mut file, checked) in bundle.files.drain(..).zip(hashes) {
         let stated = artifacts.get(file.path.as_str());
-        let (Some(stated), Ok(found)) = (stated, &found) else {
-            let error = found
+        let (Some(stated), Ok(checked)) = (stated, &checked) else {
+            let error = checked
                 .err()
                 .unwrap_or_else(|| io::Error::from(io::ErrorKind::NotFound));
             diagnostics.push(unreadable(&file.path, &error));
             continue;
         };
-        if let Some(difference) = difference(&stated.sha256, stated.bytes, found) {
+        if let Some(difference) = difference(&stated.sha256, stated.bytes, checked) {
             let changed = Diagnostic::new(Severity::DataLoss, "bundle/hash-mismatch", difference);
             let advice = "the file was changed or cut after the capture: copy the bundle again";
             diagnostics.push(changed.artifact(&file.path).hint(advice));
         }
-        file.sha256 = Some(found.sha256.clone());
+        file.sha256 = Some(checked.sha256.clone());
         kept.push(file);
     }
     bundle.files = kept;
@@ -107,13 +107,13 @@ pub(super) fn unreadable(path: &str, error: &io::Error) -> Diagnostic {
     Diagnostic::new(Severity::Error, "bundle/unreadable", message).artifact(path)
 }
 
-fn difference(sha256: &str, bytes: u64, found: &Checked) -> Option<String> {
-    if bytes != found.bytes {
+fn difference(sha256: &str, bytes: u64, checked: &Checked) -> Option<String> {
+    if bytes != checked.bytes {
         Some(format!(
             "has {} bytes, the manifest states {bytes}",
-            found.bytes
+            checked.bytes
         ))
-    } else if !sha256.eq_ignore_ascii_case(&found.sha256) {
+    } else if !sha256.eq_ignore_ascii_case(&checked.sha256) {
         Some("its bytes are not those that the manifest states".to_owned())
     } else {
         None
@@ -151,13 +151,17 @@ mod tests {
 
     #[test]
     fn a_file_differs_by_size_or_by_hash() {
-        let found = Checked {
+        let checked = Checked {
             sha256: ABC.to_owned(),
             bytes: 3,
         };
-        assert_eq!(difference(ABC, 3, &found), None);
-        assert_eq!(difference(&ABC.to_uppercase(), 3, &found), None);
-        assert!(difference(ABC, 4, &found).unwrap().contains("has 3 bytes"));
-        assert!(difference("00", 3, &found).is_some());
+        assert_eq!(difference(ABC, 3, &checked), None);
+        assert_eq!(difference(&ABC.to_uppercase(), 3, &checked), None);
+        assert!(
+            difference(ABC, 4, &checked)
+                .unwrap()
+                .contains("has 3 bytes")
+        );
+        assert!(difference("00", 3, &checked).is_some());
     }
 }

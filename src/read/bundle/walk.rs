@@ -28,7 +28,7 @@ pub(super) struct Found {
 /// All files under `root`, sorted by path. Hidden files are left out without a word, links with one:
 /// they may lead out of the folder.
 pub(super) fn walk(root: &Path, diagnostics: &mut Diagnostics) -> Result<Vec<Found>, BundleError> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut seen = 0;
     let mut folders = vec![(root.to_owned(), String::new(), 0)];
     while let Some((folder, prefix, depth)) = folders.pop() {
@@ -69,15 +69,15 @@ pub(super) fn walk(root: &Path, diagnostics: &mut Diagnostics) -> Result<Vec<Fou
             if kind.is_dir() {
                 folders.push((entry.path(), path + "/", depth + 1));
             } else {
-                found.push(Found {
+                files.push(Found {
                     path,
                     location: entry.path(),
                 });
             }
         }
     }
-    found.sort_unstable();
-    Ok(found)
+    files.sort_unstable();
+    Ok(files)
 }
 
 /// The path of an entry, if it is one that is read.
@@ -132,8 +132,8 @@ mod tests {
             touch(&root.path().join(path));
         }
         let mut diagnostics = Diagnostics::default();
-        let found = walk(root.path(), &mut diagnostics).unwrap();
-        let paths: Vec<&str> = found.iter().map(|file| file.path.as_str()).collect();
+        let files = walk(root.path(), &mut diagnostics).unwrap();
+        let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["A.txt", "a/b/c.txt", "a/z.json", "b.csv"]);
         assert_eq!(diagnostics.iter().count(), 0);
     }
@@ -146,8 +146,8 @@ mod tests {
         std::os::unix::fs::symlink("/etc", root.path().join("etc")).unwrap();
         std::os::unix::fs::symlink("a.txt", root.path().join("b.txt")).unwrap();
         let mut diagnostics = Diagnostics::default();
-        let found = walk(root.path(), &mut diagnostics).unwrap();
-        assert_eq!(found.len(), 1);
+        let files = walk(root.path(), &mut diagnostics).unwrap();
+        assert_eq!(files.len(), 1);
         assert_eq!(diagnostics.iter().count(), 2);
         assert!(diagnostics.iter().all(|d| d.code == "bundle/skipped"));
     }

@@ -81,12 +81,12 @@ pub(super) fn entries(file: &mut File) -> io::Result<Vec<Entry>> {
             return Err(fault("it has more entries than a capture has files"));
         }
         let fixed = rest.get(..DIRECTORY_BYTES).ok_or_else(cut)?;
-        let [name, extra, comment] = [28, 30, 32].map(|at| number(fixed, at, 2) as usize);
+        let [name, extra, comment] = [28, 30, 32].map(|offset| number(fixed, offset, 2) as usize);
         let after = DIRECTORY_BYTES + name + extra + comment;
-        let all = rest.get(..after).ok_or_else(cut)?;
+        let record = rest.get(..after).ok_or_else(cut)?;
         let is_unix = fixed[5] == 3;
         let mut entry = Entry {
-            name: all[DIRECTORY_BYTES..DIRECTORY_BYTES + name].to_vec(),
+            name: record[DIRECTORY_BYTES..DIRECTORY_BYTES + name].to_vec(),
             flags: number(fixed, 8, 2),
             method: number(fixed, 10, 2),
             crc: number(fixed, 16, 4) as u32,
@@ -95,7 +95,7 @@ pub(super) fn entries(file: &mut File) -> io::Result<Vec<Entry>> {
             offset: number(fixed, 42, 4),
             mode: if is_unix { number(fixed, 40, 2) } else { 0 },
         };
-        let extra = &all[DIRECTORY_BYTES + name..DIRECTORY_BYTES + name + extra];
+        let extra = &record[DIRECTORY_BYTES + name..DIRECTORY_BYTES + name + extra];
         enlarge(&mut entry, extra)?;
         entries.push(entry);
         rest = &rest[after..];
@@ -170,13 +170,17 @@ fn directory(file: &mut File) -> io::Result<(u64, u64)> {
     // A comment of 64 KiB at most may follow the end.
     let tail = length.min(END_BYTES + 0xffff);
     let bytes = read_at(file, length - tail, tail)?;
-    let at = memchr::memmem::rfind(&bytes, END).ok_or_else(cut)?;
-    let end = bytes.get(at..at + END_BYTES as usize).ok_or_else(cut)?;
+    let end_start = memchr::memmem::rfind(&bytes, END).ok_or_else(cut)?;
+    let end = bytes
+        .get(end_start..end_start + END_BYTES as usize)
+        .ok_or_else(cut)?;
     if number(end, 4, 2) != number(end, 6, 2) {
         return Err(fault("it is one of several files"));
     }
     let (size, offset) = (number(end, 12, 4), number(end, 16, 4));
-    let locator = at.checked_sub(20).and_then(|from| bytes.get(from..at));
+    let locator = end_start
+        .checked_sub(20)
+        .and_then(|from| bytes.get(from..end_start));
     let Some(locator) = locator.filter(|bytes| bytes.starts_with(LOCATOR_64)) else {
         return Ok((offset, size));
     };
@@ -218,9 +222,10 @@ fn read_at(file: &mut File, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// A little-endian number of so many bytes; 0 beyond the end.
-fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
-    let own = bytes.get(at..at + length).unwrap_or_default();
-    own.iter()
+fn number(bytes: &[u8], offset: usize, length: usize) -> u64 {
+    let digits = bytes.get(offset..offset + length).unwrap_or_default();
+    digits
+        .iter()
         .rev()
         .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -316,9 +321,9 @@ mod tests {
             ("a/b.csv", 8, 0o100_644, &long),
             ("c.csv", 0, 0, b"x"),
         ];
-        let found = unpacked(&zip(&members)).unwrap();
+        let files = unpacked(&zip(&members)).unwrap();
         assert_eq!(
-            found,
+            files,
             [
                 ("a/b.csv".to_owned(), long),
                 ("c.csv".to_owned(), b"x".to_vec())
@@ -349,8 +354,8 @@ mod tests {
             assert!(unpacked(&whole[..cut]).is_err(), "{cut}");
         }
         let mut wrong = whole.clone();
-        let at = wrong.windows(3).position(|bytes| bytes == b"xyz").unwrap();
-        wrong[at] = b'q';
+        let offset = wrong.windows(3).position(|bytes| bytes == b"xyz").unwrap();
+        wrong[offset] = b'q';
         assert!(unpacked(&wrong).unwrap_err().contains("checksum"));
     }
 
@@ -359,7 +364,7 @@ mod tests {
         // lzma.compress(b"t_ns,power_mw\n10,100\n20,200\n") of Python.
         let xz = "fd377a585a000004e6d6b4460200210116000000742fe5a301001b745f6e732c706f7765725f6d770a31302c3130\
                   300a32302c3230300a0051267142d8d51b8d0001341c931aad8f1fb6f37d010000000004595a";
-        let byte = |at: usize| u8::from_str_radix(&xz[at..at + 2], 16).unwrap();
+        let byte = |offset: usize| u8::from_str_radix(&xz[offset..offset + 2], 16).unwrap();
         let xz: Vec<u8> = (0..xz.len()).step_by(2).map(byte).collect();
         let text = b"t_ns,power_mw\n10,100\n20,200\n";
         let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());

@@ -130,11 +130,11 @@ fn find_table(text: &str) -> Option<(Columns, Table<'_>)> {
 }
 
 fn columns(table: &Table<'_>) -> Option<Columns> {
-    let at = |name: &str| table.position(&[name]);
-    let three = |names: [&str; 3]| Some([at(names[0])?, at(names[1])?, at(names[2])?]);
+    let column = |name: &str| table.position(&[name]);
+    let three = |names: [&str; 3]| Some([column(names[0])?, column(names[1])?, column(names[2])?]);
     let size = |name: &str| {
-        let at = at(name)?;
-        let scale = match table.columns[at].unit {
+        let column = column(name)?;
+        let scale = match table.columns[column].unit {
             "B" | "byte" | "bytes" => 1.0,
             "KB" => 1e3,
             "MB" => 1e6,
@@ -143,28 +143,28 @@ fn columns(table: &Table<'_>) -> Option<Columns> {
             "MiB" => 1_048_576.0,
             _ => return None,
         };
-        Some((at, scale))
+        Some((column, scale))
     };
     Some(Columns {
         start: table.time(&["Start"])?,
         duration: table.time(&["Duration"])?,
-        name: at("Name")?,
-        device: at("Device")?,
+        name: column("Name")?,
+        device: column("Device")?,
         stream: table.position(&["Strm", "Stream"])?,
-        correlation: at("CorrId"),
+        correlation: column("CorrId"),
         grid: three(["GrdX", "GrdY", "GrdZ"]),
         block: three(["BlkX", "BlkY", "BlkZ"]),
-        registers: at("Reg/Trd"),
+        registers: column("Reg/Trd"),
         shared: [size("StcSMem"), size("DymSMem")],
         bytes: size("Bytes"),
-        kinds: [at("SrcMemKd"), at("DstMemKd")],
+        kinds: [column("SrcMemKd"), column("DstMemKd")],
     })
 }
 
 fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<Row> {
-    let cell = |at: usize| {
+    let cell = |column: usize| {
         cells
-            .get(at)
+            .get(column)
             .map(|cell| cell.as_ref())
             .filter(|cell| !cell.is_empty())
     };
@@ -174,17 +174,17 @@ fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<Row> {
         return None;
     }
     let name = cell(columns.name)?;
-    let dim = |at: Option<[usize; 3]>| {
-        let [x, y, z] = at?.map(|at| cell(at).and_then(number).unwrap_or(0));
+    let dim = |column: Option<[usize; 3]>| {
+        let [x, y, z] = column?.map(|column| cell(column).and_then(number).unwrap_or(0));
         Some(Dim3 { x, y, z })
     };
     let work = if name.starts_with(MEMORY_OPERATION) {
         let size = columns
             .bytes
-            .and_then(|(at, scale)| Some(number::<f64>(cell(at)?)? * scale));
+            .and_then(|(column, scale)| Some(number::<f64>(cell(column)?)? * scale));
         let memory = columns
             .kinds
-            .map(|at| MemoryKind::of_name(at.and_then(cell).unwrap_or_default()));
+            .map(|column| MemoryKind::of_name(column.and_then(cell).unwrap_or_default()));
         let bytes = size.filter(|size| (0.0..1e15).contains(size))?.round() as u64;
         Work::Copy {
             kind: copy_kind(name),
@@ -194,8 +194,10 @@ fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<Row> {
     } else {
         // Rounded sizes are none.
         let exact = |column: Option<(usize, f64)>| {
-            let (at, scale) = column?;
-            cell(at).and_then(number::<u32>).filter(|_| scale <= 1.0)
+            let (column, scale) = column?;
+            cell(column)
+                .and_then(number::<u32>)
+                .filter(|_| scale <= 1.0)
         };
         Work::Kernel {
             grid: dim(columns.grid).unwrap_or_default(),
@@ -383,7 +385,10 @@ mod tests {
         assert_eq!(session.text(session.gpus.name[0]), "NVIDIA H200");
         assert_eq!(session.gpus.ordinal, [1]);
         assert_eq!(
-            diagnostics.iter().map(|one| one.code).collect::<Vec<_>>(),
+            diagnostics
+                .iter()
+                .map(|diagnostic| diagnostic.code)
+                .collect::<Vec<_>>(),
             ["gpu-trace/rounded"]
         );
     }

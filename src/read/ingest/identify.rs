@@ -35,7 +35,7 @@ impl Prefix<'_> {
 /// A manifest that says otherwise is told so.
 pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     for file in &mut bundle.files {
-        let found = match kind_of(file) {
+        let content_kind = match kind_of(file) {
             Ok(kind) => kind,
             Err(error) => {
                 let diagnostic =
@@ -44,19 +44,19 @@ pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
                 continue;
             }
         };
-        if let (Some(stated), Some(found)) = (file.kind, found)
-            && stated != found
+        if let (Some(stated), Some(content_kind)) = (file.kind, content_kind)
+            && stated != content_kind
             && stated != ArtifactKind::Other
         {
             let message = format!(
                 "the manifest calls this a {}, its content is a {}",
                 stated.label(),
-                found.label()
+                content_kind.label()
             );
             let diagnostic = Diagnostic::new(Severity::Notice, "bundle/mislabeled", message);
             diagnostics.push(diagnostic.artifact(&file.path));
         }
-        file.kind = found.or(file.kind);
+        file.kind = content_kind.or(file.kind);
     }
     if bundle.manifest.is_none() {
         runs::unite(bundle);
@@ -90,14 +90,14 @@ fn kind_of(file: &ArtifactFile) -> Result<Option<ArtifactKind>, rooflens_bundle:
         bytes: &bytes,
         complete: bytes.len() < PREFIX_BYTES,
     };
-    let found = report_kind(&prefix).or_else(|| {
+    let kind = report_kind(&prefix).or_else(|| {
         IMPORTERS
             .iter()
             .find(|importer| (importer.sniff)(&prefix))
             .map(|importer| importer.kind)
     });
     // Below the root a file of that name is another program's.
-    Ok(found.filter(|kind| *kind != ArtifactKind::Notes || !file.path.contains('/')))
+    Ok(kind.filter(|kind| *kind != ArtifactKind::Notes || !file.path.contains('/')))
 }
 
 /// Reports of NVIDIA's tools that we recognize without reading them.

@@ -134,14 +134,14 @@ pub fn import(
 
 /// Names what is not read: a folder of many such files once, by the first of them.
 fn tell_unread(bundle: &Bundle, diagnostics: &mut Diagnostics) {
-    let mut found = BTreeMap::<(&str, &str), (&ArtifactFile, u64)>::new();
+    let mut unread_files = BTreeMap::<(&str, &str), (&ArtifactFile, u64)>::new();
     for file in &bundle.files {
-        if let Some(what) = unread(file) {
-            found.entry(what).or_insert((file, 0)).1 += 1;
+        if let Some(name) = unread(file) {
+            unread_files.entry(name).or_insert((file, 0)).1 += 1;
         }
     }
-    for ((what, advice), (file, count)) in found {
-        let message = format!("{what} is not read");
+    for ((name, advice), (file, count)) in unread_files {
+        let message = format!("{name} is not read");
         let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message).times(count);
         diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
     }

@@ -55,13 +55,13 @@ pub(super) fn device_number(session: &mut Session, profile: ProfileId, metric: &
     let Some(attribute) = metric.strip_prefix("device__attribute_") else {
         return;
     };
-    let at = gpu(session, profile).index();
+    let row = gpu(session, profile).index();
     let gpus = &mut session.gpus;
     match attribute {
-        "multiprocessor_count" => gpus.sm_count[at] = Some(value as u32),
-        "total_memory" => gpus.memory_bytes[at] = Some(value as u64),
+        "multiprocessor_count" => gpus.sm_count[row] = Some(value as u32),
+        "total_memory" => gpus.memory_bytes[row] = Some(value as u64),
         // Kilohertz.
-        "clock_rate" => gpus.clock_hz[at] = Some((value as u64).saturating_mul(1000)),
+        "clock_rate" => gpus.clock_hz[row] = Some((value as u64).saturating_mul(1000)),
         _ => {}
     }
 }
@@ -75,27 +75,27 @@ pub(super) fn memory_bandwidths(session: &mut Session) {
     ) else {
         return;
     };
-    let mut found = BTreeMap::<ProfileId, (Option<f64>, Option<f64>)>::new();
+    let mut attributes_of = BTreeMap::<ProfileId, (Option<f64>, Option<f64>)>::new();
     let metrics = &session.profile_metrics;
     for row in 0..metrics.len() {
         match metrics.metric[row] {
             id if id == clock => {
-                found.entry(metrics.profile[row]).or_default().0 = metrics.value[row]
+                attributes_of.entry(metrics.profile[row]).or_default().0 = metrics.value[row]
             }
             id if id == width => {
-                found.entry(metrics.profile[row]).or_default().1 = metrics.value[row]
+                attributes_of.entry(metrics.profile[row]).or_default().1 = metrics.value[row]
             }
             _ => {}
         }
     }
-    for (profile, attributes) in found {
+    for (profile, attributes) in attributes_of {
         // Kilohertz and bits; an integrated GPU has zeros.
         if let (Some(clock), Some(width)) = attributes
             && clock > 0.0
             && width > 0.0
         {
-            let at = gpu(session, profile).index();
-            session.gpus.memory_bandwidth[at] = Some((clock * 1e3 * 2.0 * width / 8.0) as u64);
+            let row = gpu(session, profile).index();
+            session.gpus.memory_bandwidth[row] = Some((clock * 1e3 * 2.0 * width / 8.0) as u64);
         }
     }
 }
@@ -124,7 +124,7 @@ const MOST_OCCUPANCY: f64 = 150.0;
 
 /// Takes away values that no GPU can have, so that no figure rests on them; what stood there stays as text.
 pub(super) fn withhold_impossible(session: &mut Session, diagnostics: &mut Diagnostics) {
-    let mut found = BTreeMap::<StrId, (u64, String)>::new();
+    let mut losses = BTreeMap::<StrId, (u64, String)>::new();
     for row in 0..session.profile_metrics.len() {
         let metrics = &session.profile_metrics;
         let (name, unit) = (
@@ -138,12 +138,12 @@ pub(super) fn withhold_impossible(session: &mut Session, diagnostics: &mut Diagn
         let artifact = session.kernel_profiles.artifact[metrics.profile[row].index()];
         let shown = format!("{value} {unit}");
         let first = || (0, format!("{name} = {}", shown.trim_end()));
-        found.entry(artifact).or_insert_with(first).0 += 1;
+        losses.entry(artifact).or_insert_with(first).0 += 1;
         let text = session.intern(&format!("impossible: {}", shown.trim_end()));
         session.profile_metrics.value[row] = None;
         session.profile_metrics.text[row] = Some(text);
     }
-    for (artifact, (count, first)) in found {
+    for (artifact, (count, first)) in losses {
         let message =
             format!("counters with values that no GPU can have are left out; the first: {first}");
         let diagnostic =
@@ -222,11 +222,11 @@ mod tests {
             texts[..2],
             [Some("impossible: -0.00001 s"), Some("impossible: 4000 %")]
         );
-        let said = diagnostics
+        let loss = diagnostics
             .iter()
-            .find(|one| one.code == "ncu/impossible")
+            .find(|diagnostic| diagnostic.code == "ncu/impossible")
             .unwrap();
-        assert_eq!((said.severity, said.count), (Severity::DataLoss, 2));
+        assert_eq!((loss.severity, loss.count), (Severity::DataLoss, 2));
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub(super) fn unite(bundle: &mut Bundle) {
     }
     for report in reports {
         let alone = in_folder[&report.folder] == 1;
-        let place = series_of(&report, &bundle.files).filter(|_| report.only_launch.is_some());
-        match place {
-            Some(place) => series.entry(place).or_default().push(report),
+        let series_key = series_of(&report, &bundle.files).filter(|_| report.only_launch.is_some());
+        match series_key {
+            Some(series_key) => series.entry(series_key).or_default().push(report),
             None => set_pass(
                 bundle,
                 &mut names,
@@ -39,7 +39,7 @@ pub(super) fn unite(bundle: &mut Bundle) {
     }
     for ((folder, prefix), reports) in series {
         let name = match reports.as_slice() {
-            [one] => name(one, in_folder[&one.folder] == 1, &bundle.files),
+            [report] => name(report, in_folder[&report.folder] == 1, &bundle.files),
             _ if folder.is_empty() => trimmed(&prefix),
             _ => folder,
         };
@@ -104,8 +104,8 @@ fn name(report: &Report, alone: bool, files: &[ArtifactFile]) -> String {
 
 /// What the file names of a report begin with; one file's without its extension.
 fn stem(report: &Report, files: &[ArtifactFile]) -> String {
-    let names = report.files.iter().map(|at| {
-        let path = files[*at].path.as_str();
+    let names = report.files.iter().map(|file| {
+        let path = files[*file].path.as_str();
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
         name.split_once('.')
             .map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem })
@@ -131,15 +131,15 @@ fn trimmed(name: &str) -> String {
 }
 
 fn set_pass(bundle: &mut Bundle, names: &mut BTreeSet<String>, reports: &[&Report], name: &str) {
-    let mut own = name.to_owned();
+    let mut unique_name = name.to_owned();
     for number in 2.. {
-        if names.insert(own.clone()) {
+        if names.insert(unique_name.clone()) {
             break;
         }
-        own = format!("{name} · {number}");
+        unique_name = format!("{name} · {number}");
     }
-    for at in reports.iter().flat_map(|report| &report.files) {
-        bundle.files[*at].pass.clone_from(&own);
+    for file in reports.iter().flat_map(|report| &report.files) {
+        bundle.files[*file].pass.clone_from(&unique_name);
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
             let header = "\"ID\",\"Process ID\",\"Process Name\",\"Kernel Name\",\"m__x.sum\"\n";
             let rows = launches
                 .iter()
-                .map(|at| format!("\"{at}\",\"{process}\",\"a\",\"k\",\"1\"\n"));
+                .map(|launch| format!("\"{launch}\",\"{process}\",\"a\",\"k\",\"1\"\n"));
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, header.to_owned() + &rows.collect::<String>()).unwrap();
@@ -184,9 +184,9 @@ mod tests {
             ("n/raw.csv", b.0, b.1),
             ("n/x.csv", c.0, c.1),
         ];
-        let found = passes(&within);
-        assert_eq!(found[0], found[1]);
-        assert_ne!(found[0], found[2]);
+        let passes_within = passes(&within);
+        assert_eq!(passes_within[0], passes_within[1]);
+        assert_ne!(passes_within[0], passes_within[2]);
         assert_eq!(passes(&within[..2]), ["n", "n"]);
         assert_eq!(
             passes(&[("raw.csv", 7, &[0]), ("details.csv", 7, &[0])]),

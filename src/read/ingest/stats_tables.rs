@@ -79,10 +79,10 @@ fn fixed<'a>(head: &'a str, after: &'a str) -> Option<(Vec<Column<'a>>, Layout, 
         return None;
     }
     let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for (at, _) in dashes.bytes().enumerate().filter(|(_, sign)| *sign == b'-') {
+    for (sign, _) in dashes.bytes().enumerate().filter(|(_, sign)| *sign == b'-') {
         match ranges.last_mut() {
-            Some((_, end)) if *end == at => *end = at + 1,
-            _ => ranges.push((at, at + 1)),
+            Some((_, end)) if *end == sign => *end = sign + 1,
+            _ => ranges.push((sign, sign + 1)),
         }
     }
     let cells = cells(head, &ranges);
@@ -114,23 +114,27 @@ fn until_empty(text: &str) -> &str {
 
 /// The cells of a line in columns. The last one goes on to the end.
 fn cells<'a>(line: &'a str, ranges: &[(usize, usize)]) -> Vec<&'a str> {
-    let at = |sign: usize| {
+    let offset = |sign: usize| {
         line.char_indices()
             .nth(sign)
-            .map_or(line.len(), |(at, _)| at)
+            .map_or(line.len(), |(start, _)| start)
     };
     // Most lines have signs of one byte alone.
-    let at = |sign: usize| {
+    let offset = |sign: usize| {
         if line.is_ascii() {
             sign.min(line.len())
         } else {
-            at(sign)
+            offset(sign)
         }
     };
     let last = ranges.len().saturating_sub(1);
     let cell = |(number, (start, end)): (usize, &(usize, usize))| {
-        let end = if number == last { line.len() } else { at(*end) };
-        line.get(at(*start)..end).unwrap_or_default().trim()
+        let end = if number == last {
+            line.len()
+        } else {
+            offset(*end)
+        };
+        line.get(offset(*start)..end).unwrap_or_default().trim()
     };
     ranges.iter().enumerate().map(cell).collect()
 }
@@ -145,15 +149,15 @@ impl<'a> Table<'a> {
 
     /// Where a column of times is, and nanoseconds per unit of it; without a unit they are nanoseconds.
     pub(super) fn time(&self, names: &[&str]) -> Option<(usize, u32)> {
-        let at = self.position(names)?;
-        let scale = match self.columns[at].unit {
+        let column = self.position(names)?;
+        let scale = match self.columns[column].unit {
             "" | "ns" | "nsec" => 1,
             "us" | "usec" | "μs" | "µs" => 1_000,
             "ms" | "msec" => 1_000_000,
             "s" | "sec" => 1_000_000_000,
             _ => return None,
         };
-        Some((at, scale))
+        Some((column, scale))
     }
 
     /// Calls `each` with the line and the cells of every row until it is done.
@@ -208,16 +212,16 @@ mod tests {
     use super::*;
 
     fn rows(text: &str) -> Vec<Vec<String>> {
-        let mut all = Vec::new();
+        let mut lines = Vec::new();
         for table in tables(text) {
             let add = |line: u64, row: &[Cow<'_, str>]| {
                 let cells = row.iter().map(ToString::to_string);
-                all.push([line.to_string()].into_iter().chain(cells).collect());
+                lines.push([line.to_string()].into_iter().chain(cells).collect());
                 Ok::<(), csv::Error>(())
             };
             table.rows(add).expect("whole rows");
         }
-        all
+        lines
     }
 
     #[test]

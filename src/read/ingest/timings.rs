@@ -274,7 +274,7 @@ pub(super) fn settle(files: &[ArtifactFile], session: &mut Session) {
             .timings
             .profiled
             .iter_mut()
-            .for_each(|one| *one = one.or(Some(false)));
+            .for_each(|profiled| *profiled = profiled.or(Some(false)));
     }
 }
 
@@ -282,12 +282,12 @@ pub(super) fn settle(files: &[ArtifactFile], session: &mut Session) {
 /// The number of decoded tokens holds for this pass alone: profiled passes decode fewer.
 fn describe_workload(object: &Map<String, Value>, file: &ArtifactFile, session: &mut Session) {
     let number = |keys: [&str; 2]| {
-        let mut found = keys.iter().filter_map(|key| object.get(*key)?.as_u64());
-        found.find(|number| *number > 0)
+        let mut numbers = keys.iter().filter_map(|key| object.get(*key)?.as_u64());
+        numbers.find(|number| *number > 0)
     };
     let workload = &mut session.workload;
-    let differs = |whole: &mut Option<u64>, own: Option<u64>| {
-        own.filter(|own| *whole.get_or_insert(*own) != *own)
+    let differs = |whole: &mut Option<u64>, value: Option<u64>| {
+        value.filter(|value| *whole.get_or_insert(*value) != *value)
     };
     let output_tokens = number(["output_tokens", "new"]);
     let change = PassOverride {
@@ -296,7 +296,7 @@ fn describe_workload(object: &Map<String, Value>, file: &ArtifactFile, session: 
             &mut workload.prompt_tokens,
             number(["prompt_tokens", "prompt"]),
         ),
-        output_tokens: output_tokens.filter(|own| workload.output_tokens != Some(*own)),
+        output_tokens: output_tokens.filter(|value| workload.output_tokens != Some(*value)),
         warmup: None,
     };
     if change != PassOverride::default() {
@@ -384,14 +384,16 @@ fn import_peaks(
 
 /// A case as a rate of its dtype, or of a copy: the largest of them counts wherever rates are looked up.
 fn add_case(case: &Value, [gpu, artifact]: [StrId; 2], session: &mut Session) {
-    let found = match (case["operation"].as_str(), case["dtype"].as_str()) {
+    let operation = match (case["operation"].as_str(), case["dtype"].as_str()) {
         (Some("copy_d2d"), _) => Some(("copy", "bytes_per_s")),
         (Some("linear" | "batched_gemm"), Some(dtype)) => Some((dtype, "flop_per_s")),
         _ => None,
     };
-    let Some((what, rate)) = found else { return };
-    let what = session.intern(what);
-    if let Some(peak) = peak(case, rate, 1.0, [gpu, what, artifact]) {
+    let Some((name, rate)) = operation else {
+        return;
+    };
+    let name = session.intern(name);
+    if let Some(peak) = peak(case, rate, 1.0, [gpu, name, artifact]) {
         session.measured_peaks.push(peak);
     }
 }
@@ -401,8 +403,8 @@ fn peak(entry: &Value, rate: &str, scale: f64, ids: [StrId; 3]) -> Option<Measur
     let number = |key: &str| entry.get(key)?.as_f64().filter(|value| *value > 0.0);
     let [gpu, what, artifact] = ids;
     let median = number(rate)? * scale;
-    let at = |seconds: Option<f64>| Some(median * number("median_s")? / seconds?);
-    let (min, max) = (at(number("max_s")), at(number("min_s")));
+    let rate_of = |seconds: Option<f64>| Some(median * number("median_s")? / seconds?);
+    let (min, max) = (rate_of(number("max_s")), rate_of(number("min_s")));
     Some(MeasuredPeak {
         gpu,
         what,
@@ -497,7 +499,10 @@ mod tests {
         let diagnostics = import(&TIMINGS, "baseline", text, &mut session);
         assert_eq!(session.timings.duration, [3_500_000]);
         assert_eq!(
-            diagnostics.iter().map(|one| one.code).collect::<Vec<_>>(),
+            diagnostics
+                .iter()
+                .map(|diagnostic| diagnostic.code)
+                .collect::<Vec<_>>(),
             ["timings/measured"]
         );
     }
@@ -598,9 +603,13 @@ mod tests {
         let mut session = Session::default();
         import(&PEAKS, "bench", text, &mut session);
         let peaks = &session.measured_peaks;
-        let what: Vec<&str> = peaks.what.iter().map(|what| session.text(*what)).collect();
+        let names: Vec<&str> = peaks
+            .what
+            .iter()
+            .map(|names| session.text(*names))
+            .collect();
         assert_eq!(
-            (what, &peaks.median),
+            (names, &peaks.median),
             (vec!["bf16", "copy"], &vec![6e14, 3e12])
         );
         assert_eq!(peaks.max[0], Some(1.2e15));

@@ -14,8 +14,8 @@ struct Unread {
 pub(super) fn name(prefix: &Prefix<'_>) -> Option<(&'static str, &'static str)> {
     UNREAD
         .iter()
-        .find(|one| (one.is)(prefix))
-        .map(|one| (one.what, one.instead))
+        .find(|format| (format.is)(prefix))
+        .map(|format| (format.what, format.instead))
 }
 
 const UNREAD: &[Unread] = &[
@@ -137,8 +137,8 @@ const DATABASES: &[(&str, &str, &str)] = &[
 
 /// The same for an SQLite file that has a table of none of the known kinds.
 pub(crate) fn database(has: impl Fn(&str) -> bool) -> Option<(&'static str, &'static str)> {
-    let found = DATABASES.iter().find(|(table, ..)| has(table));
-    found.map(|(_, what, instead)| (*what, *instead))
+    let database = DATABASES.iter().find(|(table, ..)| has(table));
+    database.map(|(_, what, instead)| (*what, *instead))
 }
 
 /// The tables that nsys exports have names of these forms.
@@ -224,17 +224,17 @@ mod tests {
             ),
         ];
         for (name, bytes, what) in cases {
-            let found = named(name, bytes);
+            let format = named(name, bytes);
             assert!(
-                found.starts_with(what) && found.is_empty() == what.is_empty(),
-                "{name}: {found}"
+                format.starts_with(what) && format.is_empty() == what.is_empty(),
+                "{name}: {format}"
             );
         }
-        let of = |own: &str| database(|table| table == own).map(|(what, _)| what);
+        let format_of = |mark: &str| database(|table| table == mark).map(|(name, _)| name);
         assert_eq!(
-            of("StringTable"),
+            format_of("StringTable"),
             Some("an SQLite file of nvprof or the NVIDIA Visual Profiler")
         );
-        assert_eq!(of("StringIds"), None);
+        assert_eq!(format_of("StringIds"), None);
     }
 }

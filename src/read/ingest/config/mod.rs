@@ -66,11 +66,11 @@ fn import_workload(
 ) -> Result<(), IngestError> {
     let text = text_of(file, MAX_BYTES)?;
     let workload: Workload = toml::from_str(&text).map_err(|mut error| {
-        let at = error
+        let location = error
             .span()
             .map_or(Location::Whole, |span| line_of(&text, span.start));
         error.set_input(None); // Without it the message is one line; the place is in `at`.
-        IngestError::from(error).at(at)
+        IngestError::from(error).at(location)
     })?;
     let stages = workload.stages.len();
     if stages > MAX_STAGES {
@@ -306,11 +306,11 @@ fn starts_object(prefix: &Prefix<'_>) -> bool {
 fn text_of(file: &ArtifactFile, limit: u64) -> Result<String, IngestError> {
     let bytes = file.content()?.document(limit)?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        let at = Location::Byte(error.utf8_error().valid_up_to() as u64);
+        let location = Location::Byte(error.utf8_error().valid_up_to() as u64);
         IngestError::from(IngestErrorKind::Unsupported(
             "the file is not UTF-8 text".to_owned(),
         ))
-        .at(at)
+        .at(location)
     })?;
     Ok(text
         .strip_prefix('\u{feff}')
@@ -410,7 +410,10 @@ mod tests {
         let (result, diagnostics) = import(&NOTES, "other", &mut session);
         assert!(result.is_ok() && session.notes == kept);
         assert_eq!(
-            diagnostics.iter().map(|one| one.code).collect::<Vec<_>>(),
+            diagnostics
+                .iter()
+                .map(|diagnostic| diagnostic.code)
+                .collect::<Vec<_>>(),
             ["notes/second"]
         );
         let long = "x".repeat((256 << 10) + 1);
@@ -424,11 +427,11 @@ mod tests {
         let mut session = Session::default();
         let (result, diagnostics) = import(&WORKLOAD, text, &mut session);
         assert!(result.is_ok() && session.workload.batch == Some(8));
-        let said: Vec<_> = diagnostics
+        let codes: Vec<_> = diagnostics
             .iter()
-            .map(|one| (one.code, one.severity))
+            .map(|diagnostic| (diagnostic.code, diagnostic.severity))
             .collect();
-        assert_eq!(said, [("workload/inferred", Severity::Notice)]);
+        assert_eq!(codes, [("workload/inferred", Severity::Notice)]);
         let fact = [session.environment.key[0], session.environment.value[0]];
         assert_eq!(fact.map(|id| session.text(id)), ["optimizer", "AdamW"]);
     }

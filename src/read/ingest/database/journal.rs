@@ -71,8 +71,8 @@ impl Journal {
         let journal = self.path(&path);
         let most = fs::copy(database, &path)? + fs::copy(self.path(database), &journal)?;
         if self == Self::Rollback && ends_in_magic(&journal)? {
-            let what = "its journal is part of a transaction over several files";
-            return Err(IngestErrorKind::Unsupported(what.to_owned()).into());
+            let message = "its journal is part of a transaction over several files";
+            return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -86,8 +86,8 @@ impl Journal {
         )?;
         drop(connection);
         if fs::metadata(&path)?.len() > most {
-            let what = "its journal makes it longer than both are";
-            return Err(IngestErrorKind::Unsupported(what.to_owned()).into());
+            let message = "its journal makes it longer than both are";
+            return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
         }
         Ok(Settled {
             _folder: folder,
@@ -178,14 +178,16 @@ mod tests {
     }
 
     /// What an import of the file says of its journal, and how grave that is.
-    fn told(path: &Path) -> Vec<(Severity, String)> {
+    fn journal_diagnostics(path: &Path) -> Vec<(Severity, String)> {
         let mut diagnostics = Diagnostics::default();
         let mut bundle = rooflens_bundle::open(&[path.to_owned()], &mut diagnostics).unwrap();
         crate::identify(&mut bundle, &mut diagnostics);
         crate::import(&bundle, &mut diagnostics, &mut |_| ());
-        let journals = diagnostics.iter().filter(|one| one.code == "nsys/journal");
+        let journals = diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.code == "nsys/journal");
         journals
-            .map(|one| (one.severity, one.message.clone()))
+            .map(|diagnostic| (diagnostic.severity, diagnostic.message.clone()))
             .collect()
     }
 
@@ -201,7 +203,7 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let path = interrupted(folder.path(), mode);
-            let told = told(&path);
+            let told = journal_diagnostics(&path);
             assert_eq!(told.len(), 1, "{mode}: {told:?}");
             assert!(
                 told[0].0 == severity && told[0].1.contains(words),
@@ -214,7 +216,7 @@ mod tests {
         let mut bytes = fs::read(&journal).unwrap();
         bytes.extend(MAGIC);
         fs::write(&journal, bytes).unwrap();
-        let told = told(&path);
+        let told = journal_diagnostics(&path);
         assert!(
             told[0].0 == Severity::DataLoss && told[0].1.contains("cannot be used"),
             "{told:?}"

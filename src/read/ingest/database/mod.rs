@@ -65,7 +65,7 @@ impl Database {
 
     /// Reads a table in parallel; the parts come back in rowid order.
     ///
-    /// `each` is called once a row. A row for which it fails is left out and counted. A table that is not
+    /// `visit` is called once a row. A row for which it fails is left out and counted. A table that is not
     /// there has no rows.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Database {
         &self,
         table: &str,
         wants: &[Want],
-        each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
+        visit: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
     ) -> Result<(Vec<T>, BadRows), IngestError> {
         let Some(source) = self.source(table, wants)? else {
             return Ok((Vec::new(), BadRows::default()));
@@ -83,10 +83,10 @@ impl Database {
         let parts: Vec<Mutex<T>> = (0..source.parts()).map(|_| Mutex::default()).collect();
         let bad = source.read(&|part, rows| {
             let mut out = parts[part].lock().unwrap_or_else(PoisonError::into_inner);
-            rows(&mut |row| each(&mut out, row))
+            rows(&mut |row| visit(&mut out, row))
         })?;
-        let own = |part: Mutex<T>| part.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((parts.into_iter().map(own).collect(), bad))
+        let unlocked = |part: Mutex<T>| part.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((parts.into_iter().map(unlocked).collect(), bad))
     }
 
     /// How a table is read.
@@ -131,10 +131,10 @@ impl Database {
 }
 
 /// What receives a row.
-type Each<'e> = dyn FnMut(&Row<'_>) -> Result<(), RowError> + 'e;
+type Visit<'e> = dyn FnMut(&Row<'_>) -> Result<(), RowError> + 'e;
 
 /// Calls what receives rows with those of a part.
-type Part<'p> = dyn FnMut(&mut Each<'_>) -> Result<(), IngestError> + 'p;
+type Part<'p> = dyn FnMut(&mut Visit<'_>) -> Result<(), IngestError> + 'p;
 
 /// A table, of which columns are wanted.
 struct Source<'d> {
@@ -174,7 +174,7 @@ impl Source<'_> {
             Rows::Pages { tree, picks, rowid } => {
                 return self.read_pages(tree, (picks, *rowid), part);
             }
-            Rows::Sql(sql) => part(0, &mut |each| self.read_sql(sql, &mut bad, each))?,
+            Rows::Sql(sql) => part(0, &mut |visit| self.read_sql(sql, &mut bad, visit))?,
         }
         Ok(bad)
     }
@@ -184,7 +184,7 @@ impl Source<'_> {
         &self,
         sql: &str,
         bad: &mut BadRows,
-        each: &mut Each<'_>,
+        visit: &mut Visit<'_>,
     ) -> Result<(), IngestError> {
         let connection = locked_connection(&self.database.path)?;
         let mut statement = connection.prepare(sql)?;
@@ -192,7 +192,7 @@ impl Source<'_> {
         let mut number = 0;
         while let Some(row) = rows.next()? {
             number += 1;
-            if let Err(error) = each(&Row {
+            if let Err(error) = visit(&Row {
                 cells: Cells::Sql(row),
                 wants: self.wants,
             }) {
@@ -211,8 +211,8 @@ impl Source<'_> {
     ) -> Result<BadRows, IngestError> {
         let read_chunk = |(number, leaves): (usize, &[u32])| {
             let (mut bad, mut bounds) = (BadRows::default(), None);
-            part(number, &mut |each| {
-                bounds = self.read_leaves(tree, leaves, picked, &mut bad, each)?;
+            part(number, &mut |visit| {
+                bounds = self.read_leaves(tree, leaves, picked, &mut bad, visit)?;
                 Ok(())
             })?;
             Ok((bad, bounds))
@@ -241,7 +241,7 @@ impl Source<'_> {
         leaves: &[u32],
         (picks, rowid): (&[Option<usize>], Option<usize>),
         bad: &mut BadRows,
-        each: &mut Each<'_>,
+        visit: &mut Visit<'_>,
     ) -> Result<Option<(i64, i64)>, IngestError> {
         let mut taken = 0;
         let bounds = tree.records(leaves, |record| {
@@ -250,7 +250,7 @@ impl Source<'_> {
                 picks,
                 rowid,
             };
-            if let Err(error) = each(&Row {
+            if let Err(error) = visit(&Row {
                 cells,
                 wants: self.wants,
             }) {
@@ -272,8 +272,9 @@ impl Source<'_> {
 impl Table {
     /// SQL for these columns.
     fn select(&self, table: &str, picks: &[Option<usize>]) -> String {
-        let name =
-            |pick: &Option<usize>| pick.map_or("NULL".to_owned(), |at| quoted(&self.columns[at]));
+        let name = |pick: &Option<usize>| {
+            pick.map_or("NULL".to_owned(), |column| quoted(&self.columns[column]))
+        };
         let list: Vec<_> = picks.iter().map(name).collect();
         format!("SELECT {} FROM {}", list.join(", "), quoted(table))
     }

@@ -50,12 +50,12 @@ fn scanned(database: &Database, table: &str) -> Result<Cells, IngestError> {
         .map(|column| Want::Need(column.clone().leak()))
         .collect();
     let (parts, bad) = database.scan(table, &wants, |out: &mut Cells, row| {
-        let cell = |at| match row.value(at) {
+        let cell = |column| match row.value(column) {
             Value::Null => SqlValue::Null,
             Value::Int(value) => SqlValue::Integer(value),
             Value::Real(value) => SqlValue::Real(value),
             Value::Blob(blob) => SqlValue::Blob(blob.to_vec()),
-            Value::Text(_) => SqlValue::Text(row.text(at).unwrap_or("?").to_owned()),
+            Value::Text(_) => SqlValue::Text(row.text(column).unwrap_or("?").to_owned()),
         };
         out.push((0..wants.len()).map(cell).collect());
         Ok(())
@@ -80,9 +80,13 @@ fn selected(path: &Path, table: &str) -> Cells {
     };
     // Generated columns are in `*`; scans do not know them.
     let kept: Vec<usize> = (0..names.len())
-        .filter(|at| names[*at] != "derived")
+        .filter(|column| names[*column] != "derived")
         .collect();
-    let row = |row: &rusqlite::Row<'_>| kept.iter().map(|at| Ok(cell(row.get_ref(*at)?))).collect();
+    let row = |row: &rusqlite::Row<'_>| {
+        kept.iter()
+            .map(|column| Ok(cell(row.get_ref(*column)?)))
+            .collect()
+    };
     statement
         .query_map([], row)
         .unwrap()

@@ -40,17 +40,17 @@ fn read(session: &mut Session, line: &str, function: &str, process: i64) -> Opti
     let algorithm = group(line, " algo=[");
     let is_transposed = |key: &str| field(compute, key).is_some_and(|op| op != "OP_N");
     let (transpose_a, transpose_b) = (is_transposed("transa"), is_transposed("transb"));
-    let number = |of: &str, key: &str| field(of, key).and_then(size);
+    let number = |layout: &str, key: &str| field(layout, key).and_then(size);
     let k = number(a, if transpose_a { "rows" } else { "cols" })?;
-    let other = number(b, if transpose_b { "cols" } else { "rows" })?;
-    if k != other {
+    let k_of_b = number(b, if transpose_b { "cols" } else { "rows" })?;
+    if k != k_of_b {
         return None;
     }
     let tile = algorithm
         .and_then(|text| field(text, "tile"))
         .and_then(tile);
-    let mut named = |of: &str, key: &str, prefix: &str| {
-        let text = field(of, key).unwrap_or_default();
+    let mut named = |part: &str, key: &str, prefix: &str| {
+        let text = field(part, key).unwrap_or_default();
         session.intern(text.strip_prefix(prefix).unwrap_or(text))
     };
     let (a_type, b_type, d_type) = (

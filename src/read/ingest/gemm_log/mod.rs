@@ -178,9 +178,9 @@ impl Read {
 
     fn say(&self, file: &ArtifactFile, diagnostics: &mut Diagnostics) {
         let mut push = |code, message: String, count: u64, line: Option<u64>| {
-            let at = line.map_or(Location::Whole, Location::Line);
+            let location = line.map_or(Location::Whole, Location::Line);
             let diagnostic = Diagnostic::new(Severity::DataLoss, code, message);
-            diagnostics.push(diagnostic.times(count).at(at).artifact(&file.path));
+            diagnostics.push(diagnostic.times(count).at(location).artifact(&file.path));
         };
         if self.lost > 0 {
             let message = "lines of the log are damaged or cut: their calls are left out";

@@ -250,9 +250,9 @@ fn dashes(line: &str) -> Option<[(usize, usize); 3]> {
     {
         return None;
     }
-    let mut runs = line.split(' ').scan(0, |at, run| {
-        let start = *at;
-        *at += run.len() + 1;
+    let mut runs = line.split(' ').scan(0, |next_start, run| {
+        let start = *next_start;
+        *next_start += run.len() + 1;
         Some((start, start + run.len()))
     });
     let mut next = || runs.by_ref().find(|(start, end)| start < end);

@@ -124,7 +124,7 @@ impl Header {
         // Of columns of one name the first counts.
         let positions = (0..names.len())
             .rev()
-            .map(|at| (names[at].clone(), at))
+            .map(|column| (names[column].clone(), column))
             .collect();
         Ok(Self {
             layout,

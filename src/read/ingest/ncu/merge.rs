@@ -106,22 +106,22 @@ impl<'a> Merge<'a> {
             .ids()
             .filter(|id| kernel_profiles.pass[id.index()] == pass)
         {
-            let at = id.index();
+            let row = id.index();
             let key = (
-                kernel_profiles.ordinal[at],
-                kernel_profiles.process[at],
-                kernel_profiles.name[at],
+                kernel_profiles.ordinal[row],
+                kernel_profiles.process[row],
+                kernel_profiles.name[row],
             );
             self.launches.insert(key, id);
             if self.session.profile_reports.pass.contains(&pass) {
                 self.reported
-                    .insert((i64::from(kernel_profiles.ordinal[at]), key.1));
+                    .insert((i64::from(kernel_profiles.ordinal[row]), key.1));
             }
         }
-        let own = |profile: ProfileId| kernel_profiles.pass[profile.index()] == pass;
+        let is_of_pass = |profile: ProfileId| kernel_profiles.pass[profile.index()] == pass;
         for id in profile_metrics
             .ids()
-            .filter(|id| own(profile_metrics.profile[id.index()]))
+            .filter(|id| is_of_pass(profile_metrics.profile[id.index()]))
         {
             let (section, metric) = (
                 profile_metrics.section[id.index()],
@@ -133,7 +133,7 @@ impl<'a> Merge<'a> {
         }
         for id in profile_rules
             .ids()
-            .filter(|id| own(profile_rules.profile[id.index()]))
+            .filter(|id| is_of_pass(profile_rules.profile[id.index()]))
         {
             let rule = profile_rules.row(id);
             self.rules
@@ -154,8 +154,8 @@ impl<'a> Merge<'a> {
         let ordinal = field("ID").parse().unwrap_or_default();
         let process = field("Process ID").parse().unwrap_or_default();
         let name = self.session.intern(&demangled(field("Kernel Name")));
-        if let Some(known) = self.launches.get(&(ordinal, process, name)) {
-            return *known;
+        if let Some(profile) = self.launches.get(&(ordinal, process, name)) {
+            return *profile;
         }
         let pass = *self
             .pass
@@ -223,15 +223,15 @@ impl<'a> Merge<'a> {
                 self.metrics
                     .insert(key, self.session.profile_metrics.push(row));
             }
-            Some(known) => self.meet(*known, origin, &row),
+            Some(metric) => self.meet(*metric, origin, &row),
         }
     }
 
     /// Settles two statements about one metric.
-    fn meet(&mut self, known: ProfileMetricId, origin: Origin, new: &ProfileMetric) {
+    fn meet(&mut self, metric: ProfileMetricId, origin: Origin, new: &ProfileMetric) {
         let metrics = &mut self.session.profile_metrics;
-        let at = known.index();
-        let (old, raw_before) = (metrics.value[at], metrics.section[at] == StrId::default());
+        let row = metric.index();
+        let (old, raw_before) = (metrics.value[row], metrics.section[row] == StrId::default());
         if let (Some(old), Some(new)) = (old, new.value)
             && origin == Origin::Raw
             && raw_before
@@ -240,10 +240,10 @@ impl<'a> Merge<'a> {
             self.conflicts += 1;
         }
         if origin == Origin::Raw && !raw_before {
-            metrics.section[at] = new.section;
-            metrics.unit[at] = new.unit;
-            metrics.value[at] = new.value;
-            metrics.text[at] = new.text;
+            metrics.section[row] = new.section;
+            metrics.unit[row] = new.unit;
+            metrics.value[row] = new.value;
+            metrics.text[row] = new.text;
         }
     }
 

@@ -96,7 +96,7 @@ pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
         (number("Process ID"), number("ID"))
     });
     let first = launches.next()?;
-    let alone = bytes.len() < ORIGIN_BYTES && launches.all(|other| other == first);
+    let alone = bytes.len() < ORIGIN_BYTES && launches.all(|launch| launch == first);
     Some(Origin {
         process: first.0,
         only_launch: u32::try_from(first.1).ok().filter(|_| alone),

@@ -33,14 +33,17 @@ fn read(pages: &[&str]) -> (Session, Diagnostics, Vec<Result<(), String>>) {
 
 fn metric(session: &Session, section: &str, name: &str) -> Option<(Option<f64>, String)> {
     let metrics = &session.profile_metrics;
-    let at = metrics
+    let row = metrics
         .ids()
         .map(rooflens_session::ProfileMetricId::index)
-        .find(|at| {
-            session.text(metrics.section[*at]) == section
-                && session.text(metrics.metric[*at]) == name
+        .find(|row| {
+            session.text(metrics.section[*row]) == section
+                && session.text(metrics.metric[*row]) == name
         })?;
-    Some((metrics.value[at], session.text(metrics.unit[at]).to_owned()))
+    Some((
+        metrics.value[row],
+        session.text(metrics.unit[row]).to_owned(),
+    ))
 }
 
 fn raw_page(columns: &str, units: &str, values: &str) -> String {
@@ -186,9 +189,9 @@ fn two_pages_of_one_report_join_and_the_raw_page_wins() {
 
 #[test]
 fn raw_pages_that_contradict_each_other_are_told() {
-    let one = raw_page(r#""dram__bytes_read.sum""#, r#""byte""#, r#""1""#);
-    let two = raw_page(r#""dram__bytes_read.sum""#, r#""byte""#, r#""2""#);
-    let (session, diagnostics, _) = read(&[&one, &two]);
+    let first = raw_page(r#""dram__bytes_read.sum""#, r#""byte""#, r#""1""#);
+    let second = raw_page(r#""dram__bytes_read.sum""#, r#""byte""#, r#""2""#);
+    let (session, diagnostics, _) = read(&[&first, &second]);
     assert_eq!(session.profile_metrics.value, [Some(1.0)]);
     assert!(diagnostics.iter().any(|d| d.code == "ncu/conflict"));
 }

@@ -47,7 +47,7 @@ pub(super) struct Rows<'a> {
     index: FxHashMap<&'static str, usize>,
     about: SessionPart,
     /// Number and process of launches that another report in this pass has given.
-    known: FxHashSet<(u32, i64)>,
+    present: FxHashSet<(u32, i64)>,
     ordinal: u32,
     /// Launches added.
     pub(super) added: u32,
@@ -61,10 +61,10 @@ impl<'a> Rows<'a> {
     pub(super) fn open(file: &'a ArtifactFile, session: &'a mut Session) -> Self {
         let pass = find_pass(file, session);
         let profiles = &session.kernel_profiles;
-        let own = profiles
+        let profiles_of_pass = profiles
             .ids()
             .filter(|id| Some(profiles.pass[id.index()]) == pass);
-        let known = own
+        let present = profiles_of_pass
             .map(|id| (profiles.ordinal[id.index()], profiles.process[id.index()]))
             .collect();
         Self {
@@ -74,7 +74,7 @@ impl<'a> Rows<'a> {
             names: Vec::new(),
             index: FxHashMap::default(),
             about: SessionPart::default(),
-            known,
+            present,
             ordinal: 0,
             added: 0,
             repeated: 0,
@@ -101,13 +101,13 @@ impl<'a> Rows<'a> {
                 }
             })
             .collect();
-        let place = |name: &'static str| {
+        let indexed = |name: &'static str| {
             Some((
                 name,
-                self.names.iter().position(|known| known.text == name)?,
+                self.names.iter().position(|metric| metric.text == name)?,
             ))
         };
-        self.index = DEVICE.into_iter().filter_map(place).collect();
+        self.index = DEVICE.into_iter().filter_map(indexed).collect();
         true
     }
 
@@ -133,7 +133,7 @@ impl<'a> Rows<'a> {
     pub(super) fn launch(&mut self, process: i64, launch: &Launch<'_>) {
         let ordinal = self.ordinal;
         self.ordinal += 1;
-        if self.known.contains(&(ordinal, process)) {
+        if self.present.contains(&(ordinal, process)) {
             self.repeated += 1;
             return;
         }

@@ -165,7 +165,10 @@ fn read(files: &[&[u8]]) -> (Session, Diagnostics, Vec<Result<(), String>>) {
 }
 
 fn codes(diagnostics: &Diagnostics) -> Vec<&'static str> {
-    diagnostics.iter().map(|one| one.code).collect()
+    diagnostics
+        .iter()
+        .map(|diagnostic| diagnostic.code)
+        .collect()
 }
 
 /// Metric, unit, value and text of the launch in row `profile`.
@@ -251,13 +254,13 @@ fn ranges_are_those_of_the_launching_thread_else_those_with_an_end_of_their_own(
     };
     let loose = block(3, &block(3, &[int(1, 4), block(2, b"load")].concat()));
     let path = |state: Vec<u8>| nvtx::path(&state, 9).unwrap();
-    let both = [
+    let reports = [
         thread(8, &[b"other"]),
         thread(9, &[b"decode", b"step"]),
         loose.clone(),
     ]
     .concat();
-    assert_eq!(path(both), "decode/step");
+    assert_eq!(path(reports), "decode/step");
     assert_eq!(
         path([thread(8, &[b"other"]), thread(9, &[]), loose.clone()].concat()),
         "other"
@@ -349,7 +352,7 @@ fn launches_that_make_no_sense_cost_themselves() {
     assert_eq!(session.kernel_profiles.ordinal, [0, 2, 3]);
     let told: Vec<_> = diagnostics
         .iter()
-        .map(|one| (one.code, one.severity, one.count))
+        .map(|diagnostic| (diagnostic.code, diagnostic.severity, diagnostic.count))
         .collect();
     let loss = Severity::DataLoss;
     assert_eq!(

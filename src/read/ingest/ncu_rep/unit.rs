@@ -118,8 +118,8 @@ fn ratio(quantity: &str) -> &'static str {
 
 fn counted(quantity: &str, suffix: &str) -> &'static str {
     let has = |word: &str| quantity.split('_').any(|part| part == word);
-    let found = COUNTED.iter().find(|(word, ..)| has(word));
-    let Some((_, count, per_second, per_cycle)) = found else {
+    let row = COUNTED.iter().find(|(word, ..)| has(word));
+    let Some((_, count, per_second, per_cycle)) = row else {
         return "";
     };
     if suffix.ends_with("per_second") {

@@ -27,7 +27,7 @@ impl Import<'_> {
             May(&["unresolved"]),
             Need("stackDepth"),
         ];
-        let each = |out: &mut Vec<(i64, i64, i64, bool)>, row: &Row<'_>| {
+        let read_symbol = |out: &mut Vec<(i64, i64, i64, bool)>, row: &Row<'_>| {
             if row.int(4)? == 0 && samples.contains_key(&row.int(0)?) {
                 let unresolved = row.maybe(3)?.is_some_and(|flag| flag != 0);
                 out.push((row.int(0)?, row.int(1)?, row.int(2)?, unresolved));
@@ -35,7 +35,7 @@ impl Import<'_> {
             Ok(())
         };
         let table = "SAMPLING_CALLCHAINS";
-        let (parts, bad) = self.database.scan(table, &wants, each)?;
+        let (parts, bad) = self.database.scan(table, &wants, read_symbol)?;
         self.report_bad_rows(table, &bad);
         let (pass, empty) = (self.pass, self.session.intern(""));
         let mut rows: Vec<CpuSample> = Vec::new();
@@ -68,18 +68,18 @@ impl Import<'_> {
     /// The samples of threads that call CUDA.
     fn sampled(&mut self) -> Result<Samples, IngestError> {
         let wants = [Need("id"), Need("start"), May(&["globalTid"])];
-        let (callers, all) = (&self.callers, self.host_only);
-        let each = |out: &mut Vec<(i64, (Ns, i64))>, row: &Row<'_>| {
+        let (callers, is_any_thread) = (&self.callers, self.host_only);
+        let read_sample = |out: &mut Vec<(i64, (Ns, i64))>, row: &Row<'_>| {
             if let Some(thread) = row
                 .maybe(2)?
-                .filter(|thread| all || callers.contains(thread))
+                .filter(|thread| is_any_thread || callers.contains(thread))
             {
                 out.push((row.int(0)?, (super::scheduling::time(row, 1)?, thread)));
             }
             Ok(())
         };
         let table = "COMPOSITE_EVENTS";
-        let (parts, bad) = self.database.scan(table, &wants, each)?;
+        let (parts, bad) = self.database.scan(table, &wants, read_sample)?;
         self.report_bad_rows(table, &bad);
         Ok(parts.into_iter().flatten().collect())
     }

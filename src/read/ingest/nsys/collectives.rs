@@ -58,7 +58,7 @@ struct Call {
     kind: Kind,
     payload: Payload,
     /// Size of the communicator and the own rank in it, from when it was made.
-    place: Option<(u32, u32)>,
+    member: Option<(u32, u32)>,
 }
 
 /// What the ranges of all threads are joined with.
@@ -168,10 +168,10 @@ impl Import<'_> {
         let (session, table) = (&*self.session, &self.session.launches);
         let is_nccl = |kernel| session.kernel_name(kernel).to_lowercase().contains(KERNEL);
         let kernels: Vec<bool> = session.kernels.ids().map(is_nccl).collect();
-        let own = |id: &LaunchId| {
+        let is_of_nccl = |id: &LaunchId| {
             table.pass[id.index()] == self.pass && kernels[table.kernel[id.index()].index()]
         };
-        let launches: Vec<LaunchId> = table.ids().filter(own).collect();
+        let launches: Vec<LaunchId> = table.ids().filter(is_of_nccl).collect();
         let key = |id: &LaunchId| Some((table.process[id.index()], table.correlation[id.index()]?));
         let wanted: FxHashSet<(ProcessId, i64)> = launches.iter().filter_map(key).collect();
         let mut issued: FxHashMap<(ProcessId, i64), (Ns, ThreadId)> = FxHashMap::default();
@@ -213,14 +213,14 @@ impl Import<'_> {
         if name == GROUP_END {
             group.depth = group.depth.saturating_sub(1);
         } else {
-            let (_, kind) = CALLS.iter().find(|(known, _)| *known == name)?;
+            let (_, kind) = CALLS.iter().find(|(call, _)| *call == name)?;
             if start < group.busy_until {
                 return None;
             }
             group.busy_until = end;
             let payload = joins.payloads.get(&range).copied().unwrap_or_default();
             let communicator = payload.communicator.map(|id| (self.process_of(range), id));
-            let place = communicator
+            let member = communicator
                 .and_then(|key| joins.communicators.get(&key))
                 .copied();
             let name = table.name[range.index()];
@@ -228,7 +228,7 @@ impl Import<'_> {
                 name,
                 kind: *kind,
                 payload,
-                place,
+                member,
             });
         }
         if group.depth > 0 || group.calls.is_empty() {
@@ -268,11 +268,11 @@ impl Import<'_> {
             dtype: StrId::default(),
             bytes_in: sum(calls.iter().map(|call| call.bytes().0)),
             bytes_out: sum(calls.iter().map(|call| call.bytes().1)),
-            group_size: first.place.map(|(size, _)| size),
+            group_size: first.member.map(|(size, _)| size),
             group: self.session.intern(&group),
             ranks: StrId::default(),
             sequence: None,
-            rank: first.place.map(|(_, rank)| rank),
+            rank: first.member.map(|(_, rank)| rank),
             peer: peer.filter(|peer| calls.iter().all(|call| call.payload.peer == Some(*peer))),
         })
     }
@@ -283,24 +283,24 @@ impl Call {
     /// each of the others (all-gather, all-to-all, gather), gets (reduce-scatter, scatter), or both.
     fn bytes(&self) -> (Option<u64>, Option<u64>) {
         let size = self.payload.bytes;
-        let all = size
-            .zip(self.place)
-            .and_then(|(size, place)| size.checked_mul(place.0.into()));
+        let sum = size
+            .zip(self.member)
+            .and_then(|(size, member)| size.checked_mul(member.0.into()));
         let is_root = self
             .payload
             .root
-            .zip(self.place)
+            .zip(self.member)
             .map(|(root, (_, rank))| root == rank);
         let at_root = |bytes: Option<u64>| if is_root? { bytes } else { Some(0) };
         match self.kind {
             Kind::AllReduce => (size, size),
-            Kind::AllGather => (size, all),
-            Kind::ReduceScatter => (all, size),
-            Kind::AllToAll => (all, all),
+            Kind::AllGather => (size, sum),
+            Kind::ReduceScatter => (sum, size),
+            Kind::AllToAll => (sum, sum),
             Kind::Broadcast => (at_root(size), size),
             Kind::Reduce => (size, at_root(size)),
-            Kind::Gather => (size, at_root(all)),
-            Kind::Scatter => (at_root(all), size),
+            Kind::Gather => (size, at_root(sum)),
+            Kind::Scatter => (at_root(sum), size),
             Kind::Send => (size, Some(0)),
             Kind::Receive => (Some(0), size),
         }
@@ -309,7 +309,7 @@ impl Call {
 
 /// Whether each rank of the communicator, this one too, is sent to once and received from once.
 fn is_all_to_all(calls: &[Call]) -> bool {
-    let Some((size, _)) = calls.first().and_then(|call| call.place) else {
+    let Some((size, _)) = calls.first().and_then(|call| call.member) else {
         return false;
     };
     let peers = |kind| {

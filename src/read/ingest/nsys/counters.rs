@@ -51,7 +51,7 @@ impl Import<'_> {
             Need("value"),
         ];
         let pass = self.pass;
-        let each = |out: &mut CounterSamples, row: &crate::database::Row<'_>| {
+        let read_sample = |out: &mut CounterSamples, row: &crate::database::Row<'_>| {
             let (kind, metric) = (row.int(1)?, row.int(2)?);
             let Some((name, gpu, kind_of)) = names.get(&(kind, metric)) else {
                 return Err(format!("metricId {metric} has no name"));
@@ -73,7 +73,7 @@ impl Import<'_> {
             });
             Ok(())
         };
-        let (parts, bad) = self.database.scan("GPU_METRICS", &wants, each)?;
+        let (parts, bad) = self.database.scan("GPU_METRICS", &wants, read_sample)?;
         self.report_bad_rows("GPU_METRICS", &bad);
         for part in parts {
             self.session.counter_samples.append(part);

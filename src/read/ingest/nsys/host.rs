@@ -42,7 +42,7 @@ impl Import<'_> {
             Need("nameId"),
         ];
         let pass = self.pass;
-        let each = |chunk: &mut Chunk, row: &Row<'_>| {
+        let read_call = |chunk: &mut Chunk, row: &Row<'_>| {
             let (start, end) = row.interval()?;
             let level = match row.maybe(2)? {
                 Some(DRIVER_CLASS) => ApiLevel::Driver,
@@ -66,7 +66,7 @@ impl Import<'_> {
             Ok(())
         };
         let table = "CUPTI_ACTIVITY_KIND_RUNTIME";
-        let (chunks, bad) = self.database.scan(table, &wants, each)?;
+        let (chunks, bad) = self.database.scan(table, &wants, read_call)?;
         self.report_bad_rows(table, &bad);
         let first = self.session.api_calls.len();
         self.session

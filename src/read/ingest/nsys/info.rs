@@ -53,24 +53,24 @@ fn in_base(value: u64, least: u64, scale: u64) -> Option<u64> {
 }
 
 /// What CUDA calls each GPU, from the GPU of each process and CUDA ordinal; nothing where that depends on the process.
-fn cuda_ordinals(known: &[((i64, i64), u32)]) -> BTreeMap<u32, Option<u32>> {
+fn cuda_ordinals(cuda_devices: &[((i64, i64), u32)]) -> BTreeMap<u32, Option<u32>> {
     let (mut of_gpu, mut of_ordinal) = (
         BTreeMap::<u32, BTreeSet<i64>>::new(),
         BTreeMap::<i64, BTreeSet<u32>>::new(),
     );
-    for ((_, ordinal), gpu) in known {
+    for ((_, ordinal), gpu) in cuda_devices {
         of_gpu.entry(*gpu).or_default().insert(*ordinal);
         of_ordinal.entry(*ordinal).or_default().insert(*gpu);
     }
-    let one = |ordinals: BTreeSet<i64>| {
-        let own = ordinals
+    let single = |ordinals: BTreeSet<i64>| {
+        let ordinal = ordinals
             .first()
-            .filter(|own| ordinals.len() == 1 && of_ordinal[own].len() == 1);
-        own.and_then(|own| u32::try_from(*own).ok())
+            .filter(|ordinal| ordinals.len() == 1 && of_ordinal[ordinal].len() == 1);
+        ordinal.and_then(|ordinal| u32::try_from(*ordinal).ok())
     };
     of_gpu
         .into_iter()
-        .map(|(gpu, ordinals)| (gpu, one(ordinals)))
+        .map(|(gpu, ordinals)| (gpu, single(ordinals)))
         .collect()
 }
 
@@ -285,12 +285,12 @@ impl Import<'_> {
                 Ok(())
             },
         )?;
-        let known: Vec<((i64, i64), u32)> = parts.into_iter().flatten().collect();
-        for (gpu, ordinal) in cuda_ordinals(&known) {
+        let cuda_devices: Vec<((i64, i64), u32)> = parts.into_iter().flatten().collect();
+        for (gpu, ordinal) in cuda_ordinals(&cuda_devices) {
             let row = self.session.gpu(self.pass, gpu).index();
             self.session.gpus.cuda_ordinal[row] = ordinal;
         }
-        self.devices.by_process = known.into_iter().collect();
+        self.devices.by_process = cuda_devices.into_iter().collect();
         Ok(())
     }
 
@@ -311,9 +311,9 @@ impl Import<'_> {
                     }
                     Ok(())
                 })?;
-        let known = self.known_pids();
+        let pids = self.known_pids();
         for (global, name) in parts.into_iter().flatten() {
-            if known.contains(&((global >> PROCESS_BITS) & THREAD_MASK)) {
+            if pids.contains(&((global >> PROCESS_BITS) & THREAD_MASK)) {
                 let process = self.process(global);
                 self.session.processes.name[process.index()] = self.session.intern(&name);
             }
@@ -331,9 +331,9 @@ impl Import<'_> {
                 }
                 Ok(())
             })?;
-        let known = self.known_pids();
+        let pids = self.known_pids();
         for (name, global) in parts.into_iter().flatten() {
-            if known.contains(&((global >> PROCESS_BITS) & THREAD_MASK)) {
+            if pids.contains(&((global >> PROCESS_BITS) & THREAD_MASK)) {
                 let thread = self.thread(global);
                 let name: StrId = self.names.intern(name, self.session);
                 self.session.threads.name[thread.index()] = name;
@@ -344,18 +344,18 @@ impl Import<'_> {
 
     pub(super) fn known_pids(&self) -> Vec<i64> {
         let processes = &self.session.processes;
-        let own = processes
+        let rows = processes
             .pass
             .iter()
             .zip(&processes.pid)
             .filter(|(pass, _)| **pass == self.pass);
-        own.map(|(_, pid)| *pid).collect()
+        rows.map(|(_, pid)| *pid).collect()
     }
 
     /// Warnings and errors that nsys itself recorded: they name the reason where data is absent. Comes after the GPU
     /// work, whose processes are known then, and before other processes are.
     pub(super) fn messages(&mut self) -> Result<(), IngestError> {
-        let own = self.known_pids();
+        let pids = self.known_pids();
         let wants = [Need("severity"), Need("text"), May(&["globalPid"])];
         let (parts, _) = self.database.scan(
             "DIAGNOSTIC_EVENT",
@@ -374,7 +374,7 @@ impl Import<'_> {
                 _ => continue,
             };
             let process = process.map(|global| (global >> PROCESS_BITS) & THREAD_MASK);
-            if is_of_no_use(&text) && is_beside(process, &own) {
+            if is_of_no_use(&text) && is_beside(process, &pids) {
                 continue;
             }
             // Messages are paragraphs: one line each here.

@@ -91,12 +91,12 @@ fn import(
     let database = Database::open(path, session.room() / ROW_BYTES)?;
     if !MARKS.iter().any(|table| database.has(table)) || database.has("StringTable") {
         let unknown = "an SQLite file, but none of its tables is one of Nsight Systems";
-        let other = crate::unread::database(|table| database.has(table));
-        let message = other.map_or(unknown.to_owned(), |(what, _)| {
+        let format = crate::unread::database(|table| database.has(table));
+        let message = format.map_or(unknown.to_owned(), |(what, _)| {
             format!("{what} is not read")
         });
         let error = IngestError::from(IngestErrorKind::Unsupported(message));
-        return Err(match other {
+        return Err(match format {
             Some((_, instead)) => error.hint(instead),
             None => error,
         });
@@ -142,7 +142,7 @@ fn import_json_lines(
     let folder = tempfile::Builder::new().prefix("rooflens-nsys-").tempdir();
     let folder = folder.map_err(IngestErrorKind::from)?;
     let location = folder.path().join("export.sqlite");
-    let told = json_lines::to_sqlite(content, &location)?;
+    let losses = json_lines::to_sqlite(content, &location)?;
     import(
         &ArtifactFile {
             location,
@@ -152,8 +152,9 @@ fn import_json_lines(
         session,
         diagnostics,
     )?;
-    told.into_iter()
-        .for_each(|one| diagnostics.push(one.artifact(&file.path)));
+    losses
+        .into_iter()
+        .for_each(|loss| diagnostics.push(loss.artifact(&file.path)));
     Ok(())
 }
 
@@ -258,10 +259,10 @@ impl Import<'_> {
     /// Calls of this pass that launch kernels or graphs and are no part of another.
     fn launch_calls(&self) -> usize {
         let calls = &self.session.api_calls;
-        let own =
+        let rows =
             (0..calls.len()).filter(|row| calls.pass[*row] == self.pass && !calls.nested[*row]);
         let mut by_name = FxHashMap::<StrId, usize>::default();
-        own.for_each(|row| *by_name.entry(calls.name[row]).or_default() += 1);
+        rows.for_each(|row| *by_name.entry(calls.name[row]).or_default() += 1);
         let launches = |name: &StrId| self.session.text(*name).contains("Launch");
         by_name
             .iter()
@@ -272,16 +273,16 @@ impl Import<'_> {
 
     /// Absent tables are how nsys says that it recorded nothing of a kind.
     fn say_what_is_missing(&mut self) {
-        let own = |pass: &[PassId]| pass.contains(&self.pass);
+        let has_pass = |pass: &[PassId]| pass.contains(&self.pass);
         let session = &*self.session;
-        let operations = own(&session.launches.pass)
-            || own(&session.copies.pass)
-            || own(&session.graph_launches.pass);
+        let operations = has_pass(&session.launches.pass)
+            || has_pass(&session.copies.pass)
+            || has_pass(&session.graph_launches.pass);
         let (kernels, ranges) = (
-            own(&session.launches.pass) || own(&session.graph_launches.pass),
-            own(&session.ranges.pass),
+            has_pass(&session.launches.pass) || has_pass(&session.graph_launches.pass),
+            has_pass(&session.ranges.pass),
         );
-        let traced = own(&session.api_calls.pass);
+        let traced = has_pass(&session.api_calls.pass);
         let graphs = session
             .graph_launches
             .pass

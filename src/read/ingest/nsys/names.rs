@@ -43,12 +43,12 @@ impl Names {
     }
 
     pub(super) fn intern(&mut self, id: i64, session: &mut Session) -> StrId {
-        if let Some(known) = self.interned.get(&id) {
-            return *known;
+        if let Some(text) = self.interned.get(&id) {
+            return *text;
         }
-        let own = session.intern(&self.text(id));
-        self.interned.insert(id, own);
-        own
+        let text = session.intern(&self.text(id));
+        self.interned.insert(id, text);
+        text
     }
 }
 

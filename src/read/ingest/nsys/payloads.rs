@@ -103,18 +103,18 @@ impl Import<'_> {
 impl Schemas {
     fn new(entries: impl Iterator<Item = (EntryKey, Entry)>) -> Self {
         let mut schemas = Self::default();
-        let mut known: FxHashMap<EntryKey, Entry> = FxHashMap::default();
+        let mut entry_of: FxHashMap<EntryKey, Entry> = FxHashMap::default();
         let mut contradicted: FxHashSet<(i64, i64)> = FxHashSet::default();
         for (key, entry) in entries {
             let schema = (key.0, key.1);
-            match known.get(&key) {
+            match entry_of.get(&key) {
                 Some(before) if *before == entry => continue,
                 Some(_) => drop(contradicted.insert(schema)),
                 None => {
                     if let Some(field) = field(key.2, &entry) {
                         schemas.fields.entry(schema).or_default().push(field);
                     }
-                    known.insert(key, entry);
+                    entry_of.insert(key, entry);
                 }
             }
         }
@@ -131,8 +131,8 @@ impl Schemas {
 
     /// What the payloads of a range say; `None` if the blob is malformed.
     pub(super) fn read(&self, domain: i64, blob: &[u8]) -> Option<Payload> {
-        let word = |at: u64| int(blob, at, (8, false));
-        let mut found = Payload::default();
+        let word = |offset: u64| int(blob, offset, (8, false));
+        let mut payload = Payload::default();
         for index in 0..word(0)?.min(MAX_PAYLOADS) {
             let head = 8 + 24 * index;
             let (schema, length, start) = (word(head)?, word(head + 8)?, word(head + 16)?);
@@ -143,11 +143,11 @@ impl Schemas {
                 .and_then(|id| self.fields.get(&(domain, id)));
             for (field, place) in fields.into_iter().flatten() {
                 if let Some(value) = int(data, place.offset as u64, place.kind) {
-                    found.set(*field, value);
+                    payload.set(*field, value);
                 }
             }
         }
-        Some(found)
+        Some(payload)
     }
 }
 
@@ -195,14 +195,14 @@ const fn integer(kind: i64) -> Option<(usize, bool)> {
 }
 
 /// The little-endian integer at `at`; `None` beyond the end and for negative numbers.
-fn int(bytes: &[u8], at: u64, (width, signed): (usize, bool)) -> Option<u64> {
-    let at = usize::try_from(at).ok()?;
-    let own = bytes.get(at..at.checked_add(width)?)?;
-    let value = own
+fn int(bytes: &[u8], offset: u64, (width, signed): (usize, bool)) -> Option<u64> {
+    let start = usize::try_from(offset).ok()?;
+    let digits = bytes.get(start..start.checked_add(width)?)?;
+    let value = digits
         .iter()
         .rev()
         .fold(0, |value, byte| value << 8 | u64::from(*byte));
-    let negative = signed && own.last().is_some_and(|byte| *byte >= 0x80);
+    let negative = signed && digits.last().is_some_and(|byte| *byte >= 0x80);
     (!negative).then_some(value)
 }
 
@@ -272,9 +272,11 @@ mod tests {
     fn schemas_that_contradict_one_another_are_not_used() {
         let twice = send().into_iter().chain(send());
         assert_eq!(Schemas::new(twice).fields.len(), 1);
-        let other = [entry(1, 22, "Elements", Some(8))];
+        let other_type = [entry(1, 22, "Elements", Some(8))];
         assert_eq!(
-            Schemas::new(send().into_iter().chain(other)).fields.len(),
+            Schemas::new(send().into_iter().chain(other_type))
+                .fields
+                .len(),
             0
         );
     }

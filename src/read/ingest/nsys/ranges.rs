@@ -154,7 +154,7 @@ impl Import<'_> {
     /// The last moment of which the capture has a trace.
     fn capture_end(&self, events: &[Event]) -> Ns {
         let session = &*self.session;
-        let own = |passes: &[rooflens_session::PassId], ends: &[Ns]| {
+        let last_end = |passes: &[rooflens_session::PassId], ends: &[Ns]| {
             let pairs = passes.iter().zip(ends);
             pairs
                 .filter(|(pass, _)| **pass == self.pass)
@@ -166,10 +166,10 @@ impl Import<'_> {
             .map(|event| event.end.unwrap_or(event.start))
             .max();
         [
-            own(&session.launches.pass, &session.launches.end),
-            own(&session.copies.pass, &session.copies.end),
-            own(&session.graph_launches.pass, &session.graph_launches.end),
-            own(&session.api_calls.pass, &session.api_calls.end),
+            last_end(&session.launches.pass, &session.launches.end),
+            last_end(&session.copies.pass, &session.copies.end),
+            last_end(&session.graph_launches.pass, &session.graph_launches.end),
+            last_end(&session.api_calls.pass, &session.api_calls.end),
             ranges,
         ]
         .into_iter()

@@ -38,11 +38,11 @@ impl Import<'_> {
             // Since 2023.
             May(&["threadState"]),
         ];
-        let (callers, all) = (&self.callers, self.host_only);
-        let each = |chunk: &mut Chunk, row: &Row<'_>| {
+        let (callers, is_any_thread) = (&self.callers, self.host_only);
+        let read_event = |chunk: &mut Chunk, row: &Row<'_>| {
             let Some(thread) = row
                 .maybe(2)?
-                .filter(|thread| all || callers.contains(thread))
+                .filter(|thread| is_any_thread || callers.contains(thread))
             else {
                 return Ok(());
             };
@@ -57,7 +57,7 @@ impl Import<'_> {
             Ok(())
         };
         let table = "SCHED_EVENTS";
-        let (chunks, bad) = self.database.scan(table, &wants, each)?;
+        let (chunks, bad) = self.database.scan(table, &wants, read_event)?;
         self.report_bad_rows(table, &bad);
         let mut events: Vec<(ThreadId, Ns, Switch)> = Vec::new();
         for Chunk { rows, threads } in chunks {
@@ -66,8 +66,9 @@ impl Import<'_> {
                 .iter()
                 .map(|global| self.thread(*global))
                 .collect();
-            let event =
-                |(time, at, switch): (Ns, u32, Switch)| (threads[at as usize], time, switch);
+            let event = |(time, thread, switch): (Ns, u32, Switch)| {
+                (threads[thread as usize], time, switch)
+            };
             events.extend(rows.into_iter().map(event));
         }
         // Stable: events at one time stay in the order of the file.

@@ -23,10 +23,10 @@ impl Import<'_> {
     /// Reads both tables. Comes after CUDA calls and ranges: of the processes that nsys saw beside theirs, no
     /// report says anything.
     pub(super) fn system(&mut self) -> Result<(), IngestError> {
-        let own: FxHashSet<i64> = self.known_pids().into_iter().collect();
-        let own = (!self.host_only).then_some(&own);
+        let pids: FxHashSet<i64> = self.known_pids().into_iter().collect();
+        let pids = (!self.host_only).then_some(&pids);
         let pass = self.pass;
-        self.host_spans("OSRT_API", own, |import, (start, end, name, thread)| {
+        self.host_spans("OSRT_API", pids, |import, (start, end, name, thread)| {
             import.session.os_calls.push(OsCall {
                 start,
                 end,
@@ -37,7 +37,7 @@ impl Import<'_> {
         })?;
         self.host_spans(
             "PROFILER_OVERHEAD",
-            own,
+            pids,
             |import, (start, end, name, thread)| {
                 let process = import.session.threads.process[thread.index()];
                 import.session.overheads.push(Overhead {
@@ -56,7 +56,7 @@ impl Import<'_> {
     fn host_spans(
         &mut self,
         table: &str,
-        own: Option<&FxHashSet<i64>>,
+        pids: Option<&FxHashSet<i64>>,
         mut add: impl FnMut(&mut Self, (Ns, Ns, StrId, ThreadId)),
     ) -> Result<(), IngestError> {
         let wants = [
@@ -65,13 +65,13 @@ impl Import<'_> {
             May(&["globalTid"]),
             May(&["nameId"]),
         ];
-        let each = |chunk: &mut Chunk, row: &Row<'_>| {
+        let read_span = |chunk: &mut Chunk, row: &Row<'_>| {
             let (start, end) = row.interval()?;
             let Some(thread) = row.maybe(2)? else {
                 return Ok(());
             };
             // The process number within a global thread id.
-            if own.is_none_or(|own| own.contains(&((thread >> PROCESS_BITS) & THREAD_MASK))) {
+            if pids.is_none_or(|pids| pids.contains(&((thread >> PROCESS_BITS) & THREAD_MASK))) {
                 let name = chunk.names.number(row.maybe(3)?);
                 chunk
                     .rows
@@ -79,7 +79,7 @@ impl Import<'_> {
             }
             Ok(())
         };
-        let (chunks, bad) = self.database.scan(table, &wants, each)?;
+        let (chunks, bad) = self.database.scan(table, &wants, read_span)?;
         self.report_bad_rows(table, &bad);
         for Chunk {
             rows,

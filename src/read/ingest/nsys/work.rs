@@ -83,9 +83,9 @@ impl Import<'_> {
             May(&["graphId"]),
         ];
         let pass = self.pass;
-        let each = |chunk: &mut Chunk<Launches>, row: &Row<'_>| kernel(chunk, row, pass);
+        let read_kernel = |chunk: &mut Chunk<Launches>, row: &Row<'_>| kernel(chunk, row, pass);
         let table = "CUPTI_ACTIVITY_KIND_KERNEL";
-        let (chunks, bad) = self.database.scan(table, &wants, each)?;
+        let (chunks, bad) = self.database.scan(table, &wants, read_kernel)?;
         self.report_bad_rows(table, &bad);
         few_processes(&chunks)?;
         self.session
@@ -132,7 +132,7 @@ impl Import<'_> {
             May(&["graphId"]),
         ];
         let pass = self.pass;
-        let each = |chunk: &mut Chunk<Copies>, row: &Row<'_>| {
+        let read_copy = |chunk: &mut Chunk<Copies>, row: &Row<'_>| {
             let kind = copy_kind(row.maybe(8)?);
             copy(
                 chunk,
@@ -143,7 +143,7 @@ impl Import<'_> {
                 graph_number(row, 11)?,
             )
         };
-        self.copies("CUPTI_ACTIVITY_KIND_MEMCPY", &wants, each)
+        self.copies("CUPTI_ACTIVITY_KIND_MEMCPY", &wants, read_copy)
     }
 
     fn memsets(&mut self) -> Result<(), IngestError> {
@@ -160,7 +160,7 @@ impl Import<'_> {
             May(&["graphId"]),
         ];
         let pass = self.pass;
-        let each = |chunk: &mut Chunk<Copies>, row: &Row<'_>| {
+        let read_memset = |chunk: &mut Chunk<Copies>, row: &Row<'_>| {
             copy(
                 chunk,
                 row,
@@ -170,7 +170,7 @@ impl Import<'_> {
                 graph_number(row, 9)?,
             )
         };
-        self.copies("CUPTI_ACTIVITY_KIND_MEMSET", &wants, each)
+        self.copies("CUPTI_ACTIVITY_KIND_MEMSET", &wants, read_memset)
     }
 
     fn copies(
@@ -200,7 +200,7 @@ impl Import<'_> {
             May(&["graphId"]),
         ];
         let pass = self.pass;
-        let each = |chunk: &mut Chunk<GraphLaunches>, row: &Row<'_>| {
+        let read_launch = |chunk: &mut Chunk<GraphLaunches>, row: &Row<'_>| {
             let (start, end) = row.interval()?;
             let (process, gpu) = chunk.keys.of(row)?;
             let (stream, correlation) = (row.int(3)? as u64, row.maybe(4)?);
@@ -219,7 +219,7 @@ impl Import<'_> {
             Ok(())
         };
         let table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
-        let (chunks, bad) = self.database.scan(table, &wants, each)?;
+        let (chunks, bad) = self.database.scan(table, &wants, read_launch)?;
         self.report_bad_rows(table, &bad);
         few_processes(&chunks)?;
         for Chunk { mut rows, keys, .. } in chunks {

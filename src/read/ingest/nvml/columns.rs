@@ -211,7 +211,8 @@ pub(super) fn date_time(cell: &str) -> Option<i64> {
 fn zone(text: &str) -> Option<i64> {
     let (sign, digits) = text.split_at_checked(1)?;
     let digits = digits.replace(':', "");
-    let is_zone = matches!(digits.len(), 2 | 4) && digits.bytes().all(|one| one.is_ascii_digit());
+    let is_zone =
+        matches!(digits.len(), 2 | 4) && digits.bytes().all(|digit| digit.is_ascii_digit());
     let (hours, minutes) = digits.split_at_checked(2).filter(|_| is_zone)?;
     let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().unwrap_or(0);
     Some(minutes * 60_000_000_000 * if sign == "-" { -1 } else { 1 })

@@ -147,8 +147,10 @@ impl Read<'_> {
 
 fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mut Diagnostics) {
     let mut push = |severity, code, message: &str, count: u64, line: Option<u64>| {
-        let at = line.map_or(Location::Whole, Location::Line);
-        let diagnostic = Diagnostic::new(severity, code, message).times(count).at(at);
+        let location = line.map_or(Location::Whole, Location::Line);
+        let diagnostic = Diagnostic::new(severity, code, message)
+            .times(count)
+            .at(location);
         diagnostics.push(diagnostic.artifact(&file.path));
     };
     if !table.has_time() {
@@ -323,10 +325,16 @@ mod tests {
             "# gpu   pid  type    sm   mem   enc   dec   command\n# Idx     #   C/G     %     %     %     %   name\n\
              0   4242     C    45    12     -     -   python\n    1      -     -     -     -     -     -   -\n",
         );
-        let all = &session.process_samples;
-        assert_eq!((all.len(), all.pid[0], all.device[0]), (1, 4242, 0));
-        assert_eq!((all.gpu_util[0], all.memory_util[0]), (Some(45), Some(12)));
-        assert_eq!(session.text(all.command[0]), "python");
+        let samples = &session.process_samples;
+        assert_eq!(
+            (samples.len(), samples.pid[0], samples.device[0]),
+            (1, 4242, 0)
+        );
+        assert_eq!(
+            (samples.gpu_util[0], samples.memory_util[0]),
+            (Some(45), Some(12))
+        );
+        assert_eq!(session.text(samples.command[0]), "python");
         assert_eq!(codes, ["nvml/no-time"]);
     }
 
@@ -358,16 +366,16 @@ mod tests {
             "name, uuid, pstate, memory.used [MiB], memory.total [MiB], power.draw [W], power.limit [W], clocks.max.sm [MHz]\n\
              Tesla P100, GPU-a, P0, 103, 16280, 28.16, [N/A], 1480\n",
         );
-        let all = &session.gpu_snapshots;
+        let states = &session.gpu_snapshots;
         assert_eq!(
-            all.name[0].map(|name| session.text(name)),
+            states.name[0].map(|name| session.text(name)),
             Some("Tesla P100")
         );
         assert_eq!(
-            (all.memory_total[0], all.power_limit_mw[0]),
+            (states.memory_total[0], states.power_limit_mw[0]),
             (Some(16_280 << 20), None)
         );
-        assert_eq!((all.sm_max_mhz[0], all.time[0]), (Some(1480), None));
+        assert_eq!((states.sm_max_mhz[0], states.time[0]), (Some(1480), None));
     }
 
     #[test]
@@ -388,17 +396,20 @@ mod tests {
         };
         let (result, session, codes) = import_text(&[scrape(100.0), scrape(200.0)].concat());
         assert!(result.is_ok());
-        let all = &session.gpu_snapshots;
-        assert_eq!(all.device, [0, 1, 0, 1]);
+        let states = &session.gpu_snapshots;
+        assert_eq!(states.device, [0, 1, 0, 1]);
         assert_eq!(
-            all.power_mw,
+            states.power_mw,
             [Some(100_000), Some(101_000), Some(200_000), Some(201_000)]
         );
         assert_eq!(
-            (all.memory_used[0], all.memory_used[1]),
+            (states.memory_used[0], states.memory_used[1]),
             (Some(2 << 20), None)
         );
-        assert_eq!(all.driver[3].map(|name| session.text(name)), Some("550.1"));
+        assert_eq!(
+            states.driver[3].map(|name| session.text(name)),
+            Some("550.1")
+        );
         assert_eq!(codes, ["nvml/no-time"]);
     }
 
@@ -414,7 +425,7 @@ mod tests {
         assert!(sniffs("t_ns,power_mw\n"));
         assert!(sniffs("timestamp, name, utilization.gpu [%]\n"));
         assert!(sniffs("# gpu   pwr gtemp\n"));
-        for other in [
+        for text in [
             "\"ID\",\"Process ID\",\"Kernel Name\"\n",
             "Time (%),Total Time (ns),Instances,Name\n",
             "timestamp,name,value\n",
@@ -422,7 +433,7 @@ mod tests {
             "{\"t_ns\": 1}",
             "",
         ] {
-            assert!(!sniffs(other), "{other}");
+            assert!(!sniffs(text), "{text}");
         }
     }
 }

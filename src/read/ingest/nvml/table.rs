@@ -75,11 +75,11 @@ impl<'a> Table<'a> {
             return with(Dialect::Sampler, cells().map(columns::sampler).collect());
         }
         if let Some(names) = header.strip_prefix('#') {
-            let found: Vec<_> = names.split_whitespace().map(columns::dmon).collect();
-            let has = |field| found.contains(&Some(field));
+            let columns: Vec<_> = names.split_whitespace().map(columns::dmon).collect();
+            let has = |field| columns.contains(&Some(field));
             return match has(Field::Index) {
-                true if has(Field::Pid) => with(Dialect::Pmon, found),
-                true => with(Dialect::Dmon, found),
+                true if has(Field::Pid) => with(Dialect::Pmon, columns),
+                true => with(Dialect::Dmon, columns),
                 false => None,
             };
         }
@@ -93,14 +93,14 @@ impl<'a> Table<'a> {
                 header_line,
             });
         }
-        let found: Vec<_> = cells().map(columns::query).collect();
+        let columns: Vec<_> = cells().map(columns::query).collect();
         // Many logs have a timestamp; only nvidia-smi's have a dotted column of a GPU beside it.
         let of_gpu = |field: &Field| {
             use Field::{DateTime, Identity, Index, Name, State};
             !matches!(field, DateTime | Index | Identity | Name | State)
         };
-        if found.iter().flatten().any(of_gpu) {
-            with(Dialect::Query, found)
+        if columns.iter().flatten().any(of_gpu) {
+            with(Dialect::Query, columns)
         } else {
             None
         }
@@ -133,10 +133,11 @@ impl<'a> Table<'a> {
             Field::SmClock => "clocks.sm",
             _ => "timestamp",
         };
-        let known = self.columns.iter().enumerate();
-        let known = known
-            .filter_map(|(at, field)| Some(format!("{} is {}", at + 1, name(field.as_ref()?))));
-        known.collect::<Vec<_>>().join(", ")
+        let columns = self.columns.iter().enumerate();
+        let columns = columns.filter_map(|(column, field)| {
+            Some(format!("{} is {}", column + 1, name(field.as_ref()?)))
+        });
+        columns.collect::<Vec<_>>().join(", ")
     }
 
     /// All rows, up to `limit`. A last line without an end may be cut inside a number and is left out.
@@ -314,15 +315,15 @@ fn headerless(line: &str) -> Option<Vec<Option<Field>>> {
     let mut field = |cell: &str| {
         let (value, unit) = cell.split_once(' ')?;
         value.parse::<f64>().ok()?;
-        let at = units.iter().position(|(known, _)| *known == unit)?;
-        Some(units.remove(at).1)
+        let position = units.iter().position(|(suffix, _)| *suffix == unit)?;
+        Some(units.remove(position).1)
     };
-    let found: Vec<Option<Field>> = cells[1..].iter().map(|cell| field(cell)).collect();
+    let fields: Vec<Option<Field>> = cells[1..].iter().map(|cell| field(cell)).collect();
     let by_unit = [Field::MemoryUsed, Field::Power, Field::SmClock];
-    let is_log = found.iter().flatten().any(|field| by_unit.contains(field));
+    let is_log = fields.iter().flatten().any(|field| by_unit.contains(field));
     is_log.then(|| {
         std::iter::once(Some(Field::DateTime))
-            .chain(found)
+            .chain(fields)
             .collect()
     })
 }

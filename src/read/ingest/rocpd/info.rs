@@ -25,7 +25,7 @@ impl Import<'_> {
 
     fn version(&mut self) -> Result<(), IngestError> {
         let facts = self.scan(METADATA, &[Need("tag"), Need("value")], |out, row| {
-            let text = |at| row.text(at).unwrap_or_default().to_owned();
+            let text = |column| row.text(column).unwrap_or_default().to_owned();
             out.push((text(0), text(1)));
             Ok(())
         })?;
@@ -87,7 +87,7 @@ impl Import<'_> {
         ];
         let rows = self.scan("rocpd_info_agent", &wants, |out, row| {
             if row.text(1) == Some("GPU") {
-                let names = [3, 4, 5].map(|at| row.text(at).unwrap_or_default().trim());
+                let names = [3, 4, 5].map(|column| row.text(column).unwrap_or_default().trim());
                 let name = names
                     .into_iter()
                     .find(|name| !name.is_empty())
@@ -116,7 +116,7 @@ impl Import<'_> {
             May(&["accum_vgpr_count"]),
         ];
         let rows = self.scan("rocpd_info_kernel_symbol", &wants, |out, row| {
-            let names = [1, 2].map(|at| row.text(at).unwrap_or_default());
+            let names = [1, 2].map(|column| row.text(column).unwrap_or_default());
             let name = names
                 .into_iter()
                 .find(|name| !name.is_empty())

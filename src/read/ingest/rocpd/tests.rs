@@ -98,7 +98,7 @@ fn schema_4_points_to_times_and_tracks_and_bad_rows_cost_themselves() {
     assert_eq!(session.api_calls.len(), 1);
     let told: Vec<_> = diagnostics
         .iter()
-        .map(|one| (one.code, one.count))
+        .map(|diagnostic| (diagnostic.code, diagnostic.count))
         .collect();
     assert_eq!(told, [("rocpd/bad-rows", 1)]);
 }
@@ -108,7 +108,10 @@ fn a_database_without_kernels_says_so_and_one_without_columns_is_refused() {
     let (result, _, diagnostics) = import_sql(&[INFO]);
     assert!(result.is_ok());
     assert_eq!(
-        diagnostics.iter().map(|one| one.code).collect::<Vec<_>>(),
+        diagnostics
+            .iter()
+            .map(|diagnostic| diagnostic.code)
+            .collect::<Vec<_>>(),
         ["rocpd/no-kernels"]
     );
     let broken = r#"CREATE TABLE "rocpd_kernel_dispatch_u1" ("id" INTEGER PRIMARY KEY);"#;

@@ -36,7 +36,7 @@ struct Common {
 
 impl Common {
     fn read(row: &Row<'_>, names: &Names) -> Result<Self, RowError> {
-        let time = |own: usize, id: usize| match (row.maybe(own)?, row.maybe(id)?) {
+        let time = |inline: usize, id: usize| match (row.maybe(inline)?, row.maybe(id)?) {
             (Some(time), _) => Ok(time),
             (None, Some(id)) => names
                 .times
@@ -134,7 +134,7 @@ impl Import<'_> {
     }
 
     fn dispatches(&mut self) -> Result<(), IngestError> {
-        let own = [
+        let columns = [
             Need("kernel_id"),
             May(&["group_segment_size"]),
             May(&["workgroup_size_x"]),
@@ -145,7 +145,7 @@ impl Import<'_> {
             May(&["grid_size_z"]),
         ];
         let (pass, names) = (self.pass, std::mem::take(&mut self.names));
-        let rows = self.scan("rocpd_kernel_dispatch", &wants(&own), |out, row| {
+        let rows = self.scan("rocpd_kernel_dispatch", &wants(&columns), |out, row| {
             let common = Common::read(row, &names)?;
             let number = row.int(11)?;
             let kernel = names
@@ -154,7 +154,7 @@ impl Import<'_> {
                 .ok_or_else(|| format!("no kernel {number}"))?;
             let gpu = common.track.agent.and_then(|agent| names.gpus.get(&agent));
             let gpu = gpu.ok_or_else(|| format!("no GPU {:?}", common.track.agent))?;
-            let size = |at| row.maybe_fit::<u32>(at).map(|size| size.unwrap_or(0));
+            let size = |column| row.maybe_fit::<u32>(column).map(|size| size.unwrap_or(0));
             let block = Dim3 {
                 x: size(13)?,
                 y: size(14)?,
@@ -191,19 +191,19 @@ impl Import<'_> {
     }
 
     fn copies(&mut self) -> Result<(), IngestError> {
-        let own = [
+        let columns = [
             Need("name_id"),
             Need("size"),
             May(&["dst_agent_id"]),
             May(&["src_agent_id"]),
         ];
         let (pass, names) = (self.pass, std::mem::take(&mut self.names));
-        let rows = self.scan("rocpd_memory_copy", &wants(&own), |out, row| {
+        let rows = self.scan("rocpd_memory_copy", &wants(&columns), |out, row| {
             let common = Common::read(row, &names)?;
             let name = names.texts.get(&row.int(11)?).map_or("", String::as_str);
-            let gpu = |at| -> Result<Option<GpuId>, RowError> {
+            let gpu = |column| -> Result<Option<GpuId>, RowError> {
                 Ok(row
-                    .maybe(at)?
+                    .maybe(column)?
                     .and_then(|agent| names.gpus.get(&agent))
                     .copied())
             };
@@ -242,9 +242,9 @@ impl Import<'_> {
     }
 
     fn regions(&mut self) -> Result<(), IngestError> {
-        let own = [Need("name_id"), May(&["extdata"])];
+        let columns = [Need("name_id"), May(&["extdata"])];
         let names = std::mem::take(&mut self.names);
-        let rows = self.scan("rocpd_region", &wants(&own), |out, row| {
+        let rows = self.scan("rocpd_region", &wants(&columns), |out, row| {
             let common = Common::read(row, &names)?;
             let name = names
                 .texts
@@ -345,11 +345,11 @@ fn wants(own: &[Want]) -> Vec<Want> {
 
 /// Workgroups of a grid of so many work-items.
 fn groups(items: Dim3, block: Dim3) -> Dim3 {
-    let of = |items: u32, block: u32| items.div_ceil(block.max(1));
+    let workgroups = |items: u32, block: u32| items.div_ceil(block.max(1));
     Dim3 {
-        x: of(items.x, block.x),
-        y: of(items.y, block.y),
-        z: of(items.z, block.z),
+        x: workgroups(items.x, block.x),
+        y: workgroups(items.y, block.y),
+        z: workgroups(items.z, block.z),
     }
 }
 

@@ -235,8 +235,8 @@ fn read(text: &str) -> Result<Log, IngestError> {
             // The document ends inside a tag.
             Err(quick_xml::Error::Syntax(_)) if !path.is_empty() => break,
             Err(error) => {
-                let at = Location::Byte(reader.error_position());
-                return Err(IngestError::from(error).at(at));
+                let location = Location::Byte(reader.error_position());
+                return Err(IngestError::from(error).at(location));
             }
         }
     }
@@ -397,32 +397,32 @@ mod tests {
             <processes><process_info><pid>1</pid></process_info><process_info><pid>2</pid></process_info>
             </processes></gpu><gpu><processes /></gpu></nvidia_smi_log>",
         );
-        let all = &session.gpu_snapshots;
-        assert_eq!((all.sm_mhz[0], all.sm_max_mhz[0]), (Some(1410), None));
+        let states = &session.gpu_snapshots;
+        assert_eq!((states.sm_mhz[0], states.sm_max_mhz[0]), (Some(1410), None));
         assert_eq!(
-            (all.pcie_generation[0], all.pcie_generation_max[0]),
+            (states.pcie_generation[0], states.pcie_generation_max[0]),
             (Some(1), Some(4))
         );
         assert_eq!(
-            (all.pcie_width[0], all.power_mw[0]),
+            (states.pcie_width[0], states.power_mw[0]),
             (Some(16), Some(66_920))
         );
         assert_eq!(
-            (all.memory_used[0], all.memory_total[0]),
+            (states.memory_used[0], states.memory_total[0]),
             (Some(38 << 20), None)
         );
         // Bits 0x8 and 0x4 of nvml.h.
-        assert_eq!(all.throttle_reasons, [Some(0xc), None]);
+        assert_eq!(states.throttle_reasons, [Some(0xc), None]);
         assert_eq!(
-            (all.ecc_corrected[0], all.ecc_uncorrectable[0]),
+            (states.ecc_corrected[0], states.ecc_uncorrectable[0]),
             (Some(7), Some(3))
         );
         assert_eq!(
-            (all.ecc_uncorrectable_total[0], all.repair_pending[0]),
+            (states.ecc_uncorrectable_total[0], states.repair_pending[0]),
             (None, Some(true))
         );
-        assert_eq!(all.processes, [Some(2), Some(0)]);
-        assert!(all.time[0].is_some_and(|time| session.text(time).starts_with("Fri")));
+        assert_eq!(states.processes, [Some(2), Some(0)]);
+        assert!(states.time[0].is_some_and(|time| session.text(time).starts_with("Fri")));
     }
 
     #[test]

@@ -115,8 +115,10 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// The first text that is a value.
 fn stated<'t>(texts: &'t Texts, paths: &[&str]) -> Option<&'t str> {
-    let mut found = paths.iter().filter_map(|path| texts.get(*path));
-    found.find(|text| is_stated(text)).map(String::as_str)
+    let mut stated_texts = paths.iter().filter_map(|path| texts.get(*path));
+    stated_texts
+        .find(|text| is_stated(text))
+        .map(String::as_str)
 }
 
 /// `7441 MHz`, `25.10 W`, `16x`: the number.
@@ -140,11 +142,11 @@ fn scaled(texts: &Texts, paths: &[&str], scale: f64) -> Option<u64> {
 /// The sum of the error counts of a period; of both layouts, whose names differ.
 fn errors(texts: &Texts, period: &str, names: &[&str]) -> Option<u64> {
     let prefix = format!("ecc_errors/{period}/");
-    let own = texts.iter().filter(|(path, _)| {
+    let counters = texts.iter().filter(|(path, _)| {
         path.strip_prefix(&prefix)
             .is_some_and(|rest| names.iter().any(|name| rest.contains(name)))
     });
-    let counts: Vec<f64> = own.filter_map(|(_, text)| number(text)).collect();
+    let counts: Vec<f64> = counters.filter_map(|(_, text)| number(text)).collect();
     (!counts.is_empty()).then(|| counts.iter().sum::<f64>() as u64)
 }
 
@@ -154,8 +156,8 @@ fn reasons(texts: &Texts) -> Option<u64> {
     let bit = |name: &str| {
         REASONS
             .iter()
-            .find(|(known, _)| *known == name)
-            .map_or(0, |one| one.1)
+            .find(|(reason, _)| *reason == name)
+            .map_or(0, |reason| reason.1)
     };
     let mask =
         |sum: u64, (name, active): &(String, bool)| if *active { sum | bit(name) } else { sum };

@@ -79,23 +79,23 @@ fn made_by(
     until: Ns,
 ) -> Result<Option<usize>, Several> {
     let from = forward.partition_point(|row| (row.0, row.1) < node);
-    let own = &forward[from..];
-    let mut rest = &own[..own.partition_point(|row| (row.0, row.1) == node)];
+    let from_node = &forward[from..];
+    let mut rest = &from_node[..from_node.partition_point(|row| (row.0, row.1) == node)];
     let mut last = None;
     for _ in 0..MAX_THREADS {
         let Some(lane) = rest.first().map(|row| row.2) else {
             return Ok(last);
         };
-        let (of_lane, others) = rest.split_at(rest.partition_point(|row| row.2 == lane));
+        let (of_lane, lanes_after) = rest.split_at(rest.partition_point(|row| row.2 == lane));
         let began = of_lane.partition_point(|row| row.3 <= until);
-        let found = of_lane[..began]
+        let operator = of_lane[..began]
             .last()
             .filter(|_| named.is_none_or(|named| named == lane));
-        if found.is_some() && last.is_some() {
+        if operator.is_some() && last.is_some() {
             return Err(Several);
         }
-        last = last.or(found.map(|row| row.5));
-        rest = others;
+        last = last.or(operator.map(|row| row.5));
+        rest = lanes_after;
     }
     Err(Several)
 }
@@ -125,10 +125,10 @@ fn threads(
             .copied();
         if let Some(lane) = arrow {
             let process = lanes[span.lane as usize].0;
-            let known = threads
+            let forward_lane = threads
                 .entry((process, row.forward_thread))
                 .or_insert(Some(lane));
-            *known = known.filter(|known| *known == lane);
+            *forward_lane = forward_lane.filter(|forward_lane| *forward_lane == lane);
         }
     }
     threads

@@ -25,16 +25,16 @@ pub(super) fn parse_whole(bytes: &[u8]) -> Option<BlockRows> {
 /// file the byte after the list's `[` is. The last event of a list that is cut off counts only if whole.
 pub(super) fn parse_each(bytes: &[u8], offset: u64) -> BlockRows {
     let mut builder = Builder::default();
-    for Element { at, end, closed } in elements(bytes) {
+    for Element { start, end, closed } in elements(bytes) {
         let mut event = Event::default();
-        if read_event(&bytes[at..end], &mut event).is_some() {
+        if read_event(&bytes[start..end], &mut event).is_some() {
             builder.push(&mut event);
         } else if closed {
             let losses = &mut builder.rows.losses;
             losses.invalid += 1;
             losses
                 .first_invalid
-                .get_or_insert((offset + at as u64).saturating_sub(1));
+                .get_or_insert((offset + start as u64).saturating_sub(1));
         }
     }
     builder.finish()

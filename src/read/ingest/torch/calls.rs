@@ -52,7 +52,7 @@ pub(super) fn correlate_by_flows(file: &mut FileRows) -> u64 {
     for gpu in &mut missing {
         gpu.correlation = ends.get(&(gpu.span.lane, gpu.span.start)).copied();
     }
-    let found = missing
+    let correlated = missing
         .iter()
         .filter(|gpu| gpu.correlation.is_some())
         .count() as u64;
@@ -64,7 +64,7 @@ pub(super) fn correlate_by_flows(file: &mut FileRows) -> u64 {
     {
         call.correlation = starts.get(&(call.span.lane, call.span.start)).copied();
     }
-    found
+    correlated
 }
 
 /// The ids of arrows by where they touch; of several, the first.

@@ -412,11 +412,11 @@ mod tests {
             for second in [
                 0, 0x1f, b' ', b'!', b'"', b'#', b'[', b'\\', b']', 0x7f, 0x80, 0xff,
             ] {
-                for at in 0..40 {
+                for position in 0..40 {
                     let mut bytes = [b'a'; 41];
-                    (bytes[at], bytes[at + 1]) = (first, second);
+                    (bytes[position], bytes[position + 1]) = (first, second);
                     let expected = bytes.iter().position(stop).unwrap_or(bytes.len());
-                    assert_eq!(plain(&bytes), expected, "{first} {second} {at}");
+                    assert_eq!(plain(&bytes), expected, "{first} {second} {position}");
                 }
             }
         }

@@ -129,9 +129,10 @@ impl Notes<'_> {
 
     /// How GPU work and calls belong together.
     pub(super) fn joins(&mut self, findings: &SectionContent, by_flows: u64) {
-        let all = findings.gpu_operations;
+        let operations = findings.gpu_operations;
         let joins = &findings.joins;
-        let message = format!("GPU operations (of {all}) whose launching call is not in the trace");
+        let message =
+            format!("GPU operations (of {operations}) whose launching call is not in the trace");
         self.add(
             Severity::Notice,
             "torch/launch-without-call",
@@ -139,7 +140,7 @@ impl Notes<'_> {
             &message,
         );
         let message = format!(
-            "GPU operations (of {all}) share their launching call with another, as in a graph replay"
+            "GPU operations (of {operations}) share their launching call with another, as in a graph replay"
         );
         self.add(
             Severity::Info,

@@ -93,17 +93,17 @@ pub(super) fn likely_cut(bytes: &[u8]) -> Cut {
 
 /// The place of `wanted` before `end`, if nothing but space lies between.
 fn last_before(bytes: &[u8], end: usize, wanted: u8) -> Option<usize> {
-    let at = bytes[..end]
+    let last = bytes[..end]
         .iter()
         .rposition(|byte| !byte.is_ascii_whitespace())?;
-    (bytes[at] == wanted).then_some(at)
+    (bytes[last] == wanted).then_some(last)
 }
 
 /// An element of a list: the bytes between its brackets and commas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     /// First byte.
-    pub(super) at: usize,
+    pub(super) start: usize,
     /// Byte behind the last.
     pub(super) end: usize,
     /// A comma or the end of the list follows.
@@ -114,12 +114,12 @@ pub(super) struct Element {
 pub(super) fn elements(bytes: &[u8]) -> impl Iterator<Item = Element> {
     let mut next = Some(1);
     std::iter::from_fn(move || {
-        let at = next?;
-        let (end, closed) = match Scan::default().run(bytes, at, true) {
+        let start = next?;
+        let (end, closed) = match Scan::default().run(bytes, start, true) {
             Some(Stop::Comma(comma)) => {
                 next = Some(comma + 1);
                 return Some(Element {
-                    at,
+                    start,
                     end: comma,
                     closed: true,
                 });
@@ -128,8 +128,8 @@ pub(super) fn elements(bytes: &[u8]) -> impl Iterator<Item = Element> {
             None => (bytes.len(), false),
         };
         next = None;
-        let empty = bytes[at..end].trim_ascii().is_empty();
-        (!empty).then_some(Element { at, end, closed })
+        let empty = bytes[start..end].trim_ascii().is_empty();
+        (!empty).then_some(Element { start, end, closed })
     })
 }
 
@@ -148,18 +148,18 @@ struct Scan {
 impl Scan {
     /// Runs on until the bracket that closes the outer level, or (`first`) the first comma there.
     fn run(&mut self, bytes: &[u8], start: usize, first: bool) -> Option<Stop> {
-        let mut at = start;
-        while let Some(byte) = bytes.get(at) {
+        let mut position = start;
+        while let Some(byte) = bytes.get(position) {
             match byte {
-                b'"' => at = string_end(bytes, at + 1)?,
+                b'"' => position = string_end(bytes, position + 1)?,
                 b'{' | b'[' => self.depth += 1,
-                b'}' | b']' if self.depth == 0 => return Some(Stop::Close(at)),
+                b'}' | b']' if self.depth == 0 => return Some(Stop::Close(position)),
                 b'}' | b']' => self.depth -= 1,
-                b',' if self.depth == 0 && first => return Some(Stop::Comma(at)),
-                b',' if self.depth == 0 => self.last_comma = Some(at),
+                b',' if self.depth == 0 && first => return Some(Stop::Comma(position)),
+                b',' if self.depth == 0 => self.last_comma = Some(position),
                 _ => {}
             }
-            at += 1;
+            position += 1;
         }
         None
     }

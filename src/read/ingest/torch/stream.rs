@@ -128,7 +128,7 @@ fn parse_all(
     spare: &Sender<Vec<u8>>,
     room: u64,
 ) -> Result<Option<FileRows>, Refusal> {
-    let mut all = FileRows::default();
+    let mut file_rows = FileRows::default();
     let mut parsed: Vec<BlockRows> = Vec::new();
     loop {
         let next = blocks.recv().into_iter().chain(blocks.try_iter());
@@ -140,15 +140,15 @@ fn parse_all(
                     .map(parse)
                     .collect::<Option<Vec<BlockRows>>>()
             },
-            || parsed.into_iter().for_each(|rows| all.absorb(rows)),
+            || parsed.into_iter().for_each(|rows| file_rows.absorb(rows)),
         );
         let Some(rows) = rows else { return Ok(None) };
         parsed = rows;
-        if all.bytes() > room {
+        if file_rows.bytes() > room {
             return Err(Refusal::Budget);
         }
         if parsed.is_empty() {
-            return Ok(Some(all));
+            return Ok(Some(file_rows));
         }
     }
 }
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn all_cuts_give_the_same_events_in_order() {
-        let all: Vec<i64> = (0..40).map(|nth| nth * 1000).collect();
+        let expected: Vec<i64> = (0..40).map(|nth| nth * 1000).collect();
         for newline in ["", "\n", "\r\n\t  "] {
             let text = trace(newline);
             let mut refused = 0;
@@ -397,13 +397,16 @@ mod tests {
                 let file =
                     read_text(text.as_bytes(), Cutting::Exact, block).expect("cuts are exact");
                 assert!(matches!(file.ending, Ending::Whole));
-                assert_eq!(starts(&file), all);
+                assert_eq!(starts(&file), expected);
                 assert_eq!(file.rows.texts.len(), 1 + 3, "\"\" and three names");
                 assert_eq!(file.tail, b",\"traceName\":\"t\"}");
                 // A likely cut within a name is noticed, and none that is wrong gets through.
                 match read_text(text.as_bytes(), Cutting::Likely, block) {
                     Some(likely) => {
-                        assert_eq!((starts(&likely), likely.tail), (all.clone(), file.tail));
+                        assert_eq!(
+                            (starts(&likely), likely.tail),
+                            (expected.clone(), file.tail)
+                        );
                     }
                     None => refused += 1,
                 }
@@ -415,7 +418,7 @@ mod tests {
                 .replace("},{2", "");
             let likely =
                 read_text(plain.as_bytes(), Cutting::Likely, 200).expect("no name misleads");
-            assert_eq!(starts(&likely), all);
+            assert_eq!(starts(&likely), expected);
         }
     }
 
@@ -426,10 +429,10 @@ mod tests {
             object.find('[').unwrap_or(0),
             object.rfind(']').unwrap_or(0),
         );
-        let all: Vec<i64> = (0..40).map(|nth| nth * 1000).collect();
+        let expected: Vec<i64> = (0..40).map(|nth| nth * 1000).collect();
         let list = format!("{}\n", &object[begin..=end]);
         let file = read_text(list.as_bytes(), Cutting::Exact, 128).expect("cuts are exact");
-        assert_eq!((starts(&file), file.tail), (all, b"\n}".to_vec()));
+        assert_eq!((starts(&file), file.tail), (expected, b"\n}".to_vec()));
         let cut = read_text(&list.as_bytes()[..list.len() - 4], Cutting::Exact, 128);
         assert!(matches!(
             cut.map(|file| file.ending),

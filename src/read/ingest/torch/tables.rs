@@ -324,10 +324,10 @@ fn shared(rows: &Rows) -> u64 {
     let kernels = rows.kernels.iter().map(|row| &row.gpu);
     let operations = kernels.chain(rows.copies.iter().map(|row| &row.gpu));
     let mut ids: Vec<i64> = operations.filter_map(|gpu| gpu.correlation).collect();
-    let all = ids.len();
+    let operations = ids.len();
     ids.sort();
     ids.dedup();
-    (all - ids.len()) as u64
+    (operations - ids.len()) as u64
 }
 
 /// Bytes of an element by the name of its `c10::ScalarType`.

@@ -67,10 +67,10 @@ impl<'a> Pickle<'a> {
             left,
         };
         loop {
-            let at = machine.at;
+            let offset = machine.at;
             let step = machine
                 .step()
-                .map_err(|error| error.at(Location::Byte(at as u64)))?;
+                .map_err(|error| error.at(Location::Byte(offset as u64)))?;
             if let Some(root) = step {
                 return Ok(Self {
                     nodes: machine.nodes,
@@ -250,8 +250,8 @@ impl<'a> Machine<'a> {
             _ => u32::try_from(self.memo.len()).map_err(|_| IngestErrorKind::Budget)?,
         };
         if matches!(opcode, b'h' | b'j') {
-            let known = self.memo.get(&number).copied();
-            return self.put(known.ok_or_else(|| damaged("a reference to nothing"))?);
+            let node = self.memo.get(&number).copied();
+            return self.put(node.ok_or_else(|| damaged("a reference to nothing"))?);
         }
         self.spend(1)?;
         let top = self.top()?;
@@ -339,10 +339,10 @@ fn array(bytes: &[u8]) -> [u8; 8] {
 }
 
 fn refuse(opcode: u8) -> IngestError {
-    let what = match opcode {
+    let reason = match opcode {
         b'c' | 0x93 | b'R' | b'b' | b'o' | b'i' | 0x81 | 0x92 => "names a class or calls it",
         _ => "is of no data",
     };
-    let message = format!("opcode 0x{opcode:02x} of the pickle {what}: only plain data is read");
+    let message = format!("opcode 0x{opcode:02x} of the pickle {reason}: only plain data is read");
     IngestErrorKind::Unsupported(message).into()
 }

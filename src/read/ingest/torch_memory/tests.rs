@@ -142,6 +142,6 @@ fn depth_and_sharing_cost_no_more_than_their_bytes() {
         Err(IngestErrorKind::Budget)
     ));
     // A list that holds itself.
-    let own = Pickle::read(b"\x80\x04]\x94h\x00a.", 4096).unwrap();
-    assert_eq!(own.items(Some(own.root())), [own.root()]);
+    let pickle = Pickle::read(b"\x80\x04]\x94h\x00a.", 4096).unwrap();
+    assert_eq!(pickle.items(Some(pickle.root())), [pickle.root()]);
 }

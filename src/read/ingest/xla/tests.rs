@@ -52,7 +52,7 @@ fn streams_calls_and_steps_are_read() {
     assert_eq!(
         diagnostics
             .iter()
-            .map(|one| (one.code, one.count))
+            .map(|diagnostic| (diagnostic.code, diagnostic.count))
             .collect::<Vec<_>>(),
         [("xla/event", 1)]
     );

@@ -68,9 +68,10 @@ fn compare(session: &Session, page: &str, units_too: bool) -> (usize, Vec<String
             .into_iter()
             .map(|row| (row.0, row))
             .collect();
-        for at in (first..header.len()).filter(|at| !row[*at].is_empty()) {
+        for column in (first..header.len()).filter(|column| !row[*column].is_empty()) {
             compared += 1;
-            let (name, cell, (base, factor)) = (&header[at], &row[at], unit(&units[at]));
+            let (name, cell, (base, factor)) =
+                (&header[column], &row[column], unit(&units[column]));
             let read = left.remove(name);
             let same = read.is_some_and(|(_, unit, value, text)| {
                 let number: Option<f64> = cell
@@ -100,7 +101,7 @@ fn compare(session: &Session, page: &str, units_too: bool) -> (usize, Vec<String
             if !same {
                 different.push(format!(
                     "{profile} {name}: {cell} {}, read {read:?}",
-                    &units[at]
+                    &units[column]
                 ));
             }
         }
@@ -218,7 +219,7 @@ fn pages_of_a_report_in_the_bundle_add_nothing() {
     // A page of another run is not of this report: its process is another one.
     let page = String::from_utf8(raw).unwrap();
     let process = alone.kernel_profiles.process[0];
-    let other = page.replace(&format!("\"{process}\""), "\"4242\"");
-    let (both, _, _) = read(&[&report, other.as_bytes()]);
+    let renumbered = page.replace(&format!("\"{process}\""), "\"4242\"");
+    let (both, _, _) = read(&[&report, renumbered.as_bytes()]);
     assert_eq!(both.kernel_profiles.len(), 90);
 }

@@ -153,8 +153,8 @@ const CUDA_CALLS: [i64; 3] = [0, 1, 67];
 /// When the file cannot be read or is no such export, has a line of more than 256 MiB, or costs too much.
 pub(super) fn to_sqlite(content: &Content, path: &Path) -> Result<Vec<Diagnostic>, IngestError> {
     let export = MadeExport::create(path, content.inflation())?;
-    for (table, shared, own) in TABLES {
-        export.table(table, &[shared, own].concat())?;
+    for (table, shared, columns) in TABLES {
+        export.table(table, &[shared, columns].concat())?;
     }
     let version = [
         Cell::Text("EXPORT_PRODUCT_VERSION"),
@@ -184,8 +184,8 @@ pub(super) fn to_sqlite(content: &Content, path: &Path) -> Result<Vec<Diagnostic
         }
     }
     if lost.read == 0 {
-        let what = "no line of it is an event of CUDA or NVTX".to_owned();
-        return Err(IngestErrorKind::Empty(what).into());
+        let message = "no line of it is an event of CUDA or NVTX".to_owned();
+        return Err(IngestErrorKind::Empty(message).into());
     }
     export.finish()?;
     Ok(lost.tell())
@@ -230,35 +230,38 @@ impl Lost {
     }
 
     fn tell(self) -> Vec<Diagnostic> {
-        let mut told = Vec::new();
+        let mut diagnostics = Vec::new();
         if let Some((line, error)) = self.bad {
             let message = format!("lines that make no sense are left out; the first: {error}");
             let bad = Diagnostic::new(Severity::DataLoss, "nsys/bad-lines", message);
-            told.push(bad.at(Location::Line(line)).times(self.bad_count));
+            diagnostics.push(bad.at(Location::Line(line)).times(self.bad_count));
         }
         if self.unknown_work > 0 {
             let message = "events of CUDA are neither kernels nor copies, memsets or synchronizations (graphs that were traced as a whole, say); they are left out";
             let unknown = Diagnostic::new(Severity::DataLoss, "nsys/unknown-work", message);
-            told.push(unknown.times(self.unknown_work));
+            diagnostics.push(unknown.times(self.unknown_work));
         }
         if self.unknown_unit > 0 {
             let message =
                 "NVTX events do not say that their times are nanoseconds; they are left out";
             let unknown = Diagnostic::new(Severity::DataLoss, "nsys/unknown-unit", message);
-            told.push(unknown.times(self.unknown_unit));
+            diagnostics.push(unknown.times(self.unknown_unit));
         }
-        let others = self
+        let counts = self
             .others
             .iter()
             .map(|(name, count)| format!(", {name} ({count})"));
         let message = format!(
             "a JSON Lines export holds less than SQLite: not read are GPUs, CUDA graphs and the profiler's overhead{}",
-            others.collect::<String>()
+            counts.collect::<String>()
         );
         let less = Diagnostic::new(Severity::Notice, "nsys/json-lines", message);
-        told.push(less);
+        diagnostics.push(less);
         let advice = "export the report as SQLite, which has all of it: nsys export --type sqlite FILE.nsys-rep";
-        told.into_iter().map(|one| one.hint(advice)).collect()
+        diagnostics
+            .into_iter()
+            .map(|diagnostic| diagnostic.hint(advice))
+            .collect()
     }
 }
 
@@ -291,7 +294,7 @@ fn add_work(
     event: &CudaEvent<'_>,
     lost: &mut Lost,
 ) -> Result<(), IngestError> {
-    let with = |own: &[Option<Int>]| {
+    let common_and = |values: &[Option<Int>]| {
         let common = [
             event.start_ns,
             event.end_ns,
@@ -305,13 +308,13 @@ fn add_work(
         ];
         common
             .iter()
-            .chain(own)
+            .chain(values)
             .map(|value| cell(*value))
             .collect::<Vec<_>>()
     };
     lost.read += 1;
     if let Some(kernel) = &event.kernel {
-        let own = [
+        let values = [
             kernel.demangled_name,
             kernel.short_name,
             kernel.registers_per_thread,
@@ -324,17 +327,17 @@ fn add_work(
             kernel.static_shared_memory,
             kernel.dynamic_shared_memory,
         ];
-        export.row(KERNELS, &with(&own))
+        export.row(KERNELS, &common_and(&values))
     } else if let Some(copy) = &event.memcpy {
-        let own = [copy.sizebytes, copy.copy_kind, copy.src_kind, copy.dst_kind];
-        export.row(COPIES, &with(&own))
+        let values = [copy.sizebytes, copy.copy_kind, copy.src_kind, copy.dst_kind];
+        export.row(COPIES, &common_and(&values))
     } else if let Some(memset) = &event.memset {
-        export.row(MEMSETS, &with(&[memset.sizebytes]))
+        export.row(MEMSETS, &common_and(&[memset.sizebytes]))
     } else if let Some(sync) = &event.sync {
         let kind = sync.sync_type.as_deref().and_then(sync_type);
         let [start, end] = [event.start_ns, event.end_ns].map(cell);
-        let others = [event.stream_id, event.correlation_id, event.global_pid].map(cell);
-        let [stream, correlation, process] = others;
+        let ids = [event.stream_id, event.correlation_id, event.global_pid].map(cell);
+        let [stream, correlation, process] = ids;
         let kind = kind.map_or(Cell::Null, Cell::Int);
         export.row(SYNCS, &[start, end, stream, correlation, process, kind])
     } else {

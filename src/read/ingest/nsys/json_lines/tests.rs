@@ -36,7 +36,7 @@ fn import(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
 fn told(diagnostics: &Diagnostics) -> Vec<(&'static str, Severity, u64)> {
     diagnostics
         .iter()
-        .map(|one| (one.code, one.severity, one.count))
+        .map(|diagnostic| (diagnostic.code, diagnostic.severity, diagnostic.count))
         .collect()
 }
 

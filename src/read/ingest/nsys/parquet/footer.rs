@@ -139,9 +139,9 @@ fn element(thrift: &mut Thrift<'_>) -> Result<Element, Fault> {
 }
 
 fn column(element: Element) -> Result<Column, Fault> {
-    let of_column = |what: &str| Fault::Unsupported(format!("column {} {what}", element.name));
+    let unsupported = |fault: &str| Fault::Unsupported(format!("column {} {fault}", element.name));
     if element.children != 0 || element.repetition == 2 {
-        return Err(of_column("holds structures or lists"));
+        return Err(unsupported("holds structures or lists"));
     }
     let physical = match element.physical {
         Some(0) => Physical::Bool,
@@ -150,7 +150,7 @@ fn column(element: Element) -> Result<Column, Fault> {
         Some(4) => Physical::Float,
         Some(5) => Physical::Double,
         Some(6) => Physical::Bytes,
-        _ => return Err(of_column("is of a type that SQLite has not")),
+        _ => return Err(unsupported("is of a type that SQLite has not")),
     };
     Ok(Column {
         physical,
@@ -201,8 +201,8 @@ fn chunk(thrift: &mut Thrift<'_>) -> Result<Chunk, Fault> {
     })?;
     // Some writers say 0 where there is none.
     chunk.start = dictionary
-        .filter(|at| *at > 0)
-        .map_or(chunk.start, |at| at.min(chunk.start));
+        .filter(|page| *page > 0)
+        .map_or(chunk.start, |page| page.min(chunk.start));
     Ok(chunk)
 }
 

@@ -99,8 +99,8 @@ fn add(
 /// The footer, whose length stands before the last four bytes.
 fn footer(source: &mut File) -> Result<Footer, IngestError> {
     let length = source.metadata().map_err(IngestErrorKind::from)?.len();
-    let place = length.checked_sub(8).ok_or(IngestErrorKind::Truncated)?;
-    let end = read(source, place, 8)?;
+    let tail = length.checked_sub(8).ok_or(IngestErrorKind::Truncated)?;
+    let end = read(source, tail, 8)?;
     let [a, b, c, d, magic @ ..] = &end[..] else {
         return Err(IngestErrorKind::Truncated.into());
     };
@@ -108,7 +108,7 @@ fn footer(source: &mut File) -> Result<Footer, IngestError> {
         return Err(IngestErrorKind::Truncated.into());
     }
     let size = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
-    let start = place.checked_sub(size).filter(|_| size <= MAX_FOOTER);
+    let start = tail.checked_sub(size).filter(|_| size <= MAX_FOOTER);
     let bytes = read(source, start.ok_or(IngestErrorKind::Truncated)?, size)?;
     Ok(Footer::read(&bytes).map_err(IngestErrorKind::from)?)
 }

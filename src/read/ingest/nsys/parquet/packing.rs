@@ -82,7 +82,7 @@ fn snappy(packed: &[u8], length: usize) -> Result<Vec<u8>, Fault> {
                 .filter(|_| back > 0)
                 .ok_or(UNSOUND)?;
             // A copy may overlap what it makes.
-            (from..from + size).for_each(|at| bytes.push(bytes[at]));
+            (from..from + size).for_each(|index| bytes.push(bytes[index]));
         }
         if bytes.len() > length {
             return Err(UNSOUND);

@@ -113,12 +113,12 @@ impl<'a> Values<'a> {
                 end,
                 is_of_dictionary,
             } => {
-                let place = if is_of_dictionary {
+                let buffer = if is_of_dictionary {
                     &self.dictionary
                 } else {
                     &self.page
                 };
-                let bytes = place.get(at..end).ok_or(Fault::Cut)?;
+                let bytes = buffer.get(at..end).ok_or(Fault::Cut)?;
                 if self.column.is_text {
                     let text = str::from_utf8(bytes);
                     Cell::Text(text.map_err(|_| Fault::Malformed("a text is not UTF-8"))?)
@@ -163,13 +163,13 @@ impl<'a> Values<'a> {
             0 => {
                 self.page = unpack(self.codec, packed, size)?;
                 self.levels = None;
-                let mut at = 0;
+                let mut start = 0;
                 if self.column.is_optional {
                     let length = *self.page.first_chunk::<4>().ok_or(Fault::Cut)?;
-                    at = 4 + u32::from_le_bytes(length) as usize;
-                    self.levels = Some(Runs::new(4, at, 1)?);
+                    start = 4 + u32::from_le_bytes(length) as usize;
+                    self.levels = Some(Runs::new(4, start, 1)?);
                 }
-                self.begin(&head, at)
+                self.begin(&head, start)
             }
             2 => {
                 self.dictionary = unpack(self.codec, packed, size)?;
@@ -245,11 +245,11 @@ fn plain(
         Physical::Double => (Value::Real(f64::from_le_bytes(eight()?)), 8),
         Physical::Bytes => {
             let length = u32::from_le_bytes(four()?) as usize;
-            let at = *at + 4;
+            let start = *at + 4;
             (
                 Value::Bytes {
-                    at,
-                    end: at.saturating_add(length),
+                    at: start,
+                    end: start.saturating_add(length),
                     is_of_dictionary,
                 },
                 4 + length,

@@ -16,7 +16,7 @@ use super::zip;
 /// Bytes of a header extension (a long name, say) beyond which it is refused.
 const MAX_EXTENSION: u64 = 64 << 10;
 
-/// Whether the file is a tar, plain or packed, or a zip.
+/// True if the file is a tar, plain or packed, or a zip.
 pub(super) fn is_archive(content: &Content) -> Result<bool, ContentError> {
     let prefix = content.prefix(512)?;
     Ok(prefix.get(257..262) == Some(b"ustar") || zip::is_zip(content, &prefix))
@@ -104,7 +104,7 @@ struct Names {
 }
 
 impl Names {
-    /// Whether the entry is such an extension; keeps the name that it holds.
+    /// True if the entry is such an extension; keeps the name that it holds.
     fn take_extension(&mut self, kind: EntryType, entry: &mut impl Read) -> io::Result<bool> {
         let is_name = kind.is_gnu_longname();
         let is_pax = kind.is_pax_local_extensions();

@@ -1,4 +1,4 @@
-//! The bytes of a file, whatever it is packed in: plain, gzip, zstd, xz or bzip2, told by the first bytes.
+//! The unpacked bytes of a file. The first bytes decide between plain, gzip, zstd, xz and bzip2.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -212,7 +212,7 @@ pub struct PlainFile {
 }
 
 impl PlainFile {
-    /// Whether this is an unpacked copy.
+    /// True if this is an unpacked copy.
     pub const fn is_temporary(&self) -> bool {
         self.temporary.is_some()
     }

@@ -23,14 +23,14 @@ pub struct PackOptions {
     pub keep_environment: bool,
 }
 
-/// What packing did.
+/// The result of packing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     /// Number of files, the manifest included.
     pub files: usize,
     /// Paths of the files that environment variables, or names of host and user, were removed from.
     pub redacted: Vec<String>,
-    /// Paths of the files that were left out, and why.
+    /// Paths of the files that are not packed, each with the reason.
     pub left_out: Vec<(String, &'static str)>,
 }
 
@@ -51,7 +51,7 @@ impl Member<'_> {
 /// Packs the bundle into `out`, a `.tar.zst`.
 ///
 /// The manifest stays as it is, byte for byte, and with it the bundle's identity; unless there is none, or
-/// files were redacted or left out: then one is written that states the files as they are packed.
+/// files were redacted or skipped. Then a new manifest states the files as they are packed.
 pub fn pack(bundle: &Bundle, out: &Path, options: PackOptions) -> Result<Packed, BundleError> {
     let (members, left_out) = members(bundle, options)?;
     let redacted: Vec<String> = members
@@ -90,7 +90,7 @@ pub fn unpack(path: &Path, folder: &Path) -> Result<usize, BundleError> {
     }
     let files = extract_whole(&content, path, folder);
     if files.is_err() && is_new {
-        // What is left is empty, and the error is told.
+        // Only an empty folder remains, and the caller reports the first error.
         let _ = fs::remove_dir(folder);
     }
     files
@@ -112,7 +112,7 @@ fn extract_whole(content: &Content, path: &Path, folder: &Path) -> Result<usize,
     Ok(files)
 }
 
-/// What is packed, and what is left out.
+/// Packed members, and skipped paths with the reason.
 type Members<'a> = (Vec<Member<'a>>, Vec<(String, &'static str)>);
 
 fn members(bundle: &Bundle, options: PackOptions) -> Result<Members<'_>, BundleError> {
@@ -255,7 +255,7 @@ fn repacked(plain: NamedTempFile, packing: Packing) -> io::Result<NamedTempFile>
 /// Level of zstd: artifacts are often packed already, so more costs time for little.
 const LEVEL: i32 = 9;
 
-/// The manifest with the hashes of the files that were changed, and without those that were left out.
+/// The manifest with the hashes of changed files, and without the skipped files.
 fn renewed(manifest: &Manifest, members: &[Member<'_>]) -> Result<Manifest, BundleError> {
     let mut manifest = manifest.clone();
     let packed: BTreeSet<&str> = members
@@ -321,7 +321,7 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
     })
 }
 
-/// Writes beside `out` and renames, so that `out` is whole or not there.
+/// Writes a temporary file in the folder of `out` and renames it, so that `out` is never partial.
 fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Result<()> {
     let temporary = file_beside(out)?;
     remember(temporary.path());

@@ -52,7 +52,7 @@ impl EnvironmentDump {
         Ok(Self { rows })
     }
 
-    /// Whether a plain SQLite file is an export of nsys, whose places are known.
+    /// True if a plain SQLite file is an export of nsys, whose places are known.
     pub(super) fn is_export(path: &Path) -> rusqlite::Result<bool> {
         let db = guarded(Connection::open_with_flags(
             path,
@@ -63,7 +63,7 @@ impl EnvironmentDump {
         Ok(db.query_row(sql, [], |row| row.get::<_, i64>(0))? > 0)
     }
 
-    /// Whether a plain SQLite file may hold what was deleted from it: in pages that were given up, or between rows.
+    /// True if a plain SQLite file may hold what was deleted from it: in pages that were given up, or between rows.
     pub(super) fn leaves_traces(path: &Path) -> io::Result<bool> {
         let (mut file, mut chunk, mut held) = (File::open(path)?, vec![0; 1 << 20], 0);
         file.read_exact(&mut chunk[..100])?;

@@ -155,9 +155,9 @@ fn read_workload(file: &ArtifactFile) -> Result<Workload, String> {
     toml::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// The remark on a file that packing leaves out.
+/// The diagnostic for a file that packing skips.
 fn not_packed(file: &ArtifactFile) -> Option<Diagnostic> {
-    // One that cannot be read is told of elsewhere.
+    // Verification reports unreadable files.
     let head = packed_head(file).ok()?;
     let is_other = file.kind == Some(ArtifactKind::Other);
     let reason = unfit_by_look(file, &head)

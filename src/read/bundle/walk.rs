@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) location: PathBuf,
 }
 
-/// All files under `root`, sorted by path. Hidden files are left out without a word, links with one:
+/// All files under `root`, sorted by path. Hidden files are skipped silently, links with a diagnostic:
 /// they may lead out of the folder.
 pub(super) fn walk(root: &Path, diagnostics: &mut Diagnostics) -> Result<Vec<Found>, BundleError> {
     let mut files = Vec::new();

@@ -30,7 +30,7 @@ const MAX_DIRECTORY: u64 = 16 << 20;
 /// A value that stands in an extra field of 64 bits instead.
 const LARGE: u64 = 0xffff_ffff;
 
-/// Whether the file is a zip.
+/// True if the file is a zip.
 pub(super) fn is_zip(content: &Content, prefix: &[u8]) -> bool {
     content.packing() == Packing::Plain && (prefix.starts_with(LOCAL) || prefix.starts_with(END))
 }
@@ -51,7 +51,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub(super) fn is_folder(&self) -> bool {
         self.name.ends_with(b"/")
     }

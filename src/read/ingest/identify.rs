@@ -1,4 +1,4 @@
-//! What a file is, by its content.
+//! Detection of file types by content.
 
 use rooflens_schemas::ArtifactKind;
 
@@ -11,7 +11,7 @@ const PREFIX_BYTES: usize = 64 << 10;
 
 /// The beginning of a file, unpacked.
 pub struct Prefix<'a> {
-    /// File name without folders and without `.gz`, `.zst` and the like. Only ever a hint beside the content.
+    /// File name without folders and without `.gz`, `.zst` and the like. Only a hint: the content decides.
     pub name: &'a str,
     /// The first bytes, 64 KiB at most.
     pub bytes: &'a [u8],
@@ -25,14 +25,14 @@ impl Prefix<'_> {
         String::from_utf8_lossy(self.bytes)
     }
 
-    /// Whether the bytes contain `needle`.
+    /// True if the bytes contain `needle`.
     pub fn contains(&self, needle: &str) -> bool {
         memchr::memmem::find(self.bytes, needle.as_bytes()).is_some()
     }
 }
 
 /// Sets the kind of each file by its content, and without a manifest the pass of files of one Nsight Compute run.
-/// A manifest that says otherwise is told so.
+/// A contradicting manifest gets a diagnostic.
 pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     for file in &mut bundle.files {
         let content_kind = match kind_of(file) {

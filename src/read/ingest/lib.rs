@@ -67,7 +67,7 @@ fn check_count(of: &'static str, count: usize) -> Result<(), IngestError> {
 pub struct Importer {
     /// What it reads.
     pub kind: ArtifactKind,
-    /// Whether a file that begins so is of this kind. Must hold for no file of another kind.
+    /// True if a file that begins so is of this kind. Must hold for no file of another kind.
     pub sniff: fn(&Prefix<'_>) -> bool,
     /// Reads the file into the session. On an error rows may have been added: importers add at the end.
     pub import: fn(&ArtifactFile, &mut Session, &mut Diagnostics) -> Result<(), IngestError>,

@@ -1,4 +1,4 @@
-//! What importers of Nsight Compute share: the pass that files of one report lie in, and what the
+//! Parts that the importers of Nsight Compute share: the pass that files of one report lie in, and what the
 //! attributes of a launch say of its GPU.
 
 use std::collections::BTreeMap;
@@ -152,7 +152,7 @@ pub(super) fn withhold_impossible(session: &mut Session, diagnostics: &mut Diagn
     }
 }
 
-/// Whether a GPU can have this value. Maxima over units of a chip are scaled by ncu to other peaks, and attributes of
+/// True if a GPU can have this value. Maxima over units of a chip are scaled by ncu to other peaks, and attributes of
 /// the device are no measurements.
 fn is_possible(name: &str, unit: &str, value: f64) -> bool {
     if name.starts_with("device__attribute_") {

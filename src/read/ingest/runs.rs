@@ -1,5 +1,5 @@
-//! Which files of Nsight Compute are of one run, where no manifest says so: told by what is in them, so that the
-//! same files give the same passes at the root, in folders, in a list and in an archive.
+//! Grouping of Nsight Compute files into runs where no manifest states the passes. Groups follow from the content, so
+//! the same files give the same passes at the root, in folders, in a list and in an archive.
 
 use std::collections::{BTreeMap, BTreeSet};
 

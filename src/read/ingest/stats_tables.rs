@@ -24,7 +24,7 @@ pub(super) struct Table<'a> {
     body: &'a str,
 }
 
-/// How cells are told apart.
+/// The separator of cells.
 enum Layout {
     Csv,
     /// First and last sign of each column.

@@ -1,4 +1,4 @@
-//! What tests of importers share.
+//! Helpers for tests of importers.
 
 use std::io::Write;
 

@@ -1,7 +1,7 @@
-//! Un-profiled repeats (`timings.json`) and measured ceilings (`peaks.json`).
+//! Repeats without a profiler (`timings.json`) and measured ceilings (`peaks.json`).
 //!
 //! `timings.json` has two forms. The first is a flat object: each key `<stage>_ms` with an array of numbers is a stage,
-//! an element a repeat in milliseconds; beside them at least one of `batch`, `prompt`, `new`, `repeats` says what ran:
+//! an element a repeat in milliseconds. In addition at least one of `batch`, `prompt`, `new`, `repeats` says what ran:
 //!
 //! ```json
 //! {"batch": 8, "prompt": 1024, "new": 64, "prefill_ms": [223.4, 220.1], "decode_ms": [1130.7, 1139.3]}
@@ -16,7 +16,7 @@
 //!
 //! Both may hold the model's `config` as Hugging Face writes it, and `profiled`: whether a profiler ran. What the capture
 //! program measures itself says by what (`measured_by`: `cuda_events` or `host_clock`), whether the stages are
-//! ranges of the workload or its own (`ranges`), and which instances it left out of `ms` (`left_out_ms`).
+//! ranges of the workload or its own (`ranges`), and which instances `ms` excludes (`left_out_ms`).
 //!
 //! `bench.json` holds single operations: of its GEMMs the fastest of each dtype is a measured rate, and so is its
 //! fastest copy within device memory.
@@ -71,7 +71,7 @@ fn sniff_peaks(prefix: &Prefix<'_>) -> bool {
     top_level(prefix).is_some_and(|object| is_peaks(&object)) || begins_as_bench(prefix)
 }
 
-/// Whether a file too long to be looked at as a whole begins as `bench.json`, whose keys are in order.
+/// True if a file too long to be looked at as a whole begins as `bench.json`, whose keys are in order.
 fn begins_as_bench(prefix: &Prefix<'_>) -> bool {
     let has = |key: &str| {
         prefix
@@ -235,7 +235,7 @@ fn add_stage(
     }
 }
 
-/// Whether a profiler ran in the pass of a file, where the manifest or the layout of captures tells.
+/// True if a profiler ran in the pass of a file, where the manifest or the layout of captures tells.
 fn of_pass(file: &ArtifactFile) -> Option<bool> {
     match file.pass_kind {
         Some(PassKind::Baseline) => Some(false),
@@ -247,8 +247,8 @@ fn of_pass(file: &ArtifactFile) -> Option<bool> {
     }
 }
 
-/// In a bundle without a profiler's artifact, times that do not say otherwise are un-profiled, as the format has them;
-/// beside one they may be those of the profiled run.
+/// Marks times without a statement as not profiled if the bundle holds no artifact of a profiler. With such an
+/// artifact the times may be those of the profiled run.
 pub(super) fn settle(files: &[ArtifactFile], session: &mut Session) {
     let by_profiler = |file: &ArtifactFile| {
         use ArtifactKind::{
@@ -629,7 +629,7 @@ mod tests {
         assert!(sniffs(&TIMINGS, FLAT) && !sniffs(&PEAKS, FLAT));
         assert!(sniffs(&PEAKS, peaks) && !sniffs(&TIMINGS, peaks));
         assert!(!sniffs(&TIMINGS, config) && !sniffs(&PEAKS, config));
-        // Another tool's latencies: no sizes of ours beside them.
+        // Another tool's latencies: without sizes of this program.
         assert!(!sniffs(
             &TIMINGS,
             r#"{"ttft_ms": [1.0, 2.0], "completed": 2}"#

@@ -1,4 +1,4 @@
-//! What ran and on what: `workload.toml`, the model's `config.json`, `env.json`; and `notes.md`, what people say of it.
+//! Descriptions of the workload and the machine: `workload.toml`, the model's `config.json`, `env.json` and `notes.md`.
 
 use rooflens_schemas::{ArtifactKind, Workload, python, workload};
 use serde_json::Value;
@@ -156,7 +156,7 @@ fn import_model(
     Ok(())
 }
 
-/// Whether it is the `hf_quant_config.json` that TensorRT Model Optimizer puts beside a model's config.
+/// True if it is the `hf_quant_config.json` that TensorRT Model Optimizer writes next to a model's config.
 fn is_quantization(value: &Value) -> bool {
     value.get("producer").is_some() && value.get("quantization").is_some_and(Value::is_object)
 }

@@ -1,4 +1,4 @@
-//! A journal beside an export: its writer did not come to its end, or is not there yet.
+//! A journal in the folder of an export: its writer was killed, or still runs.
 //!
 //! SQLite settles a journal by writing into the database, so it gets a copy of both: nothing of the user's is changed.
 
@@ -34,7 +34,7 @@ pub(crate) struct Settled {
 impl Journal {
     const ALL: [Self; 2] = [Self::Rollback, Self::Wal];
 
-    /// What the name of the database is followed by.
+    /// The suffix after the name of the database.
     pub(crate) const fn ending(self) -> &'static str {
         match self {
             Self::Rollback => "-journal",
@@ -42,7 +42,7 @@ impl Journal {
         }
     }
 
-    /// The journal beside a database that is not empty; SQLite marks one that is done with by a zero at its start.
+    /// The journal of a database, unless it is empty. SQLite marks a finished one by a zero at its start.
     pub(crate) fn find(database: &Path) -> Option<Self> {
         Self::ALL.into_iter().find(|journal| {
             let mut first = [0];

@@ -2,6 +2,10 @@
 //!
 //! SQLite reads the schema. Rows are decoded straight from the pages of the file, because stepping through
 //! them in SQLite costs more than all the rest of an import.
+//!
+//! SQLite alone was rejected as the reader of rows, and a reader without SQLite as the reader of schemas. Tables that the
+//! page reader cannot take (views, tables without rowid, generated columns) are read through SQLite with the same `Want`s.
+//! What must hold: both ways give the same rows in the same order, and a damaged page is an error, never a wrong value.
 
 mod journal;
 mod row;
@@ -52,7 +56,7 @@ impl Database {
         })
     }
 
-    /// Whether the file has this table.
+    /// True if the file has this table.
     pub(super) fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }
@@ -65,7 +69,7 @@ impl Database {
 
     /// Reads a table in parallel; the parts come back in rowid order.
     ///
-    /// `visit` is called once a row. A row for which it fails is left out and counted. A table that is not
+    /// `visit` is called once a row. A row for which it fails is skipped and counted. A table that is not
     /// there has no rows.
     ///
     /// # Errors
@@ -130,7 +134,7 @@ impl Database {
     }
 }
 
-/// What receives a row.
+/// The receiver of a row.
 type Visit<'e> = dyn FnMut(&Row<'_>) -> Result<(), RowError> + 'e;
 
 /// Calls what receives rows with those of a part.
@@ -218,7 +222,7 @@ impl Source<'_> {
             Ok((bad, bounds))
         };
         let chunks: Vec<(usize, &[u32])> = tree.chunks().enumerate().collect();
-        // Results are looked at in order, so that of several errors always the same one is told.
+        // Results are merged in chunk order, so that the reported error does not depend on timing.
         let chunks: Vec<Result<_, IngestError>> = chunks.into_par_iter().map(read_chunk).collect();
         let (mut bad_rows, mut last_rowid) = (BadRows::default(), None);
         for chunk in chunks {

@@ -20,9 +20,9 @@ pub(crate) struct Row<'a> {
     pub(super) wants: &'a [Want],
 }
 
-/// What a row is read from.
+/// The source of a row.
 pub(super) enum Cells<'a> {
-    /// A record, of which these columns are wanted; one of them may stand for the rowid.
+    /// A record, of which these columns are wanted; one of them may be the rowid.
     Record {
         record: &'a Record<'a>,
         picks: &'a [Option<usize>],
@@ -35,7 +35,7 @@ pub(super) enum Cells<'a> {
 /// Why a row makes no sense: the column and what stands there.
 pub(crate) type RowError = String;
 
-/// Rows of a scan that were left out.
+/// Rejected rows of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct BadRows {
     first: Option<String>,

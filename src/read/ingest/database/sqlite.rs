@@ -24,7 +24,7 @@ pub(super) struct Table {
     pub(super) is_plain: bool,
 }
 
-/// The columns of a table. A hidden column is a generated one, which a record may leave out. An integer
+/// The columns of a table. A hidden column is a generated one, which a record may lack. An integer
 /// primary key is the rowid unless SQLite keeps an index for it, as it does where it is declared `DESC`.
 const COLUMNS: &str = "SELECT name, hidden, dflt_value,
     pk = 1 AND type = 'INTEGER' COLLATE NOCASE

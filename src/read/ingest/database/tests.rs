@@ -1,4 +1,4 @@
-//! Scans against SQLite, of tables that are read from the pages and of those that SQLite reads.
+//! Scans against SQLite: tables that are read from the pages, and tables that SQLite reads.
 
 #![allow(clippy::unwrap_used)]
 

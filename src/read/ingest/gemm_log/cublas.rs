@@ -74,7 +74,7 @@ impl Block {
         true
     }
 
-    /// Whether the sizes of the products lie in arrays.
+    /// True if the sizes of the products lie in arrays.
     pub(super) fn is_grouped(&self) -> bool {
         self.function.contains("Grouped")
     }
@@ -123,7 +123,7 @@ impl Block {
     }
 }
 
-/// The type that the letter of a BLAS name stands for: `cublasSgemm_v2`.
+/// The type of the letter of a BLAS name: `cublasSgemm_v2`.
 fn letter(function: &str) -> Option<&'static str> {
     let rest = function.strip_prefix("cublas")?;
     let (letter, name) = rest.split_at_checked(1)?;

@@ -30,7 +30,7 @@ impl Lines {
         }
     }
 
-    /// Whether the last line had no end.
+    /// True if the last line had no end.
     pub(super) const fn is_cut(&self) -> bool {
         self.cut
     }

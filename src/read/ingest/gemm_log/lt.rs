@@ -3,7 +3,7 @@
 use super::{blank, size};
 use rooflens_session::{GemmCall, Session};
 
-/// What a line holds.
+/// The content of a line.
 pub(super) enum Found {
     Call(Box<GemmCall>),
     /// A line about something else.
@@ -90,7 +90,7 @@ fn read(session: &mut Session, line: &str, function: &str, process: i64) -> Opti
     })
 }
 
-/// What stands between `start` and the next bracket.
+/// The text between `start` and the next bracket.
 fn group<'a>(line: &'a str, start: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(start)?;
     rest.split_once(']').map(|(inside, _)| inside)

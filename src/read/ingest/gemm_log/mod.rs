@@ -1,4 +1,4 @@
-//! Logs of cuBLAS (`CUBLAS_LOGINFO_DBG`) and cuBLASLt (`CUBLASLT_LOG_LEVEL=5`): the sizes of each matrix product.
+//! Logs of cuBLAS (`CUBLAS_LOGINFO_DBG`) and cuBLASLt (`CUBLASLT_LOG_LEVEL=5`): the sizes of each GEMM.
 //!
 //! cuBLAS writes a block of lines a call, `I! … function … called:` and one `i!  name: type=…; val=…` an argument;
 //! cuBLASLt one line a call, of which the level `Trace` names sizes and algorithm. hipBLASLt writes the same.
@@ -17,7 +17,6 @@ use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_session::{GemmCall, Session, StrId};
 
-/// Reads logs of matrix products.
 pub static IMPORTER: Importer = Importer {
     kind: ArtifactKind::GemmLog,
     sniff,
@@ -30,7 +29,7 @@ const MAX_CALLS: u64 = 8 << 20;
 /// Largest size that is taken for one.
 const MAX_SIZE: u64 = 1 << 48;
 
-/// Which library wrote a line.
+/// The library that wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     Blas,
@@ -88,7 +87,7 @@ fn import(
     Ok(())
 }
 
-/// What was read, and what was not.
+/// Calls that were read, and counts of the rest.
 struct Read {
     artifact: StrId,
     pass: StrId,

@@ -1,8 +1,8 @@
-//! What ncu prints without `--csv` (`--page details`): for each launch a line with its name and extents, then a table for
+//! The output of ncu without `--csv` (`--page details`): for each launch a line with its name and extents, then a table for
 //! each section, then what rules found. It becomes the details page, which has the same values.
 //!
 //! The output is described in the Nsight Compute CLI documentation, "Console output". Grid and block stand before the
-//! context, `(grid)x(block)`, since 2021.3; before, a date stands there. Rules stand without their names: each is told by
+//! context, `(grid)x(block)`, since 2021.3; before, a date stands there. Rules stand without their names: each is found by
 //! its section.
 
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ struct Launch<'a> {
     capability: &'a str,
 }
 
-/// Whether a text is such output.
+/// True if a text is such output.
 pub(super) fn recognizes(text: &str) -> bool {
     text.lines().any(|line| section(line).is_some())
         && text

@@ -20,7 +20,7 @@ pub(super) enum Layout {
 /// The columns of a page.
 #[derive(Debug)]
 pub(super) struct Header {
-    /// Which layout the page has.
+    /// The layout of the page.
     pub(super) layout: Layout,
     /// Names of all columns.
     pub(super) names: Vec<String>,
@@ -57,19 +57,19 @@ const LAUNCH_COLUMNS: &[&str] = &[
     "Estimated Speedup",
 ];
 
-/// Whether a line begins like the header of a page with or without launches.
+/// True if a line begins like the header of a page with or without launches.
 pub(super) fn looks_like_header(line: &str) -> bool {
     is_launch_header(line) || is_summary_header(line)
 }
 
-/// Whether a line is the header of a page that names launches.
+/// True if a line is the header of a page that names launches.
 fn is_launch_header(line: &str) -> bool {
     let line = line.trim_start_matches('\u{feff}');
     line.starts_with("\"ID\",\"Process ID\",\"Process Name\",")
         || line.starts_with("ID,Process ID,Process Name,")
 }
 
-/// Whether a line is the header of `--print-summary`: it has no ID column.
+/// True if a line is the header of `--print-summary`: it has no ID column.
 pub(super) fn is_summary_header(line: &str) -> bool {
     line.starts_with("\"Process ID\",\"Process Name\",\"Host Name\",")
         && line.contains("\"Invocations\"")
@@ -88,7 +88,7 @@ pub(super) fn find(text: &str) -> Option<usize> {
 }
 
 impl Header {
-    /// Whether a row is a header.
+    /// True if a row is a header.
     pub(super) fn begins(row: &StringRecord) -> bool {
         row.get(0) == Some("ID") && row.get(1) == Some("Process ID")
     }
@@ -146,14 +146,14 @@ impl Header {
             .trim()
     }
 
-    /// Whether this is the row of units: it names no launch.
+    /// True if this is the row of units: it names no launch.
     pub(super) fn is_units_row(&self, row: &StringRecord) -> bool {
         row.len() > 1
             && self.field(row, "ID").is_empty()
             && self.field(row, "Kernel Name").is_empty()
     }
 
-    /// Whether the row names a launch and goes on: program output between the rows does not,
+    /// True if the row names a launch and goes on: program output between the rows does not,
     /// and a row that ends before may hold a name that was cut.
     pub(super) fn is_data_row(&self, row: &StringRecord) -> bool {
         row.len() > self.first_value

@@ -1,4 +1,4 @@
-//! What the identity columns of a row say: compute capability, launch extents, NVTX path.
+//! Values of the identity columns of a row: compute capability, launch extents, NVTX path.
 
 use super::header::Header;
 use super::nvtx;

@@ -41,11 +41,10 @@ pub(super) struct Rule<'a> {
     pub(super) speedup: Option<f64>,
 }
 
-/// What reading a file came to.
+/// The result of reading a file.
 pub(super) struct Outcome {
     /// Metrics and rules in it, those included that another page had already given.
     pub(super) rows: u64,
-    /// What is to be said about it.
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
@@ -141,7 +140,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Whether the session takes all that its input allows, the indexes of this page included.
+    /// True if the session takes all that its input allows, the indexes of this page included.
     pub(super) fn is_full(&self) -> bool {
         let indexed = self.metrics.len() * size_of::<(MetricKey, ProfileMetricId)>()
             + self.rules.len() * size_of::<RuleKey>();
@@ -278,7 +277,7 @@ impl<'a> Merge<'a> {
         profiles::device_number(self.session, profile, metric, value);
     }
 
-    /// Whether a row is about a launch that a report in this pass has given, with more digits. The name
+    /// True if a row is about a launch that a report in this pass has given, with more digits. The name
     /// does not count: ncu prints shorter ones than reports hold.
     pub(super) fn is_reported(&self, header: &Header, row: &StringRecord) -> bool {
         let number = |name| header.field(row, name).parse::<i64>().unwrap_or_default();
@@ -344,7 +343,7 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Section under which a metric is told from others. A metric id means the same in every section;
+/// Section in the key of a metric. A metric id means the same in every section;
 /// display names do not ("Memory Throughput" is a percentage in one and a rate in another).
 fn key_section(section: StrId, metric: &str) -> StrId {
     if is_metric_id(metric) {
@@ -354,7 +353,7 @@ fn key_section(section: StrId, metric: &str) -> StrId {
     }
 }
 
-/// Whether a name is a metric id (`dram__bytes.sum`, `thread_inst_executed`) rather than a display name
+/// True if a name is a metric id (`dram__bytes.sum`, `thread_inst_executed`) rather than a display name
 /// ("# SMs", "sector/req").
 fn is_metric_id(name: &str) -> bool {
     let is_id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.".contains(c);

@@ -2,6 +2,10 @@
 //! (one row a metric), with or without NVTX, rule and body-label columns; and what ncu prints without `--csv`.
 //!
 //! Two pages of one report in the same pass describe the same launches: the second file adds to them.
+//!
+//! Pages differ by version, by locale and by the options of the export, so the reader finds columns by name and never by
+//! position. Reading each page into tables of its own was rejected: a kernel would then count once for each page.
+//! Rows of one launch join by pass, process, ordinal and name. The raw page wins, because it has more digits.
 
 mod console;
 mod details;

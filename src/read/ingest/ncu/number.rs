@@ -1,6 +1,6 @@
 //! Numbers as ncu prints them: plain, or grouped and pointed by the host's locale.
 
-/// Which sign parts the fraction.
+/// The decimal sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decimal {
     /// `13,485.25`.
@@ -9,7 +9,7 @@ pub(super) enum Decimal {
     Comma,
 }
 
-/// What a cell holds.
+/// The value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     /// Nothing.

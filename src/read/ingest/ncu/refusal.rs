@@ -10,12 +10,12 @@ const EXPORT: &str = "export a page of launches: ncu --import FILE.ncu-rep --pag
 /// The start of the error that ncu prints without access to the counters.
 const NO_PERMISSION: &str = "ERR_NVGPUCTRPERM";
 
-/// Whether a text without a header is ncu's nevertheless.
+/// True if a text without a header is ncu's nevertheless.
 pub(super) fn recognizes(text: &str) -> bool {
     lacks_permission(text) || is_source_page(text) || console::recognizes(text)
 }
 
-/// Whether ncu was refused the performance counters.
+/// True if ncu was refused the performance counters.
 pub(super) fn lacks_permission(text: &str) -> bool {
     text.lines()
         .any(|line| line.starts_with("==ERROR==") && line.contains(NO_PERMISSION))

@@ -9,7 +9,7 @@ pub(super) struct Base {
     pub(super) exponent: i32,
 }
 
-/// Prefixes and the powers of ten that they stand for.
+/// Prefixes and their powers of ten.
 const PREFIXES: &[(&str, i32)] = &[
     ("p", -12),
     ("n", -9),

@@ -8,7 +8,7 @@ use super::rules::{self, RuleResult};
 use super::wire::{Malformed, add, fields};
 use rooflens_session::Dim3;
 
-/// What precedes the payload of a block.
+/// The header of a block.
 #[derive(Debug, Default)]
 pub(super) struct BlockHeader {
     /// Messages with machine code, which come first in the payload.
@@ -23,11 +23,11 @@ pub(super) struct BlockHeader {
     pub(super) process: i64,
     /// Names of metrics; empty in all blocks but one.
     pub(super) strings: Vec<String>,
-    /// What the block says of the session.
+    /// Session data of the block.
     pub(super) session: SessionPart,
 }
 
-/// What a block says of the session.
+/// Session data of a block.
 #[derive(Debug, Default)]
 pub(super) struct SessionPart {
     /// Version of Nsight Compute.
@@ -72,7 +72,7 @@ pub(super) struct Metric<'a> {
     pub(super) name: u32,
     /// Value of the metric as a whole.
     pub(super) value: Option<Scalar<'a>>,
-    /// Whether there are values of parts.
+    /// True if there are values of parts.
     pub(super) has_instances: bool,
     /// Values of parts that have a name.
     pub(super) named: Vec<(Cow<'a, str>, f64)>,

@@ -1,8 +1,12 @@
 //! Nsight Compute reports (`.ncu-rep`), read themselves: launches with their metrics, rules, sections and
 //! NVTX ranges. Machine code, sources, call stacks, sampled series and per-instruction values are left alone.
 //!
-//! Rows are those that an exported raw page gives, with all digits and full kernel names, so that pages of
+//! Rows equal those of an exported raw page, with all digits and full kernel names, so that pages of
 //! the same report add nothing; `ncu` leaves them out.
+//!
+//! A report is a sequence of protobuf blocks without a public schema. Exporting with `ncu` was rejected: a report must
+//! compile on machines without NVIDIA tools. The reader walks the wire format and decodes known field numbers only. Unknown
+//! fields are skipped, stated lengths are never reserved, and a damaged block ends the file with a diagnostic.
 
 mod blocks;
 mod messages;
@@ -38,7 +42,7 @@ fn sniff(prefix: &Prefix<'_>) -> bool {
     prefix.bytes.starts_with(MAGIC)
 }
 
-/// What could not be read.
+/// Counts of unread parts.
 #[derive(Default)]
 struct Lost {
     /// Launches whose message makes no sense.

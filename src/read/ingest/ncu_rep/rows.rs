@@ -13,7 +13,7 @@ use rooflens_session::{
     ProfileReport, ProfileRule, ProfileSection, Session, StrId,
 };
 
-/// Names that stand for several metrics or for how one is made up.
+/// Prefixes of names that select several metrics or describe a breakdown.
 const SELECTIONS: &[&str] = &["breakdown:", "group:", "regex:"];
 
 /// Metrics that tell the GPU of a launch.
@@ -24,7 +24,7 @@ const DEVICE: [&str; 4] = [
     "device__attribute_compute_capability_minor",
 ];
 
-/// What exported pages print for a metric that has neither a value nor parts.
+/// The text that exported pages print for a metric that has neither a value nor parts.
 const NO_DATA: &str = "no data";
 
 /// A name of the report's table.
@@ -33,7 +33,7 @@ struct Name {
     text: String,
     unit: StrId,
     divisor: f64,
-    /// Whether it is a metric.
+    /// True if it is a metric.
     shown: bool,
 }
 
@@ -286,7 +286,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether the session takes all that its input allows.
+    /// True if the session takes all that its input allows.
     pub(super) fn is_full(&self) -> bool {
         self.session.room() == 0
     }

@@ -307,7 +307,7 @@ impl Call {
     }
 }
 
-/// Whether each rank of the communicator, this one too, is sent to once and received from once.
+/// True if each rank of the communicator, this one too, is sent to once and received from once.
 fn is_all_to_all(calls: &[Call]) -> bool {
     let Some((size, _)) = calls.first().and_then(|call| call.member) else {
         return false;

@@ -13,10 +13,10 @@ use Want::{May, Need};
 /// Seen with clocks: the value column of old exports is 32 bits wide and wraps.
 const WRAP: i64 = 1 << 32;
 
-/// A sample of a share of a peak is at most 100 %, but for rounding.
+/// A sample of a share of a peak is at most 100 %, apart from rounding.
 const MOST_PERCENT: i64 = 200;
 
-/// What can be said of a counter's values.
+/// The range check of a counter's values.
 #[derive(Clone, Copy)]
 enum Counter {
     Clock,

@@ -1,4 +1,4 @@
-//! What the capture says of itself: versions, GPUs, processes, threads, its own messages.
+//! Metadata of the capture: versions, GPUs, processes, threads, its own messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ fn in_base(value: u64, least: u64, scale: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
 
-/// What CUDA calls each GPU, from the GPU of each process and CUDA ordinal; nothing where that depends on the process.
+/// The CUDA ordinal of each GPU, from the GPU of each process and CUDA ordinal; nothing where that depends on the process.
 fn cuda_ordinals(cuda_devices: &[((i64, i64), u32)]) -> BTreeMap<u32, Option<u32>> {
     let (mut of_gpu, mut of_ordinal) = (
         BTreeMap::<u32, BTreeSet<i64>>::new(),
@@ -142,7 +142,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// What nsys was told to trace, as a fact, where the export tells. Whether CUDA is among it.
+    /// Adds the traced APIs as a fact where the export states them. Returns if CUDA is among them.
     pub(super) fn traced(&mut self) -> bool {
         let wants = [Need("name"), Need("value")];
         let kinds = self.database.scan(
@@ -392,7 +392,7 @@ impl Import<'_> {
     }
 }
 
-/// Whether a message says that a process made no use of something but CUDA, such as NVTX.
+/// True if a message says that a process made no use of something but CUDA, such as NVTX.
 fn is_of_no_use(text: &str) -> bool {
     let kind = text
         .strip_prefix("No ")
@@ -400,7 +400,7 @@ fn is_of_no_use(text: &str) -> bool {
     kind.is_some_and(|(kind, _)| kind != "CUDA")
 }
 
-/// Whether a process is none of those with GPU work, if there are any: it launched them.
+/// True if a process is none of those with GPU work, if there are any: it launched them.
 fn is_beside(process: Option<i64>, with_work: &[i64]) -> bool {
     !with_work.is_empty() && process.is_some_and(|pid| !with_work.contains(&pid))
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, ToSql, params_from_iter};
 use crate::{IngestError, IngestErrorKind};
 use rooflens_session::budget::{INFLATED_FLOOR, INFLATED_RATIO, Inflation};
 
-/// What stands in a cell.
+/// The value of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// Nothing.
@@ -23,7 +23,7 @@ pub enum Cell<'a> {
     Blob(&'a [u8]),
 }
 
-/// Bytes that a row costs beside its cells: its time, above all.
+/// Bytes charged for a row in addition to its cells, mostly for the time it takes.
 const ROW_BYTES: u64 = 64;
 
 /// An export that is being written. Its tables have the columns that they are given, without types.

@@ -3,6 +3,11 @@
 //! Tables and columns are probed, never assumed: nsys creates a table only when it has rows, and each
 //! version adds, renames and reorders columns. What a report needs is read in parallel by rowid ranges;
 //! everything else in the file is left alone.
+//!
+//! An export holds dozens of tables with millions of rows, and a report needs a few columns of some of them. One query
+//! per table through SQLite was rejected, because stepping rows costs more than decoding the pages.
+//! Every other form of export becomes an SQLite file first, so one reader defines the meaning of each column. Ids of
+//! names, threads and kernels stay local to a chunk and are made global in chunk order, so the rows are deterministic.
 
 mod call_stacks;
 mod collectives;
@@ -60,7 +65,7 @@ fn sniff(prefix: &Prefix<'_>) -> bool {
     prefix.bytes.starts_with(b"SQLite format 3\0") || json_lines::sniff(prefix)
 }
 
-/// What the readers of single tables share.
+/// State that the readers of single tables share.
 struct Import<'a> {
     file: &'a ArtifactFile,
     database: &'a Database,
@@ -158,7 +163,7 @@ fn import_json_lines(
     Ok(())
 }
 
-/// A copy of an export beside which a journal lies, as SQLite would read it; the export itself is not written.
+/// A copy of an export with its journal applied, as SQLite would read it. The export itself is not written.
 fn settle(
     path: &std::path::Path,
     file: &ArtifactFile,
@@ -218,7 +223,7 @@ impl Import<'_> {
         }
     }
 
-    /// Whether nothing so far uses CUDA or marks ranges: then all of the host's side is of interest.
+    /// True if nothing so far uses CUDA or marks ranges: then all of the host's side is of interest.
     fn is_host_only(&self) -> bool {
         let session = &self.session;
         let tables = [

@@ -10,7 +10,7 @@ use rooflens_session::{Session, StrId};
 #[derive(Default)]
 pub(super) struct Names {
     texts: FxHashMap<i64, Box<str>>,
-    /// Those that are interned: a long text may stand in many rows.
+    /// Interned texts: many rows may repeat a long one.
     interned: FxHashMap<i64, StrId>,
 }
 

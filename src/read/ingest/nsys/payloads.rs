@@ -16,7 +16,7 @@ use Want::{May, Need};
 /// Payloads of one range that are looked at.
 const MAX_PAYLOADS: u64 = 16;
 
-/// What NCCL says of a call; absent where it does not.
+/// NCCL's payload of a call; `None` where a field is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Payload {
     /// Number that all ranks of a communicator share.
@@ -70,7 +70,7 @@ pub(super) struct Schemas {
 /// Domain, schema and number of an entry.
 type EntryKey = (i64, i64, i64);
 
-/// What an entry says: type, name, offset.
+/// The content of an entry: type, name, offset.
 type Entry = (Option<i64>, String, Option<i64>);
 
 impl Import<'_> {
@@ -124,12 +124,12 @@ impl Schemas {
         schemas
     }
 
-    /// Whether there is nothing to be read with them.
+    /// True if there is nothing to be read with them.
     pub(super) fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// What the payloads of a range say; `None` if the blob is malformed.
+    /// The merged payloads of a range; `None` if the blob is malformed.
     pub(super) fn read(&self, domain: i64, blob: &[u8]) -> Option<Payload> {
         let word = |offset: u64| int(blob, offset, (8, false));
         let mut payload = Payload::default();

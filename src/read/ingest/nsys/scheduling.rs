@@ -11,7 +11,7 @@ use Want::{May, Need};
 /// `ENUM_SAMPLING_THREAD_STATE`: a thread that ended. Its number may be given to another one.
 const TERMINATED: i64 = 5;
 
-/// What an event does to its thread.
+/// The effect of an event on its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Switch {
     In,

@@ -20,8 +20,8 @@ struct Chunk {
 }
 
 impl Import<'_> {
-    /// Reads both tables. Comes after CUDA calls and ranges: of the processes that nsys saw beside theirs, no
-    /// report says anything.
+    /// Reads both tables. Comes after CUDA calls and ranges, because reports cover
+    /// only the processes that have some.
     pub(super) fn system(&mut self) -> Result<(), IngestError> {
         let pids: FxHashSet<i64> = self.known_pids().into_iter().collect();
         let pids = (!self.host_only).then_some(&pids);

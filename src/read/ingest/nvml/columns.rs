@@ -1,4 +1,4 @@
-//! What the columns of a sample table mean, and how their cells are read.
+//! Columns of a sample table: their meaning and the parsers of their cells.
 
 /// A quantity of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

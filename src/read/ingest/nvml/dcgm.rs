@@ -10,7 +10,7 @@ use super::{
 };
 use crate::check_count;
 
-/// Whether a text is of the exporter: its metrics carry the number of their GPU.
+/// True if a text is of the exporter: its metrics carry the number of their GPU.
 pub(super) fn is_scrape(text: &str) -> bool {
     text.lines()
         .take(400)

@@ -3,6 +3,10 @@
 //!
 //! Tables stand under a header; a column that is not known is not read, a cell without a number is missing. Rows
 //! without a time are states of GPUs.
+//!
+//! The sources share columns but no header: each dialect maps its names to one set of fields, and everything after that
+//! is common. One reader for each tool was rejected, because units, absent cells and time zones would be handled again in each.
+//! A table without a known column of a GPU is refused, so that logs of other programs are not read as samples.
 
 mod columns;
 mod dcgm;
@@ -31,7 +35,7 @@ fn sniff(prefix: &Prefix<'_>) -> bool {
     dcgm::is_scrape(&text) || Table::find(&text).is_some()
 }
 
-/// Whether a file is text of DCGM's exporter, of which load tests make more.
+/// True if a file is text of DCGM's exporter, of which load tests make more.
 pub fn is_dcgm(file: &ArtifactFile) -> bool {
     let prefix = file.content().and_then(|content| content.prefix(64 << 10));
     prefix.is_ok_and(|bytes| dcgm::is_scrape(&String::from_utf8_lossy(&bytes)))
@@ -118,7 +122,7 @@ fn snapshot(state: &State<'_>, session: &mut Session) -> GpuSnapshot {
     }
 }
 
-/// What was read, and what was not.
+/// Rows that were read, and counts of the rest.
 struct Read<'a> {
     samples: Vec<DeviceSample>,
     /// Rows of a table without times.
@@ -132,7 +136,7 @@ struct Read<'a> {
     first_lost: Option<u64>,
     /// Cells that are neither a number nor a way to say that there is none.
     lost_cells: u64,
-    /// The last line has no end and was left out.
+    /// The last line has no end and was skipped.
     cut: bool,
     /// There were more samples than the input may have.
     full: bool,

@@ -94,7 +94,7 @@ impl<'a> Table<'a> {
             });
         }
         let columns: Vec<_> = cells().map(columns::query).collect();
-        // Many logs have a timestamp; only nvidia-smi's have a dotted column of a GPU beside it.
+        // Many logs have a timestamp; only nvidia-smi's also have a dotted column of a GPU.
         let of_gpu = |field: &Field| {
             use Field::{DateTime, Identity, Index, Name, State};
             !matches!(field, DateTime | Index | Identity | Name | State)
@@ -106,13 +106,13 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Whether the rows have times.
+    /// True if the rows have times.
     pub(super) fn has_time(&self) -> bool {
         let has = |field| self.column(field).is_some();
         has(Field::UtcNs) || has(Field::DateTime) || (has(Field::Date) && has(Field::Time))
     }
 
-    /// Whether the rows say which GPU they are of.
+    /// True if the rows say which GPU they are of.
     pub(super) fn names_device(&self) -> bool {
         self.column(Field::Index).is_some() || self.column(Field::Identity).is_some()
     }
@@ -140,7 +140,7 @@ impl<'a> Table<'a> {
         columns.collect::<Vec<_>>().join(", ")
     }
 
-    /// All rows, up to `limit`. A last line without an end may be cut inside a number and is left out.
+    /// All rows, up to `limit`. A last line without an end may be cut inside a number and is skipped.
     pub(super) fn read(&self, artifact: StrId, limit: u64) -> Read<'a> {
         let timed = self.has_time();
         let mut read = Read {
@@ -279,7 +279,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What a line gives.
+/// The result of a line.
 enum Row<'a> {
     State(Box<State<'a>>),
     Process(ProcessRow<'a>),

@@ -5,6 +5,10 @@
 //! their own, and schema 4, in which they point to `rocpd_timestamp` and `rocpd_track`. The names of tables end in the UUID
 //! of a process; a file may hold several. Times are nanoseconds of one clock. Grids are in work-items. A call of HIP and the
 //! work that it issues share the `stack_id` of their events.
+//!
+//! Both schemas are read by one set of columns: a row's own value wins, and the value that it points to is the fallback.
+//! Two importers were rejected, because files differ by single columns between versions of rocprofv3. A row that refers
+//! to a missing kernel, GPU or thread is counted as bad. It is never given a default, as that would move its time.
 
 mod info;
 mod work;

@@ -26,7 +26,7 @@ const COMMON: [Want; 11] = [
     May(&["event_id"]),
 ];
 
-/// What all rows of work have.
+/// The columns that all rows of work share.
 struct Common {
     start: Ns,
     end: Ns,
@@ -119,7 +119,7 @@ struct Region {
     correlation: Option<i64>,
 }
 
-/// What a marker's region holds besides.
+/// Additional data of a marker's region.
 #[derive(Deserialize)]
 struct Extra {
     message: String,
@@ -262,7 +262,7 @@ impl Import<'_> {
                 // Calls of other libraries enclose those of HIP.
                 _ => return Ok(()),
             };
-            // The message of a range stands beside the name of the call that opened it.
+            // The text of a range is in `extdata`; the name is that of the call that opened it.
             let message = |text: &str| serde_json::from_str::<Extra>(text).ok();
             let message = row.text(12).filter(|_| is_range).and_then(message);
             let thread = common

@@ -2,6 +2,10 @@
 //!
 //! The DTD's number does not fix the layout (drivers renamed elements within one), so each fact has the paths of all
 //! layouts. Serial numbers, UUIDs and names of processes are not read.
+//!
+//! The reader walks the elements and keeps texts by their path below a GPU. A typed tree was rejected, because it would fix
+//! one layout. What must hold: the size of the file, the depth, the length of names and the number of GPUs and MIG
+//! devices are bounded, and a file that is cut off gives what stands before the cut.
 
 mod snapshot;
 
@@ -172,7 +176,7 @@ fn add(
     }
 }
 
-/// Whether a text is a value rather than a way to say that there is none.
+/// True if a text is a value rather than a way to say that there is none.
 fn is_stated(text: &str) -> bool {
     !matches!(
         text,

@@ -1,6 +1,10 @@
 //! Kernel sums of `nsys stats`: `cuda_gpu_kern_sum`, and `gpukernsum` before 2022, as CSV and as the console shows them.
 //!
 //! A console text has its sister reports too: `calls.rs` reads those of calls and ranges.
+//!
+//! A sum has no timeline, so its rows go into tables of their own and never into launches. Launches made up from a count
+//! and a mean were rejected: every share of time between kernels would be invented. CSV and console text differ in layout
+//! only, so both go through one reader of tables.
 
 mod calls;
 
@@ -111,7 +115,7 @@ fn import(
     Ok(())
 }
 
-/// What a function makes of each row of a table; rows of which it makes nothing are told as lost.
+/// The results of a function for all rows of a table. Rows without a result are reported as lost.
 ///
 /// # Errors
 /// The table is damaged as CSV, or holds more rows than the input may give.

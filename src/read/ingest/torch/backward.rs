@@ -1,8 +1,8 @@
-//! Which operator of the forward pass a backward operator belongs to.
+//! The forward operator of each backward operator.
 //!
 //! Autograd counts the nodes of its graph by thread. A backward operator has the number of its node and that of the
 //! thread which made it; an operator of the forward pass has the number of the node that is made next on its thread.
-//! So of the operators with the number the one that began last made the node, as in PyTorch's own arrows.
+//! So of the operators with the number the latest to begin made the node, as in PyTorch's own arrows.
 
 use std::cmp::Reverse;
 

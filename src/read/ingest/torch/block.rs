@@ -21,7 +21,7 @@ pub(super) fn parse_whole(bytes: &[u8]) -> Option<BlockRows> {
     Some(builder.finish())
 }
 
-/// Reads a list of events one by one and counts those that are not valid. `offset` is where in the
+/// Reads a list of events one by one and counts invalid ones. `offset` is where in the
 /// file the byte after the list's `[` is. The last event of a list that is cut off counts only if whole.
 pub(super) fn parse_each(bytes: &[u8], offset: u64) -> BlockRows {
     let mut builder = Builder::default();

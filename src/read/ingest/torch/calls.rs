@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::rows::{CallRow, FileRows, FlowRow, GpuSpan};
 use rooflens_session::{ApiLevel, Ns};
 
-/// Which driver calls lie within a runtime call of their thread.
+/// A flag per call: true for driver calls within a runtime call of their thread.
 pub(super) fn nested(calls: &[CallRow]) -> Vec<bool> {
     let mut nested = vec![false; calls.len()];
     if calls.iter().all(|call| call.level == ApiLevel::Runtime) {

@@ -1,4 +1,4 @@
-//! What moves where, from names such as `Memcpy HtoD (Pageable -> Device)`.
+//! Kind and memories of a copy, from names such as `Memcpy HtoD (Pageable -> Device)`.
 
 use rooflens_session::{CopyKind, MemoryKind};
 

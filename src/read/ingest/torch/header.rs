@@ -1,4 +1,4 @@
-//! What a trace says of itself, before or after its events.
+//! Metadata of a trace, before or after its events.
 
 use serde_json::{Map, Value};
 

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::rows::{FileRows, GpuSpan, Key, Label};
 use rooflens_session::{PassId, ProcessId, Session, StrId, ThreadId};
 
-/// Which process made a call, by correlation id.
+/// The calling process by correlation id.
 struct Callers {
     /// The process, and whether others made a call of the same id.
     by_correlation: FxHashMap<i64, (ProcessId, bool)>,
@@ -163,7 +163,7 @@ fn number(key: Key) -> i64 {
     }
 }
 
-/// The process of a trace of GPU work alone: the one that is labelled `CPU`, or else 0.
+/// The process of a trace of GPU work alone: the process labelled `CPU`, or else 0.
 fn gpu_only_process(file: &FileRows, pass: PassId, session: &mut Session) -> ProcessId {
     let cpu = file.rows.labels.iter().find(|row| {
         row.label == Label::ProcessKind && file.text(row.text).eq_ignore_ascii_case("cpu")

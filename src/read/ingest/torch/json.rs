@@ -123,7 +123,7 @@ impl<'a> Json<'a> {
         })
     }
 
-    /// Whether an object comes next.
+    /// True if an object comes next.
     pub(super) fn is_object(&mut self) -> bool {
         self.peek() == Some(b'{')
     }

@@ -7,6 +7,11 @@
 //!
 //! A file that is cut off gives its events up to there, and one that holds invalid events the others,
 //! each with a data-loss diagnostic that says at which byte; a file without any event is refused.
+//!
+//! A trace can hold gigabytes of JSON, so the reader neither keeps the text nor builds a tree of values. A parser for
+//! the whole document was rejected: it runs on one thread and needs memory for every event at once. The stream is cut at
+//! event boundaries instead. Cheap cuts may misjudge a boundary inside a string. The parser notices that, and the file is
+//! read again with exact cuts. Blocks join in file order, so the rows do not depend on the number of threads.
 
 mod backward;
 mod block;
@@ -62,10 +67,10 @@ const MARKS: &[&str] = &[
     "\"registers per thread\"",
 ];
 
-/// The mark of the export of `torch.autograd.profiler`, a bare list, which is told apart to refuse it.
+/// The mark of the export of `torch.autograd.profiler`, a bare list, which is detected and refused.
 const LEGACY_MARK: &str = "\"CPU functions\"";
 
-/// Whether events are those of `torch.autograd.profiler`.
+/// True if events are those of `torch.autograd.profiler`.
 fn is_legacy(bytes: &[u8]) -> bool {
     memchr::memmem::find(bytes, LEGACY_MARK.as_bytes()).is_some()
 }

@@ -1,4 +1,4 @@
-//! What the user should know of a trace.
+//! Diagnostics of a trace.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Notes<'a> {
     pub(super) diagnostics: &'a mut Diagnostics,
 }
 
-/// Events of an accelerator that is not read, among those that are not used.
+/// The category of an unsupported accelerator among the unused events.
 pub(super) fn other_device(unknown: &BTreeMap<(String, String), u64>) -> Option<String> {
     let mut categories = unknown.keys().map(|(_, category)| category);
     let is_its = |category: &&String| OTHER_DEVICES.iter().any(|name| category.starts_with(name));
@@ -37,7 +37,7 @@ impl Notes<'_> {
         }
     }
 
-    /// What is missing because the file is damaged.
+    /// Reports data that is missing because the file is damaged.
     pub(super) fn ending(&mut self, ending: &Ending, header: &Header) {
         let (at, reason) = match ending {
             Ending::Whole => {
@@ -54,7 +54,7 @@ impl Notes<'_> {
             .push(diagnostic.artifact(&self.file.path).at(Location::Byte(at)));
     }
 
-    /// Events that were left out.
+    /// Skipped events.
     pub(super) fn losses(&mut self, losses: &Losses, unknown: &BTreeMap<(String, String), u64>) {
         if let Some(at) = losses.first_invalid {
             let message = "events that are not valid JSON are left out; the first begins here";
@@ -92,7 +92,7 @@ impl Notes<'_> {
         );
     }
 
-    /// Whether there is anything to analyze.
+    /// True if there is anything to analyze.
     pub(super) fn content(
         &mut self,
         operations: u64,

@@ -1,4 +1,4 @@
-//! What is kept of the events: plain rows whose texts and lanes are numbers, first within a block of
+//! Rows of the events: plain rows whose texts and lanes are numbers, first within a block of
 //! the file, then within the whole file.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) struct Span {
     pub(super) lane: u32,
 }
 
-/// What all GPU work has in common.
+/// The fields that all GPU work shares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GpuSpan {
     pub(super) span: Span,
@@ -48,7 +48,7 @@ pub(super) struct KernelRow {
     pub(super) shared_bytes: Option<u32>,
 }
 
-/// What a kernel says of the collective that it executes.
+/// The collective that a kernel executes.
 #[derive(Debug)]
 pub(super) struct CollectiveRow {
     /// Index of the kernel's row.
@@ -123,12 +123,12 @@ pub(super) struct FlowRow {
     pub(super) id: i64,
 }
 
-/// What a metadata event names.
+/// The subject of a metadata event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     /// The process of the lane.
     Process,
-    /// What the process is: `CPU`, or a GPU.
+    /// The label of the process: `CPU`, or a GPU.
     ProcessKind,
     /// The thread of the lane.
     Thread,

@@ -2,7 +2,7 @@
 
 use memchr::{memchr2, memrchr};
 
-/// What the beginning of a file turns out to be.
+/// The beginning of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Head {
     /// The events begin at this byte, just after the `[`.

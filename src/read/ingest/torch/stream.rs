@@ -29,7 +29,7 @@ const MAX_EVENT: usize = 16 << 20;
 /// Bytes that all that stands before the events may have, and all that stands after them.
 const MAX_HEADER: usize = 64 << 20;
 
-/// What stands before the events of a list in an object.
+/// The text before the events of a list in an object.
 const LIST_HEAD: &[u8] = b"{\"traceEvents\":[";
 
 /// How blocks are cut.
@@ -284,7 +284,7 @@ impl<'r> Splitter<'r> {
         }
     }
 
-    /// Drops what stands before the events, but for their `[`.
+    /// Drops the text before the events and keeps their `[`.
     fn begin(&mut self, at: usize) {
         self.buffer.copy_within(at..self.filled, 1);
         self.buffer[0] = b'[';
@@ -335,7 +335,7 @@ impl<'r> Splitter<'r> {
         blocks.send(block).is_ok()
     }
 
-    /// All that follows the events. What goes beyond the limit is left out, and will not parse.
+    /// All that follows the events. Text beyond the limit is dropped, and the rest does not parse.
     fn tail(&mut self, start: usize) -> Result<Vec<u8>, Refusal> {
         let mut tail = self.buffer[start..self.filled].to_vec();
         let kept = (

@@ -14,7 +14,7 @@ use rooflens_session::{
     ThreadId,
 };
 
-/// What was found on the way.
+/// Counts for the diagnostics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SectionContent {
     pub(super) joins: Joins,

@@ -5,6 +5,9 @@
 //! "addr", "size", "time_us"}]]}`. Events keep the requested size, and the trace is a ring that may have lost its begin; what was
 //! held is therefore counted backwards from the segments, which are those at the end. Memory counts as freed when that is
 //! requested, as in the allocator's own statistics. Stacks are not read.
+//!
+//! A pickle can run code, so the format is not unpickled in the usual sense. A small machine executes the opcodes of plain
+//! data and refuses every opcode that names a class or calls it. The number of nodes is bounded by the input's allowance.
 
 mod pickle;
 

@@ -13,7 +13,7 @@ use rooflens_session::{MAX_DURATION, MAX_TIME, Ns};
 /// Processes and threads that a trace may name.
 const MAX_NAMES: usize = 1 << 16;
 
-/// What an event is by its arguments.
+/// The role of an event by its arguments.
 pub(super) enum Event<'a> {
     /// A kernel, with its details; they may be empty.
     Kernel(Cow<'a, str>),
@@ -120,7 +120,7 @@ impl<'a> Trace<'a> {
         Ok(trace)
     }
 
-    /// Whether a process is the host.
+    /// True if a process is the host.
     pub(super) fn is_host(&self, pid: i64) -> bool {
         self.processes
             .get(&pid)

@@ -6,6 +6,10 @@
 //! (`regs:32 static_shared:0 dynamic_shared:0 grid:4,1,1 block:128,1,1 occ_pct:100`) and `memcpy_details`
 //! (`kind_src:pageable kind_dst:device size:40 dest:0 async:1`), as cupti_collector.cc and cupti_utils.cc print them. Calls
 //! of the driver are events of the host with a `correlation_id`; step markers have a `step_num`. Times are microseconds.
+//!
+//! The container resembles PyTorch's, but roles follow from names of processes and threads instead of categories. A
+//! common reader with PyTorch was rejected for that reason. Lines that the profiler derives from streams are skipped:
+//! they repeat the same work, and counting both would double the GPU time.
 
 mod event;
 

@@ -23,7 +23,10 @@
 //! | `data` | an array: the strings, by id from 0 | `StringIds` |
 //! | `type` `String`, `ThreadName` | with `--separate-strings`: a string or a thread's name a line | `StringIds`, `ThreadNames` |
 //!
-//! What else there is, GPUs, graphs that were traced as a whole and payloads of ranges among it, is counted and told.
+//! Other messages, such as GPUs, graphs traced as a whole and payloads of ranges, are counted and reported.
+//!
+//! Rows go through SQLite because a second importer would repeat the meaning of every table. What must hold: one line is
+//! in memory at a time, lines have a maximum length, and a field that the format does not describe is never guessed.
 
 mod line;
 #[cfg(test)]
@@ -42,13 +45,13 @@ use rooflens_diagnostic::{Diagnostic, Location, Severity};
 /// Bytes beyond which a line is refused: the strings of a report are one line.
 const MAX_LINE: u64 = 256 << 20;
 
-/// Names of messages that are told; others are counted together.
+/// Number of message names that a diagnostic lists; others are counted together.
 const MAX_NAMES: usize = 16;
 
 /// How an export begins that has its strings first.
 const STRINGS_FIRST: &[u8] = b"{\"data\":[\"[Unknown]\"";
 
-/// Whether a file begins like an export.
+/// True if a file begins like an export.
 pub(super) fn sniff(prefix: &Prefix<'_>) -> bool {
     let start = prefix.bytes.trim_ascii_start();
     let events = ["\"NvtxEvent\"", "\"CudaEvent\"", "\"TraceProcessEvent\""];
@@ -191,7 +194,7 @@ pub(super) fn to_sqlite(content: &Content, path: &Path) -> Result<Vec<Diagnostic
     Ok(lost.tell())
 }
 
-/// What was not taken over.
+/// Counts of skipped messages.
 #[derive(Default)]
 struct Lost {
     /// Events that were read.

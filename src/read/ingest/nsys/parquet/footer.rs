@@ -46,7 +46,7 @@ pub(super) struct Group {
     pub(super) chunks: Vec<Chunk>,
 }
 
-/// What a footer says.
+/// The contents of a footer.
 #[derive(Debug, Default)]
 pub(super) struct Footer {
     pub(super) columns: Vec<Column>,

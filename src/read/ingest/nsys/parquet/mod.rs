@@ -4,6 +4,8 @@
 //! versions, unpacked or packed by Snappy, gzip or Zstandard. Anything else refuses the table. The files are hostile: sizes
 //! that they state are never reserved, values are read one after another, and what they unpack to and fill is taken from the
 //! input's allowance. That is why this is no library's: those reserve what a footer says.
+//!
+//! The tables become an SQLite export that the importer then reads, so Parquet adds no second meaning of any column.
 
 mod footer;
 mod packing;
@@ -56,7 +58,7 @@ impl From<Fault> for IngestErrorKind {
 /// Makes an SQLite export at `path` of tables, each with its name.
 ///
 /// # Errors
-/// When the export cannot be written. A table that cannot be read costs itself: `lost` is called with its file and why.
+/// When the export cannot be written. A table that cannot be read is skipped: `lost` receives its file and the reason.
 pub fn to_sqlite(
     tables: &[(&str, &ArtifactFile)],
     path: &Path,

@@ -42,7 +42,7 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
     let found = made(500).one(rule("profiler-overhead"));
     let text = words(&found.statement);
     assert!(
-        text.contains("warm=10, all=10, time=1.00 µs, pass=nsys, unprofiled=500 ns, share=50.0 %"),
+        text.starts_with("profiler_overhead.statement{stage=prefill, warm=10, all=10, time=1.00 µs, pass=nsys, unprofiled=500 ns, share=50.0 %"),
         "{text}"
     );
     assert_eq!(found.severity, Severity::Warning);
@@ -57,12 +57,12 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
             .one(rule("profiler-overhead"))
             .statement,
     );
-    assert!(text.contains("warm=1"), "{text}");
+    assert!(text.contains("warm=1, all=10,"), "{text}");
     let none = cold(&[100.0, 100.0]).outcome(rule("profiler-overhead"));
     assert_eq!(silent(none).0, "abstained");
     // Of many that all do as much it is usual.
     let usual = cold(&[200.0; 5]).one(rule("profiler-overhead"));
-    assert!(words(&usual.statement).contains("warm=5"));
+    assert!(words(&usual.statement).contains("warm=5, all=10,"));
     // A loop without known steps compares with nothing.
     let loops = decode().repeats("decode", "b", Some(10), &[500]);
     assert!(matches!(
@@ -88,7 +88,9 @@ fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
     };
     // 200 of 1000 ns.
     let mixed = types(200).one(rule("utilization-basis"));
-    assert!(words(&mixed.statement).contains("share=20.0 %, dtype=fp32"));
+    assert!(
+        words(&mixed.statement).starts_with("utilization_basis.types{share=20.0 %, dtype=fp32")
+    );
     assert_eq!(
         types(50).outcome(rule("utilization-basis")),
         Outcome::PASSED
@@ -120,13 +122,22 @@ fn limits_of_the_data_are_said() {
         made.known.stage_work.as_mut().unwrap().append(&mut other);
     }
     let found = made.found(rule("attribution-coverage"));
-    assert!(words(&found[0].statement).contains("share=20.0 %"));
-    assert!(words(&found[1].statement).contains("share=60.0 %"));
-    assert!(words(&made.one(rule("unknown-kernels")).statement).contains("share=5.00 %"));
+    assert!(
+        words(&found[0].statement)
+            .starts_with("attribution_coverage.unattributed{share=20.0 %, pass=nsys")
+    );
+    assert!(
+        words(&found[1].statement)
+            .starts_with("attribution_coverage.inferred{share=60.0 %, stage=decode")
+    );
+    assert!(
+        words(&made.one(rule("unknown-kernels")).statement)
+            .starts_with("unknown_kernels.statement{share=5.00 %")
+    );
     let hidden = made.one(rule("hidden-graphs"));
     assert!(
         words(&hidden.statement)
-            .contains("share=90.0 %, stage=decode}, hidden_graphs.stage{share=20.0 %")
+            .contains("stages=hidden_graphs.stage{share=90.0 %, stage=decode}, hidden_graphs.stage{share=20.0 %, stage=offload}")
     );
     assert_eq!(
         hidden.severity,

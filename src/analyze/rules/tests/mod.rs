@@ -532,7 +532,10 @@ fn a_rank_that_waits_is_told_not_to_get_faster() {
     // 120 of 1000 ns, of which 90 may be waiting.
     let waits = made(120.0, 90.0);
     let text = words(&waits.statement);
-    assert!(text.contains("share=12.0 %, waiting=75.0 %"), "{text}");
+    assert!(
+        text.ends_with("stage_busy.collectives{share=12.0 %, waiting=75.0 %}"),
+        "{text}"
+    );
     assert!(words(&waits.advice.unwrap()).contains("stage_busy.advice_waiting"));
     // 49 ns of waiting are below 5 %; 49 ns of collectives are not said at all.
     assert!(words(&made(120.0, 49.0).advice.unwrap()).contains("stage_busy.advice_kernels"));

@@ -131,8 +131,10 @@ fn only_products_far_above_the_roofline_count_as_waste() {
     assert_eq!(saved(&found), 50.0);
     assert_eq!(found.weight_ns, 500.0, "ten instances");
     let text = words(&found.statement);
-    assert!(text.contains("worst_time=150 ns"));
-    assert!(text.contains("worst=8 × 8 × 8 (big)"));
+    assert!(text.starts_with(
+        "gemm_roofline.statement{time=150 ns, stage=decode, share=30.0 %, whole=products.gpu_time"
+    ));
+    assert!(text.contains("worst=8 × 8 × 8 (big), worst_time=150 ns, worst_roof=100 ns"));
     assert_eq!(
         made(&[near]).outcome(rule("gemm-roofline")),
         Outcome::PASSED
@@ -159,7 +161,9 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
     ];
     let found = made(&rows[..2]).one(rule("gemm-bandwidth"));
     let text = words(&found.statement);
-    assert!(text.contains("share=60.0 %, whole=products.gpu_time, reached=50.0 %"));
+    assert!(
+        text.contains("share=60.0 %, whole=products.gpu_time, reached=50.0 %, basis=specified")
+    );
     assert!(text.contains("roof=90.0 ns, waves=0.400"));
     assert!(!text.contains("floor="), "{text}");
     assert_eq!(saved(&found), 150.0);
@@ -174,7 +178,7 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
     assert!(!advice(&[One { tiling, ..rows[1] }]).contains("splits="));
     // (60 + 90 + 100) ÷ 400.
     let cached = made(&rows).one(rule("gemm-bandwidth"));
-    assert!(words(&cached.statement).contains("reached=62.5 %"));
+    assert!(words(&cached.statement).contains("reached=62.5 %, basis=specified"));
     // 80 % of the bandwidth is near; 24 of 500 ns are little; compute-bound ones do not count.
     for row in [memory(200.0, 160.0, 1.0), memory(40.0, 16.0, 1.0)] {
         assert_eq!(
@@ -201,7 +205,7 @@ fn the_launch_floor_is_told_where_it_lifts_the_roofline() {
     *sum = Sum::default();
     sum.add(10, 1000, 0, Some(roof));
     let text = words(&made.one(rule("gemm-bandwidth")).statement);
-    let expected = "of_roofline=50.0 %";
+    let expected = "reached=20.0 %, basis=specified, of_roofline=50.0 %, floor=50.0 ns";
     assert!(text.contains(expected), "{text}");
 }
 
@@ -254,9 +258,11 @@ fn unaligned_products_need_time_to_matter() {
     };
     // 50 of 500 ns.
     let found = made(&[with(50.0, 1)]).one(rule("gemm-alignment"));
-    assert!(words(&found.statement).contains("share=10.0 %"));
     assert!(
-        words(&found.statement).contains("alignment=2.00 B"),
+        words(&found.statement).contains("share=10.0 %, whole=products.gpu_time, stage=decode")
+    );
+    assert!(
+        words(&found.statement).ends_with("alignment=2.00 B}"),
         "{:?}",
         found.statement
     );
@@ -334,7 +340,10 @@ fn sizes_that_are_not_known_are_said() {
         made
     };
     let text = words(&made(0.6, 0.5).one(rule("flop-coverage")).statement);
-    assert!(text.contains("products=50.0 %, known=60.0 %"), "{text}");
+    assert!(
+        text.contains("stage=decode, products=50.0 %, known=60.0 %"),
+        "{text}"
+    );
     assert!(text.contains("flops=30.0 %"), "{text}");
     for clear in [made(0.9, 0.5), made(0.6, 0.09)] {
         assert_eq!(clear.outcome(rule("flop-coverage")), Outcome::PASSED);
@@ -356,7 +365,7 @@ fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
     ] {
         let found = above.one(rule("utilization-basis"));
         assert_eq!(found.severity, Severity::Critical);
-        assert!(words(&found.statement).contains("share=125 %"));
+        assert!(words(&found.statement).contains("stage=decode, share=125 %"));
     }
     for possible in [counted(Ok(0.99)), sized(Ok(0.99))] {
         assert_eq!(possible.outcome(rule("utilization-basis")), Outcome::PASSED);
@@ -407,7 +416,7 @@ fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
         made
     };
     let why = silent(with(103.0).outcome(rule("gemm-roofline"))).1;
-    assert!(why == "decode: findings.waits{rank=1}", "{why}");
+    assert_eq!(why, "decode: findings.waits{rank=1}");
     // A difference of 2 % is none.
     assert_eq!(saved(&with(102.0).one(rule("gemm-roofline"))), 50.0);
 }
@@ -423,7 +432,7 @@ fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
     // Busy for 400 of 1000 ns: 350 of these 400, and no more than a note.
     let bound = with(400.0);
     assert_eq!((gain(&bound).saved_ns, gain(&bound).of_ns), (350.0, 400.0));
-    assert!(gain(&bound).of.contains("findings.busy_time"));
+    assert_eq!(gain(&bound).of, "findings.busy_time{stage=decode}");
     assert_eq!(bound.severity, Severity::Note);
     assert_eq!(
         (gain(&with(500.0)).saved_ns, gain(&with(500.0)).of_ns),
@@ -459,10 +468,9 @@ fn the_ceiling_is_named() {
         ..compute(200.0, 125.0)
     };
     let found = made(&[big(true)]).one(rule("gemm-roofline"));
-    assert!(
-        words(&found.statement)
-            .contains("roof=125 ns, worst=8 × 8 × 8 (big), worst_time=200 ns, worst_roof=125 ns")
-    );
+    assert!(words(&found.statement).contains(
+        "basis=measured, roof=125 ns, worst=8 × 8 × 8 (big), worst_time=200 ns, worst_roof=125 ns"
+    ));
     assert!(
         found
             .gain
@@ -481,5 +489,5 @@ fn the_ceiling_is_named() {
         ..memory(200.0, 120.0, 1.0)
     };
     let found = made(&[few]).one(rule("gemm-bandwidth"));
-    assert!(words(&found.statement).contains("reached=60.0 %"));
+    assert!(words(&found.statement).contains("reached=60.0 %, basis=measured"));
 }

@@ -15,6 +15,7 @@ mod layouts;
 mod names;
 mod output;
 mod prediction;
+mod recipes;
 mod redaction;
 mod render;
 mod reports;

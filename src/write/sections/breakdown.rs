@@ -60,8 +60,8 @@ impl Breakdown {
 /// What the groups of most different classes are called: a class of its own may be all that there is of them.
 fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 3] {
     let work = context.results.stage_work().ok();
-    let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
-    let name = |group| (group_color(group), class_name(own.into_iter(), group));
+    let stage = work.and_then(|work| work.iter().find(|stage| is_same(&stage.summary, summary)));
+    let name = |group| (group_color(group), class_name(stage.into_iter(), group));
     [
         name(ClassGroup::Gemm),
         name(ClassGroup::Other),
@@ -74,8 +74,8 @@ pub(crate) fn class_name<'a>(
     stages: impl Iterator<Item = &'a StageWork>,
     group: ClassGroup,
 ) -> &'static str {
-    let occurs = |one: &&StageWork| one.occurring().any(|(class, ..)| class.group() == group);
-    let mut classes = stages.filter(occurs).map(|one| one.dominant(group));
+    let occurs = |stage: &&StageWork| stage.occurring().any(|(class, ..)| class.group() == group);
+    let mut classes = stages.filter(occurs).map(|stage| stage.dominant(group));
     let first = classes.next().flatten();
     match (
         first.filter(|first| classes.all(|class| class == Some(*first))),
@@ -91,7 +91,7 @@ pub(crate) fn class_name<'a>(
 /// The name in a legend: that in which the stages agree that have the part.
 fn name<'a>(stages: impl Iterator<Item = &'a Breakdown>, color: Color) -> &'static str {
     let named = stages.filter(|stage| stage.part(color) > 0.0);
-    let mut names = named.filter_map(|one| one.names.iter().find(|(own, _)| *own == color));
+    let mut names = named.filter_map(|stage| stage.names.iter().find(|(named, _)| *named == color));
     let Some((_, first)) = names.next() else {
         return color.label();
     };
@@ -112,18 +112,18 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     };
     let outermost = times
         .of_primary()
-        .filter(|one| one.summary.is_outermost(context.facts));
-    let all: Vec<Breakdown> = outermost
+        .filter(|stage| stage.summary.is_outermost(context.facts));
+    let breakdowns: Vec<Breakdown> = outermost
         .map(|stage| breakdown(context, stage))
         .take(SHOWN_STAGES)
         .collect();
-    let Some(chart) = chart(context, &all) else {
+    let Some(chart) = chart(context, &breakdowns) else {
         return Ok(findings);
     };
     findings.main.insert(0, Block::Chart(chart));
-    let rows: Vec<PartOf<'_>> = all
+    let rows: Vec<PartOf<'_>> = breakdowns
         .iter()
-        .flat_map(|one| one.parts.iter().map(move |part| (one, *part)))
+        .flat_map(|stage| stage.parts.iter().map(move |part| (stage, *part)))
         .collect();
     let table = table(context);
     let caption = words!(context, "breakdown.caption");
@@ -137,7 +137,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let summary = &stage.summary;
     let unprofiled = context.results.baseline().ok();
-    let unprofiled = unprofiled.and_then(|all| all.of_summary(context, summary));
+    let unprofiled = unprofiled.and_then(|baseline| baseline.of_summary(context, summary));
     let unprofiled = unprofiled
         .map(|(_, time)| time)
         .filter(|time| *time < summary.time);
@@ -162,14 +162,14 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         .map(|(group, time)| (group_color(group), part(time)));
     let idle = context.results.idle().ok();
     let line = idle.and_then(|idle| idle.of(summary.stage, summary.process).next());
-    let others = line
+    let other_work = line
         .map_or(0.0, |line| line.other_work() * summary.time)
         .min(time - busy);
     let rest = [
-        (Color::OtherWork, others / per),
-        (Color::Idle, (time - busy - others) / per),
+        (Color::OtherWork, other_work / per),
+        (Color::Idle, (time - busy - other_work) / per),
     ];
-    let rest = rest.into_iter().skip(usize::from(others <= 0.0));
+    let rest = rest.into_iter().skip(usize::from(other_work <= 0.0));
     Breakdown {
         label: match steps {
             Some(_) => words!(context, "breakdown.step", stage = label.as_str()),
@@ -189,22 +189,22 @@ const IDLE: f64 = 0.15;
 
 /// The stages that take a notable part of the run. The caption tells the one that loses most idle time, or what most of the
 /// longest is.
-fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
-    let run: f64 = all.iter().map(|one| one.total).sum();
-    let all: Vec<&Breakdown> = all
+fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
+    let run: f64 = breakdowns.iter().map(|breakdown| breakdown.total).sum();
+    let breakdowns: Vec<&Breakdown> = breakdowns
         .iter()
-        .filter(|one| one.total >= NOTABLE * run)
+        .filter(|breakdown| breakdown.total >= NOTABLE * run)
         .collect();
-    let lost = |one: &Breakdown| one.total * one.share_of(Color::Idle);
-    let idle = all
+    let lost = |breakdown: &Breakdown| breakdown.total * breakdown.share_of(Color::Idle);
+    let idle = breakdowns
         .iter()
         .rev()
-        .filter(|one| one.share_of(Color::Idle) >= IDLE);
+        .filter(|breakdown| breakdown.share_of(Color::Idle) >= IDLE);
     let idlest = idle.max_by(|a, b| lost(a).total_cmp(&lost(b)));
     let (told, part) = match idlest {
         Some(idlest) => (idlest, Color::Idle),
         None => {
-            let longest = all
+            let longest = breakdowns
                 .iter()
                 .rev()
                 .max_by(|a, b| a.total.total_cmp(&b.total))?;
@@ -215,7 +215,7 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
         }
     };
     let mut colors: Vec<Color> = Vec::new();
-    for (color, _) in all.iter().flat_map(|one| &one.parts) {
+    for (color, _) in breakdowns.iter().flat_map(|breakdown| &breakdown.parts) {
         if !colors.contains(color) {
             colors.push(*color);
         }
@@ -223,12 +223,12 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
     // Idle time is the rest: it stands last.
     colors.retain(|color| *color != Color::Idle);
     colors.push(Color::Idle);
-    let bar = |one: &&Breakdown| {
-        let time = Quantity::new(one.time, Unit::Nanoseconds);
-        let unprofiled = one.unprofiled.then_some("");
+    let bar = |breakdown: &&Breakdown| {
+        let time = Quantity::new(breakdown.time, Unit::Nanoseconds);
+        let unprofiled = breakdown.unprofiled.then_some("");
         Bar {
-            label: one.label.clone(),
-            values: colors.iter().map(|color| one.part(*color)).collect(),
+            label: breakdown.label.clone(),
+            values: colors.iter().map(|color| breakdown.part(*color)).collect(),
             note: words!(
                 context,
                 "breakdown.note",
@@ -253,11 +253,11 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
             parts: colors
                 .iter()
                 .map(|color| Part {
-                    name: name(all.iter().copied(), *color).to_owned(),
+                    name: name(breakdowns.iter().copied(), *color).to_owned(),
                     color: *color,
                 })
                 .collect(),
-            bars: all.iter().map(bar).collect(),
+            bars: breakdowns.iter().map(bar).collect(),
         }),
     })
 }

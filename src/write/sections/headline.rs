@@ -10,7 +10,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Block, SectionContent, Table};
-use rooflens_session::{Arrange, GpuId};
+use rooflens_session::GpuId;
 
 /// Stages that the first page shows.
 const SHOWN: usize = 10;
@@ -54,38 +54,42 @@ pub fn cover(context: &Context<'_>) -> Cover {
 fn gpus(context: &Context<'_>) -> String {
     let session = context.session;
     let used: BTreeSet<GpuId> = context.facts.ops.gpu.iter().copied().collect();
-    let counts = |row: usize| used.is_empty() || used.contains(&GpuId(row as u32));
+    let is_used = |row: usize| used.is_empty() || used.contains(&GpuId(row as u32));
     let mut names: Vec<(&str, usize)> = Vec::new();
     for pass in session.passes.ids() {
-        let own =
-            (0..session.gpus.len()).filter(|row| session.gpus.pass[*row] == pass && counts(*row));
-        let mut here: Vec<(&str, usize)> = Vec::new();
-        for name in own
-            .map(|row| session.text(session.gpus.name[row]))
-            .filter(|name| !name.is_empty())
-        {
-            match here.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, count)) => *count += 1,
-                None => here.push((name, 1)),
+        let mut names_of_pass: Vec<(&str, usize)> = Vec::new();
+        for row in 0..session.gpus.len() {
+            let name = session.text(session.gpus.name[row]);
+            if session.gpus.pass[row] == pass && is_used(row) && !name.is_empty() {
+                *count_of(&mut names_of_pass, name) += 1;
             }
         }
-        // Passes of one bundle ran on one machine: the one that saw the most GPUs tells.
-        for (name, count) in here {
-            match names.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, most)) => *most = count.max(*most),
-                None => names.push((name, count)),
-            }
+        // Passes of one bundle ran on one machine: take the pass that saw the most GPUs.
+        for (name, count) in names_of_pass {
+            let most = count_of(&mut names, name);
+            *most = count.max(*most);
         }
     }
-    let named = |(name, count): (&str, usize)| match count {
-        1 => name.to_owned(),
-        count => format!("{count} × {name}"),
+    let mut parts = Vec::new();
+    for (name, count) in names {
+        parts.push(match count {
+            1 => name.to_owned(),
+            count => format!("{count} × {name}"),
+        });
+    }
+    parts.join(", ")
+}
+
+/// The count of a name, which is added with zero if it is new.
+fn count_of<'c, 'a>(counts: &'c mut Vec<(&'a str, usize)>, name: &'a str) -> &'c mut usize {
+    let index = match counts.iter().position(|(counted, _)| *counted == name) {
+        Some(index) => index,
+        None => {
+            counts.push((name, 0));
+            counts.len() - 1
+        }
     };
-    names
-        .into_iter()
-        .map(named)
-        .collect::<Vec<String>>()
-        .join(", ")
+    &mut counts[index].1
 }
 
 fn model(context: &Context<'_>) -> String {
@@ -105,46 +109,43 @@ fn model(context: &Context<'_>) -> String {
 
 fn sizes(context: &Context<'_>) -> String {
     let workload = &context.session.workload;
-    let written = |size: Option<u64>| size.map(|size| size.to_string());
-    let (batch, prompt) = (written(workload.batch), written(workload.prompt_tokens));
-    let trains = context
-        .facts
-        .stages
-        .iter()
-        .any(|stage| stage.kind.is_training());
-    let sizes = [
-        batch.map(|size| words!(context, "headline.batch", size = size)),
-        prompt.map(|size| match trains {
+    let mut stages = context.facts.stages.iter();
+    let trains = stages.any(|stage| stage.kind.is_training());
+    let mut sizes = Vec::new();
+    if let Some(batch) = workload.batch {
+        sizes.push(words!(context, "headline.batch", size = batch.to_string()));
+    }
+    if let Some(prompt) = workload.prompt_tokens {
+        let size = prompt.to_string();
+        sizes.push(match trains {
             true => words!(context, "headline.sequence", size = size),
             false => words!(context, "headline.prompt", size = size),
-        }),
-        written(workload.output_tokens).map(|size| words!(context, "headline.output", size = size)),
-    ];
-    sizes
-        .into_iter()
-        .flatten()
-        .collect::<Vec<String>>()
-        .join(context.text.comma())
+        });
+    }
+    if let Some(output) = workload.output_tokens {
+        sizes.push(words!(
+            context,
+            "headline.output",
+            size = output.to_string()
+        ));
+    }
+    sizes.join(context.text.comma())
 }
 
 fn passes(context: &Context<'_>) -> String {
     let session = context.session;
-    let mut shown: Vec<String> = session
-        .passes
-        .ids()
-        .map(|pass| {
-            let row = pass.index();
-            let producer = session.text(session.passes.producer[row]);
-            let kind = context.text.word(session.passes.kind[row].label());
-            if producer.is_empty() {
-                kind.to_owned()
-            } else {
-                format!("{kind} ({producer})")
-            }
-        })
-        .collect();
+    let mut shown = Vec::new();
     if session.timings.profiled.contains(&Some(false)) {
-        shown.insert(0, words!(context, "headline.baseline"));
+        shown.push(words!(context, "headline.baseline"));
+    }
+    for pass in session.passes.ids() {
+        let row = pass.index();
+        let producer = session.text(session.passes.producer[row]);
+        let kind = context.text.word(session.passes.kind[row].label());
+        shown.push(match producer {
+            "" => kind.to_owned(),
+            producer => format!("{kind} ({producer})"),
+        });
     }
     shown.dedup();
     shown.join(context.text.comma())
@@ -174,23 +175,23 @@ pub fn headline(context: &Context<'_>) -> SectionContent {
     let utilization = context
         .results
         .utilization()
-        .map_or(&[][..], |all| &all.stages);
+        .map_or(&[][..], |utilization| &utilization.stages);
     let (mut rows, mut notable) = timeline_rows(context, utilization);
-    // What no timeline has: all of it without one, and steps around the stages of one.
-    let is_profiled = |one: &StageUtilization| one.timed.profiled.is_some();
-    let is_alone = |one: &&StageUtilization| {
-        let mut same = utilization
-            .iter()
-            .filter(|other| other.timed.stage == one.timed.stage);
-        !same.any(is_profiled)
-    };
-    let alone: Vec<Row> = utilization
-        .iter()
-        .filter(is_alone)
-        .map(baseline_row)
-        .collect();
-    notable += alone.len();
-    rows.splice(0..0, alone);
+    // Stages that no timeline has: all stages without one, and steps around the stages of one.
+    let mut profiled = BTreeSet::new();
+    for stage in utilization {
+        if stage.timed.profiled.is_some() {
+            profiled.insert(stage.timed.stage.as_str());
+        }
+    }
+    let mut baseline_rows = Vec::new();
+    for stage in utilization {
+        if !profiled.contains(stage.timed.stage.as_str()) {
+            baseline_rows.push(baseline_row(stage));
+        }
+    }
+    notable += baseline_rows.len();
+    rows.splice(0..0, baseline_rows);
     if !rows.is_empty() {
         let table = table(context, &rows);
         let caption = caption(context, &rows);
@@ -202,99 +203,130 @@ pub fn headline(context: &Context<'_>) -> SectionContent {
     findings
 }
 
-/// What the columns that are shown rest on.
+/// Columns that some row has a value in.
+#[derive(Default)]
+struct Shown {
+    unprofiled: bool,
+    profiled: bool,
+    busy_share: bool,
+    mfu: bool,
+    mbu: bool,
+    operator_utilization: bool,
+    tokens_per_second: bool,
+    images_per_second: bool,
+}
+
+impl Shown {
+    fn of(rows: &[Row]) -> Shown {
+        let mut shown = Shown::default();
+        for row in rows {
+            shown.unprofiled |= row.unprofiled.is_some();
+            shown.profiled |= row.profiled.is_some();
+            shown.busy_share |= row.busy_share.is_some();
+            shown.mfu |= row.mfu.is_some();
+            shown.mbu |= row.mbu.is_some();
+            shown.operator_utilization |= row.operator_utilization.is_some();
+            shown.tokens_per_second |= row.tokens_per_second.is_some();
+            shown.images_per_second |= row.images_per_second.is_some();
+        }
+        shown
+    }
+}
+
+/// The caption, by the columns that are shown.
 fn caption(context: &Context<'_>, rows: &[Row]) -> String {
-    let has = |value: fn(&Row) -> Option<f64>| rows.iter().any(|row| value(row).is_some());
+    let shown = Shown::of(rows);
     let figures = [
-        ("mfu", has(|row| row.mfu)),
-        ("mbu", has(|row| row.mbu)),
-        ("tokens_per_second", has(|row| row.tokens_per_second)),
+        ("mfu", shown.mfu),
+        ("mbu", shown.mbu),
+        ("tokens_per_second", shown.tokens_per_second),
     ];
-    let shown = figures.iter().filter(|(_, shown)| *shown);
-    let names: Vec<&str> = shown
-        .map(|(id, _)| context.text.column("headline", id))
-        .collect();
-    let from_baseline = has(|row| row.unprofiled) && !names.is_empty();
+    let mut names = Vec::new();
+    for (id, is_shown) in figures {
+        if is_shown {
+            names.push(context.text.column("headline", id));
+        }
+    }
+    let from_baseline = shown.unprofiled && !names.is_empty();
     words!(
         context,
         "headline.caption",
-        profiled = has(|row| row.profiled).then_some(""),
-        unprofiled = has(|row| row.unprofiled).then_some(""),
+        profiled = shown.profiled.then_some(""),
+        unprofiled = shown.unprofiled.then_some(""),
         figures = from_baseline.then(|| names.join(context.text.comma())),
     )
 }
 
 /// Columns are on the page as far as a row has them.
 fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
-    let has = |value: fn(&Row) -> Option<f64>| rows.iter().any(|row| value(row).is_some());
+    let shown = Shown::of(rows);
     columns! { context, "headline", row: &Row => {
         text "stage" = row.stage.clone(), page;
-        time "unprofiled_ns" = row.unprofiled, page if has(|row| row.unprofiled);
-        time "profiled_ns" = row.profiled, page if has(|row| row.profiled);
-        share "busy_share" = row.busy_share, page if has(|row| row.busy_share);
-        share "mfu" = row.mfu, page if has(|row| row.mfu);
-        share "mbu" = row.mbu, page if has(|row| row.mbu);
+        time "unprofiled_ns" = row.unprofiled, page if shown.unprofiled;
+        time "profiled_ns" = row.profiled, page if shown.profiled;
+        share "busy_share" = row.busy_share, page if shown.busy_share;
+        share "mfu" = row.mfu, page if shown.mfu;
+        share "mbu" = row.mbu, page if shown.mbu;
         share "operator_utilization" =
-            row.operator_utilization, page if has(|row| row.operator_utilization) && !has(|row| row.mfu);
+            row.operator_utilization, page if shown.operator_utilization && !shown.mfu;
         TokensPerSecond "tokens_per_second" =
-            row.tokens_per_second, page if has(|row| row.tokens_per_second) && !has(|row| row.images_per_second);
+            row.tokens_per_second, page if shown.tokens_per_second && !shown.images_per_second;
         ImagesPerSecond "images_per_second" =
-            row.images_per_second, page if has(|row| row.images_per_second);
+            row.images_per_second, page if shown.images_per_second;
     } }
 }
 
 /// The outermost stages, and how many of them, the first, take a notable part of the run.
 fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> (Vec<Row>, usize) {
-    let outermost = context
-        .facts
-        .run_summaries()
-        .filter(|line| line.is_outermost(context.facts));
-    let mut outermost: Vec<&Summary> = outermost.collect();
-    let total = |line: &Summary| line.time * line.counted as f64;
-    let run: f64 = outermost.iter().map(|line| total(line)).sum();
-    let is_notable = |line: &Summary| total(line) >= NOTABLE * run;
-    outermost.arrange_by_key(|line| !is_notable(line));
-    let notable = outermost.iter().filter(|line| is_notable(line)).count();
-    (
-        outermost
-            .iter()
-            .map(|line| timeline_row(context, line, utilization))
-            .collect(),
-        notable,
-    )
+    let summaries = context.facts.run_summaries();
+    let outermost: Vec<&Summary> = summaries
+        .filter(|summary| summary.is_outermost(context.facts))
+        .collect();
+    let run: f64 = outermost.iter().copied().map(run_time).sum();
+    let (mut rows, mut others) = (Vec::new(), Vec::new());
+    for summary in outermost {
+        let row = timeline_row(context, summary, utilization);
+        if run_time(summary) >= NOTABLE * run {
+            rows.push(row);
+        } else {
+            others.push(row);
+        }
+    }
+    let notable = rows.len();
+    rows.extend(others);
+    (rows, notable)
+}
+
+/// Time of all measured iterations of a stage, nanoseconds.
+fn run_time(summary: &Summary) -> f64 {
+    summary.time * summary.counted as f64
 }
 
 fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtilization]) -> Row {
     let stage = &line.stage(context.facts).name;
     let unprofiled = utilization
         .iter()
-        .find(|one| one.timed.stage == *stage && one.timed.profiled.is_none());
-    let profiled = utilization.iter().find(|one| one.timed.is_of(line));
+        .find(|repeats| repeats.timed.stage == *stage && repeats.timed.profiled.is_none());
+    let profiled = utilization.iter().find(|stage| stage.timed.is_of(line));
     let best = unprofiled.or(profiled);
     // Loops of different lengths compare by the step.
     let steps = line.steps.filter(|steps| *steps > 0.0);
     let steps = steps.filter(|_| line.kind(context.facts) == StageKind::Decode);
-    let unprofiled_time = unprofiled.and_then(|one| match (steps, one.timed.steps) {
-        (None, _) => Some(one.timed.time),
-        (Some(_), Some(own)) if own > 0 => Some(one.timed.time / own as f64),
-        (Some(_), _) => None,
-    });
-    // Optimizers have times, but no utilization.
-    let of_baseline = || {
-        let baseline = context
-            .results
-            .baseline()
-            .ok()
-            .filter(|_| steps.is_none())?;
-        Some(
-            baseline
-                .unprofiled(context.session, stage)?
-                .statistics
-                .median,
-        )
+    let mut unprofiled_time = match (unprofiled.map(|stage| &stage.timed), steps) {
+        (None, _) => None,
+        (Some(timed), None) => Some(timed.time),
+        (Some(timed), Some(_)) => match timed.steps {
+            Some(steps) if steps > 0 => Some(timed.time / steps as f64),
+            _ => None,
+        },
     };
+    // Optimizers have times, but no utilization.
+    if let (None, None, Ok(baseline)) = (unprofiled_time, steps, context.results.baseline())
+        && let Some(series) = baseline.unprofiled(context.session, stage)
+    {
+        unprofiled_time = Some(series.statistics.median);
+    }
     let per = steps.unwrap_or(1.0);
-    let unprofiled_time = unprofiled_time.or_else(of_baseline);
     // What kernels take with a profiler they take without one, where the CPU gains.
     let busy = line.busy_share * line.time / per;
     let without = unprofiled_time.filter(|time| (busy..line.time / per).contains(time));
@@ -308,22 +340,25 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         profiled: Some(line.time / per),
         unprofiled: unprofiled_time,
         busy_share: Some(without.map_or(line.busy_share, |time| busy / time)),
-        mfu: best.and_then(|one| one.mfu().ok()),
-        mbu: best.and_then(|one| one.mbu().ok()),
+        mfu: best.and_then(|stage| stage.mfu().ok()),
+        mbu: best.and_then(|stage| stage.mbu().ok()),
         operator_utilization: by_operators(context, line),
-        tokens_per_second: best.and_then(|one| one.tokens_per_second().ok()),
-        images_per_second: best.and_then(|one| one.images_per_second().ok()),
+        tokens_per_second: best.and_then(|stage| stage.tokens_per_second().ok()),
+        images_per_second: best.and_then(|stage| stage.images_per_second().ok()),
     }
 }
 
 /// Utilization by FLOPs of operators with recorded shapes, if those of nearly all matrix kernels are known.
 fn by_operators(context: &Context<'_>, line: &Summary) -> Option<f64> {
-    let own =
-        |one: &&StageFlops| (one.summary.stage, one.summary.process) == (line.stage, line.process);
-    let flops = context.results.flops().ok()?.iter().find(own)?;
+    let is_of_stage = |flops: &&StageFlops| {
+        (flops.summary.stage, flops.summary.process) == (line.stage, line.process)
+    };
+    let flops = context.results.flops().ok()?.iter().find(is_of_stage)?;
     let sums = &flops.sums;
     sums.operators?;
-    (sums.matrix_known as f64 >= WHOLE * sums.matrix as f64).then_some(())?;
+    if (sums.matrix_known as f64) < WHOLE * sums.matrix as f64 {
+        return None;
+    }
     flops.utilization.as_ref().ok().copied()
 }
 

@@ -22,27 +22,27 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         return Ok(findings);
     };
     let (text, session) = (context.text, context.session);
-    let rows = |own: fn(&HostPass) -> &[Calls]| -> Vec<Row<'_, Calls>> {
+    let rows = |calls_of: fn(&HostPass) -> &[Calls]| -> Vec<Row<'_, Calls>> {
         let passes = host.passes.iter();
         passes
-            .flat_map(|pass| own(pass).iter().map(|row| (pass.pass, row)))
+            .flat_map(|pass| calls_of(pass).iter().map(|row| (pass.pass, row)))
             .collect()
     };
     let kinds: [(&'static str, String, Vec<Row<'_, Calls>>); 3] = [
         (
             "host_cuda_calls",
             words!(context, "host.cuda_calls"),
-            rows(|one| &one.cuda),
+            rows(|pass| &pass.cuda),
         ),
         (
             "host_os_calls",
             words!(context, "host.os_calls"),
-            rows(|one| &one.system),
+            rows(|pass| &pass.system),
         ),
         (
             "host_ranges",
             words!(context, "host.ranges"),
-            rows(|one| &one.ranges),
+            rows(|pass| &pass.ranges),
         ),
     ];
     for (id, caption, rows) in kinds.into_iter().filter(|(.., rows)| !rows.is_empty()) {
@@ -62,17 +62,17 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         ));
         findings.datasets.push(table.rows(&samples));
     }
-    let all: Vec<Row<'_, Thread>> = host
+    let host_threads: Vec<Row<'_, Thread>> = host
         .passes
         .iter()
         .flat_map(|pass| pass.threads.iter().map(|row| (pass.pass, row)))
         .collect();
-    if !all.is_empty() {
+    if !host_threads.is_empty() {
         let table = threads(text, session);
         findings.main.push(Block::Table(
             table.view(words!(context, "host.threads"), ROWS),
         ));
-        findings.datasets.push(table.rows(&all));
+        findings.datasets.push(table.rows(&host_threads));
     }
     Ok(findings)
 }
@@ -100,7 +100,7 @@ fn of_pass(context: &Context<'_>, pass: &HostPass) -> Vec<Inline> {
         .traced
         .iter()
         .any(|kind| kind.eq_ignore_ascii_case("cuda"));
-    let mut said = match traced {
+    let mut sentence = match traced {
         _ if pass.span.is_none() => Vec::new(),
         _ if launches => say!(context, "host.lost", pass = name),
         Some(traced) if was_traced => say!(context, "host.none", pass = name, traced = traced),
@@ -135,14 +135,14 @@ fn of_pass(context: &Context<'_>, pass: &HostPass) -> Vec<Inline> {
     let Some(span) = pass.span else {
         return say!(context, "host.summed", pass = pass_name, parts = parts);
     };
-    said.push(context.text.space().into());
-    said.extend(say!(
+    sentence.push(context.text.space().into());
+    sentence.extend(say!(
         context,
         "host.holds",
         span = Quantity::ns(span),
         parts = parts
     ));
-    said
+    sentence
 }
 
 fn calls<'t>(
@@ -172,16 +172,16 @@ fn sampled<'t>(text: &'static Catalogue, session: &'t Session) -> Table<'t, Row<
 }
 
 fn threads<'t>(text: &'static Catalogue, session: &'t Session) -> Table<'t, Row<'t, Thread>> {
-    let known = |count: u64| Some(count).filter(|count| *count > 0);
+    let nonzero = |count: u64| Some(count).filter(|count| *count > 0);
     let name = |thread: &Thread| session.text(session.threads.name[thread.thread.index()]);
     columns! { Table::new(text, "host_threads"), (pass, row): &Row<'_, Thread> => {
         name "pass" = session.pass_name(*pass), page if session.passes.len() > 1;
         name "thread" = Some(name(row).to_owned()).filter(|name| !name.is_empty()), page;
         text "thread_id" = session.threads.tid[row.thread.index()].to_string(), page;
-        count "os_calls" = known(row.system.0), page;
-        time "os_calls_ns" = known(row.system.0).map(|_| row.system.1), page;
-        count "samples" = known(row.samples), page;
-        count "off_cpu" = known(row.off_cpu.0), page;
-        time "off_cpu_ns" = known(row.off_cpu.0).map(|_| row.off_cpu.1), page;
+        count "os_calls" = nonzero(row.system.0), page;
+        time "os_calls_ns" = nonzero(row.system.0).map(|_| row.system.1), page;
+        count "samples" = nonzero(row.samples), page;
+        count "off_cpu" = nonzero(row.off_cpu.0), page;
+        time "off_cpu_ns" = nonzero(row.off_cpu.0).map(|_| row.off_cpu.1), page;
     } }
 }

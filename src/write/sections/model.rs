@@ -19,20 +19,23 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let Some(model) = alone(context) else {
         return Ok(findings);
     };
-    let (found, text) = (sheet(model), context.text);
+    let (model_sheet, text) = (sheet(model), context.text);
     let (sizes, contexts, stored) = (sizes(text, model), contexts(text, model), stored(text));
     let layers = layer_table(text);
     for view in [
-        sizes.view(words!(context, "model.sizes"), found.sizes.len()),
-        contexts.view(words!(context, "model.contexts"), found.contexts.len()),
-        stored.view(words!(context, "model.stored"), found.stored.len()),
+        sizes.view(words!(context, "model.sizes"), model_sheet.sizes.len()),
+        contexts.view(
+            words!(context, "model.contexts"),
+            model_sheet.contexts.len(),
+        ),
+        stored.view(words!(context, "model.stored"), model_sheet.stored.len()),
         layers.view(words!(context, "predict.layer_table"), ROWS),
     ] {
         findings.main.push(Block::Table(view));
     }
-    findings.datasets.push(sizes.rows(&found.sizes));
-    findings.datasets.push(contexts.rows(&found.contexts));
-    findings.datasets.push(stored.rows(&found.stored));
+    findings.datasets.push(sizes.rows(&model_sheet.sizes));
+    findings.datasets.push(contexts.rows(&model_sheet.contexts));
+    findings.datasets.push(stored.rows(&model_sheet.stored));
     findings.datasets.push(layers.rows(&model.layers));
     findings.methods.push(method!(context, "model"));
     Ok(findings)
@@ -52,8 +55,8 @@ pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
     let Some(model) = alone(context) else {
         return Vec::new();
     };
-    let found = sheet(model);
-    let mut blocks = vec![Block::Prose(conclusion(context, model, &found))];
+    let model_sheet = sheet(model);
+    let mut blocks = vec![Block::Prose(conclusion(context, model, &model_sheet))];
     blocks.push(Block::Prose(match &context.options.gpu {
         Some(gpu) => say!(
             context,
@@ -65,14 +68,14 @@ pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
     blocks
 }
 
-fn conclusion(context: &Context<'_>, model: &Llm, found: &Sheet) -> Vec<Inline> {
-    let weights = found.stored.first();
-    let at = found.contexts.first();
+fn conclusion(context: &Context<'_>, model: &Llm, sheet: &Sheet) -> Vec<Inline> {
+    let weights = sheet.stored.first();
+    let shortest = sheet.contexts.first();
     let is_mixture = model.outline.experts > 0;
-    let entry = model
+    let cache = model
         .generates()
         .then(|| kv_bytes_per_token(model, Bytes(2.0)))
-        .filter(|entry| *entry > Bytes::ZERO);
+        .filter(|bytes| *bytes > Bytes::ZERO);
     say!(
         context,
         "model.conclusion",
@@ -80,20 +83,20 @@ fn conclusion(context: &Context<'_>, model: &Llm, found: &Sheet) -> Vec<Inline> 
         parameters = Inline::strong(Quantity::count(model.parameters()).to_string()),
         active = is_mixture.then(|| Quantity::count(model.active_parameters())),
         weights = weights.map(|stored| stored.bytes),
-        format = weights.map(|one| one.format.name),
-        assumed = weights.filter(|one| !one.stated).map(|_| ""),
-        cache = entry,
-        flops = at.map(|at| at.decode.unwrap_or(at.prefill)),
-        context = at.map(|at| Quantity::count(at.context)),
+        format = weights.map(|stored| stored.format.name),
+        assumed = weights.filter(|stored| !stored.stated).map(|_| ""),
+        cache = cache,
+        flops = shortest.map(|row| row.decode.unwrap_or(row.prefill)),
+        context = shortest.map(|row| Quantity::count(row.context)),
     )
 }
 
 fn sizes(text: &'static Catalogue, model: &Llm) -> Table<'static, Size> {
-    let all = model.parameters().max(1) as f64;
+    let parameters = model.parameters().max(1) as f64;
     columns! { Table::new(text, "model_parameters"), size: &Size => {
         text "part" = text.word(size.part).to_owned(), page;
         count "parameters" = size.parameters, page;
-        share "share" = size.parameters as f64 / all, page;
+        share "share" = size.parameters as f64 / parameters, page;
         count "active_parameters" = size.active, page if model.outline.experts > 0;
     } }
 }

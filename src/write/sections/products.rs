@@ -106,13 +106,13 @@ pub(super) fn in_words<'a>(
     text: &'static Catalogue,
     roofs: impl Iterator<Item = &'a Roof>,
 ) -> Option<String> {
-    let mut all: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
+    let mut ceilings: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
     for roof in roofs.filter(|roof| roof.times().is_some()) {
-        all.extend(
+        ceilings.extend(
             roof.rate
                 .map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))),
         );
-        all.extend(
+        ceilings.extend(
             roof.bandwidth
                 .map(|bandwidth| (text.word("memory"), (Unit::BytesPerSecond, bandwidth))),
         );
@@ -124,8 +124,9 @@ pub(super) fn in_words<'a>(
             text.word(ceiling.label())
         )
     };
-    (!all.is_empty()).then(|| {
-        all.into_iter()
+    (!ceilings.is_empty()).then(|| {
+        ceilings
+            .into_iter()
             .map(word)
             .collect::<Vec<_>>()
             .join(text.comma())

@@ -24,11 +24,10 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let baseline = context.results.baseline().ok();
     let rows: Vec<Row<'_>> = times
         .of_primary()
-        .map(|one| {
-            (
-                one,
-                baseline.and_then(|all| all.of_summary(context, &one.summary)),
-            )
+        .map(|stage| {
+            let repeats =
+                baseline.and_then(|baseline| baseline.of_summary(context, &stage.summary));
+            (stage, repeats)
         })
         .collect();
     let (session, facts) = (context.session, context.facts);

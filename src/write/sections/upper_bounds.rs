@@ -35,8 +35,8 @@ pub(super) fn add(context: &Context<'_>, findings: &mut SectionContent) -> Known
                 .then(a.overhead.cmp(&b.overhead))
         });
         rows.extend(bounds.into_iter().map(|bound| (stage, bound)));
-        let own = Some(stage.summary.stage(context.facts).pass) == primary;
-        if own && stage.summary.is_outermost(context.facts) {
+        let is_primary = Some(stage.summary.stage(context.facts).pass) == primary;
+        if is_primary && stage.summary.is_outermost(context.facts) {
             shown = rows.len();
         }
     }

@@ -17,14 +17,16 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
     let (start, end) = memory.span();
     let duration = end.saturating_sub(start).max(1);
     let points = |value: &dyn Fn(usize) -> Option<i64>| -> Vec<(Ns, f64)> {
-        let of = |at: usize| {
+        let point = |index: usize| {
             Some((
-                memory.states[at].time.saturating_sub(start),
-                value(at)? as f64,
+                memory.states[index].time.saturating_sub(start),
+                value(index)? as f64,
             ))
         };
         thin(
-            &(0..memory.states.len()).filter_map(of).collect::<Vec<_>>(),
+            &(0..memory.states.len())
+                .filter_map(point)
+                .collect::<Vec<_>>(),
             duration,
         )
     };
@@ -50,7 +52,7 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
     let allocated = words!(context, "allocator.allocated");
     let mut panels = vec![panel(
         allocated,
-        points(&|at| Some(memory.states[at].allocated)),
+        points(&|index| Some(memory.states[index].allocated)),
         limit,
     )];
     let allocated = memory.states.iter().map(|state| state.allocated);
@@ -60,16 +62,21 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
         && most - least < least
     {
         // Weights hide the rest.
-        let above = points(&|at| Some(memory.states[at].allocated.saturating_sub(least)));
+        let beyond_least =
+            points(&|index| Some(memory.states[index].allocated.saturating_sub(least)));
         panels.push(panel(
             words!(context, "allocator.beyond_least"),
-            above,
+            beyond_least,
             None,
         ));
     }
     if reserved.iter().min().copied() != most {
         let label = words!(context, "allocator.reserved");
-        panels.push(panel(label, points(&|at| memory.states[at].reserved), None));
+        panels.push(panel(
+            label,
+            points(&|index| memory.states[index].reserved),
+            None,
+        ));
     }
     let (pass, gpu) = (
         context.session.pass_name(memory.pass),
@@ -91,15 +98,15 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
 fn bands(context: &Context<'_>, memory: &States) -> Vec<(String, Ns, Ns)> {
     let facts = context.facts;
     let (start, end) = memory.span();
-    let own = |stage: &&Stage| stage.pass == memory.pass && stage.parent.is_none();
+    let of_pass = |stage: &&Stage| stage.pass == memory.pass && stage.parent.is_none();
     let mut bands = Vec::new();
-    for stage in facts.stages.iter().filter(own) {
-        for one in facts
+    for stage in facts.stages.iter().filter(of_pass) {
+        for instance in facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.range.is_some())
+            .filter(|instance| instance.range.is_some())
         {
-            let (from, to) = (one.host_start.max(start), one.host_end.min(end));
+            let (from, to) = (instance.host_start.max(start), instance.host_end.min(end));
             if from < to {
                 bands.push((stage.name.clone(), from - start, to - start));
             }

@@ -25,8 +25,8 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
         def.derived(scope.clone(), value, format!("{what}; {over}"))
     };
     let share = |def: &MetricDef, part: f64, whole: f64, of: &str| {
-        let known = (whole > 0.0).then(|| (part / whole, format!("{part} ns / {whole} ns {of}")));
-        def.known(scope.clone(), known.ok_or_else(|| format!("no {of}")))
+        let ratio = (whole > 0.0).then(|| (part / whole, format!("{part} ns / {whole} ns {of}")));
+        def.known(scope.clone(), ratio.ok_or_else(|| format!("no {of}")))
     };
     let matched = |def: &MetricDef, value: Option<f64>, what: &str| {
         let (matched, calls) = (line.sum.matched, line.sum.calls);
@@ -37,16 +37,25 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
             value.map(|value| (value, basis)).ok_or_else(reason),
         )
     };
-    let (all, exposed) = (line.communication, line.exposed);
-    let mut all = vec![
-        time(&COMM_TIME, all, "union of the collectives' intervals"),
+    let (communication, exposed) = (line.communication, line.exposed);
+    let mut metrics = vec![
+        time(
+            &COMM_TIME,
+            communication,
+            "union of the collectives' intervals",
+        ),
         time(
             &COMM_EXPOSED,
             exposed,
             "collectives while no kernel of the GPU computes",
         ),
         share(&COMM_EXPOSED_SHARE, exposed, line.time, "stage time"),
-        share(&COMM_OVERLAP_SHARE, all - exposed, all, "communication"),
+        share(
+            &COMM_OVERLAP_SHARE,
+            communication - exposed,
+            communication,
+            "communication",
+        ),
         matched(
             &COMM_WAIT,
             line.wait,
@@ -59,30 +68,31 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
         ),
     ];
     let evidence = line.evidence(context.session);
-    all.iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }
 
 /// `imbalance`: by how much the rank that computes longest exceeds the mean.
 pub(super) fn imbalances(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
-    let one = |found: &Imbalance| {
-        let stage = ranks.lines[found.slowest].stage_name(context);
+    let metric = |imbalance: &Imbalance| {
+        let stage = ranks.lines[imbalance.slowest].stage_name(context);
         let scope = Scope {
             stage: stage.map(str::to_owned),
             ..of_run(&ranks.run)
         };
         let basis = format!(
             "computing {} ns on the slowest rank / {} ns on average over {} ranks",
-            found.most, found.mean, found.ranks
+            imbalance.most, imbalance.mean, imbalance.ranks
         );
-        let known = found.ratio().map(|ratio| (ratio, basis));
+        let more = imbalance.ratio().map(|ratio| (ratio, basis));
         IMBALANCE.known(
             scope,
-            known.ok_or_else(|| "no rank computes in it".to_owned()),
+            more.ok_or_else(|| "no rank computes in it".to_owned()),
         )
     };
-    ranks.imbalances.iter().map(one).collect()
+    ranks.imbalances.iter().map(metric).collect()
 }
 
 fn of_run(run: &Run) -> Scope {
@@ -118,7 +128,7 @@ pub(super) fn no_sizes(context: &Context<'_>, member: &Member) -> &'static str {
 
 /// `bus_bandwidth` of each rank and operation: over the collectives whose size and group are recorded.
 pub(super) fn bus(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
-    let one = |sum: &Traffic| {
+    let metric = |sum: &Traffic| {
         let member = &ranks.run.members[sum.member];
         let class = Some(sum.operation.label().to_owned());
         let scope = Scope {
@@ -138,5 +148,5 @@ pub(super) fn bus(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
         }
         BUS_BANDWIDTH.derived(scope, rate, basis)
     };
-    ranks.traffic.iter().map(one).collect()
+    ranks.traffic.iter().map(metric).collect()
 }

@@ -15,13 +15,13 @@ use rooflens_document::{Block, Quantity, SectionContent, Table, View};
 use rooflens_session::Session;
 
 /// Adds the data sets and their views.
-pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut SectionContent) {
-    let matched = all.iter().any(|one| !one.matching.matches.is_empty());
-    add_ranks(context, all, matched, findings);
-    add_collectives(context, all, matched, findings);
-    let messages: Vec<Message<'_>> = all
+pub(super) fn add(context: &Context<'_>, runs: &[Ranks], findings: &mut SectionContent) {
+    let matched = runs.iter().any(|ranks| !ranks.matching.matches.is_empty());
+    add_ranks(context, runs, matched, findings);
+    add_collectives(context, runs, matched, findings);
+    let messages: Vec<Message<'_>> = runs
         .iter()
-        .flat_map(|one| one.messages.iter().map(move |message| (one, message)))
+        .flat_map(|ranks| ranks.messages.iter().map(move |message| (ranks, message)))
         .collect();
     if !messages.is_empty() {
         let (table, shown) = (messages_table(context), messages.len().min(SHOWN));
@@ -32,19 +32,19 @@ pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut SectionCo
     }
 }
 
-fn add_ranks(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut SectionContent) {
-    let rows: Vec<(&Ranks, &Line)> = all
+fn add_ranks(context: &Context<'_>, runs: &[Ranks], matched: bool, findings: &mut SectionContent) {
+    let rows: Vec<(&Ranks, &Line)> = runs
         .iter()
-        .flat_map(|one| one.lines.iter().map(move |line| (one, line)))
+        .flat_map(|run| run.lines.iter().map(move |line| (run, line)))
         .collect();
     let mut columns = vec!["stage", "rank", "time_ns", "compute_ns", "communication_ns"];
     columns.extend(["exposed_ns", "exposed_share"]);
     columns.push(if matched { "wait_ns" } else { "idle_ns" });
     let clocks = rows.iter().any(|(_, line)| line.speed.clock.is_some());
     columns.extend(clocks.then_some("sm_clock_hz"));
-    let caption = ranks_caption(context, all);
+    let caption = ranks_caption(context, runs);
     // The report has the stages of the first run, or the whole of it if there is none; the whole pass comes first.
-    let first = all.first().map_or(&[][..], |one| &one.lines);
+    let first = runs.first().map_or(&[][..], |run| &run.lines);
     let whole = first.iter().filter(|line| line.stage.is_none()).count();
     let skip = if whole < first.len() { whole } else { 0 };
     let limit = (first.len() - skip).min(SHOWN);
@@ -61,15 +61,18 @@ fn add_ranks(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut
 }
 
 /// Tells which rank computes longest, in the stage where that makes the greatest difference.
-fn ranks_caption(context: &Context<'_>, all: &[Ranks]) -> String {
-    let difference = |one: &Imbalance| one.most - one.least;
-    let uneven = all.first().and_then(|ranks| {
-        let stages = ranks.imbalances.iter().filter(|one| one.is_uneven());
+fn ranks_caption(context: &Context<'_>, runs: &[Ranks]) -> String {
+    let difference = |imbalance: &Imbalance| imbalance.most - imbalance.least;
+    let uneven = runs.first().and_then(|ranks| {
+        let stages = ranks
+            .imbalances
+            .iter()
+            .filter(|imbalance| imbalance.is_uneven());
         let stages = stages.filter(|stage| ranks.lines[stage.slowest].stage.is_some());
-        let one = stages.max_by(|a, b| difference(a).total_cmp(&difference(b)))?;
+        let imbalance = stages.max_by(|a, b| difference(a).total_cmp(&difference(b)))?;
         Some((
-            &ranks.lines[one.slowest],
-            one.most / one.least.max(1.0) - 1.0,
+            &ranks.lines[imbalance.slowest],
+            imbalance.most / imbalance.least.max(1.0) - 1.0,
         ))
     });
     words!(
@@ -83,13 +86,13 @@ fn ranks_caption(context: &Context<'_>, all: &[Ranks]) -> String {
 
 fn add_collectives(
     context: &Context<'_>,
-    all: &[Ranks],
+    runs: &[Ranks],
     matched: bool,
     findings: &mut SectionContent,
 ) {
-    let rows: Vec<(&Ranks, &Kind)> = all
+    let rows: Vec<(&Ranks, &Kind)> = runs
         .iter()
-        .flat_map(|one| one.kinds.iter().map(move |kind| (one, kind)))
+        .flat_map(|ranks| ranks.kinds.iter().map(move |kind| (ranks, kind)))
         .collect();
     let mut columns = vec![
         "operation",

@@ -121,11 +121,12 @@ fn because(context: &Context<'_>, ranks: &Ranks, found: &Straggler, cause: &Caus
 
 /// How much more work it is, where sizes of GEMMs tell.
 fn more_work(context: &Context<'_>, ranks: &Ranks, found: &Straggler) -> Vec<Inline> {
-    let mut own = ranks
+    let mut imbalances = ranks
         .imbalances
         .iter()
-        .filter(|one| ranks.lines[one.slowest].member == found.member);
-    let work = own.find_map(|one| one.work.as_ref().filter(|work| work.more().is_some()));
+        .filter(|imbalance| ranks.lines[imbalance.slowest].member == found.member);
+    let work = imbalances
+        .find_map(|imbalance| imbalance.work.as_ref().filter(|work| work.more().is_some()));
     let Some((work, more)) = work.and_then(|work| Some((work, work.more()?))) else {
         return say!(context, "communication.more_work");
     };

@@ -185,8 +185,8 @@ fn metrics(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Vec<Metr
         "instance {instance} on {} processes, first to last GPU operation",
         found.processes
     );
-    let mut all = vec![CRITICAL_PATH.derived(scope.clone(), length as f64, basis)];
-    all.extend(found.times.iter().map(|(category, time)| {
+    let mut metrics = vec![CRITICAL_PATH.derived(scope.clone(), length as f64, basis)];
+    metrics.extend(found.times.iter().map(|(category, time)| {
         let basis = format!("{time} ns of {length} ns of the critical path of instance {instance}");
         let share = *time as f64 / length.max(1) as f64;
         share_of(*category).derived(scope.clone(), share, basis)
@@ -197,7 +197,8 @@ fn metrics(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Vec<Metr
         table,
         rows: None,
     };
-    all.iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }

@@ -48,7 +48,7 @@ pub(super) fn choice(context: &Context<'_>, passes: &[PassId]) -> Option<Vec<Inl
     let more = others.len().saturating_sub(NAMED) as u64;
     let ranks = others
         .iter()
-        .any(|other| rank(other).is_some() && rank(other) != rank(shown));
+        .any(|pass| rank(pass).is_some() && rank(pass) != rank(shown));
     Some(say!(
         context,
         "critical_path.choice",
@@ -56,7 +56,7 @@ pub(super) fn choice(context: &Context<'_>, passes: &[PassId]) -> Option<Vec<Inl
         others = named.join(&Inline::from(context.text.comma())),
         more = (more > 0).then(|| Quantity::count(more)),
         count = Quantity::count(others.len() as u64),
-        why = if others.iter().any(|other| kind(other) != kind(shown)) {
+        why = if others.iter().any(|pass| kind(pass) != kind(shown)) {
             say!(context, "critical_path.timeline_first")
         } else if ranks {
             say!(context, "critical_path.ranks")

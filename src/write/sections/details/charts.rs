@@ -162,8 +162,10 @@ pub(super) fn states(
     if bars.is_empty() {
         return None;
     }
-    let sum = |at: usize| bars.iter().map(|(.., shares)| shares[at]).sum::<f64>();
-    let mut order: Vec<usize> = (1..STATES.len()).filter(|at| sum(*at) > 0.0).collect();
+    let sum = |state: usize| bars.iter().map(|(.., shares)| shares[state]).sum::<f64>();
+    let mut order: Vec<usize> = (1..STATES.len())
+        .filter(|state| sum(*state) > 0.0)
+        .collect();
     // Equal sums keep the order of the table.
     order.arrange_by(|a, b| sum(*b).total_cmp(&sum(*a)));
     order.truncate(TOLD_STATES);
@@ -176,7 +178,7 @@ pub(super) fn states(
     parts.extend(told.map(|(at, color)| part(STATES[*at].reason.to_owned(), color)));
     parts.push(part(words!(context, "deep_dive.chart.other"), Color::Idle));
     let bar = |(label, note, shares): &(String, String, &Shares)| {
-        let told = std::iter::once(shares[0]).chain(order.iter().map(|at| shares[*at]));
+        let told = std::iter::once(shares[0]).chain(order.iter().map(|state| shares[*state]));
         let mut values: Vec<f64> = told.collect();
         values.push((1.0 - values.iter().sum::<f64>()).max(0.0));
         Bar {

@@ -66,7 +66,7 @@ fn appendix(context: &Context<'_>, details: &Details) -> Vec<Block> {
     for pass in &details.passes {
         paged.extend(pass.groups.iter().map(|group| (pass.pass, group)));
     }
-    let all = paged.len();
+    let groups_of_all = paged.len();
     paged.arrange_by(|(_, a), (_, b)| {
         let by_time = b
             .stands_for
@@ -90,8 +90,8 @@ fn appendix(context: &Context<'_>, details: &Details) -> Vec<Block> {
         };
         blocks.extend(pages::page(context, group, &about));
     }
-    if all > PAGES {
-        let groups = Quantity::count((all - PAGES) as u64);
+    if groups_of_all > PAGES {
+        let groups = Quantity::count((groups_of_all - PAGES) as u64);
         blocks.push(Block::Prose(say!(
             context,
             "deep_dive.left_out",
@@ -126,13 +126,22 @@ fn headings(context: &Context<'_>, pages: &[(PassId, &Group)]) -> Vec<String> {
         );
         [kernel.to_owned(), grid, pass, block]
     };
-    let all: Vec<[String; 4]> = pages.iter().map(names).collect();
-    let heading = |own: &[String; 4]| {
-        let is_alone = |at: &usize| all.iter().filter(|other| other[*at] == own[*at]).count() == 1;
-        let at = (0..own.len()).find(is_alone).unwrap_or(own.len() - 1);
-        own[at].clone()
-    };
-    all.iter().map(heading).collect()
+    let candidates: Vec<[String; 4]> = pages.iter().map(names).collect();
+    let mut headings = Vec::new();
+    for lengths in &candidates {
+        let is_unique = |length: &usize| {
+            let heading = &lengths[*length];
+            let mut same = candidates
+                .iter()
+                .filter(|lengths| lengths[*length] == *heading);
+            same.nth(1).is_none()
+        };
+        let length = (0..lengths.len())
+            .find(is_unique)
+            .unwrap_or(lengths.len() - 1);
+        headings.push(lengths[length].clone());
+    }
+    headings
 }
 
 /// Adds what a pass shows; `skip` groups and rules of other passes are before its own.
@@ -171,8 +180,8 @@ fn add_pass(
     findings
         .blocks
         .extend(charts::stalls(context, number, name, groups).map(Block::Chart));
-    let spread = |what: &str, weight| {
-        let id = format!("deep-dive-{what}-p{number}");
+    let spread = |name_of_weight: &str, weight| {
+        let id = format!("deep-dive-{name_of_weight}-p{number}");
         charts::histograms(context, id, name, &pass.histograms, weight).map(Block::Chart)
     };
     findings.blocks.extend(spread("time", Weight::Time));
@@ -221,7 +230,7 @@ const METRICS: [(&MetricDef, Figure, &str); 4] = [
 fn metrics(context: &Context<'_>, pass: &PassDetails, launches: &[&Launch]) -> Vec<Metric> {
     let context = &context.in_english();
     let scope = pass_scope(context.session, pass.pass);
-    let one = |(metric, figure, what): (&MetricDef, Figure, &str)| {
+    let metric = |(metric, figure, what): (&MetricDef, Figure, &str)| {
         let counted = launches
             .iter()
             .filter(|launch| launch.figures.get(figure).is_some())
@@ -244,7 +253,7 @@ fn metrics(context: &Context<'_>, pass: &PassDetails, launches: &[&Launch]) -> V
             ..metric.derived(scope.clone(), percent / 100.0, basis)
         }
     };
-    METRICS.into_iter().map(one).collect()
+    METRICS.into_iter().map(metric).collect()
 }
 
 fn summary(
@@ -253,7 +262,7 @@ fn summary(
     pass: &PassDetails,
     metrics: &[Metric],
 ) -> Vec<Inline> {
-    let mean = |at: usize| metrics[at].value.number().map(Quantity::ratio);
+    let mean = |index: usize| metrics[index].value.number().map(Quantity::ratio);
     let means = [
         say!(context, "deep_dive.mean_occupancy", share = mean(0)),
         say!(context, "deep_dive.mean_no_eligible", share = mean(1)),

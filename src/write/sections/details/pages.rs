@@ -59,10 +59,10 @@ pub(super) fn opcodes(session: &Session) -> BTreeMap<ProfileId, Vec<(StrId, f64)
         return by_launch;
     };
     for part in parts.ids().map(|id| parts.row(id)) {
-        let at = part.metric.index();
-        if metrics.metric[at] == wanted {
+        let row = part.metric.index();
+        if metrics.metric[row] == wanted {
             by_launch
-                .entry(metrics.profile[at])
+                .entry(metrics.profile[row])
                 .or_default()
                 .push((part.instance, part.value));
         }
@@ -121,10 +121,15 @@ fn launches(context: &Context<'_>, about: &About<'_>, group: &Group) -> Fact {
 }
 
 fn occupancy(context: &Context<'_>, group: &Group) -> Option<Fact> {
-    let of = |(limit, blocks): (Limit, f64)| {
+    let text_of_limit = |(limit, blocks): (Limit, f64)| {
         format!("{} {}", limit.label(), Quantity::new(blocks, Unit::Count))
     };
-    let limits: Vec<String> = group.figures.limits().into_iter().map(of).collect();
+    let limits: Vec<String> = group
+        .figures
+        .limits()
+        .into_iter()
+        .map(text_of_limit)
+        .collect();
     let (limits, limiter) = (limits.join(context.text.comma()), group.figures.limiter());
     let text = match (
         value(group, Figure::Achieved),
@@ -153,8 +158,8 @@ fn occupancy(context: &Context<'_>, group: &Group) -> Option<Fact> {
 /// Figures in lines: those that are there.
 fn figures(context: &Context<'_>, group: &Group) -> impl Iterator<Item = Fact> {
     let value = |figure| value(group, figure);
-    let of = |figure: Figure, unit: &str| {
-        value(figure).map_or_else(Vec::new, |value| prose![value, format!(" {unit}")])
+    let level = |figure: Figure, name: &str| {
+        value(figure).map_or_else(Vec::new, |value| prose![value, format!(" {name}")])
     };
     let schedulers = [
         say!(
@@ -182,11 +187,11 @@ fn figures(context: &Context<'_>, group: &Group) -> impl Iterator<Item = Fact> {
         value(Figure::Waves).map_or_else(Vec::new, |waves| prose![waves]),
         say!(context, "deep_dive.page.tail", value = value(Figure::Tail)),
     ];
-    let hits = [of(Figure::L1Hits, "L1"), of(Figure::L2Hits, "L2")];
+    let hits = [level(Figure::L1Hits, "L1"), level(Figure::L2Hits, "L2")];
     let bytes = [
-        of(Figure::L1Bytes, "L1"),
-        of(Figure::L2Bytes, "L2"),
-        of(Figure::DramBytes, "DRAM"),
+        level(Figure::L1Bytes, "L1"),
+        level(Figure::L2Bytes, "L2"),
+        level(Figure::DramBytes, "DRAM"),
         say!(
             context,
             "deep_dive.page.dram_rate",
@@ -212,21 +217,22 @@ fn figures(context: &Context<'_>, group: &Group) -> impl Iterator<Item = Fact> {
 
 /// The opcodes with most instructions.
 fn instructions(context: &Context<'_>, opcodes: &[(StrId, f64)]) -> Option<Fact> {
-    let all: f64 = opcodes.iter().map(|(_, count)| count).sum();
-    let one = |(opcode, count): &(StrId, f64)| {
+    let instructions: f64 = opcodes.iter().map(|(_, count)| count).sum();
+    let share = |(opcode, count): &(StrId, f64)| {
         prose![
             Inline::code(context.session.text(*opcode)),
             " ",
-            Quantity::ratio(count / all)
+            Quantity::ratio(count / instructions)
         ]
     };
-    let text = joined(opcodes.iter().take(SHOWN_OPCODES).map(one), ", ").filter(|_| all > 0.0)?;
+    let text = joined(opcodes.iter().take(SHOWN_OPCODES).map(share), ", ")
+        .filter(|_| instructions > 0.0)?;
     Some((words!(context, "deep_dive.page.instructions"), text))
 }
 
 fn stalls(context: &Context<'_>, group: &Group) -> Vec<Fact> {
     let ranked = group.stalls.as_ref().map(ranked).unwrap_or_default();
-    let one = |(state, share): (&State, f64)| {
+    let stall = |(state, share): (&State, f64)| {
         let (share, meaning) = (
             Quantity::ratio(share),
             context.text.line(state.meaning, &[]),
@@ -242,7 +248,7 @@ fn stalls(context: &Context<'_>, group: &Group) -> Vec<Fact> {
             text,
         )
     };
-    ranked.into_iter().take(SHOWN_STALLS).map(one).collect()
+    ranked.into_iter().take(SHOWN_STALLS).map(stall).collect()
 }
 
 fn remark(context: &Context<'_>, row: &ProfileRule) -> Fact {
@@ -251,7 +257,7 @@ fn remark(context: &Context<'_>, row: &ProfileRule) -> Fact {
     let speedup = row
         .speedup
         .map(|percent| Quantity::new(percent, Unit::Percent));
-    let said = match text(row.speedup_kind) {
+    let sentence = match text(row.speedup_kind) {
         _ if speedup.is_none() => prose![remark],
         "global" => {
             say!(
@@ -278,7 +284,7 @@ fn remark(context: &Context<'_>, row: &ProfileRule) -> Fact {
     };
     (
         words!(context, "deep_dive.page.rule", rule = text(row.rule)),
-        said,
+        sentence,
     )
 }
 

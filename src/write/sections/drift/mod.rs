@@ -29,41 +29,40 @@ const MAX_POINTS: usize = 300;
 const MAX_OUTLIERS: usize = 40;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let all = &context.results.drift()?.series;
-    let mut findings = SectionContent {
-        metrics: all
-            .iter()
-            .flat_map(|series| metrics(context, series))
-            .collect(),
-        ..SectionContent::default()
-    };
-    let Some(first) = all.first().map(|series| series.pass) else {
+    let series = context.results.drift()?.series.as_slice();
+    let mut findings = SectionContent::default();
+    for series in series {
+        findings.metrics.extend(metrics(context, series));
+    }
+    let Some(first) = series.first() else {
         return Ok(findings);
     };
-    let own = all
-        .iter()
-        .take_while(|series| series.pass == first)
-        .count()
-        .min(SHOWN);
-    let shown = all.len().min(SHOWN);
+    let shown = series.len().min(SHOWN);
+    let of_first_pass = series[..shown]
+        .chunk_by(|a, b| a.pass == b.pass)
+        .next()
+        .unwrap_or_default();
+    let several_passes = of_first_pass.len() < shown;
     findings
         .blocks
-        .push(Block::Prose(introduction(context, &all[..own])));
-    let mut longest: Vec<&Series> = all[..own]
+        .push(Block::Prose(introduction(context, of_first_pass)));
+    let mut longest: Vec<&Series> = of_first_pass
         .iter()
         .filter(|series| series.instances.len() >= LEAST_FOR_TREND)
         .collect();
     longest.sort_by_key(|series| (std::cmp::Reverse(series.total()), series.label(context)));
-    let charts = longest.iter().take(MAX_CHARTS).enumerate();
-    let charts = charts.map(|(number, series)| chart(context, number, series));
-    findings.blocks.extend(charts.map(Block::Chart));
-    let pass = (own == shown).then(|| context.session.pass_name(first));
+    for (number, series) in longest.into_iter().take(MAX_CHARTS).enumerate() {
+        findings
+            .blocks
+            .push(Block::Chart(chart(context, number, series)));
+    }
+    let pass = (!several_passes).then(|| context.session.pass_name(first.pass));
     let caption = words!(context, "pace.caption", pass = pass);
-    let columns = shown_columns(&all[..shown], own < shown);
+    let columns = shown_columns(&series[..shown], several_passes);
     findings
         .blocks
         .push(Block::Table(View::new("pace", caption, &columns, shown)));
-    findings.datasets.push(table(context).rows(all));
+    findings.datasets.push(table(context).rows(series));
     findings.methods.push(method!(
         context,
         "pace",
@@ -76,15 +75,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 }
 
 /// Columns that pages show.
-fn shown_columns(all: &[Series], several_passes: bool) -> Vec<&'static str> {
+fn shown_columns(series: &[Series], several_passes: bool) -> Vec<&'static str> {
     let mut columns = vec!["stage"];
     columns.extend(several_passes.then_some("pass"));
     columns.push("n");
-    columns.extend(
-        all.iter()
-            .any(|series| !series.left_out.is_empty())
-            .then_some("left_out"),
-    );
+    if series.iter().any(|series| !series.left_out.is_empty()) {
+        columns.push("left_out");
+    }
     columns.extend(["median_ns", "first_ns", "last_ns", "slope_ns"]);
     columns.extend(["drift", "trend", "outliers", "worst_ns"]);
     columns
@@ -92,14 +89,17 @@ fn shown_columns(all: &[Series], several_passes: bool) -> Vec<&'static str> {
 
 fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
     let mut text = say!(context, "pace.introduction");
-    let drifting = lines
-        .iter()
-        .filter(|line| {
-            line.direction()
-                .is_some_and(|trend| trend != Direction::Neither)
-        })
-        .filter_map(|one| Some((one, one.drift?)))
-        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let mut drifting = Vec::new();
+    for series in lines {
+        if let (Some(Direction::Rises | Direction::Falls), Some(drift)) =
+            (series.direction(), series.drift)
+        {
+            drifting.push((series, drift));
+        }
+    }
+    let drifting = drifting
+        .into_iter()
+        .max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
     if let Some((series, drift)) = drifting {
         text.extend(say!(
             context,
@@ -117,16 +117,14 @@ fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
 fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
     let name = series.label(context);
     let line = |name: String, filled: bool, time: fn(&Instance) -> i64| {
-        let points: Vec<(f64, f64)> = series
-            .instances
-            .iter()
-            .map(|instance| (instance.number as f64, time(instance) as f64))
-            .collect();
-        let points = grouped(&points, MAX_POINTS);
-        let points = points
-            .into_iter()
-            .map(|(x, y)| (libm::round(x) as i64, y))
-            .collect();
+        let mut times = Vec::new();
+        for instance in &series.instances {
+            times.push((instance.number as f64, time(instance) as f64));
+        }
+        let mut points = Vec::new();
+        for (x, y) in grouped(&times, MAX_POINTS) {
+            points.push((libm::round(x) as i64, y));
+        }
         Line {
             name,
             filled,
@@ -135,40 +133,38 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
     };
     let lines = match series.subject {
         Subject::Stage(_) => vec![
-            line(words!(context, "pace.host"), true, |one| one.host),
-            line(words!(context, "pace.projection"), false, |one| one.time),
+            line(words!(context, "pace.host"), true, |instance| instance.host),
+            line(words!(context, "pace.projection"), false, |instance| {
+                instance.time
+            }),
         ],
-        Subject::Range(_) => vec![line(String::new(), false, |one| one.host)],
+        Subject::Range(_) => vec![line(String::new(), false, |instance| instance.host)],
     };
     let mut outliers = series.outliers.clone();
-    let distance = |place: &usize| (series.instances[*place].time as f64 - series.median).abs();
+    let distance = |index: &usize| (series.instances[*index].time as f64 - series.median).abs();
     outliers.sort_by(|a, b| distance(b).total_cmp(&distance(a)).then(a.cmp(b)));
     outliers.truncate(MAX_OUTLIERS);
-    let mark = |place: &usize| {
-        let one = &series.instances[*place];
-        (one.number as i64, one.time as f64)
-    };
-    let numbers = series
-        .instances
-        .iter()
-        .map(|instance| instance.number)
-        .chain(series.left_out.iter().copied());
+    let mut marks = Vec::new();
+    for index in outliers {
+        let instance = &series.instances[index];
+        marks.push((instance.number as i64, instance.time as f64));
+    }
+    let numbers = series.instances.iter().map(|instance| instance.number);
+    let numbers = numbers.chain(series.left_out.iter().copied());
     let last = numbers.max().unwrap_or(0) as i64;
-    let mut left_out: Vec<Interval> = series
-        .left_out
-        .iter()
-        .map(|number| (*number as i64, *number as i64 + 1))
-        .collect();
+    let mut left_out: Vec<Interval> = Vec::new();
+    for number in &series.left_out {
+        left_out.push((*number as i64, *number as i64 + 1));
+    }
     let left_out = union(&mut left_out);
     let label = words!(context, "pace.time");
     let shades = (!left_out.is_empty()).then(|| (words!(context, "pace.left_out"), left_out));
-    let outliers = outliers.iter().map(mark).collect();
     let tracks = vec![Track::Lines(Lines {
         label,
         unit: Unit::Nanoseconds,
         lines,
         shades,
-        outliers,
+        outliers: marks,
     })];
     Chart {
         id: format!("pace-{number}"),
@@ -220,8 +216,8 @@ fn table<'t>(context: &'t Context<'t>) -> Table<'t, Series> {
         text "trend_z" = series.trend.map(|trend| trend.z);
         text "trend" = series.direction().map(words);
         count "outliers" = series.outliers.len();
-        count "worst" = series.longest().map(|one| one.number);
-        time "worst_ns" = series.longest().map(|one| one.time);
+        count "worst" = series.longest().map(|instance| instance.number);
+        time "worst_ns" = series.longest().map(|instance| instance.time);
     } }
 }
 
@@ -249,8 +245,8 @@ fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {
         PACE_TREND_Z.derived(scope, trend.z, balance),
     ];
     let evidence = series.evidence(context);
-    metrics
-        .iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
     metrics
 }

@@ -24,8 +24,8 @@ pub(super) static SECTION: Section = Section {
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let (session, environment) = (context.session, context.results.environment()?);
     let mut findings = SectionContent::default();
-    let told = !(environment.gpus.is_empty() && session.environment.is_empty());
-    if !told && session.passes.is_empty() && !session.is_measured() {
+    let is_described = !(environment.gpus.is_empty() && session.environment.is_empty());
+    if !is_described && session.passes.is_empty() && !session.is_measured() {
         return Ok(findings);
     }
     findings
@@ -51,15 +51,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 
 fn facts(context: &Context<'_>, environment: &Environment) -> Vec<(String, Vec<Inline>)> {
     let session = context.session;
-    let gpus = environment.gpus.iter();
-    let mut facts: Vec<_> = gpus
-        .map(|(name, gpu)| {
-            (
-                words!(context, "environment.gpu"),
-                describe_gpu(context, name, *gpu),
-            )
-        })
-        .collect();
+    let mut facts = Vec::new();
+    for (name, gpu) in &environment.gpus {
+        facts.push((
+            words!(context, "environment.gpu"),
+            describe_gpu(context, name, *gpu),
+        ));
+    }
     if facts.is_empty() {
         facts.push((
             words!(context, "environment.gpu"),
@@ -67,7 +65,9 @@ fn facts(context: &Context<'_>, environment: &Environment) -> Vec<(String, Vec<I
         ));
     }
     let mut add = |title: String, value: Option<String>| {
-        facts.extend(value.map(|value| (title, vec![value.into()])));
+        if let Some(value) = value {
+            facts.push((title, vec![value.into()]));
+        }
     };
     add(
         words!(context, "environment.chosen_gpu"),
@@ -156,7 +156,7 @@ struct Pass<'a> {
     rank: Option<u32>,
     gpu: Option<String>,
     operations: Option<usize>,
-    others: usize,
+    rows: usize,
 }
 
 fn passes<'a>(context: &Context<'a>) -> Vec<Pass<'a>> {
@@ -166,35 +166,35 @@ fn passes<'a>(context: &Context<'a>) -> Vec<Pass<'a>> {
         .results
         .baseline()
         .map_or(&[][..], |baseline| &baseline.series);
-    for series in series
-        .iter()
-        .filter(|series| series.profiled == Some(false))
-    {
-        let key = (session.text(series.pass), session.text(series.artifact));
-        *baselines.entry(key).or_default() += series.repeats.len();
+    for series in series {
+        if series.profiled == Some(false) {
+            let key = (session.text(series.pass), session.text(series.artifact));
+            *baselines.entry(key).or_default() += series.repeats.len();
+        }
     }
-    let baseline = |((name, artifact), others)| {
-        let kind = PassKind::Baseline;
-        let (rank, gpu, operations) = (None, None, None);
-        Pass {
+    let mut passes = Vec::new();
+    for id in session.passes.ids() {
+        passes.push(pass(context, id));
+    }
+    for ((name, artifact), repeats) in baselines {
+        passes.push(Pass {
             name,
-            kind,
+            kind: PassKind::Baseline,
             artifact,
             producer: "",
-            rank,
-            gpu,
-            operations,
-            others,
-        }
-    };
-    let own = session.passes.ids().map(|id| pass(context, id));
-    own.chain(baselines.into_iter().map(baseline)).collect()
+            rank: None,
+            gpu: None,
+            operations: None,
+            rows: repeats,
+        });
+    }
+    passes
 }
 
 fn pass<'a>(context: &Context<'a>, pass: PassId) -> Pass<'a> {
     let session = context.session;
     let row = session.passes.row(pass);
-    let of_pass = |passes: &[PassId]| passes.iter().filter(|own| **own == pass).count();
+    let of_pass = |passes: &[PassId]| passes.iter().filter(|row| **row == pass).count();
     let gpus = (0..session.gpus.len()).filter(|gpu| session.gpus.pass[*gpu] == pass);
     Pass {
         name: session.text(row.name),
@@ -211,7 +211,7 @@ fn pass<'a>(context: &Context<'a>, pass: PassId) -> Pass<'a> {
             gpus.map(|gpu| session.text(session.gpus.name[gpu])),
         ),
         operations: (row.kind != PassKind::Counters).then(|| context.facts.ops_of(pass).len()),
-        others: of_pass(&session.kernel_profiles.pass) + of_pass(&session.kernel_sums.pass),
+        rows: of_pass(&session.kernel_profiles.pass) + of_pass(&session.kernel_sums.pass),
     }
 }
 
@@ -225,7 +225,7 @@ fn passes_table<'t>(context: &Context<'t>) -> Table<'t, Pass<'t>> {
         count "rank" = pass.rank, page;
         name "gpu" = pass.gpu.clone(), page;
         count "operations" = pass.operations, page;
-        count "rows" = Some(pass.others).filter(|rows| *rows > 0);
+        count "rows" = Some(pass.rows).filter(|rows| *rows > 0);
     } }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn of(context: &Context<'_>, stage: &StageFlops) -> [Metric; 6] {
             value.map(|value| (value, basis)).ok_or(missing),
         )
     };
-    let known = |def: &MetricDef, value: &Result<f64, Unavailable>, basis: String| {
+    let of_result = |def: &MetricDef, value: &Result<f64, Unavailable>, basis: String| {
         let value = value.as_ref().map(|value| (*value, basis));
         def.known(
             scope.clone(),
@@ -74,16 +74,16 @@ pub(super) fn of(context: &Context<'_>, stage: &StageFlops) -> [Metric; 6] {
                 sums.known, sums.total
             ),
         ),
-        known(
+        of_result(
             &IDEAL_TIME,
             &stage.ideal_time,
             format!("Σ FLOPs ÷ specified dense rate over {by_dtype}; {sized}; {over}"),
         ),
-        known(
+        of_result(
             &MIXED_DTYPE_UTILIZATION,
             &stage.utilization,
             format!("ideal time ÷ stage time {time}; {by_dtype}; {sized}"),
         ),
-        known(&CLOCK_NORMALIZED_MFU, &stage.clock_normalized, clock),
+        of_result(&CLOCK_NORMALIZED_MFU, &stage.clock_normalized, clock),
     ]
 }

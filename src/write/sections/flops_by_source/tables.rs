@@ -35,12 +35,12 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageFlops]) -> Dataset {
 }
 
 fn dtypes(stage: &StageFlops) -> Option<String> {
-    let known = stage
+    let dtypes = stage
         .sums
         .by_dtype
         .keys()
         .copied()
         .filter(|dtype| !dtype.is_empty());
-    let known: Vec<&str> = known.collect();
-    (!known.is_empty()).then(|| known.join(", "))
+    let dtypes: Vec<&str> = dtypes.collect();
+    (!dtypes.is_empty()).then(|| dtypes.join(", "))
 }

@@ -92,9 +92,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 
 /// The number of the stage whose table the report shows: the one that loses most.
 fn focus(context: &Context<'_>, shown: &[StageProducts]) -> usize {
-    let focus = crate::focus(context);
-    let own = |stage: &StageProducts| focus.as_ref().is_some_and(|it| is_same(it, &stage.summary));
-    shown.iter().position(own).unwrap_or(0)
+    let Some(focus) = crate::focus(context) else {
+        return 0;
+    };
+    shown
+        .iter()
+        .position(|stage| is_same(&focus, &stage.summary))
+        .unwrap_or(0)
 }
 
 /// GEMM time above the roofline over all measured iterations, nanoseconds, if it is a notable part of the stage.
@@ -165,10 +169,10 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
 /// Time of the stage's convolutions over all counted instances, nanoseconds: the group of GEMMs in charts holds them.
 fn convolutions(context: &Context<'_>, stage: &StageProducts) -> Option<f64> {
     let work = context.results.stage_work().ok()?;
-    let own = work
+    let stage_work = work
         .iter()
-        .find(|one| is_same(&one.summary, &stage.summary))?;
-    Some(own.time(KernelClass::Convolution) as f64).filter(|time| *time > 0.0)
+        .find(|work| is_same(&work.summary, &stage.summary))?;
+    Some(stage_work.time(KernelClass::Convolution) as f64).filter(|time| *time > 0.0)
 }
 
 fn share(part: i64, whole: i64) -> f64 {

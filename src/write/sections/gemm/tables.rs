@@ -120,7 +120,7 @@ pub(super) fn logged(context: &Context<'_>, log: &[LoggedGemm]) -> Dataset {
 
 /// Time of the products against their least time; of those that lose most. A single one is none: the text tells it.
 pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<Chart> {
-    let mut all: Vec<(f64, Bar)> = Vec::new();
+    let mut bars: Vec<(f64, Bar)> = Vec::new();
     for stage in stages.iter().filter(|stage| loss(stage).is_some()) {
         let per = |sum: f64| stage.per_instance(sum);
         for group in &stage.groups {
@@ -142,13 +142,13 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
                 values: vec![per(roof), per(quantization), per(lost - quantization)],
                 note: Quantity::new(per(sum.time as f64), Unit::Nanoseconds).to_string(),
             };
-            all.push((per(lost), bar));
+            bars.push((per(lost), bar));
         }
     }
     // The order of stages and lines decides between equal ones.
-    all.arrange_by(|a, b| b.0.total_cmp(&a.0));
-    let least = all.first().map_or(0.0, |most| most.0 * LEAST);
-    let seen = all.into_iter().take_while(|(lost, _)| *lost >= least);
+    bars.arrange_by(|a, b| b.0.total_cmp(&a.0));
+    let least = bars.first().map_or(0.0, |most| most.0 * LEAST);
+    let seen = bars.into_iter().take_while(|(lost, _)| *lost >= least);
     let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();
     let part = |name, color| Part { name, color };
     let most = stages

@@ -24,8 +24,10 @@ pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut Section
     let Some(shown) = passes.first() else { return };
     let rows = passes
         .iter()
-        .flat_map(|of| of.origins.iter().map(move |origin| (of, origin)));
-    let rows: Vec<Row<'_>> = rows.map(|(of, (origin, sum))| (of, origin, *sum)).collect();
+        .flat_map(|nodes| nodes.origins.iter().map(move |origin| (nodes, origin)));
+    let rows: Vec<Row<'_>> = rows
+        .map(|(nodes, (origin, sum))| (nodes, origin, *sum))
+        .collect();
     findings
         .blocks
         .push(Block::Prose(introduction(context, shown)));
@@ -40,9 +42,9 @@ pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut Section
     add_unmatched(context, passes, findings);
 }
 
-fn add_metrics(context: &Context<'_>, of: &PassNodes, findings: &mut SectionContent) {
+fn add_metrics(context: &Context<'_>, nodes: &PassNodes, findings: &mut SectionContent) {
     let session = context.session;
-    let (operations, whole) = of.all();
+    let (operations, whole) = nodes.all();
     if whole <= 0 {
         return;
     }
@@ -53,31 +55,35 @@ fn add_metrics(context: &Context<'_>, of: &PassNodes, findings: &mut SectionCont
             part.1, part.0
         );
         let scope = Scope {
-            pass: Some(session.pass_name(of.pass).to_owned()),
+            pass: Some(session.pass_name(nodes.pass).to_owned()),
             ..Scope::default()
         };
         let mut metric = metric.derived(scope, part.1 as f64 / whole as f64, basis);
         metric
             .evidence
-            .push(session.evidence(of.pass, tables, operations));
+            .push(session.evidence(nodes.pass, tables, operations));
         findings.metrics.push(metric);
     };
-    let captured = of.captured();
+    let captured = nodes.captured();
     add(
         &GRAPH_CAPTURE_ATTRIBUTED_SHARE,
         captured,
         "with a range open at capture",
     );
     // What runs in a graph that was traced as a whole is not known: there is nothing to match.
-    if of.by_node && captured.0 < operations {
-        add(&GRAPH_EAGER_MATCHED_SHARE, of.eager(), "with an eager twin");
+    if nodes.by_node && captured.0 < operations {
+        add(
+            &GRAPH_EAGER_MATCHED_SHARE,
+            nodes.eager(),
+            "with an eager twin",
+        );
     }
 }
 
-fn introduction(context: &Context<'_>, of: &PassNodes) -> Vec<Inline> {
-    let whole = of.all().1.max(1) as f64;
+fn introduction(context: &Context<'_>, nodes: &PassNodes) -> Vec<Inline> {
+    let whole = nodes.all().1.max(1) as f64;
     let share = |sum: Sum| Quantity::ratio(sum.1 as f64 / whole);
-    let stages = of.origins.iter().filter_map(|(origin, _)| match origin {
+    let stages = nodes.origins.iter().filter_map(|(origin, _)| match origin {
         Origin::Eager(kernel, _) => Some(context.facts.stages[kernel.stage].name.as_str()),
         _ => None,
     });
@@ -86,10 +92,10 @@ fn introduction(context: &Context<'_>, of: &PassNodes) -> Vec<Inline> {
     say!(
         context,
         "graphs.origins",
-        captured = share(of.captured()),
+        captured = share(nodes.captured()),
         // The reason that holds for most of the rest.
-        reason = of.origins.iter().find_map(|(origin, _)| origin.reason()),
-        eager = (of.eager().0 > 0).then(|| share(of.eager())),
+        reason = nodes.origins.iter().find_map(|(origin, _)| origin.reason()),
+        eager = (nodes.eager().0 > 0).then(|| share(nodes.eager())),
         stages = Inline::code(stages.join(context.text.comma())),
     )
 }
@@ -98,9 +104,9 @@ fn introduction(context: &Context<'_>, of: &PassNodes) -> Vec<Inline> {
 fn table<'t>(context: &Context<'t>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
     let (session, context) = (context.session, *context);
     let text = |id: Option<StrId>| id.map(|id| session.text(id));
-    let has = |at: usize| {
+    let has = |column: usize| {
         rows.iter()
-            .any(|(_, origin, _)| names(origin)[at].is_some())
+            .any(|(_, origin, _)| names(origin)[column].is_some())
     };
     let is_timed = rows.iter().any(|(nodes, ..)| nodes.all().1 > 0);
     columns! { context, "graph_nodes_by_range", (nodes, origin, (operations, time)): &Row<'_> => {
@@ -149,7 +155,7 @@ fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut Sec
     let (session, facts) = (context.session, context.facts);
     let rows = passes
         .iter()
-        .flat_map(|of| of.unmatched.iter().map(move |row| (of.pass, *row)));
+        .flat_map(|nodes| nodes.unmatched.iter().map(move |row| (nodes.pass, *row)));
     let rows: Vec<(PassId, (KernelId, Sum))> = rows.collect();
     if rows.is_empty() {
         return;
@@ -161,7 +167,10 @@ fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut Sec
         time "total_ns" = *time, page;
         name "name" = session.kernel_name(*kernel);
     } };
-    let shown = passes.first().map_or(0, |of| of.unmatched.len()).min(SHOWN);
+    let shown = passes
+        .first()
+        .map_or(0, |nodes| nodes.unmatched.len())
+        .min(SHOWN);
     if shown > 0 {
         let caption = words!(context, "graphs.caption_unmatched");
         findings

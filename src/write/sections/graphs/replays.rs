@@ -22,7 +22,7 @@ pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, 
         let inside = inside(graphs, row);
         text "graph" = format!("graph {}", graph.number), page;
         text "pass" = session.pass_name(graph.pass), page;
-        text "stage" = row.stage.map(|at| facts.stages[at].name.as_str()), page;
+        text "stage" = row.stage.map(|stage| facts.stages[stage].name.as_str()), page;
         count "replays" = row.figures.replays, page;
         count "nodes" = inside.and(row.figures.median_operations), page;
         time "replay_ns" = row.figures.time, page;
@@ -33,10 +33,10 @@ pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, 
         time "total_ns" = row.figures.total;
         text "class" = inside.and(row.largest_class()).map(|(class, _)| class.label());
         share "class_share" = {
-            let all = Some(row.operation_time()).filter(|all| *all > 0)?;
+            let operations = Some(row.operation_time()).filter(|time| *time > 0)?;
             inside
                 .and(row.largest_class())
-                .map(|(_, time)| time as f64 / all as f64)
+                .map(|(_, time)| time as f64 / operations as f64)
         };
         text "process" = session.processes.pid[graph.process.index()];
         text "graph_id" = graph.id;
@@ -45,10 +45,10 @@ pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, 
 
 /// Where the time from the first to the last replay goes, one bar a graph and stage of the pass.
 pub(super) fn chart(context: &Context<'_>, graphs: &Graphs, pass: PassId) -> Chart {
-    let own = graphs
+    let rows = graphs
         .by_stage
         .iter()
-        .filter(|own| graphs.replays.graphs[own.graph].pass == pass);
+        .filter(|row| graphs.replays.graphs[row.graph].pass == pass);
     let rest = [
         (words!(context, "graphs.idle_inside"), Color::Idle),
         (words!(context, "graphs.other_work"), Color::Other),
@@ -62,40 +62,40 @@ pub(super) fn chart(context: &Context<'_>, graphs: &Graphs, pass: PassId) -> Cha
         unit: Unit::Nanoseconds,
         normalized: true,
         parts: groups.into_iter().chain(rest).map(part).collect(),
-        bars: own
+        bars: rows
             .clone()
             .take(SHOWN_BARS)
-            .map(|own| bar(context, graphs, own))
+            .map(|row| bar(context, graphs, row))
             .collect(),
     };
-    let most = own.rev().max_by_key(|own| own.figures.total);
+    let longest = rows.rev().max_by_key(|row| row.figures.total);
     let pass = context.session.pass_name(pass);
     Chart {
         id: "graph-replays".to_owned(),
-        title: most.map_or(String::new(), |own| caption(context, graphs, own, pass)),
+        title: longest.map_or(String::new(), |row| caption(context, graphs, row, pass)),
         description: words!(context, "graphs.chart_text", pass = pass),
         plot: Plot::StackedBars(bars.without_empty_parts()),
     }
 }
 
 /// What runs inside of a graph that was traced as one operation is not known.
-fn inside(graphs: &Graphs, own: &StageGraph) -> Option<()> {
-    (!graphs.replays.graphs[own.graph].whole).then_some(())
+fn inside(graphs: &Graphs, row: &StageGraph) -> Option<()> {
+    (!graphs.replays.graphs[row.graph].whole).then_some(())
 }
 
 /// The replays with most time.
-fn caption(context: &Context<'_>, graphs: &Graphs, own: &StageGraph, pass: &str) -> String {
-    let figures = &own.figures;
+fn caption(context: &Context<'_>, graphs: &Graphs, row: &StageGraph, pass: &str) -> String {
+    let figures = &row.figures;
     words!(
         context,
         "graphs.chart",
-        stage = own
+        stage = row
             .stage
             .map(|stage| context.facts.stages[stage].name.as_str()),
-        graph = format!("graph {}", graphs.replays.graphs[own.graph].number),
+        graph = format!("graph {}", graphs.replays.graphs[row.graph].number),
         count = Quantity::count(figures.replays as u64),
         time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds),
-        busy = inside(graphs, own)
+        busy = inside(graphs, row)
             .and(figures.busy_share())
             .map(Quantity::ratio),
         pass = pass,
@@ -103,13 +103,13 @@ fn caption(context: &Context<'_>, graphs: &Graphs, own: &StageGraph, pass: &str)
 }
 
 /// Busy time is dealt out to the groups by their sums of durations.
-fn bar(context: &Context<'_>, graphs: &Graphs, own: &StageGraph) -> Bar {
-    let figures = &own.figures;
-    let all = own.operation_time().max(1) as f64;
+fn bar(context: &Context<'_>, graphs: &Graphs, row: &StageGraph) -> Bar {
+    let figures = &row.figures;
+    let operations = row.operation_time().max(1) as f64;
     let of_group = |group: ClassGroup| {
         let is_own = |class: &KernelClass| class.group() == group;
-        let times = own.classes.iter().filter(|(class, _)| is_own(class));
-        total(times.map(|(_, time)| *time)) as f64 / all * figures.busy as f64
+        let times = row.classes.iter().filter(|(class, _)| is_own(class));
+        total(times.map(|(_, time)| *time)) as f64 / operations * figures.busy as f64
     };
     let mut values = ClassGroup::ALL.map(of_group).to_vec();
     let (gaps, idle) = (figures.gap_total, figures.gap_idle_total);
@@ -120,8 +120,8 @@ fn bar(context: &Context<'_>, graphs: &Graphs, own: &StageGraph) -> Bar {
     ]);
     let count = Quantity::count(figures.replays as u64);
     let time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds);
-    let graph = format!("graph {}", graphs.replays.graphs[own.graph].number);
-    let label = match own.stage {
+    let graph = format!("graph {}", graphs.replays.graphs[row.graph].number);
+    let label = match row.stage {
         Some(stage) => format!("{} · {graph}", context.facts.stages[stage].name),
         None => graph,
     };

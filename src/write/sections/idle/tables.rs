@@ -166,10 +166,10 @@ pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
 /// Samples of what the issuing threads ran; a page shows the beginning of the first stage that has some.
 pub(super) fn add_samples(context: &Context<'_>, order: &[&Line], findings: &mut SectionContent) {
     type Row<'a> = (&'a Line, &'a Sampled);
-    let all = order
+    let samples = order
         .iter()
         .flat_map(|line| line.sampled.iter().map(|row| (*line, row)));
-    let rows: Vec<Row<'_>> = all.collect();
+    let rows: Vec<Row<'_>> = samples.collect();
     let Some((first, _)) = rows.first() else {
         return;
     };
@@ -274,18 +274,21 @@ pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut
     let Some(primary) = order.first().map(|line| line.pass(context)) else {
         return;
     };
-    let other = |line: &Line| line.pass(context) != primary;
+    let is_of_other_pass = |line: &Line| line.pass(context) != primary;
     let outermost = order
         .iter()
         .filter(|line| line.summary.is_outermost(context.facts));
     let mut lines: Vec<&Line> = outermost.copied().collect();
-    lines.arrange_by_key(|line| (other(line), Reverse(line.idle())));
-    let own = lines.partition_point(|line| !other(line));
-    let of_primary: usize = lines[..own].iter().map(|line| line.longest.len()).sum();
-    let all = lines
+    lines.arrange_by_key(|line| (is_of_other_pass(line), Reverse(line.idle())));
+    let lines_of_primary = lines.partition_point(|line| !is_of_other_pass(line));
+    let of_primary: usize = lines[..lines_of_primary]
+        .iter()
+        .map(|line| line.longest.len())
+        .sum();
+    let gaps_of_lines = lines
         .iter()
         .flat_map(|line| line.longest.iter().map(|gap| (*line, gap)));
-    let longest = gaps(context).rows(&all.collect::<Vec<_>>());
+    let longest = gaps(context).rows(&gaps_of_lines.collect::<Vec<_>>());
     let caption = |line: Option<&&Line>| {
         let pass = line.map_or("", |line| context.session.pass_name(line.pass(context)));
         words!(context, "idle.caption_longest", pass = pass)
@@ -305,7 +308,7 @@ pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut
         let limit = rest.len().min(SHOWN_GAPS_OF_OTHERS);
         findings.blocks.push(longest_view(
             &longest,
-            caption(lines.get(own)),
+            caption(lines.get(lines_of_primary)),
             of_primary,
             limit,
         ));

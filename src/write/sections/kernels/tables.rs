@@ -33,19 +33,19 @@ pub fn kernels(
     identities: &[KernelIdentity],
     passes: &[PassKernels],
 ) -> Dataset {
-    let of = |sum: &KernelSum| &identities[sum.kernel.index()];
+    let identity = |sum: &KernelSum| &identities[sum.kernel.index()];
     let rows = passes
         .iter()
         .flat_map(|pass| pass.sums.iter().map(move |sum| (pass, sum)));
     Table::<(&PassKernels, &KernelSum)>::new(text, "kernels")
-        .name("short", |(_, sum)| of(sum).short.clone())
+        .name("short", |(_, sum)| identity(sum).short.clone())
         .count("number", |(_, sum)| number(sum.kernel))
         .text("pass", |(pass, _)| session.pass_name(pass.pass))
-        .text("class", |(_, sum)| of(sum).class.label())
-        .text("library", |(_, sum)| known(of(sum).library))
-        .text("dtype", |(_, sum)| known(of(sum).dtype))
-        .text("tile", |(_, sum)| of(sum).tile.map(tile))
-        .text("tensor_cores", |(_, sum)| of(sum).tensor_cores)
+        .text("class", |(_, sum)| identity(sum).class.label())
+        .text("library", |(_, sum)| known(identity(sum).library))
+        .text("dtype", |(_, sum)| known(identity(sum).dtype))
+        .text("tile", |(_, sum)| identity(sum).tile.map(tile))
+        .text("tensor_cores", |(_, sum)| identity(sum).tensor_cores)
         .count("count", |(_, sum)| sum.count)
         .time("total_ns", |(_, sum)| sum.total)
         .share("share", |(pass, sum)| pass.share(sum.total))

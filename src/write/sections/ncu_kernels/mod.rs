@@ -128,21 +128,21 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
     let occurs = |bound: &Bound| {
         timed
             .iter()
-            .any(|(.., shares)| shares.iter().any(|(own, ..)| own == bound))
+            .any(|(.., shares)| shares.iter().any(|(classified, ..)| classified == bound))
     };
     let bounds: Vec<Bound> = Bound::ALL.into_iter().filter(occurs).collect();
     let bar = |(name, seconds, shares): &(&str, f64, Vec<(Bound, f64, f64)>)| {
-        let time = |bound: &Bound| shares.iter().find(|(own, ..)| own == bound);
+        let time = |bound: &Bound| shares.iter().find(|(classified, ..)| classified == bound);
         Bar {
             label: (*name).to_owned(),
             values: bounds
                 .iter()
-                .map(|one| time(one).map_or(0.0, |own| own.1 * 1e9))
+                .map(|bound| time(bound).map_or(0.0, |share| share.1 * 1e9))
                 .collect(),
             note: nanoseconds(*seconds).to_string(),
         }
     };
-    let said = |(name, _, shares): &(&str, f64, Vec<(Bound, f64, f64)>)| {
+    let in_words = |(name, _, shares): &(&str, f64, Vec<(Bound, f64, f64)>)| {
         let part = |(bound, _, share): &(Bound, f64, f64)| {
             format!("{} {}", Quantity::ratio(*share), bound.label())
         };
@@ -153,7 +153,7 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
             parts.join(context.text.comma())
         )
     };
-    let said: Vec<String> = timed.iter().map(said).collect();
+    let shares_of_passes: Vec<String> = timed.iter().map(in_words).collect();
     let part = |bound: &Bound| Part {
         name: bound.label().to_owned(),
         color: color(*bound),
@@ -164,7 +164,7 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
         description: words!(
             context,
             "profiled.chart_description",
-            passes = said.join(context.text.semicolon())
+            passes = shares_of_passes.join(context.text.semicolon())
         ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,

@@ -16,18 +16,21 @@ const SHOWN: usize = 10;
 pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut SectionContent) {
     let (session, primary) = (context.session, operators.primary().pass);
     let backward = context.results.backward().ok();
-    let Some(backward) = backward.filter(|found| !found.work.is_empty()) else {
+    let Some(backward) = backward.filter(|backward| !backward.work.is_empty()) else {
         return;
     };
     for of_pass in &backward.passes {
         add_coverage(context, of_pass, of_pass.pass == primary, findings);
     }
-    let found = operators.gradients.iter();
-    let found: Vec<Place<'_>> = found
-        .map(|one| (&operators.trees[one.tree], one.node))
+    let gradients = operators.gradients.iter();
+    let places: Vec<Place<'_>> = gradients
+        .map(|gradient| (&operators.trees[gradient.tree], gradient.node))
         .collect();
-    let skip = found.iter().filter(|(tree, _)| tree.pass < primary).count();
-    let shown = found
+    let skip = places
+        .iter()
+        .filter(|(tree, _)| tree.pass < primary)
+        .count();
+    let shown = places
         .iter()
         .filter(|(tree, _)| tree.pass == primary)
         .count()
@@ -62,7 +65,7 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut S
         };
         findings.blocks.push(Block::Table(view));
     }
-    findings.datasets.push(table.rows(&found));
+    findings.datasets.push(table.rows(&places));
 }
 
 /// What share of the GPU time that autograd issued belongs to operators of the forward pass.

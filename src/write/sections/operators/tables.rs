@@ -97,7 +97,13 @@ pub(super) fn operators(context: &Context<'_>, operators: &Operators) -> [Datase
         with device() of row;
     } };
     let mut by_host: Vec<&OperatorSum> = operators.by_name.iter().collect();
-    by_host.arrange_by_key(|one| (one.pass, Reverse(one.sum.host_self), session.text(one.name)));
+    by_host.arrange_by_key(|operator| {
+        (
+            operator.pass,
+            Reverse(operator.sum.host_self),
+            session.text(operator.name),
+        )
+    });
     [
         by_device.rows(&operators.by_name),
         named("operators_by_host").rows(by_host),
@@ -135,9 +141,15 @@ pub(super) fn add_quiet(
     if !primary.work.linked {
         return;
     }
-    let is_quiet = |one: &&OperatorSum| one.quiet_calls > 0 && one.work.linked;
+    let is_quiet = |operator: &&OperatorSum| operator.quiet_calls > 0 && operator.work.linked;
     let mut quiet: Vec<&OperatorSum> = operators.by_name.iter().filter(is_quiet).collect();
-    quiet.arrange_by_key(|one| (one.pass, Reverse(one.quiet_self), session.text(one.name)));
+    quiet.arrange_by_key(|operator| {
+        (
+            operator.pass,
+            Reverse(operator.quiet_self),
+            session.text(operator.name),
+        )
+    });
     if let Some(share) = primary
         .quiet_share(primary.quiet_self)
         .filter(|_| primary.quiet_calls > 0)
@@ -153,7 +165,7 @@ pub(super) fn add_quiet(
         )));
         let shown = quiet
             .iter()
-            .filter(|one| one.pass == primary.pass)
+            .filter(|operator| operator.pass == primary.pass)
             .count()
             .min(SHOWN);
         let caption = words!(context, "operators.quiet_caption");
@@ -215,8 +227,8 @@ pub(super) fn add_threads(
         let view = View::new("operator_threads", caption, &columns, shown.min(SHOWN));
         findings.blocks.push(Block::Table(View { skip, ..view }));
     }
-    let label = |one: &ThreadSum| {
-        let row = one.thread.index();
+    let label = |thread: &ThreadSum| {
+        let row = thread.thread.index();
         let name = session.text(session.threads.name[row]);
         let tid = session.threads.tid[row];
         if name.is_empty() {

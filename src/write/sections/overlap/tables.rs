@@ -87,17 +87,17 @@ pub(super) fn concurrency<'t>(context: &'t Context<'t>) -> Table<'t, Line> {
 
 /// Pairs of streams that work at once, the greatest overlap of each line first.
 pub(super) fn pairs(lines: &[Line]) -> Vec<Pair<'_>> {
-    let mut all = Vec::new();
+    let mut pairs_of_lines = Vec::new();
     for line in lines {
         let mut pairs: Vec<_> = line.overlap.pairs.iter().collect();
         pairs.arrange_by_key(|(pair, time)| (std::cmp::Reverse(**time), **pair));
-        all.extend(pairs.into_iter().map(|(streams, time)| Pair {
+        pairs_of_lines.extend(pairs.into_iter().map(|(streams, time)| Pair {
             line,
             streams: *streams,
             time: *time,
         }));
     }
-    all
+    pairs_of_lines
 }
 
 /// The table of these pairs.

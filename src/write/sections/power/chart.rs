@@ -71,7 +71,7 @@ fn varies(panel: &Panel) -> bool {
 /// What the panels show: `Power, SM clock and throttling of GPU 0, nsys`.
 fn title(context: &Context<'_>, panels: &[Panel], gpu: u32, folder: Option<&str>) -> String {
     let has = |unit| panels.iter().any(|panel| panel.unit == unit);
-    let what = match (has(Unit::Watts), has(Unit::Hertz), has(Unit::Ratio)) {
+    let shown = match (has(Unit::Watts), has(Unit::Hertz), has(Unit::Ratio)) {
         (true, true, true) => words!(context, "power.title.power_clock_throttling"),
         (true, true, false) => words!(context, "power.title.power_clock"),
         (true, false, true) => words!(context, "power.title.power_throttling"),
@@ -83,7 +83,7 @@ fn title(context: &Context<'_>, panels: &[Panel], gpu: u32, folder: Option<&str>
     words!(
         context,
         "power.title.of_gpu",
-        what = what,
+        what = shown,
         gpu = gpu.to_string(),
         folder = folder
     )

@@ -31,13 +31,13 @@ pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut SectionCo
         figures: &device.whole,
         busy: device.busy,
     });
-    let stages = power.stages.iter().map(|of| {
-        let stage = &context.facts.stages[of.stage];
+    let stages = power.stages.iter().map(|sum| {
+        let stage = &context.facts.stages[sum.stage];
         Row {
             what: Cell::Name(stage.name.clone()),
             pass: Some(session.pass_name(stage.pass)),
-            device: of.device,
-            figures: &of.figures,
+            device: sum.device,
+            figures: &sum.figures,
             busy: None,
         }
     });

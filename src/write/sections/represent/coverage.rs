@@ -61,7 +61,7 @@ pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart>
         .map(|(_, line)| bar(line))
         .collect();
     let part = |name, color| Part { name, color };
-    let said: Vec<String> = bars
+    let shares: Vec<String> = bars
         .iter()
         .map(|bar| format!("{}{}{}", bar.label, context.text.colon(), bar.note))
         .collect();
@@ -71,7 +71,7 @@ pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart>
         description: words!(
             context,
             "represent.chart.description",
-            stages = said.join(context.text.semicolon())
+            stages = shares.join(context.text.semicolon())
         ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Ratio,
@@ -119,12 +119,11 @@ pub(super) fn gaps_view<T>(
     all: usize,
 ) -> Option<Block> {
     let shown = all.min(SHOWN_GAPS);
-    let of = all.to_string();
     let caption = words!(
         context,
         "represent.gaps",
         shown = shown.to_string(),
-        all = of
+        all = all.to_string()
     );
     (shown > 0).then(|| Block::Table(table.view(caption, shown)))
 }

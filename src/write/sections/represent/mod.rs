@@ -31,8 +31,8 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let (Ok(counters), Ok(matching), Ok(all)) =
         (results.counters(), results.matching(), results.represent())
     else {
-        let known = results.counters().ok().zip(results.summed().ok());
-        let of_sums = known.map(|(counters, sums)| summed::show(context, counters, sums));
+        let sums = results.counters().ok().zip(results.summed().ok());
+        let of_sums = sums.map(|(counters, sums)| summed::show(context, counters, sums));
         return Ok(of_sums.unwrap_or_default());
     };
     let mut blocks = vec![introduction(context, matching)];

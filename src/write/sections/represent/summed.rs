@@ -43,7 +43,7 @@ fn table(context: &Context<'_>, counters: &Counters, all: &Summed) -> (Dataset, 
     let table = columns! { context, "representativeness", row: &SummedLaunch => {
         let launch = counters.launch(row.profile);
         let sum = row.sum.clone();
-        let middle = sum.and_then(|own| own.median.or_else(|| own.mean()));
+        let middle = sum.and_then(|sum| sum.median.or_else(|| sum.mean()));
         let sum = row.sum.clone();
         name "kernel" = launch.identity.short.as_str(), page;
         text "pass" = session.pass_name(launch.pass);
@@ -53,7 +53,7 @@ fn table(context: &Context<'_>, counters: &Counters, all: &Summed) -> (Dataset, 
         time "duration_ns" = launch.seconds.map(|seconds| seconds * 1e9), page;
         time "median_ns" = middle, page;
         text "ratio" = row.ratio, page;
-        count "stands_for" = sum.map(|own| own.count), page;
+        count "stands_for" = sum.map(|sum| sum.count), page;
         share "time_share" = row.share, page;
         text "verdict" = launches::verdict(row.likeness, row.how.label(), "run"), page;
         text "match" = row.how.label();

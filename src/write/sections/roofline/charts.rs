@@ -305,9 +305,9 @@ fn at_all_levels(context: &Context<'_>, roofs: &Roofs, groups: &[&Group]) -> Opt
         .iter()
         .filter_map(|group| Some((group, marks(group)?)))
     {
-        let at = points.len();
+        let index = points.len();
         let mark = |(x, level): (f64, Level)| LevelMark {
-            point: at,
+            point: index,
             x,
             color: color(level),
         };

@@ -33,7 +33,7 @@ impl<'a> Rows<'a> {
             self.sort_in(pass, group);
         }
         let last = [self.types.len(), self.points.len(), self.unplotted.len()];
-        let [types, points, unplotted] = [0, 1, 2].map(|at| last[at] - first[at]);
+        let [types, points, unplotted] = [0, 1, 2].map(|kind| last[kind] - first[kind]);
         let name = context.session.pass_name(pass.pass);
         let (some, others) = (points.min(SHOWN_ROWS), unplotted.min(SHOWN_ROWS));
         let of_points = words!(

@@ -87,7 +87,11 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Sec
 /// loses most, or the longest.
 fn shown<'a>(context: &Context<'_>, phases: &[&'a StageWork]) -> Option<&'a StageWork> {
     let focus = focus(context);
-    let is_focus = |stage: &StageWork| focus.as_ref().is_some_and(|it| is_same(it, &stage.summary));
+    let is_focus = |stage: &StageWork| {
+        focus
+            .as_ref()
+            .is_some_and(|focus| is_same(focus, &stage.summary))
+    };
     // A mark of a part of a stage would be read as the stage.
     let worth = phases
         .iter()
@@ -146,7 +150,7 @@ fn kernel_chart(
     let points = kernel_points(context, stage);
     let label = label(context, stage);
     let rate = |point: &Point| Quantity::new(point.y, Unit::FlopPerSecond);
-    let one = |point: &Point| {
+    let sentence = |point: &Point| {
         say!(
             context,
             "workload.chart.one",
@@ -156,7 +160,7 @@ fn kernel_chart(
             intensity = Quantity::new(point.x, Unit::FlopPerByte),
         )
     };
-    let few = joined(points.iter().map(one), context.text.semicolon());
+    let few = joined(points.iter().map(sentence), context.text.semicolon());
     let few = few.filter(|_| points.len() < FEW);
     let few = few.map(|few| {
         say!(
@@ -215,11 +219,11 @@ fn kernel_points(context: &Context<'_>, stage: &StageWork) -> Vec<Point> {
 /// The sizes of the GEMM of these launches, if all GEMMs of their kernel and grid have the same.
 fn gemm(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Gemm> {
     let gemms = context.results.gemm().ok()?;
-    let own = gemms
+    let products = gemms
         .iter()
-        .find(|one| is_same(&one.summary, &stage.summary))?;
+        .find(|products| is_same(&products.summary, &stage.summary))?;
     let same = |group: &&Group| (group.kernel, group.grid) == (work.kernel, work.grid);
-    let mut sizes = own.groups.iter().filter(same).map(Group::gemm);
+    let mut sizes = products.groups.iter().filter(same).map(Group::gemm);
     let first = sizes.next()??;
     sizes.all(|size| size == Some(first)).then_some(first)
 }
@@ -345,16 +349,16 @@ fn reason(context: &Context<'_>, lack: Lack) -> String {
 }
 
 fn hfu_basis(stage: &StageWork, hfu: &Hfu) -> String {
-    let said = |(dtype, flops, peak): &(&str, f64, f64)| {
+    let part = |(dtype, flops, peak): &(&str, f64, f64)| {
         let flops = Quantity::new(*flops, Unit::Flop);
         format!(
             "{flops} {dtype} / {}",
             Quantity::new(*peak, Unit::FlopPerSecond)
         )
     };
-    let said: Vec<String> = hfu.parts.iter().map(said).collect();
+    let parts: Vec<String> = hfu.parts.iter().map(part).collect();
     let matched = matched(stage, stage.totals.flops_time);
-    let mut basis = format!("({}) / {}; {matched}", said.join(" + "), time(stage));
+    let mut basis = format!("({}) / {}; {matched}", parts.join(" + "), time(stage));
     if !hfu.left_out.is_empty() {
         basis += &format!("; without {}, which has no peak", hfu.left_out.join(", "));
     }

@@ -21,7 +21,7 @@ fn label(context: &Context<'_>, stage: &StageWork) -> String {
 /// One row a stage.
 pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, Block) {
     // Sums over too small a share of the stage are not its own.
-    let each = |stage: &StageWork, sum: Option<f64>| {
+    let per_instance = |stage: &StageWork, sum: Option<f64>| {
         sum.filter(|_| stage.covered >= WHOLE)
             .map(|sum| stage.per_instance(sum))
     };
@@ -37,13 +37,13 @@ pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, B
             flops.map(|flops| stage.per_second(flops))
         }, page;
         share "hfu" = hfu(context, stage).ok().map(|hfu| hfu.share), page;
-        bytes "dram_bytes" = each(stage, dram), page;
-        bytes "dram_bytes_min" = each(stage, dram.map(|_| stage.totals.dram_range.0));
-        bytes "dram_bytes_max" = each(stage, dram.map(|_| stage.totals.dram_range.1));
+        bytes "dram_bytes" = per_instance(stage, dram), page;
+        bytes "dram_bytes_min" = per_instance(stage, dram.map(|_| stage.totals.dram_range.0));
+        bytes "dram_bytes_max" = per_instance(stage, dram.map(|_| stage.totals.dram_range.1));
         BytesPerSecond "dram_bytes_per_second" = dram.map(|bytes| stage.per_second(bytes)), page;
         share "profiled_dram_share" = stage.dram_share.ok(), page;
-        bytes "l2_bytes" = each(stage, stage.totals.bytes.l2);
-        bytes "l1_bytes" = each(stage, stage.totals.bytes.l1);
+        bytes "l2_bytes" = per_instance(stage, stage.totals.bytes.l2);
+        bytes "l1_bytes" = per_instance(stage, stage.totals.bytes.l1);
     } };
     (
         table.rows(stages),
@@ -115,13 +115,13 @@ impl Class<'_> {
 pub(super) fn classes(context: &Context<'_>, phases: &[&StageWork]) -> Dataset {
     let of_stage = |stage| {
         KernelClass::ALL.into_iter().filter_map(move |class| {
-            let own = || of_class(stage, class);
-            let launches = own().map(|work| work.launches).sum();
+            let works = || of_class(stage, class);
+            let launches = works().map(|work| work.launches).sum();
             (launches > 0).then(|| Class {
                 stage,
                 class,
                 launches,
-                totals: Totals::of(own()),
+                totals: Totals::of(works()),
             })
         })
     };

@@ -15,9 +15,9 @@ type Row<'a> = (&'a PassAttribution, How, Sum);
 /// Adds the data set `attribution`, its view, and the attributed shares per pass.
 pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut SectionContent) {
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for of in &times.attribution {
-        rows.extend(of.by_how.iter().map(|(how, sum)| (of, *how, *sum)));
-        let name = context.session.pass_name(of.pass);
+    for pass in &times.attribution {
+        rows.extend(pass.by_how.iter().map(|(how, sum)| (pass, *how, *sum)));
+        let name = context.session.pass_name(pass.pass);
         let scope = || Scope {
             pass: Some(name.to_owned()),
             ..Scope::default()
@@ -25,19 +25,19 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
         let basis = "sum of durations of operations in some stage ÷ sum of durations of all operations of the pass";
         findings
             .metrics
-            .push(ATTRIBUTED_SHARE.derived(scope(), of.staged, basis));
+            .push(ATTRIBUTED_SHARE.derived(scope(), pass.staged, basis));
         let basis = format!("{basis} that start with the first one of a stage or later");
         let from_first = &ATTRIBUTED_SHARE_FROM_FIRST_STAGE;
         findings
             .metrics
-            .push(from_first.derived(scope(), of.staged_from_first, basis));
-        if of.pass == times.primary {
-            let share = Quantity::ratio(of.staged);
-            let said = say!(context, "attribution.share", share = share);
-            findings.blocks.push(Block::Prose(said));
+            .push(from_first.derived(scope(), pass.staged_from_first, basis));
+        if pass.pass == times.primary {
+            let share = Quantity::ratio(pass.staged);
+            let sentence = say!(context, "attribution.share", share = share);
+            findings.blocks.push(Block::Prose(sentence));
         }
-        if of.unattributed() >= UNATTRIBUTED {
-            let share = Quantity::ratio(of.unattributed());
+        if pass.unattributed() >= UNATTRIBUTED {
+            let share = Quantity::ratio(pass.unattributed());
             let message = words!(
                 context,
                 "attribution.unattributed",

@@ -124,7 +124,7 @@ fn metrics(context: &Context<'_>, stage: &StageTime) -> Vec<Metric> {
     let host = format!("duration of the range on the host, {over}");
     let busy = "median length of the union of operation intervals ÷ (stage time × GPUs)";
     let inferred = "operations issued by a thread without ranges, attributed to the one other thread with an open range";
-    let mut all = vec![
+    let mut metrics = vec![
         STAGE_TIME.derived(scope(), line.time, projection),
         HOST_TIME.derived(scope(), line.host, host),
         OPERATION_TIME_SUM.derived(
@@ -137,9 +137,10 @@ fn metrics(context: &Context<'_>, stage: &StageTime) -> Vec<Metric> {
         INFERRED_SHARE.derived(scope(), line.inferred_share, inferred),
     ];
     let evidence = line.evidence(context.session, context.facts);
-    all.iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }
 
 /// A stage with one of its parts: a group of classes and its busy time.

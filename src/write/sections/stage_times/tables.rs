@@ -83,9 +83,10 @@ fn instances<'a>(context: &Context<'a>, stages: &[&'a StageTime]) -> Vec<Row<'a>
     let facts = context.facts;
     let of_stage = |stage: &&'a StageTime| {
         let (stage, process) = (*stage, stage.summary.process);
-        let all = facts.instances_of(stage.summary.stage(facts)).iter();
-        all.filter(move |one| one.process == process)
-            .map(move |one| (stage, one))
+        let instances = facts.instances_of(stage.summary.stage(facts)).iter();
+        instances
+            .filter(move |instance| instance.process == process)
+            .map(move |instance| (stage, instance))
     };
     let mut rows: Vec<Row<'_>> = stages.iter().flat_map(of_stage).collect();
     rows.arrange_by_key(|(stage, _)| !stage.summary.is_outermost(facts));
@@ -94,23 +95,23 @@ fn instances<'a>(context: &Context<'a>, stages: &[&'a StageTime]) -> Vec<Row<'a>
 
 fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t, Row<'t>> {
     let (session, facts) = (context.session, context.facts);
-    let table = columns! { context, "stage_instances", (stage, one): &Row<'_> => {
+    let table = columns! { context, "stage_instances", (stage, instance): &Row<'_> => {
         text "stage" = stage.summary.label(session, facts), page;
         text "pass" = session.pass_name(stage.pass), page if several_passes;
-        count "ordinal" = one.ordinal, page;
-        time "host_start_ns" = one.host_start;
-        time "host_ns" = one.host_end - one.host_start;
-        time "start_ns" = one.projection.map(|(start, _)| start);
-        time "time_ns" = one.time(), page;
-        time "busy_ns" = one.projection.map(|_| one.busy), page;
-        time "idle_ns" = Some(one.time()? * one.gpus.len().max(1) as i64 - one.busy);
-        share "busy_share" = one.busy_share(), page;
-        time "sum_ns" = one.sum;
-        count "operations" = one.ops.len(), page;
-        count "kernels" = one.ops.iter().filter(|op| facts.kernel(session, **op).is_some()).count();
-        count "inferred" = one.inferred;
-        count "steps" = one.steps;
-        text "excluded" = one.excluded.clone().unwrap_or_default(), page;
+        count "ordinal" = instance.ordinal, page;
+        time "host_start_ns" = instance.host_start;
+        time "host_ns" = instance.host_end - instance.host_start;
+        time "start_ns" = instance.projection.map(|(start, _)| start);
+        time "time_ns" = instance.time(), page;
+        time "busy_ns" = instance.projection.map(|_| instance.busy), page;
+        time "idle_ns" = Some(instance.time()? * instance.gpus.len().max(1) as i64 - instance.busy);
+        share "busy_share" = instance.busy_share(), page;
+        time "sum_ns" = instance.sum;
+        count "operations" = instance.ops.len(), page;
+        count "kernels" = instance.ops.iter().filter(|op| facts.kernel(session, **op).is_some()).count();
+        count "inferred" = instance.inferred;
+        count "steps" = instance.steps;
+        text "excluded" = instance.excluded.clone().unwrap_or_default(), page;
     } };
     if !facts
         .stages
@@ -119,8 +120,8 @@ fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t,
     {
         return table;
     }
-    columns! { table, (_, one): &Row<'_> => {
-        count "requests" = engine_step(session, one)?.requests, page;
-        count "tokens" = engine_step(session, one)?.tokens, page;
+    columns! { table, (_, instance): &Row<'_> => {
+        count "requests" = engine_step(session, instance)?.requests, page;
+        count "tokens" = engine_step(session, instance)?.tokens, page;
     } }
 }

@@ -25,52 +25,52 @@ use rooflens_session::{GpuId, Ns};
 const MAX_GPUS: usize = 8;
 
 /// The chart of a pass, with the samples of the GPU that computes longest if there are some.
-pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -> Chart {
-    let pass = context.session.pass_name(of.pass);
-    let mut tracks = busy_tracks(context, of);
-    let slowest = slowest(context, of);
-    let name = slowest.and_then(|gpu| number(context, gpu, of.gpus.len() > 1));
+pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, overview: &Overview) -> Chart {
+    let pass = context.session.pass_name(overview.pass);
+    let mut tracks = busy_tracks(context, overview);
+    let slowest = slowest(context, overview);
+    let name = slowest.and_then(|gpu| number(context, gpu, overview.gpus.len() > 1));
     let name = name.as_deref();
     if let Some(gpu) = slowest {
-        let nvml = nvml_samples(context, of, gpu);
-        if let Some(own) = timeline.counters_of(of.pass, gpu) {
+        let nvml = nvml_samples(context, overview, gpu);
+        if let Some(counters) = timeline.counters_of(overview.pass, gpu) {
             tracks.extend(counter_tracks(
                 context,
-                &of.window,
-                own,
+                &overview.window,
+                counters,
                 nvml.is_none(),
                 name,
             ));
         }
         if let Some(samples) = nvml {
-            tracks.extend(nvml_tracks(context, &of.window, &samples, name));
+            tracks.extend(nvml_tracks(context, &overview.window, &samples, name));
         }
     }
-    let busy = of
+    let busy = overview
         .gpus
         .iter()
         .find(|(gpu, _)| Some(*gpu) == slowest)
         .map_or(0, busy);
     let stages = &context.facts.stages;
-    let bands = of
+    let bands = overview
         .bands
         .iter()
-        .map(|(at, start, end)| (stages[*at].name.clone(), *start, *end));
+        .map(|(stage, start, end)| (stages[*stage].name.clone(), *start, *end));
     Chart {
-        id: format!("timeline-{}", of.pass.index()),
+        id: format!("timeline-{}", overview.pass.index()),
         title: words!(
             context,
             "timeline.chart",
             gpu = name,
-            share = Quantity::ratio(busy as f64 / of.window.duration().max(1) as f64),
-            time = Quantity::ns(of.window.duration()),
+            share = Quantity::ratio(busy as f64 / overview.window.duration().max(1) as f64),
+            time = Quantity::ns(overview.window.duration()),
             pass = pass,
         ),
-        description: description(context, of, pass),
+        description: description(context, overview, pass),
         plot: Plot::Tracks(Tracks {
             x_label: words!(context, "timeline.time"),
             x_unit: Unit::Nanoseconds,
-            extent: of.window.duration(),
+            extent: overview.window.duration(),
             bands: bands.collect(),
             tracks,
         }),
@@ -78,21 +78,21 @@ pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -
 }
 
 /// The GPU of the rank that computes longest, or the first one.
-fn slowest(context: &Context<'_>, of: &Overview) -> Option<GpuId> {
+fn slowest(context: &Context<'_>, overview: &Overview) -> Option<GpuId> {
     let runs = context
         .results
         .communication()
-        .map_or(&[][..], |all| &all.runs);
+        .map_or(&[][..], |communication| &communication.runs);
     let ranks = runs.iter().flat_map(|ranks| {
-        let own = ranks
+        let passes = ranks
             .lines
             .iter()
-            .filter(|line| line.stage.is_none() && line.pass == of.pass);
-        own.map(|line| (line.compute, ranks.run.members[line.member].gpu))
+            .filter(|line| line.stage.is_none() && line.pass == overview.pass);
+        passes.map(|line| (line.compute, ranks.run.members[line.member].gpu))
     });
     let most = ranks.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, gpu)| gpu);
-    let first = of.gpus.first().map(|(gpu, _)| *gpu);
-    most.filter(|gpu| of.gpus.iter().any(|(own, _)| own == gpu))
+    let first = overview.gpus.first().map(|(gpu, _)| *gpu);
+    most.filter(|gpu| overview.gpus.iter().any(|(shown, _)| shown == gpu))
         .or(first)
 }
 
@@ -101,13 +101,13 @@ fn busy((_, mix): &(GpuId, Vec<GroupTimes>)) -> Ns {
     mix.iter().flatten().sum()
 }
 
-fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
-    let duration = of.window.duration();
-    let work = context.results.stage_work().map_or(&[][..], |all| all);
-    let is_own = |one: &&StageWork| one.summary.stage(context.facts).pass == of.pass;
-    let name = |group| class_name(work.iter().filter(is_own), group);
-    let one = |own: &(GpuId, Vec<GroupTimes>)| {
-        let ((gpu, mix), busy) = (own, busy(own));
+fn description(context: &Context<'_>, overview: &Overview, pass: &str) -> String {
+    let duration = overview.window.duration();
+    let work = context.results.stage_work().map_or(&[][..], Vec::as_slice);
+    let is_of_pass = |stage: &&StageWork| stage.summary.stage(context.facts).pass == overview.pass;
+    let name = |group| class_name(work.iter().filter(is_of_pass), group);
+    let sentence = |row: &(GpuId, Vec<GroupTimes>)| {
+        let ((gpu, mix), busy) = (row, busy(row));
         let time = |group: ClassGroup| mix.iter().map(|bin| bin[group as usize]).sum::<Ns>();
         let groups = ClassGroup::ALL
             .into_iter()
@@ -122,7 +122,7 @@ fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
             class = most.map(|(_, Reverse(group))| context.text.word(name(group))),
         )
     };
-    let gpus: String = of.gpus.iter().take(MAX_GPUS).map(one).collect();
+    let gpus: String = overview.gpus.iter().take(MAX_GPUS).map(sentence).collect();
     let time = Quantity::ns(duration);
     words!(
         context,
@@ -133,10 +133,11 @@ fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
     )
 }
 
-fn busy_tracks(context: &Context<'_>, of: &Overview) -> Vec<Track> {
-    let lengths = of.window.lengths();
+fn busy_tracks(context: &Context<'_>, overview: &Overview) -> Vec<Track> {
+    let lengths = overview.window.lengths();
     let runs = |group: &ClassGroup| {
-        of.gpus
+        overview
+            .gpus
             .iter()
             .any(|(_, mix)| mix.iter().any(|bin| bin[*group as usize] > 0))
     };
@@ -144,7 +145,7 @@ fn busy_tracks(context: &Context<'_>, of: &Overview) -> Vec<Track> {
     let sources = &context.facts.ops.source;
     let graphs = context
         .facts
-        .ops_of(of.pass)
+        .ops_of(overview.pass)
         .any(|row| matches!(sources[row], OpSource::Graph(_)));
     let part = |group: &ClassGroup| {
         let color = group_color(*group);
@@ -161,7 +162,7 @@ fn busy_tracks(context: &Context<'_>, of: &Overview) -> Vec<Track> {
             bins.map(|(bin, length)| rounded(bin[*group as usize], *length))
                 .collect()
         };
-        let name = number(context, *gpu, of.gpus.len() > 1);
+        let name = number(context, *gpu, overview.gpus.len() > 1);
         let label = words!(context, "timeline.gpu_busy", gpu = name);
         let shares = groups.iter().map(shares).collect();
         Track::Areas(Areas {
@@ -170,18 +171,22 @@ fn busy_tracks(context: &Context<'_>, of: &Overview) -> Vec<Track> {
             shares,
         })
     };
-    of.gpus.iter().take(MAX_GPUS).map(track).collect()
+    overview.gpus.iter().take(MAX_GPUS).map(track).collect()
 }
 
 /// The NVML samples of a GPU within the window, by the pass's clock.
-fn nvml_samples(context: &Context<'_>, of: &Overview, gpu: GpuId) -> Option<Vec<(Ns, Sample)>> {
-    let origin = context.session.passes.utc_origin[of.pass.index()]?;
+fn nvml_samples(
+    context: &Context<'_>,
+    overview: &Overview,
+    gpu: GpuId,
+) -> Option<Vec<(Ns, Sample)>> {
+    let origin = context.session.passes.utc_origin[overview.pass.index()]?;
     let same = |device: &&Device| {
-        device.index == ordinal(context, gpu) || (device.alone && of.gpus.len() == 1)
+        device.index == ordinal(context, gpu) || (device.alone && overview.gpus.len() == 1)
     };
     let within = |device: &Device| {
         let samples = device
-            .within(origin, (of.window.start, of.window.end))
+            .within(origin, (overview.window.start, overview.window.end))
             .iter();
         samples
             .map(|sample| (sample.utc.saturating_sub(origin), *sample))

@@ -50,7 +50,7 @@ pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut Sec
     let sums = timeline
         .counters
         .iter()
-        .flat_map(|gpu| gpu.stages.iter().map(move |of| (gpu, of)));
+        .flat_map(|gpu| gpu.stages.iter().map(move |stage| (gpu, stage)));
     let sums: Vec<Sums<'_>> = sums.collect();
     if !sums.is_empty() {
         let several = timeline

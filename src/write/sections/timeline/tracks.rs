@@ -172,16 +172,16 @@ fn throttled(window: &Window, samples: &[(Ns, Sample)], highest: f64) -> Vec<(i6
             .sm_hz
             .is_some_and(|clock| clock < THROTTLED * highest)
     };
-    let mut found: Vec<(i64, i64)> = Vec::new();
+    let mut stretches: Vec<(i64, i64)> = Vec::new();
     for pair in samples.windows(2) {
         if !(pair[0].1.reasons.is_some_and(lowers_clock) && is_low(&pair[0].1)) {
             continue;
         }
         let (start, end) = (pair[0].0 - window.start, pair[1].0 - window.start);
-        match found.last_mut() {
+        match stretches.last_mut() {
             Some(last) if last.1 >= start => last.1 = end,
-            _ => found.push((start, end)),
+            _ => stretches.push((start, end)),
         }
     }
-    found
+    stretches
 }

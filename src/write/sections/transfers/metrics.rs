@@ -6,7 +6,7 @@ use crate::Context;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::memory::transfers::link::Link;
-use rooflens_analysis::memory::transfers::sums::{LARGE, crosses_host};
+use rooflens_analysis::memory::transfers::sums::{LARGE, Sum, crosses_host};
 use rooflens_document::MetricDef;
 use rooflens_document::catalogue::{
     COPY_BANDWIDTH, COPY_BYTES, COPY_EXPOSED, COPY_TIME, PAGEABLE_SHARE,
@@ -20,17 +20,18 @@ pub(super) fn of_place(context: &Context<'_>, place: &Place, link: Option<&Link>
         return Vec::new();
     }
     let scope = |direction| scope(context, place, direction);
-    let mut all = amounts(place, None, &scope(None));
-    all.push(pageable(place, scope(None)));
+    let mut metrics = amounts(place, None, &scope(None));
+    metrics.push(pageable(place, scope(None)));
     for direction in directions {
         let scope = scope(Some(direction));
-        all.extend(amounts(place, Some(direction), &scope));
-        all.push(bandwidth(place, direction, link, scope));
+        metrics.extend(amounts(place, Some(direction), &scope));
+        metrics.push(bandwidth(place, direction, link, scope));
     }
     let evidence = place.evidence(context.session);
-    all.iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }
 
 fn scope(context: &Context<'_>, place: &Place, direction: Option<CopyKind>) -> Scope {
@@ -69,22 +70,19 @@ fn amounts(place: &Place, direction: Option<CopyKind>, scope: &Scope) -> Vec<Met
 
 /// `copy_bandwidth`: over all copies of the place.
 fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>, scope: Scope) -> Metric {
-    let own = || {
-        place
-            .sums
-            .kinds
-            .iter()
-            .filter(|(kind, _)| kind.0 == direction)
-            .map(|(_, sum)| sum)
-    };
-    let bytes: f64 = own().map(|sum| sum.bytes as f64).sum();
-    let time = total(own().map(|sum| sum.total));
+    let kinds = place.sums.kinds.iter();
+    let sums: Vec<&Sum> = kinds
+        .filter(|(kind, _)| kind.0 == direction)
+        .map(|(_, sum)| sum)
+        .collect();
+    let bytes: f64 = sums.iter().map(|sum| sum.bytes as f64).sum();
+    let time = total(sums.iter().map(|sum| sum.total));
     if bytes <= 0.0 || time <= 0 {
         return COPY_BANDWIDTH.unavailable(scope, "the copies have no size or no length");
     }
     let rate = bytes / time as f64 * 1e9;
     let mut basis = format!("{bytes} B / {time} ns");
-    let large: usize = own().map(|sum| sum.large.len()).sum();
+    let large: usize = sums.iter().map(|sum| sum.large.len()).sum();
     basis.push_str(&format!("; {large} copies are of {LARGE} B or more"));
     match link.filter(|_| crosses_host(direction)) {
         Some(link) => basis.push_str(&format!("; the link carries {} B/s", link.peak)),

@@ -46,7 +46,7 @@ pub fn bounds(context: &Analysis<'_>, adjusted: &dyn Fn(Machine) -> Machine) -> 
     let stages = context
         .results
         .utilization()
-        .map_or(&[][..], |all| &all.stages);
+        .map_or(&[][..], |utilization| &utilization.stages);
     stages
         .iter()
         .filter_map(|stage| of_stage(context, stage, adjusted))

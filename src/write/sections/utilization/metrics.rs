@@ -28,8 +28,11 @@ pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> Vec<Metric>
         |work| words::formula(context, &work.formula),
     );
     let ceiling = stage.ceiling.as_ref();
-    let rate = ceiling.map_or_else(|_| String::new(), |one| words::rate(context, one));
-    let bandwidth = ceiling.map_or_else(|_| String::new(), |one| words::bandwidth(context, one));
+    let rate = ceiling.map_or_else(|_| String::new(), |ceiling| words::rate(context, ceiling));
+    let bandwidth = ceiling.map_or_else(
+        |_| String::new(),
+        |ceiling| words::bandwidth(context, ceiling),
+    );
     let time = Quantity::new(stage.timed.time, Unit::Nanoseconds);
     let kind = if stage.timed.profiled.is_some() {
         "projection"
@@ -44,7 +47,7 @@ pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> Vec<Metric>
     let images = stage.images_per_second().ok();
     let images =
         images.map(|rate| metric(&IMAGES_PER_SECOND, Ok(rate), format!("{formula}; ÷ {over}")));
-    let all = [
+    let metrics = [
         metric(&MODEL_FLOPS, flops, format!("{formula}; causal attention")),
         metric(
             &MFU,
@@ -79,5 +82,5 @@ pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> Vec<Metric>
             format!("{formula}; ÷ {over}"),
         ),
     ];
-    all.into_iter().chain(images).collect()
+    metrics.into_iter().chain(images).collect()
 }

@@ -15,6 +15,7 @@ use crate::serving::analysis::Results;
 use crate::serving::import::{File, Input};
 use crate::serving::runs::GpuSample;
 use crate::session::Session;
+use rooflens_units::{Bytes, Ratio, Watts};
 
 /// Largest result in bytes: raw samples of ten million requests.
 const MAX_BYTES: u64 = 4 << 30;
@@ -225,9 +226,9 @@ fn gpu_samples(session: &Session) -> Vec<GpuSample> {
         samples.push(GpuSample {
             utc: Some(columns.utc[row]),
             gpu: columns.device[row],
-            utilization: columns.gpu_util[row].map(|percent| f64::from(percent) / 100.0),
-            power: columns.power_mw[row].map(|power| power as f64 / 1000.0),
-            memory_used: columns.memory_used[row].map(|bytes| bytes as f64),
+            utilization: columns.gpu_util[row].map(|percent| Ratio(f64::from(percent) / 100.0)),
+            power: columns.power_mw[row].map(|power| Watts(power as f64 / 1000.0)),
+            memory_used: columns.memory_used[row].map(|bytes| Bytes(bytes as f64)),
         });
     }
     samples

@@ -61,6 +61,11 @@ macro_rules! measures {
                     Self(self.0.clamp(low.0, high.0))
                 }
 
+                /// Greater than zero.
+                pub fn is_positive(&self) -> bool {
+                    self.0 > 0.0
+                }
+
                 /// Neither infinite nor NaN.
                 pub const fn is_finite(self) -> bool {
                     self.0.is_finite()
@@ -288,6 +293,11 @@ impl Seconds {
     #[must_use]
     pub const fn abs(self) -> Self {
         Self(self.0.abs())
+    }
+
+    /// Greater than zero.
+    pub fn is_positive(&self) -> bool {
+        self.0 > 0.0
     }
 
     /// Neither infinite nor NaN.

@@ -4,7 +4,7 @@
 //! files → import → Run (requests, stated figures, engine samples) → analysis → present → rooflens_document::report::Report
 //! ```
 //!
-//! - Times are nanoseconds in `f64`, rates are per second, shares are 0 to 1. What a file does not have is `None`.
+//! - Figures have the types of `rooflens_units`: times are nanoseconds, rates are per second, shares are 0 to 1. What a file does not have is `None`.
 //! - **TTFT** is from when a request was due to its first token, **latency** from there to its end, **TPOT** is
 //!   (latency − TTFT) ÷ (output tokens − 1), one value a request, and **ITL** the time between two outputs, one value
 //!   an output. A request is due when it is scheduled in an open loop, else when it is sent.
@@ -25,12 +25,13 @@ pub mod stats;
 mod tests;
 
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_units::Ratio;
 use runs::Run;
 
 pub use present::report;
 
 /// Relative difference of two figures of one file that should agree, beyond which it is remarked.
-const APART: f64 = 0.02;
+const APART: Ratio = Ratio(0.02);
 
 /// Tells runs of the same name apart, and remarks figures of a file that contradict one another: a wrong unit shows there.
 pub fn check(input: &mut import::Input, diagnostics: &mut Diagnostics) {
@@ -43,15 +44,17 @@ pub fn check(input: &mut import::Input, diagnostics: &mut Diagnostics) {
                 .count();
             run.label = format!("{} #{}", run.label, before + 1);
         }
-        let apart = analysis::figures::disagreement(run, &analysis::figures::Figures::of(run));
-        if let Some((figure, apart)) = apart.filter(|(_, apart)| *apart > APART) {
+        let figures = analysis::figures::Figures::of(run);
+        if let Some((figure, apart)) = analysis::figures::disagreement(run, &figures)
+            && apart > APART
+        {
             diagnostics.push(contradiction(run, figure, apart));
         }
     }
 }
 
-fn contradiction(run: &Run, figure: &str, apart: f64) -> Diagnostic {
-    let percent = apart * 100.0;
+fn contradiction(run: &Run, figure: &str, apart: Ratio) -> Diagnostic {
+    let percent = apart.0 * 100.0;
     let message = format!(
         "{figure} of {} is {percent:.0} % away from what the other figures of the file give",
         run.label

@@ -1,9 +1,12 @@
-//! Load tests as data: runs, their requests, and what engine and GPU said meanwhile. Times are nanoseconds as `f64`:
-//! tools state fractions of them.
+//! Load tests as data: runs, their requests, and what engine and GPU said meanwhile. Times are [`Time`]:
+//! tools state fractions of nanoseconds.
 
 use std::collections::BTreeMap;
 
 use crate::stats::Spread;
+use rooflens_units::{
+    Bytes, Count, Ratio, RequestsPerSecond, Seconds, Time, TokensPerSecond, Watts,
+};
 
 /// The program whose format a result has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,9 +65,9 @@ impl Tool {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// Requests per second that were offered; none for a closed loop or a burst.
-    pub rate: Option<f64>,
+    pub rate: Option<RequestsPerSecond>,
     /// Most requests in flight; none if unlimited.
-    pub concurrency: Option<f64>,
+    pub concurrency: Option<Count>,
     /// All requests were sent at once.
     pub burst: bool,
 }
@@ -87,7 +90,7 @@ pub struct Run {
     /// How requests were offered.
     pub load: Load,
     /// GPUs of the engine.
-    pub gpus: Option<f64>,
+    pub gpus: Option<Count>,
     /// What else the file says about how engine and test were set up.
     pub settings: BTreeMap<String, String>,
     /// Raw samples.
@@ -102,21 +105,17 @@ pub struct Run {
 
 impl Run {
     /// From when the first request was due to the end of the last; as the tool states it, if it does.
-    pub fn duration(&self) -> Option<f64> {
-        let first = || {
-            self.requests
-                .iter()
-                .filter_map(|request| request.due)
-                .min_by(f64::total_cmp)
-        };
-        let last = || {
-            self.requests
-                .iter()
-                .filter_map(Request::end)
-                .max_by(f64::total_cmp)
-        };
-        let span = || Some(last()? - first()?).filter(|time| *time > 0.0);
-        self.stated.duration.or_else(span)
+    pub fn duration(&self) -> Option<Time> {
+        if self.stated.duration.is_some() {
+            return self.stated.duration;
+        }
+        let due_times = self.requests.iter().filter_map(Request::due);
+        let ends = self.requests.iter().filter_map(Request::end);
+        let (first, last) = (
+            due_times.min_by(Time::total_cmp)?,
+            ends.max_by(Time::total_cmp)?,
+        );
+        Some(last - first).filter(Time::is_positive)
     }
 
     /// Whether it is a load test rather than what an engine counted.
@@ -124,20 +123,20 @@ impl Run {
         self.tool != Tool::EngineMetrics
     }
 
-    /// When it began, seconds since 1970, if it says so with a zone.
-    pub fn began(&self) -> Option<f64> {
+    /// Time since 1970 when it began, if it says so with a zone.
+    pub fn began(&self) -> Option<Seconds> {
         seconds_since_1970(self.started.as_deref()?)
     }
 }
 
 /// Seconds since 1970 of a time as RFC 3339 writes it: `2026-11-22T12:00:00.5Z`, `…+01:00`.
-fn seconds_since_1970(text: &str) -> Option<f64> {
+fn seconds_since_1970(text: &str) -> Option<Seconds> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute) = (number(11, 13)?, number(14, 16)?);
     let rest = text.get(17..)?;
     let zone = rest.find(['Z', 'z', '+', '-'])?;
-    let second: f64 = rest[..zone].parse().ok()?;
+    let second = rest[..zone].parse::<f64>().ok()?;
     let offset = match rest[zone..].strip_prefix(['+', '-']) {
         None => 0,
         Some(clock) => {
@@ -159,47 +158,55 @@ fn seconds_since_1970(text: &str) -> Option<f64> {
     let days =
         shifted * 365 + shifted.div_euclid(4) - shifted.div_euclid(100) + shifted.div_euclid(400);
     let days = days + (month * 153 + 2) / 5 + day - 719_469;
-    Some((days * 86_400 + hour * 3_600 + (minute - offset) * 60) as f64 + second)
+    let minutes = days * 1_440 + hour * 60 + minute - offset;
+    Some(Seconds((minutes * 60) as f64 + second))
 }
 
 /// One request. Latencies count from when it was due: scheduled in an open loop, else sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// When it was due, on the run's clock.
-    pub due: Option<f64>,
+    pub due: Option<Time>,
     /// Until it was sent, or until the engine began with it: time in a queue.
-    pub queued: Option<f64>,
+    pub queued: Option<Time>,
     /// Until the first token.
-    pub ttft: Option<f64>,
+    pub ttft: Option<Time>,
     /// Until the end.
-    pub latency: Option<f64>,
+    pub latency: Option<Time>,
     /// Mean time between tokens after the first, where the file has that and no latency to compute it from.
-    pub tpot: Option<f64>,
+    pub tpot: Option<Time>,
     /// Times between outputs.
-    pub itl: Vec<f64>,
+    pub itl: Vec<Time>,
     /// Tokens of the prompt.
-    pub prompt_tokens: Option<f64>,
+    pub prompt_tokens: Option<Count>,
     /// Tokens of the answer.
-    pub output_tokens: Option<f64>,
+    pub output_tokens: Option<Count>,
     /// Share of the prompt that was in the prefix cache.
-    pub cached: Option<f64>,
+    pub cached: Option<Ratio>,
     /// It gave no answer.
     pub failed: bool,
 }
 
 impl Request {
     /// Time per output token after the first: (latency − TTFT) ÷ (output tokens − 1); none below two tokens.
-    pub fn tpot(&self) -> Option<f64> {
-        let more = self.output_tokens.map(|tokens| tokens - 1.0);
-        if more.is_some_and(|more| more < 1.0) {
-            return None;
-        }
-        let derived = || Some((self.latency? - self.ttft?) / more?);
-        derived().or(self.tpot).filter(|time| *time >= 0.0)
+    pub fn tpot(&self) -> Option<Time> {
+        let tpot = match (self.output_tokens, self.latency, self.ttft) {
+            (Some(tokens), ..) if tokens - Count(1.0) < Count(1.0) => None,
+            (Some(tokens), Some(latency), Some(ttft)) => {
+                Some((latency - ttft) / (tokens - Count(1.0)))
+            }
+            _ => self.tpot,
+        };
+        tpot.filter(|time| *time >= Time::ZERO)
+    }
+
+    /// When it was due, on the run's clock.
+    pub const fn due(&self) -> Option<Time> {
+        self.due
     }
 
     /// When it ended, on the run's clock.
-    pub fn end(&self) -> Option<f64> {
+    pub fn end(&self) -> Option<Time> {
         Some(self.due? + self.latency?)
     }
 }
@@ -208,21 +215,21 @@ impl Request {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stated {
     /// From the first request to the end of the last.
-    pub duration: Option<f64>,
+    pub duration: Option<Time>,
     /// Requests with an answer.
-    pub completed: Option<f64>,
+    pub completed: Option<Count>,
     /// Requests without one.
-    pub failed: Option<f64>,
+    pub failed: Option<Count>,
     /// Tokens of all prompts.
-    pub prompt_tokens: Option<f64>,
+    pub prompt_tokens: Option<Count>,
     /// Tokens of all answers.
-    pub output_tokens: Option<f64>,
+    pub output_tokens: Option<Count>,
     /// Answers per second.
-    pub request_rate: Option<f64>,
+    pub request_rate: Option<RequestsPerSecond>,
     /// Tokens of answers per second.
-    pub output_rate: Option<f64>,
+    pub output_rate: Option<TokensPerSecond>,
     /// Tokens of prompts and answers per second.
-    pub total_rate: Option<f64>,
+    pub total_rate: Option<TokensPerSecond>,
     /// Time to first token.
     pub ttft: Spread,
     /// Time per output token.
@@ -239,25 +246,25 @@ pub struct Stated {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EngineSample {
     /// Time on the clock of the samples, if they have one.
-    pub time: Option<f64>,
+    pub time: Option<Time>,
     /// Requests that run.
-    pub running: Option<f64>,
+    pub running: Option<Count>,
     /// Requests that wait.
-    pub waiting: Option<f64>,
+    pub waiting: Option<Count>,
     /// Share of the KV cache that is in use.
-    pub kv_cache: Option<f64>,
+    pub kv_cache: Option<Ratio>,
     /// Requests that were thrown out of the running batch so far.
-    pub preemptions: Option<f64>,
+    pub preemptions: Option<Count>,
     /// Requests that ended so far.
-    pub completed: Option<f64>,
+    pub completed: Option<Count>,
     /// Tokens of prompts so far.
-    pub prompt_tokens: Option<f64>,
+    pub prompt_tokens: Option<Count>,
     /// Tokens of answers so far.
-    pub output_tokens: Option<f64>,
+    pub output_tokens: Option<Count>,
     /// Prompt tokens that were found in the prefix cache so far.
-    pub cache_hits: Option<f64>,
+    pub cache_hits: Option<Count>,
     /// Prompt tokens that were looked up in it so far.
-    pub cache_queries: Option<f64>,
+    pub cache_queries: Option<Count>,
 }
 
 /// What a GPU said at one time.
@@ -268,11 +275,11 @@ pub struct GpuSample {
     /// Index.
     pub gpu: u32,
     /// Share of the sample period with a kernel resident.
-    pub utilization: Option<f64>,
+    pub utilization: Option<Ratio>,
     /// Watts.
-    pub power: Option<f64>,
+    pub power: Option<Watts>,
     /// Bytes in use.
-    pub memory_used: Option<f64>,
+    pub memory_used: Option<Bytes>,
 }
 
 impl GpuSample {
@@ -291,13 +298,16 @@ mod tests {
         // date -u -d 2026-11-22T12:00:00Z +%s, date -u -d 2024-02-29T23:59:59.5-01:30 +%s.%N
         assert_eq!(
             seconds_since_1970("2026-11-22T12:00:00Z"),
-            Some(1_795_348_800.0)
+            Some(Seconds(1_795_348_800.0))
         );
         assert_eq!(
             seconds_since_1970("2024-02-29T23:59:59.5-01:30"),
-            Some(1_709_256_599.5)
+            Some(Seconds(1_709_256_599.5))
         );
-        assert_eq!(seconds_since_1970("1970-01-01T00:00:00+00:00"), Some(0.0));
+        assert_eq!(
+            seconds_since_1970("1970-01-01T00:00:00+00:00"),
+            Some(Seconds::ZERO)
+        );
         assert_eq!(seconds_since_1970("2026-11-22 at noon"), None);
     }
 }

@@ -1,51 +1,69 @@
 //! Percentiles, histograms and distribution functions of samples.
 
 use rooflens_stats::{mean, population_deviation, quantile_from_nearer_end};
+use rooflens_units::{Count, Time};
 
 /// Percentiles that reports show.
 pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
-/// Figures of a distribution; none where a file does not have them.
+/// Figures of a distribution of times; none where a file does not have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
     /// Samples.
-    pub count: Option<f64>,
+    pub count: Option<Count>,
     /// Arithmetic mean.
-    pub mean: Option<f64>,
+    pub mean: Option<Time>,
     /// Population standard deviation.
-    pub std: Option<f64>,
+    pub std: Option<Time>,
     /// Least.
-    pub min: Option<f64>,
+    pub min: Option<Time>,
     /// Greatest.
-    pub max: Option<f64>,
+    pub max: Option<Time>,
     /// [`PERCENTILES`].
-    pub percentiles: [Option<f64>; 4],
+    pub percentiles: [Option<Time>; 4],
 }
 
 impl Spread {
-    /// Of samples in ascending order.
+    /// Of samples in nanoseconds, in ascending order.
     pub fn of(sorted: &[f64]) -> Self {
         let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else {
             return Self::default();
         };
+        let figures = [
+            mean(sorted),
+            population_deviation(sorted),
+            Some(*min),
+            Some(*max),
+        ];
+        let percentiles =
+            PERCENTILES.map(|percent| quantile_from_nearer_end(sorted, percent / 100.0));
         Self {
-            count: Some(sorted.len() as f64),
-            mean: mean(sorted),
-            std: population_deviation(sorted),
-            min: Some(*min),
-            max: Some(*max),
-            percentiles: PERCENTILES
-                .map(|percent| quantile_from_nearer_end(sorted, percent / 100.0)),
+            count: Some(Count(sorted.len() as f64)),
+            ..Self::in_unit(Time(1.0), figures, percentiles)
+        }
+    }
+
+    /// Numbers of a file in its unit of time: mean, standard deviation, least, greatest, and [`PERCENTILES`].
+    pub fn in_unit(unit: Time, figures: [Option<f64>; 4], percentiles: [Option<f64>; 4]) -> Self {
+        let time = |number: Option<f64>| Some(number? * unit);
+        let [mean, std, min, max] = figures.map(time);
+        Self {
+            count: None,
+            mean,
+            std,
+            min,
+            max,
+            percentiles: percentiles.map(time),
         }
     }
 
     /// The median.
-    pub const fn p50(&self) -> Option<f64> {
+    pub const fn p50(&self) -> Option<Time> {
         self.percentiles[0]
     }
 
     /// The 99th percentile.
-    pub const fn p99(&self) -> Option<f64> {
+    pub const fn p99(&self) -> Option<Time> {
         self.percentiles[3]
     }
 
@@ -57,7 +75,7 @@ impl Spread {
     /// The same with all times multiplied.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
-        let scale = |value: Option<f64>| value.map(|value| value * factor);
+        let scale = |time: Option<Time>| Some(time? * factor);
         Self {
             count: self.count,
             mean: scale(self.mean),
@@ -71,10 +89,8 @@ impl Spread {
 
 /// Finite numbers in ascending order.
 pub fn sorted(samples: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut samples: Vec<f64> = samples
-        .into_iter()
-        .filter(|sample| sample.is_finite())
-        .collect();
-    samples.sort_by(f64::total_cmp);
-    samples
+    let mut sorted: Vec<f64> = samples.into_iter().collect();
+    sorted.retain(|sample| sample.is_finite());
+    sorted.sort_by(f64::total_cmp);
+    sorted
 }

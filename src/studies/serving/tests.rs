@@ -14,6 +14,7 @@ use crate::analysis::{Options, Results};
 use crate::import::{File, Input, read};
 use crate::runs::Tool;
 use crate::stats::{PERCENTILES, Spread};
+use rooflens_units::{Bytes, Count, Ratio, Watts};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -62,6 +63,10 @@ fn assert_near(what: &str, value: Option<f64>, expected: f64, tolerance: f64) {
     );
 }
 
+fn number<M: rooflens_units::Measure>(value: Option<M>) -> Option<f64> {
+    value.map(M::number)
+}
+
 /// Figures of a measure against NumPy's, which are seconds.
 #[track_caller]
 fn assert_spread(
@@ -72,12 +77,17 @@ fn assert_spread(
     tolerance: f64,
 ) {
     let of = |key: &str| expected[key].as_f64().expect("a number") * 1e9;
-    assert_near(&format!("{what} mean"), spread.mean, of("mean"), tolerance);
+    assert_near(
+        &format!("{what} mean"),
+        number(spread.mean),
+        of("mean"),
+        tolerance,
+    );
     for index in percentiles {
         let key = format!("p{}", PERCENTILES[*index]);
         assert_near(
             &format!("{what} {key}"),
-            spread.percentiles[*index],
+            number(spread.percentiles[*index]),
             of(&key),
             tolerance,
         );
@@ -248,8 +258,8 @@ fn every_format_gives_the_figures_of_the_raw_samples() {
             );
         }
         let rates = [
-            ("request_rate", figures.request_rate),
-            ("output_rate", figures.output_rate),
+            ("request_rate", number(figures.request_rate)),
+            ("output_rate", number(figures.output_rate)),
         ];
         for (key, rate) in rates.iter().filter(|(key, _)| has.contains(key)) {
             assert_near(
@@ -259,7 +269,7 @@ fn every_format_gives_the_figures_of_the_raw_samples() {
                 1e-7,
             );
         }
-        let apart = disagreement(run, &figures).map_or(0.0, |(_, apart)| apart);
+        let apart = disagreement(run, &figures).map_or(0.0, |(_, apart)| apart.0);
         assert!(
             apart < 1e-2,
             "{name}: figures of one file differ by {apart}"
@@ -272,7 +282,7 @@ fn timestamps_of_responses_give_latencies_to_the_nanosecond() {
     let (input, _) = input(&["perf_analyzer.json"]);
     let figures = Figures::of(&input.runs[0]);
     let expected = &expected()["run"];
-    assert_eq!(input.runs[0].load.concurrency, Some(8.0));
+    assert_eq!(input.runs[0].load.concurrency, Some(Count(8.0)));
     for (measure, key) in [
         (Measure::Ttft, "ttft"),
         (Measure::Itl, "itl"),
@@ -301,7 +311,12 @@ fn gaps_of_a_replay_are_those_between_its_timestamps() {
         2e-5,
     );
     // Three of four blocks of each prompt.
-    assert_near("cached", Figures::of(&input.runs[0]).cached, 0.75, 1e-12);
+    assert_near(
+        "cached",
+        number(Figures::of(&input.runs[0]).cached),
+        0.75,
+        1e-12,
+    );
 }
 
 #[test]
@@ -314,14 +329,24 @@ fn two_snapshots_give_what_happened_between_them() {
     let (figures, run_figures) = (Figures::of(run), &expected()["run"]);
     let of = |key: &str| run_figures[key].as_f64().expect("a number");
     assert_eq!(run.tool, Tool::EngineMetrics);
-    assert_near("duration", figures.duration, 20e9, 1e-12);
-    assert_near("requests", figures.request_rate, 40.0 / 20.0, 1e-12);
-    assert_near("output", figures.output_rate, of("output") / 20.0, 1e-12);
+    assert_near("duration", number(figures.duration), 20e9, 1e-12);
+    assert_near("requests", number(figures.request_rate), 40.0 / 20.0, 1e-12);
+    assert_near(
+        "output",
+        number(figures.output_rate),
+        of("output") / 20.0,
+        1e-12,
+    );
     let mean = run_figures["ttft"]["mean"].as_f64().expect("a number") * 1e9;
-    assert_near("ttft", figures.dist(Measure::Ttft).spread.mean, mean, 1e-9);
+    assert_near(
+        "ttft",
+        number(figures.dist(Measure::Ttft).spread.mean),
+        mean,
+        1e-9,
+    );
     assert_near(
         "queue",
-        figures.dist(Measure::Queued).spread.mean,
+        number(figures.dist(Measure::Queued).spread.mean),
         0.25 * mean,
         1e-9,
     );
@@ -372,7 +397,13 @@ fn snapshots_belong_to_the_load_test_of_their_time() {
         .iter()
         .map(|run| (run.watches, run.engine.len(), run.stated.completed))
         .collect();
-    assert_eq!(engines, [(Some(0), 3, Some(3.0)), (Some(1), 2, Some(3.0))]);
+    assert_eq!(
+        engines,
+        [
+            (Some(0), 3, Some(Count(3.0))),
+            (Some(1), 2, Some(Count(3.0)))
+        ]
+    );
 }
 
 #[test]
@@ -393,9 +424,13 @@ fn dcgm_gives_samples_of_each_gpu() {
     };
     assert_eq!(
         (first.utilization, first.power, first.memory_used),
-        (Some(0.9), Some(512.5), Some(1_073_741_824.0))
+        (
+            Some(Ratio(0.9)),
+            Some(Watts(512.5)),
+            Some(Bytes(1_073_741_824.0))
+        )
     );
-    assert_eq!((second.gpu, second.utilization), (1, Some(0.4)));
+    assert_eq!((second.gpu, second.utilization), (1, Some(Ratio(0.4))));
 }
 
 #[test]
@@ -420,7 +455,12 @@ fn a_sweep_has_the_goodput_and_the_knee_of_its_samples() {
             load["rate"]
         );
         let seconds = load["duration"].as_f64().expect("a number");
-        assert_near("goodput", good.rate, good.good as f64 / seconds, 1e-9);
+        assert_near(
+            "goodput",
+            number(good.rate),
+            good.good as f64 / seconds,
+            1e-9,
+        );
     }
     let [sweep] = results.sweeps.as_slice() else {
         panic!("one sweep")

@@ -5,76 +5,78 @@ use super::Results;
 use super::bottleneck::{AT_BOUND, Limit, STALLED};
 use super::figures::Measure;
 use super::sweep::Axis;
+use crate::runs::Run;
+use rooflens_units::{Count, Ratio, Time};
 
 /// Gain of the median TTFT from which on a limit at the knee is worth it.
-const WORTH: f64 = 1.2;
+const WORTH: Ratio = Ratio(1.2);
 
-/// A setting, why, and what it brings. Times are nanoseconds.
+/// A setting, why, and what it brings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
     /// Let no more requests run than at the knee: beyond it they wait.
     CapAtKnee {
         /// Requests in flight at the knee.
-        requests: f64,
+        requests: Count,
         /// Load of the last point, on the sweep's axis.
         last: f64,
         /// Its axis.
         axis: Axis,
         /// Median TTFT at the last point, and at the knee.
-        ttft: (f64, f64),
+        ttft: (Time, Time),
         /// Throughput at the knee over that at the last point.
-        kept: f64,
+        kept: Ratio,
     },
     /// The KV cache is full: fewer requests at once.
     FewerSequences {
         /// 95th percentile of the cache's use.
-        kv: f64,
+        kv: Ratio,
         /// Requests that were thrown out.
-        preemptions: Option<f64>,
+        preemptions: Option<Count>,
         /// Mean requests that run.
-        running: f64,
+        running: Count,
     },
     /// The KV cache is full: more memory for it.
     MoreKvCache {
         /// 95th percentile of the cache's use.
-        kv: f64,
+        kv: Ratio,
         /// The setting now, if the engine says it.
-        now: Option<f64>,
+        now: Option<Ratio>,
     },
     /// The KV cache is full: a byte an element instead of two.
     SmallerKvCache {
         /// 95th percentile of the cache's use.
-        kv: f64,
+        kv: Ratio,
     },
     /// Requests wait while the KV cache has room.
     MoreSequences {
         /// Mean requests that wait.
-        waiting: f64,
+        waiting: Count,
         /// Most requests that ran.
-        running: f64,
+        running: Count,
         /// 95th percentile of the cache's use.
-        kv: f64,
+        kv: Ratio,
     },
     /// Decode steps wait for prefills.
     SmallerPrefills {
         /// Inter-token latency, P50 and P99.
-        itl: (f64, f64),
+        itl: (Time, Time),
     },
     /// Time per token is at the bound of memory bandwidth: fewer bytes of weights.
     Quantize {
         /// Median TPOT.
-        tpot: f64,
+        tpot: Time,
         /// Its bound.
-        bound: f64,
+        bound: Time,
     },
     /// A limit of latency lies below the bound of the hardware: more GPUs a replica.
     MoreGpus {
         /// Which latency.
         measure: Measure,
         /// Its bound.
-        bound: f64,
+        bound: Time,
         /// The limit.
-        limit: f64,
+        limit: Time,
     },
     /// Throughput still rises at the last point: measure beyond it.
     MoreLoad {
@@ -128,21 +130,21 @@ fn engine(results: &Results<'_>, run: usize) -> Vec<Advice> {
         return Vec::new();
     };
     if engine.is_kv_full() {
-        let stated =
-            |run: &crate::runs::Run| run.settings.get("gpu_memory_utilization")?.parse().ok();
-        let now = results.runs.iter().find_map(stated);
-        let fewer = engine.running.map(|running| Advice::FewerSequences {
-            kv,
-            preemptions: engine.preemptions,
-            running,
-        });
-        let preempted = engine.preemptions.is_some_and(|count| count > 0.0);
-        let fewer = fewer.filter(|_| preempted);
-        let more = [
-            Advice::MoreKvCache { kv, now },
-            Advice::SmallerKvCache { kv },
-        ];
-        return fewer.into_iter().chain(more).collect();
+        let mut settings = Vec::new();
+        if let Some(running) = engine.running
+            && engine.preemptions > Some(Count::ZERO)
+        {
+            settings.push(Advice::FewerSequences {
+                kv,
+                preemptions: engine.preemptions,
+                running,
+            });
+        }
+        let stated = |run: &Run| run.settings.get("gpu_memory_utilization")?.parse().ok();
+        let now = results.runs.iter().find_map(stated).map(Ratio);
+        settings.push(Advice::MoreKvCache { kv, now });
+        settings.push(Advice::SmallerKvCache { kv });
+        return settings;
     }
     let (Some(waiting), Some(running), true) =
         (engine.waiting, engine.most_running, engine.is_slots_full())
@@ -169,15 +171,15 @@ fn sweep(results: &Results<'_>, run: usize) -> Option<Advice> {
     let ttft = |run: usize| results.figures[run].typical(Measure::Ttft);
     let (at_last, at_knee) = (ttft(last.run)?, ttft(knee.run)?);
     let requests = match sweep.axis {
-        Axis::Concurrency => knee.load,
+        Axis::Concurrency => Count(knee.load),
         Axis::Rate => results.figures[knee.run].in_flight?,
     };
-    (at_last >= WORTH * at_knee).then(|| Advice::CapAtKnee {
-        requests: libm::ceil(requests),
+    (at_last >= at_knee * WORTH).then(|| Advice::CapAtKnee {
+        requests: Count(libm::ceil(requests.0)),
         last: last.load,
         axis: sweep.axis,
         ttft: (at_last, at_knee),
-        kept: knee.throughput / last.throughput,
+        kept: Ratio(knee.throughput / last.throughput),
     })
 }
 
@@ -205,12 +207,12 @@ fn bounds(results: &Results<'_>, run: usize) -> Vec<Advice> {
         (
             Measure::Ttft,
             &predicted.ttft,
-            slo.ttft.unwrap_or(levels.ttft_p50_ms.bad * 1e6),
+            slo.ttft.unwrap_or(Time(levels.ttft_p50_ms.bad * 1e6)),
         ),
         (
             Measure::Tpot,
             &predicted.tpot,
-            slo.tpot.unwrap_or(levels.tpot_p50_ms.bad * 1e6),
+            slo.tpot.unwrap_or(Time(levels.tpot_p50_ms.bad * 1e6)),
         ),
     ];
     for (measure, bound, limit) in limits {

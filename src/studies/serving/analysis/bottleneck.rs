@@ -2,24 +2,26 @@
 
 use super::Results;
 use super::figures::{Measure, growth};
+use super::predicted::Bound;
 use super::thresholds::Grade;
 use crate::runs::{EngineSample, Tool};
-use crate::stats::sorted;
-use rooflens_stats::quantile_from_nearer_end;
+use crate::stats::{Spread, sorted};
+use rooflens_stats::{mean, quantile_from_nearer_end};
+use rooflens_units::{Count, Ratio, RequestsPerSecond, Time};
 
 /// Share of the wait from which on queueing is the bottleneck.
-pub const QUEUED: f64 = 0.5;
+pub const QUEUED: Ratio = Ratio(0.5);
 
 /// Use of the KV cache, 95th percentile over the run, from which on it is full; below [`KV_FREE`] it is not short.
-pub const KV_FULL: f64 = 0.95;
+pub const KV_FULL: Ratio = Ratio(0.95);
 /// See [`KV_FULL`].
-pub const KV_FREE: f64 = 0.8;
+pub const KV_FREE: Ratio = Ratio(0.8);
 
 /// Measured over bound up to which a run is at the bound.
-pub const AT_BOUND: f64 = 1.5;
+pub const AT_BOUND: Ratio = Ratio(1.5);
 
 /// P99 over P50 of inter-token latency from which on decode stalls.
-pub const STALLED: f64 = 5.0;
+pub const STALLED: Ratio = Ratio(5.0);
 
 /// What limits a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,21 +85,21 @@ impl Source {
     }
 }
 
-/// Time in a queue beside time of service, nanoseconds.
+/// Time in a queue and time of service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waiting {
     /// Where it is known from.
     pub source: Source,
     /// In a queue.
-    pub queue: f64,
+    pub queue: Time,
     /// Not in a queue.
-    pub service: f64,
+    pub service: Time,
 }
 
 impl Waiting {
     /// Share of the queue.
-    pub fn share(&self) -> f64 {
-        self.queue / (self.queue + self.service)
+    pub fn share(&self) -> Ratio {
+        Ratio(self.queue / (self.queue + self.service))
     }
 }
 
@@ -109,13 +111,13 @@ pub struct Bottleneck {
     /// Queueing, if it is known.
     pub waiting: Option<Waiting>,
     /// Median TTFT over its bound.
-    pub ttft_factor: Option<f64>,
+    pub ttft_factor: Option<Ratio>,
     /// Median TPOT over its bound.
-    pub tpot_factor: Option<f64>,
+    pub tpot_factor: Option<Ratio>,
     /// Output tokens per second over the most that is possible.
-    pub rate_share: Option<f64>,
+    pub rate_share: Option<Ratio>,
     /// P99 over P50 of inter-token latency.
-    pub stalls: Option<f64>,
+    pub stalls: Option<Ratio>,
     /// The engine's KV cache and slots.
     pub engine: Option<Engine>,
 }
@@ -131,50 +133,52 @@ impl Bottleneck {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Engine {
     /// 95th percentile of the KV cache's use.
-    pub kv_p95: Option<f64>,
+    pub kv_p95: Option<Ratio>,
     /// Mean running requests.
-    pub running: Option<f64>,
+    pub running: Option<Count>,
     /// Most running requests.
-    pub most_running: Option<f64>,
+    pub most_running: Option<Count>,
     /// Mean waiting requests.
-    pub waiting: Option<f64>,
+    pub waiting: Option<Count>,
     /// Requests that were thrown out during the samples.
-    pub preemptions: Option<f64>,
+    pub preemptions: Option<Count>,
 }
 
 impl Engine {
     /// Of at least two samples.
     pub fn of(samples: &[EngineSample]) -> Option<Self> {
-        let gauge =
-            |value: fn(&EngineSample) -> Option<f64>| sorted(samples.iter().filter_map(value));
-        let mean = |values: &[f64]| {
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
-        let running = gauge(|sample| sample.running);
-        (samples.len() > 1).then(|| Self {
-            kv_p95: quantile_from_nearer_end(&gauge(|sample| sample.kv_cache), 0.95),
-            running: mean(&running),
-            most_running: running.last().copied(),
-            waiting: mean(&gauge(|sample| sample.waiting)),
+        if samples.len() < 2 {
+            return None;
+        }
+        let (mut running, mut waiting, mut kv_cache) = (Vec::new(), Vec::new(), Vec::new());
+        for sample in samples {
+            running.extend(sample.running.map(|count| count.0));
+            waiting.extend(sample.waiting.map(|count| count.0));
+            kv_cache.extend(sample.kv_cache.map(|share| share.0));
+        }
+        let (running, waiting) = (sorted(running), sorted(waiting));
+        Some(Self {
+            kv_p95: quantile_from_nearer_end(&sorted(kv_cache), 0.95).map(Ratio),
+            running: mean(&running).map(Count),
+            most_running: running.last().copied().map(Count),
+            waiting: mean(&waiting).map(Count),
             preemptions: growth(samples, |sample| sample.preemptions),
         })
     }
 
     /// Whether requests wait or are thrown out.
     fn is_short(&self) -> bool {
-        self.preemptions.is_some_and(|count| count > 0.0)
-            || self.waiting.is_some_and(|mean| mean >= 1.0)
+        self.preemptions > Some(Count::ZERO) || self.waiting >= Some(Count(1.0))
     }
 
     /// Whether the KV cache holds requests back.
     pub fn is_kv_full(&self) -> bool {
-        self.is_short() && self.kv_p95.is_some_and(|share| share >= KV_FULL)
+        self.is_short() && self.kv_p95 >= Some(KV_FULL)
     }
 
     /// Whether requests wait though the KV cache has room: the most running requests are the limit.
     pub fn is_slots_full(&self) -> bool {
-        self.waiting.is_some_and(|mean| mean >= 1.0)
-            && self.kv_p95.is_some_and(|share| share < KV_FREE)
+        self.waiting >= Some(Count(1.0)) && self.kv_p95.is_some_and(|share| share < KV_FREE)
     }
 }
 
@@ -183,100 +187,115 @@ pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
     let figures = &results.figures[run];
     let engine = Engine::of(results.engine_of(run));
     let waiting = waiting(results, run);
-    let predicted = results.options.predicted.as_ref();
-    let factor = |measure: Measure, bound: Option<f64>| Some(figures.typical(measure)? / bound?);
-    let bound = predicted.and_then(|bounds| bounds.tpot.as_ref());
-    let itl = &figures.dist(Measure::Itl).spread;
+    let (mut ttft_bound, mut tpot_bound, mut rate_bound) = (None, None, None);
+    if let Some(bounds) = &results.options.predicted {
+        (ttft_bound, tpot_bound) = (bounds.ttft.as_ref(), bounds.tpot.as_ref());
+        rate_bound = bounds.output_rate;
+    }
+    let factor = |measure: Measure, bound: Option<&Bound>| {
+        Some(Ratio(figures.typical(measure)? / bound?.time))
+    };
+    let tpot_factor = factor(Measure::Tpot, tpot_bound);
+    let stalls = stalls(&figures.dist(Measure::Itl).spread);
     // What stalls decode does not explain a late first token.
     let late = results.options.thresholds.of(figures, Measure::Ttft) == Some(Grade::Bad);
-    let mut bottleneck = Bottleneck {
-        limit: Limit::Unknown,
-        waiting,
-        ttft_factor: factor(
-            Measure::Ttft,
-            predicted.and_then(|bounds| Some(bounds.ttft.as_ref()?.time)),
-        ),
-        tpot_factor: factor(Measure::Tpot, bound.map(|bound| bound.time)),
-        rate_share: predicted.and_then(|bounds| Some(figures.output_rate? / bounds.output_rate?)),
-        stalls: itl
-            .p99()
-            .zip(itl.p50())
-            .map(|(p99, p50)| p99 / p50)
-            .filter(|ratio| ratio.is_finite()),
-        engine,
-    };
-    bottleneck.limit = match bottleneck.tpot_factor {
+    let limit = match tpot_factor {
         _ if engine.is_some_and(|engine| engine.is_kv_full()) => Limit::KvCache,
         _ if waiting.is_some_and(|waiting| waiting.share() >= QUEUED) => Limit::Queue,
-        Some(factor) if factor <= AT_BOUND => match bound.and_then(|bound| bound.by.as_deref()) {
+        Some(factor) if factor <= AT_BOUND => match tpot_bound.and_then(Bound::by) {
             Some("compute") => Limit::Compute,
             Some("bandwidth" | "memory") => Limit::Bandwidth,
             _ => Limit::Bound,
         },
-        _ if !late && bottleneck.stalls.is_some_and(|ratio| ratio >= STALLED) => Limit::Stalls,
+        _ if !late && stalls >= Some(STALLED) => Limit::Stalls,
         Some(_) => Limit::Scheduling,
         None => Limit::Unknown,
     };
-    bottleneck
+    Bottleneck {
+        limit,
+        waiting,
+        ttft_factor: factor(Measure::Ttft, ttft_bound),
+        tpot_factor,
+        rate_share: match (figures.output_rate, rate_bound) {
+            (Some(rate), Some(bound)) => Some(Ratio(rate / bound)),
+            _ => None,
+        },
+        stalls,
+        engine,
+    }
 }
 
-/// Queueing of a run, by the first source that has it. A load generator that sends in time says nothing of the engine.
+/// P99 over P50 of inter-token latency.
+fn stalls(itl: &Spread) -> Option<Ratio> {
+    let ratio = Ratio(itl.p99()? / itl.p50()?);
+    ratio.is_finite().then_some(ratio)
+}
+
+/// Queueing of a run, by the first source that has it.
 fn waiting(results: &Results<'_>, run: usize) -> Option<Waiting> {
-    let load_test = &results.runs[run];
-    let figures = &results.figures[run];
-    let rest = |source, queue: f64, total: f64| Waiting {
-        source,
+    let sources = [by_histogram, by_client, by_gauges, by_sweep];
+    let mut waits = sources
+        .into_iter()
+        .filter_map(|source| source(results, run));
+    waits
+        .next()
+        .filter(|waiting| (waiting.queue + waiting.service).is_positive())
+}
+
+fn by_histogram(results: &Results<'_>, run: usize) -> Option<Waiting> {
+    let figures = &results.figures[results.watched(run)?];
+    let queue = figures.dist(Measure::Queued).spread.mean?;
+    let ttft = figures.dist(Measure::Ttft).spread.mean?;
+    Some(Waiting {
+        source: Source::Histogram,
         queue,
-        service: (total - queue).max(0.0),
+        service: (ttft - queue).max(Time::ZERO),
+    })
+}
+
+/// A load generator that sends in time says nothing of the engine.
+fn by_client(results: &Results<'_>, run: usize) -> Option<Waiting> {
+    let figures = &results.figures[run];
+    let queue = figures.dist(Measure::Queued).spread.mean?;
+    let ttft = figures.dist(Measure::Ttft).spread.mean?;
+    // The TTFT of our own generator begins when the request was due, that of others when it was sent.
+    let total = if results.runs[run].tool == Tool::Rooflens {
+        ttft
+    } else {
+        ttft + queue
     };
-    let mean = |run: usize, measure: Measure| results.figures[run].dist(measure).spread.mean;
-    let histogram = results.watched(run).and_then(|engine| {
-        Some(rest(
-            Source::Histogram,
-            mean(engine, Measure::Queued)?,
-            mean(engine, Measure::Ttft)?,
-        ))
-    });
-    let client = || {
-        let (queue, ttft) = (mean(run, Measure::Queued)?, mean(run, Measure::Ttft)?);
-        // The TTFT of our own generator begins when the request was due, that of others when it was sent.
-        let total = if load_test.tool == Tool::Rooflens {
-            ttft
-        } else {
-            ttft + queue
-        };
-        Some(rest(Source::Client, queue, total)).filter(|waiting| waiting.share() >= 0.01)
+    let waiting = Waiting {
+        source: Source::Client,
+        queue,
+        service: (total - queue).max(Time::ZERO),
     };
-    let gauges = || {
-        let engine = Engine::of(results.engine_of(run))?;
-        let rate = figures.request_rate.filter(|rate| *rate > 0.0)? / 1e9;
-        Some(Waiting {
-            source: Source::Gauges,
-            queue: engine.waiting? / rate,
-            service: engine.running? / rate,
-        })
-    };
-    let sweep = || {
-        let least = results
-            .sweep_of(run)?
-            .points
-            .first()
-            .filter(|least| least.run != run)?;
-        let service = results.figures[least.run]
-            .dist(Measure::Ttft)
-            .spread
-            .p50()?;
-        let queue = figures.dist(Measure::Ttft).spread.p50()? - service;
-        Some(Waiting {
-            source: Source::Sweep,
-            queue: queue.max(0.0),
-            service,
-        })
-    };
-    let is_known = |waiting: &Waiting| waiting.queue + waiting.service > 0.0;
-    histogram
-        .or_else(client)
-        .or_else(gauges)
-        .or_else(sweep)
-        .filter(is_known)
+    (waiting.share() >= Ratio(0.01)).then_some(waiting)
+}
+
+/// Little's law: requests in a state ÷ answers per second is the time in that state.
+fn by_gauges(results: &Results<'_>, run: usize) -> Option<Waiting> {
+    let engine = Engine::of(results.engine_of(run))?;
+    let rate = results.figures[run]
+        .request_rate
+        .filter(RequestsPerSecond::is_positive)?;
+    let per_nanosecond = rate.0 / 1e9;
+    Some(Waiting {
+        source: Source::Gauges,
+        queue: Time(engine.waiting?.0 / per_nanosecond),
+        service: Time(engine.running?.0 / per_nanosecond),
+    })
+}
+
+fn by_sweep(results: &Results<'_>, run: usize) -> Option<Waiting> {
+    let least = results.sweep_of(run)?.points.first()?;
+    if least.run == run {
+        return None;
+    }
+    let ttft = |run: usize| results.figures[run].dist(Measure::Ttft).spread.p50();
+    let service = ttft(least.run)?;
+    Some(Waiting {
+        source: Source::Sweep,
+        queue: (ttft(run)? - service).max(Time::ZERO),
+        service,
+    })
 }

@@ -3,12 +3,14 @@
 use super::Results;
 use super::figures::{Figures, Measure};
 use crate::runs::{Run, Tool};
+use rooflens_units::{Count, Ratio};
+use std::ops::Neg;
 
 /// Relative difference below which a figure has not changed.
-pub const SAME: f64 = 0.03;
+pub const SAME: Ratio = Ratio(0.03);
 
 /// Relative difference of mean lengths up to which two runs have the same requests.
-const ALIKE: f64 = 0.1;
+const ALIKE: Ratio = Ratio(0.1);
 
 /// How another setup fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub struct Change {
     /// Settings that differ: name, value of the first, value of the other.
     pub settings: Vec<(String, String, String)>,
     /// Relative change of output tokens (else answers) per second, of median TTFT and of median TPOT.
-    pub changes: [Option<f64>; 3],
+    pub changes: [Option<Ratio>; 3],
     /// How it fared.
     pub verdict: Verdict,
 }
@@ -65,7 +67,7 @@ pub fn of(results: &Results<'_>) -> Vec<Change> {
 
 /// The one that worked best, by throughput; the first if none worked.
 pub fn best(changes: &[Change]) -> Option<&Change> {
-    let gain = |change: &Change| change.changes[0].unwrap_or(0.0);
+    let gain = |change: &Change| change.changes[0].unwrap_or_default();
     let worked = changes
         .iter()
         .rev()
@@ -79,8 +81,8 @@ pub fn best(changes: &[Change]) -> Option<&Change> {
 fn are_comparable(results: &Results<'_>, baseline: usize, run: usize) -> bool {
     let (a, b) = (&results.runs[baseline], &results.runs[run]);
     let (x, y) = (&results.figures[baseline], &results.figures[run]);
-    let alike = |figure: fn(&Figures) -> Option<f64>| match (figure(x), figure(y)) {
-        (Some(x), Some(y)) => (x - y).abs() <= ALIKE * x.max(y),
+    let alike = |tokens: fn(&Figures) -> Option<Count>| match (tokens(x), tokens(y)) {
+        (Some(x), Some(y)) => (x - y).abs() <= x.max(y) * ALIKE,
         _ => true,
     };
     a.model == b.model
@@ -93,23 +95,21 @@ fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> 
     let (a, b) = (&results.runs[baseline], &results.runs[run]);
     let settings = differences(a, b);
     let (x, y) = (&results.figures[baseline], &results.figures[run]);
-    let relative = |figure: &dyn Fn(&Figures) -> Option<f64>| {
-        Some(figure(y)? / figure(x).filter(|value| *value != 0.0)? - 1.0)
-    };
-    let rate = relative(&|figures| figures.output_rate)
-        .or_else(|| relative(&|figures| figures.request_rate));
     let changes = [
-        rate,
-        relative(&|figures| figures.typical(Measure::Ttft)),
-        relative(&|figures| figures.typical(Measure::Tpot)),
+        relative(x.output_rate, y.output_rate).or(relative(x.request_rate, y.request_rate)),
+        relative(x.typical(Measure::Ttft), y.typical(Measure::Ttft)),
+        relative(x.typical(Measure::Tpot), y.typical(Measure::Tpot)),
     ];
-    let gains = [
-        changes[0],
-        changes[1].map(|change| -change),
-        changes[2].map(|change| -change),
-    ];
-    let is = |test: fn(f64) -> bool| gains.iter().flatten().any(|gain| test(*gain));
-    let verdict = match (is(|gain| gain > SAME), is(|gain| gain < -SAME)) {
+    let [rate, ttft, tpot] = changes;
+    let (mut has_gain, mut has_loss) = (false, false);
+    for gain in [rate, ttft.map(Ratio::neg), tpot.map(Ratio::neg)]
+        .into_iter()
+        .flatten()
+    {
+        has_gain |= gain > SAME;
+        has_loss |= gain < -SAME;
+    }
+    let verdict = match (has_gain, has_loss) {
         (true, false) => Verdict::Better,
         (false, true) => Verdict::Worse,
         (true, true) => Verdict::Mixed,
@@ -122,6 +122,12 @@ fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> 
         changes,
         verdict,
     })
+}
+
+/// Change from the first value to the second, as a share of the first.
+fn relative<M: rooflens_units::Measure>(before: Option<M>, after: Option<M>) -> Option<Ratio> {
+    let (before, after) = (before?.number(), after?.number());
+    (before != 0.0).then(|| Ratio(after / before - 1.0))
 }
 
 fn differences(a: &Run, b: &Run) -> Vec<(String, String, String)> {

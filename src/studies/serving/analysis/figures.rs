@@ -2,6 +2,7 @@
 
 use crate::runs::{EngineSample, Request, Run};
 use crate::stats::{Spread, sorted};
+use rooflens_units::{Count, Ratio, RequestsPerSecond, Time, TokensPerSecond};
 
 /// A figure of a load test that has a distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +41,7 @@ impl Measure {
     }
 
     /// The value of a request, if it has one.
-    fn of(self, request: &Request) -> Option<f64> {
+    fn of(self, request: &Request) -> Option<Time> {
         match self {
             Self::Ttft => request.ttft,
             Self::Tpot => request.tpot(),
@@ -51,18 +52,18 @@ impl Measure {
     }
 }
 
-/// A distribution in nanoseconds.
+/// A distribution of times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dist {
     /// Its figures.
     pub spread: Spread,
-    /// Raw samples in ascending order; empty if the tool gave figures only.
+    /// Raw samples in nanoseconds, in ascending order; empty if the tool gave figures only.
     pub samples: Vec<f64>,
 }
 
 impl Dist {
-    fn of(samples: impl IntoIterator<Item = f64>, stated: &Spread) -> Self {
-        let samples = sorted(samples);
+    fn of(samples: impl Iterator<Item = Time>, stated: &Spread) -> Self {
+        let samples = sorted(samples.map(|sample| sample.0));
         let spread = if samples.is_empty() {
             *stated
         } else {
@@ -72,36 +73,36 @@ impl Dist {
     }
 
     /// The median; the mean where there is no median.
-    pub fn typical(&self) -> Option<f64> {
+    pub fn typical(&self) -> Option<Time> {
         self.spread.p50().or(self.spread.mean)
     }
 }
 
-/// Figures of a run. Times are nanoseconds, rates per second.
+/// Figures of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Distributions, in the order of [`Measure::ALL`].
     pub dists: [Dist; 5],
     /// From the first request to the end of the last.
-    pub duration: Option<f64>,
+    pub duration: Option<Time>,
     /// Requests with an answer.
-    pub completed: Option<f64>,
+    pub completed: Option<Count>,
     /// Requests without one.
-    pub failed: Option<f64>,
+    pub failed: Option<Count>,
     /// Answers per second.
-    pub request_rate: Option<f64>,
+    pub request_rate: Option<RequestsPerSecond>,
     /// Tokens of answers per second.
-    pub output_rate: Option<f64>,
+    pub output_rate: Option<TokensPerSecond>,
     /// Tokens of prompts and answers per second.
-    pub total_rate: Option<f64>,
+    pub total_rate: Option<TokensPerSecond>,
     /// Mean tokens of a prompt.
-    pub prompt_tokens: Option<f64>,
+    pub prompt_tokens: Option<Count>,
     /// Mean tokens of an answer.
-    pub output_tokens: Option<f64>,
+    pub output_tokens: Option<Count>,
     /// Mean requests in flight, by Little's law: answers per second × mean latency.
-    pub in_flight: Option<f64>,
+    pub in_flight: Option<Count>,
     /// Share of the prompts' tokens that came from the prefix cache.
-    pub cached: Option<f64>,
+    pub cached: Option<Ratio>,
 }
 
 impl Figures {
@@ -134,23 +135,18 @@ impl Figures {
             *slot = dist(measure, stated);
         }
         let counted = |failed: bool| {
-            run.requests
-                .iter()
-                .filter(|request| request.failed == failed)
-                .count() as f64
+            let requests = run.requests.iter();
+            Count(requests.filter(|request| request.failed == failed).count() as f64)
         };
         let has_requests = !run.requests.is_empty();
-        let sum = |figure: fn(&Request) -> Option<f64>| {
-            let answers = run
-                .requests
-                .iter()
-                .filter(|request| !request.failed)
-                .map(figure);
-            answers.sum::<Option<f64>>().filter(|_| has_requests)
+        let sum = |tokens: fn(&Request) -> Option<Count>| {
+            let answers = run.requests.iter().filter(|request| !request.failed);
+            let sum: Option<Count> = answers.map(tokens).sum();
+            sum.filter(|_| has_requests)
         };
         let duration = run.duration().or_else(|| sampled(engine));
-        let grown = |figure: fn(&EngineSample) -> Option<f64>| {
-            growth(engine, figure).filter(|_| engine.len() > 1)
+        let grown = |counter: fn(&EngineSample) -> Option<Count>| {
+            growth(engine, counter).filter(|_| engine.len() > 1)
         };
         let completed = has_requests
             .then(|| counted(false))
@@ -162,22 +158,25 @@ impl Figures {
         let output = sum(|request| request.output_tokens)
             .or(stated.output_tokens)
             .or(grown(|sample| sample.output_tokens));
-        let rate = |count: Option<f64>| Some(count? / (duration.filter(|time| *time > 0.0)? / 1e9));
-        let request_rate = stated.request_rate.or_else(|| rate(completed));
-        let per_request =
-            |tokens: Option<f64>| Some(tokens? / completed.filter(|count| *count > 0.0)?);
-        let in_flight = request_rate
-            .zip(dists[3].spread.mean)
-            .map(|(rate, latency)| rate * latency / 1e9);
+        let length = duration.filter(Time::is_positive).map(Time::seconds);
+        let rate = |count: Option<Count>| Some(count?.0 / length?.0);
+        let request_rate = stated
+            .request_rate
+            .or(rate(completed).map(RequestsPerSecond));
+        let answers = completed.filter(Count::is_positive);
+        let per_request = |tokens: Option<Count>| Some(Count(tokens? / answers?));
+        let in_flight = match (request_rate, dists[3].spread.mean) {
+            (Some(rate), Some(latency)) => Some(Count(rate.0 * latency.0 / 1e9)),
+            _ => None,
+        };
+        let tokens = prompt.zip(output).map(|(prompt, output)| prompt + output);
         Self {
             duration,
             completed,
             failed: has_requests.then(|| counted(true)).or(stated.failed),
             request_rate,
-            output_rate: stated.output_rate.or_else(|| rate(output)),
-            total_rate: stated
-                .total_rate
-                .or_else(|| rate(prompt.zip(output).map(|(a, b)| a + b))),
+            output_rate: stated.output_rate.or(rate(output).map(TokensPerSecond)),
+            total_rate: stated.total_rate.or(rate(tokens).map(TokensPerSecond)),
             prompt_tokens: per_request(prompt),
             output_tokens: per_request(output),
             in_flight,
@@ -192,83 +191,73 @@ impl Figures {
     }
 
     /// The median of a distribution, or its mean.
-    pub fn typical(&self, measure: Measure) -> Option<f64> {
+    pub fn typical(&self, measure: Measure) -> Option<Time> {
         self.dist(measure).typical()
     }
 }
 
 /// Length of an engine's samples.
-fn sampled(engine: &[EngineSample]) -> Option<f64> {
-    Some(engine.last()?.time? - engine.first()?.time?).filter(|time| *time > 0.0)
+fn sampled(engine: &[EngineSample]) -> Option<Time> {
+    Some(engine.last()?.time? - engine.first()?.time?).filter(Time::is_positive)
 }
 
 /// Growth of a counter over the samples.
-pub fn growth(engine: &[EngineSample], figure: fn(&EngineSample) -> Option<f64>) -> Option<f64> {
-    Some(figure(engine.last()?)? - figure(engine.first()?)?).filter(|growth| *growth >= 0.0)
+pub fn growth(
+    engine: &[EngineSample],
+    counter: fn(&EngineSample) -> Option<Count>,
+) -> Option<Count> {
+    let growth = counter(engine.last()?)? - counter(engine.first()?)?;
+    (growth >= Count::ZERO).then_some(growth)
 }
 
 /// Share of prompt tokens from the prefix cache: of the requests, weighted by tokens, else by the engine's counters.
-fn cached(run: &Run) -> Option<f64> {
-    let tokens = |request: &Request| {
-        Some((
-            request.cached? * request.prompt_tokens?,
-            request.prompt_tokens?,
-        ))
-    };
-    let (hit, prompt) = run
-        .requests
-        .iter()
-        .filter_map(tokens)
-        .fold((0.0, 0.0), |sum, tokens| {
-            (sum.0 + tokens.0, sum.1 + tokens.1)
-        });
-    let by_engine = || {
-        let queries =
-            growth(&run.engine, |sample| sample.cache_queries).filter(|queries| *queries > 0.0)?;
-        Some(growth(&run.engine, |sample| sample.cache_hits)? / queries)
-    };
-    if prompt > 0.0 {
-        Some(hit / prompt)
-    } else {
-        by_engine()
+fn cached(run: &Run) -> Option<Ratio> {
+    let (mut hits, mut prompt) = (Count::ZERO, Count::ZERO);
+    for request in &run.requests {
+        if let (Some(cached), Some(tokens)) = (request.cached, request.prompt_tokens) {
+            hits += tokens * cached;
+            prompt += tokens;
+        }
     }
+    if prompt.is_positive() {
+        return Some(Ratio(hits / prompt));
+    }
+    let queries = growth(&run.engine, |sample| sample.cache_queries).filter(Count::is_positive)?;
+    let hits = growth(&run.engine, |sample| sample.cache_hits)?;
+    Some(Ratio(hits / queries))
 }
 
 /// Relative difference of two figures that should agree; the greatest of them, with the name of the figure. What a tool
 /// states is checked against the raw samples of the same file, and its rates against its counts: a wrong unit shows.
-pub fn disagreement(run: &Run, figures: &Figures) -> Option<(&'static str, f64)> {
+pub fn disagreement(run: &Run, figures: &Figures) -> Option<(&'static str, Ratio)> {
     let stated = &run.stated;
-    let apart = |stated: Option<f64>, counted: Option<f64>| {
-        Some(((stated? - counted?) / counted.filter(|counted| *counted != 0.0)?).abs())
-    };
+    let mut differences: Vec<(&'static str, Option<Ratio>)> = Vec::new();
     let spreads = [&stated.ttft, &stated.tpot, &stated.itl, &stated.latency];
-    let medians = Measure::ALL
-        .into_iter()
-        .zip(spreads)
-        .filter_map(|(measure, stated)| {
-            let dist = figures.dist(measure);
-            Some((
-                measure.id(),
-                apart(
-                    dist.spread.p50().filter(|_| !dist.samples.is_empty()),
-                    stated.p50(),
-                )?,
-            ))
-        });
-    let seconds = stated.duration.map(|time| time / 1e9);
-    let rates = [
-        ("request_throughput", stated.request_rate, stated.completed),
-        (
-            "output_throughput",
-            stated.output_rate,
-            stated.output_tokens,
-        ),
-    ];
-    let rates = rates.into_iter().filter_map(|(name, rate, count)| {
-        Some((
-            name,
-            apart(rate.zip(seconds).map(|(rate, time)| rate * time), count)?,
-        ))
-    });
-    medians.chain(rates).max_by(|a, b| a.1.total_cmp(&b.1))
+    for (measure, spread) in Measure::ALL.into_iter().zip(spreads) {
+        let dist = figures.dist(measure);
+        if !dist.samples.is_empty() {
+            differences.push((measure.id(), apart(dist.spread.p50(), spread.p50())));
+        }
+    }
+    if let Some(length) = stated.duration.map(Time::seconds) {
+        let requests = stated.request_rate.map(|rate| Count(rate.0 * length.0));
+        let tokens = stated.output_rate.map(|rate| Count(rate.0 * length.0));
+        differences.push(("request_throughput", apart(requests, stated.completed)));
+        differences.push(("output_throughput", apart(tokens, stated.output_tokens)));
+    }
+    let mut greatest: Option<(&'static str, Ratio)> = None;
+    for (figure, difference) in differences {
+        if let Some(difference) = difference
+            && greatest.is_none_or(|(_, most)| most.total_cmp(&difference).is_le())
+        {
+            greatest = Some((figure, difference));
+        }
+    }
+    greatest
+}
+
+/// Difference of two figures over the second one.
+fn apart<M: rooflens_units::Measure>(figure: Option<M>, reference: Option<M>) -> Option<Ratio> {
+    let (figure, reference) = (figure?.number(), reference?.number());
+    (reference != 0.0).then(|| Ratio(((figure - reference) / reference).abs()))
 }

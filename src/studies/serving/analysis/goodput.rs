@@ -1,16 +1,17 @@
 //! Goodput: answers per second that keep all limits (DistServe, Zhong et al., OSDI 2024).
 
 use crate::runs::{Request, Run};
+use rooflens_units::{Ratio, RequestsPerSecond, Time};
 
-/// Limits of a good request, nanoseconds.
+/// Limits of a good request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slo {
     /// Time to first token.
-    pub ttft: Option<f64>,
+    pub ttft: Option<Time>,
     /// Time per output token.
-    pub tpot: Option<f64>,
+    pub tpot: Option<Time>,
     /// End-to-end latency.
-    pub latency: Option<f64>,
+    pub latency: Option<Time>,
 }
 
 impl Slo {
@@ -46,10 +47,10 @@ impl Slo {
     /// Whether a request keeps all limits; what a request does not have it cannot break, but a first token and an end
     /// it must have.
     fn keeps(&self, request: &Request) -> bool {
-        let within = |limit: Option<f64>, value: Option<f64>| {
+        let within = |limit: Option<Time>, value: Option<Time>| {
             limit.is_none_or(|limit| value.is_some_and(|value| value <= limit))
         };
-        let tpot = request.tpot().or(Some(0.0));
+        let tpot = request.tpot().or(Some(Time::ZERO));
         !request.failed
             && within(self.ttft, request.ttft)
             && within(self.tpot, tpot)
@@ -57,19 +58,19 @@ impl Slo {
     }
 }
 
-/// `200ms`, `1.5s` in nanoseconds; a number alone is milliseconds, as load generators have it.
-fn time(text: &str) -> Option<f64> {
+/// `200ms`, `1.5s`; a number alone is milliseconds, as load generators have it.
+fn time(text: &str) -> Option<Time> {
     let end = text
         .find(|letter: char| letter.is_alphabetic() || letter == 'µ')
         .unwrap_or(text.len());
-    let factor = match text[end..].trim() {
-        "" | "ms" => 1e6,
-        "s" => 1e9,
-        "us" | "µs" => 1e3,
+    let unit = match text[end..].trim() {
+        "" | "ms" => Time(1e6),
+        "s" => Time(1e9),
+        "us" | "µs" => Time(1e3),
         _ => return None,
     };
-    let value: f64 = text[..end].trim().parse().ok()?;
-    (value.is_finite() && value > 0.0).then_some(value * factor)
+    let value = text[..end].trim().parse::<f64>().ok()?;
+    (value.is_finite() && value > 0.0).then_some(value * unit)
 }
 
 /// Good requests of a run.
@@ -80,13 +81,13 @@ pub struct Goodput {
     /// All requests, failed ones among them.
     pub requests: u64,
     /// Good requests per second.
-    pub rate: Option<f64>,
+    pub rate: Option<RequestsPerSecond>,
 }
 
 impl Goodput {
     /// Of a run with raw samples, if there is a limit. A limit that the samples cannot show gives none.
-    pub fn of(run: &Run, slo: &Slo, duration: Option<f64>) -> Option<Self> {
-        let shows = |time: fn(&Request) -> Option<f64>| {
+    pub fn of(run: &Run, slo: &Slo, duration: Option<Time>) -> Option<Self> {
+        let shows = |time: fn(&Request) -> Option<Time>| {
             run.requests.iter().any(|request| time(request).is_some())
         };
         let is_blind = slo.ttft.is_some() && !shows(|request| request.ttft)
@@ -101,8 +102,8 @@ impl Goodput {
             .filter(|request| slo.keeps(request))
             .count() as u64;
         let rate = duration
-            .filter(|time| *time > 0.0)
-            .map(|time| good as f64 / (time / 1e9));
+            .filter(Time::is_positive)
+            .map(|time| RequestsPerSecond(good as f64 / time.seconds().0));
         Some(Self {
             good,
             requests: run.requests.len() as u64,
@@ -111,7 +112,7 @@ impl Goodput {
     }
 
     /// Share of the requests that are good.
-    pub fn share(&self) -> f64 {
-        self.good as f64 / self.requests as f64
+    pub fn share(&self) -> Ratio {
+        Ratio(self.good as f64 / self.requests as f64)
     }
 }

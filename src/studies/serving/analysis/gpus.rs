@@ -3,6 +3,7 @@
 use crate::runs::{GpuSample, Run};
 use rooflens_session::Arrange;
 use rooflens_stats::mean;
+use rooflens_units::{Bytes, Ratio, Seconds, Time, Watts};
 
 /// Upper ends of the bands of utilization; the last band has what lies above.
 pub const BANDS: [f64; 5] = [0.2, 0.5, 0.8, 0.95, f64::INFINITY];
@@ -15,20 +16,20 @@ pub struct Gpu {
     /// Samples with a time, in its order; without times in the order of the files.
     pub samples: Vec<GpuSample>,
     /// Mean utilization, 0 to 1.
-    pub utilization: Option<f64>,
-    /// Mean power, watts.
-    pub power: Option<f64>,
-    /// Most memory in use, bytes.
-    pub memory: Option<f64>,
+    pub utilization: Option<Ratio>,
+    /// Mean power.
+    pub power: Option<Watts>,
+    /// Most memory in use.
+    pub memory: Option<Bytes>,
     /// Share of the samples in each of [`BANDS`].
     pub bands: [f64; 5],
 }
 
 impl Gpu {
     /// [`Self::bands`], absent without a utilization.
-    pub fn bands(&self) -> [Option<f64>; 5] {
+    pub fn bands(&self) -> [Option<Ratio>; 5] {
         let is_known = self.utilization.is_some();
-        self.bands.map(|share| is_known.then_some(share))
+        self.bands.map(|share| is_known.then_some(Ratio(share)))
     }
 
     /// Whether it has a line over time: samples, in their order, that all have a time.
@@ -39,19 +40,19 @@ impl Gpu {
 
 /// The samples during the runs, where both say when; all of them where none is, and whether that is so.
 pub fn during(runs: &[Run], samples: &[GpuSample]) -> (Vec<GpuSample>, bool) {
-    let mut windows: Vec<(f64, f64)> = Vec::new();
+    let mut windows: Vec<(Seconds, Seconds)> = Vec::new();
     for run in runs {
         if let (Some(begin), Some(duration)) = (run.began(), run.duration()) {
-            windows.push((begin, begin + duration / 1e9));
+            windows.push((begin, begin + duration.seconds()));
         }
     }
     let mut inside = Vec::new();
     for sample in samples {
         let Some(utc) = sample.utc else { continue };
-        let seconds = utc as f64 / 1e9;
+        let moment = Time(utc as f64).seconds();
         if windows
             .iter()
-            .any(|(from, to)| (*from..=*to).contains(&seconds))
+            .any(|(from, to)| (*from..=*to).contains(&moment))
         {
             inside.push(*sample);
         }
@@ -80,10 +81,10 @@ pub fn by_index(samples: &[GpuSample]) -> Vec<Gpu> {
 fn summary(gpu: u32, mut samples: Vec<GpuSample>) -> Gpu {
     samples.arrange_by_key(|sample| sample.utc);
     let (mut utilization, mut power) = (Vec::new(), Vec::new());
-    let mut memory: Option<f64> = None;
+    let mut memory: Option<Bytes> = None;
     for sample in &samples {
-        utilization.extend(sample.utilization);
-        power.extend(sample.power);
+        utilization.extend(sample.utilization.map(|share| share.0));
+        power.extend(sample.power.map(|power| power.0));
         if let Some(used) = sample.memory_used {
             memory = Some(memory.map_or(used, |most| most.max(used)));
         }
@@ -95,8 +96,8 @@ fn summary(gpu: u32, mut samples: Vec<GpuSample>) -> Gpu {
     }
     Gpu {
         gpu,
-        utilization: mean(&utilization),
-        power: mean(&power),
+        utilization: mean(&utilization).map(Ratio),
+        power: mean(&power).map(Watts),
         memory,
         bands,
         samples,

@@ -22,6 +22,8 @@ use predicted::Predicted;
 use sweep::Sweep;
 use thresholds::Thresholds;
 
+use rooflens_units::RequestsPerSecond;
+
 /// What a user states beside the results.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -129,7 +131,7 @@ impl<'a> Results<'a> {
     }
 
     /// Good requests per second of a run, if limits are given and its samples show them.
-    pub fn goodput_rate(&self, run: usize) -> Option<f64> {
+    pub fn goodput_rate(&self, run: usize) -> Option<RequestsPerSecond> {
         self.goodput[run]?.rate
     }
 
@@ -156,18 +158,13 @@ fn headline(
     }
     let weight = |run: &usize| {
         let measured = u8::from(runs[*run].engine.is_empty());
-        let good = goodput[*run]
-            .as_ref()
-            .and_then(|goodput| goodput.rate)
-            .unwrap_or(0.0);
-        (
-            measured,
-            good,
-            figures[*run]
-                .output_rate
-                .or(figures[*run].request_rate)
-                .unwrap_or(0.0),
-        )
+        let good = goodput[*run].and_then(|goodput| goodput.rate);
+        let throughput = match (figures[*run].output_rate, figures[*run].request_rate) {
+            (Some(tokens), _) => tokens.0,
+            (None, Some(requests)) => requests.0,
+            (None, None) => 0.0,
+        };
+        (measured, good.unwrap_or_default(), throughput)
     };
     (0..runs.len()).max_by(|a, b| {
         let (weight_a, weight_b) = (weight(a), weight(b));

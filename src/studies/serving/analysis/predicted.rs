@@ -1,15 +1,23 @@
 //! Lower bounds that `rooflens predict` gave, beside what was measured.
 
 use rooflens_schemas::{Metric, Unit};
+use rooflens_units::{Time, TokensPerSecond};
 use serde::Deserialize;
 
-/// A lower bound of a time, nanoseconds, and what sets it.
+/// A lower bound of a time, and what sets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// Nanoseconds.
-    pub time: f64,
+    /// The bound.
+    pub time: Time,
     /// What sets it: `compute`, `bandwidth`, `communication`; the class of its metric's scope.
     pub by: Option<String>,
+}
+
+impl Bound {
+    /// What sets it, if the prediction says so.
+    pub fn by(&self) -> Option<&str> {
+        self.by.as_deref()
+    }
 }
 
 /// Bounds of a prediction.
@@ -20,7 +28,7 @@ pub struct Predicted {
     /// Time per output token: metric `predict.tpot_bound`, nanoseconds.
     pub tpot: Option<Bound>,
     /// Most output tokens per second: metric `predict.output_throughput_bound`.
-    pub output_rate: Option<f64>,
+    pub output_rate: Option<TokensPerSecond>,
 }
 
 /// The part of `metrics.json` and `report.json` that is read.
@@ -58,12 +66,16 @@ impl Predicted {
                 .filter(|value| value.is_finite() && *value > 0.0)?;
             Some((value, metric.scope.class.clone()))
         };
-        let time = |id: &str| find(id, Unit::Nanoseconds).map(|(time, by)| Bound { time, by });
+        let time = |id: &str| {
+            let (time, by) = find(id, Unit::Nanoseconds)?;
+            let time = Time(time);
+            Some(Bound { time, by })
+        };
         let predicted = Self {
             ttft: time("predict.ttft_bound"),
             tpot: time("predict.tpot_bound"),
             output_rate: find("predict.output_throughput_bound", Unit::TokensPerSecond)
-                .map(|(rate, _)| rate),
+                .map(|(rate, _)| TokensPerSecond(rate)),
         };
         match predicted == Self::default() {
             true => Err("it has no metric predict.ttft_bound, predict.tpot_bound or predict.output_throughput_bound".to_owned()),

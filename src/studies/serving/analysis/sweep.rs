@@ -19,10 +19,10 @@ pub enum Axis {
 
 impl Axis {
     /// The load of a run on this axis.
-    pub const fn of(self, run: &Run) -> Option<f64> {
+    pub fn of(self, run: &Run) -> Option<f64> {
         match self {
-            Self::Rate => run.load.rate,
-            Self::Concurrency => run.load.concurrency,
+            Self::Rate => Some(run.load.rate?.0),
+            Self::Concurrency => Some(run.load.concurrency?.0),
         }
     }
 }
@@ -78,9 +78,9 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
         let in_tokens = group.iter().all(|run| figures[*run].output_rate.is_some());
         let rate = |run: usize| {
             if in_tokens {
-                figures[run].output_rate
+                Some(figures[run].output_rate?.0)
             } else {
-                figures[run].request_rate
+                Some(figures[run].request_rate?.0)
             }
         };
         let point = |run: &usize| {

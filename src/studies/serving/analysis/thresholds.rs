@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::figures::{Figures, Measure};
+use rooflens_units::Ratio;
 
 /// Levels. Times are milliseconds, utilization percent.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -109,7 +110,7 @@ impl Thresholds {
     /// The grade of a median in nanoseconds, for figures that have levels.
     pub fn of(&self, figures: &Figures, measure: Measure) -> Option<Grade> {
         let level = self.level(measure)?;
-        Some(level.grade(figures.typical(measure)? / 1e6))
+        Some(level.grade(figures.typical(measure)?.0 / 1e6))
     }
 
     /// The levels of a measure.
@@ -122,9 +123,9 @@ impl Thresholds {
     }
 
     /// The grade of a utilization between 0 and 1: good within the range, bad below it.
-    pub fn utilization(&self, share: f64) -> Grade {
+    pub fn utilization(&self, share: Ratio) -> Grade {
         let range = &self.gpu_utilization_percent;
-        match share * 100.0 {
+        match share.0 * 100.0 {
             percent if percent < range.low => Grade::Bad,
             percent if percent > range.high => Grade::Fair,
             _ => Grade::Good,

@@ -8,40 +8,36 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::json::{self, MEAN, Names, nanoseconds, number, numbers, text};
+use super::json::{
+    self, MEAN, MS, Names, S, count, number, numbers, requests_per_second, text, tokens_per_second,
+    unit_of_time,
+};
 use crate::runs::{Load, Run, Stated, Tool};
 use crate::stats::{Spread, sorted};
-
-const MS: f64 = 1e6;
-const S: f64 = 1e9;
+use rooflens_units::{Count, Time, TokensPerSecond};
 
 /// A result of InferenceX: times are seconds, throughputs are per GPU.
 pub(super) fn inference_x(value: &Value) -> Option<Run> {
-    let per_gpu = number(value, "tput_per_gpu")?;
+    number(value, "tput_per_gpu")?;
     let sizes = ["num_prefill_gpu", "num_decode_gpu"].map(|key| number(value, key));
     let gpus = match sizes {
         [Some(prefill), Some(decode)] => Some(prefill + decode),
         _ => number(value, "tp").or_else(|| number(value, "num_gpus")),
     };
-    let total = |key: &str| Some(number(value, key)? * gpus?);
+    let total = |key: &str| Some(TokensPerSecond(number(value, key)? * gpus?));
     let spread = |name: &str| {
         let figure = |statistic: &str| number(value, &format!("{statistic}_{name}"));
         let percentiles = ["median", "p90", "p95", "p99"].map(figure);
         let [mean, std] = ["mean", "std"].map(figure);
-        Spread {
-            mean,
-            std,
-            percentiles,
-            ..Spread::default()
-        }
-        .scaled(S)
+        Spread::in_unit(S, [mean, std, None, None], percentiles)
     };
     let stated = Stated {
-        duration: number(value, "duration_seconds").map(|seconds| seconds * S),
-        completed: number(value, "num_requests_successful"),
-        request_rate: number(value, "mean_qps"),
-        output_rate: number(value, "output_tput_tps").or_else(|| total("output_tput_per_gpu")),
-        total_rate: number(value, "total_tput_tps").or_else(|| Some(per_gpu * gpus?)),
+        duration: json::time(value, "duration_seconds", S),
+        completed: count(value, "num_requests_successful"),
+        request_rate: requests_per_second(value, "mean_qps"),
+        output_rate: tokens_per_second(value, "output_tput_tps")
+            .or_else(|| total("output_tput_per_gpu")),
+        total_rate: tokens_per_second(value, "total_tput_tps").or_else(|| total("tput_per_gpu")),
         ttft: spread("ttft"),
         tpot: spread("tpot"),
         itl: spread("itl"),
@@ -68,10 +64,10 @@ pub(super) fn inference_x(value: &Value) -> Option<Run> {
         model: text(value, "model"),
         gpu: text(value, "hw"),
         load: Load {
-            concurrency: number(value, "conc"),
+            concurrency: count(value, "conc"),
             ..Load::default()
         },
-        gpus,
+        gpus: gpus.map(Count),
         settings: settings(value, &keys),
         stated,
         ..Run::default()
@@ -88,18 +84,18 @@ pub(super) fn llm_d(value: &Value) -> Option<Run> {
         let object = latency.get(name)?;
         // Per token: `ms/token`.
         let unit = text(object, "units")?;
-        let factor = nanoseconds(unit.split('/').next()?)?;
-        Some(json::spread(object, factor, &MEAN))
+        let unit = unit_of_time(unit.split('/').next()?)?;
+        Some(json::spread(object, unit, &MEAN))
     };
     let requests = &metrics["requests"];
-    let (total, failed) = (number(requests, "total"), number(requests, "failures"));
+    let (total, failed) = (count(requests, "total"), count(requests, "failures"));
     let stated = Stated {
-        duration: number(&metrics["time"], "duration").map(|seconds| seconds * S),
-        completed: total.map(|total| total - failed.unwrap_or(0.0)),
+        duration: json::time(&metrics["time"], "duration", S),
+        completed: total.map(|total| total - failed.unwrap_or_default()),
         failed,
-        request_rate: number(rates, "requests_per_sec"),
-        output_rate: number(rates, "output_tokens_per_sec"),
-        total_rate: number(rates, "total_tokens_per_sec"),
+        request_rate: requests_per_second(rates, "requests_per_sec"),
+        output_rate: tokens_per_second(rates, "output_tokens_per_sec"),
+        total_rate: tokens_per_second(rates, "total_tokens_per_sec"),
         ttft: spread("time_to_first_token").unwrap_or_default(),
         tpot: spread("time_per_output_token").unwrap_or_default(),
         itl: spread("inter_token_latency").unwrap_or_default(),
@@ -112,7 +108,7 @@ pub(super) fn llm_d(value: &Value) -> Option<Run> {
         model: text(&scenario["model"], "name"),
         gpu: text(&scenario["host"]["accelerator"][0], "model"),
         load: Load {
-            rate: number(&scenario["load"]["args"], "request_rate"),
+            rate: requests_per_second(&scenario["load"]["args"], "request_rate"),
             ..Load::default()
         },
         settings: settings(&scenario["load"], &["name", "type"]),
@@ -135,40 +131,40 @@ pub(super) fn trtllm(value: &Value) -> Option<Run> {
         figures: ["average", "std", "minimum", "maximum"],
         percentiles: ["p50", "p90", "p95", "p99"],
     };
-    let spread = |object: &Value, name: &str, mean: Option<f64>| {
+    let spread = |object: &Value, name: &str, mean: Option<Time>| {
         let spread = object
             .get(name)
             .map(|object| json::spread(object, MS, &names))
             .unwrap_or_default();
         Spread {
-            mean: spread.mean.or(mean.map(|mean| mean * MS)),
+            mean: spread.mean.or(mean),
             ..spread
         }
     };
-    let completed = number(requests, "num_requests");
+    let completed = count(requests, "num_requests");
     let tokens = |key: &str| Some(number(requests, key)? * completed?);
     let stated = Stated {
-        duration: number(performance, "total_latency_ms").map(|ms| ms * MS),
+        duration: json::time(performance, "total_latency_ms", MS),
         completed,
         prompt_tokens: tokens("avg_input_length"),
         output_tokens: tokens("avg_output_length"),
-        request_rate: number(performance, "request_throughput_req_s"),
-        output_rate: number(performance, "system_output_throughput_tok_s"),
-        total_rate: number(performance, "system_total_throughput_tok_s"),
+        request_rate: requests_per_second(performance, "request_throughput_req_s"),
+        output_rate: tokens_per_second(performance, "system_output_throughput_tok_s"),
+        total_rate: tokens_per_second(performance, "system_total_throughput_tok_s"),
         ttft: spread(
             streaming,
             "ttft_percentiles",
-            number(streaming, "avg_ttft_ms"),
+            json::time(streaming, "avg_ttft_ms", MS),
         ),
         tpot: spread(
             streaming,
             "tpot_percentiles",
-            number(streaming, "avg_tpot_ms"),
+            json::time(streaming, "avg_tpot_ms", MS),
         ),
         latency: spread(
             performance,
             "request_latency_percentiles_ms",
-            number(performance, "avg_request_latency_ms"),
+            json::time(performance, "avg_request_latency_ms", MS),
         ),
         ..Stated::default()
     };
@@ -197,10 +193,10 @@ pub(super) fn trtllm(value: &Value) -> Option<Run> {
         model: text(&value["engine"], "model"),
         gpu: text(&value["machine"], "name"),
         load: Load {
-            concurrency: number(requests, "avg_num_concurrent_requests"),
+            concurrency: count(requests, "avg_num_concurrent_requests"),
             ..Load::default()
         },
-        gpus: number(world, "world_size"),
+        gpus: count(world, "world_size"),
         settings: entries,
         stated,
         ..Run::default()
@@ -218,28 +214,26 @@ pub(super) fn optimum(value: &Value) -> Option<Run> {
     let (prefill, decode) = (stage("prefill")?, stage("decode")?);
     let config = value.get("config").unwrap_or(&Value::Null);
     let scenario = &config["scenario"];
-    let batch = number(&scenario["input_shapes"], "batch_size");
+    let batch = count(&scenario["input_shapes"], "batch_size");
     let steps = number(&scenario["generate_kwargs"], "max_new_tokens").map(|tokens| tokens - 1.0);
     let latency = |stage: &Value| {
         let object = &stage["latency"];
-        let factor = nanoseconds(&text(object, "unit")?)?;
+        let unit = unit_of_time(&text(object, "unit")?)?;
         let values = sorted(numbers(&object["values"]));
         let names = Names {
             figures: ["mean", "stdev", "min", "max"],
             ..MEAN
         };
-        let spread = if values.is_empty() {
-            json::spread(object, 1.0, &names)
-        } else {
-            Spread::of(&values)
-        };
-        Some(spread.scaled(factor))
+        if values.is_empty() {
+            return Some(json::spread(object, unit, &names));
+        }
+        Some(Spread::of(&values).scaled(unit.0))
     };
     let per_token = stage("per_token").and_then(latency);
     let by_steps = || Some(latency(decode)?.scaled(1.0 / steps.filter(|steps| *steps >= 1.0)?));
     let rate = &decode["throughput"];
     let stated = Stated {
-        output_rate: number(rate, "value")
+        output_rate: tokens_per_second(rate, "value")
             .filter(|_| text(rate, "unit").is_some_and(|unit| unit == "tokens/s")),
         ttft: latency(prefill)?,
         tpot: per_token.or_else(by_steps).unwrap_or_default(),

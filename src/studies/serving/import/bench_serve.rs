@@ -6,13 +6,12 @@
 
 use serde_json::Value;
 
-use super::json::{number, numbers, text};
+use super::json::{
+    MS, S, count, number, numbers, requests_per_second, text, time, tokens_per_second,
+};
 use crate::runs::{Load, Request, Run, Stated, Tool};
 use crate::stats::Spread;
-
-/// Nanoseconds in the units of summaries and of lists.
-const MS: f64 = 1e6;
-const S: f64 = 1e9;
+use rooflens_units::{Count, RequestsPerSecond, Time};
 
 /// Keys that are read, or that say nothing about how engine and test were set up.
 const KNOWN: [&str; 33] = [
@@ -89,8 +88,8 @@ pub(super) fn read(value: &Value) -> Option<Run> {
 
 /// How requests were offered. An infinite rate is `"inf"` or JSON's missing number for it.
 fn load(value: &Value) -> Load {
-    let rate = number(value, "request_rate").filter(|rate| *rate > 0.0);
-    let concurrency = number(value, "max_concurrency").filter(|most| *most > 0.0);
+    let rate = requests_per_second(value, "request_rate").filter(RequestsPerSecond::is_positive);
+    let concurrency = count(value, "max_concurrency").filter(Count::is_positive);
     let traced = value.get("request_rate").and_then(Value::as_str) == Some("trace");
     Load {
         rate,
@@ -100,11 +99,11 @@ fn load(value: &Value) -> Load {
 }
 
 /// GPUs of the engine, from metadata that users add.
-fn gpus(value: &Value) -> Option<f64> {
+fn gpus(value: &Value) -> Option<Count> {
     let size = |keys: &[&str]| keys.iter().find_map(|key| number(value, key));
     let tensor = size(&["tensor_parallel_size", "tp_size", "tp"])?;
     let pipeline = size(&["pipeline_parallel_size", "pp_size", "pp"]).unwrap_or(1.0);
-    Some(tensor * pipeline)
+    Some(Count(tensor * pipeline))
 }
 
 /// What users and tools state about the setup: all short values that are no figures.
@@ -136,18 +135,19 @@ fn stated(value: &Value) -> Stated {
             .find(|spread| !spread.is_empty())
     };
     let first_of = |names: &[&str]| goodness(names).unwrap_or_default();
-    let output_rate = number(value, "output_throughput");
-    let total =
-        number(value, "total_token_throughput").or_else(|| number(value, "total_throughput"));
+    let output_rate = tokens_per_second(value, "output_throughput");
+    let total = tokens_per_second(value, "total_token_throughput")
+        .or_else(|| tokens_per_second(value, "total_throughput"));
     Stated {
-        duration: number(value, "duration").map(|seconds| seconds * S),
-        completed: number(value, "completed"),
-        failed: number(value, "failed"),
-        prompt_tokens: number(value, "total_input_tokens"),
-        output_tokens: number(value, "total_output_tokens"),
-        request_rate: number(value, "request_throughput"),
+        duration: time(value, "duration", S),
+        completed: count(value, "completed"),
+        failed: count(value, "failed"),
+        prompt_tokens: count(value, "total_input_tokens"),
+        output_tokens: count(value, "total_output_tokens"),
+        request_rate: requests_per_second(value, "request_throughput"),
         output_rate,
-        total_rate: total.or_else(|| Some(output_rate? + number(value, "input_throughput")?)),
+        total_rate: total
+            .or_else(|| Some(output_rate? + tokens_per_second(value, "input_throughput")?)),
         ttft: first_of(&["ttft"]),
         tpot: first_of(&["tpot"]),
         itl: first_of(&["itl"]),
@@ -160,18 +160,12 @@ fn stated(value: &Value) -> Stated {
 fn spread(value: &Value, name: &str) -> Spread {
     let figure = |statistic: &str| number(value, &format!("{statistic}_{name}_ms"));
     let median = figure("median").or_else(|| figure("p50"));
-    let spread = Spread {
-        count: None,
-        mean: figure("mean"),
-        std: figure("std"),
-        min: figure("min"),
-        max: figure("max"),
-        percentiles: [median, figure("p90"), figure("p95"), figure("p99")],
-    };
-    match spread.mean == Some(0.0) && median.unwrap_or(0.0) == 0.0 {
-        true => Spread::default(),
-        false => spread.scaled(MS),
+    let figures = ["mean", "std", "min", "max"].map(figure);
+    if figures[0] == Some(0.0) && median.unwrap_or(0.0) == 0.0 {
+        return Spread::default();
     }
+    let [p90, p95, p99] = ["p90", "p95", "p99"].map(figure);
+    Spread::in_unit(MS, figures, [median, p90, p95, p99])
 }
 
 /// The raw samples, if the run kept them.
@@ -198,12 +192,12 @@ fn requests(value: &Value) -> Vec<Request> {
         .filter_map(Value::as_f64)
         .fold(f64::INFINITY, f64::min);
     let request = |n: usize| {
-        let itl: Vec<f64> = itls
+        let itl: Vec<Time> = itls
             .get(n)
             .map(numbers)
             .unwrap_or_default()
             .iter()
-            .map(|gap| gap * S)
+            .map(|gap| *gap * S)
             .collect();
         let failed = errors
             .get(n)
@@ -214,7 +208,7 @@ fn requests(value: &Value) -> Vec<Request> {
             .filter(|ttft| *ttft > 0.0)
             .map(|ttft| ttft * S);
         let whole = number_at(latencies, n).map(|latency| latency * S);
-        let latency = whole.or_else(|| Some(ttft? + itl.iter().sum::<f64>()));
+        let latency = whole.or_else(|| Some(ttft? + itl.iter().sum::<Time>()));
         Request {
             due: number_at(starts, n).map(|start| (start - zero) * S),
             queued: number_at(queues, n).map(|queue| queue * S),
@@ -222,8 +216,8 @@ fn requests(value: &Value) -> Vec<Request> {
             latency: latency.filter(|_| !failed),
             tpot: None,
             itl: if failed { Vec::new() } else { itl },
-            prompt_tokens: number_at(inputs, n),
-            output_tokens: number_at(outputs, n),
+            prompt_tokens: number_at(inputs, n).map(Count),
+            output_tokens: number_at(outputs, n).map(Count),
             cached: None,
             failed,
         }

@@ -4,6 +4,7 @@ use rooflens_schemas::python;
 use serde_json::Value;
 
 use crate::stats::Spread;
+use rooflens_units::{Count, RequestsPerSecond, Time, TokensPerSecond};
 
 /// The values of a text: one, or one a line. Lines that are none are counted. None if there is no value at all.
 pub(super) fn values(text: &str) -> Option<(Vec<Value>, u64)> {
@@ -24,6 +25,26 @@ pub(super) fn values(text: &str) -> Option<(Vec<Value>, u64)> {
 /// A number of an object.
 pub(super) fn number(value: &Value, key: &str) -> Option<f64> {
     value.get(key).and_then(as_number)
+}
+
+/// A count of an object.
+pub(super) fn count(value: &Value, key: &str) -> Option<Count> {
+    number(value, key).map(Count)
+}
+
+/// A rate of requests of an object.
+pub(super) fn requests_per_second(value: &Value, key: &str) -> Option<RequestsPerSecond> {
+    number(value, key).map(RequestsPerSecond)
+}
+
+/// A rate of tokens of an object.
+pub(super) fn tokens_per_second(value: &Value, key: &str) -> Option<TokensPerSecond> {
+    number(value, key).map(TokensPerSecond)
+}
+
+/// A time of an object in its unit.
+pub(super) fn time(value: &Value, key: &str, unit: Time) -> Option<Time> {
+    Some(number(value, key)? * unit)
 }
 
 /// A number, also one that is written as text.
@@ -51,32 +72,31 @@ pub(super) fn numbers(value: &Value) -> Vec<f64> {
         .collect()
 }
 
-/// Nanoseconds in a unit of time, as files name it; none of other units.
-pub(super) fn nanoseconds(unit: &str) -> Option<f64> {
+/// A second.
+pub(super) const S: Time = Time(1e9);
+/// A millisecond.
+pub(super) const MS: Time = Time(1e6);
+
+/// A unit of time as files name it; none of other units.
+pub(super) fn unit_of_time(unit: &str) -> Option<Time> {
     Some(match unit.trim().to_ascii_lowercase().as_str() {
-        "ns" | "nanosecond" | "nanoseconds" => 1.0,
-        "us" | "µs" | "μs" | "usec" | "microsecond" | "microseconds" => 1e3,
-        "ms" | "msec" | "millisecond" | "milliseconds" => 1e6,
-        "s" | "sec" | "secs" | "second" | "seconds" => 1e9,
+        "ns" | "nanosecond" | "nanoseconds" => Time(1.0),
+        "us" | "µs" | "μs" | "usec" | "microsecond" | "microseconds" => Time(1e3),
+        "ms" | "msec" | "millisecond" | "milliseconds" => MS,
+        "s" | "sec" | "secs" | "second" | "seconds" => S,
         _ => return None,
     })
 }
 
 /// The figures of an object under the names that its tool uses: mean, standard deviation, least, greatest, and a name
-/// for each percentile. Times are multiplied by `factor`.
-pub(super) fn spread(value: &Value, factor: f64, names: &Names<'_>) -> Spread {
-    let [mean, std, min, max] = names.figures.map(|name| number(value, name));
+/// for each percentile. The numbers are in `unit`.
+pub(super) fn spread(value: &Value, unit: Time, names: &Names<'_>) -> Spread {
+    let figures = names.figures.map(|name| number(value, name));
     let percentiles = names.percentiles.map(|name| number(value, name));
-    let count = number(value, "count");
     Spread {
-        count,
-        mean,
-        std,
-        min,
-        max,
-        percentiles,
+        count: count(value, "count"),
+        ..Spread::in_unit(unit, figures, percentiles)
     }
-    .scaled(factor)
 }
 
 /// Names of figures.

@@ -188,11 +188,14 @@ pub fn format_of(bytes: &[u8]) -> Option<&'static str> {
 
 /// What tells the runs of one file apart in their names.
 fn load_name(run: &Run) -> Option<String> {
-    let by_rate = run.load.rate.map(|rate| format!(" ({rate} requests/s)"));
+    let by_rate = run
+        .load
+        .rate
+        .map(|rate| format!(" ({} requests/s)", rate.0));
     by_rate.or_else(|| {
         run.load
             .concurrency
-            .map(|most| format!(" ({most} concurrent)"))
+            .map(|most| format!(" ({} concurrent)", most.0))
     })
 }
 

@@ -4,10 +4,10 @@ use rooflens_schemas::serving::SCHEMA;
 use rooflens_schemas::{LoadMode, RequestStatus, ServingRequest, ServingRun};
 use serde_json::Value;
 
+use super::json::S;
 use super::{Outcome, Parsed, Refusal};
 use crate::runs::{Load, Request, Run, Tool};
-
-const S: f64 = 1e9;
+use rooflens_units::{Count, RequestsPerSecond};
 
 /// Whether a line is a header.
 pub(super) fn is(value: &Value) -> bool {
@@ -64,14 +64,14 @@ impl<T: serde::de::DeserializeOwned> FromValue for T {
 }
 
 fn run(header: ServingRun) -> Run {
-    let concurrency = header.concurrency.map(|most| most as f64);
+    let concurrency = header.concurrency.map(|most| Count(most as f64));
     let mut run = Run {
         tool: Tool::Rooflens,
         model: header.model,
         gpu: header.gpu,
         started: header.started_at,
         load: Load {
-            rate: header.rate,
+            rate: header.rate.map(RequestsPerSecond),
             concurrency,
             burst: header.rate.is_none() && concurrency.is_none(),
         },
@@ -90,7 +90,7 @@ fn request(record: &ServingRequest, open_loop: bool) -> Request {
         record.start_s
     };
     let failed = record.status == RequestStatus::Error;
-    let since = |end: f64| (end >= due).then_some((end - due) * S);
+    let since = |end| (end >= due).then_some((end - due) * S);
     Request {
         due: Some(due * S),
         queued: open_loop.then_some((record.start_s - record.scheduled_s).max(0.0) * S),
@@ -100,10 +100,10 @@ fn request(record: &ServingRequest, open_loop: bool) -> Request {
         itl: if failed {
             Vec::new()
         } else {
-            record.itl_s.iter().map(|gap| gap * S).collect()
+            record.itl_s.iter().map(|gap| *gap * S).collect()
         },
-        prompt_tokens: Some(record.prompt_tokens as f64),
-        output_tokens: Some(record.output_tokens as f64),
+        prompt_tokens: Some(Count(record.prompt_tokens as f64)),
+        output_tokens: Some(Count(record.output_tokens as f64)),
         cached: None,
         failed,
     }

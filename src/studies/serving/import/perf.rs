@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::json::{self, AVG, as_number, nanoseconds, number, numbers, text};
+use super::json::{self, AVG, as_number, number, numbers, text, unit_of_time};
 use super::{Outcome, Parsed};
 use crate::runs::{Load, Request, Run, Stated, Tool};
 use crate::stats::Spread;
+use rooflens_units::{Count, RequestsPerSecond, Time, TokensPerSecond};
 
 /// An aggregate: `profile_export_aiperf.json`, with its figures under `records` or at the top, and
 /// `profile_export_genai_perf.json`.
@@ -24,7 +25,7 @@ pub(super) fn aggregate(value: &Value) -> Option<Run> {
         let object = find(names)?;
         Some(json::spread(
             object,
-            nanoseconds(&text(object, "unit")?)?,
+            unit_of_time(&text(object, "unit")?)?,
             &AVG,
         ))
     };
@@ -35,16 +36,18 @@ pub(super) fn aggregate(value: &Value) -> Option<Run> {
             .contains(&text(object, "unit")?.as_str())
             .then(|| number(object, "avg"))?
     };
-    let count = |name: &str| figure(name, &["requests", "tokens", "count"]);
+    let count = |name: &str| figure(name, &["requests", "tokens", "count"]).map(Count);
     let duration = find(&["benchmark_duration"]);
     let duration = duration
-        .and_then(|object| Some(number(object, "avg")? * nanoseconds(&text(object, "unit")?)?));
+        .and_then(|object| Some(number(object, "avg")? * unit_of_time(&text(object, "unit")?)?));
     let mean = |name: &str| find(&[name]).and_then(|object| number(object, "avg"));
-    let completed = count("request_count")
-        .or_else(|| find(&["request_latency"]).and_then(|object| number(object, "count")));
-    let per_second = ["tokens/sec", "tokens/s"];
-    let output_rate = figure("output_token_throughput", &per_second);
-    let request_rate = figure("request_throughput", &["requests/sec", "requests/s"]);
+    let completed =
+        count("request_count").or_else(|| json::count(find(&["request_latency"])?, "count"));
+    let tokens_per_second =
+        |name: &str| figure(name, &["tokens/sec", "tokens/s"]).map(TokensPerSecond);
+    let output_rate = tokens_per_second("output_token_throughput");
+    let request_rate =
+        figure("request_throughput", &["requests/sec", "requests/s"]).map(RequestsPerSecond);
     let stated = Stated {
         duration,
         completed,
@@ -55,8 +58,10 @@ pub(super) fn aggregate(value: &Value) -> Option<Run> {
             .or_else(|| Some(mean("output_sequence_length")? * completed?)),
         request_rate,
         output_rate,
-        total_rate: figure("total_token_throughput", &per_second)
-            .or_else(|| Some(output_rate? + mean("input_sequence_length")? * request_rate?)),
+        total_rate: tokens_per_second("total_token_throughput").or_else(|| {
+            let input_rate = mean("input_sequence_length")? * request_rate?.0;
+            Some(output_rate? + TokensPerSecond(input_rate))
+        }),
         ttft: times(&["time_to_first_token", "ttft"]).unwrap_or_default(),
         // One value a request: its mean time between tokens.
         tpot: times(&["inter_token_latency"]).unwrap_or_default(),
@@ -103,8 +108,8 @@ fn configure(run: &mut Run, config: &Value) {
             .filter(|value| *value > 0.0)
     };
     run.load = Load {
-        rate: first("request_rate"),
-        concurrency: first("concurrency"),
+        rate: first("request_rate").map(RequestsPerSecond),
+        concurrency: first("concurrency").map(Count),
         burst: false,
     };
     run.load.burst = run.load.rate.is_none() && run.load.concurrency.is_none() && load.is_object();
@@ -136,7 +141,7 @@ pub(super) fn records(values: &[Value]) -> Outcome {
         if text(&value["metadata"], "benchmark_phase").is_some_and(|phase| phase == "warmup") {
             warmup += 1;
         } else if let Some(begin) = start(value) {
-            requests.push(record(value, begin.saturating_sub(zero) as f64));
+            requests.push(record(value, Time(begin.saturating_sub(zero) as f64)));
         } else {
             lost += 1;
         }
@@ -155,17 +160,21 @@ pub(super) fn records(values: &[Value]) -> Outcome {
     Ok(parsed)
 }
 
-fn record(value: &Value, due: f64) -> Request {
+fn record(value: &Value, due: Time) -> Request {
     let metrics = &value["metrics"];
     let find = |name: &str| {
         let object = metrics.get(name)?;
-        let factor = nanoseconds(&text(object, "unit")?)?;
+        let factor = unit_of_time(&text(object, "unit")?)?;
         Some((object.get("value")?, factor))
     };
     let time = |name: &str| find(name).and_then(|(value, factor)| Some(as_number(value)? * factor));
-    let tokens = |name: &str| metrics.get(name).and_then(|object| number(object, "value"));
+    let tokens = |name: &str| {
+        metrics
+            .get(name)
+            .and_then(|object| json::count(object, "value"))
+    };
     let gaps = find("inter_chunk_latency")
-        .map(|(list, factor)| numbers(list).iter().map(|gap| gap * factor).collect());
+        .map(|(list, factor)| numbers(list).iter().map(|gap| *gap * factor).collect());
     let failed = value.get("error").is_some_and(|error| !error.is_null())
         || time("request_latency").is_none();
     Request {
@@ -200,8 +209,8 @@ pub(super) fn timestamps(value: &Value) -> Option<Vec<Run>> {
         Some(Run {
             tool: Tool::PerfAnalyzer,
             load: Load {
-                rate: of_mode("request_rate"),
-                concurrency: of_mode("concurrency"),
+                rate: of_mode("request_rate").map(RequestsPerSecond),
+                concurrency: of_mode("concurrency").map(Count),
                 burst: false,
             },
             settings: BTreeMap::new(),
@@ -229,14 +238,14 @@ fn responses(value: &Value, zero: i64) -> Option<Request> {
     };
     let failed = times.is_empty() || value.get("success") == Some(&Value::Bool(false));
     Some(Request {
-        due: Some(start.saturating_sub(zero) as f64),
+        due: Some(Time(start.saturating_sub(zero) as f64)),
         ttft: since(times.first())
             .filter(|_| times.len() > 1)
-            .map(|time| time as f64),
-        latency: since(times.last()).map(|time| time as f64),
+            .map(|time| Time(time as f64)),
+        latency: since(times.last()).map(|time| Time(time as f64)),
         itl: times
             .windows(2)
-            .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
+            .map(|pair| Time(pair[1].saturating_sub(pair[0]) as f64))
             .collect(),
         failed,
         ..Request::default()

@@ -1,10 +1,11 @@
 //! CSV of AIPerf and GenAI-Perf: a row a metric with its unit in parentheses, and the table of `genai-perf analyze`, a row
 //! a configuration. Blocks of other columns follow after an empty line.
 
-use super::json::nanoseconds;
+use super::json::unit_of_time;
 use super::{Outcome, Parsed, Refusal};
 use crate::runs::{Load, Run, Stated, Tool};
 use crate::stats::Spread;
+use rooflens_units::{Count, RequestsPerSecond, Time, TokensPerSecond};
 
 /// Reads either.
 pub(super) fn read(text: &str) -> Outcome {
@@ -83,20 +84,15 @@ fn metrics(blocks: &[Vec<Vec<String>>]) -> Run {
                 number(row.get(column)?)
             };
             let (name, unit) = name_and_unit(&row[0]);
-            let spread = Spread {
-                count: column(&["count"]),
-                mean: column(&["avg", "mean"]),
-                std: column(&["std"]),
-                min: column(&["min"]),
-                max: column(&["max"]),
-                percentiles: [
-                    column(&["p50"]),
-                    column(&["p90"]),
-                    column(&["p95"]),
-                    column(&["p99"]),
-                ],
+            let mean = column(&["avg", "mean"]);
+            let figures = [mean, column(&["std"]), column(&["min"]), column(&["max"])];
+            let percentiles = ["p50", "p90", "p95", "p99"].map(|name| column(&[name]));
+            let spread = |unit: Time| Spread {
+                count: column(&["count"]).map(Count),
+                ..Spread::in_unit(unit, figures, percentiles)
             };
-            let value = column(&["value"]).or(spread.mean);
+            let time = unit_of_time(unit).map(spread);
+            let value = column(&["value"]).or(mean);
             if name == "input sequence length" {
                 input_mean = value;
             }
@@ -106,34 +102,38 @@ fn metrics(blocks: &[Vec<Vec<String>>]) -> Run {
                 } else {
                     run.tool
                 };
-            enter(&mut run.stated, &name, unit, spread, value);
+            enter(&mut run.stated, &name, unit, time, value);
         }
     }
     let stated = &mut run.stated;
-    let total = || Some(stated.output_rate? + input_mean? * stated.request_rate?);
-    stated.total_rate = stated.total_rate.or_else(total);
+    if let (None, Some(output_rate), Some(tokens), Some(request_rate)) = (
+        stated.total_rate,
+        stated.output_rate,
+        input_mean,
+        stated.request_rate,
+    ) {
+        stated.total_rate = Some(output_rate + TokensPerSecond(tokens * request_rate.0));
+    }
     run
 }
 
 /// Enters a metric under its name; a time without a unit is not one.
-fn enter(stated: &mut Stated, name: &str, unit: &str, spread: Spread, value: Option<f64>) {
-    let time = nanoseconds(unit)
-        .map(|factor| spread.scaled(factor))
-        .unwrap_or_default();
+fn enter(stated: &mut Stated, name: &str, unit: &str, time: Option<Spread>, value: Option<f64>) {
+    let time = time.unwrap_or_default();
     match name {
         "time to first token" => stated.ttft = time,
         "inter token latency" => stated.tpot = time,
         "inter chunk latency" => stated.itl = time,
         "request latency" => stated.latency = time,
-        "request throughput" => stated.request_rate = value,
-        "output token throughput" => stated.output_rate = value,
-        "total token throughput" => stated.total_rate = value,
-        "request count" => stated.completed = value,
-        "error request count" => stated.failed = value,
+        "request throughput" => stated.request_rate = value.map(RequestsPerSecond),
+        "output token throughput" => stated.output_rate = value.map(TokensPerSecond),
+        "total token throughput" => stated.total_rate = value.map(TokensPerSecond),
+        "request count" => stated.completed = value.map(Count),
+        "error request count" => stated.failed = value.map(Count),
         "benchmark duration" => {
             stated.duration = value
-                .zip(nanoseconds(unit))
-                .map(|(value, factor)| value * factor)
+                .zip(unit_of_time(unit))
+                .map(|(value, unit)| value * unit)
         }
         _ => {}
     }
@@ -159,31 +159,27 @@ fn configurations(block: &[Vec<String>], more: bool) -> Parsed {
             };
             let value = number(cell);
             let figure = |name_of_figure: &str| value.filter(|_| statistic == name_of_figure);
-            let spread = Spread {
-                mean: figure("avg."),
-                min: figure("min"),
-                max: figure("max"),
-                percentiles: ["p50", "p90", "p95", "p99"].map(figure),
-                ..Spread::default()
-            };
+            let figures = [figure("avg."), None, figure("min"), figure("max")];
+            let percentiles = ["p50", "p90", "p95", "p99"].map(figure);
+            let time = unit_of_time(unit).map(|unit| Spread::in_unit(unit, figures, percentiles));
             match name.as_str() {
                 "config name" => run.label.clone_from(cell),
                 "concurrency" => {
                     run.load = Load {
-                        concurrency: value,
+                        concurrency: value.map(Count),
                         ..Load::default()
                     }
                 }
                 "request rate" => {
                     run.load = Load {
-                        rate: value,
+                        rate: value.map(RequestsPerSecond),
                         ..Load::default()
                     }
                 }
                 _ if unit.is_empty() => {
                     run.settings.insert(heading.clone(), cell.clone());
                 }
-                name => enter(&mut run.stated, name, unit, spread, value),
+                name => enter(&mut run.stated, name, unit, time, value),
             }
         }
         parsed.runs.push(run);

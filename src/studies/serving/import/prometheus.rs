@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 
+use super::json::S;
 use super::{Outcome, Parsed, Refusal, named};
 use crate::runs::{EngineSample, GpuSample, Run, Stated, Tool};
 use crate::stats::{PERCENTILES, Spread};
 use rooflens_session::Arrange;
-
-const S: f64 = 1e9;
+use rooflens_units::{Bytes, Count, Ratio, RequestsPerSecond, Seconds, TokensPerSecond, Watts};
 
 /// One snapshot of an engine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scrape {
     engine: &'static str,
     model: Option<String>,
-    /// Seconds since 1970.
-    time: Option<f64>,
+    /// Since 1970.
+    time: Option<Seconds>,
     /// Counters and gauges, summed over labels; shares are the greatest.
     values: BTreeMap<String, f64>,
     /// Cumulative counts by upper bound in seconds.
@@ -99,10 +99,10 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     })
 }
 
-/// Seconds since 1970 of the comment that says so.
-fn scraped_at(text: &str) -> Option<f64> {
-    text.lines()
-        .find_map(|line| line.strip_prefix("# scraped_at ")?.trim().parse().ok())
+/// Time since 1970 of the comment that says so.
+fn scraped_at(text: &str) -> Option<Seconds> {
+    let time = |line: &str| line.strip_prefix("# scraped_at ")?.trim().parse().ok();
+    text.lines().find_map(time).map(Seconds)
 }
 
 fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
@@ -168,7 +168,7 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
 
 /// Samples of GPUs from DCGM's exporter. Power is watts, utilization percent, memory MiB.
 fn gpus(text: &str, samples: &[Sample<'_>]) -> Vec<GpuSample> {
-    let utc = scraped_at(text).map(|seconds| (seconds * S) as i64);
+    let utc = scraped_at(text).map(|moment| moment.time().0 as i64);
     let mut gpus: BTreeMap<u32, GpuSample> = BTreeMap::new();
     for gauge in samples {
         let Some(gpu) = gauge.labels.get("gpu").and_then(|gpu| gpu.parse().ok()) else {
@@ -180,17 +180,17 @@ fn gpus(text: &str, samples: &[Sample<'_>]) -> Vec<GpuSample> {
             ..GpuSample::default()
         });
         match gauge.name {
-            "DCGM_FI_DEV_GPU_UTIL" => sample.utilization = Some(gauge.value / 100.0),
-            "DCGM_FI_DEV_POWER_USAGE" => sample.power = Some(gauge.value),
-            "DCGM_FI_DEV_FB_USED" => sample.memory_used = Some(gauge.value * 1_048_576.0),
+            "DCGM_FI_DEV_GPU_UTIL" => sample.utilization = Some(Ratio(gauge.value / 100.0)),
+            "DCGM_FI_DEV_POWER_USAGE" => sample.power = Some(Watts(gauge.value)),
+            "DCGM_FI_DEV_FB_USED" => sample.memory_used = Some(Bytes(gauge.value * 1_048_576.0)),
             _ => {}
         }
     }
     gpus.into_values().collect()
 }
 
-/// Seconds around a load test within which a snapshot is of it.
-const AROUND: f64 = 2.0;
+/// Time around a load test within which a snapshot is of it.
+const AROUND: Seconds = Seconds(2.0);
 
 /// One run an engine and load test, or one an engine where times do not tell: what the last snapshot counts beyond the
 /// first one.
@@ -215,7 +215,9 @@ pub(super) fn runs(
     for mut scrapes in engines {
         if scrapes.iter().all(|(_, scrape)| scrape.time.is_some()) {
             scrapes.arrange_by(|(_, a), (_, b)| {
-                a.time.unwrap_or(0.0).total_cmp(&b.time.unwrap_or(0.0))
+                a.time
+                    .unwrap_or_default()
+                    .total_cmp(&b.time.unwrap_or_default())
             });
         }
         let watching: Vec<Run> = tests
@@ -241,8 +243,8 @@ pub(super) fn runs(
 
 /// The snapshots from just before a load test to just after it, if there are two or more.
 fn during<'a, 'p>(scrapes: &'a [(&'p str, Scrape)], test: &Run) -> Option<&'a [(&'p str, Scrape)]> {
-    let (begin, length) = (test.began()?, test.duration()? / S);
-    let before = |limit: f64| {
+    let (begin, length) = (test.began()?, test.duration()?.seconds());
+    let before = |limit: Seconds| {
         scrapes.partition_point(|(_, scrape)| scrape.time.is_some_and(|time| time <= limit))
     };
     // The last one before the first request, and the first one after the last.
@@ -275,12 +277,12 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
     } else {
         Scrape::default()
     };
-    let begin = first.time.unwrap_or(0.0);
+    let begin = first.time.unwrap_or_default();
     let duration = first
         .time
         .zip(last.time)
         .map(|(first, last)| last - first)
-        .filter(|time| *time > 0.0);
+        .filter(Seconds::is_positive);
     if duration.is_none() {
         let message = match scrapes.len() {
             1 => {
@@ -294,7 +296,9 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
     }
     let delta = |names: &[&str]| {
         names.iter().find_map(|name| {
-            Some(last.values.get(*name)? - first.values.get(*name).copied().unwrap_or(0.0))
+            Some(Count(
+                last.values.get(*name)? - first.values.get(*name).copied().unwrap_or(0.0),
+            ))
         })
     };
     let spread = |names: &[&str]| {
@@ -304,7 +308,7 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
             .find(|spread| !spread.is_empty())
             .unwrap_or_default()
     };
-    let rate = |count: Option<f64>| count.zip(duration).map(|(count, time)| count / time);
+    let rate = |count: Option<Count>| Some(count?.0 / duration?.0);
     let completed = delta(&[
         "request_success_total",
         "num_requests_total",
@@ -315,14 +319,15 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
         delta(&["generation_tokens_total"]),
     );
     let stated = Stated {
-        duration: duration.map(|time| time * S),
+        duration: duration.map(|time| time.time()),
         completed,
         failed: None,
         prompt_tokens: prompt,
         output_tokens: output,
-        request_rate: rate(completed),
-        output_rate: rate(output),
-        total_rate: rate(prompt.zip(output).map(|(prompt, output)| prompt + output)),
+        request_rate: rate(completed).map(RequestsPerSecond),
+        output_rate: rate(output).map(TokensPerSecond),
+        total_rate: rate(prompt.zip(output).map(|(prompt, output)| prompt + output))
+            .map(TokensPerSecond),
         ttft: spread(&["time_to_first_token_seconds"]),
         tpot: spread(&["request_time_per_output_token_seconds"]),
         itl: spread(&[
@@ -346,27 +351,28 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
     named(run, path)
 }
 
-fn engine_sample(scrape: &Scrape, begin: f64) -> EngineSample {
+fn engine_sample(scrape: &Scrape, begin: Seconds) -> EngineSample {
     let gauge = |names: &[&str]| {
         names
             .iter()
             .find_map(|name| scrape.values.get(*name).copied())
     };
+    let count = |names: &[&str]| gauge(names).map(Count);
     EngineSample {
-        time: scrape.time.map(|time| (time - begin) * S),
-        running: gauge(&["num_requests_running", "num_running_reqs"]),
-        waiting: gauge(&["num_requests_waiting", "num_queue_reqs"]),
-        kv_cache: gauge(&["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage"]),
-        preemptions: gauge(&["num_preemptions_total"]),
-        completed: gauge(&["request_success_total", "num_requests_total"]),
-        prompt_tokens: gauge(&["prompt_tokens_total"]),
-        output_tokens: gauge(&["generation_tokens_total"]),
-        cache_hits: gauge(&[
+        time: scrape.time.map(|time| (time - begin).time()),
+        running: count(&["num_requests_running", "num_running_reqs"]),
+        waiting: count(&["num_requests_waiting", "num_queue_reqs"]),
+        kv_cache: gauge(&["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage"]).map(Ratio),
+        preemptions: count(&["num_preemptions_total"]),
+        completed: count(&["request_success_total", "num_requests_total"]),
+        prompt_tokens: count(&["prompt_tokens_total"]),
+        output_tokens: count(&["generation_tokens_total"]),
+        cache_hits: count(&[
             "prefix_cache_hits_total",
             "gpu_prefix_cache_hits_total",
             "prefix_cache_hits",
         ]),
-        cache_queries: gauge(&[
+        cache_queries: count(&[
             "prefix_cache_queries_total",
             "gpu_prefix_cache_queries_total",
             "prefix_cache_queries",
@@ -402,19 +408,18 @@ fn spread(first: &Scrape, last: &Scrape, name: &str) -> Spread {
         .flatten()
         .map(since)
         .collect();
+    let mean = delta("sum").map(|sum| sum / count);
+    let percentiles = PERCENTILES.map(|percent| quantile(&buckets, Ratio(percent / 100.0)));
     Spread {
-        count: Some(count),
-        mean: delta("sum").map(|sum| sum / count),
-        percentiles: PERCENTILES.map(|percent| quantile(&buckets, percent / 100.0)),
-        ..Spread::default()
+        count: Some(Count(count)),
+        ..Spread::in_unit(S, [mean, None, None, None], percentiles)
     }
-    .scaled(S)
 }
 
 /// The quantile of cumulative buckets, linear within one, as Prometheus' `histogram_quantile`; none in the last bucket,
 /// which has no end.
-fn quantile(buckets: &[(f64, f64)], share: f64) -> Option<f64> {
-    let rank = share * buckets.last()?.1;
+fn quantile(buckets: &[(f64, f64)], share: Ratio) -> Option<f64> {
+    let rank = share.0 * buckets.last()?.1;
     let (mut below, mut counted) = (0.0, 0.0);
     for (bound, count) in buckets {
         if *count >= rank && *count > counted {

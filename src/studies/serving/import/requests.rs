@@ -3,10 +3,11 @@
 
 use serde_json::Value;
 
-use super::json::{as_number, nanoseconds};
+use super::json::{S, as_number, unit_of_time};
 use super::table::Table;
 use super::{Outcome, Parsed, READABLE, Refusal};
 use crate::runs::{Request, Run, Tool};
+use rooflens_units::{Count, Ratio, Time};
 
 /// What columns hold, with the names that tools give them.
 const TIMES: [(Field, &[&str]); 9] = [
@@ -113,15 +114,15 @@ enum Field {
 }
 
 /// The columns that are read: what, index, nanoseconds in its unit.
-struct Columns(Vec<(Field, usize, f64)>);
+struct Columns(Vec<(Field, usize, Time)>);
 
 impl Columns {
     /// Finds the columns.
     ///
     /// # Errors
     /// A time without a unit, or no latency at all.
-    fn of(header: &[String], unit: Option<f64>) -> Result<Self, Refusal> {
-        let mut fields: Vec<(Field, usize, f64)> = Vec::new();
+    fn of(header: &[String], unit: Option<Time>) -> Result<Self, Refusal> {
+        let mut fields: Vec<(Field, usize, Time)> = Vec::new();
         for (index, heading) in header.iter().enumerate() {
             let (name, factor) = split(heading);
             let is = |(field, names): &(Field, &[&str])| {
@@ -136,10 +137,13 @@ impl Columns {
                 };
                 Some((field, index, factor))
             } else {
-                OTHERS.iter().find_map(is).map(|field| (field, index, 1.0))
+                OTHERS
+                    .iter()
+                    .find_map(is)
+                    .map(|field| (field, index, Time(1.0)))
             };
             // Of gaps the mean may stand beside the list.
-            let is_new = |(field, ..): &(Field, usize, f64)| {
+            let is_new = |(field, ..): &(Field, usize, Time)| {
                 *field == Field::Gaps || fields.iter().all(|(taken, ..)| taken != field)
             };
             let field = field.filter(is_new);
@@ -156,7 +160,7 @@ impl Columns {
         }
     }
 
-    fn get(&self, field: Field) -> Option<(usize, f64)> {
+    fn get(&self, field: Field) -> Option<(usize, Time)> {
         self.0
             .iter()
             .find(|(known_field, ..)| *known_field == field)
@@ -165,13 +169,13 @@ impl Columns {
 }
 
 /// `TTFT (ms)` or `ttft_ms` to `ttft` and the nanoseconds of its unit.
-fn split(heading: &str) -> (String, Option<f64>) {
+fn split(heading: &str) -> (String, Option<Time>) {
     let name = heading.trim().to_ascii_lowercase().replace([' ', '-'], "_");
     let (base, unit) = match name.split_once("_(").or_else(|| name.split_once('(')) {
         Some((base, unit)) => (base, unit.trim_end_matches(')')),
         None => name.rsplit_once('_').unwrap_or((name.as_str(), "")),
     };
-    match nanoseconds(unit) {
+    match unit_of_time(unit) {
         Some(factor) => (base.to_owned(), Some(factor)),
         None => (name, None),
     }
@@ -186,13 +190,13 @@ pub(super) fn of_table(table: &Table) -> Outcome {
         .iter()
         .map(|row| row.iter().map(|cell| Value::String(cell.clone())).collect());
     let rows: Vec<Vec<Value>> = rows.collect();
-    let mut parsed = read(&table.header, &rows, replay.then_some(1e9))?;
+    let mut parsed = read(&table.header, &rows, replay.then_some(S))?;
     parsed.lost += table.lost;
     if replay {
         let hit = |row: &Vec<String>| {
             let [hit, missed] =
                 ["cache_hit_blocks", "cache_miss_blocks"].map(|name| table.number(row, name));
-            Some(hit? / (hit? + missed?)).filter(|share| share.is_finite())
+            Some(Ratio(hit? / (hit? + missed?))).filter(|share| share.is_finite())
         };
         for run in &mut parsed.runs {
             run.tool = Tool::TraceReplay;
@@ -237,7 +241,7 @@ pub(super) fn of_json(values: &[Value]) -> Outcome {
     read(&header, &rows, None)
 }
 
-fn read(header: &[String], rows: &[Vec<Value>], unit: Option<f64>) -> Outcome {
+fn read(header: &[String], rows: &[Vec<Value>], unit: Option<Time>) -> Outcome {
     let columns = Columns::of(header, unit)?;
     let begins = [Field::Scheduled, Field::Start]
         .into_iter()
@@ -274,7 +278,11 @@ fn read(header: &[String], rows: &[Vec<Value>], unit: Option<f64>) -> Outcome {
 }
 
 /// The request of a row; none if it has neither a latency nor a failure.
-fn request(columns: &Columns, row: &[Value], begins: Option<(usize, f64, f64)>) -> Option<Request> {
+fn request(
+    columns: &Columns,
+    row: &[Value],
+    begins: Option<(usize, Time, f64)>,
+) -> Option<Request> {
     let cell = |field| {
         columns
             .get(field)
@@ -282,6 +290,7 @@ fn request(columns: &Columns, row: &[Value], begins: Option<(usize, f64, f64)>) 
     };
     let time = |field| cell(field).and_then(|(value, factor)| Some(as_number(value)? * factor));
     let number = |field| cell(field).and_then(|(value, _)| as_number(value));
+    let count = |field| number(field).map(Count);
     // Instants as differences to when the request was due, in the unit of the column.
     let due = begins.and_then(|(index, factor, _)| Some((as_number(row.get(index)?)?, factor)));
     let since = |field| {
@@ -292,9 +301,9 @@ fn request(columns: &Columns, row: &[Value], begins: Option<(usize, f64, f64)>) 
         } else {
             moment * factor - due * due_factor
         };
-        (passed >= 0.0).then_some(passed)
+        (passed >= Time::ZERO).then_some(passed)
     };
-    let output_tokens = number(Field::Output);
+    let output_tokens = count(Field::Output);
     let says_no = |value: &Value| match value {
         Value::Bool(fine) => !fine,
         Value::String(text) => {
@@ -309,7 +318,7 @@ fn request(columns: &Columns, row: &[Value], begins: Option<(usize, f64, f64)>) 
             .is_some_and(|text| !text.is_empty() && text != "None")
     };
     let ttft = time(Field::Ttft).or_else(|| since(Field::FirstToken));
-    let nothing = output_tokens == Some(0.0) && ttft.unwrap_or(0.0) == 0.0;
+    let nothing = output_tokens == Some(Count::ZERO) && ttft.unwrap_or_default() == Time::ZERO;
     let failed = nothing
         || cell(Field::Status).is_some_and(|(value, _)| says_no(value))
         || cell(Field::Error).is_some_and(|(value, _)| is_said(value));
@@ -331,16 +340,16 @@ fn request(columns: &Columns, row: &[Value], begins: Option<(usize, f64, f64)>) 
         } else {
             gaps(columns, row)
         },
-        prompt_tokens: number(Field::Prompt),
+        prompt_tokens: count(Field::Prompt),
         output_tokens,
-        cached: number(Field::Cached).map(|percent| percent / 100.0),
+        cached: number(Field::Cached).map(|percent| Ratio(percent / 100.0)),
         failed,
     })
 }
 
 /// Times between outputs: a list of them, or of the instants of outputs. A single number is a mean and no sample.
-fn gaps(columns: &Columns, row: &[Value]) -> Vec<f64> {
-    let list = |index: usize, factor: f64| {
+fn gaps(columns: &Columns, row: &[Value]) -> Vec<Time> {
+    let list = |index: usize, unit: Time| {
         let list: Option<Vec<f64>> = match row.get(index)? {
             Value::Array(list) => Some(list.iter().filter_map(as_number).collect()),
             // To the last digit, which serde_json does not promise: seconds since 1970 need it.
@@ -355,7 +364,7 @@ fn gaps(columns: &Columns, row: &[Value]) -> Vec<f64> {
             }
             _ => None,
         };
-        Some((list?, factor))
+        Some((list?, unit))
     };
     let columns_of_gaps = columns.0.iter().filter(|(field, ..)| *field == Field::Gaps);
     let Some((list, factor)) = columns_of_gaps
@@ -365,11 +374,14 @@ fn gaps(columns: &Columns, row: &[Value]) -> Vec<f64> {
         return Vec::new();
     };
     // Instants rise, and no gap lasts for years.
-    match list.first().is_some_and(|first| first * factor > 1e17) {
+    match list
+        .first()
+        .is_some_and(|first| *first * factor > Time(1e17))
+    {
         true => list
             .windows(2)
             .map(|pair| (pair[1] - pair[0]) * factor)
             .collect(),
-        false => list.iter().map(|gap| gap * factor).collect(),
+        false => list.iter().map(|gap| *gap * factor).collect(),
     }
 }

@@ -4,6 +4,7 @@
 use super::table::Table;
 use super::{Outcome, Parsed, Refusal};
 use crate::runs::{EngineSample, Run, Tool};
+use rooflens_units::{Count, Ratio, Seconds};
 
 /// Reads the samples.
 pub(super) fn read(table: &Table) -> Outcome {
@@ -25,17 +26,18 @@ pub(super) fn read(table: &Table) -> Outcome {
             lost += 1;
             continue;
         };
+        let count = |name: &str| number(name).map(Count);
         engine.push(EngineSample {
-            time: Some(time * 1e9),
-            running: number("num_requests_running"),
-            waiting: number("num_requests_waiting"),
-            kv_cache: number("kv_cache_usage_pct").map(|percent| percent / 100.0),
-            preemptions: number("num_preemptions_total"),
-            completed: number("request_success_total"),
-            prompt_tokens: number("prompt_tokens_total"),
-            output_tokens: number("generation_tokens_total"),
-            cache_hits: number("prefix_cache_hits"),
-            cache_queries: number("prefix_cache_queries"),
+            time: Some(Seconds(time).time()),
+            running: count("num_requests_running"),
+            waiting: count("num_requests_waiting"),
+            kv_cache: number("kv_cache_usage_pct").map(|percent| Ratio(percent / 100.0)),
+            preemptions: count("num_preemptions_total"),
+            completed: count("request_success_total"),
+            prompt_tokens: count("prompt_tokens_total"),
+            output_tokens: count("generation_tokens_total"),
+            cache_hits: count("prefix_cache_hits"),
+            cache_queries: count("prefix_cache_queries"),
         });
     }
     let mut parsed = Parsed::from(Run {

@@ -2,9 +2,10 @@
 
 use rooflens_document::{Block, Cell, Quantity, SectionContent, columns, say, words};
 use rooflens_schemas::Unit;
+use rooflens_units::Ratio;
 
 use super::latency::name;
-use super::{Page, add, time};
+use super::{Page, add};
 use crate::analysis::bottleneck::Bottleneck;
 use crate::analysis::figures::Measure;
 use crate::runs::Run;
@@ -16,7 +17,7 @@ struct Comparison<'a> {
     measured: Quantity,
     bound: Quantity,
     by: Option<&'a str>,
-    factor: f64,
+    factor: Ratio,
 }
 
 /// Figures beside bounds; without a prediction, what brings one.
@@ -36,8 +37,8 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
         rows.extend(comparisons(page, index, run, bottleneck));
     }
     let impossible = rows.iter().filter(|row| match row.measured.unit {
-        Unit::Nanoseconds => row.factor < 1.0,
-        _ => row.factor > 1.0,
+        Unit::Nanoseconds => row.factor < Ratio::ONE,
+        _ => row.factor > Ratio::ONE,
     });
     let count = impossible.count() as u64;
     if count > 0 {
@@ -87,8 +88,8 @@ fn comparisons<'a>(
             rows.push(Comparison {
                 run,
                 figure: format!("{}, P50", name(page, measure)),
-                measured: time(median),
-                bound: time(bound.time),
+                measured: median.into(),
+                bound: bound.time.into(),
                 by: bound.by.as_deref(),
                 factor,
             });
@@ -98,10 +99,10 @@ fn comparisons<'a>(
         rows.push(Comparison {
             run,
             figure: words!(page, "serving.figure.output"),
-            measured: Quantity::new(rate, Unit::TokensPerSecond),
-            bound: Quantity::new(bound, Unit::TokensPerSecond),
+            measured: rate.into(),
+            bound: bound.into(),
             by: None,
-            factor: rate / bound,
+            factor: Ratio(rate / bound),
         });
     }
     rows

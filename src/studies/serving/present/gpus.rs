@@ -49,7 +49,7 @@ fn bands(page: &Page<'_>) -> Option<Chart> {
             bars.push(Bar {
                 label: words!(page, "serving.gpu", gpu = gpu.gpu.to_string()),
                 values: gpu.bands.to_vec(),
-                note: words!(page, "serving.mean", value = Quantity::ratio(utilization)),
+                note: words!(page, "serving.mean", value = utilization),
             });
         }
     }
@@ -97,7 +97,7 @@ fn lines(page: &Page<'_>) -> Option<Chart> {
         let mut points = Vec::new();
         for sample in &gpu.samples {
             if let (Some(utc), Some(utilization)) = (sample.utc, sample.utilization) {
-                points.push((utc.saturating_sub(start), utilization));
+                points.push((utc.saturating_sub(start), utilization.0));
             }
         }
         panels.push(Panel {

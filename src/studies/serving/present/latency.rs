@@ -3,8 +3,9 @@
 use rooflens_document::chart::{Bar, Color, Line, Lines, Part, Plot, StackedBars, Track, Tracks};
 use rooflens_document::{Block, Chart, Quantity, SectionContent, Table, columns, say, words};
 use rooflens_schemas::Unit;
+use rooflens_units::Time;
 
-use super::{Page, add, time};
+use super::{Page, add};
 use crate::analysis::figures::{Dist, Measure};
 use crate::runs::{Run, Tool};
 use rooflens_stats::{Bin, cumulative_shares, histogram, quantile_from_nearer_end};
@@ -14,8 +15,8 @@ const SHOWN: usize = 60;
 const POINTS: usize = 300;
 const BARS: usize = 12;
 
-/// Mean time in a queue from which on it is shown, nanoseconds: that of a generator which sends in time is less.
-const NOTICEABLE: f64 = 1e6;
+/// Mean time in a queue from which on it is shown: that of a generator which sends in time is less.
+const NOTICEABLE: Time = Time(1e6);
 
 /// Samples from which on a distribution has a chart.
 const LEAST: usize = 5;
@@ -194,9 +195,13 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
     for bin in bins {
         bars.push(Bar {
             label: if bin.to.is_finite() {
-                format!("{} – {}", time(bin.from), time(bin.to))
+                format!(
+                    "{} – {}",
+                    Quantity::from(Time(bin.from)),
+                    Quantity::from(Time(bin.to))
+                )
             } else {
-                format!("≥ {}", time(bin.from))
+                format!("≥ {}", Quantity::from(Time(bin.from)))
             },
             values: vec![bin.count as f64],
             note: Quantity::count(bin.count).to_string(),

@@ -1,9 +1,9 @@
 //! Load and throughput of each run, its goodput, and all requests as data.
 
 use rooflens_document::{Block, Cell, Quantity, SectionContent, Table, columns, say, words};
-use rooflens_schemas::Unit;
+use rooflens_units::Count;
 
-use super::{Page, add, time};
+use super::{Page, add};
 use crate::analysis::figures::Figures;
 use crate::analysis::goodput::Goodput;
 use crate::runs::{Request, Run};
@@ -17,9 +17,8 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
     let results = page.results;
     let rows: Vec<(&Run, &Figures)> = results.runs.iter().zip(&results.figures).collect();
     let failures = results.figures.iter().filter_map(|figures| figures.failed);
-    let failed: f64 = failures.sum();
-    if failed > 0.0 {
-        let failed = Quantity::new(failed, Unit::Count);
+    let failed: Count = failures.sum();
+    if failed.is_positive() {
         content
             .main
             .push(Block::Prose(say!(page, "serving.failed", count = failed)));
@@ -55,7 +54,9 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
 fn table<'t>(page: &'t Page<'_>) -> Table<'t, (&'t Run, &'t Figures)> {
     let (runs, figures) = (page.results.runs, &page.results.figures);
     let has_tools = runs.iter().any(|run| run.tool != runs[0].tool);
-    let has_failures = figures.iter().any(|figures| figures.failed > Some(0.0));
+    let has_failures = figures
+        .iter()
+        .any(|figures| figures.failed > Some(Count::ZERO));
     let has_flight = figures.iter().any(|figures| figures.in_flight.is_some());
     let has_cached = figures.iter().any(|figures| figures.cached.is_some());
     columns! { page, "serving_runs", (run, figures): &(&Run, &Figures) => {
@@ -95,13 +96,12 @@ fn goodput(page: &Page<'_>, content: &mut SectionContent) {
     for (run, goodput) in page.results.runs.iter().zip(&page.results.goodput) {
         rows.extend(goodput.map(|goodput| (run, goodput)));
     }
-    let [ttft, tpot, latency] = [slo.ttft, slo.tpot, slo.latency].map(|limit| limit.map(time));
     content.main.push(Block::Prose(say!(
         page,
         "serving.slo",
-        ttft = ttft,
-        tpot = tpot,
-        latency = latency
+        ttft = slo.ttft,
+        tpot = slo.tpot,
+        latency = slo.latency
     )));
     if rows.len() < page.results.runs.len() {
         content.main.push(Block::Prose(say!(

@@ -7,6 +7,7 @@ use rooflens_document::catalogue::{
     TTFT_OVER_BOUND,
 };
 use rooflens_schemas::{Evidence, Metric, Scope};
+use rooflens_units::{Measure as Unit, Time};
 
 use crate::analysis::Results;
 use crate::analysis::bottleneck::Waiting;
@@ -74,47 +75,47 @@ fn metrics_of_run(results: &Results<'_>, index: usize) -> Vec<Metric> {
     let rows: [(&MetricDef, Option<f64>, &str); 9] = [
         (
             &REQUEST_THROUGHPUT,
-            figures.request_rate,
+            figures.request_rate.map(number),
             basis_of_rate(stated.request_rate.is_some()),
         ),
         (
             &OUTPUT_THROUGHPUT,
-            figures.output_rate,
+            figures.output_rate.map(number),
             basis_of_rate(stated.output_rate.is_some()),
         ),
         (
             &TOTAL_THROUGHPUT,
-            figures.total_rate,
+            figures.total_rate.map(number),
             basis_of_rate(stated.total_rate.is_some()),
         ),
         (
             &FAILED_REQUESTS,
-            figures.failed,
+            figures.failed.map(number),
             "requests without an answer",
         ),
         (
             &GOODPUT,
-            goodput_rate,
+            goodput_rate.map(number),
             "requests that keep all limits ÷ duration",
         ),
         (
             &GOODPUT_SHARE,
-            good_share,
+            good_share.map(number),
             "requests that keep all limits ÷ requests",
         ),
         (
             &QUEUE_SHARE,
-            waiting.map(Waiting::share),
+            waiting.map(Waiting::share).map(number),
             waiting.map_or("", |waiting| waiting.source.id()),
         ),
         (
             &TTFT_OVER_BOUND,
-            bottleneck.ttft_factor,
+            bottleneck.ttft_factor.map(number),
             "median TTFT ÷ predicted bound",
         ),
         (
             &TPOT_OVER_BOUND,
-            bottleneck.tpot_factor,
+            bottleneck.tpot_factor.map(number),
             "median TPOT ÷ predicted bound",
         ),
     ];
@@ -143,11 +144,15 @@ fn metrics_of_run(results: &Results<'_>, index: usize) -> Vec<Metric> {
             };
             metrics.push(Metric {
                 evidence: evidence(run),
-                ..definition.measured(scope, value, basis(dist))
+                ..definition.measured(scope, value.0, basis(dist))
             });
         }
     }
     metrics
+}
+
+fn number<M: Unit>(measure: M) -> f64 {
+    measure.number()
 }
 
 const fn basis_of_rate(is_stated: bool) -> &'static str {
@@ -159,7 +164,7 @@ const fn basis_of_rate(is_stated: bool) -> &'static str {
 }
 
 /// The mean and the percentiles, with their class in the scope of metrics.
-fn classes(dist: &Dist) -> [(&'static str, Option<f64>); 5] {
+fn classes(dist: &Dist) -> [(&'static str, Option<Time>); 5] {
     let [p50, p90, p95, p99] = dist.spread.percentiles;
     [
         ("mean", dist.spread.mean),

@@ -15,6 +15,7 @@ use rooflens_diagnostic::Diagnostics;
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{Block, Catalogue, Quantity, SectionContent, method, words};
 use rooflens_schemas::Unit;
+use rooflens_units::Ratio;
 
 use crate::analysis::Results;
 use crate::analysis::sweep::Axis;
@@ -69,11 +70,11 @@ pub fn report(
         page,
         "serving",
         elasticity = Quantity::new(crate::analysis::sweep::ELASTICITY, Unit::One),
-        queued = Quantity::ratio(crate::analysis::bottleneck::QUEUED),
-        full = Quantity::ratio(crate::analysis::bottleneck::KV_FULL),
-        bound = Quantity::new(crate::analysis::bottleneck::AT_BOUND, Unit::One),
-        stalled = Quantity::new(crate::analysis::bottleneck::STALLED, Unit::One),
-        same = Quantity::ratio(crate::analysis::changes::SAME),
+        queued = crate::analysis::bottleneck::QUEUED,
+        full = crate::analysis::bottleneck::KV_FULL,
+        bound = times(crate::analysis::bottleneck::AT_BOUND),
+        stalled = times(crate::analysis::bottleneck::STALLED),
+        same = crate::analysis::changes::SAME,
     ));
     document.build_of_artifacts()
 }
@@ -97,10 +98,10 @@ impl Page<'_> {
     pub(crate) fn load_of(&self, run: &Run) -> Option<String> {
         let load = &run.load;
         if let Some(rate) = load.rate {
-            return Some(self.load(Axis::Rate, rate));
+            return Some(self.load(Axis::Rate, rate.0));
         }
         if let Some(concurrency) = load.concurrency {
-            return Some(self.load(Axis::Concurrency, concurrency));
+            return Some(self.load(Axis::Concurrency, concurrency.0));
         }
         load.burst.then(|| words!(self, "serving.burst"))
     }
@@ -117,9 +118,9 @@ impl Page<'_> {
     }
 }
 
-/// A time in nanoseconds.
-pub(crate) const fn time(ns: f64) -> Quantity {
-    Quantity::new(ns, Unit::Nanoseconds)
+/// A ratio that may exceed 1, as a number instead of percent.
+pub(crate) const fn times(ratio: Ratio) -> Quantity {
+    Quantity::new(ratio.0, Unit::One)
 }
 
 /// Adds a table and its data set, if it has rows.

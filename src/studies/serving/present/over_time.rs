@@ -3,6 +3,7 @@
 use rooflens_document::chart::{Panel, Plot, Series};
 use rooflens_document::{Block, Chart, SectionContent, columns, words};
 use rooflens_schemas::Unit;
+use rooflens_units::{Count, Time};
 
 use super::Page;
 use crate::runs::{EngineSample, Request};
@@ -41,8 +42,8 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
 /// Requests in flight, those without a first token yet, and output tokens per second.
 fn requests(page: &Page<'_>, requests: &[Request]) -> Option<Chart> {
     let answers: Vec<Answer> = requests.iter().filter_map(Answer::of).collect();
-    let duration = answers.iter().map(Answer::end).max_by(f64::total_cmp)?;
-    if answers.len() < 5 || duration <= 0.0 {
+    let duration = answers.iter().map(Answer::end).max_by(Time::total_cmp)?;
+    if answers.len() < 5 || !duration.is_positive() {
         return None;
     }
     let mut in_flight = Vec::new();
@@ -78,17 +79,17 @@ fn requests(page: &Page<'_>, requests: &[Request]) -> Option<Chart> {
         plot: Plot::Series(Series {
             panels,
             bands: Vec::new(),
-            duration: duration as i64,
+            duration: duration.0 as i64,
         }),
     })
 }
 
 /// A request whose times are known, with its tokens.
 struct Answer {
-    due: f64,
-    ttft: Option<f64>,
-    latency: f64,
-    output_tokens: Option<f64>,
+    due: Time,
+    ttft: Option<Time>,
+    latency: Time,
+    output_tokens: Option<Count>,
 }
 
 impl Answer {
@@ -101,7 +102,7 @@ impl Answer {
         })
     }
 
-    fn end(&self) -> f64 {
+    fn end(&self) -> Time {
         self.due + self.latency
     }
 }
@@ -116,11 +117,11 @@ fn panel(label: String, unit: Unit, points: Vec<(i64, f64)>) -> Panel {
 }
 
 /// How many of some intervals hold each moment, as points of a line.
-fn steps(intervals: &[(f64, f64)]) -> Vec<(i64, f64)> {
+fn steps(intervals: &[(Time, Time)]) -> Vec<(i64, f64)> {
     let mut changes: Vec<(i64, i64)> = Vec::new();
     for (from, to) in intervals {
-        changes.push((*from as i64, 1));
-        changes.push((*to as i64, -1));
+        changes.push((from.0 as i64, 1));
+        changes.push((to.0 as i64, -1));
     }
     changes.sort_unstable();
     let mut open = 0;
@@ -134,11 +135,11 @@ fn steps(intervals: &[(f64, f64)]) -> Vec<(i64, f64)> {
 }
 
 /// Output tokens per second: each request's evenly from its first token to its end.
-fn tokens(answers: &[Answer], duration: f64) -> Vec<(i64, f64)> {
+fn tokens(answers: &[Answer], duration: Time) -> Vec<(i64, f64)> {
     let width = duration / STRETCHES as f64;
-    let mut sums = [0.0; STRETCHES];
+    let mut sums = [Count::ZERO; STRETCHES];
     for answer in answers {
-        let (from, to) = (answer.due + answer.ttft.unwrap_or(0.0), answer.end());
+        let (from, to) = (answer.due + answer.ttft.unwrap_or_default(), answer.end());
         let (Some(tokens), true) = (answer.output_tokens, to > from) else {
             continue;
         };
@@ -146,13 +147,13 @@ fn tokens(answers: &[Answer], duration: f64) -> Vec<(i64, f64)> {
         for (stretch, sum) in sums.iter_mut().enumerate().take(last + 1).skip(first) {
             let begin = from.max(width * stretch as f64);
             let end = to.min(width * (stretch + 1) as f64);
-            *sum += tokens * (end - begin).max(0.0) / (to - from);
+            *sum += Count(tokens.0 * (end - begin).max(Time::ZERO).0 / (to - from).0);
         }
     }
     let mut rates = Vec::with_capacity(STRETCHES);
     for (stretch, sum) in sums.iter().enumerate() {
         let middle = width * (stretch as f64 + 0.5);
-        rates.push((middle as i64, sum / (width / 1e9)));
+        rates.push((middle.0 as i64, sum.0 / width.seconds().0));
     }
     rates
 }
@@ -164,10 +165,10 @@ fn engine(page: &Page<'_>, samples: &[EngineSample]) -> Option<Chart> {
     let (mut running, mut waiting, mut kv_cache) = (Vec::new(), Vec::new(), Vec::new());
     for sample in samples {
         let Some(time) = sample.time else { continue };
-        let moment = (time - start) as i64;
-        running.extend(sample.running.map(|count| (moment, count)));
-        waiting.extend(sample.waiting.map(|count| (moment, count)));
-        kv_cache.extend(sample.kv_cache.map(|share| (moment, share)));
+        let moment = (time - start).0 as i64;
+        running.extend(sample.running.map(|count| (moment, count.0)));
+        waiting.extend(sample.waiting.map(|count| (moment, count.0)));
+        kv_cache.extend(sample.kv_cache.map(|share| (moment, share.0)));
     }
     let mut panels = vec![
         panel(words!(page, "serving.panel.running"), Unit::Count, running),
@@ -175,14 +176,14 @@ fn engine(page: &Page<'_>, samples: &[EngineSample]) -> Option<Chart> {
         panel(words!(page, "serving.panel.kv"), Unit::Ratio, kv_cache),
     ];
     panels.retain(|panel| panel.points.len() > 2);
-    (!panels.is_empty() && duration > 0.0).then(|| Chart {
+    (!panels.is_empty() && duration.is_positive()).then(|| Chart {
         id: "engine-over-time".to_owned(),
         title: words!(page, "serving.engine"),
         description: words!(page, "serving.engine_text"),
         plot: Plot::Series(Series {
             panels,
             bands: Vec::new(),
-            duration: duration as i64,
+            duration: duration.0 as i64,
         }),
     })
 }

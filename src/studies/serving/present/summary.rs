@@ -4,9 +4,10 @@ use rooflens_document::{
     Block, Cell, Inline, Quantity, SectionContent, Table, columns, say, words,
 };
 use rooflens_schemas::Unit;
+use rooflens_units::{Count, Ratio, Time, TokensPerSecond};
 
 use super::latency::name;
-use super::{Page, time};
+use super::{Page, times};
 use crate::analysis::advice::Advice;
 use crate::analysis::bottleneck::{Bottleneck, Limit};
 use crate::analysis::changes::Verdict;
@@ -48,10 +49,10 @@ pub(super) fn facts(page: &Page<'_>) -> Vec<(String, String)> {
     let runs = page.results.runs;
     // What an engine counts are the requests of the load tests beside it.
     let has_tests = runs.iter().any(Run::is_test);
-    let mut requests = 0.0;
+    let mut requests = Count::ZERO;
     for (figures, run) in page.results.figures.iter().zip(runs) {
         if run.is_test() || !has_tests {
-            requests += figures.completed.unwrap_or(0.0);
+            requests += figures.completed.unwrap_or_default();
         }
     }
     let models = runs.iter().filter_map(|run| run.model.as_deref());
@@ -76,7 +77,9 @@ pub(super) fn facts(page: &Page<'_>) -> Vec<(String, String)> {
         ),
         (
             words!(page, "serving.fact.requests"),
-            (requests > 0.0).then(|| Quantity::new(requests, Unit::Count).to_string()),
+            requests
+                .is_positive()
+                .then(|| Quantity::from(requests).to_string()),
         ),
     ];
     let mut facts = Vec::new();
@@ -170,14 +173,13 @@ fn cause_of<'a>(
 
 fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
     let figures = &page.results.figures[run];
-    let median = |measure| figures.typical(measure).map(time);
-    let (ttft, tpot) = (median(Measure::Ttft), median(Measure::Tpot));
+    let [ttft, tpot] = [Measure::Ttft, Measure::Tpot].map(|measure| figures.typical(measure));
     let rate = if let Some(rate) = figures.output_rate {
-        Quantity::new(rate, Unit::TokensPerSecond)
+        Quantity::from(rate)
     } else if let Some(rate) = figures.request_rate {
-        Quantity::new(rate, Unit::RequestsPerSecond)
+        Quantity::from(rate)
     } else {
-        let latency = median(Measure::Latency);
+        let latency = figures.typical(Measure::Latency);
         return say!(
             page,
             "serving.conclusion.latency",
@@ -230,7 +232,7 @@ fn tried(page: &Page<'_>) -> Option<Vec<Inline>> {
     if worked > 0 {
         best_label = Some(label(best.run));
         settings = super::setups::settings(page, best);
-        change = best.changes[0].map(Quantity::ratio);
+        change = best.changes[0];
     }
     Some(say!(
         page,
@@ -257,21 +259,21 @@ fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
                 page,
                 "serving.bad",
                 what = format!("{} P50", name(page, measure)),
-                value = time(median),
-                limit = time(level.bad * 1e6)
+                value = median,
+                limit = Time(level.bad * 1e6)
             ));
         }
     }
     let level = &levels.output_tokens_per_second;
     if let Some(rate) = figures.output_rate
-        && level.grade(rate) == Grade::Bad
+        && level.grade(rate.0) == Grade::Bad
     {
         sentences.push(say!(
             page,
             "serving.bad",
             what = words!(page, "serving.figure.output"),
-            value = Quantity::new(rate, Unit::TokensPerSecond),
-            limit = Quantity::new(level.bad, Unit::TokensPerSecond)
+            value = rate,
+            limit = TokensPerSecond(level.bad)
         ));
     }
     sentences
@@ -281,7 +283,7 @@ fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
 fn beyond(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
     let knee = &sweep.points[sweep.knee?];
     let last = sweep.points.last()?;
-    let ttft = |run: usize| page.results.figures[run].typical(Measure::Ttft).map(time);
+    let ttft = |run: usize| page.results.figures[run].typical(Measure::Ttft);
     Some(say!(
         page,
         "serving.beyond",
@@ -295,43 +297,28 @@ fn beyond(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
 
 /// What limits a run, with the number that says so.
 fn cause(page: &Page<'_>, bottleneck: &Bottleneck) -> Vec<Inline> {
-    let factor = bottleneck
-        .tpot_factor
-        .map(|factor| Quantity::new(factor, Unit::One));
+    let factor = bottleneck.tpot_factor.map(times);
+    let engine = bottleneck.engine.unwrap_or_default();
     match bottleneck.limit {
         Limit::Queue => say!(
             page,
             "serving.cause.queue",
-            share = bottleneck
-                .waiting
-                .map(|waiting| Quantity::ratio(waiting.share())),
-            queue = bottleneck.waiting.map(|waiting| time(waiting.queue)),
+            share = bottleneck.waiting.map(|waiting| waiting.share()),
+            queue = bottleneck.waiting.map(|waiting| waiting.queue),
         ),
         Limit::KvCache => say!(
             page,
             "serving.cause.kv",
-            share = bottleneck
-                .engine
-                .and_then(|engine| engine.kv_p95)
-                .map(Quantity::ratio),
-            preemptions = bottleneck
-                .engine
-                .and_then(|engine| engine.preemptions)
-                .filter(|count| *count > 0.0)
-                .map(|count| Quantity::new(count, Unit::Count)),
-            waiting = bottleneck
-                .engine
-                .and_then(|engine| engine.waiting)
-                .map(|mean| Quantity::new(mean, Unit::One)),
+            share = engine.kv_p95,
+            preemptions = engine.preemptions.filter(Count::is_positive),
+            waiting = engine.waiting.map(mean),
         ),
         Limit::Compute => say!(page, "serving.cause.compute", factor = factor),
         Limit::Bandwidth => say!(page, "serving.cause.bandwidth", factor = factor),
         Limit::Bound => say!(page, "serving.cause.bound", factor = factor),
         Limit::Scheduling => say!(page, "serving.cause.scheduling", factor = factor),
         Limit::Stalls => {
-            let ratio = bottleneck
-                .stalls
-                .map(|ratio| Quantity::new(ratio, Unit::One));
+            let ratio = bottleneck.stalls.map(times);
             say!(page, "serving.cause.stalls", ratio = ratio)
         }
         Limit::Unknown => say!(page, "serving.cause.unknown"),
@@ -357,10 +344,10 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
             let level = levels.level(measure).filter(|_| index == 0);
             rows.push(FirstPageFigure {
                 label: format!("{}, {label}", name(page, measure)),
-                value: time(value),
-                at_last: figures_at_last.and_then(percentile).map(time),
-                levels: level.map(|level| bounds(level, |ms| time(ms * 1e6))),
-                grade: level.map(|level| level.grade(value / 1e6)),
+                value: value.into(),
+                at_last: figures_at_last.and_then(percentile).map(Quantity::from),
+                levels: level.map(|level| bounds(level, milliseconds)),
+                grade: level.map(|level| level.grade(value.0 / 1e6)),
             });
         }
     }
@@ -368,17 +355,17 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
         let level = &levels.output_tokens_per_second;
         rows.push(FirstPageFigure {
             label: words!(page, "serving.figure.output"),
-            value: tokens(rate),
-            at_last: figures_at_last.and_then(|figures| figures.output_rate.map(tokens)),
-            levels: Some(bounds(level, tokens)),
-            grade: Some(level.grade(rate)),
+            value: rate.into(),
+            at_last: figures_at_last.and_then(|figures| figures.output_rate.map(Quantity::from)),
+            levels: Some(bounds(level, tokens_per_second)),
+            grade: Some(level.grade(rate.0)),
         });
     }
     if let Some(rate) = figures.request_rate {
         rows.push(FirstPageFigure {
             label: words!(page, "serving.figure.requests"),
-            value: requests(rate),
-            at_last: figures_at_last.and_then(|figures| figures.request_rate.map(requests)),
+            value: rate.into(),
+            at_last: figures_at_last.and_then(|figures| figures.request_rate.map(Quantity::from)),
             levels: None,
             grade: None,
         });
@@ -386,8 +373,8 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
     if let Some(rate) = results.goodput_rate(run) {
         rows.push(FirstPageFigure {
             label: words!(page, "serving.figure.goodput"),
-            value: requests(rate),
-            at_last: last.and_then(|last| results.goodput_rate(last.run).map(requests)),
+            value: rate.into(),
+            at_last: last.and_then(|last| results.goodput_rate(last.run).map(Quantity::from)),
             levels: None,
             grade: None,
         });
@@ -396,19 +383,21 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
     rows
 }
 
-const fn tokens(rate: f64) -> Quantity {
-    Quantity::new(rate, Unit::TokensPerSecond)
+fn milliseconds(number: f64) -> Quantity {
+    Time(number * 1e6).into()
 }
 
-const fn requests(rate: f64) -> Quantity {
-    Quantity::new(rate, Unit::RequestsPerSecond)
+fn tokens_per_second(number: f64) -> Quantity {
+    TokensPerSecond(number).into()
 }
 
 /// Mean utilization of all GPUs.
 fn utilization(page: &Page<'_>) -> Option<FirstPageFigure> {
-    let gpus = page.results.gpus.iter();
-    let shares: Vec<f64> = gpus.filter_map(|gpu| gpu.utilization).collect();
-    let mean = rooflens_stats::mean(&shares)?;
+    let mut shares = Vec::new();
+    for gpu in &page.results.gpus {
+        shares.extend(gpu.utilization.map(|share| share.0));
+    }
+    let mean = Ratio(rooflens_stats::mean(&shares)?);
     let levels = &page.results.options.thresholds;
     let range = &levels.gpu_utilization_percent;
     let (low, high) = (
@@ -417,7 +406,7 @@ fn utilization(page: &Page<'_>) -> Option<FirstPageFigure> {
     );
     Some(FirstPageFigure {
         label: words!(page, "serving.figure.gpu"),
-        value: Quantity::ratio(mean),
+        value: mean.into(),
         at_last: None,
         levels: Some((format!("{low} – {high}"), format!("< {low}"))),
         grade: Some(levels.utilization(mean)),
@@ -462,10 +451,13 @@ fn advice_table<'t>(page: &'t Page<'_>) -> Table<'t, (usize, &'t Advice)> {
     } }
 }
 
+/// A mean count, with its fraction.
+const fn mean(count: Count) -> Quantity {
+    Quantity::new(count.0, Unit::One)
+}
+
 /// What to do, why, and what it brings.
 fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
-    let count = |value: f64| Quantity::new(value, Unit::Count);
-    let mean = |value: f64| Quantity::new(value, Unit::One);
     match advice {
         Advice::CapAtKnee {
             requests,
@@ -474,10 +466,10 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             ttft,
             kept,
         } => {
-            let (load, kept) = (page.load(*axis, *last), Quantity::ratio(*kept));
-            let (at_last, at_knee) = (time(ttft.0), time(ttft.1));
+            let (load, kept) = (page.load(*axis, *last), *kept);
+            let (at_last, at_knee) = *ttft;
             (
-                words!(page, "serving.cap.do", requests = count(*requests)),
+                words!(page, "serving.cap.do", requests = *requests),
                 words!(page, "serving.cap.why", load = load, ttft = at_last),
                 words!(page, "serving.cap.effect", ttft = at_knee, kept = kept),
             )
@@ -487,8 +479,8 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             preemptions,
             running,
         } => {
-            let (kv, lost) = (Quantity::ratio(*kv), preemptions.map(count));
-            let running = count(libm::floor(*running));
+            let (kv, lost) = (*kv, *preemptions);
+            let running = Count(libm::floor(running.0));
             (
                 words!(page, "serving.fewer.do", running = running),
                 words!(page, "serving.fewer.why", kv = kv, preemptions = lost),
@@ -496,13 +488,13 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             )
         }
         Advice::MoreKvCache { kv, now } => (
-            words!(page, "serving.more_kv.do", now = now.map(mean)),
-            words!(page, "serving.more_kv.why", kv = Quantity::ratio(*kv)),
+            words!(page, "serving.more_kv.do", now = now.map(times)),
+            words!(page, "serving.more_kv.why", kv = *kv),
             words!(page, "serving.more_kv.effect"),
         ),
         Advice::SmallerKvCache { kv } => (
             words!(page, "serving.fp8_kv.do"),
-            words!(page, "serving.more_kv.why", kv = Quantity::ratio(*kv)),
+            words!(page, "serving.more_kv.why", kv = *kv),
             words!(page, "serving.fp8_kv.effect"),
         ),
         Advice::MoreSequences {
@@ -510,17 +502,12 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             running,
             kv,
         } => (
-            words!(page, "serving.more.do", running = count(*running)),
-            words!(
-                page,
-                "serving.more.why",
-                waiting = mean(*waiting),
-                kv = Quantity::ratio(*kv)
-            ),
+            words!(page, "serving.more.do", running = *running),
+            words!(page, "serving.more.why", waiting = mean(*waiting), kv = *kv),
             words!(page, "serving.more.effect", waiting = mean(*waiting)),
         ),
         Advice::SmallerPrefills { itl } => {
-            let (p50, p99) = (time(itl.0), time(itl.1));
+            let (p50, p99) = *itl;
             (
                 words!(page, "serving.prefill.do"),
                 words!(page, "serving.prefill.why", p50 = p50, p99 = p99),
@@ -529,13 +516,8 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
         }
         Advice::Quantize { tpot, bound } => (
             words!(page, "serving.quantize.do"),
-            words!(
-                page,
-                "serving.quantize.why",
-                tpot = time(*tpot),
-                bound = time(*bound)
-            ),
-            words!(page, "serving.quantize.effect", half = time(*tpot / 2.0)),
+            words!(page, "serving.quantize.why", tpot = *tpot, bound = *bound),
+            words!(page, "serving.quantize.effect", half = *tpot / 2.0),
         ),
         Advice::MoreGpus {
             measure,
@@ -547,10 +529,10 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
                 page,
                 "serving.gpus_more.why",
                 what = name(page, *measure),
-                bound = time(*bound),
-                limit = time(*limit)
+                bound = *bound,
+                limit = *limit
             ),
-            words!(page, "serving.gpus_more.effect", half = time(*bound / 2.0)),
+            words!(page, "serving.gpus_more.effect", half = *bound / 2.0),
         ),
         Advice::MoreLoad { last, axis } => (
             words!(page, "serving.load_more.do", load = page.load(*axis, *last)),

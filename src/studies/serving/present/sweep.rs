@@ -5,8 +5,9 @@ use rooflens_document::{
     Block, Chart, Inline, Quantity, SectionContent, Table, columns, say, words,
 };
 use rooflens_schemas::Unit;
+use rooflens_units::{RequestsPerSecond, Time};
 
-use super::{Page, add, time};
+use super::{Page, add};
 use crate::analysis::figures::Measure;
 use crate::analysis::sweep::{Axis, Point, Sweep, elasticity};
 
@@ -128,7 +129,7 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
 
 /// The load with the most good requests per second.
 pub(super) fn best_goodput(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
-    let mut best: Option<(&Point, f64)> = None;
+    let mut best: Option<(&Point, RequestsPerSecond)> = None;
     for point in &sweep.points {
         if let Some(rate) = page.results.goodput_rate(point.run)
             && best.is_none_or(|(_, most)| most.total_cmp(&rate).is_le())
@@ -137,7 +138,6 @@ pub(super) fn best_goodput(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>
         }
     }
     let (point, rate) = best?;
-    let rate = Quantity::new(rate, Unit::RequestsPerSecond);
     Some(say!(
         page,
         "serving.best_goodput",
@@ -221,7 +221,7 @@ fn y_label(page: &Page<'_>, sweep: &Sweep) -> String {
 fn latency(page: &Page<'_>, number: usize, sweep: &Sweep) -> Option<Chart> {
     let ttft = |point: &Point| page.results.figures[point.run].typical(Measure::Ttft);
     let points = marks(page, sweep, |point| {
-        Some((point.throughput, ttft(point)? / 1e6))
+        Some((point.throughput, ttft(point)?.0 / 1e6))
     });
     Some(Chart {
         id: format!("sweep-latency-{}", number + 1),
@@ -229,12 +229,7 @@ fn latency(page: &Page<'_>, number: usize, sweep: &Sweep) -> Option<Chart> {
         description: words!(
             page,
             "serving.sweep_latency_text",
-            best = sweep
-                .points
-                .iter()
-                .filter_map(ttft)
-                .min_by(f64::total_cmp)
-                .map(time),
+            best = sweep.points.iter().filter_map(ttft).min_by(Time::total_cmp),
         ),
         plot: plane(
             y_label(page, sweep),

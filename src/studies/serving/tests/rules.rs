@@ -10,8 +10,9 @@ use crate::analysis::{Options, Results};
 use crate::import::Input;
 use crate::runs::{EngineSample, GpuSample, Load, Run, Tool};
 use crate::stats::Spread;
+use rooflens_units::{Count, Ratio, Time, TokensPerSecond};
 
-const MS: f64 = 1e6;
+const MS: Time = Time(1e6);
 
 /// A run with a load, its output tokens per second, and median TTFT and TPOT in milliseconds.
 fn run(concurrency: f64, output: f64, ttft: f64, tpot: f64) -> Run {
@@ -25,10 +26,10 @@ fn run(concurrency: f64, output: f64, ttft: f64, tpot: f64) -> Run {
         ..Run::default()
     };
     run.load = Load {
-        concurrency: Some(concurrency),
+        concurrency: Some(Count(concurrency)),
         ..Load::default()
     };
-    run.stated.output_rate = Some(output);
+    run.stated.output_rate = Some(TokensPerSecond(output));
     (run.stated.ttft, run.stated.tpot) = (median(ttft), median(tpot));
     run
 }
@@ -66,13 +67,13 @@ fn the_knee_is_where_throughput_stops_to_follow() {
         (last.limit, last.waiting.expect("known").source),
         (Limit::Queue, Source::Sweep)
     );
-    assert!((last.waiting.expect("known").share() - 190.0 / 240.0).abs() < 1e-12);
+    assert!((last.waiting.expect("known").share().0 - 190.0 / 240.0).abs() < 1e-12);
     let cap = Advice::CapAtKnee {
-        requests: 2.0,
+        requests: Count(2.0),
         last: 4.0,
         axis: crate::analysis::sweep::Axis::Concurrency,
         ttft: (240.0 * MS, 60.0 * MS),
-        kept: 0.95,
+        kept: Ratio(0.95),
     };
     assert_eq!(results.advice, [cap]);
 }
@@ -95,12 +96,12 @@ fn a_sweep_that_rises_has_no_knee() {
 #[test]
 fn a_full_kv_cache_is_the_bottleneck() {
     let sample = |at: f64, kv: f64, waiting: f64, preempted: f64| EngineSample {
-        time: Some(at * 1e9),
-        running: Some(30.0),
-        waiting: Some(waiting),
-        kv_cache: Some(kv),
-        preemptions: Some(preempted),
-        completed: Some(at),
+        time: Some(at * Time(1e9)),
+        running: Some(Count(30.0)),
+        waiting: Some(Count(waiting)),
+        kv_cache: Some(Ratio(kv)),
+        preemptions: Some(Count(preempted)),
+        completed: Some(Count(at)),
         ..EngineSample::default()
     };
     let engine = |kv: f64, waiting: f64, preempted: f64| {
@@ -199,7 +200,7 @@ fn another_setup_is_compared_at_the_same_load() {
         results.changes[0].settings,
         [("max_num_seqs".to_owned(), "64".to_owned(), "128".to_owned())]
     );
-    assert!((results.changes[0].changes[0].expect("a rate") - 0.2).abs() < 1e-12);
+    assert!((results.changes[0].changes[0].expect("a rate").0 - 0.2).abs() < 1e-12);
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn levels_come_from_a_profile() {
         [Grade::Good, Grade::Fair, Grade::Bad]
     );
     assert_eq!(
-        [0.79, 0.9, 0.96].map(|share| levels.utilization(share)),
+        [0.79, 0.9, 0.96].map(|share| levels.utilization(Ratio(share))),
         [Grade::Bad, Grade::Good, Grade::Fair]
     );
     let own = Thresholds::parse("ttft_p50_ms = { good = 10, bad = 20 }").expect("a profile");
@@ -238,10 +239,10 @@ fn samples_of_gpus_are_those_of_the_run() {
     let mut test = run(1.0, 100.0, 50.0, 10.0);
     // 2026-11-22T12:00:00Z is 1795348800.
     test.started = Some("2026-11-22T12:00:00Z".to_owned());
-    test.stated.duration = Some(10e9);
+    test.stated.duration = Some(Time(10e9));
     let sample = |at: i64, share: f64| GpuSample {
         utc: Some((1_795_348_800 + at) * 1_000_000_000),
-        utilization: Some(share),
+        utilization: Some(Ratio(share)),
         ..GpuSample::default()
     };
     let gpus = |samples: Vec<GpuSample>| {
@@ -262,7 +263,7 @@ fn samples_of_gpus_are_those_of_the_run() {
             sample(9, 0.7),
             sample(99, 0.0)
         ]),
-        (Some(0.8), false)
+        (Some(Ratio(0.8)), false)
     );
-    assert_eq!(gpus(vec![sample(99, 0.5)]), (Some(0.5), true));
+    assert_eq!(gpus(vec![sample(99, 0.5)]), (Some(Ratio(0.5)), true));
 }

@@ -31,7 +31,7 @@ fn main() {
     let hardware = Hardware::builtin();
     let machine = |name: &str| Machine::from(hardware.find(name).expect("a GPU of the table"));
     let format = |name: &str| Precision::find(name).expect("a known format");
-    let of = Sweep {
+    let ranges = Sweep {
         machines: ["H100 SXM", "H200", "B200", "GB200", "L40S"]
             .map(machine)
             .to_vec(),
@@ -56,7 +56,7 @@ fn main() {
     };
     let timed = |setup: &Setup| {
         let before = cpu();
-        let points = sweep(&llm, &of, setup, 128);
+        let points = sweep(&llm, &ranges, setup, 128);
         assert_eq!(points.len(), 10_000);
         cpu() - before
     };

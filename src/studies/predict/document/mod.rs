@@ -156,7 +156,7 @@ fn advice<'q>(question: &'q Question, points: &[Point]) -> Vec<MachineAdvice<'q>
     };
     let request = (load.bounded(), question.limits);
     let mut advised: Vec<(usize, Setup)> = Vec::new();
-    let mut all = Vec::new();
+    let mut advice = Vec::new();
     for point in points {
         let Some(machine) = question.sweep.machines.get(point.machine) else {
             continue;
@@ -167,14 +167,14 @@ fn advice<'q>(question: &'q Question, points: &[Point]) -> Vec<MachineAdvice<'q>
         }
         advised.push((point.machine, setup));
         if let Some(plan) = Plan::new(llm, machine, &setup) {
-            all.push(MachineAdvice {
+            advice.push(MachineAdvice {
                 machine,
                 setup,
                 advice: advise(&plan, llm, machine, &setup, request),
             });
         }
     }
-    all
+    advice
 }
 
 /// The bounds of a point, as `rooflens serve-report --predicted` reads them.

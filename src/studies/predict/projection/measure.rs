@@ -75,16 +75,17 @@ pub fn own_device(context: &Context<'_>) -> Option<Device> {
 pub fn stages(context: &Context<'_>) -> Known<Vec<Stage>> {
     let primary = context.facts.primary_pass(context.session);
     let primary = primary.ok_or_else(|| results::no_gpu_work(context.session))?;
-    let all = summaries(context.facts, primary).iter();
-    let outermost = all.filter(|summary| summary.is_outermost(context.facts));
-    let mut stages: Vec<Stage> = outermost.map(|summary| stage(context, summary)).collect();
-    let paced = stages
-        .iter()
-        .filter_map(|one| one.host_launch)
-        .reduce(f64::min);
-    stages
-        .iter_mut()
-        .for_each(|one| one.host_launch = one.host_launch.or(paced));
+    let mut stages: Vec<Stage> = Vec::new();
+    for summary in summaries(context.facts, primary) {
+        if summary.is_outermost(context.facts) {
+            stages.push(stage(context, summary));
+        }
+    }
+    let paces = stages.iter().filter_map(|stage| stage.host_launch);
+    let least = paces.reduce(f64::min);
+    for stage in &mut stages {
+        stage.host_launch = stage.host_launch.or(least);
+    }
     Ok(stages)
 }
 
@@ -98,39 +99,43 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
     let instances: Vec<&StageInstance> = summary.counted_instances(facts).collect();
     let number = instances.len().max(1) as f64 * unit;
     let over = |value: &dyn Fn(&StageInstance) -> f64| {
-        quartiles(instances.iter().map(|one| value(one) / unit).collect())
+        quartiles(
+            instances
+                .iter()
+                .map(|instance| value(instance) / unit)
+                .collect(),
+        )
     };
-    let ops: usize = instances.iter().map(|one| one.ops.len()).sum();
+    let ops: usize = instances.iter().map(|instance| instance.ops.len()).sum();
     let of_graph = |op: &&OpIndex| {
         matches!(facts.ops.source[**op as usize], OpSource::Graph(_))
             || facts.ops.captured[**op as usize] != Captured::NoGraph
     };
     let graphed: usize = instances
         .iter()
-        .map(|one| one.ops.iter().filter(of_graph).count())
+        .map(|instance| instance.ops.iter().filter(of_graph).count())
         .sum();
     let baseline = context.results.baseline().ok();
-    let baseline = baseline.and_then(|all| all.of_summary(context, summary));
+    let baseline = baseline.and_then(|baseline| baseline.of_summary(context, summary));
     let time = match baseline {
         Some((series, _)) => {
-            let own = |value: f64, one: Option<f64>| steps.and(one).unwrap_or(value);
-            let repeats = series.repeats.iter();
-            quartiles(
-                repeats
-                    .map(|one| own(one.duration as f64, one.per_step()))
-                    .collect(),
-            )
+            let mut times = Vec::new();
+            for repeat in &series.repeats {
+                let per_step = steps.and(repeat.per_step());
+                times.push(per_step.unwrap_or(repeat.duration as f64));
+            }
+            quartiles(times)
         }
-        None => over(&|one| one.time().unwrap_or(0) as f64),
+        None => over(&|instance| instance.time().unwrap_or(0) as f64),
     };
-    let sum: i64 = instances.iter().map(|one| one.sum).sum();
+    let sum: i64 = instances.iter().map(|instance| instance.sum).sum();
     let mut stage = Stage {
         name: summary.label(session, facts),
         per_step: steps.is_some(),
         static_shapes: kind != StageKind::Prefill,
         time,
         profiled: baseline.is_none(),
-        busy: over(&|one| one.busy as f64 / one.gpus.len().max(1) as f64),
+        busy: over(&|instance| instance.busy as f64 / instance.gpus.len().max(1) as f64),
         sum: sum as f64 / number,
         launches: ops as f64 / number,
         graph: graphed * 2 > ops,
@@ -148,12 +153,8 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
 /// First quartile, median and third quartile.
 fn quartiles(mut values: Vec<f64>) -> Interval {
     values.sort_by(f64::total_cmp);
-    let at = |q| quantile(&values, q).unwrap_or(0.0);
-    Interval {
-        low: at(0.25),
-        mid: at(0.5),
-        high: at(0.75),
-    }
+    let [low, mid, high] = [0.25, 0.5, 0.75].map(|share| quantile(&values, share).unwrap_or(0.0));
+    Interval { low, mid, high }
 }
 
 /// Idle time per unit of the causes that stay, on the process's first GPU.
@@ -165,11 +166,14 @@ fn kept(context: &Context<'_>, summary: &Summary, unit: f64) -> Vec<(&'static st
         return Vec::new();
     };
     let number = line.instances.len().max(1) as f64 * unit;
-    let of = |cause: &Cause| (cause.label(), line.pool.causes.of(*cause) as f64 / number);
-    KEPT.iter()
-        .map(of)
-        .filter(|(_, time)| *time > 0.0)
-        .collect()
+    let mut times = Vec::new();
+    for cause in KEPT {
+        let time = line.pool.causes.of(cause) as f64 / number;
+        if time > 0.0 {
+            times.push((cause.label(), time));
+        }
+    }
+    times
 }
 
 /// Kernel, grid, block and size of launches that are alike; attention is alike whatever the number of its keys.
@@ -187,21 +191,28 @@ struct Group {
 fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: f64) -> Vec<Kernel> {
     let (session, facts) = (context.session, context.facts);
     let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
-    for op in instances.iter().flat_map(|one| &one.ops) {
-        let at = *op as usize;
-        let row = match facts.ops.source[at] {
+    for op in instances.iter().flat_map(|instance| &instance.ops) {
+        let index = *op as usize;
+        let row = match facts.ops.source[index] {
             OpSource::Launch(launch) => Some(launch.index()),
             OpSource::Copy(_) | OpSource::Graph(_) => None,
         };
         let (kernel, launches) = (facts.kernel(session, *op), &session.launches);
-        let size = |of: &[Dim3]| row.and_then(|row| of.get(row).copied()).unwrap_or_default();
-        let product = context.results.matmul().ok().and_then(|all| all.get(*op));
+        let size = |sizes: &[Dim3]| {
+            row.and_then(|row| sizes.get(row).copied())
+                .unwrap_or_default()
+        };
+        let product = context
+            .results
+            .matmul()
+            .ok()
+            .and_then(|products| products.get(*op));
         let product = product.filter(|product| product.main);
         let gemm = product.and_then(|product| match product.shape {
             Shape::Gemm(gemm) => Some(gemm),
             _ => None,
         });
-        let class = facts.class(session, at);
+        let class = facts.class(session, index);
         let key = (
             class,
             kernel,
@@ -211,7 +222,7 @@ fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: f64) -> 
         );
         let group = groups.entry(key).or_default();
         group.launches += 1.0;
-        group.time += facts.ops.end[at].saturating_sub(facts.ops.start[at]) as f64;
+        group.time += facts.ops.end[index].saturating_sub(facts.ops.start[index]) as f64;
         group.row = group.row.or(row);
         if let (Some(product), Some(kernel)) = (product, kernel) {
             let work = work(context, product, kernel);
@@ -253,21 +264,21 @@ fn kernel(context: &Context<'_>, key: &Key, group: &Group, number: f64) -> Kerne
             | KernelClass::Normalization
             | KernelClass::Softmax
     );
-    let each = |value: f64| value / group.launches;
+    let per_launch = |sum: f64| sum / group.launches;
     Kernel {
         kernel,
         class,
         launches: group.launches / number,
-        time: each(group.time),
+        time: per_launch(group.time),
         waves: slots
             .filter(|slots| *slots > 0)
             .map(|slots| grid.volume() as f64 / slots as f64),
         grid_grows: grows && !loops,
         work: group.work.map(|work| Work {
-            flops: each(work.flops),
-            weights: each(work.weights),
-            inputs: each(work.inputs),
-            outputs: each(work.outputs),
+            flops: per_launch(work.flops),
+            weights: per_launch(work.weights),
+            inputs: per_launch(work.inputs),
+            outputs: per_launch(work.outputs),
             ..work
         }),
     }

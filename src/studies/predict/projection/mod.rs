@@ -171,11 +171,11 @@ impl Interval {
     }
 
     /// The interval of two bounds in any order, the estimate in their middle.
-    pub fn between(one: f64, other: f64) -> Self {
+    pub fn between(from: f64, to: f64) -> Self {
         Self {
-            low: one.min(other),
-            mid: (one + other) / 2.0,
-            high: one.max(other),
+            low: from.min(to),
+            mid: (from + to) / 2.0,
+            high: from.max(to),
         }
     }
 
@@ -201,12 +201,12 @@ impl Interval {
     }
 
     /// Sum of values whose errors are independent: what they deviate from their estimates adds in squares.
-    pub fn sum_of_independent(all: impl IntoIterator<Item = Self>) -> Self {
+    pub fn sum_of_independent(intervals: impl IntoIterator<Item = Self>) -> Self {
         let (mut mid, mut below, mut above) = (0.0, 0.0, 0.0);
-        for one in all {
-            mid += one.mid;
-            below = libm::hypot(below, one.mid - one.low);
-            above = libm::hypot(above, one.high - one.mid);
+        for interval in intervals {
+            mid += interval.mid;
+            below = libm::hypot(below, interval.mid - interval.low);
+            above = libm::hypot(above, interval.high - interval.mid);
         }
         Self {
             low: mid - below,
@@ -238,11 +238,11 @@ impl Interval {
                 ..self
             };
         }
-        let both = |ratio: f64| libm::exp(libm::hypot(libm::log(ratio), libm::log(factor)));
+        let combined = |ratio: f64| libm::exp(libm::hypot(libm::log(ratio), libm::log(factor)));
         Self {
-            low: self.mid / both(self.mid / self.low),
+            low: self.mid / combined(self.mid / self.low),
             mid: self.mid,
-            high: self.mid * both(self.high / self.mid),
+            high: self.mid * combined(self.high / self.mid),
         }
     }
 }

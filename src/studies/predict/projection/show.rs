@@ -288,7 +288,7 @@ fn chart(shown: &Shown<'_>) -> Chart {
 fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
     let change = shown.change;
     let factor = |value: f64| Quantity::new(value, Unit::One);
-    let mut all = vec![
+    let mut sentences = vec![
         say!(shown, "predict_from.assume_hypotheses"),
         say!(
             shown,
@@ -298,13 +298,13 @@ fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
         ),
     ];
     if shown.stages.iter().any(|(stage, _)| stage.profiled) {
-        all.push(say!(shown, "predict_from.assume_profiled"));
+        sentences.push(say!(shown, "predict_from.assume_profiled"));
     }
     if change.batch != 1.0 {
-        all.push(say!(shown, "predict_from.assume_batch"));
+        sentences.push(say!(shown, "predict_from.assume_batch"));
     }
     if change.graphs {
-        all.push(say!(
+        sentences.push(say!(
             shown,
             "predict_from.assume_graphs",
             low = nanoseconds(GAP.low),
@@ -312,7 +312,7 @@ fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
         ));
     }
     if let Some(dtype) = &change.dtype {
-        all.push(say!(
+        sentences.push(say!(
             shown,
             "predict_from.assume_dtype",
             dtype = Inline::code(dtype),
@@ -321,7 +321,7 @@ fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
         ));
     }
     if change.is_other_device() {
-        all.push(say!(
+        sentences.push(say!(
             shown,
             "predict_from.assume_device",
             host = factor(OTHER_HOST),
@@ -331,28 +331,28 @@ fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
         true => say!(shown, "predict_from.assume_measured"),
         false => say!(shown, "predict_from.assume_specified"),
     };
-    all.push(ceilings);
-    all
+    sentences.push(ceilings);
+    sentences
 }
 
 /// What no capture of the old configuration tells.
 fn unknown(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
     let change = shown.change;
-    let mut all = vec![say!(shown, "predict_from.unknown_host")];
+    let mut sentences = vec![say!(shown, "predict_from.unknown_host")];
     if change.is_other_work() {
-        all.push(say!(shown, "predict_from.unknown_kernels"));
+        sentences.push(say!(shown, "predict_from.unknown_kernels"));
     }
     if change.batch != 1.0 {
-        all.push(say!(shown, "predict_from.unknown_memory"));
+        sentences.push(say!(shown, "predict_from.unknown_memory"));
     }
     if change.dtype.is_some() {
-        all.push(say!(shown, "predict_from.unknown_accuracy"));
+        sentences.push(say!(shown, "predict_from.unknown_accuracy"));
     }
     if change.is_other_device() {
-        all.push(say!(shown, "predict_from.unknown_clocks"));
+        sentences.push(say!(shown, "predict_from.unknown_clocks"));
     }
     let unsized_ = shown.stages.iter().filter(|(_, new)| new.sized < 0.5);
-    all.extend(unsized_.map(|(stage, new)| {
+    sentences.extend(unsized_.map(|(stage, new)| {
         say!(
             shown,
             "predict_from.unknown_sizes",
@@ -360,5 +360,5 @@ fn unknown(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
             share = Quantity::ratio(new.sized),
         )
     }));
-    all
+    sentences
 }

@@ -181,7 +181,7 @@ pub fn project(stage: &Stage, change: &Change) -> StageProjection {
     let kernels: Vec<Interval> = stage
         .kernels
         .iter()
-        .map(|one| kernel::time(one, change, floor))
+        .map(|kernel| kernel::time(kernel, change, floor))
         .collect();
     let (casts, converted) = casts(stage, change, floor);
     let scale = now.overlap * now.clock;
@@ -199,10 +199,10 @@ pub fn project(stage: &Stage, change: &Change) -> StageProjection {
     };
     let run = run.times(OTHER_RUN);
     let mut classes: BTreeMap<KernelClass, (f64, Interval)> = BTreeMap::new();
-    for (one, time) in stage.kernels.iter().zip(&kernels) {
-        let sum = classes.entry(one.class).or_default();
-        sum.0 += one.launches * one.time * scale;
-        sum.1 = sum.1.plus(time.scale(one.launches * scale));
+    for (kernel, time) in stage.kernels.iter().zip(&kernels) {
+        let sum = classes.entry(kernel.class).or_default();
+        sum.0 += kernel.launches * kernel.time * scale;
+        sum.1 = sum.1.plus(time.scale(kernel.launches * scale));
     }
     let gap = if graphed { GAP } else { now.gap };
     let mut gaps = gap.scale(stage.launches);
@@ -229,21 +229,15 @@ pub fn project(stage: &Stage, change: &Change) -> StageProjection {
     parts.push((Part::Gaps, old_gaps, gaps));
     let waited = (stage.time.mid - now.kept - old_busy - old_gaps).max(0.0);
     parts.push((Part::Launches, waited, waits));
-    let all: f64 = stage.kept.iter().map(|(_, time)| time).sum();
-    let share = |time: f64| {
-        if all > 0.0 {
-            time * now.kept / all
+    let idle: f64 = stage.kept.iter().map(|(_, time)| time).sum();
+    for (cause, time) in &stage.kept {
+        let share = if idle > 0.0 {
+            time * now.kept / idle
         } else {
             0.0
-        }
-    };
-    parts.extend(stage.kept.iter().map(|(cause, time)| {
-        (
-            Part::Idle(cause),
-            share(*time),
-            Interval::exact(share(*time)),
-        )
-    }));
+        };
+        parts.push((Part::Idle(cause), share, Interval::exact(share)));
+    }
     // Parts below half a nanosecond are rounding.
     parts.retain(|(_, old, new)| old.max(new.high) >= 0.5);
     let bound = if host.mid > gpu.mid {
@@ -283,38 +277,37 @@ fn host(stage: &Stage, change: &Change, now: &Now, graphed: bool, converted: f64
 
 /// Time of a launch of the group with the shortest ones, nanoseconds.
 fn floor(kernels: &[Kernel]) -> f64 {
-    let times = kernels
-        .iter()
-        .filter(|one| one.kernel.is_some())
-        .map(|one| one.time);
+    let named = kernels.iter().filter(|kernel| kernel.kernel.is_some());
+    let times = named.map(|kernel| kernel.time);
     times.reduce(f64::min).unwrap_or(0.0)
 }
 
 /// Time of the casts that converted products need, and their number: none at least, for they may be fused.
 fn casts(stage: &Stage, change: &Change, floor: f64) -> (Interval, f64) {
     let (mut time, mut number) = (0.0, 0.0);
-    for one in &stage.kernels {
-        let Some(work) = one.work.filter(|work| work.converted(change).is_some()) else {
+    for kernel in &stage.kernels {
+        let Some(work) = kernel.work.filter(|work| work.converted(change).is_some()) else {
             continue;
         };
         let new = work.after(change);
-        // Read in the old type, written in the new one.
+        // Read in the old type, written in the new kernel.
         let bytes = work.inputs * change.batch + new.inputs;
         let cast = floor + bytes / change.to.bandwidth * 1e9 * CAST_SLOWER;
-        time += one.launches * cast;
-        number += one.launches;
+        time += kernel.launches * cast;
+        number += kernel.launches;
     }
     (Interval::between(0.0, time), number)
 }
 
 /// Share of the kernel time of known sizes.
 fn sized(kernels: &[Kernel]) -> f64 {
-    let time = |one: &Kernel| one.launches * one.time;
-    let all: f64 = kernels.iter().map(time).sum();
-    let known: f64 = kernels
-        .iter()
-        .filter(|one| one.work.is_some())
-        .map(time)
-        .sum();
-    if all > 0.0 { known / all } else { 0.0 }
+    let (mut total, mut sized) = (0.0, 0.0);
+    for kernel in kernels {
+        let time = kernel.launches * kernel.time;
+        total += time;
+        if kernel.work.is_some() {
+            sized += time;
+        }
+    }
+    if total > 0.0 { sized / total } else { 0.0 }
 }

@@ -58,7 +58,7 @@ pub(super) fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Optio
         .into_iter()
         .filter(|color| named.iter().any(|(_, (_, own))| own == color))
         .collect();
-    let part = |color: &Color| used.iter().position(|own| own == color).unwrap_or(0);
+    let part = |color: &Color| used.iter().position(|part| part == color).unwrap_or(0);
     let tips = named.into_iter().map(|(leaf, (label, color))| {
         let (node, time, part) = (leaf.node, leaf.time, part(&color));
         Tip {
@@ -79,12 +79,12 @@ pub(super) fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Optio
         tips.collect(),
         parts.collect(),
     )?;
-    let what = [
+    let labels = [
         words!(context, "flame.device"),
         words!(context, "flame.issuer"),
         words!(context, "flame.device_width"),
     ];
-    Some(chart(context, tree, id, what, flame))
+    Some(chart(context, tree, id, labels, flame))
 }
 
 /// The flame graph of the time of the thread that opened the stage; none without spans on it.
@@ -107,12 +107,12 @@ pub(super) fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<
         vec![calls]
     };
     let flame = layout(context, tree, &|node| node.sum.host_total, tips, parts)?;
-    let what = [
+    let labels = [
         words!(context, "flame.host"),
         words!(context, "flame.caller"),
         words!(context, "flame.host_width"),
     ];
-    Some(chart(context, tree, id, what, flame))
+    Some(chart(context, tree, id, labels, flame))
 }
 
 /// A chart of what: the time, what it is by where functions are not known, and what the width of a frame is.

@@ -184,7 +184,7 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, SectionCon
         ..SectionContent::default()
     };
     let measured = context.session.is_measured();
-    let one = |section: &&Section| {
+    let content = |section: &&Section| {
         let shown = (section.show)(context);
         let shown = if measured {
             Some(shown.unwrap_or_else(missing))
@@ -193,7 +193,7 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, SectionCon
         };
         Some((section.id, context.text.heading(section.id), shown?))
     };
-    SECTIONS.iter().filter_map(one).collect()
+    SECTIONS.iter().filter_map(content).collect()
 }
 
 /// Share of the run from which on a stage has a bar.
@@ -206,8 +206,9 @@ fn focus(context: &Context<'_>) -> Option<Summary> {
     let gemms = context.results.gemm().map_or(&[][..], |stages| stages);
     let (order, outermost, _) = idle.ordered(context);
     let lost = |line: &Line| {
-        let own = |one: &&StageProducts| is_same(&one.summary, &line.summary);
-        let above = gemms.iter().find(own).and_then(StageProducts::recoverable);
+        let mut products = gemms.iter();
+        let products = products.find(|products| is_same(&products.summary, &line.summary));
+        let above = products.and_then(StageProducts::recoverable);
         line.idle() as f64 + above.unwrap_or(0.0)
     };
     let lines = order[..outermost].iter().rev();

@@ -106,7 +106,7 @@ fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
         time = Quantity::ns(peak.time.saturating_sub(states.span().0)),
         stage = memory
             .stage_at_peak
-            .map(|at| Inline::strong(&*context.facts.stages[at].name)),
+            .map(|stage| Inline::strong(&*context.facts.stages[stage].name)),
         reserved = peak.reserved.map(bytes),
         unused = peak.fragmentation().map(Quantity::ratio),
     )
@@ -114,15 +114,19 @@ fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
 
 /// The metrics of the whole trace, then of each stage.
 fn metrics(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Metric> {
-    let of = |(scope, figures): (Scope, &Figures)| match scope.stage {
-        None => figures_metrics(figures, &scope, "the whole trace"),
-        Some(_) => figures_metrics(figures, &scope, "the ranges of the counted instances"),
-    };
-    let mut all: Vec<Metric> = memory.figures(context).into_iter().flat_map(of).collect();
+    let mut metrics = Vec::new();
+    for (scope, figures) in memory.figures(context) {
+        let place = match scope.stage {
+            None => "the whole trace",
+            Some(_) => "the ranges of the counted instances",
+        };
+        metrics.extend(figures_metrics(figures, &scope, place));
+    }
     let evidence = memory.evidence(context.session);
-    all.iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }
 
 fn figures_metrics(figures: &Figures, scope: &Scope, place: &str) -> Vec<Metric> {
@@ -132,14 +136,14 @@ fn figures_metrics(figures: &Figures, scope: &Scope, place: &str) -> Vec<Metric>
         peak.time
     );
     let scope = || scope.clone();
-    let mut all = vec![MEMORY_PEAK_ALLOCATED.measured(scope(), peak.allocated as f64, basis)];
+    let mut metrics = vec![MEMORY_PEAK_ALLOCATED.measured(scope(), peak.allocated as f64, basis)];
     let basis = format!("most bytes reserved after an allocator event within {place}");
     let reserved = figures.peak_reserved.map(|bytes| bytes as f64);
-    all.extend(reserved.map(|bytes| MEMORY_PEAK_RESERVED.measured(scope(), bytes, basis)));
+    metrics.extend(reserved.map(|bytes| MEMORY_PEAK_RESERVED.measured(scope(), bytes, basis)));
     let basis = format!("1 − allocated ÷ reserved, averaged over the time of {place}");
     let unused = figures.fragmentation;
-    all.extend(unused.map(|unused| MEMORY_FRAGMENTATION.derived(scope(), unused, basis)));
-    all
+    metrics.extend(unused.map(|unused| MEMORY_FRAGMENTATION.derived(scope(), unused, basis)));
+    metrics
 }
 
 fn used_metric(session: &Session, used: &MemoryUsed) -> Metric {

@@ -29,8 +29,8 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     };
     let of_first = stages.iter().take_while(|stage| stage.pass == first.pass);
     let shown: usize = of_first.map(|stage| stage.groups.len()).sum();
-    let known = stages.iter().any(|stage| stage.known > 0);
-    let columns: &[&str] = match known {
+    let has_shapes = stages.iter().any(|stage| stage.known > 0);
+    let columns: &[&str] = match has_shapes {
         true => &[
             "kernel",
             "stage",
@@ -53,8 +53,8 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         columns,
         shown.min(SHOWN),
     )));
-    // Where nothing is known at all, the section of matrix products says so.
-    if !known && context.results.matmul()?.is_any_known() {
+    // Where no size is known, the section of matrix products says so.
+    if !has_shapes && context.results.matmul()?.is_any_known() {
         findings.blocks.push(Block::Missing(words!(
             context,
             "attention.no_sizes",

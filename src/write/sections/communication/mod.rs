@@ -28,8 +28,8 @@ const SHOWN: usize = 16;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let mut findings = SectionContent::default();
-    let all = &context.results.communication()?.runs;
-    let Some(first) = all.first() else {
+    let runs = &context.results.communication()?.runs;
+    let Some(first) = runs.first() else {
         return Ok(findings);
     };
     findings
@@ -40,21 +40,22 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     // The report has the finding.
     findings
         .blocks
-        .extend(straggler.map(|found| Block::Prose(text::straggler(context, first, found))));
+        .extend(straggler.map(|rank| Block::Prose(text::straggler(context, first, rank))));
     findings
         .blocks
         .extend(text::messages(context, first).map(Block::Prose));
-    tables::add(context, all, &mut findings);
-    for one in all {
+    tables::add(context, runs, &mut findings);
+    for ranks in runs {
         findings.metrics.extend(
-            one.lines
+            ranks
+                .lines
                 .iter()
                 .flat_map(|line| metrics::of_line(context, line)),
         );
-        findings.metrics.extend(metrics::imbalances(context, one));
-        findings.metrics.extend(metrics::clock(one));
-        findings.metrics.extend(metrics::bus(context, one));
-        findings.diagnostics.extend(text::mismatched(one));
+        findings.metrics.extend(metrics::imbalances(context, ranks));
+        findings.metrics.extend(metrics::clock(ranks));
+        findings.metrics.extend(metrics::bus(context, ranks));
+        findings.diagnostics.extend(text::mismatched(ranks));
     }
     findings.methods.push(method!(
         context,

@@ -27,18 +27,18 @@ const SHOWN: usize = 12;
 const CLASSES: usize = 4;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let all = context.results.flops()?;
+    let stages = context.results.flops()?;
     let mut findings = SectionContent::default();
-    if all.is_empty() {
+    if stages.is_empty() {
         return Ok(findings);
     }
     let primary = context.facts.primary_pass(context.session);
-    let of_primary = all
+    let of_primary = stages
         .iter()
         .filter(|stage| Some(stage.pass) == primary)
         .count();
-    let shown = &all[..if of_primary == 0 {
-        all.len()
+    let shown = &stages[..if of_primary == 0 {
+        stages.len()
     } else {
         of_primary
     }];
@@ -60,11 +60,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     findings
         .blocks
         .extend((!uncounted.is_empty()).then_some(Block::Facts(uncounted)));
-    for stage in all {
+    for stage in stages {
         findings.metrics.extend(metrics::of(context, stage));
         findings.diagnostics.extend(above_one(context, stage));
     }
-    findings.datasets.push(tables::dataset(context, all));
+    findings.datasets.push(tables::dataset(context, stages));
     findings.methods.push(method!(context, "flops"));
     Ok(findings)
 }
@@ -72,7 +72,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 /// The columns that hold something.
 fn columns(lines: &[StageFlops]) -> Vec<&'static str> {
     let any = |has: &dyn Fn(&StageFlops) -> bool| lines.iter().any(has);
-    let all = [
+    let columns = [
         ("stage", true),
         ("model_flops", any(&|line| line.model.is_some())),
         ("operator_flops", any(&|line| line.sums.operators.is_some())),
@@ -89,7 +89,8 @@ fn columns(lines: &[StageFlops]) -> Vec<&'static str> {
             any(&|line| line.clock.is_some() && line.mfu.is_ok()),
         ),
     ];
-    all.into_iter()
+    columns
+        .into_iter()
         .filter_map(|(column, shown)| shown.then_some(column))
         .collect()
 }

@@ -147,8 +147,8 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
     let sizes = match stage.known {
         0 => Some(say!(context, "gemm.sizes_unknown")),
         known if known < stage.time => {
-            let known = Quantity::ratio(stage.shape_coverage());
-            Some(say!(context, "gemm.sizes_known", known = known))
+            let coverage = Quantity::ratio(stage.shape_coverage());
+            Some(say!(context, "gemm.sizes_known", known = coverage))
         }
         _ => None,
     };
@@ -185,7 +185,7 @@ fn share(part: i64, whole: i64) -> f64 {
 
 /// One table a stage: of the products that lose most, or take most time.
 fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
-    let known = [
+    let columns_with_sizes = [
         "kernel",
         "shape",
         "launches",
@@ -197,7 +197,7 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
         "wave_efficiency",
         "recoverable_ns",
     ];
-    let unknown = [
+    let columns_without_sizes = [
         "kernel",
         "dtype",
         "tile",
@@ -215,7 +215,7 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
         let time = per(stage.time as f64);
         let (columns, caption) = match (stage.known, loss(stage).map(per)) {
             (1.., Some(lost)) => (
-                &known[..],
+                &columns_with_sizes[..],
                 words!(
                     context,
                     "gemm.by_loss",
@@ -227,9 +227,9 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
             ),
             (known_time, _) => (
                 if known_time > 0 {
-                    &known[..known.len() - 1]
+                    &columns_with_sizes[..columns_with_sizes.len() - 1]
                 } else {
-                    &unknown[..]
+                    &columns_without_sizes[..]
                 },
                 words!(
                     context,
@@ -254,8 +254,8 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
 /// Why products without sizes have none by the model's dimensions, though its FLOPs follow from them.
 fn not_by_config(context: &Context<'_>, shown: &[StageProducts]) -> Option<Vec<Inline>> {
     let parts = unsized_parts(context.session.model.as_ref()?);
-    let known = shown.iter().all(|stage| stage.known == stage.time);
-    (!parts.is_empty() && !known).then(|| {
+    let has_all_sizes = shown.iter().all(|stage| stage.known == stage.time);
+    (!parts.is_empty() && !has_all_sizes).then(|| {
         say!(
             context,
             "gemm.not_by_config",

@@ -63,7 +63,7 @@ fn view(context: &Context<'_>, graphs: &Graphs, table: &Table<'_, StageGraph>) -
     if graphs
         .by_stage
         .iter()
-        .all(|own| own.figures.gap == own.figures.gap_idle)
+        .all(|row| row.figures.gap == row.figures.gap_idle)
     {
         view.columns.retain(|column| *column != "gap_ns");
     }
@@ -73,8 +73,12 @@ fn view(context: &Context<'_>, graphs: &Graphs, table: &Table<'_, StageGraph>) -
 fn introduction(context: &Context<'_>, graphs: &Graphs, shown: PassId) -> Vec<Inline> {
     let replays = &graphs.replays;
     let of_pass = |graph: usize| replays.graphs[graph].pass == shown;
-    let own = graphs.by_stage.iter().filter(|own| of_pass(own.graph));
-    let counted: usize = own.map(|own| own.figures.replays).sum();
+    let mut counted = 0;
+    for row in &graphs.by_stage {
+        if of_pass(row.graph) {
+            counted += row.figures.replays;
+        }
+    }
     let left_out = replays
         .all
         .iter()
@@ -118,15 +122,15 @@ fn whole_graphs(context: &Context<'_>, graphs: &Graphs) -> Option<Vec<Inline>> {
     })
 }
 
-fn metrics(context: &Context<'_>, of: &StageReplays) -> Vec<Metric> {
-    let scope = || of.summary.scope(context.session, context.facts);
-    let figures = &of.figures;
+fn metrics(context: &Context<'_>, replays: &StageReplays) -> Vec<Metric> {
+    let scope = || replays.summary.scope(context.session, context.facts);
+    let figures = &replays.figures;
     let count = figures.replays;
     let basis = "graph launches with work on the GPU, in the instances that count";
-    let mut all = vec![GRAPH_REPLAYS.measured(scope(), count as f64, basis)];
+    let mut metrics = vec![GRAPH_REPLAYS.measured(scope(), count as f64, basis)];
     let basis =
         format!("first start to last end of a replay's operations, median of {count} replays");
-    all.extend(
+    metrics.extend(
         figures
             .time
             .map(|time| GRAPH_REPLAY_TIME.derived(scope(), time, basis)),
@@ -135,24 +139,25 @@ fn metrics(context: &Context<'_>, of: &StageReplays) -> Vec<Metric> {
         "{} ns busy / {} ns of {count} replays",
         figures.busy, figures.gpu_time
     );
-    let share = match of.whole {
+    let share = match replays.whole {
         true => Err(WHOLE.to_owned()),
         false => figures
             .busy_share()
             .ok_or_else(|| "the replays take no time".to_owned()),
     };
-    all.push(GRAPH_BUSY_SHARE.known(scope(), share.map(|share| (share, basis))));
+    metrics.push(GRAPH_BUSY_SHARE.known(scope(), share.map(|share| (share, basis))));
     let basis = format!(
         "end of the replay before to start of the next one in a stage instance on a GPU, median of {}",
         figures.gaps
     );
     let gap = figures.gap.map(|gap| (gap, basis));
     let gap = gap.ok_or_else(|| "no stage instance has two replays".to_owned());
-    all.push(GRAPH_GAP.known(scope(), gap));
-    let pass = of.summary.stage(context.facts).pass;
+    metrics.push(GRAPH_GAP.known(scope(), gap));
+    let pass = replays.summary.stage(context.facts).pass;
     let tables = "launches, copies, graph_launches, api_calls";
     let evidence = context.session.evidence(pass, tables, figures.operations);
-    all.iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }

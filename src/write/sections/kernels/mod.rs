@@ -101,20 +101,26 @@ fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
 
 /// The kernels of a pass with the most time.
 fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usize) -> Option<View> {
-    let at = passes.iter().position(|one| one.pass == pass)?;
-    let skip = passes[..at].iter().map(|one| one.sums.len()).sum();
-    let rows = passes[at].sums.len();
+    let index = passes.iter().position(|kernels| kernels.pass == pass)?;
+    let skip = passes[..index]
+        .iter()
+        .map(|kernels| kernels.sums.len())
+        .sum();
+    let rows = passes[index].sums.len();
     let (limit, pass) = (rows.min(limit), context.session.pass_name(pass));
     let shown = limit.to_string();
     let caption = match rows > limit {
         true => {
-            let first = passes[at].sums[..limit].iter().map(|sum| sum.total).sum();
+            let first = passes[index].sums[..limit]
+                .iter()
+                .map(|sum| sum.total)
+                .sum();
             words!(
                 context,
                 "kernels.first",
                 shown = shown,
                 rows = rows.to_string(),
-                share = Quantity::ratio(passes[at].share(first).unwrap_or(0.0)),
+                share = Quantity::ratio(passes[index].share(first).unwrap_or(0.0)),
                 pass = pass,
             )
         }

@@ -45,7 +45,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .collect();
     // The section of operators draws the trees of passes with operators, modules included.
     let drawn = !session.operators.pass.contains(&pass);
-    let focus = focus(context).map(|it| it.label(session, context.facts));
+    let focus = focus(context).map(|summary| summary.label(session, context.facts));
     let first = shown
         .iter()
         .position(|tree| Some(&tree.label) == focus.as_ref())
@@ -100,7 +100,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 
 fn dataset(context: &Context<'_>, trees: &[&Tree]) -> Dataset {
     let session = context.session;
-    let kind = |place: &Place<'_>| match node(place).kind {
+    let kind = |module: &Place<'_>| match node(module).kind {
         Kind::Stage | Kind::Range { part: true } => "stage",
         Kind::Range { part: false } => "range",
         Kind::Module => "module",
@@ -119,10 +119,10 @@ fn dataset(context: &Context<'_>, trees: &[&Tree]) -> Dataset {
 
 /// The rows of one of the trees.
 fn view(context: &Context<'_>, with_modules: &[&Tree], tree: &Tree) -> Option<View> {
-    let at = with_modules
+    let index = with_modules
         .iter()
-        .position(|other| std::ptr::eq(*other, tree))?;
-    let skip = with_modules[..at]
+        .position(|listed| std::ptr::eq(*listed, tree))?;
+    let skip = with_modules[..index]
         .iter()
         .map(|tree| tree.nodes.len() - 1)
         .sum();

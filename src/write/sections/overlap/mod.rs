@@ -33,30 +33,32 @@ const LEAST_SHARE: f64 = 0.005;
 const SHOWN_PAIRS: usize = 8;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let all = &context.results.overlap()?.lines;
+    let lines = &context.results.overlap()?.lines;
     let mut findings = SectionContent::default();
-    let Some(first) = all.first() else {
+    let Some(first) = lines.first() else {
         return Ok(findings);
     };
-    let own = all
+    let lines_of_first_pass = lines
         .iter()
         .take_while(|line| line.pass == first.pass)
         .count()
         .min(SHOWN);
-    let shown = all.len().min(SHOWN);
+    let shown = lines.len().min(SHOWN);
     let name = context.session.pass_name(first.pass);
     findings
         .blocks
         .push(Block::Prose(say!(context, "overlap.introduction")));
-    if all[..own]
+    if lines[..lines_of_first_pass]
         .iter()
         .any(|line| line.overlap.concurrent_share() > Some(LEAST_SHARE))
     {
-        findings
-            .blocks
-            .push(Block::Chart(chart(context, &all[..own], name)));
+        findings.blocks.push(Block::Chart(chart(
+            context,
+            &lines[..lines_of_first_pass],
+            name,
+        )));
     }
-    let columns = tables::shown_columns(&all[..shown]);
+    let columns = tables::shown_columns(&lines[..shown]);
     let pass = (!columns.contains(&"pass")).then_some(name);
     let caption = words!(context, "overlap.caption", pass = pass);
     findings.blocks.push(Block::Table(View::new(
@@ -65,9 +67,9 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         &columns,
         shown,
     )));
-    let pairs = tables::pairs(all);
+    let pairs = tables::pairs(lines);
     if !pairs.is_empty() {
-        let mut columns = tables::shown_start(all);
+        let mut columns = tables::shown_start(lines);
         columns.extend(["stream", "other", "overlap_ns", "share"]);
         let caption = words!(context, "overlap.caption_streams");
         let view = View::new("stream_overlap", caption, &columns, SHOWN_PAIRS);
@@ -78,8 +80,8 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     }
     findings
         .datasets
-        .push(tables::concurrency(context).rows(all));
-    findings.metrics = all
+        .push(tables::concurrency(context).rows(lines));
+    findings.metrics = lines
         .iter()
         .filter_map(|line| metric(context, line))
         .collect();

@@ -72,7 +72,7 @@ fn introduction(context: &Context<'_>, power: &Power) -> Vec<Inline> {
     let nearest = power
         .nearest
         .map(|(pass, gap)| (Inline::code(session.pass_name(pass)), gap));
-    let place = match nearest {
+    let nearest_pass = match nearest {
         None => say!(context, "power.no_pass"),
         Some((pass, 0)) => say!(context, "power.between", pass = pass),
         Some((pass, gap)) if gap > 0 => {
@@ -95,7 +95,7 @@ fn introduction(context: &Context<'_>, power: &Power) -> Vec<Inline> {
     text.extend(say!(
         context,
         "power.whole_period",
-        place = place,
+        place = nearest_pass,
         pass = power
             .same_period
             .map(|(pass, _)| Inline::code(session.text(pass))),
@@ -110,9 +110,9 @@ fn device_metrics(session: &Session, device: &Device) -> Vec<Metric> {
         ..Scope::default()
     };
     let evidence = device.evidence(session);
-    let place = "over the whole sampled period";
+    let extent = "over the whole sampled period";
     let energy = "trapezoid sum of power over the samples over the whole sampled period";
-    metrics(&device.whole, &scope, place, energy, &evidence)
+    metrics(&device.whole, &scope, extent, energy, &evidence)
 }
 
 fn stage_metrics(context: &Context<'_>, of: &StageFigures) -> Vec<Metric> {
@@ -124,42 +124,51 @@ fn stage_metrics(context: &Context<'_>, of: &StageFigures) -> Vec<Metric> {
         ..Scope::default()
     };
     let evidence = evidence(context.session, of.artifact, of.figures.samples);
-    let place = "within the stage's projections";
+    let extent = "within the stage's projections";
     let energy =
         "mean power × time of the instances that hold samples, within the stage's projections";
-    metrics(&of.figures, &scope, place, energy, &evidence)
+    metrics(&of.figures, &scope, extent, energy, &evidence)
 }
 
 /// The metrics of some samples, as far as samples state them.
 fn metrics(
     figures: &Figures,
     scope: &Scope,
-    place: &str,
+    extent: &str,
     energy: &str,
     evidence: &Evidence,
 ) -> Vec<Metric> {
-    let of = format!("of {} samples {place}", figures.samples);
-    let throttled = format!("share {of} with a reason that lowers the clock");
+    let of_samples = format!("of {} samples {extent}", figures.samples);
+    let throttled = format!("share {of_samples} with a reason that lowers the clock");
     let measured = [
-        (&POWER_MEAN, figures.power_mean, format!("mean {of}")),
+        (
+            &POWER_MEAN,
+            figures.power_mean,
+            format!("mean {of_samples}"),
+        ),
         (
             &POWER_P95,
             figures.power_p95,
-            format!("95th percentile {of}"),
+            format!("95th percentile {of_samples}"),
         ),
-        (&SM_CLOCK_MEAN, figures.sm_clock_mean, format!("mean {of}")),
+        (
+            &SM_CLOCK_MEAN,
+            figures.sm_clock_mean,
+            format!("mean {of_samples}"),
+        ),
         (&THROTTLED_SHARE, figures.throttled, throttled),
     ];
     let stated = measured.into_iter();
-    let mut all: Vec<Metric> = stated
+    let mut metrics: Vec<Metric> = stated
         .filter_map(|(metric, value, basis)| Some(metric.measured(scope.clone(), value?, basis)))
         .collect();
-    all.extend(
+    metrics.extend(
         figures
             .energy
             .map(|joules| ENERGY.derived(scope.clone(), joules, energy)),
     );
-    all.iter_mut()
-        .for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }

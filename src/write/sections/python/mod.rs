@@ -64,7 +64,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .datasets
         .push(device(by_device).rows(&python.functions));
     let mut by_host: Vec<&FunctionSum> = python.functions.iter().collect();
-    by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), &one.name));
+    by_host.sort_by_key(|function| {
+        (
+            function.pass,
+            Reverse(function.sum.host_self),
+            &function.name,
+        )
+    });
     findings
         .datasets
         .push(table(context, "python_functions_by_host").rows(by_host));

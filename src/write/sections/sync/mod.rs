@@ -48,7 +48,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let in_stages = first
         .places
         .iter()
-        .take_while(|place| place.stage.is_some())
+        .take_while(|sum| sum.stage.is_some())
         .count();
     let caption = words!(context, "sync.caption_in_stages");
     let shown = 0..in_stages.min(SHOWN);
@@ -91,7 +91,7 @@ type OfPass<'a> = (PassId, &'a Place);
 fn table<'t>(context: &Context<'t>) -> Table<'t, OfPass<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
     columns! { context, "synchronization", (pass, place): &OfPass<'_> => {
-        name "stage" = place.stage.map(|at| stages[at].name.as_str());
+        name "stage" = place.stage.map(|stage| stages[stage].name.as_str());
         name "call" = session.text(place.call);
         text "pass" = session.pass_name(*pass);
         name "range" = place.path(session);

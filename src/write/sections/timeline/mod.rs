@@ -58,11 +58,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 fn introduction(context: &Context<'_>, timeline: &Timeline) -> Vec<Inline> {
     let mut text = say!(context, "timeline.introduction");
     for overview in &timeline.passes {
-        let own = timeline
+        let counters = timeline
             .counters
             .iter()
             .find(|counter| counter.pass == overview.pass);
-        if let Some(period) = own.and_then(|own| own.period()) {
+        if let Some(period) = counters.and_then(|counters| counters.period()) {
             let pass = Inline::code(context.session.pass_name(overview.pass));
             let period = Quantity::new(period, Unit::Nanoseconds);
             text.extend(say!(

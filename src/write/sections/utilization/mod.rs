@@ -209,7 +209,7 @@ fn shown_columns(lines: &[StageUtilization]) -> Vec<&'static str> {
         .iter()
         .any(|line| line.measured_rate.is_some() && line.mfu().is_ok());
     let images = lines.iter().any(|line| line.images_per_second().is_ok());
-    let all = [
+    let columns = [
         ("stage", true),
         ("pass", true),
         ("time_ns", true),
@@ -223,7 +223,8 @@ fn shown_columns(lines: &[StageUtilization]) -> Vec<&'static str> {
         ("tokens_per_second", !images),
         ("images_per_second", images),
     ];
-    all.into_iter()
+    columns
+        .into_iter()
         .filter_map(|(column, shown)| shown.then_some(column))
         .collect()
 }
@@ -264,8 +265,8 @@ fn missing_rows(context: &Context<'_>, stages: &[StageUtilization]) -> Vec<Strin
 }
 
 fn above_one(context: &Context<'_>, line: &StageUtilization) -> Option<Diagnostic> {
-    let mut all = [("MFU", line.mfu()), ("MBU", line.mbu())].into_iter();
-    let (figure, value) = all.find_map(|(figure, value)| match value {
+    let mut shares = [("MFU", line.mfu()), ("MBU", line.mbu())].into_iter();
+    let (figure, value) = shares.find_map(|(figure, value)| match value {
         Err(Unavailable::AbovePeak(value)) => Some((figure, value)),
         _ => None,
     })?;

@@ -28,10 +28,29 @@ pub fn show_with(
     hardware: &Hardware,
     options: &Options,
 ) -> SectionContent {
+    show_in(section, session, hardware, options, Catalogue::english())
+}
+
+/// The same on no known hardware, with keys and arguments for sentences.
+pub fn show_keys(section: &Section, session: &Session) -> SectionContent {
+    let (hardware, options) = (Hardware::default(), Options::default());
+    let keys = Catalogue::keys_and_arguments();
+    show_in(section, session, &hardware, &options, keys)
+}
+
+/// The same with the messages of a catalogue.
+fn show_in(
+    section: &Section,
+    session: &Session,
+    hardware: &Hardware,
+    options: &Options,
+    text: &'static Catalogue,
+) -> SectionContent {
     let facts = Facts::new(session);
     let context = Context::new(session, &facts, hardware, options);
     let results = Results::compute(&context);
-    let found = (section.show)(&english(&context.with(&results))).unwrap_or_default();
+    let found =
+        (section.show)(&super::Context::new(context.with(&results), text)).unwrap_or_default();
     // Tests ask for what is said, and not in which document; the beginning of a table may stand in both.
     let is_same = |one: &Block, other: &Block| match (one, other) {
         (Block::Table(one), Block::Table(other)) => {

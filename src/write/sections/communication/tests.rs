@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::{self, column, dataset, show};
+use crate::testing::{self, column, dataset, show, show_keys};
 use rooflens_analysis::testing::communication::{
     US, messages, sample, session as two_ranks, sized,
 };
@@ -42,22 +42,27 @@ fn ranks_wait_transfer_and_hide() {
 
 #[test]
 fn the_straggler_is_named_with_its_reason() {
-    let more = words(&show(&SECTION, &two_ranks(12, 60, ["gemm_a", "gemm_b"])));
+    let more = words(&show_keys(
+        &SECTION,
+        &two_ranks(12, 60, ["gemm_a", "gemm_b"]),
+    ));
     assert!(
-        more.contains("Rank 1 is the straggler: last to arrive in 12 of 12"),
+        more.contains(
+            "communication.straggler{name=communication.straggler_name{rank=1}, last=12, of=12,"
+        ),
         "{more}"
     );
+    assert!(more.contains("why=communication.more_work"), "{more}");
+    let slower = words(&show_keys(&SECTION, &two_ranks(12, 60, ["gemm", "gemm"])));
     assert!(
-        more.contains("consistent with more or different work"),
-        "{more}"
-    );
-    let slower = words(&show(&SECTION, &two_ranks(12, 60, ["gemm", "gemm"])));
-    assert!(
-        slower.contains("kernels of the same name and grid take 50.0 % longer"),
+        slower.contains("why=communication.slower_kernels{slowdown=50.0 %}"),
         "{slower}"
     );
     // Equal ranks have none.
-    assert!(!words(&show(&SECTION, &two_ranks(12, 40, ["gemm", "gemm"]))).contains("straggler"));
+    assert!(
+        !words(&show_keys(&SECTION, &two_ranks(12, 40, ["gemm", "gemm"])))
+            .contains("communication.straggler")
+    );
 }
 
 #[test]
@@ -65,25 +70,29 @@ fn a_lower_clock_is_the_reason_of_slower_kernels_if_it_is_low_enough() {
     // 60 instead of 40 µs: 1.5 times as long; 1980 / 1440 = 1.375, three quarters of it.
     let mut slower = two_ranks(12, 60, ["gemm", "gemm"]);
     sample(&mut slower, 1000 * US);
-    let text = words(&show(&SECTION, &slower));
+    let text = words(&show_keys(&SECTION, &slower));
     assert!(
-        text.contains("Its mean SM clock is lower (1.44 GHz against 1.98 GHz)"),
+        text.contains(
+            "why=communication.lower_clock{slowdown=50.0 %, own=1.44 GHz, others=1.98 GHz,"
+        ),
         "{text}"
     );
-    assert!(text.contains("accounts for up to 75.0 %"), "{text}");
-    assert!(text.contains("sw_power_cap is active in 100"), "{text}");
+    assert!(
+        text.contains("share=75.0 %, reason=sw_power_cap, samples=100"),
+        "{text}"
+    );
     // 80 µs: twice as long, of which the clock accounts for 37.5 %.
     let mut slowest = two_ranks(12, 80, ["gemm", "gemm"]);
     sample(&mut slowest, 1000 * US);
-    let text = words(&show(&SECTION, &slowest));
+    let text = words(&show_keys(&SECTION, &slowest));
     assert!(
-        text.contains("Check its clocks and memory") && !text.contains("GHz"),
+        text.contains("why=communication.slower_kernels{slowdown=100 %}") && !text.contains("GHz"),
         "{text}"
     );
     // Other work says nothing of the clock.
     let mut more = two_ranks(12, 60, ["gemm_a", "gemm_b"]);
     sample(&mut more, 1000 * US);
-    assert!(words(&show(&SECTION, &more)).contains("more or different work"));
+    assert!(words(&show_keys(&SECTION, &more)).contains("why=communication.more_work"));
 }
 
 #[test]
@@ -109,10 +118,13 @@ fn messages_tell_which_rank_waits_for_which() {
         [0, 1].map(|rank| metric(&found, "comm_wait", Some(rank))),
         [Some(8e3), Some(30e3)]
     );
-    let text = words(&found);
-    assert!(text.contains("rank 1 waited 30.0 µs for rank 0"), "{text}");
+    let text = words(&show_keys(&SECTION, &messages()));
+    let waited =
+        "communication.messages{from=0, to=1, count=3, receiver_wait=30.0 µs, sender_wait=8.00 µs}";
+    assert!(text.contains(waited), "{text}");
     assert!(
-        text.contains("6 point-to-point operations on 2 ranks") && !text.contains("straggler"),
+        text.contains("messages=6, on=communication.ranks{ranks=2,")
+            && !text.contains("communication.straggler"),
         "{text}"
     );
 }

@@ -6,7 +6,7 @@ use rooflens::bundle::ArtifactFile;
 use rooflens::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens::ingest::torch::IMPORTER;
 use rooflens::ingest::{IngestError, IngestErrorKind, Prefix};
-use rooflens::session::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind, Session};
+use rooflens::session::{ApiLevel, CopyKind, Dim3, MemoryKind, Ns, RangeKind, Session};
 
 /// What one file gave.
 struct Imported {
@@ -66,8 +66,8 @@ fn a_modern_trace_fills_all_tables() {
     let launches = &session.launches;
     assert_eq!(launches.len(), 1);
     // 4 366 746 849 999.001 µs + 5.728 µs
-    assert_eq!(launches.start[0], 4_366_746_849_999_001);
-    assert_eq!(launches.end[0], 4_366_746_850_004_729);
+    assert_eq!(launches.start[0], Ns(4_366_746_849_999_001));
+    assert_eq!(launches.end[0], Ns(4_366_746_850_004_729));
     assert_eq!(
         session.kernel_name(launches.kernel[0]),
         "void gemm<8, std::array<char*, 3ul> >(int)"
@@ -121,7 +121,10 @@ fn the_host_side_keeps_shapes_annotations_frames_and_waits() {
     assert_eq!(session.text(operators.inputs[0]), r#"["","a \"b, c\" ]"]"#);
 
     assert_eq!(session.ranges.kind, [RangeKind::Annotation]);
-    assert_eq!(session.ranges.end[0] - session.ranges.start[0], 68_703_455);
+    assert_eq!(
+        session.ranges.end[0] - session.ranges.start[0],
+        Ns(68_703_455)
+    );
     assert_eq!(session.text(session.frames.name[0]), "nn.Module: Linear_0");
     assert_eq!(
         session.text(session.synchronizations.kind[0]),
@@ -141,7 +144,7 @@ fn copies_and_allocations_keep_bytes_and_places() {
     assert_eq!(copies.end[1], copies.start[1], "a length of 0 is kept");
 
     let memory = &session.memory_events;
-    assert_eq!(memory.time[0], 4_366_746_849_948_528);
+    assert_eq!(memory.time[0], Ns(4_366_746_849_948_528));
     assert_eq!(memory.device, [Some(0), None]);
     assert_eq!(memory.thread, [Some(session.operators.thread[0]); 2]);
     assert_eq!(memory.bytes, [-67_108_864, 64]);
@@ -155,7 +158,7 @@ fn a_modern_trace_tells_of_its_machine() {
     let imported = import(MODERN);
     let session = &imported.session;
     let passes = &session.passes;
-    assert_eq!(passes.utc_origin, [Some(1_790_857_026_000_000_000)]);
+    assert_eq!(passes.utc_origin, [Some(Ns(1_790_857_026_000_000_000))]);
     assert_eq!(
         session.text(passes.producer[0]),
         "PyTorch profiler (CUDA 13.0, CUPTI 130001)"
@@ -225,7 +228,7 @@ fn the_oldest_traces_are_read() {
     let imported = import(OLDEST);
     imported.result.as_ref().expect("it is sound");
     let session = &imported.session;
-    assert_eq!(session.passes.utc_origin, [Some(0)], "times are UTC");
+    assert_eq!(session.passes.utc_origin, [Some(Ns::ZERO)], "times are UTC");
     assert_eq!(
         session.passes.rank,
         [Some(5)],
@@ -235,11 +238,11 @@ fn the_oldest_traces_are_read() {
     let launches = &session.launches;
     assert_eq!(
         launches.start,
-        [1_606_899_466_000_210_000, 1_606_899_466_000_110_000]
+        [Ns(1_606_899_466_000_210_000), Ns(1_606_899_466_000_110_000)]
     );
     assert_eq!(
         launches.end,
-        [1_606_899_466_000_210_000, 1_606_899_466_000_113_000]
+        [Ns(1_606_899_466_000_210_000), Ns(1_606_899_466_000_113_000)]
     );
     assert_eq!(
         launches.stream,
@@ -319,9 +322,9 @@ fn times_are_exact_in_all_generations() {
         ("", "12.5", "0.001", 12_500, 1, None),
     ] {
         let session = one_kernel(head, ts, dur).session;
-        assert_eq!(session.launches.start, [start], "{ts}");
-        assert_eq!(session.launches.end, [start + length], "{dur}");
-        assert_eq!(session.passes.utc_origin, [origin], "{ts}");
+        assert_eq!(session.launches.start, [Ns(start)], "{ts}");
+        assert_eq!(session.launches.end, [Ns(start + length)], "{dur}");
+        assert_eq!(session.passes.utc_origin, [origin.map(Ns)], "{ts}");
     }
 }
 
@@ -352,7 +355,10 @@ fn keys_after_the_events_are_read() {
         "deviceProperties": [{"id": 3, "name": "", "numSms": 0}]}"#,
     );
     let session = &imported.session;
-    assert_eq!(session.passes.utc_origin, [Some(1_790_857_026_000_000_000)]);
+    assert_eq!(
+        session.passes.utc_origin,
+        [Some(Ns(1_790_857_026_000_000_000))]
+    );
     assert_eq!(session.passes.rank, [Some(0)]);
     assert_eq!(session.gpus.ordinal, [3]);
     assert_eq!(

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rooflens_schemas::{Artifact, ArtifactKind, Manifest, PassKind, Workload, manifest};
+use rooflens_session::Ns;
 
 use crate::error::CaptureError;
 use crate::manifest::{Description, describe_bundle};
@@ -174,7 +175,7 @@ fn packing(name: &str) -> &str {
 
 /// What is said of a clock.
 fn clock(number: usize, offset: Option<Offset>) -> String {
-    let ms = |ns: i64| ns as f64 / 1e6;
+    let ms = |time: Ns| time.time().0 / 1e6;
     match offset {
         Some(Offset {
             ahead,

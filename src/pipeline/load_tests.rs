@@ -224,7 +224,7 @@ fn gpu_samples(session: &Session) -> Vec<GpuSample> {
     let mut samples = Vec::new();
     for row in 0..columns.len() {
         samples.push(GpuSample {
-            utc: Some(columns.utc[row]),
+            utc: Some(columns.utc[row].0),
             gpu: columns.device[row],
             utilization: columns.gpu_util[row].map(|percent| Ratio(f64::from(percent) / 100.0)),
             power: columns.power_mw[row].map(|power| Watts(power as f64 / 1000.0)),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use rooflens_schemas::workload::Mode;
 use rooflens_schemas::{ArtifactKind, StageKind};
+use rooflens_session::Ns;
 
 use super::open::Capture;
 use crate::analysis::Facts;
@@ -205,7 +206,7 @@ fn dtype(session: &Session, facts: &Facts) -> Option<String> {
     if let Some(dtype) = model.and_then(|model| model.dtype.clone()) {
         return Some(dtype);
     }
-    let mut times = BTreeMap::<&str, i64>::new();
+    let mut times = BTreeMap::<&str, Ns>::new();
     let passes = by_pass(session, &facts.identities);
     for pass in &passes {
         for (sum, identity) in pass.identified(facts, KernelClass::Gemm) {

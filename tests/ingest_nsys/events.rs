@@ -2,7 +2,7 @@
 
 use rooflens::analysis::Facts;
 use rooflens::diagnostic::Severity;
-use rooflens::session::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind};
+use rooflens::session::{ApiLevel, CopyKind, Dim3, MemoryKind, Ns, RangeKind};
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn an_export_of_2020_has_no_versions_and_its_gpu_in_two_tables() {
     let launches = &session.launches;
     assert_eq!(
         (launches.start[0], launches.end[0], launches.stream[0]),
-        (200, 260, 7)
+        (Ns(200), Ns(260), 7)
     );
     assert_eq!(launches.grid[0], Dim3 { x: 4, y: 2, z: 1 });
     assert_eq!(launches.block[0], Dim3 { x: 128, y: 1, z: 1 });
@@ -108,7 +108,7 @@ fn without_optional_columns_values_are_absent_not_zero() {
         deviceId INTEGER, end INTEGER, start INTEGER);
         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 7, 0, 20, 10)";
     let launches = import(&[STRINGS, bare]).session.launches;
-    assert_eq!((launches.start[0], launches.end[0]), (10, 20));
+    assert_eq!((launches.start[0], launches.end[0]), (Ns(10), Ns(20)));
     assert_eq!(launches.registers, [None]);
     assert_eq!(launches.shared_bytes, [None]);
     assert_eq!(launches.correlation, [None]);
@@ -161,7 +161,7 @@ fn correlation_ids_count_within_their_process() {
     assert_eq!(read.session.processes.pid, [5, 6]);
     let facts = Facts::new(&read.session);
     // The operation at 200 is of process 5, whose call is the second row.
-    assert_eq!(facts.ops.start, [200, 300]);
+    assert_eq!(facts.ops.start, [Ns(200), Ns(300)]);
     assert_eq!(
         facts
             .ops
@@ -197,7 +197,7 @@ fn ranges_have_text_or_a_text_id_domains_and_sometimes_no_end() {
     let (push_pop, start_end) = (RangeKind::PushPop, RangeKind::StartEnd);
     assert_eq!(ranges.kind, [push_pop, push_pop, start_end, push_pop]);
     // The capture's last trace is the kernel's end.
-    assert_eq!(ranges.end, [90, 50, 60, 260]);
+    assert_eq!(ranges.end, [Ns(90), Ns(50), Ns(60), Ns(260)]);
     assert_eq!(ranges.unclosed, [false, false, false, true]);
     let expected = [
         ("nsys/bad-rows", Severity::DataLoss, 1),
@@ -302,7 +302,7 @@ fn graphs_traced_whole_and_their_nodes() {
     let graphs = &read.session.graph_launches;
     assert_eq!(
         (graphs.start[0], graphs.end[0], graphs.graph[0]),
-        (10, 90, Some(2))
+        (Ns(10), Ns(90), Some(2))
     );
     assert_eq!(read.session.graph_nodes.node, [2 << 32 | 1, 4 << 32 | 1]);
     assert_eq!(read.session.graph_nodes.original, [None, Some(2 << 32 | 1)]);
@@ -310,7 +310,7 @@ fn graphs_traced_whole_and_their_nodes() {
     let created = &read.session.graph_creations;
     assert_eq!(
         (&created.time[..], &created.graph[..]),
-        (&[1, 2][..], &[2, 3][..])
+        (&[Ns(1), Ns(2)][..], &[2, 3][..])
     );
     assert_eq!(created.original, [None, Some(2)]);
     let expected = [
@@ -334,7 +334,7 @@ fn a_clock_that_wrapped_is_unwrapped_and_times_before_zero_stay() {
         (9, 100, 281474976710913, 8, 1)";
     let read = import(&[STRINGS, tables]);
     let samples = &read.session.counter_samples;
-    assert_eq!(samples.time, [-37_928, -37_928, 100]);
+    assert_eq!(samples.time, [Ns(-37_928), Ns(-37_928), Ns(100)]);
     assert_eq!(samples.value, [2_330_513_255.0, 55.0, 1_980_000_000.0]);
     assert_eq!(
         read.names(&samples.metric[..2]),
@@ -365,11 +365,14 @@ fn calls_of_the_system_and_overhead_of_processes_that_use_cuda() {
     let launch = call(100, 110, 0, thread, 9, 3);
     let read = import(&[STRINGS, CALLS, &launch, &tables]);
     let (calls, overheads) = (&read.session.os_calls, &read.session.overheads);
-    assert_eq!((&calls.start[..], &calls.end[..]), (&[10][..], &[20][..]));
+    assert_eq!(
+        (&calls.start[..], &calls.end[..]),
+        (&[Ns(10)][..], &[Ns(20)][..])
+    );
     assert_eq!(read.names(&calls.name), ["axpy"]);
     assert_eq!(
         (&overheads.start[..], &overheads.end[..]),
-        (&[40][..], &[50][..])
+        (&[Ns(40)][..], &[Ns(50)][..])
     );
     assert_eq!(read.names(&overheads.name), ["by id"]);
     assert_eq!(calls.thread[0], read.session.api_calls.thread[0]);
@@ -399,7 +402,7 @@ fn a_thread_is_off_the_cpu_from_one_event_to_the_next() {
     // The last event is at no time of a capture.
     assert_eq!(
         (&off.start[..], &off.end[..]),
-        (&[30, 70][..], &[40, 90][..])
+        (&[Ns(30), Ns(70)][..], &[Ns(40), Ns(90)][..])
     );
     assert_eq!(off.thread[0], read.session.api_calls.thread[0]);
     assert_eq!(
@@ -423,7 +426,7 @@ fn a_thread_is_off_the_cpu_from_one_event_to_the_next() {
     let off = &read.session.off_cpu;
     assert_eq!(
         (&off.start[..], &off.end[..]),
-        (&[10, 50][..], &[20, 60][..])
+        (&[Ns(10), Ns(50)][..], &[Ns(20), Ns(60)][..])
     );
 }
 
@@ -455,7 +458,10 @@ fn cpu_samples_are_of_threads_that_call_cuda() {
             )
         })
         .collect();
-    assert_eq!(found, [(50, "python3.12", ""), (60, "libc.so.6", "malloc")]);
+    assert_eq!(
+        found,
+        [(Ns(50), "python3.12", ""), (Ns(60), "libc.so.6", "malloc")]
+    );
     assert_eq!(rows.thread[0], session.api_calls.thread[0]);
 }
 

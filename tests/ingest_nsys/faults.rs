@@ -2,6 +2,7 @@
 
 use rooflens::diagnostic::Severity;
 use rooflens::ingest::IngestErrorKind;
+use rooflens::session::Ns;
 
 use super::*;
 
@@ -90,7 +91,7 @@ fn rows_of_wrong_types_are_left_out_and_counted() {
     all.extend(rows.iter().map(String::as_str));
     let read = import(&all);
     // 100.0 is a whole number.
-    assert_eq!(read.session.launches.start, [10, 100]);
+    assert_eq!(read.session.launches.start, [Ns(10), Ns(100)]);
     assert_eq!(read.codes()[0], ("nsys/bad-rows", Severity::DataLoss, 4));
     let message = "rows of CUPTI_ACTIVITY_KIND_KERNEL that make no sense are left out; \
                    the first: row 2, end 25 lies before start 30";

@@ -57,7 +57,10 @@ fn kernel_time_by_name_is_what_sql_says() {
             let sum = sums
                 .entry(session.kernel_name(launches.kernel[row]).to_owned())
                 .or_default();
-            *sum = (sum.0 + 1, sum.1 + launches.end[row] - launches.start[row]);
+            *sum = (
+                sum.0 + 1,
+                sum.1 + (launches.end[row] - launches.start[row]).0,
+            );
         }
         assert_eq!(sums, sums_by_sql(path), "{name}");
         kernels += launches.len();

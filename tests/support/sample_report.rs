@@ -11,6 +11,7 @@ use rooflens::document::{
     Quantity, Query, View,
 };
 use rooflens::report::{Meta, Report, Section};
+use rooflens::session::Ns;
 use rooflens_schemas::{Evidence, Scope, Tool, Unit};
 
 /// A name that tries to be markup in every format, and to reorder the text around it.
@@ -46,7 +47,7 @@ fn notes() -> Vec<Block> {
         Block::Heading(HOSTILE.to_owned()),
         Block::Prose(vec![
             "The first ".into(),
-            Quantity::ns(5_120).into(),
+            Quantity::ns(Ns(5_120)).into(),
             " are noise.".into(),
         ]),
         Block::Bullets(vec![vec!["- one".into()], vec![HOSTILE.into()]]),
@@ -129,7 +130,7 @@ fn verdict() -> Vec<Finding> {
                 " kernels one by one, and ".into(),
                 Inline::Code("cudaLaunchKernel".to_owned()),
                 " takes ".into(),
-                Quantity::ns(5_120).into(),
+                Quantity::ns(Ns(5_120)).into(),
                 " each.".into(),
             ],
             advice: Some(vec!["Capture the step as a CUDA graph.".into()]),

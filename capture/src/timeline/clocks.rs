@@ -1,5 +1,6 @@
 //! How the clocks of two hosts differ: a collective ends on all ranks at about the same time.
 
+use rooflens_session::Ns;
 use std::collections::BTreeMap;
 
 use rooflens_stages::classify::KernelClass;
@@ -10,9 +11,9 @@ use super::Timeline;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offset {
     /// Median of the differences of ends, nanoseconds.
-    pub(crate) ahead: i64,
+    pub(crate) ahead: Ns,
     /// Median and largest deviation from it: what the estimate may be wrong by.
-    pub(crate) deviation: (i64, i64),
+    pub(crate) deviation: (Ns, Ns),
     /// Collectives that were matched.
     pub(crate) matched: usize,
 }
@@ -36,7 +37,7 @@ pub(crate) fn offset(one: &Timeline, other: &Timeline) -> Option<Offset> {
             .extend(pairs.map(|(end, other)| other.saturating_sub(end).saturating_add(shift)));
     }
     let ahead = median(&mut differences)?;
-    let mut away: Vec<i64> = differences.iter().map(|one| (one - ahead).abs()).collect();
+    let mut away: Vec<Ns> = differences.iter().map(|one| (*one - ahead).abs()).collect();
     let middle = median(&mut away)?;
     let largest = away.last().copied().unwrap_or(middle);
     Some(Offset {
@@ -48,8 +49,8 @@ pub(crate) fn offset(one: &Timeline, other: &Timeline) -> Option<Offset> {
 
 impl Timeline {
     /// Ends of the first process's collectives by their names, in the order of their starts.
-    fn ends(&self) -> BTreeMap<&str, Vec<i64>> {
-        let mut ends: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    fn ends(&self) -> BTreeMap<&str, Vec<Ns>> {
+        let mut ends: BTreeMap<&str, Vec<Ns>> = BTreeMap::new();
         for launch in self.in_order() {
             let kernel = self.session.launches.kernel[launch.index()];
             let class = self.tables.identities[kernel.index()].class;
@@ -70,7 +71,7 @@ fn is_message(name: &str) -> bool {
 }
 
 /// Sorts, and gives the value in the middle, the lower one of two.
-fn median(values: &mut [i64]) -> Option<i64> {
+fn median(values: &mut [Ns]) -> Option<Ns> {
     values.sort_unstable();
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
@@ -83,12 +84,12 @@ mod tests {
     fn timeline(origin: Option<i64>, ends: &[(&'static str, i64)]) -> Timeline {
         let launch = |(name, end): &(&'static str, i64)| Made {
             name,
-            time: (end - 50, *end),
+            time: (Ns(end - 50), Ns(*end)),
             grid: 1,
             call: None,
         };
         let launches: Vec<Made> = ends.iter().map(launch).collect();
-        made::timeline(origin, &launches)
+        made::timeline(origin.map(Ns), &launches)
     }
 
     #[test]
@@ -116,8 +117,8 @@ mod tests {
         assert_eq!(
             found,
             Some(Offset {
-                ahead: 700,
-                deviation: (10, 30),
+                ahead: Ns(700),
+                deviation: (Ns(10), Ns(30)),
                 matched: 3
             })
         );

@@ -114,7 +114,7 @@ impl Timeline {
             if is_outer || !self.is_named(stage) {
                 continue;
             }
-            let mut time = 0;
+            let mut time = Ns::ZERO;
             for instance in self.counted(stage) {
                 for launch in self.launches_of(instance) {
                     if Some(self.session.launches.process[launch.index()]) == process {
@@ -122,7 +122,7 @@ impl Timeline {
                     }
                 }
             }
-            if time > 0 {
+            if time > Ns::ZERO {
                 stages.push((time, stage));
             }
         }
@@ -252,7 +252,7 @@ mod made {
     ) -> ApiCall {
         ApiCall {
             start,
-            end: start + 1,
+            end: start + Ns(1),
             name: StrId::default(),
             level: ApiLevel::Runtime,
             nested: false,

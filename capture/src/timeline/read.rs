@@ -38,6 +38,10 @@ impl Row<'_> {
         self.1.value(self.0.column(name)?).int()
     }
 
+    fn time(&self, name: &str) -> Option<Ns> {
+        self.int(name).map(Ns)
+    }
+
     /// 0 where the version has no such column; nothing where the row has no number.
     fn int_or_no_column(&self, name: &str) -> Option<i64> {
         match self.0.column(name) {
@@ -52,7 +56,7 @@ impl Row<'_> {
 
     /// Start and end, unless they are no times of a capture.
     fn interval(&self) -> Option<(Ns, Ns)> {
-        let (start, end) = (self.int("start")?, self.int("end")?);
+        let (start, end) = (self.time("start")?, self.time("end")?);
         let is_valid = start >= -MAX_TIME && (start..=MAX_TIME).contains(&end);
         (is_valid && end - start <= MAX_DURATION).then_some((start, end))
     }
@@ -124,7 +128,7 @@ pub(super) fn read(path: &Path) -> io::Result<Timeline> {
     reader.calls(session)?;
     reader.ranges(session)?;
     reader.rows("TARGET_INFO_SESSION_START_TIME", |row| {
-        timeline.origin = row.int("utcEpochNs").or(timeline.origin);
+        timeline.origin = row.time("utcEpochNs").or(timeline.origin);
     })?;
     Ok(timeline)
 }
@@ -272,15 +276,15 @@ impl Reader {
     fn ranges(&self, session: &mut Session) -> io::Result<()> {
         let mut domains: HashMap<(i64, i64), StrId> = HashMap::new();
         let mut domain_of_range = Vec::new();
-        let mut last = 0;
+        let mut last = Ns::ZERO;
         self.rows("NVTX_EVENTS", |row| {
-            let (Some(kind), Some(start)) = (row.int("eventType"), row.int("start")) else {
+            let (Some(kind), Some(start)) = (row.int("eventType"), row.time("start")) else {
                 return;
             };
-            let end = row.int("end");
+            let end = row.time("end");
             let is_event = matches!(kind, PUSH_POP | START_END | DOMAIN);
             let is_valid = end.is_none_or(|end| (start..=MAX_TIME).contains(&end));
-            if !is_event || !is_valid || start.saturating_abs() > MAX_TIME {
+            if !is_event || !is_valid || start < -MAX_TIME || start > MAX_TIME {
                 return;
             }
             let text = row.text("text").map(str::to_owned);

@@ -81,7 +81,7 @@ mod tests {
         ];
         let launches = launches.map(|(name, grid)| Made {
             name,
-            time: (0, 1),
+            time: (Ns::ZERO, Ns(1)),
             grid,
             call: None,
         });
@@ -98,7 +98,7 @@ mod tests {
             Place {
                 range: String::new(),
                 ordinal: 0,
-                start: 0,
+                start: Ns::ZERO,
                 launches: launches.map(LaunchId).collect(),
                 wanted: wanted.collect(),
             }

@@ -80,11 +80,11 @@ impl Timeline {
         }
         // One call launches several kernels of a graph alone.
         graphs.retain(|(_, launches)| launches.len() > 1);
-        let mut time_of_graphs = 0;
+        let mut time_of_graphs = Ns::ZERO;
         for (_, launches) in &graphs {
             time_of_graphs += self.time(launches);
         }
-        if 2 * time_of_graphs < self.time(order) {
+        if time_of_graphs * 2 < self.time(order) {
             return None;
         }
         graphs.sort_by_key(|(call, _)| call.start);
@@ -110,7 +110,7 @@ impl Timeline {
     }
 
     fn time(&self, launches: &[LaunchId]) -> Ns {
-        let mut time = 0;
+        let mut time = Ns::ZERO;
         for launch in launches {
             time += duration(&self.session, *launch);
         }
@@ -152,12 +152,12 @@ mod tests {
         let mut launches: Vec<Made> = Vec::new();
         let mut launch = |name, call: i64| {
             let start = 100 * launches.len() as i64;
-            let time = (start, start + 90);
+            let time = (Ns(start), Ns(start + 90));
             launches.push(Made {
                 name,
                 time,
                 grid: 1,
-                call: Some((call, call)),
+                call: Some((call, Ns(call))),
             });
         };
         // Four graphs of a, b and a; after each as many c as there were graphs.

@@ -5,7 +5,7 @@ use rooflens_document::Quantity;
 use rooflens_schemas::StageKind;
 use rooflens_sections::group_color;
 use rooflens_session::Arrange;
-use rooflens_units::{Count, Ratio, Time};
+use rooflens_units::{Count, Ns, Ratio, Time};
 
 use crate::evidence::Evidence;
 use crate::stage::{Key, StageLine};
@@ -51,7 +51,7 @@ fn part(
         if class.group() != group {
             continue;
         }
-        let time = Time(work.map_or(0, |work| work.time(class)) as f64);
+        let time = work.map_or(Ns::ZERO, |work| work.time(class)).time();
         whole += time;
         if holds(class) {
             part += time;

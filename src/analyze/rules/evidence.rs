@@ -264,8 +264,8 @@ impl<'a> Evidence<'a> {
         }
         let label = stage.label.as_str();
         let gain = Gain {
-            saved_ns: idle.pool.causes.sum(causes) as f64,
-            of_ns: idle.pool.time as f64,
+            saved_ns: idle.pool.causes.sum(causes).time().0,
+            of_ns: idle.pool.time.time().0,
             of: words!(self, "findings.all_iterations", stage = label),
             basis: String::new(),
             kind: GainKind::Stalls,
@@ -347,7 +347,7 @@ impl<'a> Evidence<'a> {
         let start = self.facts.ops.start[ops.clone()].first();
         let end = self.facts.ops.end[ops].iter().max();
         match (start, end) {
-            (Some(start), Some(end)) => Time(end.saturating_sub(*start) as f64),
+            (Some(start), Some(end)) => end.saturating_sub(*start).time(),
             _ => Time::ZERO,
         }
     }

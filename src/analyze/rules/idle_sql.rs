@@ -7,6 +7,7 @@ use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
 use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_document::{Quantity, Query};
+use rooflens_session::Ns;
 
 /// Calls that wait, that load or link code or instantiate graphs, and that allocate.
 const SYNC: &str = "name LIKE '%Synchronize%'";
@@ -41,13 +42,13 @@ impl Evidence<'_> {
 fn can_tell(evidence: &Evidence<'_>, window: &Window, parts: &Parts) -> bool {
     let (calls, causes) = (&evidence.session.api_calls, &parts.causes);
     causes.total() - causes.of(Cause::OtherWork) == window.idle
-        && causes.of(Cause::Communication) + causes.of(Cause::Profiler) == 0
+        && causes.of(Cause::Communication) + causes.of(Cause::Profiler) == Ns::ZERO
         && !calls.nests(window.pass)
 }
 
 /// The times of the host to which a cause belongs, as far as names and times of calls tell; of *queue* none.
 fn times(cause: Cause, parts: &Parts) -> Option<String> {
-    let has = |causes: &[Cause]| parts.causes.sum(causes) > 0;
+    let has = |causes: &[Cause]| parts.causes.sum(causes) > Ns::ZERO;
     let outside = has(&[Cause::Os, Cause::OffCpu]);
     let calls = |which: &str| format!("SELECT thread, start, end FROM call WHERE {which}");
     let free = "SELECT thread, COALESCE(before, 0), start FROM call WHERE";

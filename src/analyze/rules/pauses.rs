@@ -48,8 +48,7 @@ pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pause
     let idle = evidence.idle(stage.key())?;
     let typical = typical(evidence, stage)?;
     // An iteration with less takes nothing from what another has more.
-    let more =
-        |parts: &Parts| (Time(parts.causes.of(Cause::HostCode) as f64) - typical).max(Time::ZERO);
+    let more = |parts: &Parts| (parts.causes.of(Cause::HostCode).time() - typical).max(Time::ZERO);
     let beyond: Time = idle.instances.iter().map(more).sum();
     let longest = idle.gaps[Cause::HostCode as usize].longest;
     let is_large = beyond > Time::ZERO && beyond >= measured(evidence, stage) * SHARE;
@@ -67,7 +66,7 @@ pub(crate) fn measured(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
         if of_rank.scope.rank == stage.scope.rank
             && let Some(idle) = evidence.idle(of_rank.key())
         {
-            time += Time(idle.pool.time as f64);
+            time += idle.pool.time.time();
         }
     }
     time
@@ -76,9 +75,9 @@ pub(crate) fn measured(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
 /// Whether such pauses are most of the idle time in host code.
 pub(crate) fn prevail(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let idle = evidence.idle(stage.key());
-    let host_code = idle.map_or(0, |idle| idle.of(Cause::HostCode));
+    let host_code = idle.map_or(Ns::ZERO, |idle| idle.of(Cause::HostCode));
     match pauses(evidence, stage) {
-        Some(pauses) => pauses.beyond.0 >= host_code as f64 / 2.0,
+        Some(pauses) => pauses.beyond.0 >= host_code.time().0 / 2.0,
         None => false,
     }
 }

@@ -10,7 +10,7 @@ use rooflens_analysis::kernels::matmul::Gemm;
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_document::{Finding, Inline, prose};
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Ns, Ratio, Time};
 
 /// Rows and columns that all usual tiles but those of 192 and 320 divide.
 const ROUND: u64 = 128;
@@ -47,13 +47,13 @@ pub(crate) struct Products<'a> {
 
 impl<'a> Product<'a> {
     fn new(evidence: &Evidence<'a>, stage: &'a StageProducts, group: &'a Group) -> Option<Self> {
-        if group.sum.time <= 0 {
+        if group.sum.time <= Ns::ZERO {
             return None;
         }
         let per_instance = |sum: f64| Time(stage.per_instance(sum));
         Some(Self {
             group,
-            time: per_instance(group.sum.time as f64),
+            time: per_instance(group.sum.time.time().0),
             roof: per_instance(group.sum.least?),
             at_bandwidth: per_instance(group.sum.at_bandwidth()),
             lost: per_instance(group.sum.recoverable()?),

@@ -97,7 +97,7 @@ impl Window {
             return None;
         }
         let far = |instance: &StageInstance| {
-            (instance.time().unwrap_or(Ns::MAX) as f64 - line.time).abs()
+            (instance.time().unwrap_or(Ns::MAX).time().0 - line.time).abs()
         };
         let idle = context.results.idle().ok();
         let nearest = idle.and_then(|idle| idle.nearest(facts, line.stage, line.process));
@@ -117,13 +117,13 @@ impl Window {
             on_gpu: on_gpu(session, *instance.gpus.first()?),
             gpu: instance.projection?,
             tables: [false; 4],
-            operations: (0, 0),
-            idle: 0,
-            copies: 0,
+            operations: (0, Ns::ZERO),
+            idle: Ns::ZERO,
+            copies: Ns::ZERO,
             kernels: BTreeMap::new(),
             followers: BTreeMap::new(),
             helpers: BTreeSet::new(),
-            exposed: 0,
+            exposed: Ns::ZERO,
         };
         window.add_operations(context, stage.pass);
         Some(window)
@@ -145,7 +145,9 @@ impl Window {
                 continue;
             }
             let duration = end.saturating_sub(start);
-            self.idle += reached.map_or(0, |reached| start.saturating_sub(reached).max(0));
+            self.idle += reached.map_or(Ns::ZERO, |reached| {
+                start.saturating_sub(reached).max(Ns::ZERO)
+            });
             reached = Some(reached.map_or(end, |reached| reached.max(end)));
             self.operations = (
                 self.operations.0 + 1,
@@ -196,7 +198,7 @@ impl Window {
     /// Mean duration of the operations on the GPU.
     pub(crate) fn mean(&self) -> Query {
         let (count, sum) = self.operations;
-        let mean = sum as f64 / count.max(1) as f64;
+        let mean = sum.time().0 / count.max(1) as f64;
         let sql = format!(
             "SELECT AVG(ns) FROM ({});",
             self.select("end - start AS ns")
@@ -265,7 +267,7 @@ impl Window {
             .iter()
             .map(|helper| format!("'{helper}'"))
             .collect();
-        if helpers == 0
+        if helpers == Ns::ZERO
             || !self
                 .helpers
                 .iter()
@@ -348,12 +350,12 @@ impl Window {
 /// Adds the part of an operation that ends after all before it: the time covered so far, and where it ends.
 fn cover(covered: &mut (Ns, Option<Ns>), start: Ns, end: Ns) {
     let reached = covered.1.unwrap_or(start);
-    covered.0 += (end - start.max(reached)).max(0);
+    covered.0 += (end - start.max(reached)).max(Ns::ZERO);
     covered.1 = Some(reached.max(end));
 }
 
 fn sum(times: impl Iterator<Item = Ns>) -> Ns {
-    times.fold(0, Ns::saturating_add)
+    times.fold(Ns::ZERO, Ns::saturating_add)
 }
 
 /// `LIKE` of SQLite: `%` is any text, `_` any character, letters of either case are alike.

@@ -376,7 +376,8 @@ impl Evidence<'_> {
             return false;
         };
         let host = idle.pool.causes.sum(&Cause::HOST);
-        stage.busy < stage.reference() * HALF_BUSY && host as f64 >= BY_HOST * idle.idle() as f64
+        stage.busy < stage.reference() * HALF_BUSY
+            && host.time().0 >= BY_HOST * idle.idle().time().0
     }
 
     /// Looks at a stage, unless it is a rank that waits for another one.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::classify::KernelClass;
 use crate::tables::OpSource;
 use crate::tables::StageTables;
-use rooflens_session::{Dim3, KernelId, LaunchId, PassId, ProcessId, Session};
+use rooflens_session::{Dim3, KernelId, LaunchId, Ns, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
 const LAUNCHES: usize = 3;
@@ -156,14 +156,14 @@ pub fn select_among(
     launches: Vec<LaunchId>,
     top: usize,
 ) -> Vec<Selected> {
-    let mut times = vec![0; session.kernels.len()];
+    let mut times = vec![Ns::ZERO; session.kernels.len()];
     let mut by_kernel: Vec<Vec<LaunchId>> = vec![Vec::new(); session.kernels.len()];
     for launch in launches {
         let kernel = session.launches.kernel[launch.index()].index();
         times[kernel] += duration(session, launch);
         by_kernel[kernel].push(launch);
     }
-    let total: i64 = times.iter().sum();
+    let total: Ns = times.iter().sum();
     let mut kernels: Vec<KernelId> = session.kernels.ids().collect();
     kernels.retain(|kernel| !by_kernel[kernel.index()].is_empty());
     kernels.sort_by_key(|kernel| (Reverse(times[kernel.index()]), *kernel));
@@ -173,7 +173,7 @@ pub fn select_among(
     for kernel in kernels {
         let launches = typical(session, std::mem::take(&mut by_kernel[kernel.index()]));
         let share = match total {
-            1.. => times[kernel.index()] as f64 / total as f64,
+            Ns(1..) => times[kernel.index()].time() / total.time(),
             _ => 0.0,
         };
         selected.push(Selected {
@@ -315,14 +315,14 @@ fn typical(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
 /// The launches of the grid with the most time that last about as long as its median launch.
 fn near_median(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
     let (median, mut own) = of_longest_grid(session, own);
-    let most = (median as f64 * NEAR) as i64;
+    let most = Ns((median.time().0 * NEAR) as i64);
     own.retain(|id| (duration(session, *id) - median).abs() <= most);
     own
 }
 
 /// The grid with the most time of these launches.
 pub fn longest_grid(session: &Session, launches: &[LaunchId]) -> Option<Dim3> {
-    let mut grids: BTreeMap<Dim3, i64> = BTreeMap::new();
+    let mut grids: BTreeMap<Dim3, Ns> = BTreeMap::new();
     for launch in launches {
         let time = grids
             .entry(session.launches.grid[launch.index()])
@@ -336,17 +336,17 @@ pub fn longest_grid(session: &Session, launches: &[LaunchId]) -> Option<Dim3> {
 }
 
 /// The launches of the grid with the most time, by duration, and their median duration.
-fn of_longest_grid(session: &Session, mut own: Vec<LaunchId>) -> (i64, Vec<LaunchId>) {
+fn of_longest_grid(session: &Session, mut own: Vec<LaunchId>) -> (Ns, Vec<LaunchId>) {
     let launches = &session.launches;
     let Some(grid) = longest_grid(session, &own) else {
-        return (0, Vec::new());
+        return (Ns::ZERO, Vec::new());
     };
     own.retain(|id| launches.grid[id.index()] == grid);
     own.sort_by_key(|id| (duration(session, *id), *id));
     (duration(session, own[own.len() / 2]), own)
 }
 
-pub fn duration(session: &Session, id: LaunchId) -> i64 {
+pub fn duration(session: &Session, id: LaunchId) -> Ns {
     session.launches.end[id.index()] - session.launches.start[id.index()]
 }
 
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn one_long_launch_outweighs_several_short_ones_of_another_grid() {
         let mut session = session();
-        session.launches.end[5] += 100;
+        session.launches.end[5] += Ns(100);
         let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 1).expect("there are kernels");
         // 240 in grid 64 against 160 in grid 8.

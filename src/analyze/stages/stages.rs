@@ -196,7 +196,7 @@ fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) 
         .copied()
         .filter(|id| is_of_user(session, *id))
         .collect();
-    let mut times: BTreeMap<String, i64> = BTreeMap::new();
+    let mut times: BTreeMap<String, Ns> = BTreeMap::new();
     let mut members: Vec<(String, StrId)> = Vec::new();
     for id in without_recursion(session, user) {
         let row = id.index();
@@ -208,7 +208,7 @@ fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) 
         *time = time.saturating_add(ranges.end[row].saturating_sub(ranges.start[row]));
         members.push((name, ranges.name[row]));
     }
-    let mut order: Vec<(i64, String)> = times
+    let mut order: Vec<(Ns, String)> = times
         .into_iter()
         .map(|(name, time)| (-time, name))
         .collect();
@@ -463,7 +463,7 @@ impl StageTables {
         let times: Vec<f64> = counted
             .iter()
             .filter_map(|index| self.instances[*index].time())
-            .map(|t| t as f64)
+            .map(|t| t.time().0)
             .collect();
         if times.len() == counted.len()
             && let Some(z) = modified_z_of_first(&times)

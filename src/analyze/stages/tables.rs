@@ -207,8 +207,8 @@ impl StageInstance {
 
     /// Busy time as a share of projection × GPUs.
     pub fn busy_share(&self) -> Option<f64> {
-        let time = self.time().filter(|time| *time > 0)?;
-        Some(self.busy as f64 / (time as f64 * self.gpus.len().max(1) as f64))
+        let time = self.time().filter(|time| *time > Ns::ZERO)?;
+        Some(self.busy.time().0 / (time.time().0 * self.gpus.len().max(1) as f64))
     }
 }
 

@@ -99,6 +99,7 @@ mod tests {
     use crate::tables::StageInstance;
     use rooflens_analysis::testing::Trace;
     use rooflens_schemas::PassKind;
+    use rooflens_session::Ns;
 
     /// Updates end at 10, 20, 40 and 60; a thread of the backward pass launches, too.
     /// Beside a thread with three updates, one with four: its steps are the process's.
@@ -119,7 +120,10 @@ mod tests {
             .iter()
             .map(of)
             .collect();
-        assert_eq!(steps, [(5, 25, 1), (25, 35, 0), (35, 45, 0)]);
+        assert_eq!(
+            steps,
+            [(Ns(5), Ns(25), 1), (Ns(25), Ns(35), 0), (Ns(35), Ns(45), 0)]
+        );
     }
 
     #[test]
@@ -141,6 +145,13 @@ mod tests {
             .iter()
             .map(of)
             .collect();
-        assert_eq!(steps, [(10, 20, 1), (20, 40, 2), (40, 60, 0)]);
+        assert_eq!(
+            steps,
+            [
+                (Ns(10), Ns(20), 1),
+                (Ns(20), Ns(40), 2),
+                (Ns(40), Ns(60), 0)
+            ]
+        );
     }
 }

@@ -244,8 +244,77 @@ impl Ns {
     }
 
     /// The same time for arithmetic with fractions; exact up to 104 days.
+    #[inline]
+    #[must_use]
     pub const fn time(self) -> Time {
         Time(self.0 as f64)
+    }
+
+    /// The sum, or nothing where it does not fit.
+    #[inline]
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
+
+    /// The difference, or nothing where it does not fit.
+    #[inline]
+    pub fn checked_sub(self, other: Self) -> Option<Self> {
+        self.0.checked_sub(other.0).map(Self)
+    }
+
+    /// The sum, or the bound that it exceeds.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, or the bound that it exceeds.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// The multiple, or the bound that it exceeds.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_mul(self, factor: i64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+
+    /// The time with the other sign, or the greatest time.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+/// How many times the second goes into the first, rounded towards zero.
+impl std::ops::Div for Ns {
+    type Output = i64;
+
+    #[inline]
+    fn div(self, other: Self) -> i64 {
+        self.0 / other.0
+    }
+}
+
+/// The part of the first into which the second does not go.
+impl std::ops::Rem for Ns {
+    type Output = Self;
+
+    #[inline]
+    fn rem(self, other: Self) -> Self {
+        Self(self.0 % other.0)
+    }
+}
+
+/// The number without its unit, for texts that name it.
+impl std::fmt::Display for Ns {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(formatter)
     }
 }
 
@@ -329,6 +398,13 @@ impl Measure for Seconds {
 }
 
 impl Time {
+    /// The nearest integer time.
+    #[inline]
+    #[must_use]
+    pub fn round(self) -> Ns {
+        Ns(self.0.round() as i64)
+    }
+
     /// The same time in seconds.
     pub const fn seconds(self) -> Seconds {
         Seconds(self.0 / 1e9)

@@ -170,7 +170,7 @@ fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<Row> {
     };
     let start = time(cell(columns.start.0)?, columns.start.1)?;
     let duration = time(cell(columns.duration.0)?, columns.duration.1)?;
-    if !(-MAX_TIME..=MAX_TIME).contains(&start) || !(0..=MAX_DURATION).contains(&duration) {
+    if !(-MAX_TIME..=MAX_TIME).contains(&start) || !(Ns::ZERO..=MAX_DURATION).contains(&duration) {
         return None;
     }
     let name = cell(columns.name)?;
@@ -222,8 +222,8 @@ fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<Row> {
 /// A time to the nanosecond: whole ones are exact at any size.
 fn time(cell: &str, scale: u32) -> Option<Ns> {
     match number::<i64>(cell) {
-        Some(whole) => whole.checked_mul(i64::from(scale)),
-        None => nanoseconds(cell, scale).map(|time| time.round() as Ns),
+        Some(whole) => whole.checked_mul(i64::from(scale)).map(Ns),
+        None => nanoseconds(cell, scale).map(|time| Ns(time.round() as i64)),
     }
 }
 
@@ -366,7 +366,7 @@ mod tests {
         let (launches, copies) = (&session.launches, &session.copies);
         assert_eq!(
             (launches.start[0], launches.end[0], launches.stream[0]),
-            (200, 250, 7)
+            (Ns(200), Ns(250), 7)
         );
         assert_eq!(
             session.kernel_name(launches.kernel[0]),
@@ -377,7 +377,7 @@ mod tests {
             (launches.registers[0], launches.shared_bytes[0]),
             (Some(40), None)
         );
-        assert_eq!((copies.start[0], copies.bytes[0]), (100, 4_194_000));
+        assert_eq!((copies.start[0], copies.bytes[0]), (Ns(100), 4_194_000));
         assert_eq!(
             (copies.kind[0], copies.source[0]),
             (CopyKind::HostToDevice, MemoryKind::Pageable)
@@ -400,7 +400,7 @@ mod tests {
         let (_, session, _) = import_text(old);
         assert_eq!(
             (session.launches.start[0], session.launches.end[0]),
-            (1500, 3500)
+            (Ns(1500), Ns(3500))
         );
         assert_eq!(session.launches.shared_bytes[0], Some(49_168));
         let console = " ** CUDA GPU Trace (cuda_gpu_trace):\n\n Start (ns)  Duration (ns)  CorrId  GrdX  Device  Ctx  Strm  Name  \n ----------  -------------  ------  ----  ------  ---  ----  ------\n  1,234,567            890      12     4  A (0)     1     7  f(int)\n\n";
@@ -408,7 +408,7 @@ mod tests {
         assert!(result.is_ok());
         assert_eq!(
             (session.launches.start[0], session.launches.end[0]),
-            (1_234_567, 1_235_457)
+            (Ns(1_234_567), Ns(1_235_457))
         );
         assert_eq!(session.kernel_name(session.launches.kernel[0]), "f(int)");
     }

@@ -226,7 +226,7 @@ fn add_stage(
         session.timings.push(Timing {
             stage: name,
             repeat,
-            duration: nanoseconds.round() as Ns,
+            duration: Ns(nanoseconds.round() as i64),
             steps: stage.steps.filter(|steps| *steps > 0),
             artifact,
             pass,
@@ -461,7 +461,12 @@ mod tests {
         // 3054.5 ms = 3 054 500 000 ns; the repeat that is no number keeps its place in the count.
         assert_eq!(
             timings.duration,
-            [3_054_500_000, 1_130_000_000, 223_500_000, 220_250_000]
+            [
+                Ns(3_054_500_000),
+                Ns(1_130_000_000),
+                Ns(223_500_000),
+                Ns(220_250_000)
+            ]
         );
         assert_eq!(timings.repeat, [0, 2, 0, 1]);
         assert_eq!(timings.steps, [Some(64), Some(64), None, None]);
@@ -480,7 +485,7 @@ mod tests {
             "stages": {"decode": {"ms": [1.5], "steps": 4}, "prefill": {"ms": [2]}}}"#;
         let mut session = Session::default();
         import(&TIMINGS, "baseline", text, &mut session);
-        assert_eq!(session.timings.duration, [1_500_000, 2_000_000]);
+        assert_eq!(session.timings.duration, [Ns(1_500_000), Ns(2_000_000)]);
         assert_eq!(session.timings.steps, [Some(4), None]);
         let newer = import(
             &TIMINGS,
@@ -497,7 +502,7 @@ mod tests {
             "stages": {"train_step": {"ms": [3.5], "left_out_ms": [90.0]}}}"#;
         let mut session = Session::default();
         let diagnostics = import(&TIMINGS, "baseline", text, &mut session);
-        assert_eq!(session.timings.duration, [3_500_000]);
+        assert_eq!(session.timings.duration, [Ns(3_500_000)]);
         assert_eq!(
             diagnostics
                 .iter()

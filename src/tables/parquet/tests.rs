@@ -4,7 +4,7 @@ use polars_io::SerReader;
 use polars_io::parquet::read::ParquetReader;
 use rooflens_query::{Answer, Value};
 use rooflens_schemas::PassKind;
-use rooflens_session::{ApiCall, ApiLevel, Dim3, KernelId, Launch, Session, StrId};
+use rooflens_session::{ApiCall, ApiLevel, Dim3, KernelId, Launch, Ns, Session, StrId};
 
 /// Three launches of two kernels: `gemm` runs 10 and 30 ns, `copy` 5 ns; a call that is nested.
 fn session() -> Session {
@@ -18,8 +18,8 @@ fn session() -> Session {
     );
     for (start, end, kernel) in [(0, 10, gemm), (10, 15, copy), (20, 50, gemm)] {
         session.launches.push(Launch {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             kernel,
             pass,
             gpu,
@@ -36,8 +36,8 @@ fn session() -> Session {
     }
     let thread = session.thread(process, 42);
     session.api_calls.push(ApiCall {
-        start: 0,
-        end: 1,
+        start: Ns::ZERO,
+        end: Ns(1),
         name: StrId::default(),
         level: ApiLevel::Driver,
         nested: true,
@@ -57,8 +57,8 @@ fn large_session() -> Session {
         let kernel = KernelId(u32::from(index % 3 == 0));
         let start = index * 100;
         session.launches.push(Launch {
-            start,
-            end: start + index % 97,
+            start: Ns(start),
+            end: Ns(start + index % 97),
             kernel,
             ..row.clone()
         });

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rooflens_schemas::PassKind;
-use rooflens_session::{ApiCall, ApiLevel, Dim3, Launch, Session};
+use rooflens_session::{ApiCall, ApiLevel, Dim3, Launch, Ns, Session};
 
 use super::*;
 
@@ -19,8 +19,8 @@ fn session() -> Session {
     );
     for (start, end, kernel) in [(0, 10, gemm), (10, 15, copy), (20, 50, gemm)] {
         session.launches.push(Launch {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             kernel,
             pass,
             gpu,
@@ -38,8 +38,8 @@ fn session() -> Session {
     let name = session.intern("cudaLaunchKernel");
     for (correlation, nested) in [(99, false), (119, true)] {
         session.api_calls.push(ApiCall {
-            start: correlation - 100,
-            end: correlation - 98,
+            start: Ns(correlation - 100),
+            end: Ns(correlation - 98),
             name,
             level: ApiLevel::Runtime,
             nested,

@@ -22,16 +22,14 @@ pub use arrange::Arrange;
 pub use ids::*;
 pub use nesting::mark_nested;
 pub use rooflens_llm::{self as llm, Llm};
+pub use rooflens_units::Ns;
 pub use session::{Session, TABLES, TableOf};
 pub use strings::Strings;
 pub use tables::*;
 
-/// Nanoseconds on the clock of a pass.
-pub type Ns = i64;
-
 /// Greatest time, either side of zero, that an importer lets in: twice today's in nanoseconds since 1970.
 /// Differences of two times fit an [`Ns`].
-pub const MAX_TIME: Ns = 1 << 61;
+pub const MAX_TIME: Ns = Ns(1 << 61);
 
 /// Longest duration that an importer lets in: 104 days.
-pub const MAX_DURATION: Ns = 1 << 53;
+pub const MAX_DURATION: Ns = Ns(1 << 53);

@@ -26,15 +26,15 @@ pub fn mark_nested(calls: &mut ApiCalls, first: usize) {
 #[cfg(test)]
 mod tests {
     use super::mark_nested;
-    use crate::{ApiCall, ApiCalls, ApiLevel, PassId, ProcessId, StrId, ThreadId};
+    use crate::{ApiCall, ApiCalls, ApiLevel, Ns, PassId, ProcessId, StrId, ThreadId};
 
     #[test]
     fn a_call_within_another_of_its_thread_is_nested() {
         let mut calls = ApiCalls::default();
         for (start, end, thread) in [(0, 10, 0), (2, 8, 0), (2, 8, 1), (10, 12, 0), (10, 12, 0)] {
             calls.push(ApiCall {
-                start,
-                end,
+                start: Ns(start),
+                end: Ns(end),
                 name: StrId(0),
                 level: ApiLevel::Runtime,
                 nested: false,

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::Ns;
 use super::ids::*;
 use super::tables::Dim3;
 
@@ -106,6 +107,7 @@ elements! {
     u32: Kind::Int, value => Cell::Int(i64::from(value));
     u64: Kind::Int, value => Cell::Int(value as i64);
     i64: Kind::Int, value => Cell::Int(value);
+    Ns: Kind::Int, value => Cell::Int(value.0);
     f64: Kind::Float, value => Cell::Float(value);
     bool: Kind::Bool, value => Cell::Bool(value);
     StrId: Kind::Text, value => Cell::Interned(value);

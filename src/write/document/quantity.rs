@@ -3,7 +3,7 @@
 use std::fmt;
 
 use rooflens_schemas::Unit;
-use rooflens_units::Measure;
+use rooflens_units::{Measure, Ns};
 use serde::Serialize;
 
 /// A number with its unit.
@@ -27,8 +27,8 @@ impl Quantity {
     }
 
     /// A time in nanoseconds.
-    pub const fn ns(value: i64) -> Self {
-        Self::new(value as f64, Unit::Nanoseconds)
+    pub const fn ns(time: Ns) -> Self {
+        Self::new(time.time().0, Unit::Nanoseconds)
     }
 
     /// A share between 0 and 1.

@@ -76,7 +76,7 @@ fn chart(context: &Context<'_>, all: &[Series]) -> Chart {
             Some(false) => format!("{stage} ({pass})"),
             None => words!(context, "repeats.unknown", stage = stage, pass = pass),
         };
-        let dot = |repeat: &Repeat| (repeat.duration as f64, repeat.is_outlier());
+        let dot = |repeat: &Repeat| (repeat.duration.time().0, repeat.is_outlier());
         (label, series.repeats.iter().map(dot).collect())
     };
     Chart {

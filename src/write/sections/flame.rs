@@ -4,6 +4,7 @@
 mod tests;
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use crate::Context;
 use crate::class_color;
@@ -11,7 +12,6 @@ use rooflens_analysis::engine::classify::{KernelClass, copy_class};
 use rooflens_analysis::operators::call_tree::{Activity, Leaf, Node, Tree};
 use rooflens_document::Chart;
 use rooflens_document::chart::{Color, Flame, FlameFrame, Part, Plot};
-use rooflens_session::Ns;
 
 /// Frames narrower than this share of the width are merged into one.
 const NARROW: f64 = 0.003;
@@ -169,7 +169,7 @@ fn layout(
     parts: Vec<Part>,
 ) -> Option<Flame> {
     let root = tree.nodes.first().filter(|_| tree.has_inner())?;
-    let total = weight(root) as f64;
+    let total = weight(root).time().0;
     let children = tree.children(weight);
     let mut layout = Layout {
         context,
@@ -248,14 +248,14 @@ impl Layout<'_> {
     /// What is directly within a node, the longest first: nodes, and the parts of tips.
     fn inner(&self, node: u32) -> Vec<(f64, String, Result<u32, usize>)> {
         let nodes = self.children[node as usize].iter().map(|child| {
-            let time = (self.weight)(&self.tree.nodes[*child as usize]) as f64;
+            let time = (self.weight)(&self.tree.nodes[*child as usize]).time().0;
             (time, self.tree.label(*child).to_owned(), Ok(*child))
         });
         let from = self.tips.partition_point(|tip| tip.node < node);
         let to = self.tips.partition_point(|tip| tip.node <= node);
         let tips = self.tips[from..to]
             .iter()
-            .map(|tip| (tip.time as f64, tip.label.clone(), Err(tip.part)));
+            .map(|tip| (tip.time.time().0, tip.label.clone(), Err(tip.part)));
         let mut inner: Vec<_> = nodes.chain(tips).filter(|(time, ..)| *time > 0.0).collect();
         inner.sort_by(|a, b| {
             b.0.total_cmp(&a.0)

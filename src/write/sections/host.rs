@@ -155,7 +155,7 @@ fn calls<'t>(
         name "name" = session.text(row.name), page;
         count "calls" = row.count, page;
         time "total_ns" = row.total, page;
-        time "mean_ns" = row.total as f64 / row.count.max(1) as f64, page;
+        time "mean_ns" = row.total.time().0 / row.count.max(1) as f64, page;
         time "longest_ns" = row.longest, page;
     } }
 }

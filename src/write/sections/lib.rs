@@ -209,7 +209,7 @@ fn focus(context: &Context<'_>) -> Option<Summary> {
         let mut products = gemms.iter();
         let products = products.find(|products| is_same(&products.summary, &line.summary));
         let above = products.and_then(StageProducts::recoverable);
-        line.idle() as f64 + above.unwrap_or(0.0)
+        line.idle().time().0 + above.unwrap_or(0.0)
     };
     let lines = order[..outermost].iter().rev();
     Some(

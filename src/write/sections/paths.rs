@@ -7,7 +7,7 @@ use rooflens_analysis::operators::call_tree::{Flops, Node, Tree};
 use rooflens_analysis::operators::calls::{OperatorSum, ThreadSum};
 use rooflens_analysis::operators::python::FunctionSum;
 use rooflens_document::{Cell, Dataset, Table};
-use rooflens_session::Session;
+use rooflens_session::{Ns, Session};
 
 /// Stages that a section shows; the data sets hold all.
 const SHOWN_STAGES: usize = 4;
@@ -82,7 +82,7 @@ pub(super) fn times<'t>(table: Table<'t, Place<'t>>) -> Table<'t, Place<'t>> {
         time "busy_ns" = node.busy;
         share "device_share" = {
             let whole = tree.nodes[0].sum.within.device;
-            (whole > 0).then(|| node.sum.within.device as f64 / whole as f64)
+            (whole > Ns::ZERO).then(|| node.sum.within.device.time().0 / whole.time().0)
         };
         count "launches" = node.sum.within.launches;
         Flop "flops" = flops(row).map(|flops| flops.masked);
@@ -90,7 +90,7 @@ pub(super) fn times<'t>(table: Table<'t, Place<'t>>) -> Table<'t, Place<'t>> {
         Flop "flops_full" = flops(row).map(|flops| flops.full);
         // FLOPs a nanosecond are billions a second.
         FlopPerSecond "flop_rate" = Some(flops(row)?.masked / device(row)? * 1e9);
-        share "flop_coverage" = Some(node.flops.counted as f64 / device(row)?);
+        share "flop_coverage" = Some(node.flops.counted.time().0 / device(row)?);
         time "uncounted_ns" = node.flops.uncounted;
         time "backward_ns" = tree.has_backward().then_some(node.sum.within.backward);
     } }
@@ -106,7 +106,7 @@ fn flops(place: &Place<'_>) -> Option<Flops> {
 }
 
 fn device(place: &Place<'_>) -> Option<f64> {
-    Some(node(place).sum.within.device as f64).filter(|time| *time > 0.0)
+    Some(node(place).sum.within.device.time().0).filter(|time| *time > 0.0)
 }
 
 /// What calls device work: an operator, a function or a thread, with the work of its pass.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use crate::Context;
 use rooflens_analysis::engine::classify::KernelIdentity;
@@ -71,12 +72,12 @@ pub(super) fn figures<'t>(by_name: bool, table: Table<'t, Row<'t>>) -> Table<'t,
         text "source" = row.source.map(|source| source.0);
         text "confidence" = row.source.map(|source| source.1);
         count "launches" = row.per(Some(row.group.sum.launches as f64));
-        time "time_ns" = row.per(Some(row.group.sum.time as f64));
+        time "time_ns" = row.per(Some(row.group.sum.time.time().0));
         share "share" = {
             let (time, total) = (row.group.sum.time, row.stage.total);
-            (total > 0).then(|| time as f64 / total as f64)
+            (total > Ns::ZERO).then(|| time.time().0 / total.time().0)
         };
-        time "helper_ns" = row.per(Some(row.group.sum.helpers as f64));
+        time "helper_ns" = row.per(Some(row.group.sum.helpers.time().0));
         Flop "flops" = row.per(row.group.sum.flops);
         FlopPerSecond "flop_per_second" = row.group.sum.rate();
         share "of_peak" = row.group.sum.of_peak();
@@ -84,7 +85,7 @@ pub(super) fn figures<'t>(by_name: bool, table: Table<'t, Row<'t>>) -> Table<'t,
         FlopPerByte "intensity" = row.group.sum.intensity();
         text "bound" = row.group.sum.bound().map(Bound::label);
         text "ceiling" = row.group.sum.ceiling().map(Ceiling::label);
-        share "of_roofline" = row.group.sum.least.map(|least| least / row.group.sum.time as f64);
+        share "of_roofline" = row.group.sum.least.map(|least| least / row.group.sum.time.time().0);
         time "roof_ns" = row.per(row.group.sum.least);
         time "recoverable_ns" = row.per(row.group.sum.recoverable());
     } }

@@ -9,7 +9,7 @@ use rooflens_document::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
 };
 use rooflens_document::{Block, Inline, Method, MetricDef, SectionContent, Table};
-use rooflens_session::Arrange;
+use rooflens_session::{Arrange, Ns};
 
 /// Rows that a page shows.
 const SHOWN: usize = 15;
@@ -27,7 +27,8 @@ pub(super) fn add(context: &Context<'_>, findings: &mut SectionContent) -> Known
     let (mut rows, mut shown) = (Vec::new(), 0);
     for stage in stages {
         findings.metrics.extend(metrics(context, stage));
-        let worth = |bound: &&UpperBound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > 0;
+        let worth =
+            |bound: &&UpperBound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > Ns::ZERO;
         let mut bounds: Vec<&UpperBound> = stage.known().filter(worth).collect();
         bounds.arrange_by(|a, b| {
             b.gain()

@@ -95,7 +95,7 @@ impl Member {
 }
 
 impl Call {
-    pub(super) const fn duration(&self) -> Ns {
+    pub(super) fn duration(&self) -> Ns {
         self.end - self.start
     }
 }

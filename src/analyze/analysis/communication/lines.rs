@@ -161,12 +161,12 @@ impl Measure<'_> {
             .iter()
             .map(|op| columns.start[*op as usize])
             .min()
-            .unwrap_or(0);
+            .unwrap_or(Ns::ZERO);
         let end = own
             .iter()
             .map(|op| columns.end[*op as usize])
             .max()
-            .unwrap_or(0);
+            .unwrap_or(Ns::ZERO);
         let parts = parts(session, facts, self.tiers, own.iter().copied());
         let mut sum = Sum {
             time: end - start,
@@ -192,7 +192,7 @@ impl Measure<'_> {
 
 fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Line {
     let middle = |value: &dyn Fn(&Sum) -> Ns| {
-        let values: Vec<f64> = sums.iter().map(|sum| value(sum) as f64).collect();
+        let values: Vec<f64> = sums.iter().map(|sum| value(sum).time().0).collect();
         median(&values).unwrap_or(0.0)
     };
     let mut sum = Sum::default();

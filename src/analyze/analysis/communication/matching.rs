@@ -166,7 +166,7 @@ fn best_shift(a: &[Call], list: &[usize], b: &[Call], other: &[usize]) -> i64 {
     let spread = |shift: i64| {
         let ends: Vec<f64> = pairs(a, list, b, other, shift)
             .into_iter()
-            .map(|(i, j)| b[other[j]].end.saturating_sub(a[list[i]].end) as f64)
+            .map(|(i, j)| b[other[j]].end.saturating_sub(a[list[i]].end).time().0)
             .collect();
         // Half of what could match must, or the few that remain fit by chance.
         let enough = ends.len() * 2 >= list.len().min(other.len()) && ends.len() > 2;
@@ -246,20 +246,21 @@ fn joins_all(run: &Run, one: &Match) -> bool {
 /// By how much each rank's end lies behind the mean of all ends.
 fn from_mean<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, f64)> + 'a {
     let end = |(member, call): &(usize, usize)| run.members[*member].calls[*call].end;
-    let base: Ns = one.first().map_or(0, end);
+    let base: Ns = one.first().map_or(Ns::ZERO, end);
     let sum: f64 = one
         .iter()
-        .map(|call| end(call).saturating_sub(base) as f64)
+        .map(|call| end(call).saturating_sub(base).time().0)
         .sum();
     let mean = sum / one.len().max(1) as f64;
     one.iter()
-        .map(move |call| (call.0, end(call).saturating_sub(base) as f64 - mean))
+        .map(move |call| (call.0, end(call).saturating_sub(base).time().0 - mean))
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::calls::{Call, Group, Member, Run};
     use super::*;
+    use crate::testing::intervals;
     use rooflens_session::{GpuId, KernelId, PassId, ProcessId};
 
     /// A rank's all-reduces from (start, end) on stream 17.
@@ -297,12 +298,12 @@ pub(super) mod tests {
     #[test]
     fn a_rank_that_began_earlier_is_shifted_and_its_clock_found() {
         // Irregular ends; rank 1 saw one more before, and its clock shows 1000 more.
-        let ends = [100, 230, 310, 480, 530, 690];
-        let a: Vec<_> = ends.iter().map(|end| (end - 20, *end)).collect();
-        let b: Vec<_> = [30]
+        let ends = [100, 230, 310, 480, 530, 690].map(Ns);
+        let a: Vec<_> = ends.iter().map(|end| (*end - Ns(20), *end)).collect();
+        let b: Vec<_> = [Ns(30)]
             .iter()
             .chain(&ends)
-            .map(|end| (end + 990, end + 1000))
+            .map(|end| (*end + Ns(990), *end + Ns(1000)))
             .collect();
         let found = find(&run_of(vec![member(0, &a), member(1, &b)]));
         let expected: Vec<Match> = (0..6).map(|at| vec![(0, at), (1, at + 1)]).collect();
@@ -316,7 +317,7 @@ pub(super) mod tests {
 
     #[test]
     fn numbers_of_the_group_come_before_order() {
-        let times = [(0, 10), (20, 30), (40, 50)];
+        let times = intervals([(0, 10), (20, 30), (40, 50)]);
         let mut members = vec![member(0, &times), member(1, &times)];
         for (at, call) in members[0].calls.iter_mut().enumerate() {
             call.sequence = Some(at as u64);
@@ -331,10 +332,10 @@ pub(super) mod tests {
     #[test]
     fn messages_are_matched_with_what_the_other_end_receives() {
         // Rank 0 sends three to rank 1, which received two before and sends one back meanwhile.
-        let mut a = member(0, &[(0, 50), (100, 150), (170, 180), (200, 290)]);
+        let mut a = member(0, &intervals([(0, 50), (100, 150), (170, 180), (200, 290)]));
         let mut b = member(
             1,
-            &[(1, 5), (6, 8), (45, 50), (140, 150), (171, 180), (285, 290)],
+            &intervals([(1, 5), (6, 8), (45, 50), (140, 150), (171, 180), (285, 290)]),
         );
         for (call, operation) in a.calls.iter_mut().zip("ssrs".chars()) {
             let operation = if operation == 's' {
@@ -364,12 +365,12 @@ pub(super) mod tests {
 
     #[test]
     fn what_ends_milliseconds_apart_is_no_match() {
-        let ms = 1_000_000;
+        let ms = Ns(1_000_000);
         let a: Vec<_> = (0..8)
-            .map(|at| (at * 100 * ms, at * 100 * ms + ms))
+            .map(|at| (ms * 100 * at, ms * 100 * at + ms))
             .collect();
         let mut b = a.clone();
-        b[3].1 += 5 * ms;
+        b[3].1 += ms * 5;
         let found = find(&run_of(vec![member(0, &a), member(1, &b)]));
         assert_eq!((found.matches.len(), found.mismatched), (7, 1));
     }

@@ -12,9 +12,10 @@ use super::operation::Operation;
 use super::waits::Wait;
 use rooflens_session::Ns;
 use rooflens_stats::median;
+use rooflens_units::Time;
 
 /// Sends of one kind differ by so much without waiting.
-const NOISE_NS: Ns = 5_000;
+const NOISE_NS: Ns = Ns(5_000);
 
 /// Messages of one size from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,10 +78,10 @@ pub(super) fn all<'a>(run: &'a Run, matching: &Matching) -> Vec<Message<'a>> {
         *least = time.min(*least);
     }
     for message in &mut messages {
-        let least = shortest.get(&message.key).copied().unwrap_or(0);
+        let least = shortest.get(&message.key).copied().unwrap_or(Ns::ZERO);
         let time = message.sent.duration();
         let wait = message.later.min(time - least);
-        let wait = if wait > NOISE_NS { wait } else { 0 };
+        let wait = if wait > NOISE_NS { wait } else { Ns::ZERO };
         message.sender = Wait {
             wait,
             transfer: time - wait,
@@ -88,7 +89,7 @@ pub(super) fn all<'a>(run: &'a Run, matching: &Matching) -> Vec<Message<'a>> {
         let wait = message
             .later
             .saturating_neg()
-            .clamp(0, message.received.duration());
+            .clamp(Ns::ZERO, message.received.duration());
         message.receiver = Wait {
             wait,
             transfer: message.sender.transfer,
@@ -112,7 +113,7 @@ impl<'a> Message<'a> {
         let (sent, received) = (call(sender), call(receiver));
         let rank = |(member, _): (usize, usize)| run.members[member].rank;
         let offset = |(member, _): (usize, usize)| matching.offsets[member];
-        let apart = (offset(receiver) - offset(sender)).round() as Ns;
+        let apart = Time(offset(receiver) - offset(sender)).round();
         Some(Self {
             key: Key {
                 from: rank(sender),
@@ -147,7 +148,7 @@ pub(super) fn by_pair(run: &Run, matching: &Matching) -> Vec<(Key, Pair)> {
         pair.count += 1;
         pair.sender_wait = pair.sender_wait.saturating_add(message.sender.wait);
         pair.receiver_wait = pair.receiver_wait.saturating_add(message.receiver.wait);
-        pair.transfers.push(message.sender.transfer as f64);
+        pair.transfers.push(message.sender.transfer.time().0);
     }
     pairs.into_iter().collect()
 }

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use crate::engine::facts::OpIndex;
 use crate::engine::stage_stats::Summary;
 use crate::{Context, Known};
-use rooflens_session::PassId;
+use rooflens_session::{Ns, PassId};
 
 use calls::{Call, Run};
 use lines::Line;
@@ -140,12 +140,12 @@ impl Ranks {
                 one.iter()
                     .map(|(member, call)| &self.run.members[*member].calls[*call])
             };
-            let wait = |call: &Call| self.waits.get(&call.op).map_or(0, |wait| wait.wait);
+            let wait = |call: &Call| self.waits.get(&call.op).map_or(Ns::ZERO, |wait| wait.wait);
             let Some(latest) = calls().min_by_key(|call| (wait(call), call.op)) else {
                 continue;
             };
             // Ends of a message that need not wait for each other go their own ways.
-            let together = |call: &&Call| !call.operation.is_message() || wait(call) > 0;
+            let together = |call: &&Call| !call.operation.is_message() || wait(call) > Ns::ZERO;
             let others = calls().filter(|call| call.op != latest.op).filter(together);
             last.extend(others.map(|call| (call.op, latest.op)));
         }

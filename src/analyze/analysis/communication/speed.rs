@@ -246,18 +246,18 @@ impl Work {
     /// How many times as long its kernels take as the same ones of another rank; `None` if their work differs.
     fn slowdown(&self, other: &Self) -> Option<f64> {
         let whole = total(self.by_kernel.values().map(|(_, time)| *time));
-        let (mut here, mut there, mut common) = (0.0, 0.0, 0 as Ns);
+        let (mut here, mut there, mut common) = (0.0, 0.0, Ns::ZERO);
         let (mut count_here, mut count_there) = (0.0, 0.0);
         for (key, (count, time)) in &self.by_kernel {
             if let Some((its_count, its_time)) = other.by_kernel.get(key) {
                 common = common.saturating_add(*time);
-                here += *time as f64;
-                there += *its_time as f64 / *its_count as f64 * *count as f64;
+                here += time.time().0;
+                there += its_time.time().0 / *its_count as f64 * *count as f64;
                 count_here += *count as f64 / self.instances.max(1) as f64;
                 count_there += *its_count as f64 / other.instances.max(1) as f64;
             }
         }
-        let same_kernels = common as f64 > IN_COMMON * whole as f64;
+        let same_kernels = common.time().0 > IN_COMMON * whole.time().0;
         let same_counts = (count_here / count_there - 1.0_f64).abs() <= COUNTS;
         (same_kernels && same_counts && there > 0.0).then(|| here / there)
     }

@@ -157,7 +157,7 @@ pub(super) fn find(context: &Context<'_>, ranks: &Ranks) -> Option<Straggler> {
         .filter(is_other)
         .map(|line| line.sum.wait)
         .collect();
-    found.waited = total(others.iter().copied()) / (others.len().max(1) as Ns);
+    found.waited = total(others.iter().copied()) / (others.len().max(1) as i64);
     found.cause = cause(context, &ranks.lines, found.member);
     Some(found)
 }
@@ -176,7 +176,7 @@ fn last_by_chance(last: &[u64]) -> Option<Straggler> {
         last: most,
         of,
         chance,
-        waited: 0,
+        waited: Ns::ZERO,
         cause: None,
     };
     (of >= MIN_COLLECTIVES && chance < CHANCE).then_some(found)

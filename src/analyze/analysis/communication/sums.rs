@@ -66,11 +66,11 @@ impl Kind {
     fn add(&mut self, call: &Call, wait: Option<&Wait>) {
         self.count += 1;
         self.total = self.total.saturating_add(call.duration());
-        self.durations.push(call.duration() as f64);
+        self.durations.push(call.duration().time().0);
         if let Some(wait) = wait {
             self.matched += 1;
             self.wait = self.wait.saturating_add(wait.wait);
-            self.transfers.push(wait.transfer as f64);
+            self.transfers.push(wait.transfer.time().0);
         }
     }
 
@@ -130,9 +130,9 @@ pub(super) fn by_kind(run: &Run, waits: &FxHashMap<OpIndex, Wait>) -> Vec<Kind> 
                 member,
                 key,
                 count: 0,
-                total: 0,
+                total: Ns::ZERO,
                 matched: 0,
-                wait: 0,
+                wait: Ns::ZERO,
                 durations: Vec::new(),
                 transfers: Vec::new(),
             });
@@ -165,7 +165,7 @@ pub(super) fn traffic(run: &Run, waits: &FxHashMap<OpIndex, Wait>) -> Vec<Traffi
             };
             let wait = waits.get(&call.op);
             sum.bus_bytes += bytes as f64 * factor;
-            sum.time += wait.map_or(call.duration(), |wait| wait.transfer) as f64;
+            sum.time += wait.map_or(call.duration(), |wait| wait.transfer).time().0;
             sum.calls += 1;
             sum.matched += u64::from(wait.is_some());
         }

@@ -33,7 +33,7 @@ fn the_rank_that_computes_longest_is_the_straggler() {
     );
     // Rank 0 waits 20 µs in each of them.
     let straggler = found.straggler.unwrap();
-    assert_eq!((straggler.member, straggler.waited), (1, 240_000));
+    assert_eq!((straggler.member, straggler.waited), (1, Ns(240_000)));
     let cause = straggler.cause.unwrap();
     assert_eq!((cause.stage, cause.reason), (None, Reason::MoreWork));
 }

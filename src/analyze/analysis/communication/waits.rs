@@ -24,7 +24,7 @@ pub(super) fn by_op(run: &Run, matching: &Matching) -> FxHashMap<OpIndex, Wait> 
         let transfer = calls(run, one)
             .map(|(_, call)| call.duration())
             .min()
-            .unwrap_or(0);
+            .unwrap_or(Ns::ZERO);
         for (_, call) in calls(run, one) {
             waits.insert(
                 call.op,
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn the_shortest_call_is_the_transfer_and_the_rest_of_the_others_is_wait() {
-        let mut a = member(0, &[(0, 100), (200, 300)]);
-        let mut b = member(1, &[(70, 100), (190, 300)]);
+        let mut a = member(0, &[(Ns::ZERO, Ns(100)), (Ns(200), Ns(300))]);
+        let mut b = member(1, &[(Ns(70), Ns(100)), (Ns(190), Ns(300))]);
         for (at, call) in a.calls.iter_mut().chain(&mut b.calls).enumerate() {
             call.op = at as u32;
         }
@@ -93,7 +93,12 @@ mod tests {
         let of = |op: u32| (waits[&op].wait, waits[&op].transfer);
         assert_eq!(
             [of(0), of(2), of(1), of(3)],
-            [(70, 30), (0, 30), (0, 100), (10, 100)]
+            [
+                (Ns(70), Ns(30)),
+                (Ns::ZERO, Ns(30)),
+                (Ns::ZERO, Ns(100)),
+                (Ns(10), Ns(100))
+            ]
         );
         assert_eq!(last_arrivals(&run, &matching, |_| true), [1, 1]);
     }

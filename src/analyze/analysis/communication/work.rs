@@ -5,6 +5,7 @@ use super::lines::Line;
 use crate::Context;
 use crate::kernels::matmul::Gemm;
 use crate::kernels::matmul::stages::StageProducts;
+use rooflens_session::Ns;
 
 /// Part of the GEMM time of both ranks whose sizes must be known for their work to be compared.
 const KNOWN: f64 = 0.9;
@@ -86,7 +87,7 @@ fn flops(products: &StageProducts) -> f64 {
 
 /// Rows of GEMMs of equal N and K: those with the most time whose ratio is that of the FLOPs.
 fn rows(own: &StageProducts, other: &StageProducts, flops: f64) -> Option<(u64, u64)> {
-    let sizes = |products: &StageProducts| -> Vec<(Gemm, i64)> {
+    let sizes = |products: &StageProducts| -> Vec<(Gemm, Ns)> {
         let all = products.groups.iter();
         all.filter_map(|group| Some((group.gemm()?, group.sum.time)))
             .collect()

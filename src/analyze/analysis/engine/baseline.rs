@@ -120,7 +120,7 @@ impl Series {
         let timings = &session.timings;
         let values: Vec<f64> = rows
             .iter()
-            .map(|row| timings.duration[*row] as f64)
+            .map(|row| timings.duration[*row].time().0)
             .collect();
         let (first, statistics) = (*rows.first()?, Statistics::of(&values)?);
         let z = modified_z(&values).unwrap_or_default();
@@ -185,7 +185,7 @@ impl Series {
     /// Σ distance of the outliers from the median, nanoseconds.
     pub fn excess(&self) -> f64 {
         self.outliers()
-            .map(|one| (one.duration as f64 - self.statistics.median).abs())
+            .map(|one| (one.duration.time().0 - self.statistics.median).abs())
             .sum()
     }
 }
@@ -203,7 +203,8 @@ impl Repeat {
 
     /// Duration per step, nanoseconds.
     pub fn per_step(&self) -> Option<f64> {
-        self.steps.map(|steps| self.duration as f64 / steps as f64)
+        self.steps
+            .map(|steps| self.duration.time().0 / steps as f64)
     }
 }
 

@@ -63,7 +63,7 @@ mod tests {
     fn what_is_open_is_that_of_the_thread_at_the_moment() {
         let (a, b, c) = (StrId(1), StrId(2), StrId(3));
         let (one, two) = (ThreadId(0), ThreadId(1));
-        let (starts, ends) = ([10, 0, 60, 0], [50, 100, 70, 9]);
+        let (starts, ends) = ([10, 0, 60, 0].map(Ns), [50, 100, 70, 9].map(Ns));
         let moments = [
             (one, 5),
             (two, 50),
@@ -72,7 +72,8 @@ mod tests {
             (one, 69),
             (one, 100),
             (two, 5),
-        ];
+        ]
+        .map(|(thread, time)| (thread, Ns(time)));
         let moments = Moments::new(
             [moments.map(Some).to_vec(), vec![None]]
                 .concat()

@@ -20,7 +20,7 @@ pub struct Span {
 impl Span {
     /// How long it lasts, nanoseconds.
     pub fn duration(&self) -> Ns {
-        self.end.saturating_sub(self.start).max(0)
+        self.end.saturating_sub(self.start).max(Ns::ZERO)
     }
 }
 
@@ -46,7 +46,7 @@ impl Nesting {
             order: Vec::with_capacity(spans.len()),
             parent: vec![None; spans.len()],
             own: spans.iter().map(Span::duration).collect(),
-            calls: vec![0; spans.len()],
+            calls: vec![Ns::ZERO; spans.len()],
             of_call: vec![None; calls.len()],
         };
         let key = |span: u32| {
@@ -127,10 +127,10 @@ impl Nesting {
         let taken = end
             .min(spans[span as usize].end)
             .saturating_sub(start)
-            .max(0);
+            .max(Ns::ZERO);
         let own = &mut self.own[span as usize];
         // Spans within that overlap one another would take their common part twice.
-        *own = own.saturating_sub(taken).max(0);
+        *own = own.saturating_sub(taken).max(Ns::ZERO);
         taken
     }
 }

@@ -4,7 +4,6 @@ use crate::Context;
 use crate::engine::classify::ClassGroup;
 use crate::engine::sweep::{append, slices};
 use crate::engine::tiers::Tier;
-
 use rooflens_session::Ns;
 
 /// A stretch of a GPU's time that belongs to one group of classes.

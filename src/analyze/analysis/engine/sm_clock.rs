@@ -106,7 +106,7 @@ mod tests {
             for (time, value) in [10, 20, 30].into_iter().zip(values) {
                 let gpu = Some(gpu);
                 session.counter_samples.push(CounterSample {
-                    time,
+                    time: Ns(time),
                     metric,
                     value,
                     pass,
@@ -120,7 +120,7 @@ mod tests {
         let mean = |gpu| {
             Clocks::of(&context, pass, gpu)
                 .unwrap()
-                .mean([(5, 25)].into_iter())
+                .mean([(Ns(5), Ns(25))].into_iter())
         };
         assert_eq!(mean(Some(gpus[0])), Some(1940e6));
         assert_eq!(mean(Some(gpus[1])), Some(1450e6));

@@ -1,5 +1,6 @@
 //! GPU work of spans: what each issues itself, what is issued within it, and the sums over spans of one key.
 
+use rooflens_session::Ns;
 use std::hash::Hash;
 use std::ops::AddAssign;
 
@@ -7,7 +8,6 @@ use rustc_hash::FxHashMap;
 
 use super::facts::{OpSource, Ops};
 use super::nesting::{Nesting, Span};
-use rooflens_session::Ns;
 
 /// GPU work that was issued somewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Work {
         let launches = u32::from(matches!(ops.source[op], OpSource::Launch(_)));
         Self {
             device: duration(ops.start[op], ops.end[op]),
-            backward: 0,
+            backward: Ns::ZERO,
             operations: 1,
             launches,
         }
@@ -157,7 +157,7 @@ pub fn roll_up<T: Copy + AddAssign>(
 }
 
 fn duration(start: Ns, end: Ns) -> Ns {
-    end.saturating_sub(start).max(0)
+    end.saturating_sub(start).max(Ns::ZERO)
 }
 
 #[cfg(test)]
@@ -197,13 +197,13 @@ mod tests {
         fn sums_are_those_of_a_descent_that_counts_recursion_once(
             rows in vec((0u32..2, 0i64..40, 0i64..20, proptest::option::of(0u8..3), 0i64..9), 0..24),
         ) {
-            let span = |(thread, start, time, ..): &(u32, Ns, Ns, Option<u8>, Ns)| Span {
-                thread: ThreadId(*thread), start: *start, end: start + time,
+            let span = |(thread, start, time, ..): &(u32, i64, i64, Option<u8>, i64)| Span {
+                thread: ThreadId(*thread), start: Ns(*start), end: Ns(start + time),
             };
             let spans: Vec<Span> = rows.iter().map(span).collect();
             let keys: Vec<Option<u8>> = rows.iter().map(|row| row.3).collect();
-            let one = |device: Ns| Work { device, backward: 2 * device, operations: 1, launches: 1 };
-            let own: Vec<Work> = rows.iter().map(|row| one(row.4)).collect();
+            let one = |device: Ns| Work { device, backward: device * 2, operations: 1, launches: 1 };
+            let own: Vec<Work> = rows.iter().map(|row| one(Ns(row.4))).collect();
 
             let nesting = Nesting::new(&spans, &ApiCalls::default());
             let mut groups = Groups::new(keys.iter().copied());

@@ -96,9 +96,9 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
             .filter_map(|instance| value(instance))
             .collect()
     };
-    let times = column(&|one| one.time().map(|time| time as f64));
+    let times = column(&|one| one.time().map(|time| time.time().0));
     let time = median(&times)?;
-    let busy = median(&column(&|one| Some(one.busy as f64)))?;
+    let busy = median(&column(&|one| Some(one.busy.time().0)))?;
     let gpus = counted
         .iter()
         .map(|one| one.gpus.len())
@@ -118,7 +118,7 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
             times.iter().copied().fold(0.0, f64::max),
         ),
         host: median(&column(&|one| {
-            Some(one.host_end.saturating_sub(one.host_start) as f64)
+            Some(one.host_end.saturating_sub(one.host_start).time().0)
         }))?,
         busy,
         busy_share: if time > 0.0 {
@@ -126,7 +126,7 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
         } else {
             0.0
         },
-        sum: median(&column(&|one| Some(one.sum as f64)))?,
+        sum: median(&column(&|one| Some(one.sum.time().0)))?,
         operations: median(&column(&|one| Some(one.ops.len() as f64)))?,
         inferred_share: if operations > 0 {
             f64::from(inferred) / operations as f64

@@ -45,7 +45,7 @@ pub fn slices<const N: usize>(
         starts: ops.into_iter().peekable(),
         ends: BinaryHeap::new(),
         running: [0; N],
-        at: 0,
+        at: Ns::ZERO,
     }
 }
 
@@ -170,11 +170,12 @@ mod tests {
             ((5, 5), 1),
             ((10, 12), 0),
             ((20, 21), 1),
-        ];
+        ]
+        .map(|((start, end), kind)| ((Ns(start), Ns(end)), kind));
         let found: Vec<Slice<2>> = slices(ops).collect();
         let slice = |start, end, running| Slice {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             running,
         };
         let expected = [
@@ -194,9 +195,12 @@ mod tests {
         found
             .iter()
             .for_each(|slice| append(&mut busy, (slice.start, slice.end)));
-        assert_eq!(busy, [(0, 12), (20, 21)]);
-        assert_eq!(length(slices::<2>(ops), |slice| slice.running[1] == 0), 10);
-        assert_eq!(slices::<1>([((3, 3), 0)]).count(), 0);
+        assert_eq!(busy, [(Ns::ZERO, Ns(12)), (Ns(20), Ns(21))]);
+        assert_eq!(
+            length(slices::<2>(ops), |slice| slice.running[1] == 0),
+            Ns(10)
+        );
+        assert_eq!(slices::<1>([((Ns(3), Ns(3)), 0)]).count(), 0);
     }
 
     proptest! {
@@ -214,10 +218,10 @@ mod tests {
             }
             let mut found = vec![[0u32; 3]; 80];
             let mut last = Ns::MIN;
-            for slice in slices(ops.iter().map(|op| ((op.0, op.0 + op.1), op.2))) {
+            for slice in slices(ops.iter().map(|op| ((Ns(op.0), Ns(op.0 + op.1)), op.2))) {
                 prop_assert!(last <= slice.start && slice.start < slice.end);
                 last = slice.end;
-                found[slice.start as usize..slice.end as usize].fill(slice.running);
+                found[slice.start.0 as usize..slice.end.0 as usize].fill(slice.running);
             }
             prop_assert_eq!(found, expected);
         }

@@ -123,7 +123,7 @@ pub fn within(list: &[Interval], start: Ns, end: Ns) -> &[Interval] {
 /// The length of disjoint ascending `parts` that `cover` leaves free.
 pub fn exposed(parts: &[Interval], cover: &[Interval]) -> Ns {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
-        return 0;
+        return Ns::ZERO;
     };
     measure(&difference(parts, within(cover, first.0, last.1)))
 }
@@ -159,18 +159,22 @@ pub fn parts(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::intervals;
 
     #[test]
     fn exposed_is_what_the_cover_leaves_free() {
         // [0,10) and [20,40) against [5,25) and [30,32): 5 + (5 + 8).
         assert_eq!(
             exposed(
-                &[(0, 10), (20, 40)],
-                &[(-5, -1), (5, 25), (30, 32), (50, 60)]
+                &intervals([(0, 10), (20, 40)]),
+                &intervals([(-5, -1), (5, 25), (30, 32), (50, 60)])
             ),
-            18
+            Ns(18)
         );
-        assert_eq!(exposed(&[], &[(0, 1)]), 0);
-        assert_eq!(within(&[(0, 5), (5, 9), (9, 12)], 5, 9), [(5, 9)]);
+        assert_eq!(exposed(&[], &[(Ns::ZERO, Ns(1))]), Ns::ZERO);
+        assert_eq!(
+            within(&intervals([(0, 5), (5, 9), (9, 12)]), Ns(5), Ns(9)),
+            intervals([(5, 9)])
+        );
     }
 }

@@ -56,7 +56,7 @@ impl StageWork {
                 .filter(|class| class.group() == group)
         };
         let all: Ns = own().map(|class| self.time(class)).sum();
-        own().find(|class| all > 0 && self.time(*class) as f64 >= DOMINANT * all as f64)
+        own().find(|class| all > Ns::ZERO && self.time(*class).time().0 >= DOMINANT * all.time().0)
     }
 
     /// Classes that occur, with operations and time, in report order.
@@ -69,7 +69,7 @@ impl StageWork {
 
     /// A time as a share of that of all operations, where there are any.
     pub fn share(&self, part: Ns) -> Option<f64> {
-        (self.total > 0).then(|| part as f64 / self.total as f64)
+        (self.total > Ns::ZERO).then(|| part.time() / self.total.time())
     }
 
     /// A sum over all counted instances, per instance.
@@ -80,7 +80,7 @@ impl StageWork {
 
 /// Adds up all stages of all passes, in report order; never missing.
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageWork>> {
-    let mut by_kernel = vec![(0, 0); context.session.kernels.len()];
+    let mut by_kernel = vec![(0, Ns::ZERO); context.session.kernels.len()];
     let passes = context.session.passes.ids();
     let lines = passes.flat_map(|pass| summaries(context.facts, pass));
     Ok(lines
@@ -91,7 +91,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<StageWork>> {
 /// Adds up one stage. `by_kernel` is all zero, before and after.
 fn stage_work(context: &Context<'_>, summary: Summary, by_kernel: &mut [(u64, Ns)]) -> StageWork {
     let (session, facts) = (context.session, context.facts);
-    let mut classes = [(0, 0); CLASSES];
+    let mut classes = [(0, Ns::ZERO); CLASSES];
     let mut seen: Vec<KernelId> = Vec::new();
     for op in summary
         .counted_instances(facts)

@@ -40,7 +40,7 @@ pub struct PassBackward {
 impl PassBackward {
     /// The share of the GPU time that autograd issued that belongs to operators of the forward pass.
     pub fn coverage(&self) -> f64 {
-        self.tied as f64 / self.issued as f64
+        self.tied.time() / self.issued.time()
     }
 }
 
@@ -65,7 +65,7 @@ pub fn compute(context: &Context<'_>) -> Known<Backward> {
         let operators = operators
             .filter(|id| session.operators.pass[id.index()] == pass)
             .count();
-        (issued > 0).then_some(PassBackward {
+        (issued > Ns::ZERO).then_some(PassBackward {
             pass,
             issued,
             tied,

@@ -125,7 +125,7 @@ impl PassOperators {
 
     /// Part of the host time that operators spend themselves.
     pub fn quiet_share(&self, quiet: Ns) -> Option<f64> {
-        (self.host_self > 0).then(|| quiet as f64 / self.host_self as f64)
+        (self.host_self > Ns::ZERO).then(|| quiet.time() / self.host_self.time())
     }
 }
 
@@ -133,9 +133,11 @@ impl OperatorSum {
     /// FLOPs over total device time, per second, attention under its mask.
     pub fn flop_rate(&self) -> Option<f64> {
         let device = self.sum.within.device;
-        let flops = self.flops.filter(|_| self.work.linked && device > 0)?;
+        let flops = self
+            .flops
+            .filter(|_| self.work.linked && device > Ns::ZERO)?;
         // FLOPs a nanosecond are billions a second.
-        Some(flops.masked / device as f64 * 1e9)
+        Some(flops.masked / device.time().0 * 1e9)
     }
 }
 
@@ -272,7 +274,7 @@ impl Calls {
                 sum,
                 flops,
                 quiet_calls,
-                quiet_self,
+                quiet_self: Ns(quiet_self),
             }
         };
         let mut sums: Vec<OperatorSum> = groups.sums.into_iter().map(empty).collect();
@@ -340,7 +342,7 @@ fn of_passes(by_name: &[OperatorSum], counted: &FxHashMap<PassId, Ns>) -> Vec<Pa
     let mut passes: Vec<PassOperators> = Vec::new();
     for of_pass in by_name.chunk_by(|a, b| a.pass == b.pass) {
         let (pass, work) = (of_pass[0].pass, of_pass[0].work);
-        let counted = counted.get(&pass).copied().unwrap_or(0);
+        let counted = counted.get(&pass).copied().unwrap_or(Ns::ZERO);
         let mut one = PassOperators {
             pass,
             work,
@@ -406,7 +408,7 @@ fn trees(context: &Context<'_>) -> (Vec<Tree>, Vec<Gradient>) {
             .filter(|one| one.pass == tree.pass && one.has_backward());
         if is_stage(&tree) || !others.any(|one| is_stage(&one)) {
             let nodes = (0u32..).zip(&tree.nodes).skip(1);
-            let own = nodes.filter(|(_, node)| node.sum.own.backward > 0);
+            let own = nodes.filter(|(_, node)| node.sum.own.backward > Ns::ZERO);
             gradients.extend(own.map(|(node, _)| Gradient { tree: index, node }));
         }
     }

@@ -14,7 +14,7 @@ use rooflens_stats::median;
 pub const SLOW: f64 = 10.0;
 
 /// Self CPU time from which on a slow call matters, nanoseconds.
-pub const LEAST: Ns = 1_000_000;
+pub const LEAST: Ns = Ns(1_000_000);
 
 /// Slow calls below which there is no pattern.
 const FEWEST: usize = 2;
@@ -62,12 +62,13 @@ pub(super) fn find(session: &Session, facts: &Facts, nesting: &Nesting) -> Vec<F
     let mut slow_rows: FxHashMap<usize, usize> = FxHashMap::default();
     for ((pass, operator), mut rows) in calls {
         rows.sort_by_key(|row| (operators.start[*row], *row));
-        let own: Vec<f64> = rows.iter().map(|row| nesting.own[*row] as f64).collect();
+        let own: Vec<f64> = rows.iter().map(|row| nesting.own[*row].time().0).collect();
         let Some(typical) = median(&own) else {
             continue;
         };
-        let is_slow =
-            |row: &usize| nesting.own[*row] >= LEAST && nesting.own[*row] as f64 >= SLOW * typical;
+        let is_slow = |row: &usize| {
+            nesting.own[*row] >= LEAST && nesting.own[*row].time().0 >= SLOW * typical
+        };
         let slow: Vec<usize> = rows.iter().copied().filter(is_slow).collect();
         let mut seen = BTreeSet::new();
         let firsts: BTreeSet<usize> = rows
@@ -147,7 +148,7 @@ mod tests {
     use rooflens_session::Operator;
 
     /// Calls of one operator one after the other: shapes and duration, nanoseconds.
-    fn calls(list: &[(&str, Ns)]) -> Vec<FirstCalls> {
+    fn calls(list: &[(&str, i64)]) -> Vec<FirstCalls> {
         let mut session = Session::default();
         let pass = session.add_pass("torch", PassKind::Operators, "trace.json");
         let process = session.process(pass, 1, 1);
@@ -157,8 +158,8 @@ mod tests {
         for (shapes, duration) in list {
             let shapes = session.intern(shapes);
             session.operators.push(Operator {
-                start: time,
-                end: time + duration,
+                start: Ns(time),
+                end: Ns(time + duration),
                 name,
                 pass,
                 thread,
@@ -195,7 +196,7 @@ mod tests {
             ("[[8,1026,128]]", fast),
         ]);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].calls, found[0].time()), (6, 60_000_001));
+        assert_eq!((found[0].calls, found[0].time()), (6, Ns(60_000_001)));
         assert_eq!(
             (found[0].typical, found[0].sizes),
             (100_000.0, Some((1025, 1026)))

@@ -37,6 +37,6 @@ impl PassWork {
 
     /// A caller's part of the device time, where it can be known.
     pub fn share(&self, device: Ns) -> Option<f64> {
-        (self.linked && self.device > 0).then(|| device as f64 / self.device as f64)
+        (self.linked && self.device > Ns::ZERO).then(|| device.time() / self.device.time())
     }
 }

@@ -119,8 +119,8 @@ impl Spans<'_> {
             let one = sums.entry(name).or_insert(Calls {
                 name,
                 count: 0,
-                total: 0,
-                longest: 0,
+                total: Ns::ZERO,
+                longest: Ns::ZERO,
             });
             one.count += 1;
             one.total = one.total.saturating_add(time);
@@ -217,7 +217,7 @@ fn span(session: &Session, pass: PassId, spans: &[&Spans<'_>]) -> Ns {
     let (first, last) = times.fold((Ns::MAX, Ns::MIN), |(first, last), (start, end)| {
         (first.min(start), last.max(end))
     });
-    last.saturating_sub(first).max(0)
+    last.saturating_sub(first).max(Ns::ZERO)
 }
 
 fn samples(session: &Session, pass: PassId) -> Vec<Sampled> {
@@ -297,8 +297,8 @@ mod tests {
             (poll, 60, 70, one),
         ] {
             session.os_calls.push(OsCall {
-                start,
-                end,
+                start: Ns(start),
+                end: Ns(end),
                 name,
                 pass,
                 thread,
@@ -306,7 +306,7 @@ mod tests {
         }
         for time in [20, 30, 80] {
             session.cpu_samples.push(CpuSample {
-                time,
+                time: Ns(time),
                 function: main,
                 library,
                 pass,
@@ -314,8 +314,8 @@ mod tests {
             });
         }
         session.off_cpu.push(OffCpuTime {
-            start: 12,
-            end: 38,
+            start: Ns(12),
+            end: Ns(38),
             pass,
             thread: one,
         });
@@ -341,11 +341,11 @@ mod tests {
             Calls {
                 name: poll,
                 count: 2,
-                total: 40,
-                longest: 30
+                total: Ns(40),
+                longest: Ns(30)
             }
         );
-        assert_eq!((found.system[1].total, found.span), (5, Some(70)));
+        assert_eq!((found.system[1].total, found.span), (Ns(5), Some(Ns(70))));
         assert_eq!((found.samples[0].count, found.samples[0].share), (3, 1.0));
         assert_eq!(found.traced, ["OSRuntime", "NvtxEvents"]);
         // Thread 2: a call and 3 samples; thread 1: 2 calls and a time off the CPU.
@@ -355,7 +355,7 @@ mod tests {
         );
         assert_eq!(
             (found.threads[1].system, found.threads[1].off_cpu),
-            ((2, 40), (1, 26))
+            ((2, Ns(40)), (1, Ns(26)))
         );
         assert!(found.cuda.is_empty() && found.ranges.is_empty());
     }
@@ -372,9 +372,9 @@ mod tests {
                 kind,
                 name,
                 count: 2,
-                total,
-                min: 0,
-                max,
+                total: Ns(total),
+                min: Ns::ZERO,
+                max: Ns(max),
                 median: None,
                 std: None,
             });
@@ -387,16 +387,16 @@ mod tests {
         let found = work(&session).expect("host work");
         assert_eq!(
             (found.passes[0].span, found.passes[0].cuda[0].total),
-            (None, 9)
+            (None, Ns(9))
         );
         let kernel = session.kernel("k", "");
         session.kernel_sums.push(rooflens_session::KernelSum {
             pass,
             kernel,
             count: 1,
-            total: 1,
-            min: 1,
-            max: 1,
+            total: Ns(1),
+            min: Ns(1),
+            max: Ns(1),
             median: None,
             std: None,
         });

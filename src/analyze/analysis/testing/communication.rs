@@ -3,14 +3,14 @@
 use rooflens_schemas::PassKind;
 use rooflens_session::{Collective, DeviceSample, Launch, LaunchId, Ns, PassId, Session};
 
-pub const US: Ns = 1000;
+pub const US: i64 = 1000;
 
 pub const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)";
 
 /// Two processes of one pass, each on a GPU of its own, that meet in an all-reduce every 100 µs. Rank 0 computes
 /// for 40 µs and waits until rank 1, which computes for `slow` µs, has come; the message takes 5 µs, and rank 1
 /// computes during the last 2 µs of it.
-pub fn session(steps: i64, slow: Ns, kernels: [&str; 2]) -> Session {
+pub fn session(steps: i64, slow: i64, kernels: [&str; 2]) -> Session {
     let mut session = Session::default();
     let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
     for step in 0..steps {
@@ -27,7 +27,7 @@ pub fn session(steps: i64, slow: Ns, kernels: [&str; 2]) -> Session {
     session
 }
 
-fn launch(session: &mut Session, pass: PassId, rank: usize, name: &str, (start, end): (Ns, Ns)) {
+fn launch(session: &mut Session, pass: PassId, rank: usize, name: &str, (start, end): (i64, i64)) {
     let kernel = session.kernel(name, "");
     let process = session.process(pass, rank as i64, rank as i64);
     let gpu = session.gpu(pass, rank as u32);
@@ -42,13 +42,13 @@ fn launch(session: &mut Session, pass: PassId, rank: usize, name: &str, (start, 
 }
 
 /// An NVML sample of each GPU every 10 µs: rank 0 at 1.98 GHz, rank 1 at 1.44 GHz under a power cap.
-pub fn sample(session: &mut Session, until: Ns) {
-    session.passes.utc_origin[0] = Some(1_000_000_000);
+pub fn sample(session: &mut Session, until: i64) {
+    session.passes.utc_origin[0] = Some(Ns(1_000_000_000));
     let artifact = session.intern("nsys/nvml.csv");
     for at in (0..until).step_by(10_000) {
         for (device, mhz, reasons) in [(0, 1980, 0), (1, 1440, 4)] {
             session.device_samples.push(DeviceSample {
-                utc: 1_000_000_000 + at,
+                utc: Ns(1_000_000_000 + at),
                 device,
                 power_mw: None,
                 sm_mhz: Some(mhz),

@@ -13,9 +13,9 @@ use rooflens_stages::StageTables;
 /// What `look` sees of a stage whose instances have these times on the GPU; the first `left_out` do not count.
 /// Ranges of these names and lengths begin every 1000 ns, as instances do.
 pub fn look<T>(
-    times: &[Ns],
+    times: &[i64],
     left_out: usize,
-    ranges: &[(&str, Ns)],
+    ranges: &[(&str, i64)],
     look: impl Fn(&Context<'_>) -> T,
 ) -> T {
     let mut session = Session::default();
@@ -24,17 +24,17 @@ pub fn look<T>(
     session.thread(process, 1);
     session.gpu(pass, 0);
     for (n, (name, length)) in ranges.iter().enumerate() {
-        let (name, start) = (session.intern(name), n as Ns * 1_000);
+        let (name, start) = (session.intern(name), n as i64 * 1_000);
         session
             .ranges
             .push(range(pass, name, start..start + length));
     }
-    let instance = |(n, time): (usize, &Ns)| StageInstance {
+    let instance = |(n, time): (usize, &i64)| StageInstance {
         process: ProcessId(0),
         ordinal: n as u32,
-        host_start: n as Ns * 1_000,
-        host_end: n as Ns * 1_000 + 7,
-        projection: Some((0, *time)),
+        host_start: Ns(n as i64 * 1_000),
+        host_end: Ns(n as i64 * 1_000 + 7),
+        projection: Some((Ns::ZERO, Ns(*time))),
         excluded: (n < left_out).then(|| "warm-up".to_owned()),
         ..StageInstance::default()
     };

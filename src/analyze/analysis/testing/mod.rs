@@ -11,6 +11,7 @@ use std::ops::Range as Span;
 
 use rooflens_schemas::PassKind;
 
+use crate::engine::intervals::Interval;
 use crate::{Context, Facts, Options, Results};
 use rooflens_hardware::Hardware;
 use rooflens_session::{
@@ -19,12 +20,17 @@ use rooflens_session::{
     ProcessId, Range, RangeKind, Session, StrId, ThreadId, Timing,
 };
 
+/// Intervals by start and end.
+pub fn intervals<const N: usize>(times: [(i64, i64); N]) -> [Interval; N] {
+    times.map(|(start, end)| (Ns(start), Ns(end)))
+}
+
 /// A launch of one block of one thread, of the process and GPU with the number of the pass.
-pub fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
+pub fn launch(pass: PassId, kernel: KernelId, time: Span<i64>) -> Launch {
     let one = Dim3 { x: 1, y: 1, z: 1 };
     Launch {
-        start: time.start,
-        end: time.end,
+        start: Ns(time.start),
+        end: Ns(time.end),
         kernel,
         pass,
         gpu: GpuId(pass.0),
@@ -41,7 +47,7 @@ pub fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
 }
 
 /// One timeline pass with these launches: name, start, end.
-pub fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
+pub fn session_of(launches: &[(&str, i64, i64)]) -> Session {
     let mut session = Session::default();
     let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
     for (name, start, end) in launches {
@@ -51,7 +57,7 @@ pub fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
 }
 
 /// A launch of a kernel by name on the first GPU of a pass.
-pub fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
+pub fn push(session: &mut Session, pass: PassId, name: &str, start: i64, end: i64) {
     let kernel = session.kernel(name, "");
     let (gpu, process) = (session.gpu(pass, 0), session.process(pass, 1, 1));
     session.launches.push(Launch {
@@ -62,10 +68,10 @@ pub fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns)
 }
 
 /// A copy from pageable memory to the device, of the process and GPU with the number of the pass.
-pub fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
+pub fn copy(pass: PassId, bytes: u64, time: Span<i64>) -> Copy {
     Copy {
-        start: time.start,
-        end: time.end,
+        start: Ns(time.start),
+        end: Ns(time.end),
         kind: CopyKind::HostToDevice,
         bytes,
         source: MemoryKind::Pageable,
@@ -81,10 +87,10 @@ pub fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
 }
 
 /// A call of the runtime, of the process and thread with the number of the pass.
-pub fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
+pub fn api_call(pass: PassId, name: StrId, time: Span<i64>) -> ApiCall {
     ApiCall {
-        start: time.start,
-        end: time.end,
+        start: Ns(time.start),
+        end: Ns(time.end),
         name,
         level: ApiLevel::Runtime,
         nested: false,
@@ -96,10 +102,10 @@ pub fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
 }
 
 /// A range of the thread with the number of the pass.
-pub fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
+pub fn range(pass: PassId, name: StrId, time: Span<i64>) -> Range {
     Range {
-        start: time.start,
-        end: time.end,
+        start: Ns(time.start),
+        end: Ns(time.end),
         name,
         domain: StrId::default(),
         kind: RangeKind::PushPop,
@@ -121,9 +127,9 @@ pub fn with_results<T>(session: &Session, look: impl FnOnce(&Context<'_>) -> T) 
 pub fn call_and_launch(
     session: &mut Session,
     (pass, thread): (PassId, ThreadId),
-    call: Span<Ns>,
+    call: Span<i64>,
     kernel: &str,
-    time: Span<Ns>,
+    time: Span<i64>,
 ) {
     let correlation = Some(session.api_calls.len() as i64);
     let name = session.intern("cudaLaunchKernel");
@@ -140,10 +146,10 @@ pub fn call_and_launch(
 }
 
 /// A kernel by name with start, end and node of a graph.
-pub type Node<'a> = (&'a str, Ns, Ns, Option<u64>);
+pub type Node<'a> = (&'a str, i64, i64, Option<u64>);
 
 /// One pass without ranges: the whole capture is its stage. Kernels by name with start and end.
-pub fn one_pass(kernels: &[(&str, Ns, Ns)]) -> Session {
+pub fn one_pass(kernels: &[(&str, i64, i64)]) -> Session {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
     for (name, start, end) in kernels {
@@ -156,11 +162,11 @@ pub fn one_pass(kernels: &[(&str, Ns, Ns)]) -> Session {
 }
 
 /// An operator of the thread with the number of the pass.
-pub fn operator(pass: PassId, name: StrId, time: Span<Ns>) -> Operator {
+pub fn operator(pass: PassId, name: StrId, time: Span<i64>) -> Operator {
     let text = StrId::default();
     Operator {
-        start: time.start,
-        end: time.end,
+        start: Ns(time.start),
+        end: Ns(time.end),
         name,
         pass,
         thread: ThreadId(pass.0),
@@ -190,7 +196,7 @@ impl Trace {
     }
 
     /// A range of a domain on the first thread.
-    pub fn range_in(&mut self, domain: &str, name: &str, start: Ns, end: Ns) {
+    pub fn range_in(&mut self, domain: &str, name: &str, start: i64, end: i64) {
         let (name, domain) = (self.session.intern(name), self.session.intern(domain));
         self.session.ranges.push(Range {
             domain,
@@ -199,16 +205,16 @@ impl Trace {
     }
 
     /// A range on the first thread.
-    pub fn range(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn range(&mut self, name: &str, start: i64, end: i64) {
         self.range_in("", name, start, end);
     }
 
     /// A frame of Python on the first thread.
-    pub fn frame(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn frame(&mut self, name: &str, start: i64, end: i64) {
         let (name, pass, thread) = (self.session.intern(name), PassId(0), ThreadId(0));
         self.session.frames.push(Frame {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             name,
             pass,
             thread,
@@ -219,7 +225,7 @@ impl Trace {
         &mut self,
         thread: u32,
         name: &str,
-        time: (Ns, Ns),
+        time: (i64, i64),
         shapes: &str,
     ) -> OperatorId {
         let (name, shapes) = (self.session.intern(name), self.session.intern(shapes));
@@ -239,12 +245,12 @@ impl Trace {
     }
 
     /// A launching call of 5 ns, and its kernel.
-    pub fn launch(&mut self, thread: u32, call: Ns, kernel: (Ns, Ns)) {
+    pub fn launch(&mut self, thread: u32, call: i64, kernel: (i64, i64)) {
         self.launch_in(thread, (call, call + 5), kernel);
     }
 
     /// A launching call, and its kernel.
-    pub fn launch_in(&mut self, thread: u32, call: (Ns, Ns), kernel: (Ns, Ns)) {
+    pub fn launch_in(&mut self, thread: u32, call: (i64, i64), kernel: (i64, i64)) {
         let of = (PassId(0), ThreadId(thread));
         let (call, time) = (call.0..call.1, kernel.0..kernel.1);
         call_and_launch(&mut self.session, of, call, self.kernel, time);
@@ -256,7 +262,7 @@ impl Trace {
 pub struct Made {
     pub session: Session,
     pub pass: PassId,
-    pub time: Ns,
+    pub time: i64,
 }
 
 impl Made {
@@ -280,13 +286,13 @@ impl Made {
     }
 
     /// A range.
-    pub fn span(&mut self, name: &str, time: Span<Ns>) {
+    pub fn span(&mut self, name: &str, time: Span<i64>) {
         let name = self.session.intern(name);
         self.session.ranges.push(range(self.pass, name, time));
     }
 
     /// A call that issues these kernels.
-    pub fn issue(&mut self, name: &str, time: Span<Ns>, kernels: &[Node<'_>]) {
+    pub fn issue(&mut self, name: &str, time: Span<i64>, kernels: &[Node<'_>]) {
         let correlation = Some(self.session.api_calls.len() as i64 + 1);
         let name = self.session.intern(name);
         self.session.api_calls.push(ApiCall {
@@ -311,7 +317,7 @@ impl Made {
     }
 
     /// A kernel of so many nanoseconds, launched 1 ns before it begins.
-    pub fn kernel_of(&mut self, name: &str, duration: Ns) {
+    pub fn kernel_of(&mut self, name: &str, duration: i64) {
         let start = self.time;
         let correlation = Some(start);
         let call = self.session.intern("cudaLaunchKernel");
@@ -348,7 +354,7 @@ impl Made {
     }
 
     /// An operator from `start` until now.
-    pub fn operator(&mut self, start: Ns, name: &str, shapes: &str, dtype: &str) {
+    pub fn operator(&mut self, start: i64, name: &str, shapes: &str, dtype: &str) {
         let types = format!(r#"["{dtype}","{dtype}"]"#);
         let [name, shapes, types] =
             [name, shapes, types.as_str()].map(|text| self.session.intern(text));
@@ -399,7 +405,7 @@ impl Made {
         made
     }
 
-    pub fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+    pub fn call(&mut self, name: &str, start: i64, end: i64, correlation: i64) {
         let correlation = Some(correlation);
         let call = api_call(self.pass, self.session.intern(name), start..end);
         self.session.api_calls.push(ApiCall {
@@ -409,12 +415,12 @@ impl Made {
     }
 
     /// A launching call, and the kernel that it launches.
-    pub fn launch(&mut self, call: Span<Ns>, kernel: Span<Ns>) {
+    pub fn launch(&mut self, call: Span<i64>, kernel: Span<i64>) {
         let thread = (self.pass, self.thread());
         call_and_launch(&mut self.session, thread, call, "gemm", kernel);
     }
 
-    pub fn kernel_at(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+    pub fn kernel_at(&mut self, name: &str, start: i64, end: i64, correlation: i64) {
         let (kernel, correlation) = (self.session.kernel(name, name), Some(correlation));
         let launch = launch(self.pass, kernel, start..end);
         self.session.launches.push(Launch {
@@ -424,7 +430,7 @@ impl Made {
     }
 
     /// A copy of one byte to the device.
-    pub fn copy_at(&mut self, source: MemoryKind, start: Ns, end: Ns, correlation: i64) {
+    pub fn copy_at(&mut self, source: MemoryKind, start: i64, end: i64, correlation: i64) {
         let correlation = Some(correlation);
         let copy = copy(self.pass, 1, start..end);
         self.session.copies.push(Copy {
@@ -434,38 +440,38 @@ impl Made {
         });
     }
 
-    pub fn range_at(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn range_at(&mut self, name: &str, start: i64, end: i64) {
         let name = self.session.intern(name);
         self.session.ranges.push(range(self.pass, name, start..end));
     }
 
-    pub fn os_call(&mut self, start: Ns, end: Ns) {
+    pub fn os_call(&mut self, start: i64, end: i64) {
         let (pass, thread, name) = (self.pass, self.thread(), self.session.intern("read"));
         self.session.os_calls.push(OsCall {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             name,
             pass,
             thread,
         });
     }
 
-    pub fn off_cpu(&mut self, start: Ns, end: Ns) {
+    pub fn off_cpu(&mut self, start: i64, end: i64) {
         let (pass, thread) = (self.pass, self.thread());
         self.session.off_cpu.push(OffCpuTime {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             pass,
             thread,
         });
     }
 
     /// A CPU sample of the thread.
-    pub fn sample(&mut self, time: Ns, library: &str, function: &str) {
+    pub fn sample(&mut self, time: i64, library: &str, function: &str) {
         let (pass, thread) = (self.pass, self.thread());
         let [library, function] = [library, function].map(|name| self.session.intern(name));
         self.session.cpu_samples.push(CpuSample {
-            time,
+            time: Ns(time),
             function,
             library,
             pass,
@@ -473,12 +479,12 @@ impl Made {
         });
     }
 
-    pub fn overhead(&mut self, start: Ns, end: Ns) {
+    pub fn overhead(&mut self, start: i64, end: i64) {
         let (pass, thread, process) = (self.pass, self.thread(), ProcessId(self.pass.0));
         let name = self.session.intern("CUPTI Buffer flush");
         self.session.overheads.push(Overhead {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             name,
             pass,
             process,
@@ -486,11 +492,11 @@ impl Made {
         });
     }
 
-    pub fn frame(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn frame(&mut self, name: &str, start: i64, end: i64) {
         let (pass, thread, name) = (self.pass, self.thread(), self.session.intern(name));
         self.session.frames.push(Frame {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             name,
             pass,
             thread,
@@ -512,12 +518,12 @@ impl Made {
 }
 
 /// Stage, pass, steps of each repeat, and times of the repeats.
-pub fn repeats(series: &[(&str, &str, Option<u64>, &[Ns])]) -> Session {
+pub fn repeats(series: &[(&str, &str, Option<u64>, &[i64])]) -> Session {
     let mut session = Session::default();
     for (stage, pass, steps, times) in series {
         let (stage, pass) = (session.intern(stage), session.intern(pass));
         for (repeat, duration) in (0..).zip(*times) {
-            let (duration, steps, artifact) = (*duration, *steps, pass);
+            let (duration, steps, artifact) = (Ns(*duration), *steps, pass);
             let profiled = Some(false);
             let row = Timing {
                 stage,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rooflens_schemas::PassKind;
 
 use super::counters::session as profiled;
-use rooflens_session::{Dim3, Launch, Ns, PassId, Session};
+use rooflens_session::{Dim3, Launch, PassId, Session};
 
 pub const TIME: &str = "gpu__time_duration.sum";
 
@@ -19,7 +19,7 @@ pub fn launch(
     pass: PassId,
     name: &str,
     [x, y, z]: [u32; 3],
-    time: Range<Ns>,
+    time: Range<i64>,
 ) {
     let kernel = session.kernel(name, "");
     let (gpu, process) = (session.gpu(pass, 0), session.process(pass, 1, 1));

@@ -190,7 +190,11 @@ impl FlopSums {
             .kernel(session, op)
             .map(|kernel| &facts.identities[kernel.index()]);
         let class = identity.map_or(KernelClass::Copy, |identity| identity.class);
-        let matrix = if class.is_matrix_work() { time } else { 0 };
+        let matrix = if class.is_matrix_work() {
+            time
+        } else {
+            Ns::ZERO
+        };
         self.matrix = self.matrix.saturating_add(matrix);
         let Some(product) = products.get(op) else {
             let sum = self.unknown.entry(class).or_default();
@@ -232,7 +236,7 @@ impl FlopSums {
 
     /// Share of the GPU time of which the FLOPs are known.
     pub fn coverage(&self) -> Option<f64> {
-        (self.total > 0).then(|| self.known as f64 / self.total as f64)
+        (self.total > Ns::ZERO).then(|| self.known.time() / self.total.time())
     }
 
     /// Σ FLOPs ÷ peak over dtypes, nanoseconds.

@@ -42,7 +42,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place) -> Look {
         return draft(evidence, stage, copies, exposed).into();
     }
     // Few iterations have the copies, where the median one is clear of them and all together are not.
-    let mean = Time(copies.sums.exposed as f64) / stage.counted.max(Count(1.0));
+    let mean = copies.sums.exposed.time() / stage.counted.max(Count(1.0));
     let share = stage.share(mean);
     match share >= SHARE {
         true => Look::Suppressed(words!(evidence, "exposed_copies.few", share = share)),

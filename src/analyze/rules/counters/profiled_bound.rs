@@ -127,7 +127,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
     };
     let mut shares = Vec::new();
     for (bound, sum) in executed.bounds(Classifier::Rooflens) {
-        let share = sum.time as f64 / executed.time as f64;
+        let share = sum.time.time() / executed.time.time();
         if share > 0.0 {
             shares.push((bound, share));
         }

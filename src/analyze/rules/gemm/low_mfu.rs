@@ -9,7 +9,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::time::timeline::sampled::Counter;
 use rooflens_document::{Finding, Inline, Root};
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Ns, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "low-mfu",
@@ -105,9 +105,9 @@ fn gemms(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Gemms> {
     let gemms = evidence.gemms(stage)?;
     let above = gemms.recoverable()?;
     Some(Gemms {
-        time: Time(gemms.per_instance(gemms.time as f64)),
+        time: Time(gemms.per_instance(gemms.time.time().0)),
         above: Time(gemms.per_instance(above)),
-        near: Ratio(above / gemms.time.max(1) as f64).rest(),
+        near: Ratio(above / gemms.time.max(Ns(1)).time().0).rest(),
     })
 }
 

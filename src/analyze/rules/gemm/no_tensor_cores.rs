@@ -8,7 +8,7 @@ use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::kernels::kernel_sums::PassKernels;
 use rooflens_document::{Finding, Inline};
-use rooflens_units::{Ratio, Time};
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "no-tensor-cores",
@@ -87,7 +87,7 @@ fn draft(
     if share < SHARE {
         return None;
     }
-    let time = Time(time as f64);
+    let time = time.time();
     let (finding, saved) = at_rate_of(evidence, time, "fp32", tensor);
     let launches = slow.iter().map(|(sum, _)| sum.count).sum();
     let finding = Finding {

@@ -7,7 +7,7 @@ use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_document::{Finding, Inline};
-use rooflens_units::{Ratio, Time};
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "tf32-gemms",
@@ -39,7 +39,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     if share < SHARE {
         return Outcome::PASSED;
     }
-    let time = Time(time as f64);
+    let time = time.time();
     let (finding, saved) = at_rate_of(evidence, time, "tf32", "bf16");
     let launches = gemms.iter().map(|(sum, _)| sum.count).sum();
     let finding = Finding {

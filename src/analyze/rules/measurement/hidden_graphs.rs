@@ -6,6 +6,7 @@ use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_document::{Finding, Inline, Severity};
 use rooflens_schemas::Scope;
+use rooflens_session::Ns;
 use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -18,7 +19,7 @@ pub(crate) static RULE: Rule = Rule::new(
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let (mut has_work, mut hidden) = (false, Vec::new());
     for work in evidence.results.stage_work().into_iter().flatten() {
-        has_work |= work.total != 0;
+        has_work |= work.total != Ns::ZERO;
         if let Some(share) = hidden_share(work) {
             hidden.push((work, share));
         }

@@ -80,7 +80,7 @@ fn draft_of_sums(evidence: &Evidence<'_>, summed: &Summed) -> Draft {
     let session = evidence.session;
     let name = session.pass_name(summed.pass).to_owned();
     let gap = summed.gaps.first();
-    let gap = gap.map(|gap| (gap.kernel, Ratio(gap.total as f64 / summed.total as f64)));
+    let gap = gap.map(|gap| (gap.kernel, Ratio(gap.total.time() / summed.total.time())));
     let stages = covered_words(evidence, &name, Ratio(summed.covered()), gap);
     let rows = session.kernel_sums.len() as u64;
     let finding = Finding {

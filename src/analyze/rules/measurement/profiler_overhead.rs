@@ -54,11 +54,11 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn set_up(parts: &Parts) -> f64 {
-    parts.causes.sum(&SETS_UP) as f64 / parts.time.max(1) as f64
+    parts.causes.sum(&SETS_UP).time() / parts.time.max(Ns(1)).time()
 }
 
 fn time(parts: &Parts) -> f64 {
-    parts.time as f64
+    parts.time.time().0
 }
 
 /// Times of the iterations that neither set up more than the others nor are slow or hold slow steps, nanoseconds.
@@ -98,7 +98,7 @@ fn slow_steps(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Ns> {
     };
     for step in steps.summary.counted_instances(evidence.facts) {
         if let Some(time) = step.time()
-            && time as f64 > SLOW * steps.summary.time
+            && time.time().0 > SLOW * steps.summary.time
         {
             starts.push(step.host_start);
         }

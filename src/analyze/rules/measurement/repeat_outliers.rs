@@ -60,7 +60,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 
 fn is_far(series: &Series, repeat: &Repeat) -> bool {
     let median = Time(series.statistics.median);
-    (Time(repeat.duration as f64) - median).abs() >= median * FAR
+    (repeat.duration.time() - median).abs() >= median * FAR
 }
 
 fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {

@@ -179,7 +179,7 @@ fn other_types(evidence: &Evidence<'_>) -> Option<Draft> {
     let kernels = evidence.kernels()?;
     for (sum, identity) in kernels.identified(evidence.facts, KernelClass::Gemm) {
         if !identity.dtype.is_empty() {
-            *times.entry(identity.dtype).or_default() += Time(sum.total as f64);
+            *times.entry(identity.dtype).or_default() += sum.total.time();
         }
     }
     let whole: Time = times.values().sum();

@@ -173,7 +173,7 @@ fn warm(series: &Series) -> Option<Statistics> {
     let mut warm = Vec::new();
     for repeat in &series.repeats {
         if !repeat.is_cold() {
-            warm.push(repeat.duration as f64);
+            warm.push(repeat.duration.time().0);
         }
     }
     Statistics::of(&warm)
@@ -183,7 +183,7 @@ fn warm(series: &Series) -> Option<Statistics> {
 fn iterations(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Statistics> {
     let mut times = Vec::new();
     for instance in evidence.summary(stage)?.counted_instances(evidence.facts) {
-        times.extend(instance.time().map(|time| time as f64));
+        times.extend(instance.time().map(|time| time.time().0));
     }
     Statistics::of(&times)
 }

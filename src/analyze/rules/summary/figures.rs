@@ -290,5 +290,5 @@ fn least(evidence: &Evidence<'_>, stage: &StageLine, series: &Series) -> Option<
 fn first_repeat(series: &Series) -> Option<Time> {
     let mut repeats = series.repeats.iter();
     let first = repeats.find(|repeat| repeat.number == 0)?;
-    Some(Time(first.duration as f64))
+    Some(first.duration.time())
 }

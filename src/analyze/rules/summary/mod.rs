@@ -217,7 +217,7 @@ fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
 fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Time, Time)> {
     let series = evidence.unprofiled_series(stage)?;
     let first = series.repeats.iter().find(|repeat| repeat.is_cold())?;
-    let time = Time(first.duration as f64);
+    let time = first.duration.time();
     Some((time, time - Time(series.statistics.median)))
 }
 

@@ -222,13 +222,13 @@ fn short_kernels_are_said_where_launching_is_not() {
 fn a_synchronizing_call_costs_the_time_within_it() {
     let mut made = decode().idle(Cause::Sync, 30.0);
     let place =
-        |session: &mut Session, call: &str, operator: &str, in_stage, in_stage_calls| Place {
+        |session: &mut Session, call: &str, operator: &str, in_stage: i64, in_stage_calls| Place {
             stage: Some(0),
             call: session.intern(call),
             ranges: vec![session.intern("decode")],
             operator: Some(session.intern(operator)),
             sum: Sum {
-                in_stage,
+                in_stage: Ns(in_stage),
                 in_stage_calls,
                 ..Sum::default()
             },
@@ -246,10 +246,10 @@ fn a_synchronizing_call_costs_the_time_within_it() {
         idle: 200.0,
     }];
     let places = vec![
-        place(session, "cudaEventSynchronize", "", 150, 5),
-        place(session, "cudaStreamSynchronize", "aten::item", 50, 25),
+        place(session, "cudaEventSynchronize", "", 150, Ns(5)),
+        place(session, "cudaStreamSynchronize", "aten::item", 50, Ns(25)),
     ];
-    let others = vec![place(session, "cudaDeviceSynchronize", "b", 900, 900)];
+    let others = vec![place(session, "cudaDeviceSynchronize", "b", 900, Ns(900))];
     let pass = |pass, stages, places| PassSync {
         pass,
         charges: Charges::default(),
@@ -355,7 +355,7 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
             calls,
             time,
         };
-        let rows = vec![of(true, 3, time), of(false, 9, 9999)];
+        let rows = vec![of(true, 3, time), of(false, 9, Ns(9999))];
         let calls = AllocatorCalls {
             rows,
             ..AllocatorCalls::default()
@@ -367,22 +367,25 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
         made
     };
     // Ten counted instances of 400 ns on the host.
-    let found = made(100).one(rule("allocator-stalls"));
+    let found = made(Ns(100)).one(rule("allocator-stalls"));
     assert!(
         words(&found.statement)
             .starts_with("allocator_stalls.calls{stage=decode, count=3, share=2.50 %}")
     );
     assert_eq!((found.gain, found.severity), (None, Severity::Note));
-    assert_eq!(made(30).outcome(rule("allocator-stalls")), Outcome::PASSED);
+    assert_eq!(
+        made(Ns(30)).outcome(rule("allocator-stalls")),
+        Outcome::PASSED
+    );
 }
 
 #[test]
 fn the_verdict_on_a_stage_decides_the_word() {
     // Launching takes 400 of 1000 ns. The GPU is busy for 490 of them, with collectives for some or none.
-    let says = |collectives: Ns| {
+    let says = |collectives: i64| {
         let mut made = decode().busy(0.5).idle(Cause::Launching, 400.0);
         let busy = &mut made.last_line().pool.busy;
-        (busy[0], busy[1]) = (4900 - 10 * collectives, 10 * collectives);
+        (busy[0], busy[1]) = (Ns(4900 - 10 * collectives), Ns(10 * collectives));
         words(&made.one(rule("launch-bound")).statement).contains("bound=decode")
     };
     assert!(says(100) && !says(0));
@@ -390,7 +393,7 @@ fn the_verdict_on_a_stage_decides_the_word() {
 
 #[test]
 fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
-    let between = |idle: &[Ns], covered: Ns| {
+    let between = |idle: &[i64], covered: i64| {
         let mut made = Made::default();
         let stages = [("step", StageKind::TrainStep), ("warm", StageKind::Other)];
         let [step, warm] = stages.map(|(name, kind)| made.add_stage(name, kind, 0.0, None));
@@ -400,7 +403,7 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
             Pair::made((warm, step), &[100], Cause::HostCode, (load, 100)),
             Pair::made((step, step), idle, Cause::HostCode, (load, covered)),
         ];
-        let between = vec![Between::made(1000, pairs)];
+        let between = vec![Between::made(Ns(1000), pairs)];
         made.known.idle = Ok(IdleTime {
             between,
             ..IdleTime::default()
@@ -493,7 +496,7 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         figures.busy,
         figures.gaps,
         figures.gap_idle_total,
-    ) = (9200, 8000, 9, 300);
+    ) = (Ns(9200), Ns(8000), 9, Ns(300));
     let found = parts.one(rule("queue-gaps"));
     let text = words(&found.statement);
     assert!(
@@ -521,7 +524,7 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         let stage = Made::default().stage("decode", StageKind::Decode, 1e6, 1e7);
         let mut made = stage.operations(200.0, 8e5).busy(0.8);
         made = made.idle(Cause::Queue, 150e3).gaps(Cause::Queue, 30);
-        (0..long).for_each(|_| made.last_line().add_gap(Cause::Queue, 100_000));
+        (0..long).for_each(|_| made.last_line().add_gap(Cause::Queue, Ns(100_000)));
         made.one(rule("queue-gaps")).root.is_some()
     };
     assert!(!mixed(6) && mixed(8));

@@ -19,7 +19,7 @@ fn a_cold_first_repeat_is_told_from_other_outliers() {
     assert!(words(&cold.advice.unwrap()).contains("mean=42.0 ns"));
     assert_eq!(made(3).one(rule("repeat-outliers")).advice, None);
     // Far by score, 1.049 times the median by time; and 1.051 times.
-    let near = |slow: Ns| {
+    let near = |slow: i64| {
         let repeats = [slow, 1001, 1000, 999, 1000];
         decode()
             .repeats("decode", "b", None, &repeats)
@@ -34,7 +34,7 @@ fn a_cold_first_repeat_is_told_from_other_outliers() {
 
 #[test]
 fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
-    let made = |median: Ns| {
+    let made = |median: i64| {
         let made = prefill().busy(0.4).idle(Cause::Launching, 600.0);
         made.repeats("prefill", "b", None, &[median])
     };

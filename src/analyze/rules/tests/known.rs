@@ -18,7 +18,7 @@ use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
 use rooflens_analysis::utilization::mfu::timed;
 use rooflens_analysis::utilization::mfu::work::{Formula, Work};
 use rooflens_analysis::utilization::mfu::{Ceiling, StageUtilization, Utilization};
-use rooflens_session::{CopyKind, KernelId, MemoryKind, Ns, PassId};
+use rooflens_session::{CopyKind, KernelId, MemoryKind, PassId};
 
 impl Made {
     /// Changes the medians of the stage that was added last.
@@ -57,7 +57,7 @@ impl Made {
         name: &str,
         class: KernelClass,
         (dtype, tensor_cores): (&'static str, Option<bool>),
-        (count, total): (u64, Ns),
+        (count, total): (u64, i64),
     ) -> Self {
         let short = name.to_owned();
         let identity = KernelIdentity {
@@ -74,32 +74,32 @@ impl Made {
             pass: PassId(0),
             kernel,
             count,
-            total,
-            min: 0,
-            max: total,
+            total: Ns(total),
+            min: Ns::ZERO,
+            max: Ns(total),
             median: None,
             std: None,
         };
         pass.sums.push(none);
         pass.launches += count;
-        pass.total += total;
+        pass.total += Ns(total);
         pass.other += if class == KernelClass::Other {
-            total
+            Ns(total)
         } else {
-            0
+            Ns::ZERO
         };
         self.known.kernels = Ok(vec![pass]);
         self
     }
 
     /// The time of a class of GPU operations of the stage that was added last, which take 100 ns in all.
-    pub(super) fn work_of(mut self, class: KernelClass, time: Ns) -> Self {
+    pub(super) fn work_of(mut self, class: KernelClass, time: i64) -> Self {
         let mut work = StageWork {
             summary: self.last_summary(),
-            total: 100,
+            total: Ns(100),
             ..StageWork::default()
         };
-        work.classes[class as usize] = (1, time);
+        work.classes[class as usize] = (1, Ns(time));
         self.known.stage_work = Ok(vec![work]);
         self
     }
@@ -118,11 +118,11 @@ impl Made {
     }
 
     /// Busy time of the stage that was added last by group of classes.
-    pub(super) fn groups(mut self, parts: &[(ClassGroup, Ns)]) -> Self {
+    pub(super) fn groups(mut self, parts: &[(ClassGroup, i64)]) -> Self {
         let mut groups = GroupTimes::default();
         parts
             .iter()
-            .for_each(|(group, time)| groups[*group as usize] = *time);
+            .for_each(|(group, time)| groups[*group as usize] = Ns(*time));
         let (summary, groups) = (self.last_summary(), Some(groups));
         let stage = StageTime {
             pass: PassId(0),
@@ -215,18 +215,18 @@ impl Made {
     }
 
     /// Copies of the stage that was added last: direction, memory of the host, bytes, time and exposed time.
-    pub(super) fn copies(mut self, kinds: &[(CopyKind, MemoryKind, u64, Ns, Ns)]) -> Self {
-        let kind = |(kind, host, bytes, total, exposed): &(CopyKind, MemoryKind, u64, Ns, Ns)| {
+    pub(super) fn copies(mut self, kinds: &[(CopyKind, MemoryKind, u64, i64, i64)]) -> Self {
+        let kind = |(kind, host, bytes, total, exposed): &(CopyKind, MemoryKind, u64, i64, i64)| {
             let sum = Sum {
                 bytes: *bytes,
-                total: *total,
-                exposed: *exposed,
+                total: Ns(*total),
+                exposed: Ns(*exposed),
                 ..Sum::default()
             };
             ((*kind, *host, *host), sum)
         };
-        let exposed = kinds.iter().map(|one| one.4).sum();
-        let union = kinds.iter().map(|one| one.3).sum();
+        let exposed = kinds.iter().map(|one| Ns(one.4)).sum();
+        let union = kinds.iter().map(|one| Ns(one.3)).sum();
         let sums = Sums {
             kinds: kinds.iter().map(kind).collect(),
             union,

@@ -122,7 +122,7 @@ impl Made {
             idle.lines.push(Line::made(stage, time));
             idle.lines.len() - 1
         });
-        idle.lines[at].pool.busy[0] = (10.0 * busy) as Ns;
+        idle.lines[at].pool.busy[0] = Ns((10.0 * busy) as i64);
         &mut idle.lines[at]
     }
 
@@ -147,7 +147,10 @@ impl Made {
 
     /// Number of the gaps of a cause in all instances of the stage that was added last.
     fn gaps(mut self, cause: Cause, gaps: u64) -> Self {
-        self.last_line().gaps[cause as usize] = CauseGaps { gaps, longest: 400 };
+        self.last_line().gaps[cause as usize] = CauseGaps {
+            gaps,
+            longest: Ns(400),
+        };
         self
     }
 
@@ -163,8 +166,8 @@ impl Made {
             instances: (0..8)
                 .map(|number| drift::Instance {
                     number,
-                    time: 1,
-                    host: 1,
+                    time: Ns(1),
+                    host: Ns(1),
                 })
                 .collect(),
             left_out: Vec::new(),
@@ -181,13 +184,13 @@ impl Made {
     }
 
     /// Timed repeats of a stage.
-    fn repeats(mut self, stage: &str, pass: &str, steps: Option<u64>, times: &[Ns]) -> Self {
+    fn repeats(mut self, stage: &str, pass: &str, steps: Option<u64>, times: &[i64]) -> Self {
         let [stage, pass] = [stage, pass].map(|text| self.session.intern(text));
         for (repeat, duration) in (0..).zip(times.iter().copied()) {
             self.session.timings.push(Timing {
                 stage,
                 repeat,
-                duration,
+                duration: Ns(duration),
                 steps,
                 artifact: pass,
                 pass,
@@ -544,7 +547,7 @@ fn a_rank_that_waits_is_told_not_to_get_faster() {
 
 #[test]
 fn a_stage_says_what_remains_without_the_profiler() {
-    let made = |median: Ns| {
+    let made = |median: i64| {
         let made = prefill().busy(0.4).repeats("prefill", "b", None, &[median]);
         words(&made.one(rule("stage-busy")).statement)
     };

@@ -8,7 +8,7 @@ use rooflens_analysis::time::idle::longest::LongGap;
 
 /// Nine iterations with 50 ns of host code each and one with the rest of `total`; three gaps, of which the first, before
 /// `kernel`, is as long as `longest`.
-fn pauses(total: Ns, kernel: &str, longest: Ns) -> Made {
+fn pauses(total: i64, kernel: &str, longest: i64) -> Made {
     let mut times = [50.0; 10];
     times[4] = total as f64 - 450.0;
     let mut made = decode()
@@ -23,11 +23,11 @@ fn pauses(total: Ns, kernel: &str, longest: Ns) -> Made {
     let gap = |(op, cause, end)| LongGap {
         ordinal: 0,
         gap: Gap {
-            start: 0,
+            start: Ns::ZERO,
             end,
             op,
             times: Times::one(cause, end),
-            launching_in_calls: 0,
+            launching_in_calls: Ns::ZERO,
         },
         off_cpu: None,
         host: None,
@@ -41,14 +41,15 @@ fn pauses(total: Ns, kernel: &str, longest: Ns) -> Made {
         (1, Cause::HostCode, 50),
         (2, Cause::HostCode, 50),
         (3, Cause::Launching, 40),
-    ];
+    ]
+    .map(|(op, cause, end)| (op, cause, Ns(end)));
     made.last_line().longest = gaps.map(gap).to_vec();
     made
 }
 
 #[test]
 fn pauses_that_the_median_instance_does_not_have_are_said() {
-    let made = |total: Ns| pauses(total, "sdpa", 400);
+    let made = |total: i64| pauses(total, "sdpa", 400);
     // Ten instances with the median of 50 ns each are 500; 1100 − 500 = 600 of 10 × 1000 ns are 6 %, 990 − 500 are 4.9 %.
     let found = made(1100).one(rule("host-pauses"));
     assert!((saved(&found) - 600.0).abs() < 1e-9);
@@ -141,11 +142,11 @@ fn a_cause_that_only_the_name_of_a_kernel_tells_is_hedged() {
 }
 
 /// Two instances with `total` ns of host code together, in ten steps each; a median step has 5 ns.
-fn two_instances(total: Ns) -> Made {
+fn two_instances(total: i64) -> Made {
     with_step(total, 5.0)
 }
 
-fn with_step(total: Ns, step: f64) -> Made {
+fn with_step(total: i64, step: f64) -> Made {
     let half = total as f64 / 2.0;
     let made = decode()
         .each(Cause::HostCode, &[half; 2])
@@ -196,7 +197,7 @@ fn of_few_instances_the_steps_tell_what_is_typical() {
 
 #[test]
 fn what_pauses_explain_is_said_once() {
-    let told = |total: Ns| {
+    let told = |total: i64| {
         let made = two_instances(total).pace(1, -0.4, -9.0);
         made.repeats("decode", "b", None, &[90, 31, 30, 29, 30])
     };

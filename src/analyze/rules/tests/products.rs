@@ -13,7 +13,7 @@ use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::{FlopSums, StageFlops};
-use rooflens_session::{KernelId, Ns};
+use rooflens_session::KernelId;
 
 /// A product: times of an instance, nanoseconds.
 #[derive(Clone, Copy)]
@@ -94,9 +94,12 @@ impl One {
             tiling,
             ..Group::default()
         };
-        group
-            .sum
-            .add(10, (10.0 * self.time) as Ns, 0, self.roof.map(roof));
+        group.sum.add(
+            10,
+            Ns((10.0 * self.time) as i64),
+            Ns::ZERO,
+            self.roof.map(roof),
+        );
         group
     }
 }
@@ -199,11 +202,11 @@ fn the_launch_floor_is_told_where_it_lifts_the_roofline() {
     let mut made = made(&[memory(100.0, 20.0, 1.0)]);
     let sum = &mut made.known.gemm.as_mut().unwrap()[0].groups[0].sum;
     let roof = Roof {
-        floor: 50,
+        floor: Ns(50),
         ..sum.roof.unwrap()
     };
     *sum = Sum::default();
-    sum.add(10, 1000, 0, Some(roof));
+    sum.add(10, Ns(1000), Ns::ZERO, Some(roof));
     let text = words(&made.one(rule("gemm-bandwidth")).statement);
     let expected = "reached=20.0 %, basis=specified, of_roofline=50.0 %, floor=50.0 ns";
     assert!(text.contains(expected), "{text}");
@@ -322,19 +325,19 @@ fn sizes_that_are_not_known_are_said() {
     let made = |known: f64, products: f64| {
         let mut made = flops(
             FlopSums {
-                total: 1000,
-                known: 300,
+                total: Ns(1000),
+                known: Ns(300),
                 ..FlopSums::default()
             },
             Ok(0.5),
         );
-        let (total, time) = (1000, (1000.0 * products) as Ns);
-        let (summary, known) = (made.last_summary(), (time as f64 * known) as Ns);
+        let (total, time) = (1000, (1000.0 * products) as i64);
+        let (summary, known) = (made.last_summary(), (time as f64 * known) as i64);
         made.known.gemm = Ok(vec![StageProducts {
             summary,
-            total,
-            time,
-            known,
+            total: Ns(total),
+            time: Ns(time),
+            known: Ns(known),
             ..StageProducts::default()
         }]);
         made

@@ -1,5 +1,6 @@
 //! Rules about profiled kernels.
 
+use rooflens_units::{Ns, Time};
 use std::collections::BTreeMap;
 
 use super::*;
@@ -80,7 +81,7 @@ fn covering(launches: &[Launch], share: f64) -> Made {
             stages: vec![0],
         });
         let row = made.session.kernel_profiles.row(id);
-        let (time, from, durations) = (ns(one.share), vec![id], vec![1000]);
+        let (time, from, durations) = (ns(one.share), vec![id], vec![Ns(1000)]);
         let (grid, block, tier) = (row.grid, row.block, Some(Tier::Stage));
         match groups
             .iter_mut()
@@ -120,7 +121,7 @@ fn covering(launches: &[Launch], share: f64) -> Made {
 }
 
 fn ns(share: f64) -> Ns {
-    (share * TIME).round() as Ns
+    Time(share * TIME).round()
 }
 
 impl Made {
@@ -350,8 +351,8 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
         let mut sum = Sum::default();
         sum.add(
             100,
-            100,
-            0,
+            Ns(100),
+            Ns::ZERO,
             Some(Roof {
                 bytes: Some(100.0),
                 ..Roof::default()
@@ -544,7 +545,7 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
         let [x, k, l] = ["x", "k", "l"].map(|name| made.named(name));
         let gaps = vec![gap(1, x, 0.9), gap(0, k, 0.5), gap(0, l, 0.1)];
         made.known.represent.as_mut().unwrap().gaps = gaps;
-        let kernels = [50, 35, 10, 5].map(|time| (k, 1, time)).to_vec();
+        let kernels = [50, 35, 10, 5].map(|time| (k, 1, Ns(time))).to_vec();
         let summary = made.last_summary();
         made.known.stage_work = Ok(vec![StageWork {
             summary,
@@ -555,7 +556,7 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
         let prefill = Line {
             summary: made.last_summary(),
             gpus: 1,
-            time: 0,
+            time: Ns::ZERO,
             groups: Vec::new(),
         };
         made.known.matching.as_mut().unwrap().lines.push(prefill);

@@ -36,7 +36,7 @@ fn launching() -> Made {
     launching_unprofiled(&[6900, 7000, 7100])
 }
 
-fn launching_unprofiled(repeats: &[Ns]) -> Made {
+fn launching_unprofiled(repeats: &[i64]) -> Made {
     let mut made = decode().steps(4.0).idle(Cause::Launching, 600.0);
     made = made.repeats("decode", "baseline", Some(40), repeats);
     made.stages[0].busy = Time(300.0);
@@ -113,7 +113,7 @@ fn confidence_in_stalls_is_by_the_captures_that_show_them() {
     let of = |made: &Made| confidence(made, rule("host-pauses"));
     let profiled = "summary.medium{why=summary.profiled{count=10}}";
     assert_eq!(of(&stalls()), profiled);
-    let repeats = |times: &[Ns]| {
+    let repeats = |times: &[i64]| {
         stalls()
             .steps(1.0)
             .repeats("decode", "baseline", Some(1), times)

@@ -18,7 +18,7 @@ use rooflens_session::MemoryKind::{Pageable, Pinned, Unknown};
 use rooflens_session::Ns;
 
 /// Copies to the GPU from pinned memory in a stage of 1000 ns.
-fn copying(exposed: Ns) -> Made {
+fn copying(exposed: i64) -> Made {
     decode().copies(&[(HostToDevice, Pinned, 8, exposed, exposed)])
 }
 
@@ -39,8 +39,8 @@ fn work_that_nothing_hides_is_said() {
     let mut bounded = copying(70);
     let bound = UpperBound {
         overhead: Overhead::Copies,
-        gone: 60,
-        of: 1000,
+        gone: Ns(60),
+        of: Ns(1000),
         time: 1000.0,
     };
     let bounds = Overhead::ALL.map(|what| match what {
@@ -61,7 +61,7 @@ fn work_that_nothing_hides_is_said() {
         talking(49.0),
     );
     // Half of the bytes are pageable, and copies take 200 ns: at most 100 ns.
-    let mixed = |time: Ns| {
+    let mixed = |time: i64| {
         let half = |host, time| (HostToDevice, host, 8, time, 0);
         decode().copies(&[half(Pageable, time / 2), half(Pinned, time - time / 2)])
     };
@@ -304,7 +304,7 @@ fn copies_in_few_iterations_are_not_clear() {
 fn advice_about_copies_is_what_the_figures_leave_to_try() {
     // Copies alone for 700 of 1000 ns, in both directions or one, or within the GPU; the GPU is busy for 700 ns +
     // kernels.
-    let advice = |busy: f64, to: Ns, from: Ns, pageable: u64| {
+    let advice = |busy: f64, to: i64, from: i64, pageable: u64| {
         let within = 700 - to - from;
         let made = decode().busy(busy).copies(&[
             (HostToDevice, Pageable, pageable, 0, 0),

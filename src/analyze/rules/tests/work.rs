@@ -32,7 +32,7 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     );
     assert_eq!(silent(prefill().outcome(rule("low-mfu"))).0, "abstained");
     // Without the model MFU is not known, but what could be fused is: 60 % of 900 ns, not 40 %.
-    let beside = |fusible: Ns| {
+    let beside = |fusible: i64| {
         let parts = [
             (ClassGroup::Gemm, 10 * (800 - fusible)),
             (ClassGroup::Attention, 10 * 100),
@@ -46,7 +46,8 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     assert_eq!(silent(beside(360).outcome(rule("low-mfu"))).0, "abstained");
     // A tenth of the group's durations is the optimizer's: 630 of 700 ns are left.
     let mut made = beside(700).work_of(Elementwise, 9);
-    made.known.stage_work.as_mut().unwrap()[0].classes[KernelClass::Optimizer as usize] = (1, 1);
+    made.known.stage_work.as_mut().unwrap()[0].classes[KernelClass::Optimizer as usize] =
+        (1, Ns(1));
     let found = made.one(rule("low-mfu"));
     assert!((saved(&found) - 630.0).abs() < 1e-9, "{}", saved(&found));
     // Elementwise kernels of the optimizer's range, 50 of 600 ns an iteration, run after all others.
@@ -157,8 +158,8 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     );
     let pass = PassId(0);
     made.facts.ops = Ops {
-        start: vec![100, 30_000],
-        end: vec![50_100, 40_000],
+        start: vec![Ns(100), Ns(30_000)],
+        end: vec![Ns(50_100), Ns(40_000)],
         pass: vec![pass, pass],
         ..Ops::default()
     };

@@ -50,7 +50,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 /// Calls that take the host's time, whether or not the GPU waits for them.
 fn calls(evidence: &Evidence<'_>, stage: &StageLine, allocator: &Allocator) -> Option<Draft> {
     let (number, time) = allocator.calls.counted(stage.stage, stage.process);
-    let time = Time(time as f64);
+    let time = time.time();
     let host = Time(evidence.summary(stage)?.host) * stage.counted;
     if time <= Time::ZERO || time < host * HOST || stage.busy_share >= BUSY {
         return None;

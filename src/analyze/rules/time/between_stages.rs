@@ -50,10 +50,10 @@ fn is_loop(pair: &Pair) -> bool {
 }
 
 fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
-    let (context, run) = (&evidence.context, Time(between.run as f64));
+    let (context, run) = (&evidence.context, between.run.time());
     let (session, stages) = (evidence.session, &evidence.facts.stages);
     let loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
-    let idle: Time = loops.iter().map(|pair| Time(pair.idle() as f64)).sum();
+    let idle: Time = loops.iter().map(|pair| pair.idle().time()).sum();
     let (pair, share) = (loops.first()?, Ratio::of(idle, run));
     if share.0.is_nan() || share < SHARE {
         return None;

@@ -112,10 +112,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Option<Draf
 
 /// The calls of the operating system with most of that idle time.
 fn os_calls(evidence: &Evidence<'_>, idle: &Line) -> Option<Vec<Inline>> {
-    let whole = idle.of(Cause::Os) as f64;
+    let whole = idle.of(Cause::Os).time().0;
     let mut names = Vec::new();
     for (name, time) in &idle.os_calls {
-        if *time as f64 >= CALL_SHARE * whole && names.len() < SHOWN_CALLS {
+        if time.time().0 >= CALL_SHARE * whole && names.len() < SHOWN_CALLS {
             names.push(vec![Inline::code(evidence.session.text(*name))]);
         }
     }
@@ -127,7 +127,7 @@ fn os_calls(evidence: &Evidence<'_>, idle: &Line) -> Option<Vec<Inline>> {
 fn in_loader(evidence: &Evidence<'_>, idle: &Line) -> Option<Ratio> {
     let (mut code, mut of_loader) = (Time::ZERO, Time::ZERO);
     for gap in &idle.longest {
-        let time = Time(gap.gap.times.of(Cause::HostCode) as f64);
+        let time = gap.gap.times.of(Cause::HostCode).time();
         code += time;
         if let Some(range) = gap.ranges.last()
             && evidence.session.text(*range).starts_with(DATA_LOADER)

@@ -159,7 +159,7 @@ fn stalls_by_end(
     let mut by_end: BTreeMap<String, Stalls> = BTreeMap::new();
     let mut left = loss;
     for (time, gap) in stalls {
-        left -= Time(time as f64);
+        left -= time.time();
         if left < Time::ZERO {
             break;
         }
@@ -180,7 +180,7 @@ fn ended(evidence: &Evidence<'_>, stage: &StageLine, loss: Time) -> Option<Ended
     let whole: Ns = by_end.values().map(|stalls| stalls.time).sum();
     let kinds = Quantity::count(by_end.len() as u64);
     let (kernel, most) = by_end.into_iter().max_by_key(|(_, stalls)| stalls.time)?;
-    let share = Ratio(most.time as f64 / whole.max(1) as f64);
+    let share = Ratio(most.time.time() / whole.max(Ns(1)).time());
     let (listed, whole) = (Quantity::count(listed), Quantity::ns(whole));
     if share < HALF {
         let words = say!(

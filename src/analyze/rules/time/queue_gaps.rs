@@ -24,7 +24,7 @@ const SHARE: Ratio = Ratio(0.10);
 /// Length of the gaps, on the mean or of those with half of their time, from which on something else than the launch of
 /// queued work, which takes microseconds, holds the GPU or the stream. A time slice of one of several processes is about
 /// 2 ms long.
-const HELD_UP: Ns = 100_000;
+const HELD_UP: Ns = Ns(100_000);
 
 /// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
 const WORTH_SAYING: f64 = 0.05;
@@ -45,7 +45,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -
     let replays = evidence.replays(stage).filter(|_| is_replayed);
     let replays = replays.filter(|replays| !replays.whole && replays.figures.gaps > 0);
     let figures = replays.map(|replays| &replays.figures);
-    let inside = figures.map(|figures| (figures.gpu_time - figures.busy).max(0));
+    let inside = figures.map(|figures| (figures.gpu_time - figures.busy).max(Ns::ZERO));
     let between = figures.map(|figures| figures.gap_idle_total);
     let arguments = arguments! {
         idle = evidence.idles(stage, idle, &[Cause::Queue], saved),
@@ -82,18 +82,18 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -
 
 fn mean_gap(idle: &Line) -> Option<Time> {
     let gaps = idle.gaps[Cause::Queue as usize].gaps;
-    (gaps > 0).then(|| Time(idle.of(Cause::Queue) as f64 / gaps as f64))
+    (gaps > 0).then(|| Time(idle.of(Cause::Queue).time().0 / gaps as f64))
 }
 
 /// Whether the gaps are long, on the mean or for half of their time.
 fn is_held_up(idle: &Line) -> bool {
-    let mut held_up: Ns = 0;
+    let mut held_up: Ns = Ns::ZERO;
     for (shortest, _, bin) in idle.histogram.used() {
         if shortest >= HELD_UP {
             held_up += bin.times.of(Cause::Queue);
         }
     }
-    let is_long = mean_gap(idle).is_some_and(|mean| mean.0 >= HELD_UP as f64);
+    let is_long = mean_gap(idle).is_some_and(|mean| mean.0 >= HELD_UP.time().0);
     is_long || held_up > idle.of(Cause::Queue) / 2
 }
 
@@ -103,9 +103,9 @@ fn advice_on_graphs(
     between: Option<Ns>,
 ) -> Vec<Inline> {
     let mut advice = say!(evidence, "queue_gaps.advice_graph");
-    let between = between.unwrap_or(0);
-    let whole = inside.unwrap_or(0).saturating_add(between) as f64;
-    if between > 0 && between as f64 >= WORTH_SAYING * whole {
+    let between = between.unwrap_or(Ns::ZERO);
+    let whole = inside.unwrap_or(Ns::ZERO).saturating_add(between).time().0;
+    if between > Ns::ZERO && between.time().0 >= WORTH_SAYING * whole {
         advice.extend(say!(evidence, "queue_gaps.advice_between"));
     }
     advice

@@ -7,12 +7,13 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::sql::Window;
 use crate::stage::StageLine;
 use rooflens_document::{Finding, Inline};
+use rooflens_session::Ns;
 use rooflens_units::Time;
 
 pub(crate) static RULE: Rule = Rule::new(
     "short-kernels",
     &[
-        Threshold::ns("thresholds.mean_operation", MEAN.0 as i64),
+        Threshold::ns("thresholds.mean_operation", Ns(MEAN.0 as i64)),
         Threshold::number("thresholds.operations", MANY.0),
     ],
     outcome,

@@ -7,7 +7,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
-use rooflens_units::{Count, Ratio, Time};
+use rooflens_units::{Count, Ns, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "sync-bound",
@@ -36,10 +36,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -
         .and_then(|(pass, _)| longest(evidence, pass))
         .unzip();
     let copies = idle.of(Cause::Copy);
-    let of_idle = Ratio(copies as f64 / idle.pool.causes.sum(&CAUSES).max(1) as f64);
+    let of_idle = Ratio(copies.time() / idle.pool.causes.sum(&CAUSES).max(Ns(1)).time());
     // The SQL gives the time in synchronizing calls alone.
     let query = match copies {
-        0 => evidence.query(stage, idle, Cause::Sync),
+        Ns(0) => evidence.query(stage, idle, Cause::Sync),
         _ => None,
     };
     let finding = Finding {
@@ -48,7 +48,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -
     };
     let arguments = arguments! {
         idle = evidence.idles(stage, idle, &CAUSES, saved),
-        copies = (copies > 0).then_some(of_idle),
+        copies = (copies > Ns::ZERO).then_some(of_idle),
         calls = of_stage.map(|(_, sync)| Count(sync.calls)),
         call = call,
         around = around.flatten(),
@@ -63,7 +63,7 @@ fn longest(evidence: &Evidence<'_>, pass: &PassSync) -> Option<(Inline, Option<I
         .places
         .iter()
         .max_by_key(|place| place.sum.in_stage_calls)?;
-    if place.sum.in_stage_calls <= 0 {
+    if place.sum.in_stage_calls <= Ns::ZERO {
         return None;
     }
     let around = match place.operator_name(session) {

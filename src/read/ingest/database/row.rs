@@ -3,7 +3,7 @@
 use rooflens_sqlite_pages::{Record, Value};
 use rusqlite::types::ValueRef;
 
-use rooflens_session::{MAX_DURATION, MAX_TIME};
+use rooflens_session::{MAX_DURATION, MAX_TIME, Ns};
 
 /// A column that a scan asks for.
 #[derive(Clone, Copy)]
@@ -119,6 +119,18 @@ impl Row<'_> {
             .ok_or_else(|| self.complaint(index, "NULL"))
     }
 
+    /// The time in column `index`.
+    #[inline]
+    pub(crate) fn time(&self, index: usize) -> Result<Ns, RowError> {
+        self.int(index).map(Ns)
+    }
+
+    /// The time in column `index`, or `None` for `NULL`.
+    #[inline]
+    pub(crate) fn maybe_time(&self, index: usize) -> Result<Option<Ns>, RowError> {
+        Ok(self.maybe(index)?.map(Ns))
+    }
+
     /// The integer in column `index`, which must fit the type.
     #[inline]
     pub(crate) fn fit<T: TryFrom<i64>>(&self, index: usize) -> Result<T, RowError> {
@@ -149,13 +161,13 @@ impl Row<'_> {
 
     /// The start and end in columns 0 and 1; an end before the start makes no sense.
     #[inline]
-    pub(crate) fn interval(&self) -> Result<(i64, i64), RowError> {
-        let (start, end) = (self.int(0)?, self.int(1)?);
+    pub(crate) fn interval(&self) -> Result<(Ns, Ns), RowError> {
+        let (start, end) = (self.time(0)?, self.time(1)?);
         if end < start {
-            return Err(format!("end {end} lies before start {start}"));
+            return Err(format!("end {} lies before start {}", end.0, start.0));
         }
         if start < -MAX_TIME || end > MAX_TIME || end - start > MAX_DURATION {
-            return Err(format!("{start} to {end} is no time of a capture"));
+            return Err(format!("{} to {} is no time of a capture", start.0, end.0));
         }
         Ok((start, end))
     }

@@ -65,7 +65,7 @@ impl Import<'_> {
                 Counter::Clock | Counter::Percent | Counter::Other => {}
             }
             out.push(CounterSample {
-                time: row.int(0)?,
+                time: row.time(0)?,
                 metric: *name,
                 value: value as f64,
                 pass,

@@ -7,7 +7,7 @@ use crate::abi::without_abi_suffix;
 use crate::database::{Row, Want};
 use rooflens_session::mark_nested;
 use rooflens_session::{
-    ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, ProcessId, StrId, Synchronization,
+    ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, Ns, ProcessId, StrId, Synchronization,
     ThreadId,
 };
 
@@ -111,7 +111,7 @@ impl Import<'_> {
             May(&["streamId"]),
             May(&["correlationId"]),
         ];
-        type Row5 = (i64, i64, Option<i64>, i64, Option<i64>, Option<i64>);
+        type Row5 = (Ns, Ns, Option<i64>, i64, Option<i64>, Option<i64>);
         let table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
         let (parts, bad) = self
             .database
@@ -157,13 +157,13 @@ impl Import<'_> {
             Need("graphNodeId"),
             May(&["originalGraphNodeId"]),
         ];
-        type Row4 = (i64, i64, i64, Option<i64>);
+        type Row4 = (Ns, i64, i64, Option<i64>);
         let table = "CUDA_GRAPH_NODE_EVENTS";
         let (parts, bad) = self
             .database
             .scan(table, &wants, |out: &mut Vec<Row4>, row| {
                 out.push((
-                    row.int(0)?,
+                    row.time(0)?,
                     row.maybe(1)?.unwrap_or(0),
                     row.int(2)?,
                     row.maybe(3)?,
@@ -194,14 +194,14 @@ impl Import<'_> {
             May(&["originalGraphId"]),
             May(&["graphExecId"]),
         ];
-        type Row4 = (i64, i64, i64, Option<i64>);
+        type Row4 = (Ns, i64, i64, Option<i64>);
         let table = "CUDA_GRAPH_EVENTS";
         let (parts, bad) = self
             .database
             .scan(table, &wants, |out: &mut Vec<Row4>, row| {
                 if row.maybe(4)?.is_none() {
                     out.push((
-                        row.int(0)?,
+                        row.time(0)?,
                         row.maybe(1)?.unwrap_or(0),
                         row.int(2)?,
                         row.maybe(3)?,

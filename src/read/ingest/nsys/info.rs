@@ -8,7 +8,7 @@ use super::Import;
 use crate::IngestError;
 use crate::database::Want;
 use rooflens_diagnostic::Severity;
-use rooflens_session::{GpuId, ProcessId, StrId, ThreadId};
+use rooflens_session::{GpuId, Ns, ProcessId, StrId, ThreadId};
 
 use Want::{May, Need};
 
@@ -174,8 +174,8 @@ impl Import<'_> {
         let (parts, _) = self.database.scan(
             "TARGET_INFO_SESSION_START_TIME",
             &[May(&["utcEpochNs"])],
-            |out: &mut Option<i64>, row| {
-                *out = row.maybe(0)?;
+            |out: &mut Option<Ns>, row| {
+                *out = row.maybe_time(0)?;
                 Ok(())
             },
         )?;

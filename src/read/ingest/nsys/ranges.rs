@@ -56,12 +56,20 @@ impl Import<'_> {
             if ![PUSH_POP, START_END, DOMAIN_CREATE].contains(&kind) {
                 return Ok(());
             }
-            let (start, end) = (row.int(0)?, row.maybe(1)?);
+            let (start, end) = (row.time(0)?, row.maybe_time(1)?);
             if end.is_some_and(|end| end < start) {
-                return Err(format!("end {end:?} lies before start {start}"));
+                return Err(format!(
+                    "end {:?} lies before start {}",
+                    end.map(|end| end.0),
+                    start.0
+                ));
             }
-            if start.saturating_abs() > MAX_TIME || end.is_some_and(|end| end > MAX_TIME) {
-                return Err(format!("{start} to {end:?} is no time of a capture"));
+            if start < -MAX_TIME || start > MAX_TIME || end.is_some_and(|end| end > MAX_TIME) {
+                return Err(format!(
+                    "{} to {:?} is no time of a capture",
+                    start.0,
+                    end.map(|end| end.0)
+                ));
             }
             let (thread, domain) = (row.maybe(3)?.unwrap_or(0), row.maybe(4)?.unwrap_or(0));
             let (text, text_id) = (row.text(6).map(Into::into), row.maybe(5)?);
@@ -175,7 +183,7 @@ impl Import<'_> {
         .into_iter()
         .flatten()
         .max()
-        .unwrap_or(0)
+        .unwrap_or(Ns::ZERO)
     }
 }
 

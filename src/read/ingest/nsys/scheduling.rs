@@ -99,10 +99,10 @@ impl Import<'_> {
 
 /// A time on the pass's clock.
 pub(super) fn time(row: &Row<'_>, column: usize) -> Result<Ns, RowError> {
-    let time = row.int(column)?;
+    let time = row.time(column)?;
     if (-MAX_TIME..=MAX_TIME).contains(&time) {
         Ok(time)
     } else {
-        Err(format!("{time} is no time of a capture"))
+        Err(format!("{} is no time of a capture", time.0))
     }
 }

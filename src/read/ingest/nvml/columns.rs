@@ -1,5 +1,7 @@
 //! Columns of a sample table: their meaning and the parsers of their cells.
 
+use rooflens_session::Ns;
+
 /// A quantity of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
@@ -193,14 +195,16 @@ pub(super) fn is_absent(cell: &str) -> bool {
     ) || inner.starts_with("Requested functionality")
 }
 
+const MINUTE: Ns = Ns(60_000_000_000);
+
 /// Nanoseconds since 1970 of `2024/01/31 12:00:00.250` (or with `-` in the date), taken as UTC; of ISO 8601 with its
 /// zone (`2024-01-31T13:00:00+01:00`, `…Z`).
-pub(super) fn date_time(cell: &str) -> Option<i64> {
+pub(super) fn date_time(cell: &str) -> Option<Ns> {
     let cell = cell.trim().trim_end_matches('Z');
     let (date, time) = cell.split_once([' ', 'T'])?;
     let (time, zone) = match time.rfind(['+', '-']) {
         Some(at) => (&time[..at], zone(&time[at..])?),
-        None => (time, 0),
+        None => (time, Ns::ZERO),
     };
     let mut parts = date.split(['/', '-']).map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -208,23 +212,23 @@ pub(super) fn date_time(cell: &str) -> Option<i64> {
 }
 
 /// Nanoseconds by which a zone is before UTC: `+01:00`, `-0530`, `+01`.
-fn zone(text: &str) -> Option<i64> {
+fn zone(text: &str) -> Option<Ns> {
     let (sign, digits) = text.split_at_checked(1)?;
     let digits = digits.replace(':', "");
     let is_zone =
         matches!(digits.len(), 2 | 4) && digits.bytes().all(|digit| digit.is_ascii_digit());
     let (hours, minutes) = digits.split_at_checked(2).filter(|_| is_zone)?;
     let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().unwrap_or(0);
-    Some(minutes * 60_000_000_000 * if sign == "-" { -1 } else { 1 })
+    Some(MINUTE * minutes * if sign == "-" { -1 } else { 1 })
 }
 
 /// Nanoseconds since 1970 of `20240131` and `12:00:00`, taken as UTC.
-pub(super) fn dmon_time(date: &str, time: &str) -> Option<i64> {
+pub(super) fn dmon_time(date: &str, time: &str) -> Option<Ns> {
     let digits: i64 = date.parse().ok()?;
     at(digits / 10_000, digits / 100 % 100, digits % 100, time)
 }
 
-fn at(year: i64, month: i64, day: i64, time: &str) -> Option<i64> {
+fn at(year: i64, month: i64, day: i64, time: &str) -> Option<Ns> {
     // Beyond these years nanoseconds leave 64 bits, or the file is not of a GPU.
     let plausible = (1970..2200).contains(&year) && (1..=12).contains(&month);
     if !plausible || !(1..=31).contains(&day) {
@@ -241,7 +245,7 @@ fn at(year: i64, month: i64, day: i64, time: &str) -> Option<i64> {
     }
     let minutes =
         (days_since_1970(year, month, day) * 24 + i64::from(hour)) * 60 + i64::from(minute);
-    Some(minutes * 60_000_000_000 + (second * 1e9).round() as i64)
+    Some(MINUTE * minutes + Ns((second * 1e9).round() as i64))
 }
 
 /// Days of the Gregorian calendar: years begin in March, so that the leap day is the last.
@@ -272,12 +276,15 @@ mod tests {
 
     #[test]
     fn impossible_times_are_refused() {
-        assert_eq!(date_time("1970/01/01 00:00:01.5"), Some(1_500_000_000));
-        assert_eq!(date_time("1970-01-01T01:00:01+01:00"), Some(1_000_000_000));
+        assert_eq!(date_time("1970/01/01 00:00:01.5"), Some(Ns(1_500_000_000)));
+        assert_eq!(
+            date_time("1970-01-01T01:00:01+01:00"),
+            Some(Ns(1_000_000_000))
+        );
         assert_eq!(date_time("1969-12-31T23:30:00Z"), None);
         assert_eq!(
             date_time("1970-01-01T00:00:00-0030"),
-            Some(1_800_000_000_000)
+            Some(Ns(1_800_000_000_000))
         );
         assert_eq!(date_time("1970-01-01T00:00:00+1"), None);
         for bad in [

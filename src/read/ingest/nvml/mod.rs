@@ -208,6 +208,7 @@ fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mu
 mod tests {
     use super::*;
     use crate::testing::import_bytes;
+    use rooflens_session::Ns;
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Vec<&'static str>) {
         let (result, session, diagnostics) = import_bytes(&IMPORTER, "nvml.csv", text);
@@ -227,7 +228,10 @@ mod tests {
         );
         assert!(result.is_ok());
         let samples = &session.device_samples;
-        assert_eq!(samples.utc, [1795223739227768002, 1795223739250272727]);
+        assert_eq!(
+            samples.utc,
+            [Ns(1795223739227768002), Ns(1795223739250272727)]
+        );
         assert_eq!(samples.power_mw, [Some(138621), None]);
         assert_eq!(
             (samples.memory_used[0], samples.throttle_reasons[0]),
@@ -248,7 +252,7 @@ mod tests {
         assert!(result.is_ok());
         let samples = &session.device_samples;
         // 2024-01-31T12:00:00Z is 1706702400 s after the epoch (date -u -d … +%s).
-        assert_eq!(samples.utc, [1_706_702_400_250_000_000; 2]);
+        assert_eq!(samples.utc, [Ns(1_706_702_400_250_000_000); 2]);
         assert_eq!(
             (samples.device.as_slice(), samples.power_mw[0]),
             (&[0, 1][..], Some(38_740))
@@ -297,7 +301,7 @@ mod tests {
         let samples = &session.device_samples;
         assert_eq!(
             (samples.utc[0], samples.device[0]),
-            (1_706_702_400_000_000_000, 1)
+            (Ns(1_706_702_400_000_000_000), 1)
         );
         assert_eq!(
             (samples.power_mw[0], samples.temperature[0]),

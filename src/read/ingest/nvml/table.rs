@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::Read;
 use super::columns::{self, Field, Number};
-use rooflens_session::{DeviceSample, StrId};
+use rooflens_session::{DeviceSample, Ns, StrId};
 
 /// The program that wrote the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +227,7 @@ impl<'a> Table<'a> {
             utc: if self.has_time() {
                 self.time(&text)?
             } else {
-                0
+                Ns::ZERO
             },
             device: match (self.column(Field::Index), text(Field::Identity)) {
                 (Some(_), _) => small(number(Field::Index))?,
@@ -268,9 +268,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn time<'b>(&self, text: &impl Fn(Field) -> Option<&'b str>) -> Option<i64> {
+    fn time<'b>(&self, text: &impl Fn(Field) -> Option<&'b str>) -> Option<Ns> {
         match self.dialect {
-            Dialect::Sampler => text(Field::UtcNs)?.parse().ok().filter(|utc| *utc >= 0),
+            Dialect::Sampler => {
+                let utc = Ns(text(Field::UtcNs)?.parse().ok()?);
+                (utc >= Ns::ZERO).then_some(utc)
+            }
             Dialect::Query | Dialect::Headerless => columns::date_time(text(Field::DateTime)?),
             Dialect::Dmon | Dialect::Pmon => {
                 columns::dmon_time(text(Field::Date)?, text(Field::Time)?)

@@ -147,7 +147,7 @@ impl Import<'_> {
             "rocpd_timestamp",
             &[Need("id"), Need("value")],
             |out, row| {
-                out.push((row.int(0)?, row.int(1)?));
+                out.push((row.int(0)?, row.time(1)?));
                 Ok(())
             },
         )?;

@@ -38,7 +38,7 @@ fn schema_3_is_a_timeline() {
     let launches = &session.launches;
     assert_eq!(
         (launches.start[0], launches.end[0], launches.correlation[0]),
-        (200, 260, Some(1000))
+        (Ns(200), Ns(260), Some(1000))
     );
     assert_eq!(session.kernel_name(launches.kernel[0]), "f(int)");
     // 1000 work-items in groups of 64; no stream, so the queue.
@@ -68,7 +68,7 @@ fn schema_3_is_a_timeline() {
             session.ranges.start[0],
             session.text(session.ranges.name[0])
         ),
-        (90, "forward")
+        (Ns(90), "forward")
     );
     assert_eq!(session.gpus.ordinal, [0]);
     assert_eq!(session.text(session.gpus.name[0]), "AMD Instinct MI300X");
@@ -89,7 +89,7 @@ fn schema_4_points_to_times_and_tracks_and_bad_rows_cost_themselves() {
     let launches = &session.launches;
     assert_eq!(
         (launches.len(), launches.start[0], launches.end[0]),
-        (1, 200, 260)
+        (1, Ns(200), Ns(260))
     );
     assert_eq!(
         (launches.stream[0], launches.correlation[0]),

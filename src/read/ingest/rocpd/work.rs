@@ -36,7 +36,7 @@ struct Common {
 
 impl Common {
     fn read(row: &Row<'_>, names: &Names) -> Result<Self, RowError> {
-        let time = |inline: usize, id: usize| match (row.maybe(inline)?, row.maybe(id)?) {
+        let time = |inline: usize, id: usize| match (row.maybe_time(inline)?, row.maybe(id)?) {
             (Some(time), _) => Ok(time),
             (None, Some(id)) => names
                 .times
@@ -48,7 +48,7 @@ impl Common {
         let (start, end) = (time(0, 2)?, time(1, 3)?);
         let is_time = start >= -MAX_TIME && end <= MAX_TIME && start <= end;
         if !is_time || end - start > MAX_DURATION {
-            return Err(format!("{start} to {end} is no time of a capture"));
+            return Err(format!("{} to {} is no time of a capture", start.0, end.0));
         }
         let of_track = row
             .maybe(4)?

@@ -143,6 +143,7 @@ mod tests {
     use super::*;
     use crate::testing::import_bytes;
     use rooflens_diagnostic::Location;
+    use rooflens_session::Ns;
 
     fn read(text: &str) -> (Session, Diagnostics, Result<(), IngestError>) {
         let (result, session, diagnostics) = import_bytes(&IMPORTER, "sum.csv", text);
@@ -168,8 +169,11 @@ mod tests {
             assert!(result.is_ok());
             let sums = &session.call_sums;
             assert_eq!((session.text(sums.name[0]), sums.kind[0]), (name, kind));
-            assert_eq!((sums.count[0], sums.total[0], sums.max[0]), (3, 300, 110));
-            assert_eq!((sums.min[0], sums.median[0]), (90, Some(99.5)));
+            assert_eq!(
+                (sums.count[0], sums.total[0], sums.max[0]),
+                (3, Ns(300), Ns(110))
+            );
+            assert_eq!((sums.min[0], sums.median[0]), (Ns(90), Some(99.5)));
             assert_eq!(
                 diagnostics.iter().next().map(|loss| &loss.at),
                 Some(&Location::Line(3))
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!(names, ["decode", "NCCL:ncclAllReduce"]);
         assert_eq!(
             (sums.total[0], sums.max[0], sums.kind[0]),
-            (1500, 1000, CallKind::Range)
+            (Ns(1500), Ns(1000), CallKind::Range)
         );
     }
 

@@ -64,7 +64,7 @@ impl Columns {
 
     fn figures(&self, cells: &[Cow<'_, str>]) -> Option<Figures> {
         let time = |(index, scale): (usize, u32)| nanoseconds(cells.get(index)?, scale);
-        let whole = |column| time(column).map(|ns| ns.round() as Ns);
+        let whole = |column| time(column).map(|time| Ns(time.round() as i64));
         Some(Figures {
             count: number(cells.get(self.count)?)?,
             total: whole(self.total)?,
@@ -206,11 +206,11 @@ mod tests {
         let sums = &session.kernel_sums;
         assert_eq!(
             (sums.count.as_slice(), sums.total.as_slice()),
-            (&[3, 1][..], &[300, 100][..])
+            (&[3, 1][..], &[Ns(300), Ns(100)][..])
         );
         assert_eq!(
             (sums.min[0], sums.max[0], sums.median[0]),
-            (90, 110, Some(99.5))
+            (Ns(90), Ns(110), Some(99.5))
         );
         assert_eq!(session.kernel_name(sums.kernel[0]), "void gemm<int, 4>(T1)");
         assert_eq!(session.passes.kind, [PassKind::Timeline]);
@@ -225,7 +225,7 @@ mod tests {
         let sums = &session.kernel_sums;
         assert_eq!(
             (sums.total[0], sums.min[0], sums.max[0], sums.median[0]),
-            (1500, 500, 1000, None)
+            (Ns(1500), Ns(500), Ns(1000), None)
         );
         assert_eq!(sums.len(), 1);
     }
@@ -238,7 +238,7 @@ mod tests {
         let sums = &session.kernel_sums;
         assert_eq!(
             (sums.count[0], sums.total[0], sums.max[0]),
-            (2, 3_481_709, 3_481_000)
+            (2, Ns(3_481_709), Ns(3_481_000))
         );
         assert_eq!(
             (sums.median[0], session.kernel_name(sums.kernel[0])),

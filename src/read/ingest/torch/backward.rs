@@ -4,12 +4,12 @@
 //! thread which made it; an operator of the forward pass has the number of the node that is made next on its thread.
 //! So of the operators with the number the latest to begin made the node, as in PyTorch's own arrows.
 
+use rooflens_session::Ns;
 use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
 use super::rows::{Key, Rows, SequenceRow};
-use rooflens_session::Ns;
 
 /// Backward operators with their forward ones.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -138,6 +138,7 @@ fn threads(
 mod tests {
     use super::{Ties, ties};
     use crate::torch::rows::{FlowRow, Key, OperatorRow, Rows, SequenceRow, Span};
+    use rooflens_session::Ns;
 
     const LANES: [(Key, Key); 3] = [
         (Key::Number(1), Key::Number(10)),
@@ -151,8 +152,8 @@ mod tests {
     impl Trace {
         fn operator(mut self, lane: u32, at: (i64, i64), number: i64, forward_thread: u32) -> Self {
             let span = Span {
-                start: at.0,
-                end: at.1,
+                start: Ns(at.0),
+                end: Ns(at.1),
                 name: 0,
                 lane,
             };
@@ -176,12 +177,12 @@ mod tests {
         fn arrow(mut self, id: i64, from: (u32, i64), to: (u32, i64)) -> Self {
             self.0.gradient_starts.push(FlowRow {
                 lane: from.0,
-                time: from.1,
+                time: Ns(from.1),
                 id,
             });
             self.0.gradient_ends.push(FlowRow {
                 lane: to.0,
-                time: to.1,
+                time: Ns(to.1),
                 id,
             });
             self

@@ -10,7 +10,7 @@ use super::rows::{
     Lane, MemoryRow, OperatorRow, Rows, SequenceRow, Span, SyncRow,
 };
 use super::value::{Name, Text};
-use rooflens_session::ApiLevel;
+use rooflens_session::{ApiLevel, Ns};
 
 /// Signs of an unknown phase or category that are kept.
 const CLIP: usize = 32;
@@ -256,7 +256,7 @@ impl<'a> Builder<'a> {
     /// Start, end, name and lane; an event without a time cannot be kept.
     fn span(&mut self, event: &mut Event<'a>) -> Option<Span> {
         let end = match (event.start, event.duration) {
-            (Some(start), Some(length)) if length >= 0 => start.checked_add(length),
+            (Some(start), Some(length)) if length >= Ns::ZERO => start.checked_add(length),
             _ => None,
         };
         let (Some(start), Some(end)) = (event.start, end) else {

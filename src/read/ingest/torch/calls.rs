@@ -81,12 +81,13 @@ mod tests {
     use super::{CallRow, nested};
     use crate::torch::rows::Span;
     use rooflens_session::ApiLevel::{self, Driver, Runtime};
+    use rooflens_session::Ns;
 
     fn call(level: ApiLevel, lane: u32, start: i64, end: i64) -> CallRow {
         CallRow {
             span: Span {
-                start,
-                end,
+                start: Ns(start),
+                end: Ns(end),
                 name: 0,
                 lane,
             },

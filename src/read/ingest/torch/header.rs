@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::stream::File;
 use rooflens_bundle::ArtifactFile;
-use rooflens_session::{PassId, Session};
+use rooflens_session::{Ns, PassId, Session};
 
 /// Keys of the outermost object that become facts; others hold paths, users and job names.
 const FACTS: &[&str] = &[
@@ -55,8 +55,8 @@ impl Header {
     }
 
     /// `baseTimeNanoseconds`: the UTC time that the events' times count from.
-    pub(super) fn base(&self) -> Option<i64> {
-        self.keys.get("baseTimeNanoseconds")?.as_i64()
+    pub(super) fn base(&self) -> Option<Ns> {
+        self.keys.get("baseTimeNanoseconds")?.as_i64().map(Ns)
     }
 
     /// Rank of the process in a distributed run.

@@ -164,14 +164,14 @@ fn describe(pass: PassId, header: &Header, file: &ArtifactFile, session: &mut Se
 /// The UTC time of time zero. Newer traces count from `baseTimeNanoseconds`, older ones from 1970;
 /// times that are as long as UTC is (from 2001 on) are UTC, whatever else the trace says.
 fn utc_origin(rows: &Rows, header: &Header) -> Option<Ns> {
-    const UTC_FLOOR: Ns = 1_000_000_000_000_000_000;
+    const UTC_FLOOR: Ns = Ns(1_000_000_000_000_000_000);
     let first = None
         .or_else(|| rows.operators.first().map(|row| row.span.start))
         .or_else(|| rows.calls.first().map(|row| row.span.start))
         .or_else(|| rows.kernels.first().map(|row| row.gpu.span.start))
         .or_else(|| rows.annotations.first().map(|row| row.start));
     if first.is_some_and(|first| first >= UTC_FLOOR) {
-        return Some(0);
+        return Some(Ns::ZERO);
     }
     header.base()
 }

@@ -383,7 +383,7 @@ mod tests {
             .rows
             .operators
             .iter()
-            .map(|row| row.span.start)
+            .map(|row| row.span.start.0)
             .collect()
     }
 

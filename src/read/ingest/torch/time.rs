@@ -23,10 +23,11 @@ pub(super) fn nanoseconds(text: &str) -> Option<Ns> {
         }
         _ => None,
     };
-    let value = i64::try_from(value?)
-        .ok()
-        .filter(|value| *value <= MAX_TIME)?;
-    Some(if text.starts_with('-') { -value } else { value })
+    let time = Ns(i64::try_from(value?).ok()?);
+    if time > MAX_TIME {
+        return None;
+    }
+    Some(if text.starts_with('-') { -time } else { time })
 }
 
 /// The digits at the front, and what follows.
@@ -72,6 +73,7 @@ fn number(start: u64, digits: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::nanoseconds;
+    use rooflens_session::Ns;
 
     #[test]
     fn microseconds_become_exact_nanoseconds() {
@@ -94,7 +96,7 @@ mod tests {
             ("-1.0005", -1_001),
             ("0.9999999", 1_000),
         ] {
-            assert_eq!(nanoseconds(text), Some(expected), "{text}");
+            assert_eq!(nanoseconds(text), Some(Ns(expected)), "{text}");
         }
     }
 
@@ -110,7 +112,7 @@ mod tests {
             ("0e300", 0),
             ("12345e-4", 1_235),
         ] {
-            assert_eq!(nanoseconds(text), Some(expected), "{text}");
+            assert_eq!(nanoseconds(text), Some(Ns(expected)), "{text}");
         }
     }
 

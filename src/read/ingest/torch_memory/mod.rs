@@ -68,7 +68,7 @@ fn import(
     let pass = session.add_pass(&file.pass, PassKind::Operators, &file.path);
     session.passes.producer[pass.index()] = session.intern("PyTorch memory snapshot");
     session.passes.rank[pass.index()] = file.rank;
-    session.passes.utc_origin[pass.index()] = Some(0);
+    session.passes.utc_origin[pass.index()] = Some(Ns::ZERO);
     rows.into_iter().for_each(|row| {
         session.memory_events.push(row);
     });
@@ -116,8 +116,9 @@ fn read_device(
         let size = pickle.int(*event, "size");
         let time = pickle
             .int(*event, "time_us")
-            .and_then(|time| time.checked_mul(1000));
-        let time = time.filter(|time: &Ns| (-MAX_TIME..=MAX_TIME).contains(time));
+            .and_then(|time| time.checked_mul(1000))
+            .map(Ns);
+        let time = time.filter(|time| (-MAX_TIME..=MAX_TIME).contains(time));
         let action = pickle.text(*event, "action").unwrap_or_default();
         let (allocated, reserved) = match action {
             "alloc" => (1, 0),

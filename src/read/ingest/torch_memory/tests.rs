@@ -79,7 +79,7 @@ fn totals_are_counted_backwards_from_the_segments() {
     let (result, session, diagnostics) = import_bytes(&IMPORTER, "snapshot.pickle", &bytes);
     assert!(result.is_ok(), "{result:?}");
     let rows = &session.memory_events;
-    assert_eq!(rows.time, [10_000, 12_000, 13_000]);
+    assert_eq!(rows.time, [Ns(10_000), Ns(12_000), Ns(13_000)]);
     assert_eq!(rows.bytes, [40, 100, -40]);
     // At the end 100; before the free 140; before the second allocation 40.
     assert_eq!(rows.allocated, [Some(40), Some(140), Some(100)]);

@@ -179,12 +179,12 @@ impl<'a> Trace<'a> {
 
 fn nanoseconds(microseconds: Option<f64>) -> Option<Ns> {
     let time = (microseconds? * 1e3).round();
-    (time.abs() <= MAX_TIME as f64).then_some(time as Ns)
+    (time.abs() <= MAX_TIME.time().0).then_some(Ns(time as i64))
 }
 
 fn end(start: Option<f64>, duration: Option<f64>) -> Option<Ns> {
     let (start, duration) = (nanoseconds(start)?, nanoseconds(duration)?);
-    (0..=MAX_DURATION)
+    (Ns::ZERO..=MAX_DURATION)
         .contains(&duration)
         .then(|| start + duration)
 }

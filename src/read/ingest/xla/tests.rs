@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::import_bytes;
+use rooflens_session::Ns;
 
 const TRACE: &str = include_str!("../../../../tests/data/seeds/xla.json");
 
@@ -21,7 +22,7 @@ fn streams_calls_and_steps_are_read() {
     let launches = &session.launches;
     assert_eq!(
         (launches.len(), launches.start[0], launches.end[0]),
-        (1, 10_125, 12_625)
+        (1, Ns(10_125), Ns(12_625))
     );
     assert_eq!(
         (launches.stream[0], launches.correlation[0]),
@@ -45,7 +46,7 @@ fn streams_calls_and_steps_are_read() {
     let ranges = &session.ranges;
     assert_eq!(
         (ranges.len(), ranges.start[0], ranges.end[0]),
-        (1, 1000, 21_000)
+        (1, Ns(1000), Ns(21_000))
     );
     assert_eq!(session.text(ranges.name[0]), "train#step_num=3#");
     assert_eq!(session.gpus.ordinal, [1]);

@@ -14,7 +14,7 @@ use rooflens_analysis::{Context, Known, results};
 use rooflens_hardware::{DTYPES, Gpu, element_bytes};
 use rooflens_schemas::StageKind;
 use rooflens_schemas::workload::Mode;
-use rooflens_session::{Dim3, KernelId};
+use rooflens_session::{Dim3, KernelId, Ns};
 use rooflens_stats::quantile;
 
 use super::{Device, Interval, Kernel, Stage, Work, stage::GAP};
@@ -122,21 +122,21 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
             let mut times = Vec::new();
             for repeat in &series.repeats {
                 let per_step = steps.and(repeat.per_step());
-                times.push(per_step.unwrap_or(repeat.duration as f64));
+                times.push(per_step.unwrap_or(repeat.duration.time().0));
             }
             quartiles(times)
         }
-        None => over(&|instance| instance.time().unwrap_or(0) as f64),
+        None => over(&|instance| instance.time().unwrap_or(Ns::ZERO).time().0),
     };
-    let sum: i64 = instances.iter().map(|instance| instance.sum).sum();
+    let sum: Ns = instances.iter().map(|instance| instance.sum).sum();
     let mut stage = Stage {
         name: summary.label(session, facts),
         per_step: steps.is_some(),
         static_shapes: kind != StageKind::Prefill,
         time,
         profiled: baseline.is_none(),
-        busy: over(&|instance| instance.busy as f64 / instance.gpus.len().max(1) as f64),
-        sum: sum as f64 / number,
+        busy: over(&|instance| instance.busy.time().0 / instance.gpus.len().max(1) as f64),
+        sum: sum.time().0 / number,
         launches: ops as f64 / number,
         graph: graphed * 2 > ops,
         host_launch: None,
@@ -168,7 +168,7 @@ fn kept(context: &Context<'_>, summary: &Summary, unit: f64) -> Vec<(&'static st
     let number = line.instances.len().max(1) as f64 * unit;
     let mut times = Vec::new();
     for cause in KEPT {
-        let time = line.pool.causes.of(cause) as f64 / number;
+        let time = line.pool.causes.of(cause).time().0 / number;
         if time > 0.0 {
             times.push((cause.label(), time));
         }
@@ -222,7 +222,8 @@ fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: f64) -> 
         );
         let group = groups.entry(key).or_default();
         group.launches += 1.0;
-        group.time += facts.ops.end[index].saturating_sub(facts.ops.start[index]) as f64;
+        let duration = facts.ops.end[index].saturating_sub(facts.ops.start[index]);
+        group.time += duration.time().0;
         group.row = group.row.or(row);
         if let (Some(product), Some(kernel)) = (product, kernel) {
             let work = work(context, product, kernel);

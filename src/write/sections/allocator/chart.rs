@@ -15,11 +15,11 @@ const MAX_BANDS: usize = 64;
 /// The chart of an allocator. A reserve that never changes is a mark in the panel of what is allocated.
 pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Chart {
     let (start, end) = memory.span();
-    let duration = end.saturating_sub(start).max(1);
-    let points = |value: &dyn Fn(usize) -> Option<i64>| -> Vec<(Ns, f64)> {
+    let duration = end.saturating_sub(start).max(Ns(1));
+    let points = |value: &dyn Fn(usize) -> Option<i64>| -> Vec<(i64, f64)> {
         let point = |index: usize| {
             Some((
-                memory.states[index].time.saturating_sub(start),
+                memory.states[index].time.saturating_sub(start).0,
                 value(index)? as f64,
             ))
         };
@@ -27,7 +27,7 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
             &(0..memory.states.len())
                 .filter_map(point)
                 .collect::<Vec<_>>(),
-            duration,
+            duration.0,
         )
     };
     let reserved: Vec<i64> = memory
@@ -89,13 +89,13 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
         plot: Plot::Series(Series {
             panels,
             bands: bands(context, memory),
-            duration,
+            duration: duration.0,
         }),
     }
 }
 
 /// Ranges of outermost stages on the host, from the chart's zero.
-fn bands(context: &Context<'_>, memory: &States) -> Vec<(String, Ns, Ns)> {
+fn bands(context: &Context<'_>, memory: &States) -> Vec<(String, i64, i64)> {
     let facts = context.facts;
     let (start, end) = memory.span();
     let of_pass = |stage: &&Stage| stage.pass == memory.pass && stage.parent.is_none();
@@ -108,7 +108,7 @@ fn bands(context: &Context<'_>, memory: &States) -> Vec<(String, Ns, Ns)> {
         {
             let (from, to) = (instance.host_start.max(start), instance.host_end.min(end));
             if from < to {
-                bands.push((stage.name.clone(), from - start, to - start));
+                bands.push((stage.name.clone(), (from - start).0, (to - start).0));
             }
         }
     }

@@ -29,12 +29,12 @@ impl Trace {
         trace
     }
 
-    fn range(&mut self, name: &str, start: Ns, end: Ns) {
+    fn range(&mut self, name: &str, start: i64, end: i64) {
         self.made.span(name, start..end);
     }
 
     /// A copy that a call at `at` issues.
-    fn copy(&mut self, at: Ns, correlation: i64) {
+    fn copy(&mut self, at: i64, correlation: i64) {
         let (pass, correlation) = (self.made.pass, Some(correlation));
         self.call("cudaMemcpyAsync", at, at + 5, correlation);
         self.made.session.copies.push(Copy {
@@ -43,7 +43,7 @@ impl Trace {
         });
     }
 
-    fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: Option<i64>) {
+    fn call(&mut self, name: &str, start: i64, end: i64, correlation: Option<i64>) {
         let name = self.made.session.intern(name);
         let call = api_call(self.made.pass, name, start..end);
         self.made.session.api_calls.push(ApiCall {
@@ -52,16 +52,16 @@ impl Trace {
         });
     }
 
-    fn operator(&mut self, name: &str, start: Ns, end: Ns) {
+    fn operator(&mut self, name: &str, start: i64, end: i64) {
         self.made.time = end;
         self.made.operator(start, name, "", "");
     }
 
     /// Allocates at an address, or frees what is there; 2000 bytes are reserved.
-    fn event(&mut self, time: Ns, address: u64, bytes: i64) {
+    fn event(&mut self, time: i64, address: u64, bytes: i64) {
         self.allocated += bytes;
         self.made.session.memory_events.push(MemoryEvent {
-            time,
+            time: Ns(time),
             pass: self.made.pass,
             thread: Some(ThreadId(0)),
             device: Some(0),

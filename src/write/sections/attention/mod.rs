@@ -11,6 +11,7 @@ use rooflens_analysis::kernels::matmul::Attention;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::{Block, Dataset, Quantity, SectionContent, View};
+use rooflens_session::Ns;
 
 /// Attention. A bundle without such kernels has no such section.
 pub(super) static SECTION: Section = Section {
@@ -29,7 +30,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     };
     let of_first = stages.iter().take_while(|stage| stage.pass == first.pass);
     let shown: usize = of_first.map(|stage| stage.groups.len()).sum();
-    let has_shapes = stages.iter().any(|stage| stage.known > 0);
+    let has_shapes = stages.iter().any(|stage| stage.known > Ns::ZERO);
     let columns: &[&str] = match has_shapes {
         true => &[
             "kernel",

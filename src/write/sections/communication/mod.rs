@@ -7,6 +7,7 @@ mod tests;
 mod text;
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use super::Section;
 use crate::Context;
@@ -79,7 +80,7 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
         let parts = line.sum.parts;
         let idle = line.sum.time - parts.busy;
         let rest = parts.busy - parts.compute - parts.communication_exposed;
-        let share = parts.communication as f64 / line.sum.time.max(1) as f64;
+        let share = parts.communication.time() / line.sum.time.max(Ns(1)).time();
         let values = [parts.compute, parts.communication_exposed, rest, idle];
         Bar {
             label: words!(
@@ -88,7 +89,7 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
                 stage = line.stage_name(context),
                 rank = line.rank.to_string()
             ),
-            values: values.map(|value| value as f64).to_vec(),
+            values: values.map(|value| value.time().0).to_vec(),
             note: words!(
                 context,
                 "communication.bar_note",
@@ -97,7 +98,7 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
         }
     };
     let share =
-        |line: &Line| line.sum.parts.communication_exposed as f64 / line.sum.time.max(1) as f64;
+        |line: &Line| line.sum.parts.communication_exposed.time() / line.sum.time.max(Ns(1)).time();
     // Of stages with equal shares the first.
     let by_time = |line: &&&Line| line.sum.parts.communication_exposed;
     let most = shown.iter().rev().max_by_key(by_time);

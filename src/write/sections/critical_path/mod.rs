@@ -55,7 +55,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 }
 
 fn chart(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Chart {
-    let shown: Vec<_> = found.times.iter().filter(|(_, time)| *time > 0).collect();
+    let shown: Vec<_> = found
+        .times
+        .iter()
+        .filter(|(_, time)| *time > Ns::ZERO)
+        .collect();
     let part = |(category, _): &&(Category, Ns)| Part {
         name: label(*category).to_owned(),
         color: color(*category),
@@ -70,7 +74,7 @@ fn chart(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Chart {
             parts: shown.iter().map(part).collect(),
             bars: vec![Bar {
                 label: stage.to_owned(),
-                values: shown.iter().map(|(_, time)| *time as f64).collect(),
+                values: shown.iter().map(|(_, time)| time.time().0).collect(),
                 note: Quantity::ns(found.length).to_string(),
             }],
         }),
@@ -156,7 +160,7 @@ fn path<'t>(context: &Context<'t>, length: Ns) -> Table<'t, (Cell, &'t PathSum)>
         text "rank" = sum.rank.map(|rank| rank.to_string()), page;
         count "count" = sum.count, page;
         time "time_ns" = sum.time, page;
-        share "share" = (length > 0).then(|| sum.time as f64 / length as f64), page;
+        share "share" = (length > Ns::ZERO).then(|| sum.time.time().0 / length.time().0), page;
     } }
 }
 
@@ -185,10 +189,10 @@ fn metrics(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Vec<Metr
         "instance {instance} on {} processes, first to last GPU operation",
         found.processes
     );
-    let mut metrics = vec![CRITICAL_PATH.derived(scope.clone(), length as f64, basis)];
+    let mut metrics = vec![CRITICAL_PATH.derived(scope.clone(), length.time().0, basis)];
     metrics.extend(found.times.iter().map(|(category, time)| {
         let basis = format!("{time} ns of {length} ns of the critical path of instance {instance}");
-        let share = *time as f64 / length.max(1) as f64;
+        let share = time.time() / length.max(Ns(1)).time();
         share_of(*category).derived(scope.clone(), share, basis)
     }));
     let table = Some("launches, copies, api_calls".to_owned());

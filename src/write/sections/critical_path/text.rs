@@ -6,7 +6,7 @@ use super::label;
 use crate::Context;
 use rooflens_analysis::time::critical_path::CriticalPath;
 use rooflens_document::{Inline, Quantity};
-use rooflens_session::{Arrange, PassId};
+use rooflens_session::{Arrange, Ns, PassId};
 
 /// Categories and passes that are named.
 const NAMED: usize = 4;
@@ -17,10 +17,14 @@ pub(super) fn introduction(
     stage: &str,
     found: &CriticalPath,
 ) -> Vec<Inline> {
-    let mut largest: Vec<_> = found.times.iter().filter(|(_, time)| *time > 0).collect();
+    let mut largest: Vec<_> = found
+        .times
+        .iter()
+        .filter(|(_, time)| *time > Ns::ZERO)
+        .collect();
     largest.arrange_by_key(|(category, time)| (Reverse(*time), *category));
-    let part = |(category, time): &&(_, i64)| {
-        let share = Quantity::ratio(*time as f64 / found.length.max(1) as f64);
+    let part = |(category, time): &&(_, Ns)| {
+        let share = Quantity::ratio(time.time() / found.length.max(Ns(1)).time());
         vec![share.into(), format!(" {}", label(*category)).into()]
     };
     let parts: Vec<Vec<Inline>> = largest.iter().take(NAMED).map(part).collect();

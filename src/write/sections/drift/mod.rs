@@ -4,6 +4,7 @@
 mod tests;
 
 use rooflens_schemas::{Metric, Unit};
+use rooflens_session::Ns;
 
 use super::Section;
 use crate::Context;
@@ -116,10 +117,10 @@ fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
 
 fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
     let name = series.label(context);
-    let line = |name: String, filled: bool, time: fn(&Instance) -> i64| {
+    let line = |name: String, filled: bool, time: fn(&Instance) -> Ns| {
         let mut times = Vec::new();
         for instance in &series.instances {
-            times.push((instance.number as f64, time(instance) as f64));
+            times.push((instance.number as f64, time(instance).time().0));
         }
         let mut points = Vec::new();
         for (x, y) in grouped(&times, MAX_POINTS) {
@@ -141,22 +142,26 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
         Subject::Range(_) => vec![line(String::new(), false, |instance| instance.host)],
     };
     let mut outliers = series.outliers.clone();
-    let distance = |index: &usize| (series.instances[*index].time as f64 - series.median).abs();
+    let distance = |index: &usize| (series.instances[*index].time.time().0 - series.median).abs();
     outliers.sort_by(|a, b| distance(b).total_cmp(&distance(a)).then(a.cmp(b)));
     outliers.truncate(MAX_OUTLIERS);
     let mut marks = Vec::new();
     for index in outliers {
         let instance = &series.instances[index];
-        marks.push((instance.number as i64, instance.time as f64));
+        marks.push((instance.number as i64, instance.time.time().0));
     }
     let numbers = series.instances.iter().map(|instance| instance.number);
     let numbers = numbers.chain(series.left_out.iter().copied());
     let last = numbers.max().unwrap_or(0) as i64;
     let mut left_out: Vec<Interval> = Vec::new();
     for number in &series.left_out {
-        left_out.push((*number as i64, *number as i64 + 1));
+        left_out.push((Ns(*number as i64), Ns(*number as i64 + 1)));
     }
-    let left_out = union(&mut left_out);
+    let mut shaded = Vec::new();
+    for (start, end) in union(&mut left_out) {
+        shaded.push((start.0, end.0));
+    }
+    let left_out = shaded;
     let label = words!(context, "pace.time");
     let shades = (!left_out.is_empty()).then(|| (words!(context, "pace.left_out"), left_out));
     let tracks = vec![Track::Lines(Lines {

@@ -8,9 +8,8 @@ use super::*;
 use crate::testing::{column, dataset, english};
 use rooflens_analysis::testing::drift::look;
 use rooflens_document::Cell;
-use rooflens_session::Ns;
 
-fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> SectionContent {
+fn findings(times: &[i64], left_out: usize, ranges: &[(&str, i64)]) -> SectionContent {
     look(times, left_out, ranges, |context| {
         show(&english(context)).unwrap()
     })
@@ -18,7 +17,7 @@ fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> SectionCont
 
 #[test]
 fn a_trend_is_told_with_its_drift() {
-    let times: Vec<Ns> = [9_999]
+    let times: Vec<i64> = [9_999]
         .into_iter()
         .chain((0..10).map(|n| 100 + 10 * n))
         .collect();
@@ -74,7 +73,7 @@ fn the_chart_rings_outliers_and_marks_what_is_left_out() {
 
 #[test]
 fn ranges_that_are_no_stage_are_shown_without_a_metric() {
-    let often: Vec<(&str, Ns)> = (0..9)
+    let often: Vec<(&str, i64)> = (0..9)
         .map(|_| ("step", 50))
         .chain([("once", 900), ("step", 50)])
         .collect();

@@ -1,6 +1,7 @@
 //! The metrics of a stage's FLOPs.
 
 use rooflens_schemas::{Metric, Unit};
+use rooflens_session::Ns;
 
 use crate::Context;
 use crate::utilization::words::reason;
@@ -38,8 +39,8 @@ pub(super) fn of(context: &Context<'_>, stage: &StageFlops) -> [Metric; 6] {
         by_dtype.map(|(dtype, flops)| format!("{dtype} {}", Quantity::new(*flops, Unit::Flop)));
     let by_dtype = by_dtype.collect::<Vec<String>>().join(", ");
     let sized = match sums.matrix {
-        0 => 0.0,
-        matrix => sums.matrix_known as f64 / matrix as f64,
+        Ns(0) => 0.0,
+        matrix => sums.matrix_known.time() / matrix.time(),
     };
     let sized = format!(
         "{} of the time of matrix kernels has known sizes",

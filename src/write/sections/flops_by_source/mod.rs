@@ -98,10 +98,10 @@ fn columns(lines: &[StageFlops]) -> Vec<&'static str> {
 /// What of a stage's time has no FLOPs, in words.
 fn uncounted(context: &Context<'_>, stage: &StageFlops) -> Option<(String, Vec<Inline>)> {
     let (total, unknown) = (stage.sums.total, &stage.sums.unknown);
-    if unknown.is_empty() || total <= 0 {
+    if unknown.is_empty() || total <= Ns::ZERO {
         return None;
     }
-    let share = |time: Ns| Quantity::ratio(time as f64 / total as f64);
+    let share = |time: Ns| Quantity::ratio(time.time() / total.time());
     let rest = rooflens_analysis::engine::intervals::total(unknown.values().copied());
     let mut classes: Vec<(&KernelClass, &Ns)> = unknown.iter().collect();
     classes.sort_by_key(|(_, time)| Reverse(**time));

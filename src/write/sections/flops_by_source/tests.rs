@@ -32,7 +32,7 @@ fn made() -> Made {
     for (time, value) in [(-5, 1.0), (100, 1000.0), (900, 1440.0), (90_000, 1.0)] {
         let pass = made.pass;
         made.session.counter_samples.push(CounterSample {
-            time,
+            time: Ns(time),
             metric,
             value,
             pass,

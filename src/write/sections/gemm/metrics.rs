@@ -1,6 +1,7 @@
 //! The metrics of a stage's GEMMs.
 
 use rooflens_schemas::Metric;
+use rooflens_session::Ns;
 
 use super::products;
 use crate::Context;
@@ -32,7 +33,7 @@ pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {
         )
     };
     let reason = match known {
-        0 => {
+        Ns(0) => {
             "the sizes of no product are known: no recorded shapes, no cuBLASLt log, no model config that fits"
         }
         _ => "no peak for this GPU and dtype",

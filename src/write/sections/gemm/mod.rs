@@ -6,6 +6,7 @@ mod tables;
 mod tests;
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use super::{Section, products};
 use crate::{Context, is_same, shapes_advice};
@@ -70,7 +71,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let mut views = views(context, shown);
     findings.main.push(views.remove(focus(context, shown)));
     findings.blocks.extend(views);
-    if stages.iter().all(|stage| stage.known == 0) {
+    if stages.iter().all(|stage| stage.known == Ns::ZERO) {
         findings.blocks.push(Block::Missing(words!(
             context,
             "gemm.no_sizes",
@@ -105,7 +106,7 @@ fn focus(context: &Context<'_>, shown: &[StageProducts]) -> usize {
 fn loss(stage: &StageProducts) -> Option<f64> {
     stage
         .recoverable()
-        .filter(|lost| *lost >= MATERIAL * stage.total as f64)
+        .filter(|lost| *lost >= MATERIAL * stage.total.time().0)
 }
 
 /// The products of logs of which no kernel is known to be one.
@@ -145,7 +146,7 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
     let per = |sum: f64| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
     let overlaps = share(stage.total - stage.busy, stage.total) >= OVERLAP;
     let sizes = match stage.known {
-        0 => Some(say!(context, "gemm.sizes_unknown")),
+        Ns(0) => Some(say!(context, "gemm.sizes_unknown")),
         known if known < stage.time => {
             let coverage = Quantity::ratio(stage.shape_coverage());
             Some(say!(context, "gemm.sizes_known", known = coverage))
@@ -155,7 +156,7 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
     let text = say!(
         context,
         "gemm.stage",
-        time = per(stage.time as f64),
+        time = per(stage.time.time().0),
         count = Quantity::count(stage.summary.counted as u64),
         share = Quantity::ratio(stage.time_share()),
         overlap = overlaps.then(|| say!(context, "gemm.overlap")),
@@ -172,12 +173,12 @@ fn convolutions(context: &Context<'_>, stage: &StageProducts) -> Option<f64> {
     let stage_work = work
         .iter()
         .find(|work| is_same(&work.summary, &stage.summary))?;
-    Some(stage_work.time(KernelClass::Convolution) as f64).filter(|time| *time > 0.0)
+    Some(stage_work.time(KernelClass::Convolution).time().0).filter(|time| *time > 0.0)
 }
 
-fn share(part: i64, whole: i64) -> f64 {
-    if whole > 0 {
-        part as f64 / whole as f64
+fn share(part: Ns, whole: Ns) -> f64 {
+    if whole > Ns::ZERO {
+        part.time() / whole.time()
     } else {
         0.0
     }
@@ -212,9 +213,9 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
         let label = stage.summary.label(context.session, context.facts);
         let roofs = products::in_words(context.text, stage.roofs());
         let per = |sum| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
-        let time = per(stage.time as f64);
+        let time = per(stage.time.time().0);
         let (columns, caption) = match (stage.known, loss(stage).map(per)) {
-            (1.., Some(lost)) => (
+            (Ns(1..), Some(lost)) => (
                 &columns_with_sizes[..],
                 words!(
                     context,
@@ -226,7 +227,7 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
                 ),
             ),
             (known_time, _) => (
-                if known_time > 0 {
+                if known_time > Ns::ZERO {
                     &columns_with_sizes[..columns_with_sizes.len() - 1]
                 } else {
                     &columns_without_sizes[..]

@@ -129,7 +129,7 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
                 continue;
             };
             let quantization = group.quantization().unwrap_or(0.0);
-            let roof = roof.min(sum.time as f64);
+            let roof = roof.min(sum.time.time().0);
             let label = stage.summary.label(context.session, context.facts);
             let bar = Bar {
                 label: format!(
@@ -140,7 +140,7 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
                         .unwrap_or_default()
                 ),
                 values: vec![per(roof), per(quantization), per(lost - quantization)],
-                note: Quantity::new(per(sum.time as f64), Unit::Nanoseconds).to_string(),
+                note: Quantity::new(per(sum.time.time().0), Unit::Nanoseconds).to_string(),
             };
             bars.push((per(lost), bar));
         }
@@ -163,7 +163,7 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
             "gemm.chart",
             stage = stage.summary.label(context.session, context.facts),
             lost = time(lost),
-            time = time(stage.per_instance(stage.time as f64)),
+            time = time(stage.per_instance(stage.time.time().0)),
         ),
         description: words!(context, "gemm.chart_description"),
         plot: Plot::StackedBars(StackedBars {

@@ -10,7 +10,7 @@ use rooflens_analysis::time::graphs::Graphs;
 use rooflens_analysis::time::graphs::nodes::{Origin, PassNodes, Sum};
 use rooflens_document::catalogue::{GRAPH_CAPTURE_ATTRIBUTED_SHARE, GRAPH_EAGER_MATCHED_SHARE};
 use rooflens_document::{Block, Inline, MetricDef, Quantity, SectionContent, Table};
-use rooflens_session::{KernelId, PassId, StrId};
+use rooflens_session::{KernelId, Ns, PassId, StrId};
 
 /// Operations of one origin.
 type Row<'a> = (&'a PassNodes, &'a Origin, Sum);
@@ -45,7 +45,7 @@ pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut Section
 fn add_metrics(context: &Context<'_>, nodes: &PassNodes, findings: &mut SectionContent) {
     let session = context.session;
     let (operations, whole) = nodes.all();
-    if whole <= 0 {
+    if whole <= Ns::ZERO {
         return;
     }
     let tables = "launches, copies, graph_launches, graph_nodes, graph_creations";
@@ -58,7 +58,7 @@ fn add_metrics(context: &Context<'_>, nodes: &PassNodes, findings: &mut SectionC
             pass: Some(session.pass_name(nodes.pass).to_owned()),
             ..Scope::default()
         };
-        let mut metric = metric.derived(scope, part.1 as f64 / whole as f64, basis);
+        let mut metric = metric.derived(scope, part.1.time() / whole.time(), basis);
         metric
             .evidence
             .push(session.evidence(nodes.pass, tables, operations));
@@ -81,8 +81,8 @@ fn add_metrics(context: &Context<'_>, nodes: &PassNodes, findings: &mut SectionC
 }
 
 fn introduction(context: &Context<'_>, nodes: &PassNodes) -> Vec<Inline> {
-    let whole = nodes.all().1.max(1) as f64;
-    let share = |sum: Sum| Quantity::ratio(sum.1 as f64 / whole);
+    let whole = nodes.all().1.max(Ns(1)).time().0;
+    let share = |sum: Sum| Quantity::ratio(sum.1.time().0 / whole);
     let stages = nodes.origins.iter().filter_map(|(origin, _)| match origin {
         Origin::Eager(kernel, _) => Some(context.facts.stages[kernel.stage].name.as_str()),
         _ => None,
@@ -108,7 +108,7 @@ fn table<'t>(context: &Context<'t>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
         rows.iter()
             .any(|(_, origin, _)| names(origin)[column].is_some())
     };
-    let is_timed = rows.iter().any(|(nodes, ..)| nodes.all().1 > 0);
+    let is_timed = rows.iter().any(|(nodes, ..)| nodes.all().1 > Ns::ZERO);
     columns! { context, "graph_nodes_by_range", (nodes, origin, (operations, time)): &Row<'_> => {
         let [range, operator, module] = names(origin);
         name "range" = text(range), page if has(0);
@@ -118,7 +118,7 @@ fn table<'t>(context: &Context<'t>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
         text "pass" = session.pass_name(nodes.pass);
         count "operations" = *operations, page;
         time "total_ns" = *time, page;
-        share "share" = (nodes.all().1 > 0).then(|| *time as f64 / nodes.all().1 as f64), page if is_timed;
+        share "share" = (nodes.all().1 > Ns::ZERO).then(|| time.time().0 / nodes.all().1.time().0), page if is_timed;
     } }
 }
 

@@ -9,7 +9,7 @@ use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::time::graphs::{Graphs, StageGraph};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Chart, Quantity, Table};
-use rooflens_session::PassId;
+use rooflens_session::{Ns, PassId};
 
 /// Bars of the chart.
 const SHOWN_BARS: usize = 12;
@@ -33,10 +33,10 @@ pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, 
         time "total_ns" = row.figures.total;
         text "class" = inside.and(row.largest_class()).map(|(class, _)| class.label());
         share "class_share" = {
-            let operations = Some(row.operation_time()).filter(|time| *time > 0)?;
+            let operations = Some(row.operation_time()).filter(|time| *time > Ns::ZERO)?;
             inside
                 .and(row.largest_class())
-                .map(|(_, time)| time as f64 / operations as f64)
+                .map(|(_, time)| time.time().0 / operations.time().0)
         };
         text "process" = session.processes.pid[graph.process.index()];
         text "graph_id" = graph.id;
@@ -105,18 +105,18 @@ fn caption(context: &Context<'_>, graphs: &Graphs, row: &StageGraph, pass: &str)
 /// Busy time is dealt out to the groups by their sums of durations.
 fn bar(context: &Context<'_>, graphs: &Graphs, row: &StageGraph) -> Bar {
     let figures = &row.figures;
-    let operations = row.operation_time().max(1) as f64;
+    let operations = row.operation_time().max(Ns(1)).time().0;
     let of_group = |group: ClassGroup| {
         let is_own = |class: &KernelClass| class.group() == group;
         let times = row.classes.iter().filter(|(class, _)| is_own(class));
-        total(times.map(|(_, time)| *time)) as f64 / operations * figures.busy as f64
+        total(times.map(|(_, time)| *time)).time().0 / operations * figures.busy.time().0
     };
     let mut values = ClassGroup::ALL.map(of_group).to_vec();
     let (gaps, idle) = (figures.gap_total, figures.gap_idle_total);
     values.extend([
-        (figures.gpu_time - figures.busy) as f64,
-        (gaps - idle) as f64,
-        idle as f64,
+        (figures.gpu_time - figures.busy).time().0,
+        (gaps - idle).time().0,
+        idle.time().0,
     ]);
     let count = Quantity::count(figures.replays as u64);
     let time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds);

@@ -11,14 +11,14 @@ use rooflens_document::Chart;
 use rooflens_document::chart::Plot;
 use rooflens_session::{Frame, GpuId, GraphLaunch, Ns, Operator, PassId, ProcessId, ThreadId};
 
-fn replay(made: &mut Made, start: Ns, kernels: &[Node<'_>]) {
+fn replay(made: &mut Made, start: i64, kernels: &[Node<'_>]) {
     made.issue("cudaGraphLaunch", start..start + 3, kernels);
 }
 
 /// One kernel a call, each launched 1 after the other from `start` on.
-fn eager(made: &mut Made, start: Ns, names: &[&str]) {
+fn eager(made: &mut Made, start: i64, names: &[&str]) {
     for (at, name) in names.iter().enumerate() {
-        let start = start + 2 * at as Ns;
+        let start = start + 2 * at as i64;
         let kernel = (*name, start + 1, start + 2, None);
         made.issue("cudaLaunchKernel", start..start + 1, &[kernel]);
     }
@@ -168,8 +168,8 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
     made.issue("cudaGraphLaunch", 5..7, &[]);
     for (start, correlation) in [(100, Some(1)), (130, None)] {
         made.session.graph_launches.push(GraphLaunch {
-            start,
-            end: start + 20,
+            start: Ns(start),
+            end: Ns(start + 20),
             pass: PassId(0),
             gpu: GpuId(0),
             process: ProcessId(0),
@@ -239,8 +239,8 @@ fn an_eager_pass_names_the_kernels_of_replays() {
     let empty = made.session.intern("");
     let thread = ThreadId(0);
     made.session.operators.push(Operator {
-        start: 4,
-        end: 6,
+        start: Ns(4),
+        end: Ns(6),
         name,
         pass: PassId(0),
         thread,
@@ -256,15 +256,15 @@ fn an_eager_pass_names_the_kernels_of_replays() {
     ] {
         let name = made.session.intern(text);
         made.session.frames.push(Frame {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             name,
             pass: PassId(0),
             thread,
         });
     }
     made.pass("graph", PassKind::Operators);
-    let kernels = |at: Ns| {
+    let kernels = |at: i64| {
         [
             ("a", at, at + 10),
             ("b", at + 10, at + 30),

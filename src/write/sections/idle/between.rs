@@ -11,7 +11,7 @@ use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_document::catalogue::{BETWEEN_HOST, BETWEEN_IDLE, BETWEEN_IDLE_SHARE};
 use rooflens_document::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Inline, Quantity, SectionContent, Table, View};
-use rooflens_session::Arrange;
+use rooflens_session::{Arrange, Ns};
 
 /// Pairs of stages that a page shows at most.
 const SHOWN: usize = 8;
@@ -111,9 +111,12 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, GpuPair<'t>> {
 fn metrics(context: &Context<'_>, gpu: &Between) -> Vec<Metric> {
     let scope = gpu.scope(context);
     let (windows, idle, run) = (gpu.windows(), gpu.idle(), gpu.run);
-    let host = gpu
-        .host()
-        .map(|host| (host as f64, basis!("basis.between_host", windows = windows)));
+    let host = gpu.host().map(|host| {
+        (
+            host.time().0,
+            basis!("basis.between_host", windows = windows),
+        )
+    });
     let basis = basis!("basis.between_idle", windows = windows);
     let share = basis!(
         "basis.between_idle_share",
@@ -122,7 +125,7 @@ fn metrics(context: &Context<'_>, gpu: &Between) -> Vec<Metric> {
         windows = windows
     );
     let metrics = vec![
-        BETWEEN_IDLE.derived(scope.clone(), idle as f64, basis),
+        BETWEEN_IDLE.derived(scope.clone(), idle.time().0, basis),
         BETWEEN_IDLE_SHARE.derived(scope.clone(), gpu.share(idle), share),
         BETWEEN_HOST.known(scope, context.reason_if_missing(host)),
     ];
@@ -131,8 +134,11 @@ fn metrics(context: &Context<'_>, gpu: &Between) -> Vec<Metric> {
 
 /// One bar a pair: idle time by cause, and what the GPU does besides.
 fn chart(context: &Context<'_>, pairs: &[GpuPair<'_>]) -> Chart {
-    let (causes, mut parts) =
-        legend(|cause| pairs.iter().any(|(_, pair)| pair.causes.of(cause) > 0));
+    let (causes, mut parts) = legend(|cause| {
+        pairs
+            .iter()
+            .any(|(_, pair)| pair.causes.of(cause) > Ns::ZERO)
+    });
     let other_work = Part {
         name: words!(context, "between.other_work"),
         color: Color::Busy,
@@ -140,8 +146,8 @@ fn chart(context: &Context<'_>, pairs: &[GpuPair<'_>]) -> Chart {
     parts.insert(0, other_work);
     let mut bars = Vec::new();
     for (gpu, pair) in pairs {
-        let mut values = vec![(pair.time - pair.idle()) as f64];
-        values.extend(causes.iter().map(|cause| pair.causes.of(*cause) as f64));
+        let mut values = vec![(pair.time - pair.idle()).time().0];
+        values.extend(causes.iter().map(|cause| pair.causes.of(*cause).time().0));
         bars.push(Bar {
             label: bar_label(context, gpu, pair),
             values,

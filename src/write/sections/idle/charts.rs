@@ -1,6 +1,7 @@
 //! The charts of idle time within stages.
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use super::presentation;
 use crate::Context;
@@ -13,7 +14,6 @@ use rooflens_document::Quantity;
 use rooflens_document::chart::{
     self, Areas, Bar, Chart, Color, Lines, Part, Plot, StackedBars, Track, Tracks,
 };
-use rooflens_session::Ns;
 
 /// The causes that occur, and their part of a legend.
 pub(super) fn legend(occurs: impl Fn(Cause) -> bool) -> (Vec<Cause>, Vec<Part>) {
@@ -45,7 +45,7 @@ fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
     let mut largest: Option<(Cause, Ns)> = None;
     for cause in Cause::ALL {
         let time = line.of(cause);
-        if cause != Cause::OtherWork && time > largest.map_or(0, |(_, most)| most) {
+        if cause != Cause::OtherWork && time > largest.map_or(Ns::ZERO, |(_, most)| most) {
             largest = Some((cause, time));
         }
     }
@@ -61,7 +61,7 @@ fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
 
 /// One bar a stage: busy time and idle time by cause.
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
-    let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
+    let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > Ns::ZERO));
     let busy = Part {
         name: Color::Busy.label().to_owned(),
         color: Color::Busy,
@@ -69,8 +69,8 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     parts.insert(0, busy);
     let mut bars = Vec::new();
     for line in lines {
-        let mut values = vec![line.busy() as f64];
-        values.extend(causes.iter().map(|cause| line.of(*cause) as f64));
+        let mut values = vec![line.busy().time().0];
+        values.extend(causes.iter().map(|cause| line.of(*cause).time().0));
         let (idle, time) = (Quantity::ns(idle(line)), Quantity::ns(line.pool.time));
         bars.push(Bar {
             label: line.label(context),
@@ -94,10 +94,11 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
 /// A bar a bin, its idle time by cause.
 pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
     let bins: Vec<(Ns, Option<Ns>, &Bin)> = line.histogram.used().collect();
-    let (causes, parts) = legend(|cause| bins.iter().any(|(.., bin)| bin.times.of(cause) > 0));
+    let (causes, parts) =
+        legend(|cause| bins.iter().any(|(.., bin)| bin.times.of(cause) > Ns::ZERO));
     let mut bars = Vec::new();
     for (lower, upper, bin) in bins {
-        let times = causes.iter().map(|cause| bin.times.of(*cause) as f64);
+        let times = causes.iter().map(|cause| bin.times.of(*cause).time().0);
         bars.push(Bar {
             label: bounds(context, lower, upper),
             values: times.collect(),
@@ -121,7 +122,7 @@ pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
 fn bounds(context: &Context<'_>, lower: Ns, upper: Option<Ns>) -> String {
     let from = short(lower);
     match upper.map(short) {
-        Some(upper) if lower == 0 => words!(context, "idle.gaps.below", upper = upper),
+        Some(upper) if lower == Ns(0) => words!(context, "idle.gaps.below", upper = upper),
         Some(upper) => words!(context, "idle.gaps.between", lower = from, upper = upper),
         None => words!(context, "idle.gaps.above", lower = from),
     }
@@ -130,8 +131,8 @@ fn bounds(context: &Context<'_>, lower: Ns, upper: Option<Ns>) -> String {
 /// A whole number of microseconds, milliseconds or seconds.
 fn short(time: Ns) -> String {
     match time {
-        0..1_000_000 => format!("{} µs", time / 1_000),
-        1_000_000..1_000_000_000 => format!("{} ms", time / 1_000_000),
+        Ns(0..1_000_000) => format!("{} µs", time / 1_000),
+        Ns(1_000_000..1_000_000_000) => format!("{} ms", time / 1_000_000),
         _ => format!("{} s", time / 1_000_000_000),
     }
 }
@@ -160,7 +161,7 @@ pub(super) fn queue(context: &Context<'_>, line: &Line, queue: &QueueOverTime) -
         plot: Plot::Tracks(Tracks {
             x_label: words!(context, "idle.queue.time"),
             x_unit: Unit::Nanoseconds,
-            extent: duration,
+            extent: duration.0,
             bands: Vec::new(),
             tracks: vec![depth(context, queue), states(context, queue)],
         }),
@@ -173,7 +174,7 @@ fn depth(context: &Context<'_>, queue: &QueueOverTime) -> Track {
     for (bin, (depth_mean, depth_max)) in queue.bins.iter().enumerate() {
         let start = window.edge(bin) - window.start;
         let end = window.edge(bin + 1) - window.start;
-        let middle = start + (end - start) / 2;
+        let middle = (start + (end - start) / 2).0;
         most.push((middle, *depth_max as f64));
         mean.push((middle, libm::round(depth_mean * 1e4) / 1e4));
     }

@@ -7,6 +7,7 @@ mod tables;
 mod tests;
 
 use rooflens_schemas::{Evidence, Metric, Unit};
+use rooflens_session::Ns;
 
 use super::{NOTABLE, Section, upper_bounds};
 use crate::Context;
@@ -21,7 +22,6 @@ use rooflens_document::catalogue::{
 };
 use rooflens_document::chart::Color;
 use rooflens_document::{Block, Inline, MetricDef, Quantity, SectionContent};
-use rooflens_session::Ns;
 
 /// Idle time.
 pub(super) static SECTION: Section = Section { id: "idle", show };
@@ -46,7 +46,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     findings.metrics.extend(metrics);
     let (mut order, outermost, of_primary) = idle.ordered(context);
     let run: Ns = order[..outermost].iter().map(|line| line.pool.time).sum();
-    let is_notable = |line: &&&Line| line.pool.time as f64 >= NOTABLE * run as f64;
+    let is_notable = |line: &&&Line| line.pool.time.time().0 >= NOTABLE * run.time().0;
     order[..outermost].sort_by_key(|line| !is_notable(&line));
     let shown = &order[..outermost];
     let notable: Vec<&Line> = shown.iter().filter(is_notable).copied().collect();
@@ -132,7 +132,7 @@ const fn part_of_time(verdict: Verdict) -> &'static str {
 fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
     let (verdict, share) = line.verdict();
     let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
-    let part = |time| Quantity::ratio(time as f64 / launching.max(1) as f64);
+    let part = |time: Ns| Quantity::ratio(time.time() / launching.max(Ns(1)).time());
     let worth_saying = line.share(launching) >= WORTH_SAYING;
     let (idle, median) = (line.share(line.idle()), 1.0 - line.summary.busy_share);
     say!(

@@ -63,7 +63,7 @@ type OfCause<'a> = (&'a Line, Cause);
 fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
     let of_line = |line: &&'a Line| {
         let line = *line;
-        let occurs = |cause: &Cause| *cause == Cause::Unknown || line.of(*cause) > 0;
+        let occurs = |cause: &Cause| *cause == Cause::Unknown || line.of(*cause) > Ns::ZERO;
         let mut causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
         causes.arrange_by_key(|cause| (Reverse(line.of(*cause)), *cause));
         causes.into_iter().map(move |cause| (line, cause))
@@ -94,7 +94,7 @@ fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
 
 fn of_idle(line: &Line, time: Ns) -> Option<f64> {
     let idle = line.idle();
-    (idle > 0).then(|| time as f64 / idle as f64)
+    (idle > Ns::ZERO).then(|| time.time() / idle.time())
 }
 
 /// Adds the data set of causes; a page shows the first `outermost` lines.

@@ -24,7 +24,7 @@ pub(super) fn add(
     for (index, pass) in shown.iter().enumerate() {
         let of_pass: Vec<&StageWork> = work
             .iter()
-            .filter(|work| work.pass == *pass && work.total > 0)
+            .filter(|work| work.pass == *pass && work.total > Ns::ZERO)
             .collect();
         if !of_pass.is_empty() {
             findings
@@ -57,7 +57,7 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork])
         label: label(context, work),
         values: classes
             .iter()
-            .map(|class| work.time(*class) as f64)
+            .map(|class| work.time(*class).time().0)
             .collect(),
         note: Quantity::ns(work.total).to_string(),
     };

@@ -15,7 +15,7 @@ use rooflens_analysis::kernels::kernel_sums::{KernelSum, OTHER_LIMIT, PassKernel
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::catalogue::{APPLICATION_SHARE, KERNEL_TIME, OTHER_SHARE};
 use rooflens_document::{Block, Inline, Quantity, SectionContent, View};
-use rooflens_session::{KernelId, PassId};
+use rooflens_session::{KernelId, Ns, PassId};
 
 pub use tables::kernels as table;
 
@@ -178,7 +178,7 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Section
     let first = findings.metrics.len();
     findings
         .metrics
-        .push(KERNEL_TIME.measured(scope.clone(), total as f64, basis));
+        .push(KERNEL_TIME.measured(scope.clone(), total.time().0, basis));
     if let Some(share) = pass.share(other) {
         let basis = format!("{other} ns of kernels of no known class / {total} ns of kernel time");
         findings
@@ -188,7 +188,7 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Section
             .diagnostics
             .extend(unclassified(context, pass, share));
     }
-    if let Some(share) = pass.share(application).filter(|_| application > 0) {
+    if let Some(share) = pass.share(application).filter(|_| application > Ns::ZERO) {
         let basis = format!("{application} ns of application kernels / {total} ns of kernel time");
         findings
             .metrics

@@ -117,7 +117,7 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
     let mut facts = Facts::new(&session);
     let stage = |ops: &[u32], excluded: Option<&str>| StageInstance {
         ops: ops.to_vec(),
-        projection: Some((0, 700)),
+        projection: Some((Ns::ZERO, Ns(700))),
         excluded: excluded.map(str::to_owned),
         ..StageInstance::default()
     };
@@ -158,7 +158,7 @@ fn ranks_have_classes_of_their_own() {
         process,
         ops: ops.to_vec(),
         gpus: vec![gpu],
-        projection: Some((0, 70)),
+        projection: Some((Ns::ZERO, Ns(70))),
         ..StageInstance::default()
     };
     facts.instances = vec![

@@ -8,10 +8,10 @@ use super::*;
 use crate::testing::{column, dataset, show};
 use rooflens_analysis::testing::{api_call, copy, operator, range};
 use rooflens_document::{Cell, View};
-use rooflens_session::{ApiCall, BackwardOperator, Copy, Ns, PassId, Session};
+use rooflens_session::{ApiCall, BackwardOperator, Copy, PassId, Session};
 
 /// Adds a pass with ranges on one thread and one copy of 10 ns, issued at 35.
-fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, Ns, Ns)]) -> PassId {
+fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, i64, i64)]) -> PassId {
     let pass = session.add_pass(kind.label(), kind, "artifact");
     let process = session.process(pass, 1, 1);
     session.thread(process, 1);
@@ -55,7 +55,7 @@ fn charts(findings: &SectionContent) -> usize {
         .count()
 }
 
-const MODULES: [(&str, Ns, Ns); 4] = [
+const MODULES: [(&str, i64, i64); 4] = [
     ("decode", 0, 90),
     ("layers.0", 10, 50),
     ("layers.0.mlp", 20, 40),

@@ -1,6 +1,7 @@
 //! GPU time of the backward pass by the operators of the forward pass.
 
 use rooflens_schemas::Scope;
+use rooflens_session::Ns;
 
 use crate::Context;
 use crate::paths::{self, Place, node};
@@ -42,7 +43,7 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut S
         time "backward_ns" = node(row).sum.own.backward;
         text "ratio" = {
             let sum = &node(row).sum;
-            (sum.within.device > 0).then(|| sum.own.backward as f64 / sum.within.device as f64)
+            (sum.within.device > Ns::ZERO).then(|| sum.own.backward.time().0 / sum.within.device.time().0)
         };
     } };
     if shown > 0 {

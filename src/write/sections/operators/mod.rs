@@ -106,8 +106,8 @@ fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Sectio
             .push(session.evidence(of_pass.pass, "operators", of_pass.calls));
         findings.metrics.push(metric);
     }
-    if of_pass.coverage().is_some() && (covered as f64) < all as f64 * COVERAGE_LIMIT {
-        let share = Quantity::ratio((all - covered) as f64 / all as f64);
+    if of_pass.coverage().is_some() && covered.time().0 < all.time().0 * COVERAGE_LIMIT {
+        let share = Quantity::ratio((all - covered).time() / all.time());
         let message = format!(
             "{share} of the GPU time of the PyTorch trace belongs to no operator: its call is outside of \
              operators or not in the trace"

@@ -186,7 +186,7 @@ pub(super) fn add_quiet(
         count "quiet_calls" = row.quiet_calls;
         count "calls" = row.sum.calls;
         time "quiet_self_ns" = row.quiet_self;
-        time "quiet_mean_ns" = row.quiet_self as f64 / row.quiet_calls as f64;
+        time "quiet_mean_ns" = row.quiet_self.time().0 / row.quiet_calls as f64;
         share "quiet_share" = operators.of_pass(row.pass)?.quiet_share(row.quiet_self);
     } };
     findings.datasets.push(table.rows(quiet));

@@ -100,7 +100,7 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
             .overlap
             .by_streams
             .iter()
-            .map(|time| *time as f64)
+            .map(|time| time.time().0)
             .collect();
         let name = name_of(context, line);
         let label = match gpus.len() {

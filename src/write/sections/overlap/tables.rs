@@ -38,7 +38,7 @@ pub(super) fn shown_start(lines: &[Line]) -> Vec<&'static str> {
 pub(super) fn shown_columns(lines: &[Line]) -> Vec<&'static str> {
     let mut columns = shown_start(lines);
     columns.extend(["streams", "busy_ns", "concurrent_ns", "concurrent_share"]);
-    let occurs = |a: usize, b: usize| lines.iter().any(|line| line.overlap.kinds[a][b] > 0);
+    let occurs = |a: usize, b: usize| lines.iter().any(|line| line.overlap.kinds[a][b] > Ns::ZERO);
     let pairs = PAIRS.iter().filter(|(.., a, b)| occurs(*a, *b));
     columns.extend(pairs.map(|(id, ..)| *id));
     columns
@@ -111,7 +111,7 @@ pub(super) fn stream_overlap<'t>(context: &'t Context<'t>) -> Table<'t, Pair<'t>
         text "stream" = stream_name(context, overlap, overlap.streams[first].0);
         text "other" = stream_name(context, overlap, overlap.streams[second].0);
         time "overlap_ns" = pair.time;
-        share "share" = (busy > 0).then(|| pair.time as f64 / busy as f64);
+        share "share" = (busy > Ns::ZERO).then(|| pair.time.time().0 / busy.time().0);
     } }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -
         plot: Plot::Series(Series {
             panels,
             bands: bands(context, device),
-            duration: device.whole.duration,
+            duration: device.whole.duration.0,
         }),
     })
 }
@@ -90,7 +90,7 @@ fn title(context: &Context<'_>, panels: &[Panel], gpu: u32, folder: Option<&str>
 }
 
 /// The line of a value, averaged over groups of neighbours where there are too many samples.
-fn points(device: &Device, value: Value) -> Vec<(Ns, f64)> {
+fn points(device: &Device, value: Value) -> Vec<(i64, f64)> {
     let start = device.start();
     let stated: Vec<(Ns, f64)> = device
         .samples
@@ -100,7 +100,7 @@ fn points(device: &Device, value: Value) -> Vec<(Ns, f64)> {
     let group = stated.len().div_ceil(MAX_POINTS).max(1);
     let average = |group: &[(Ns, f64)]| {
         let sum: f64 = group.iter().map(|(_, value)| value).sum();
-        (group[group.len() / 2].0, sum / group.len() as f64)
+        (group[group.len() / 2].0.0, sum / group.len() as f64)
     };
     stated.chunks(group).map(average).collect()
 }
@@ -113,7 +113,7 @@ fn limit(context: &Context<'_>, device: u32) -> Option<(String, f64)> {
 }
 
 /// Outermost stages that ran during the samples, from the chart's zero.
-fn bands(context: &Context<'_>, device: &Device) -> Vec<(String, Ns, Ns)> {
+fn bands(context: &Context<'_>, device: &Device) -> Vec<(String, i64, i64)> {
     let session = context.session;
     let mut bands = Vec::new();
     for stage in context
@@ -131,12 +131,12 @@ fn bands(context: &Context<'_>, device: &Device) -> Vec<(String, Ns, Ns)> {
             };
             let shift = origin.saturating_sub(device.start());
             let (start, end) = (start.saturating_add(shift), end.saturating_add(shift));
-            let inside = end >= 0 && start <= device.whole.duration;
+            let inside = end >= Ns::ZERO && start <= device.whole.duration;
             if inside && device.is_of(session, instance) {
                 bands.push((
                     stage.name.clone(),
-                    start.max(0),
-                    end.min(device.whole.duration),
+                    start.max(Ns::ZERO).0,
+                    end.min(device.whole.duration).0,
                 ));
             }
         }

@@ -14,7 +14,7 @@ use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::samples::{Device, Figures, StageFigures, evidence, folder};
 use rooflens_document::catalogue::{ENERGY, POWER_MEAN, POWER_P95, SM_CLOCK_MEAN, THROTTLED_SHARE};
 use rooflens_document::{Block, Inline, Quantity, SectionContent};
-use rooflens_session::Session;
+use rooflens_session::{Ns, Session};
 
 /// Power and clocks.
 pub(super) static SECTION: Section = Section { id: "power", show };
@@ -74,8 +74,8 @@ fn introduction(context: &Context<'_>, power: &Power) -> Vec<Inline> {
         .map(|(pass, gap)| (Inline::code(session.pass_name(pass)), gap));
     let nearest_pass = match nearest {
         None => say!(context, "power.no_pass"),
-        Some((pass, 0)) => say!(context, "power.between", pass = pass),
-        Some((pass, gap)) if gap > 0 => {
+        Some((pass, Ns::ZERO)) => say!(context, "power.between", pass = pass),
+        Some((pass, gap)) if gap > Ns(0) => {
             say!(
                 context,
                 "power.before",

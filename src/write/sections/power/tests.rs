@@ -9,15 +9,15 @@ use crate::testing::{column, dataset, show};
 use rooflens_analysis::testing::launch;
 use rooflens_document::chart::Plot;
 use rooflens_document::{Cell, Dataset};
-use rooflens_session::{DeviceSample, Ns, Timing};
+use rooflens_session::{DeviceSample, Timing};
 
 /// A sample every second from `start` seconds on: (watts, MHz, reasons).
-fn sampled(start: Ns, samples: &[(u64, u32, u64)]) -> Session {
+fn sampled(start: i64, samples: &[(u64, u32, u64)]) -> Session {
     let mut session = Session::default();
     let artifact = session.intern("nvml.csv");
     for (second, (watts, mhz, reasons)) in samples.iter().enumerate() {
         session.device_samples.push(DeviceSample {
-            utc: (start + second as Ns) * 1_000_000_000,
+            utc: Ns((start + second as i64) * 1_000_000_000),
             device: 0,
             power_mw: Some(watts * 1000),
             sm_mhz: Some(*mhz),
@@ -34,9 +34,9 @@ fn sampled(start: Ns, samples: &[(u64, u32, u64)]) -> Session {
 }
 
 /// Adds a pass whose zero is `origin` seconds after 1970, and one stage of one instance at `window` seconds.
-fn add_stage(session: &mut Session, origin: Ns, window: (Ns, Ns)) {
+fn add_stage(session: &mut Session, origin: i64, window: (i64, i64)) {
     let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
-    session.passes.utc_origin[0] = Some(origin * 1_000_000_000);
+    session.passes.utc_origin[0] = Some(Ns(origin * 1_000_000_000));
     session.process(pass, 1, 1);
     session.gpu(pass, 0);
     let kernel = session.kernel("gemm", "");
@@ -141,7 +141,7 @@ fn samples_of_another_run_are_not_joined_and_the_likely_run_is_named() {
         let row = Timing {
             stage,
             repeat,
-            duration,
+            duration: Ns(duration),
             steps,
             artifact,
             pass,

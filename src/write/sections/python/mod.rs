@@ -6,6 +6,7 @@ mod tests;
 use std::cmp::Reverse;
 
 use rooflens_schemas::Scope;
+use rooflens_session::Ns;
 
 use super::paths::{self, shown_stages};
 use super::{Section, flame};
@@ -119,7 +120,8 @@ fn add_trees(context: &Context<'_>, trees: &[Tree], findings: &mut SectionConten
 
 fn is_listed(tree: &Tree, node: &Node) -> bool {
     let (own, root) = (&node.sum, &tree.nodes[0].sum);
-    let is_large = |part: i64, whole: i64| part > 0 && part as f64 >= LEAST_SHARE * whole as f64;
+    let is_large =
+        |part: Ns, whole: Ns| part > Ns::ZERO && part.time() >= LEAST_SHARE * whole.time();
     is_large(own.within.device, root.within.device)
         || is_large(own.host_total, root.host_total)
         || is_large(own.within.backward, root.within.backward)
@@ -145,7 +147,7 @@ fn views(context: &Context<'_>, python: &Python, primary: &PassFunctions) -> Vec
         ];
         let has_backward = of_primary
             .iter()
-            .any(|function| function.sum.within.backward > 0);
+            .any(|function| function.sum.within.backward > Ns::ZERO);
         columns.extend(has_backward.then_some("backward_ns"));
         columns.extend(["launches", "host_self_ns"]);
         let caption = words!(context, "python.by_device", pass = pass);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use crate::{Context, joined};
 use rooflens_analysis::counters::represent::matching::{Line, Matching, Tier};
@@ -26,7 +27,7 @@ pub(super) fn coverage(context: &Context<'_>, matching: &Matching) -> Dataset {
         count "launches" = line.groups.iter().map(|group| group.launches).sum::<u64>();
         count "matched_launches" = matched_launches(line);
     } };
-    columns.rows(matching.lines.iter().filter(|line| line.time > 0))
+    columns.rows(matching.lines.iter().filter(|line| line.time > Ns::ZERO))
 }
 
 /// Share of the time that is matched in one way.

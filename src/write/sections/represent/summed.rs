@@ -74,7 +74,7 @@ fn gaps(context: &Context<'_>, all: &Summed) -> (Dataset, Option<Block>) {
         text "class" = identity.class.label(), page;
         count "launches" = gap.count, page;
         time "time_ns" = gap.total, page;
-        share "share" = gap.total as f64 / all.total as f64, page;
+        share "share" = gap.total.time().0 / all.total.time().0, page;
         name "name" = session.kernel_name(gap.kernel);
     } };
     let view = coverage::gaps_view(context, &table, all.gaps.len());

@@ -204,7 +204,7 @@ fn kernel_points(context: &Context<'_>, stage: &StageWork) -> Vec<Point> {
             )
         }
         None => {
-            let time = work.time as f64 / work.launches.max(1) as f64;
+            let time = work.time.time().0 / work.launches.max(1) as f64;
             let time = Quantity::new(time, Unit::Nanoseconds);
             words!(
                 context,
@@ -231,7 +231,7 @@ fn gemm(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Gemm> {
 fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Point> {
     let (x, y) = (work.intensity(Level::Dram)?, work.per_second(work.flops())?);
     let label = context.facts.identities[work.kernel.index()].short.clone();
-    let weight = work.time as f64 / stage.time as f64;
+    let weight = work.time.time() / stage.time.time();
     (x > 0.0).then(|| Point {
         label,
         x,
@@ -258,7 +258,7 @@ fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Po
         point(
             &totals,
             class.label(),
-            totals.time / stage.time as f64,
+            totals.time / stage.time.time().0,
             class_color(class),
         )
     };
@@ -283,7 +283,7 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
     let basis = format!(
         "{} of {} of GPU operations in {} counted instances",
         Quantity::new(stage.totals.time, Unit::Nanoseconds),
-        Quantity::new(stage.time as f64, Unit::Nanoseconds),
+        Quantity::new(stage.time.time().0, Unit::Nanoseconds),
         stage.summary.counted
     );
     let lacks = |lack| reason(context, lack);
@@ -387,7 +387,7 @@ fn time(stage: &StageWork) -> String {
 }
 
 fn matched(stage: &StageWork, time: f64) -> String {
-    let covered = time / stage.time as f64;
+    let covered = time / stage.time.time().0;
     let rest = if covered < 0.9995 {
         ", the rest not counted"
     } else {

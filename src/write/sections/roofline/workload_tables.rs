@@ -55,7 +55,7 @@ pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, B
 type Kernel<'a> = (&'a StageWork, &'a Work);
 
 fn time_share((stage, work): &Kernel<'_>) -> f64 {
-    work.time as f64 / stage.time as f64
+    work.time.time() / stage.time.time()
 }
 
 /// One row a kernel, grid and size of an outermost stage: the largest share of its stage first.
@@ -131,7 +131,7 @@ pub(super) fn classes(context: &Context<'_>, phases: &[&StageWork]) -> Dataset {
         text "stage" = label(context, row.stage);
         count "launches" = row.launches;
         time "time_ns" = row.totals.time;
-        share "time_share" = row.totals.time / row.stage.time as f64;
+        share "time_share" = row.totals.time / row.stage.time.time().0;
         Flop "flop" = row.totals.all_flops();
         FlopPerSecond "flop_per_second" = row.per_second(row.totals.all_flops());
         bytes "dram_bytes" = row.totals.bytes.dram;
@@ -177,7 +177,7 @@ pub(super) fn bounds(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset, 
             seed: rest,
         });
     }
-    let share = |row: &Bounded<'_>, sum: Sum| sum.time as f64 / row.stage.time as f64;
+    let share = |row: &Bounded<'_>, sum: Sum| sum.time.time().0 / row.stage.time.time().0;
     let table = columns! { context, "workload_bounds", row: &Bounded<'_> => {
         text "stage" = label(context, row.stage), page;
         text "bound" = row.bound.map_or("not profiled", Bound::label), page;

@@ -7,7 +7,7 @@ use rooflens_analysis::testing::represent::{launch, session};
 use rooflens_document::Cell;
 use rooflens_document::chart::{Color, Plot};
 use rooflens_hardware::{Gpu, Hardware, Peak};
-use rooflens_session::{ProfileId, Session};
+use rooflens_session::{Ns, ProfileId, Session};
 use rooflens_units::{BytesPerSecond, FlopsPerSecond};
 
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
@@ -43,7 +43,7 @@ fn count(session: &mut Session, profile: u32, metric: &str, unit: &str, value: f
 fn cut() -> Session {
     let mut session = session();
     for (row, end) in [(4, 640), (5, 1030), (6, 1120)] {
-        session.launches.end[row] = end;
+        session.launches.end[row] = Ns(end);
     }
     session
 }

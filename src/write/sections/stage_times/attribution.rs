@@ -1,6 +1,7 @@
 //! How operations were attributed, and how much GPU time no stage has.
 
 use rooflens_schemas::Scope;
+use rooflens_session::Ns;
 
 use crate::Context;
 use rooflens_analysis::time::stage_times::StageTimes;
@@ -64,7 +65,7 @@ fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
         text "pass" = session.pass_name(pass.pass), page;
         count "operations" = sum.operations, page;
         time "time_ns" = sum.time, page;
-        share "share" = (pass.time() > 0).then(|| sum.time as f64 / pass.time() as f64), page;
+        share "share" = (pass.time() > Ns::ZERO).then(|| sum.time.time().0 / pass.time().time().0), page;
         text "meaning" = meaning, page;
     } }
 }

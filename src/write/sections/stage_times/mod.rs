@@ -79,7 +79,7 @@ fn chart(context: &Context<'_>, times: &StageTimes) -> Chart {
             .groups
             .iter()
             .flatten()
-            .map(|time| *time as f64)
+            .map(|time| time.time().0)
             .collect();
         let busy: f64 = values.iter().sum();
         values.push((busy / line.busy_share.max(1e-12) - busy).max(0.0));

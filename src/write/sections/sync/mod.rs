@@ -13,7 +13,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::time::sync::{PassSync, Place, StageSync, Sum};
 use rooflens_document::catalogue::{SYNC_CALLS, SYNC_IDLE, SYNC_TIME};
 use rooflens_document::{Block, Dataset, Inline, MetricDef, Quantity, SectionContent, Table, View};
-use rooflens_session::PassId;
+use rooflens_session::{Ns, PassId};
 
 /// Waits of the host; without synchronizing calls there is no section.
 pub(super) static SECTION: Section = Section {
@@ -138,7 +138,7 @@ fn introduction(context: &Context<'_>, own: &PassSync) -> Vec<Inline> {
             pass = pass,
             calls = Quantity::count(count),
             time = Quantity::ns(inside.time),
-            idle = (inside.idle > 0).then(|| Quantity::ns(inside.idle)),
+            idle = (inside.idle > Ns::ZERO).then(|| Quantity::ns(inside.idle)),
             after = Quantity::ns(inside.after),
             in_stage = Quantity::ns(inside.in_stage),
         ),

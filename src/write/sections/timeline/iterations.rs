@@ -45,11 +45,11 @@ fn shown(context: &Context<'_>, iteration: &Iteration) -> Shown {
         "timeline_stage.iteration",
         ordinal = iteration.ordinal.to_string(),
         stage = iteration.summary.label(context.session, context.facts),
-        time = Quantity::new(iteration.window.duration() as f64, Unit::Nanoseconds),
+        time = Quantity::new(iteration.window.duration().time().0, Unit::Nanoseconds),
     );
     Shown {
         label,
-        extent: iteration.window.duration(),
+        extent: iteration.window.duration().0,
         names: names.all,
         lanes,
     }
@@ -80,8 +80,8 @@ fn threads(
         let start = calls.start[row] - iteration.window.start;
         Event {
             name,
-            start,
-            duration: calls.end[row] - calls.start[row],
+            start: start.0,
+            duration: (calls.end[row] - calls.start[row]).0,
             call: None,
         }
     };
@@ -123,8 +123,8 @@ fn streams(
         );
         let event = Event {
             name,
-            start,
-            duration: ops.end[op] - ops.start[op],
+            start: start.0,
+            duration: (ops.end[op] - ops.start[op]).0,
             call,
         };
         streams

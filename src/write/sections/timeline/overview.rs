@@ -50,19 +50,19 @@ pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, overview: &Overv
         .gpus
         .iter()
         .find(|(gpu, _)| Some(*gpu) == slowest)
-        .map_or(0, busy);
+        .map_or(Ns::ZERO, busy);
     let stages = &context.facts.stages;
     let bands = overview
         .bands
         .iter()
-        .map(|(stage, start, end)| (stages[*stage].name.clone(), *start, *end));
+        .map(|(stage, start, end)| (stages[*stage].name.clone(), start.0, end.0));
     Chart {
         id: format!("timeline-{}", overview.pass.index()),
         title: words!(
             context,
             "timeline.chart",
             gpu = name,
-            share = Quantity::ratio(busy as f64 / overview.window.duration().max(1) as f64),
+            share = Quantity::ratio(busy.time() / overview.window.duration().max(Ns(1)).time()),
             time = Quantity::ns(overview.window.duration()),
             pass = pass,
         ),
@@ -70,7 +70,7 @@ pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, overview: &Overv
         plot: Plot::Tracks(Tracks {
             x_label: words!(context, "timeline.time"),
             x_unit: Unit::Nanoseconds,
-            extent: overview.window.duration(),
+            extent: overview.window.duration().0,
             bands: bands.collect(),
             tracks,
         }),
@@ -112,13 +112,13 @@ fn description(context: &Context<'_>, overview: &Overview, pass: &str) -> String
         let groups = ClassGroup::ALL
             .into_iter()
             .map(|group| (time(group), Reverse(group)));
-        let most = groups.max().filter(|(time, _)| *time > 0);
+        let most = groups.max().filter(|(time, _)| *time > Ns::ZERO);
         words!(
             context,
             "timeline.gpu",
             gpu = number(context, *gpu, true),
-            share = Quantity::ratio(busy as f64 / duration as f64),
-            of_busy = most.map(|(time, _)| Quantity::ratio(time as f64 / busy as f64)),
+            share = Quantity::ratio(busy.time() / duration.time()),
+            of_busy = most.map(|(time, _)| Quantity::ratio(time.time() / busy.time())),
             class = most.map(|(_, Reverse(group))| context.text.word(name(group))),
         )
     };
@@ -139,7 +139,7 @@ fn busy_tracks(context: &Context<'_>, overview: &Overview) -> Vec<Track> {
         overview
             .gpus
             .iter()
-            .any(|(_, mix)| mix.iter().any(|bin| bin[*group as usize] > 0))
+            .any(|(_, mix)| mix.iter().any(|bin| bin[*group as usize] > Ns::ZERO))
     };
     let groups: Vec<ClassGroup> = ClassGroup::ALL.into_iter().filter(runs).collect();
     let sources = &context.facts.ops.source;

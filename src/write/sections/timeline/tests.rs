@@ -13,11 +13,11 @@ use rooflens_session::{CounterSample, DeviceSample, Ns, PassId, Session};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 
-fn sample(session: &mut Session, name: &str, time: Ns, value: f64) {
+fn sample(session: &mut Session, name: &str, time: i64, value: f64) {
     let (pass, metric) = (PassId(0), session.intern(name));
     let gpu = Some(session.gpu(pass, 0));
     session.counter_samples.push(CounterSample {
-        time,
+        time: Ns(time),
         metric,
         value,
         pass,
@@ -109,7 +109,7 @@ fn power_is_shown_where_its_samples_fall_in_the_pass() {
     // Zero of the pass is 1000 in UTC: samples at 1000, 1100, 1200 lie in it, 1300 behind it. In the middle
     // one the clock is 95 % of the highest, with a reason; 98 % later is not worth a mark.
     let mut session = one_pass(&[(GEMM, 0, 250)]);
-    session.passes.utc_origin[0] = Some(1_000);
+    session.passes.utc_origin[0] = Some(Ns(1_000));
     let artifact = session.intern("nvml.csv");
     for (utc, watts, clock, reasons) in [
         (1_000, 100, 2_000, 0),
@@ -118,7 +118,7 @@ fn power_is_shown_where_its_samples_fall_in_the_pass() {
         (1_300, 900, 1_000, 4),
     ] {
         session.device_samples.push(DeviceSample {
-            utc,
+            utc: Ns(utc),
             device: 0,
             power_mw: Some(watts * 1_000),
             sm_mhz: Some(clock),

@@ -1,6 +1,7 @@
 //! Tracks of samples: hardware counters, power, clocks.
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use crate::Context;
 use rooflens_analysis::system::power;
@@ -10,7 +11,6 @@ use rooflens_analysis::time::timeline::bins::{Window, means};
 use rooflens_analysis::time::timeline::sampled::{Counter, GpuCounters};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{Line, Lines, Track};
-use rooflens_session::Ns;
 
 /// Share of the highest clock below which a clock that has a reason to be low is marked.
 pub(super) const THROTTLED: f64 = 0.97;
@@ -18,7 +18,7 @@ pub(super) const THROTTLED: f64 = 0.97;
 fn line(name: String, filled: bool, points: Vec<(Ns, f64)>) -> Line {
     let points = points
         .into_iter()
-        .map(|(time, value)| (time, significant(value)))
+        .map(|(time, value)| (time.0, significant(value)))
         .collect();
     Line {
         name,
@@ -177,7 +177,7 @@ fn throttled(window: &Window, samples: &[(Ns, Sample)], highest: f64) -> Vec<(i6
         if !(pair[0].1.reasons.is_some_and(lowers_clock) && is_low(&pair[0].1)) {
             continue;
         }
-        let (start, end) = (pair[0].0 - window.start, pair[1].0 - window.start);
+        let (start, end) = ((pair[0].0 - window.start).0, (pair[1].0 - window.start).0);
         match stretches.last_mut() {
             Some(last) if last.1 >= start => last.1 = end,
             _ => stretches.push((start, end)),

@@ -1,6 +1,7 @@
 //! One instance of a stage close up: each class of operations in a row, and the host's CUDA calls below.
 
 use rooflens_schemas::Unit;
+use rooflens_session::Ns;
 
 use super::number;
 use crate::Context;
@@ -10,10 +11,9 @@ use rooflens_analysis::time::timeline::bins::{Window, cover};
 use rooflens_analysis::time::timeline::zoom::Zoom;
 use rooflens_document::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
 use rooflens_document::{Chart, Quantity};
-use rooflens_session::Ns;
 
 /// Marks closer than this part of the axis are one: it is less than a point wide.
-const PIXELS: Ns = 500;
+const PIXELS: i64 = 500;
 
 /// The chart of an instance.
 pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
@@ -39,7 +39,7 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
     let time = Quantity::ns(projection.duration());
     let (name, gpu) = (stage.as_str(), gpu.as_deref());
     let ordinal = zoom.ordinal.to_string();
-    let busy = Quantity::ratio(zoom.busy as f64 / projection.duration().max(1) as f64);
+    let busy = Quantity::ratio(zoom.busy.time() / projection.duration().max(Ns(1)).time());
     let title = words!(
         context,
         "timeline_stage.chart",
@@ -67,8 +67,12 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
         plot: Plot::Tracks(Tracks {
             x_label: words!(context, "timeline.time"),
             x_unit: Unit::Nanoseconds,
-            extent: window.duration(),
-            bands: vec![(stage, projection.start - window.start, window.duration())],
+            extent: window.duration().0,
+            bands: vec![(
+                stage,
+                (projection.start - window.start).0,
+                window.duration().0,
+            )],
             tracks,
         }),
     }
@@ -97,12 +101,11 @@ fn calls(context: &Context<'_>, zoom: &Zoom) -> Option<Track> {
 
 /// Intervals from the window's start, those joined between which no gap would show.
 fn marks(window: &Window, intervals: &[Interval]) -> Vec<(i64, i64)> {
-    let pixel = window.duration() / PIXELS;
+    let pixel = window.duration().0 / PIXELS;
     let mut marks: Vec<(i64, i64)> = Vec::new();
-    for (start, end) in intervals
-        .iter()
-        .map(|(s, e)| (s - window.start, e - window.start))
-    {
+    for interval in intervals {
+        let start = (interval.0 - window.start).0;
+        let end = (interval.1 - window.start).0;
         match marks.last_mut() {
             Some(last) if start - last.1 < pixel => last.1 = end,
             _ => marks.push((start, end)),
@@ -119,10 +122,13 @@ mod tests {
     fn gaps_that_would_not_show_are_closed() {
         // 5000 ns on 500 pixels: a gap of 9 ns is closed, one of 10 is not.
         let window = Window {
-            start: 100,
-            end: 5_100,
+            start: Ns(100),
+            end: Ns(5_100),
         };
-        let marks = marks(&window, &[(100, 200), (209, 300), (310, 320)]);
+        let marks = marks(
+            &window,
+            &[(Ns(100), Ns(200)), (Ns(209), Ns(300)), (Ns(310), Ns(320))],
+        );
         assert_eq!(marks, [(0, 200), (210, 220)]);
     }
 }

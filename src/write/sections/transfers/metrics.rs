@@ -11,7 +11,7 @@ use rooflens_document::MetricDef;
 use rooflens_document::catalogue::{
     COPY_BANDWIDTH, COPY_BYTES, COPY_EXPOSED, COPY_TIME, PAGEABLE_SHARE,
 };
-use rooflens_session::CopyKind;
+use rooflens_session::{CopyKind, Ns};
 
 /// The metrics of a place.
 pub(super) fn of_place(context: &Context<'_>, place: &Place, link: Option<&Link>) -> Vec<Metric> {
@@ -77,10 +77,10 @@ fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>, scope: Sco
         .collect();
     let bytes: f64 = sums.iter().map(|sum| sum.bytes as f64).sum();
     let time = total(sums.iter().map(|sum| sum.total));
-    if bytes <= 0.0 || time <= 0 {
+    if bytes <= 0.0 || time <= Ns::ZERO {
         return COPY_BANDWIDTH.unavailable(scope, "the copies have no size or no length");
     }
-    let rate = bytes / time as f64 * 1e9;
+    let rate = bytes / time.time().0 * 1e9;
     let mut basis = format!("{bytes} B / {time} ns");
     let large: usize = sums.iter().map(|sum| sum.large.len()).sum();
     basis.push_str(&format!("; {large} copies are of {LARGE} B or more"));

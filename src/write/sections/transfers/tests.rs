@@ -11,7 +11,7 @@ use rooflens_session::{
     Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, PassId, ProcessId, Session,
 };
 
-fn copy(session: &mut Session, times: (Ns, Ns), bytes: u64, kind: CopyKind, host: MemoryKind) {
+fn copy(session: &mut Session, times: (i64, i64), bytes: u64, kind: CopyKind, host: MemoryKind) {
     let device = MemoryKind::Device;
     let (source, destination) = match kind {
         CopyKind::HostToDevice => (host, device),
@@ -19,8 +19,8 @@ fn copy(session: &mut Session, times: (Ns, Ns), bytes: u64, kind: CopyKind, host
         _ => (device, device),
     };
     session.copies.push(Copy {
-        start: times.0,
-        end: times.1,
+        start: Ns(times.0),
+        end: Ns(times.1),
         kind,
         bytes,
         source,
@@ -44,8 +44,8 @@ fn session() -> Session {
     let kernel = session.kernel("gemm", "");
     let (grid, block) = (Dim3::default(), Dim3::default());
     session.launches.push(Launch {
-        start: 100,
-        end: 200,
+        start: Ns(100),
+        end: Ns(200),
         kernel,
         pass,
         gpu,

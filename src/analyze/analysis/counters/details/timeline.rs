@@ -43,7 +43,7 @@ impl Timeline {
         let places: BTreeSet<usize> = own.flatten().copied().collect();
         let sum = places
             .iter()
-            .fold(0, |sum: Ns, at| sum.saturating_add(self.times[*at]));
+            .fold(Ns::ZERO, |sum: Ns, at| sum.saturating_add(self.times[*at]));
         (!places.is_empty()).then_some(sum)
     }
 }

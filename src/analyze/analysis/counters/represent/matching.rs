@@ -174,7 +174,7 @@ impl Matching {
     /// Stages that are no parts of others, which would say the same again, as far as they have GPU time.
     pub fn outermost<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = (usize, &'a Line)> {
         let lines = self.lines.iter().enumerate();
-        lines.filter(|(_, line)| line.summary.is_outermost(facts) && line.time > 0)
+        lines.filter(|(_, line)| line.summary.is_outermost(facts) && line.time > Ns::ZERO)
     }
 }
 
@@ -239,7 +239,7 @@ fn gather(
 ) -> Line {
     let mut place = FxHashMap::<(KernelId, Dim3, Dim3), usize>::default();
     let (mut groups, mut has_profiles): (Vec<Group>, Vec<bool>) = Default::default();
-    let (mut time, mut gpus) = (0, 1);
+    let (mut time, mut gpus) = (Ns::ZERO, 1);
     for instance in summary.counted_instances(facts) {
         gpus = gpus.max(instance.gpus.len());
         for op in &instance.ops {
@@ -322,15 +322,15 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
         sizes.len() + 1
     ];
     for duration in &group.durations {
-        let distance = |size: &(f64, Vec<ProfileId>)| libm::log(*duration as f64 / size.0).abs();
+        let distance = |size: &(f64, Vec<ProfileId>)| libm::log(duration.time().0 / size.0).abs();
         let fits = |(_, size): &(usize, &(f64, Vec<ProfileId>))| {
-            SAME_SIZE.contains(&(*duration as f64 / size.0))
+            SAME_SIZE.contains(&(duration.time().0 / size.0))
         };
         let nearest = sizes.iter().enumerate().filter(fits);
         let nearest = nearest.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
         let part = &mut parts[nearest.map_or(sizes.len(), |(at, _)| at)];
         part.launches += 1;
-        part.time += duration;
+        part.time += *duration;
         part.durations.push(*duration);
     }
     for (part, (_, from)) in parts.iter_mut().zip(sizes) {
@@ -392,20 +392,23 @@ impl Group {
         let count = self.durations.len();
         let low = self.durations.get(count.saturating_sub(1) / 2)?;
         let high = self.durations.get(count / 2)?;
-        Some((*low + *high) as f64 / 2.0)
+        Some((*low + *high).time().0 / 2.0)
     }
 
     /// Share of the time in launches that last about as long as the median.
     pub fn alike(&self) -> Option<f64> {
         let median = self.median()?;
-        let (sum, alike) = self
-            .durations
-            .iter()
-            .fold((0, 0), |(sum, alike), duration| {
-                let is_alike = ALIKE.contains(&(*duration as f64 / median));
-                (sum + duration, alike + if is_alike { *duration } else { 0 })
-            });
-        (sum > 0).then(|| alike as f64 / sum as f64)
+        let (sum, alike) =
+            self.durations
+                .iter()
+                .fold((Ns::ZERO, Ns::ZERO), |(sum, alike), duration| {
+                    let is_alike = ALIKE.contains(&(duration.time().0 / median));
+                    (
+                        sum + *duration,
+                        alike + if is_alike { *duration } else { Ns::ZERO },
+                    )
+                });
+        (sum > Ns::ZERO).then(|| alike.time() / sum.time())
     }
 
     /// By how much the counters of a profiled launch are scaled.
@@ -486,8 +489,8 @@ impl Line {
             .filter(|group| wanted(group))
             .map(|one| one.time)
             .sum();
-        if self.time > 0 {
-            time as f64 / self.time as f64
+        if self.time > Ns::ZERO {
+            time.time() / self.time.time()
         } else {
             0.0
         }

@@ -157,13 +157,13 @@ fn compare(counters: &Counters, matching: &Matching, profile: ProfileId) -> Comp
         let median = group.median().filter(|median| *median > 0.0)?;
         Some(launch.seconds? * 1e9 / median)
     });
-    let share = found.filter(|(line, _)| line.time > 0);
+    let share = found.filter(|(line, _)| line.time > Ns::ZERO);
     Comparison {
         profile,
         line,
         group: found.map(|(_, group)| group),
         ratio,
-        share: share.map(|(line, group)| line.groups[group].time as f64 / line.time as f64),
+        share: share.map(|(line, group)| line.groups[group].time.time() / line.time.time()),
         likeness: likeness(
             matched,
             line.map(|line| &matching.lines[line]),
@@ -235,7 +235,7 @@ fn unprofiled(at: usize, line: &Line) -> Vec<Gap> {
         kernel,
         time,
         launches,
-        share: time as f64 / line.time as f64,
+        share: time.time() / line.time.time(),
     };
     let mut gaps: Vec<Gap> = kernels.into_iter().map(gap).collect();
     gaps.arrange_by_key(|gap| (std::cmp::Reverse(gap.time), gap.kernel));

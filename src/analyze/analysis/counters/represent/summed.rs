@@ -56,7 +56,7 @@ pub fn compute(context: &Context<'_>) -> Known<Summed> {
         .iter()
         .max_by_key(|one| (one.total, std::cmp::Reverse(one.pass)));
     let run = run
-        .filter(|run| run.total > 0)
+        .filter(|run| run.total > Ns::ZERO)
         .ok_or(Missing("missing.timeline"))?;
     let names = Names::new(
         run.sums
@@ -160,7 +160,7 @@ impl Summed {
     /// Share of the run's kernel time in kernels of which a launch was profiled.
     pub fn covered(&self) -> f64 {
         let gaps: Ns = self.gaps.iter().map(|sum| sum.total).sum();
-        (self.total - gaps) as f64 / self.total as f64
+        (self.total - gaps).time() / self.total.time()
     }
 
     /// Shares of the run's kernel time by bound class, the largest first: a kernel counts by its launch that is

@@ -23,12 +23,12 @@ fn launches_find_their_counters_by_grid_then_by_blocks_and_products_by_grid_only
         assert_eq!(
             tiers,
             [
-                (400, None, vec![]),
-                (200, Some(Tier::Stage), vec![0, 1]),
-                (150, None, vec![]),
-                (110, Some(Tier::Stage), vec![2]),
-                (90, None, vec![]),
-                (50, Some(Tier::Kernel), vec![0, 1]),
+                (Ns(400), None, vec![]),
+                (Ns(200), Some(Tier::Stage), vec![0, 1]),
+                (Ns(150), None, vec![]),
+                (Ns(110), Some(Tier::Stage), vec![2]),
+                (Ns(90), None, vec![]),
+                (Ns(50), Some(Tier::Kernel), vec![0, 1])
             ]
         );
         // 200 + 110 + 50 of 1000 ns.
@@ -116,9 +116,9 @@ fn without_a_timeline_launches_are_held_against_the_sums_of_their_kernels() {
             pass,
             kernel,
             count,
-            total,
-            min,
-            max,
+            total: Ns(total),
+            min: Ns(min),
+            max: Ns(max),
             median,
             std,
         };

@@ -218,7 +218,7 @@ impl Work {
 
     /// All launches' operations, or bytes, per second of their time.
     pub fn per_second(&self, of_launch: Option<f64>) -> Option<f64> {
-        let seconds = self.time as f64 / 1e9;
+        let seconds = self.time.time().0 / 1e9;
         Some(of_launch? * self.launches as f64 / seconds).filter(|rate| rate.is_finite())
     }
 
@@ -248,7 +248,7 @@ impl Totals {
     pub fn of<'a>(works: impl Iterator<Item = &'a Work>) -> Self {
         let mut all = Self::default();
         for work in works {
-            let (time, launches) = (work.time as f64, work.launches as f64);
+            let (time, launches) = (work.time.time().0, work.launches as f64);
             all.time += time;
             for part in work.parts.iter().flatten() {
                 *all.flops.entry(part.dtype).or_default() += part.flops * launches;
@@ -365,7 +365,7 @@ impl StageWork {
 
     /// Refuses sums over too small a share of the stage's GPU time to be the stage's.
     fn enough(&self, time: f64, few: fn(f64) -> Lack) -> Result<(), Lack> {
-        let covered = time / self.time as f64;
+        let covered = time / self.time.time().0;
         if covered >= WHOLE {
             Ok(())
         } else {
@@ -429,7 +429,7 @@ impl Workload {
             grid: Dim3::default(),
             block: Dim3::default(),
             launches: 1,
-            time: 1,
+            time: Ns(1),
             tier: Tier::Stage,
             profiled: 1,
             parts: None,
@@ -440,7 +440,7 @@ impl Workload {
         let stage = StageWork {
             summary,
             gpus: 1,
-            time: 1,
+            time: Ns(1),
             totals: Totals::default(),
             works: vec![work],
             unprofiled: Sum::default(),

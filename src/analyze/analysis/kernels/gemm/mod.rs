@@ -12,7 +12,7 @@ use crate::engine::classify::KernelClass;
 use crate::{Context, Known};
 use rooflens_hardware::Gpu;
 use rooflens_hardware::element_bytes;
-use rooflens_session::{Arrange, Dim3, KernelId, ProcessId, Session};
+use rooflens_session::{Arrange, Dim3, KernelId, Ns, ProcessId, Session};
 use tiles::{Launch, Tiling, blocks_per_sm};
 
 pub use logged::{LoggedGemm, compute as logged};
@@ -32,8 +32,8 @@ fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaun
         let none = (
             0,
             MatrixLaunch {
-                time: 0,
-                helpers: 0,
+                time: Ns::ZERO,
+                helpers: Ns::ZERO,
                 ..*launch
             },
         );

@@ -4,6 +4,7 @@ use crate::Context;
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::Summary;
 use crate::kernels::stage_work::StageWork;
+use rooflens_session::Ns;
 
 /// Share of a stage's GPU time beyond which nothing more need be profiled.
 pub const ENOUGH: f64 = 0.9;
@@ -28,10 +29,10 @@ pub fn command(context: &Context<'_>, stage: &Summary) -> String {
 
 /// How many of a stage's kernels, those with the most time first, have this share of the time of all of them.
 fn needed(work: &StageWork, share: f64) -> usize {
-    let enough = share * total(work.kernels.iter().map(|kernel| kernel.2)) as f64;
-    let mut sum = 0;
+    let enough = share * total(work.kernels.iter().map(|kernel| kernel.2)).time().0;
+    let mut sum = Ns::ZERO;
     let before = work.kernels.iter().take_while(|kernel| {
-        let is_short = (sum as f64) < enough;
+        let is_short = sum.time().0 < enough;
         sum += kernel.2;
         is_short
     });

@@ -80,7 +80,7 @@ fn of_pass(sums: &[KernelSum], identities: &[KernelIdentity]) -> PassKernels {
             library,
             kernels: 0,
             launches: 0,
-            total: 0,
+            total: Ns::ZERO,
         };
         let row = libraries.entry(library).or_insert(empty);
         row.kernels += 1;
@@ -121,7 +121,7 @@ impl PassKernels {
 
     /// A time as a share of the kernel time, where there is any.
     pub fn share(&self, part: Ns) -> Option<f64> {
-        (self.total > 0).then(|| part as f64 / self.total as f64)
+        (self.total > Ns::ZERO).then(|| part.time() / self.total.time())
     }
 
     /// The kernels of a class with what their names tell.

@@ -27,7 +27,7 @@ pub struct KernelSum {
 impl KernelSum {
     /// Mean duration, nanoseconds.
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.total as f64 / self.count as f64)
+        (self.count > 0).then(|| self.total.time().0 / self.count as f64)
     }
 }
 
@@ -59,11 +59,11 @@ fn sum(launches: &[(PassId, KernelId, Ns)]) -> KernelSum {
     let duration = |at: usize| launches[at].2;
     let total = total(launches.iter().map(|one| one.2));
     let count = launches.len();
-    let median = (duration((count - 1) / 2) as f64 + duration(count / 2) as f64) / 2.0;
-    let mean = total as f64 / count as f64;
+    let median = (duration((count - 1) / 2).time().0 + duration(count / 2).time().0) / 2.0;
+    let mean = total.time().0 / count as f64;
     let squares: f64 = launches
         .iter()
-        .map(|one| (one.2 as f64 - mean).powi(2))
+        .map(|one| (one.2.time().0 - mean).powi(2))
         .sum();
     KernelSum {
         pass,
@@ -110,7 +110,10 @@ mod tests {
         assert_eq!(sums.len(), 2);
         let a = &sums[0];
         assert_eq!(session.kernel_name(a.kernel), "a");
-        assert_eq!((a.count, a.total, a.min, a.max), (3, 90, 10, 60));
+        assert_eq!(
+            (a.count, a.total, a.min, a.max),
+            (3, Ns(90), Ns(10), Ns(60))
+        );
         assert_eq!((a.mean(), a.median), (Some(30.0), Some(20.0)));
         assert!((a.std.unwrap() - 700_f64.sqrt()).abs() < 1e-9);
         assert_eq!(
@@ -136,9 +139,9 @@ mod tests {
                 pass,
                 kernel,
                 count: 4,
-                total: 100,
-                min: 10,
-                max: 40,
+                total: Ns(100),
+                min: Ns(10),
+                max: Ns(40),
                 median: None,
                 std: None,
             });
@@ -147,6 +150,6 @@ mod tests {
             .iter()
             .map(|s| (s.pass, s.total))
             .collect();
-        assert_eq!(rows, [(PassId(0), 10), (sums_only, 100)]);
+        assert_eq!(rows, [(PassId(0), Ns(10)), (sums_only, Ns(100))]);
     }
 }

@@ -14,7 +14,7 @@ use rooflens_session::{KernelId, Ns, PassId};
 const ABOVE: f64 = 1.02;
 
 /// Time of launches that compute the same from which on their rate counts, nanoseconds.
-const ENOUGH: Ns = 100_000;
+const ENOUGH: Ns = Ns(100_000);
 
 /// A measured peak, and the rate of GEMMs above it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<Beaten>> {
         let Some(measured) = measured.filter(|_| time >= ENOUGH) else {
             continue;
         };
-        let reached = product.shape.flops() * launches as f64 / time as f64 * 1e9;
+        let reached = product.shape.flops() * launches as f64 / time.time().0 * 1e9;
         if reached < ABOVE * measured {
             continue;
         }

@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use crate::engine::classify::KernelClass;
 use crate::engine::facts::{Facts, OpIndex, OpSource, StageInstance};
 use crate::{Context, Known};
-use rooflens_session::{KernelId, Session};
+use rooflens_session::{KernelId, Ns, Session};
 
 pub use shape::{Attention, Gemm, Shape};
 
@@ -259,7 +259,7 @@ fn positions(facts: &Facts) -> Vec<Option<u32>> {
         let Some(parent) = stage.parent.and_then(|parent| facts.stages.get(parent)) else {
             continue;
         };
-        let mut outer: Vec<(u32, i64, i64, u32)> = facts
+        let mut outer: Vec<(u32, Ns, Ns, u32)> = facts
             .instances_of(parent)
             .iter()
             .map(|one| (one.process.0, one.host_start, one.host_end, 0))

@@ -10,7 +10,7 @@ use rooflens_hardware::element_bytes;
 use rooflens_session::{Ns, PassId};
 
 /// A kernel that computes nothing lasts about this long, nanoseconds.
-const SHORTEST: Ns = 2_000;
+const SHORTEST: Ns = Ns(2_000);
 
 /// A rate or a bandwidth that bounds products.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,7 +75,7 @@ impl<'a> Ceilings<'a> {
         Self {
             gpu: context.gpu_spec(&name),
             measured: Measured::of(context, &name),
-            floor: floor.unwrap_or(0).min(SHORTEST),
+            floor: floor.unwrap_or(Ns::ZERO).min(SHORTEST),
         }
     }
 
@@ -186,7 +186,7 @@ impl Roof {
     /// The least time in nanoseconds: the longer of both, and of the shortest kernel.
     pub fn time(&self) -> Option<f64> {
         self.times()
-            .map(|(rate, bandwidth)| rate.max(bandwidth).max(self.floor as f64))
+            .map(|(rate, bandwidth)| rate.max(bandwidth).max(self.floor.time().0))
     }
 }
 
@@ -239,8 +239,8 @@ impl Sum {
     /// An amount that all launches have, per second of their time.
     pub fn per_second(&self, amount: Option<f64>) -> Option<f64> {
         amount
-            .filter(|_| self.time > 0)
-            .map(|amount| amount / self.time as f64 * 1e9)
+            .filter(|_| self.time > Ns::ZERO)
+            .map(|amount| amount / self.time.time().0 * 1e9)
     }
 
     /// Operations per second.
@@ -260,7 +260,8 @@ impl Sum {
 
     /// Time beyond the least, nanoseconds.
     pub fn recoverable(&self) -> Option<f64> {
-        self.least.map(|least| (self.time as f64 - least).max(0.0))
+        self.least
+            .map(|least| (self.time.time().0 - least).max(0.0))
     }
 
     /// Nanoseconds that their bytes need at the bandwidth.
@@ -310,7 +311,7 @@ mod tests {
             ..Roof::default()
         };
         assert_eq!(
-            [roof(0), roof(900), roof(1800)].map(|roof| roof.time()),
+            [roof(Ns::ZERO), roof(Ns(900)), roof(Ns(1800))].map(|roof| roof.time()),
             [Some(1000.0), Some(1000.0), Some(1800.0)]
         );
     }

@@ -103,8 +103,8 @@ impl StageProducts {
 }
 
 fn share(part: Ns, whole: Ns) -> f64 {
-    if whole > 0 {
-        part as f64 / whole as f64
+    if whole > Ns::ZERO {
+        part.time() / whole.time()
     } else {
         0.0
     }
@@ -189,7 +189,7 @@ pub(in crate::kernels) fn of_class(
                 known: total(known.map(|group| group.sum.time)),
                 groups,
             };
-            all.extend((stage.time > 0).then_some(stage));
+            all.extend((stage.time > Ns::ZERO).then_some(stage));
         }
     }
     Ok(all)
@@ -219,7 +219,7 @@ fn add(
         let is_main = product.map_or_else(|| matrix.is_main(kernel), |product| product.main);
         let grid = session.launches.grid[row];
         if is_main {
-            let helpers = early.remove(&shape).map_or(0, |early| early.time);
+            let helpers = early.remove(&shape).map_or(Ns::ZERO, |early| early.time);
             last.insert(shape, launches.len());
             let time = time.saturating_add(helpers);
             launches.push(MatrixLaunch {
@@ -239,8 +239,8 @@ fn add(
                 row,
                 grid,
                 product: None,
-                time: 0,
-                helpers: 0,
+                time: Ns::ZERO,
+                helpers: Ns::ZERO,
             };
             let early = early.entry(shape).or_insert(none);
             early.time = early.time.saturating_add(time);

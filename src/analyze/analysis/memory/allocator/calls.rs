@@ -132,7 +132,7 @@ impl AllocatorCalls {
     fn add(&mut self, context: &Context<'_>, order: &[u32], line: Summary) {
         let calls = &context.session.api_calls;
         let facts = context.facts;
-        let (mut counts, mut all) = (Vec::new(), 0);
+        let (mut counts, mut total) = (Vec::new(), Ns::ZERO);
         for one in facts.instances_of(line.stage(facts)) {
             if one.process != line.process {
                 continue;
@@ -146,16 +146,18 @@ impl AllocatorCalls {
             let mut by_name: BTreeMap<StrId, (u64, Ns)> = BTreeMap::new();
             for row in order[at(one.host_start)..at(one.host_end.max(one.host_start))].iter() {
                 let row = *row as usize;
-                let time = calls.end[row].saturating_sub(calls.start[row]).max(0);
+                let time = calls.end[row]
+                    .saturating_sub(calls.start[row])
+                    .max(Ns::ZERO);
                 let sum = by_name.entry(calls.name[row]).or_default();
                 *sum = (sum.0 + 1, sum.1.saturating_add(time));
             }
             let counted = one.excluded.is_none() && one.projection.is_some();
             if counted {
                 counts.push(by_name.values().map(|(calls, _)| *calls as f64).sum());
-                all = by_name
-                    .values()
-                    .fold(all, |all: Ns, (_, time)| all.saturating_add(*time));
+                for (_, time) in by_name.values() {
+                    total = total.saturating_add(*time);
+                }
             }
             // Parts of stages would show the calls of the whole again.
             let part = is_part(facts, line.stage(facts), one);
@@ -174,7 +176,7 @@ impl AllocatorCalls {
         self.stages.extend(calls.map(|calls| StageCalls {
             stage: line,
             calls,
-            time: all,
+            time: total,
         }));
     }
 
@@ -201,7 +203,7 @@ impl AllocatorCalls {
         self.rows
             .iter()
             .filter(is_own)
-            .fold((0, 0), |(calls, time), row| {
+            .fold((0, Ns::ZERO), |(calls, time), row| {
                 (calls + row.calls, time.saturating_add(row.time))
             })
     }

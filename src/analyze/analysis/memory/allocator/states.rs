@@ -85,7 +85,7 @@ pub(super) fn all(session: &Session) -> Vec<States> {
 impl States {
     /// From the first to the last event.
     pub fn span(&self) -> (Ns, Ns) {
-        let first = self.states.first().map_or(0, |state| state.time);
+        let first = self.states.first().map_or(Ns::ZERO, |state| state.time);
         (first, self.states.last().map_or(first, |state| state.time))
     }
 
@@ -101,8 +101,8 @@ impl States {
                 }
                 peak_reserved = peak_reserved.max(state.reserved);
                 if let Some(share) = state.fragmentation() {
-                    unused += share * length as f64;
-                    time += length as f64;
+                    unused += share * length.time().0;
+                    time += length.time().0;
                 }
             }
         }
@@ -136,7 +136,10 @@ impl States {
             let state = self.states[at];
             let until = self.states.get(at + 1).map_or(to, |next| next.time.min(to));
             let time = state.time.max(from);
-            (State { time, ..state }, until.saturating_sub(time).max(0))
+            (
+                State { time, ..state },
+                until.saturating_sub(time).max(Ns::ZERO),
+            )
         })
     }
 

@@ -10,7 +10,7 @@ use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::tiers::by_gpu;
 use crate::{Context, Known};
-use rooflens_session::{CopyKind, MemoryKind, PassId, Session};
+use rooflens_session::{CopyKind, MemoryKind, Ns, PassId, Session};
 use rooflens_stats::median;
 
 use link::Link;
@@ -132,20 +132,20 @@ impl Place {
 
     /// Their durations, nanoseconds.
     pub fn time(&self, direction: Option<CopyKind>) -> f64 {
-        self.median(&|sums| sum(direction, sums, |sum| sum.total as f64))
+        self.median(&|sums| sum(direction, sums, |sum| sum.total.time().0))
     }
 
     /// The part of their union in which no kernel of the GPU runs, nanoseconds.
     pub fn exposed(&self, direction: Option<CopyKind>) -> f64 {
         self.median(&|sums| match direction {
-            Some(_) => sum(direction, sums, |sum| sum.exposed as f64),
-            None => sums.exposed as f64,
+            Some(_) => sum(direction, sums, |sum| sum.exposed.time().0),
+            None => sums.exposed.time().0,
         })
     }
 
     /// The union of all of them, nanoseconds.
     pub fn union(&self) -> f64 {
-        self.median(&|sums| sums.union as f64)
+        self.median(&|sums| sums.union.time().0)
     }
 
     fn median(&self, value: &dyn Fn(&Sums) -> f64) -> f64 {
@@ -187,6 +187,6 @@ impl Place {
                 .map(|op| ops.end[op] - ops.start[op]),
         );
         let copies = total(self.sums.kinds.values().map(|sum| sum.total));
-        copies as f64 / all.max(1) as f64
+        copies.time() / all.max(Ns(1)).time()
     }
 }

@@ -62,7 +62,8 @@ impl Sum {
     /// Bytes per second of the sum.
     pub fn rate(&self) -> Option<f64> {
         // Bytes a nanosecond are billions of bytes a second.
-        (self.total > 0 && self.bytes > 0).then(|| self.bytes as f64 / self.total as f64 * 1e9)
+        (self.total > Ns::ZERO && self.bytes > 0)
+            .then(|| self.bytes as f64 / self.total.time().0 * 1e9)
     }
 
     /// Quantile of the rates of large copies.
@@ -75,7 +76,7 @@ impl Group {
     /// Bytes per second of the sum.
     pub fn rate(&self) -> Option<f64> {
         let bytes = self.size as f64 * self.count as f64;
-        (self.total > 0 && bytes > 0.0).then(|| bytes / self.total as f64 * 1e9)
+        (self.total > Ns::ZERO && bytes > 0.0).then(|| bytes / self.total.time().0 * 1e9)
     }
 }
 
@@ -115,7 +116,7 @@ pub fn by_kind(
         sum.bytes = sum.bytes.saturating_add(bytes);
         sum.total = sum.total.saturating_add(end - start);
         if bytes >= LARGE && end > start {
-            sum.large.push(bytes as f64 / (end - start) as f64 * 1e9);
+            sum.large.push(bytes as f64 / (end - start).time().0 * 1e9);
         }
         times
             .entry((kind, context.facts.ops.gpu[op as usize]))
@@ -132,7 +133,7 @@ pub fn by_kind(
         sum.exposed = sum.exposed.saturating_add(
             tiers
                 .get(&gpu)
-                .map_or(0, |tiers| exposed(&intervals, &tiers.kernels)),
+                .map_or(Ns::ZERO, |tiers| exposed(&intervals, &tiers.kernels)),
         );
         if kind.0 != CopyKind::Memset {
             by_gpu.entry(gpu).or_default().extend(intervals);
@@ -149,7 +150,7 @@ pub fn by_kind(
         let copies = union(&mut intervals);
         let alone = tiers
             .get(&gpu)
-            .map_or(0, |tiers| exposed(&copies, &tiers.kernels));
+            .map_or(Ns::ZERO, |tiers| exposed(&copies, &tiers.kernels));
         sums.union = sums.union.saturating_add(measure(&copies));
         sums.exposed = sums.exposed.saturating_add(alone);
     }

@@ -153,7 +153,7 @@ impl<'a> Builder<'a> {
             let ends = spans.fold((Ns::MAX, Ns::MIN), |(start, end), span| {
                 (start.min(span.start), end.max(span.end))
             });
-            self.add_host(ends.1.saturating_sub(ends.0).max(0), true);
+            self.add_host(ends.1.saturating_sub(ends.0).max(Ns::ZERO), true);
             for at in places {
                 self.add_span(self.spans.nesting.order[at], None);
             }
@@ -192,7 +192,7 @@ impl<'a> Builder<'a> {
         let total = spans.span[row].duration();
         if parent == NONE && root.is_none() {
             let own = &mut nodes[0].sum.host_self;
-            *own = own.saturating_sub(total).max(0);
+            *own = own.saturating_sub(total).max(Ns::ZERO);
         }
         let Node { sum, names, .. } = &mut nodes[node as usize];
         sum.add_self(&spans.nesting, row);
@@ -274,7 +274,7 @@ impl<'a> Builder<'a> {
                 let until = &mut covered[number as usize];
                 node.busy = node
                     .busy
-                    .saturating_add(end.saturating_sub(start.max(*until)).max(0));
+                    .saturating_add(end.saturating_sub(start.max(*until)).max(Ns::ZERO));
                 *until = end.max(*until);
                 at = node.parent;
             }
@@ -384,7 +384,7 @@ impl<'a> Builder<'a> {
             let node = self.node_of[span as usize];
             if node != NONE {
                 let end = calls.end[row].min(self.spans.span[span as usize].end);
-                let time = end.saturating_sub(calls.start[row]).max(0);
+                let time = end.saturating_sub(calls.start[row]).max(Ns::ZERO);
                 let sum: &mut Ns = leaves.entry((node, calls.name[row])).or_default();
                 *sum = sum.saturating_add(time);
             }

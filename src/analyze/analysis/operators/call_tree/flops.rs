@@ -25,7 +25,7 @@ impl Flops {
         let facts = context.facts;
         let time = facts.ops.end[row]
             .saturating_sub(facts.ops.start[row])
-            .max(0);
+            .max(Ns::ZERO);
         // The rows of operations are numbered so.
         match context
             .results
@@ -39,7 +39,7 @@ impl Flops {
                     full,
                     masked,
                     counted: time,
-                    uncounted: 0,
+                    uncounted: Ns::ZERO,
                 }
             }
             Some(_) => Self {
@@ -56,7 +56,7 @@ impl Flops {
 
     /// Whether any kernel has known sizes.
     pub const fn is_any_counted(&self) -> bool {
-        self.counted > 0
+        self.counted.0 > 0
     }
 }
 

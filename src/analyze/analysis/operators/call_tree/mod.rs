@@ -183,7 +183,7 @@ impl Tree {
     pub fn has_backward(&self) -> bool {
         self.nodes
             .first()
-            .is_some_and(|stage| stage.sum.within.backward > 0)
+            .is_some_and(|stage| stage.sum.within.backward > Ns::ZERO)
     }
 
     /// Whether several nodes are neither operators nor parts of the stage that are stages themselves.

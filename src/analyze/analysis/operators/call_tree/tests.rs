@@ -67,20 +67,20 @@ fn spans_of_equal_path_add_up() {
             layers.sum.host_self,
             layers.sum.host_cuda
         ),
-        (170, 120, 10)
+        (Ns(170), Ns(120), Ns(10))
     );
     // 100 + 150 + 100 on the GPU, the mlp's 100 included, of which the first two overlap by 50.
     assert_eq!(
         (layers.sum.within.device, layers.sum.own.device, layers.busy),
-        (350, 250, 300)
+        (Ns(350), Ns(250), Ns(300))
     );
     assert_eq!(layers.sum.within.launches, 3);
     let mlp = node(tree, "model.layers.* / mlp");
     assert_eq!(
         (mlp.sum.host_total, mlp.sum.host_self, mlp.sum.host_cuda),
-        (40, 35, 5)
+        (Ns(40), Ns(35), Ns(5))
     );
-    assert_eq!((mlp.sum.within.device, mlp.busy), (100, 100));
+    assert_eq!((mlp.sum.within.device, mlp.busy), (Ns(100), Ns(100)));
     let stage = &tree.nodes[0];
     assert_eq!(
         (
@@ -88,10 +88,13 @@ fn spans_of_equal_path_add_up() {
             stage.sum.own.device,
             stage.sum.within.launches
         ),
-        (357, 7, 4)
+        (Ns(357), Ns(7), 4)
     );
     // 200 − 170 − the call of 5.
-    assert_eq!((stage.sum.host_total, stage.sum.host_self), (200, 25));
+    assert_eq!(
+        (stage.sum.host_total, stage.sum.host_self),
+        (Ns(200), Ns(25))
+    );
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn a_library_s_ranges_are_no_modules_and_parts_of_stages_neither() {
     let tree = &trees(&capture, false)[0];
     assert!(tree.has_inner() && !tree.has_modules());
     assert_eq!(tree.nodes.len(), 2);
-    assert_eq!(node(tree, "decode_step").sum.within.device, 100);
+    assert_eq!(node(tree, "decode_step").sum.within.device, Ns(100));
 }
 
 /// Another thread issues work while the stage's thread waits in `backward`.
@@ -119,16 +122,16 @@ fn operators_of_another_thread_stand_below_the_range_that_was_lent() {
     let product = node(tree, "MmBackward0 / aten::mm");
     assert_eq!(
         (product.sum.own.device, product.sum.within.launches),
-        (100, 1)
+        (Ns(100), 1)
     );
     assert_eq!(
         (product.sum.calls, product.sum.host_total),
-        (0, 0),
+        (0, Ns::ZERO),
         "its time is not the stage's thread's"
     );
     assert_eq!(
         (tree.nodes[0].sum.within.device, tree.nodes[0].sum.host_self),
-        (100, 200)
+        (Ns(100), Ns(200))
     );
 }
 
@@ -149,7 +152,7 @@ fn module_frames_are_modules_and_other_frames_are_not() {
     let block = node(tree, "Block");
     assert_eq!(
         (block.names, block.sum.host_total, block.sum.within.device),
-        (2, 170, 100)
+        (2, Ns(170), Ns(100))
     );
 }
 
@@ -174,8 +177,8 @@ fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
         let expected = Flops {
             full: 16_384.0,
             masked: 16_384.0,
-            counted: 160,
-            uncounted: 40,
+            counted: Ns(160),
+            uncounted: Ns(40),
         };
         assert_eq!((layers.flops, tree.nodes[0].flops), (expected, expected));
         let own = if with_operators { 0.0 } else { 16_384.0 };
@@ -183,10 +186,13 @@ fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
     }
     let tree = &trees(&capture, true)[0];
     let product = node(tree, "layers.* / aten::mm");
-    assert_eq!((product.flops_self, product.flops.counted), (16_384.0, 160));
+    assert_eq!(
+        (product.flops_self, product.flops.counted),
+        (16_384.0, Ns(160))
+    );
     assert_eq!(
         (product.sum.within.device, product.flops.uncounted),
-        (160, 0)
+        (Ns(160), Ns::ZERO)
     );
     assert!(tree.has_flops());
 }
@@ -217,27 +223,27 @@ fn work_of_the_backward_pass_belongs_to_the_nodes_of_its_forward_operators() {
             layer.sum.within.backward,
             layer.sum.own.backward
         ),
-        (100, 70, 70)
+        (Ns(100), Ns(70), Ns(70))
     );
     assert_eq!(
         (
             forward.nodes[0].sum.within.backward,
             forward.nodes[0].sum.own.backward
         ),
-        (70, 0)
+        (Ns(70), Ns::ZERO)
     );
     assert_eq!(
         (
             backward.nodes[0].sum.within.device,
             backward.nodes[0].sum.within.backward
         ),
-        (100, 0)
+        (Ns(100), Ns::ZERO)
     );
     assert!(forward.has_backward() && !backward.has_backward());
     let product = node(&trees(&capture, true)[0], "layers.* / aten::mm").clone();
     assert_eq!(
         (product.sum.within.backward, product.sum.own.backward),
-        (70, 70)
+        (Ns(70), Ns(70))
     );
 }
 
@@ -257,7 +263,7 @@ fn what_the_backward_pass_computes_again_belongs_to_what_was_checkpointed() {
     capture.tie(outer, checkpoint);
     capture.tie(inner, again);
     let tree = &trees(&capture, false)[0];
-    assert_eq!(node(tree, "layers.*").sum.within.backward, 27);
+    assert_eq!(node(tree, "layers.*").sum.within.backward, Ns(27));
     // Ties in a circle end.
     capture.tie(inner, inner);
     assert_eq!(trees(&capture, false).len(), 1);
@@ -278,7 +284,7 @@ fn the_whole_capture_has_the_operators_of_all_threads() {
             product.sum.host_total,
             product.sum.within.device
         ),
-        (2, 70, 150)
+        (2, Ns(70), Ns(150))
     );
 }
 
@@ -301,13 +307,13 @@ fn a_pass_whose_stages_hold_little_of_its_time_has_a_tree_of_its_own() {
             tree.nodes[0].sum.within.device,
             node(&tree, "decode").sum.within.device
         ),
-        (1357, 357)
+        (Ns(1357), Ns(357))
     );
-    assert_eq!(node(&tree, "aten::mm").sum.within.device, 1000);
+    assert_eq!(node(&tree, "aten::mm").sum.within.device, Ns(1000));
     // The thread's spans go from 0 to 450, with 200 between them.
     assert_eq!(
         (tree.nodes[0].sum.host_total, tree.nodes[0].sum.host_self),
-        (450, 200)
+        (Ns(450), Ns(200))
     );
 }
 
@@ -327,6 +333,6 @@ fn spans_without_end_do_not_grow_a_tree_without_end() {
             deepest.sum.host_self,
             deepest.sum.own.device
         ),
-        (1906, 1901, 100)
+        (Ns(1906), Ns(1901), Ns(100))
     );
 }

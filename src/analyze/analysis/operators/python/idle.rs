@@ -18,7 +18,7 @@ impl Idle {
             ends: Vec::new(),
             before: Vec::new(),
         };
-        let (mut until, mut sum) = (None, 0);
+        let (mut until, mut sum) = (None, Ns::ZERO);
         // In the order of their starts.
         for op in facts.ops_of(pass) {
             let (start, end) = (facts.ops.start[op], facts.ops.end[op]);
@@ -35,7 +35,7 @@ impl Idle {
 
     /// Idle time within [start, end).
     pub(super) fn within(&self, start: Ns, end: Ns) -> Ns {
-        (self.until(end) - self.until(start)).max(0)
+        (self.until(end) - self.until(start)).max(Ns::ZERO)
     }
 
     fn until(&self, time: Ns) -> Ns {
@@ -44,7 +44,7 @@ impl Idle {
             .partition_point(|start| *start < time)
             .checked_sub(1)
         else {
-            return 0;
+            return Ns::ZERO;
         };
         self.before[last] + time.min(self.ends[last]) - self.starts[last]
     }
@@ -53,13 +53,14 @@ impl Idle {
 #[cfg(test)]
 mod tests {
     use super::Idle;
+    use rooflens_session::Ns;
 
     #[test]
     fn parts_of_gaps_count() {
         let idle = Idle {
-            starts: vec![10, 50],
-            ends: vec![20, 80],
-            before: vec![0, 10],
+            starts: vec![Ns(10), Ns(50)],
+            ends: vec![Ns(20), Ns(80)],
+            before: vec![Ns::ZERO, Ns(10)],
         };
         for (start, end, time) in [
             (0, 100, 40),
@@ -70,7 +71,11 @@ mod tests {
             (70, 200, 10),
             (60, 40, 0),
         ] {
-            assert_eq!(idle.within(start, end), time, "{start} to {end}");
+            assert_eq!(
+                idle.within(Ns(start), Ns(end)),
+                Ns(time),
+                "{start} to {end}"
+            );
         }
     }
 }

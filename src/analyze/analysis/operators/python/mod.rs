@@ -83,7 +83,7 @@ pub fn compute(context: &Context<'_>) -> Known<Python> {
         device: of
             .iter()
             .map(|one| one.sum.own.device)
-            .fold(0, i64::saturating_add),
+            .fold(Ns::ZERO, Ns::saturating_add),
     };
     let passes: Vec<PassFunctions> = functions
         .chunk_by(|a, b| a.pass == b.pass)
@@ -191,7 +191,7 @@ fn idle<K: Copy>(
         }
         let time = gaps
             .as_ref()
-            .map_or(0, |(_, gaps)| gaps.within(own.start, own.end));
+            .map_or(Ns::ZERO, |(_, gaps)| gaps.within(own.start, own.end));
         let sum = &mut sums[group];
         sum.own = sum.own.saturating_add(time);
         if !recursive[span] {
@@ -203,6 +203,7 @@ fn idle<K: Copy>(
         }
     }
     // Calls that overlap without nesting would take their common part twice.
-    sums.iter_mut().for_each(|sum| sum.own = sum.own.max(0));
+    sums.iter_mut()
+        .for_each(|sum| sum.own = sum.own.max(Ns::ZERO));
     sums
 }

@@ -20,7 +20,7 @@ pub(super) fn shares(context: &Context<'_>, device: &Device) -> Vec<f64> {
 /// Busy time of the sampled period, nanoseconds; none if no sample is busy.
 pub(super) fn time(device: &Device, shares: &[f64]) -> Option<f64> {
     let share = mean(shares).filter(|share| *share > 0.0)?;
-    Some(share * device.whole.duration as f64)
+    Some(share * device.whole.duration.time().0)
 }
 
 /// Share of the busy time in which a reason was set, of the samples that state reasons; and the mean SM clock of the

@@ -71,10 +71,10 @@ fn nearest_pass(context: &Context<'_>, devices: &[Device]) -> Option<(PassId, Ns
         let after = start.saturating_sub(origin.saturating_add(last));
         Some((
             pass,
-            if before > 0 {
+            if before > Ns::ZERO {
                 before
             } else {
-                after.max(0).saturating_neg()
+                after.max(Ns::ZERO).saturating_neg()
             },
         ))
     });
@@ -93,8 +93,8 @@ fn matching_repeats(context: &Context<'_>, devices: &[Device]) -> Option<(StrId,
     passes.into_iter().find_map(|pass| {
         let of_pass = series.iter().filter(|series| series.pass == pass);
         let times = of_pass.flat_map(|series| series.repeats.iter().map(|one| one.duration));
-        let total = times.fold(0, Ns::saturating_add);
-        let same = (period as f64 / total as f64 - 1.0).abs() <= SAME_PERIOD;
+        let total = times.fold(Ns::ZERO, Ns::saturating_add);
+        let same = (period.time() / total.time() - 1.0).abs() <= SAME_PERIOD;
         same.then_some((pass, total))
     })
 }

@@ -144,12 +144,12 @@ impl Device {
 
     /// Time of the first sample.
     pub fn start(&self) -> Ns {
-        self.samples.first().map_or(0, |sample| sample.utc)
+        self.samples.first().map_or(Ns::ZERO, |sample| sample.utc)
     }
 
     /// Time of the last sample.
     pub fn end(&self) -> Ns {
-        self.samples.last().map_or(0, |sample| sample.utc)
+        self.samples.last().map_or(Ns::ZERO, |sample| sample.utc)
     }
 
     /// Whether an instance ran on this device: by ordinal, or because no other device was sampled.
@@ -309,7 +309,7 @@ fn energy(samples: &[Sample]) -> Option<f64> {
         .filter_map(|s| Some((s.utc, s.watts?)))
         .collect();
     let joules = powers.windows(2).map(|pair| {
-        let seconds = pair[1].0.saturating_sub(pair[0].0) as f64 / 1e9;
+        let seconds = pair[1].0.saturating_sub(pair[0].0).time().0 / 1e9;
         seconds * (pair[0].1 + pair[1].1) / 2.0
     });
     (powers.len() > 1).then(|| joules.sum())
@@ -324,7 +324,7 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
             continue;
         };
         let mut samples = Vec::new();
-        let mut duration: Ns = 0;
+        let mut duration: Ns = Ns::ZERO;
         let counted = context
             .facts
             .instances_of(it)
@@ -335,7 +335,7 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
                 .projection
                 .map_or(&[][..], |window| device.within(origin, window));
             if !within.is_empty() {
-                duration = duration.saturating_add(instance.time().unwrap_or(0));
+                duration = duration.saturating_add(instance.time().unwrap_or(Ns::ZERO));
                 samples.extend_from_slice(within);
             }
         }
@@ -348,7 +348,7 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
         };
         figures.energy = figures
             .power_mean
-            .map(|watts| watts * duration as f64 / 1e9);
+            .map(|watts| watts * duration.time().0 / 1e9);
         let (device, artifact) = (device.index, device.artifact);
         found.push(StageFigures {
             stage,

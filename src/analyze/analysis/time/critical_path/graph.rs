@@ -17,10 +17,10 @@ use crate::time::sync::charges::charge;
 use rooflens_session::{ApiCallId, GpuId, Ns, PassId, ProcessId, ThreadId};
 
 /// An operation that begins so much later than its launch and its stream allow waited for another stream.
-pub const DEPENDENCY_NS: Ns = 5_000;
+pub const DEPENDENCY_NS: Ns = Ns(5_000);
 
 /// The tail of a kernel, in which its last blocks end, is one part of so many of its time.
-const TAIL: Ns = 4;
+const TAIL: i64 = 4;
 
 /// Operations that are looked at in search of one on another stream.
 const LOOK_BACK: usize = 64;
@@ -293,5 +293,5 @@ fn shortest_launch(context: &Context<'_>, pass: PassId) -> Ns {
         }
         *until = (*until).max(ops.end[op]);
     }
-    shortest.unwrap_or(0)
+    shortest.unwrap_or(Ns::ZERO)
 }

@@ -224,8 +224,8 @@ pub(super) fn slack(
         sum.0 = sum.0.saturating_add(op.end - op.start);
         sum.1 = sum
             .1
-            .saturating_add(on_path.get(&op.index).copied().unwrap_or(0));
-        sum.2.push(*slack as f64);
+            .saturating_add(on_path.get(&op.index).copied().unwrap_or(Ns::ZERO));
+        sum.2.push(slack.time().0);
     }
     let line = |((category, process), (time, on_path, slack)): (_, (_, _, Vec<f64>))| Slack {
         category,

@@ -28,7 +28,7 @@ impl Program {
         }
     }
 
-    fn call(&mut self, process: i64, name: &str, (start, end): (Ns, Ns)) {
+    fn call(&mut self, process: i64, name: &str, (start, end): (i64, i64)) {
         self.correlation += 1;
         let process = self.session.process(self.pass, process, process);
         let thread = self.session.thread(process, 1);
@@ -43,7 +43,7 @@ impl Program {
     }
 
     /// A launch by the process of that number, onto the GPU of the same number.
-    fn launch(&mut self, process: i64, call: (Ns, Ns), kernel: (&str, u64, Ns, Ns)) {
+    fn launch(&mut self, process: i64, call: (i64, i64), kernel: (&str, u64, i64, i64)) {
         self.call(process, "cudaLaunchKernel", call);
         let (name, stream, start, end) = kernel;
         let gpu = self.session.gpu(self.pass, process as u32);
@@ -109,17 +109,17 @@ fn the_path_goes_through_launch_host_and_wait() {
     program.launch(0, (121, 125), ("gemm", 7, 152, 160));
     let (pieces, slack) = program.solve(&[]);
     let expected = [
-        ("op", 100),    // [0, 100)
-        ("return", 4),  // until 104
-        ("host", 10),   // until 114
-        ("call", 6),    // until 120
-        ("launch", 10), // until 130
-        ("op", 20),     // until 150
-        ("gap", 2),     // until 152
-        ("op", 8),
+        ("op", Ns(100)),    // [0, 100)
+        ("return", Ns(4)),  // until 104
+        ("host", Ns(10)),   // until 114
+        ("call", Ns(6)),    // until 120
+        ("launch", Ns(10)), // until 130
+        ("op", Ns(20)),     // until 150
+        ("gap", Ns(2)),     // until 152
+        ("op", Ns(8)),
     ];
     assert_eq!(pieces, expected);
-    assert_eq!(slack, [0, 0, 0]);
+    assert_eq!(slack, [Ns::ZERO, Ns::ZERO, Ns::ZERO]);
 }
 
 #[test]
@@ -141,13 +141,13 @@ fn another_stream_is_waited_for_and_what_is_hidden_has_slack() {
     assert_eq!(
         pieces,
         [
-            ("unknown", 10 * us),
-            ("op", 170 * us),
-            ("gap", 2 * us),
-            ("op", 18 * us)
+            ("unknown", Ns(10 * us)),
+            ("op", Ns(170 * us)),
+            ("gap", Ns(2 * us)),
+            ("op", Ns(18 * us))
         ]
     );
-    assert_eq!(slack, [80 * us, 0, 80 * us, 0]);
+    assert_eq!(slack, [80 * us, 0, 80 * us, 0].map(Ns));
 }
 
 #[test]
@@ -162,8 +162,11 @@ fn what_was_issued_before_the_step_could_begin_with_it() {
         ("ncclDevKernel_AllReduce(T)", 9, 50 * us, 100 * us),
     );
     let (pieces, slack) = program.solve(&[]);
-    assert_eq!(pieces, [("op", 49 * us), ("gap", us), ("op", 50 * us)]);
-    assert_eq!(slack, [0, 0]);
+    assert_eq!(
+        pieces,
+        [("op", Ns(49 * us)), ("gap", Ns(us)), ("op", Ns(50 * us))]
+    );
+    assert_eq!(slack, [Ns::ZERO, Ns::ZERO]);
 }
 
 #[test]
@@ -176,7 +179,10 @@ fn what_is_queued_says_nothing_of_how_long_a_launch_takes() {
     program.launch(0, (20 * us, 22 * us), ("gemm", 7, 201 * us, 210 * us));
     let (pieces, _) = program.solve(&[]);
     let expected = [("op", 100), ("gap", 1), ("op", 99), ("gap", 1), ("op", 9)];
-    assert_eq!(pieces, expected.map(|(kind, length)| (kind, length * us)));
+    assert_eq!(
+        pieces,
+        expected.map(|(kind, length)| (kind, Ns(length * us)))
+    );
 }
 
 #[test]
@@ -191,8 +197,8 @@ fn what_begins_in_the_tail_of_a_kernel_waited_for_room() {
         ("ncclDevKernel_AllReduce(T)", 9, 80 * us, 150 * us),
     );
     let (pieces, slack) = program.solve(&[]);
-    assert_eq!(pieces, [("op", 80 * us), ("op", 70 * us)]);
-    assert_eq!(slack, [0, 0]);
+    assert_eq!(pieces, [("op", Ns(80 * us)), ("op", Ns(70 * us))]);
+    assert_eq!(slack, [Ns::ZERO, Ns::ZERO]);
 }
 
 #[test]
@@ -215,7 +221,14 @@ fn a_collective_is_followed_to_the_rank_that_came_last() {
     program.launch(0, (-16 * us, -15 * us), ("adam", 7, 100 * us, 120 * us));
     // Operations by start: 0 and 1 the products, 2 and 3 the collectives.
     let (pieces, slack) = program.solve(&[(2, 3)]);
-    assert_eq!(pieces, [("op", 90 * us), ("op", 10 * us), ("op", 20 * us)]);
+    assert_eq!(
+        pieces,
+        [
+            ("op", Ns(90 * us)),
+            ("op", Ns(10 * us)),
+            ("op", Ns(20 * us))
+        ]
+    );
     // Rank 0's product could end 40 µs later.
-    assert_eq!(slack, [40 * us, 0, 0, 0, 0]);
+    assert_eq!(slack, [40 * us, 0, 0, 0, 0].map(Ns));
 }

@@ -187,7 +187,7 @@ impl<'a> Slack<'a> {
         let ops = graph
             .ops
             .iter()
-            .map(|op| (step.end - op.end).max(0))
+            .map(|op| (step.end - op.end).max(Ns::ZERO))
             .collect();
         let mut waiting = vec![Vec::new(); graph.ops.len()];
         for (at, op) in graph.ops.iter().enumerate() {
@@ -208,15 +208,15 @@ impl<'a> Slack<'a> {
         // A collective ends for all ranks at once.
         let others = self.waiting[at].iter().map(|other| self.ops[*other]).min();
         self.ops[at] = others.map_or(self.ops[at], |others| others.min(self.ops[at]));
-        let wait = op
-            .last_rank
-            .map_or(0, |other| (self.graph.ops[other].start - op.start).max(0));
+        let wait = op.last_rank.map_or(Ns::ZERO, |other| {
+            (self.graph.ops[other].start - op.start).max(Ns::ZERO)
+        });
         let own = self.ops[at].saturating_add(wait);
         let (stream, launch) = self.graph.ready(op);
         let binding = stream.max(launch);
         let apart = |ready: Option<Ns>| match op.other {
-            None if ready == binding => 0,
-            _ => ready.map_or(0, |ready| op.start - ready),
+            None if ready == binding => Ns::ZERO,
+            _ => ready.map_or(Ns::ZERO, |ready| op.start - ready),
         };
         if let Some(before) = op.before {
             lower(&mut self.ops[before], own.saturating_add(apart(stream)));
@@ -233,9 +233,9 @@ impl<'a> Slack<'a> {
         let call = &self.graph.calls[at];
         if let Some(before) = call.before {
             // While it waits for an operation, the host is not what it waits for.
-            let waited = call
-                .awaited
-                .map_or(0, |op| (self.graph.ops[op].end - call.start).max(0));
+            let waited = call.awaited.map_or(Ns::ZERO, |op| {
+                (self.graph.ops[op].end - call.start).max(Ns::ZERO)
+            });
             let own = self.calls[at].saturating_add(waited);
             lower(&mut self.calls[before], own);
         }
@@ -249,7 +249,7 @@ impl<'a> Slack<'a> {
 }
 
 impl Segment {
-    pub(super) const fn length(&self) -> Ns {
+    pub(super) fn length(&self) -> Ns {
         self.end - self.start
     }
 }

@@ -56,7 +56,7 @@ impl Series {
 }
 
 fn times(instances: &[Instance]) -> Vec<f64> {
-    instances.iter().map(|one| one.time as f64).collect()
+    instances.iter().map(|one| one.time.time().0).collect()
 }
 
 /// The sequences of a pass: those of stages in their order, then the other ranges.

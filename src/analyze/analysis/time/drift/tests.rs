@@ -5,7 +5,7 @@
 use super::*;
 use crate::testing::drift::look;
 
-fn series(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Vec<Series> {
+fn series(times: &[i64], left_out: usize, ranges: &[(&str, i64)]) -> Vec<Series> {
     look(times, left_out, ranges, |context| {
         compute(context).unwrap().series
     })
@@ -14,7 +14,7 @@ fn series(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Vec<Series> {
 #[test]
 fn a_steady_rise_is_a_drift_from_the_first_to_the_last_third() {
     // One left out, then 100, 110, …, 190: slope 10. Thirds: median of 100, 110, 120 and of 170, 180, 190.
-    let times: Vec<Ns> = [9_999]
+    let times: Vec<i64> = [9_999]
         .into_iter()
         .chain((0..10).map(|n| 100 + 10 * n))
         .collect();
@@ -36,7 +36,7 @@ fn ranges_of_the_warm_up_are_left_out_as_stages_are() {
     // Two instances of the stage are left out: the third begins at 2000. Ranges begin at 0, 1000 and so on and last 50:
     // those at 0 and 1000 end before. Of the others the first lasts 900; the rest 50 to 52.
     let lengths = [50, 50, 900, 50, 51, 50, 52, 50, 51, 50];
-    let ranges: Vec<(&str, Ns)> = lengths.iter().map(|length| ("step", *length)).collect();
+    let ranges: Vec<(&str, i64)> = lengths.iter().map(|length| ("step", *length)).collect();
     let found = series(&[5, 5, 6, 7, 5, 6], 2, &ranges).pop().unwrap();
     assert!(matches!(found.subject, Subject::Range(_)));
     assert_eq!((found.instances.len(), found.left_out.len()), (7, 3));
@@ -44,8 +44,8 @@ fn ranges_of_the_warm_up_are_left_out_as_stages_are() {
         found.longest(),
         Some(&Instance {
             number: 6,
-            time: 52,
-            host: 52
+            time: Ns(52),
+            host: Ns(52)
         })
     );
     // Without a warm-up nothing but the cold start is left out.

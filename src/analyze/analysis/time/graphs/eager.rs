@@ -205,7 +205,7 @@ fn align(
 /// Graphs with kernels whose capture is not known, by time descending.
 fn unnamed(context: &Context<'_>, replays: &Replays) -> Vec<usize> {
     let mut times: Vec<(Ns, usize, bool)> = (0..replays.graphs.len())
-        .map(|graph| (0, graph, false))
+        .map(|graph| (Ns::ZERO, graph, false))
         .collect();
     for replay in &replays.all {
         let row = &mut times[replay.graph];
@@ -307,7 +307,7 @@ fn kernels(context: &Context<'_>, eager: &Eager) -> Vec<EagerKernel> {
                 session.api_calls.thread[call.index()],
                 session.api_calls.start[call.index()],
             ),
-            None => (ThreadId(u32::MAX), 0),
+            None => (ThreadId(u32::MAX), Ns::ZERO),
         })
         .collect();
     let operators = &session.operators;

@@ -40,7 +40,7 @@ pub struct Figures {
 impl Figures {
     /// Busy time ÷ time × GPUs; none if the replays take no time.
     pub fn busy_share(&self) -> Option<f64> {
-        (self.gpu_time > 0).then(|| self.busy as f64 / self.gpu_time as f64)
+        (self.gpu_time > Ns::ZERO).then(|| self.busy.time() / self.gpu_time.time())
     }
 
     pub(super) fn of(context: &Context<'_>, own: &[&Replay]) -> Self {
@@ -52,12 +52,15 @@ impl Figures {
             median(
                 &values
                     .iter()
-                    .map(|value| *value as f64)
+                    .map(|value| value.time().0)
                     .collect::<Vec<f64>>(),
             )
         };
         let sum = |values: &[Ns]| total(values.iter().copied());
-        let operations = each(&|replay| Some(replay.members.len() as Ns));
+        let operations: Vec<f64> = own
+            .iter()
+            .map(|replay| replay.members.len() as f64)
+            .collect();
         let times = each(&|replay| Some(replay.end - replay.start));
         let gpu_times = own.iter().zip(&times);
         let gaps = each(&|replay| Some(replay.gap?.length));
@@ -68,13 +71,13 @@ impl Figures {
         });
         Self {
             replays: own.len(),
-            operations: sum(&operations) as u64,
-            median_operations: middle(&operations),
+            operations: own.iter().map(|replay| replay.members.len() as u64).sum(),
+            median_operations: median(&operations),
             time: middle(&times),
             total: sum(&times),
             busy: total(own.iter().map(|replay| replay.busy)),
             gpu_time: total(
-                gpu_times.map(|(replay, time)| time.saturating_mul(replay.gpus.max(1) as Ns)),
+                gpu_times.map(|(replay, time)| time.saturating_mul(replay.gpus.max(1) as i64)),
             ),
             gaps: gaps.len(),
             gap: middle(&gaps),

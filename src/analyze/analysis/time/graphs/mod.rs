@@ -134,7 +134,8 @@ fn by_stage(context: &Context<'_>, replays: &Replays) -> Vec<StageGraph> {
 
 fn classes(context: &Context<'_>, replays: &Replays, own: &[&Replay]) -> Vec<(KernelClass, Ns)> {
     let (session, facts) = (context.session, context.facts);
-    let mut times: Vec<(KernelClass, Ns)> = KernelClass::ALL.map(|class| (class, 0)).to_vec();
+    let mut times: Vec<(KernelClass, Ns)> =
+        KernelClass::ALL.map(|class| (class, Ns::ZERO)).to_vec();
     for op in own
         .iter()
         .flat_map(|replay| replays.ops(replay))

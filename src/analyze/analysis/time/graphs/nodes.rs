@@ -55,7 +55,7 @@ impl PassNodes {
     /// The operations of some origins.
     pub fn sum(&self, counts: impl Fn(&Origin) -> bool) -> Sum {
         let own = self.origins.iter().filter(|(origin, _)| counts(origin));
-        own.fold((0, 0), |sum, (_, (ops, time))| {
+        own.fold((0, Ns::ZERO), |sum, (_, (ops, time))| {
             (sum.0 + ops, sum.1.saturating_add(*time))
         })
     }

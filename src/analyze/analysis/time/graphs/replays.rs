@@ -324,7 +324,7 @@ fn measure_gaps(ops: &Ops, replays: &mut Replays) {
         for at in of_lane {
             let replay = &replays.all[*at];
             gaps[*at] = end.map(|end| {
-                let length = replay.start.saturating_sub(end).max(0);
+                let length = replay.start.saturating_sub(end).max(Ns::ZERO);
                 Gap {
                     length,
                     idle: length - measure_within(&work[&replay.gpu], (end, end + length)),

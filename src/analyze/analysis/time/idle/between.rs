@@ -91,7 +91,7 @@ pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between
                 several_gpus,
                 traced,
                 pairs,
-                run: 0,
+                run: Ns::ZERO,
             };
             one.add(context, inputs, &starts, &chain);
             one
@@ -180,8 +180,8 @@ impl Between {
 
     /// A time as a share of the run.
     pub fn share(&self, time: Ns) -> f64 {
-        if self.run > 0 {
-            time as f64 / self.run as f64
+        if self.run > Ns::ZERO {
+            time.time() / self.run.time()
         } else {
             0.0
         }
@@ -224,14 +224,14 @@ impl Pair {
             after,
             before,
             idle,
-            time: 0,
+            time: Ns::ZERO,
             causes,
             ranges,
         }
     }
 
     fn add(&mut self, inputs: &Inputs<'_>, gpu: GpuId, window: Interval) {
-        let mut idle = 0;
+        let mut idle = Ns::ZERO;
         for gap in inputs.gaps.within(gpu, window) {
             self.causes.extend(&gap.times);
             idle += gap.end - gap.start;
@@ -287,14 +287,14 @@ impl Pair {
             &self
                 .idle
                 .iter()
-                .map(|time| *time as f64)
+                .map(|time| time.time().0)
                 .collect::<Vec<_>>(),
         )
     }
 
     /// The longest idle time of a window, nanoseconds.
     pub fn longest(&self) -> Ns {
-        self.idle.iter().copied().max().unwrap_or(0)
+        self.idle.iter().copied().max().unwrap_or(Ns::ZERO)
     }
 
     /// The range that covers most, and its share of the time; of equal ones the first by name.
@@ -303,7 +303,7 @@ impl Pair {
             .ranges
             .iter()
             .max_by_key(|(name, time)| (*time, Reverse(session.text(**name))));
-        most.map(|(name, time)| (*name, *time as f64 / self.time.max(1) as f64))
+        most.map(|(name, time)| (*name, time.time() / self.time.max(Ns(1)).time()))
     }
 }
 
@@ -326,17 +326,17 @@ impl Pair {
     /// Windows in which the GPU is idle all the time, by one cause; so much of it is covered by a range.
     pub fn made(
         (after, before): (usize, usize),
-        idle: &[Ns],
+        idle: &[i64],
         cause: Cause,
-        (range, covered): (StrId, Ns),
+        (range, covered): (StrId, i64),
     ) -> Self {
         let mut pair = Self {
-            idle: idle.to_vec(),
+            idle: idle.iter().copied().map(Ns).collect(),
             ..Self::new(after, before)
         };
         pair.time = pair.idle();
         pair.causes = Times::one(cause, pair.time);
-        pair.ranges.insert(range, covered);
+        pair.ranges.insert(range, Ns(covered));
         pair
     }
 }

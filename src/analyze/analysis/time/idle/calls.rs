@@ -50,7 +50,7 @@ const NO_ALLOCATORS: [&str; 8] = [
 
 /// Duration of a launch call, nanoseconds and multiples of its thread's median, above which the first launch of a kernel
 /// has loaded it.
-const LOADS: Ns = 100_000;
+const LOADS: Ns = Ns(100_000);
 const LOADS_MEDIANS: f64 = 10.0;
 
 /// No operation.
@@ -132,10 +132,13 @@ impl<'a> Calls<'a> {
             let launches = list
                 .iter()
                 .filter(|row| self.kind(ApiCallId::at(**row as usize)) == CallKind::Launch);
-            let times =
-                launches.map(|row| (calls.end[*row as usize] - calls.start[*row as usize]) as f64);
+            let times = launches.map(|row| {
+                (calls.end[*row as usize] - calls.start[*row as usize])
+                    .time()
+                    .0
+            });
             median(&times.collect::<Vec<_>>())
-                .map_or(f64::MAX, |one| (LOADS_MEDIANS * one).max(LOADS as f64))
+                .map_or(f64::MAX, |one| (LOADS_MEDIANS * one).max(LOADS.time().0))
         };
         let limits: Vec<f64> = self.threads.iter().map(limit).collect();
         let mut launches: Vec<(Ns, u32, (ProcessId, KernelId))> = Vec::new();
@@ -158,7 +161,7 @@ impl<'a> Calls<'a> {
         launches.sort();
         launches.retain(|(_, row, kernel)| {
             let row = *row as usize;
-            let time = (calls.end[row] - calls.start[row]) as f64;
+            let time = (calls.end[row] - calls.start[row]).time().0;
             seen.insert(*kernel) && time > limits[calls.thread[row].index()]
         });
         launches.into_iter().map(|(_, row, _)| row).collect()

@@ -97,7 +97,7 @@ impl Times {
     /// Time of one cause.
     pub const fn one(cause: Cause, time: Ns) -> Self {
         let mut times = Self {
-            times: [0; Cause::ALL.len()],
+            times: [Ns::ZERO; Cause::ALL.len()],
             present: 0,
         };
         times.set(cause, time);
@@ -112,13 +112,13 @@ impl Times {
     /// Sets the time of a cause.
     pub const fn set(&mut self, cause: Cause, time: Ns) {
         self.times[cause as usize] = time;
-        self.present |= ((time != 0) as u16) << cause as u16;
+        self.present |= ((time.0 != 0) as u16) << cause as u16;
     }
 
     /// Adds time of a cause.
     pub const fn add(&mut self, cause: Cause, time: Ns) {
         add(&mut self.times[cause as usize], time);
-        self.present |= ((time != 0) as u16) << cause as u16;
+        self.present |= ((time.0 != 0) as u16) << cause as u16;
     }
 
     /// Adds the times of all causes.
@@ -146,7 +146,7 @@ impl Times {
             left &= left - 1;
             Some((cause, self.of(cause)))
         });
-        next.filter(|(_, time)| *time > 0)
+        next.filter(|(_, time)| *time > Ns::ZERO)
     }
 
     /// The cause with most time; of equal ones the first.

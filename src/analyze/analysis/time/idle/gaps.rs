@@ -11,7 +11,7 @@ use rooflens_session::{ApiCallId, GpuId, Ns};
 
 /// Host time between two CUDA calls from which on it is host code of its own rather than a part of issuing
 /// launches, nanoseconds. A framework's dispatch of one operator takes a tenth of it.
-pub const HOST_STRETCH: Ns = 100_000;
+pub const HOST_STRETCH: Ns = Ns(100_000);
 
 /// A time without any operation on a GPU, or the part of it within a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,7 +119,7 @@ impl Gaps {
 impl Whole {
     fn within(&self, pieces: &[Piece], window: Interval) -> Gap {
         let (start, end) = (self.start.max(window.0), self.end.min(window.1));
-        let (mut times, mut launching_in_calls, mut at) = (Times::default(), 0, start);
+        let (mut times, mut launching_in_calls, mut at) = (Times::default(), Ns::ZERO, start);
         for piece in pieces {
             let until = piece.end.clamp(at, end);
             times.add(piece.cause, until - at);

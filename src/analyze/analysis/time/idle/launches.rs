@@ -1,6 +1,7 @@
 //! What launching costs the host, and how far it runs ahead of the GPU.
 
 use rooflens_schemas::StageKind;
+use rooflens_session::Ns;
 
 use super::calls::Calls;
 use crate::Context;
@@ -9,7 +10,6 @@ use crate::engine::intervals::{Interval, add, measure};
 use crate::engine::stage_names::is_of_engine;
 use crate::engine::stage_stats::Summary;
 use crate::engine::sweep::slices;
-use rooflens_session::Ns;
 use rooflens_stats::{mean, median};
 
 /// Launch figures of the instances of a line.
@@ -70,9 +70,9 @@ impl Launches {
             };
             let (start, end) = calls.span(call);
             self.calls += 1;
-            self.call_times.push((end - start) as f64);
+            self.call_times.push((end - start).time().0);
             if end <= ops.start[row] {
-                self.waits.push((ops.start[row] - end) as f64);
+                self.waits.push((ops.start[row] - end).time().0);
                 queue.push(((end, ops.start[row]), 0));
             } else {
                 self.begun_in_call += 1;
@@ -83,7 +83,7 @@ impl Launches {
         for slice in slices(queue) {
             let [depth, runs] = slice.running;
             self.depth_max = self.depth_max.max(u64::from(depth));
-            self.queued += f64::from(depth * runs) * (slice.end - slice.start) as f64;
+            self.queued += f64::from(depth * runs) * (slice.end - slice.start).time().0;
         }
         add(&mut self.busy, measure(busy));
     }
@@ -102,12 +102,12 @@ impl Launches {
 
     /// Mean duration of a kernel, nanoseconds.
     pub fn mean_kernel(&self) -> Option<f64> {
-        (self.kernels > 0).then(|| self.kernel_time as f64 / self.kernels as f64)
+        (self.kernels > 0).then(|| self.kernel_time.time().0 / self.kernels as f64)
     }
 
     /// Mean number of launches issued and not begun, over the busy time.
     pub fn depth_mean(&self) -> Option<f64> {
-        (self.calls > 0 && self.busy > 0).then(|| self.queued / self.busy as f64)
+        (self.calls > 0 && self.busy > Ns::ZERO).then(|| self.queued / self.busy.time().0)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::engine::tiers::{Tier, tier};
 use crate::{Context, Known};
 use rooflens_session::{GpuId, Ns, PassId, Session, StrId};
 use rooflens_stats::median;
+use rooflens_units::Time;
 
 /// Share of an instance from which on a cause of idle time occurs in it.
 pub const OCCURS: f64 = 0.01;
@@ -103,7 +104,7 @@ pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summar
         for (number, instance) in counted.iter().enumerate() {
             if let Some(window) = line.window(instance) {
                 let mut parts = line.add(context, inputs, instance, window);
-                parts.queue_empty = queue.map_or(0, |queue| measure(&queue.empty(window)));
+                parts.queue_empty = queue.map_or(Ns::ZERO, |queue| measure(&queue.empty(window)));
                 line.pool.add(&parts);
                 line.instances.push(parts);
                 numbers.push(number);
@@ -138,7 +139,7 @@ impl Line {
             pool: Parts::default(),
             nearest: (0, 0),
             gaps: [CauseGaps::default(); Cause::ALL.len()],
-            launching_in_calls: 0,
+            launching_in_calls: Ns::ZERO,
             launches: Launches::default(),
             histogram: Histogram::default(),
             longest: Vec::new(),
@@ -185,7 +186,7 @@ impl Line {
             self.histogram.add(&gap);
         }
         // What is neither the stage's nor a gap: operations of others.
-        if others > 0 {
+        if others > Ns::ZERO {
             parts.causes.add(Cause::OtherWork, others);
             self.gaps[Cause::OtherWork as usize].add(others);
         }
@@ -197,7 +198,7 @@ impl Line {
     /// near ones that of median time, the shorter of two.
     fn find_nearest(&self) -> Option<usize> {
         let middle = |values: Vec<f64>| median(&values).unwrap_or(0.0);
-        let time = middle(self.instances.iter().map(|one| one.time as f64).collect());
+        let time = middle(self.instances.iter().map(|one| one.time.time().0).collect());
         let share = |parts: &Parts, cause| parts.share(parts.causes.of(cause));
         let medians = Cause::ALL
             .map(|cause| middle(self.instances.iter().map(|one| share(one, cause)).collect()));
@@ -206,7 +207,7 @@ impl Line {
             let apart = apart.map(|(cause, median)| (share(parts, cause) - median).abs());
             // Sums of the same shares may differ in the last digit.
             let apart = (apart.sum::<f64>() * 1e9).round();
-            (apart, (parts.time as f64 - time).abs(), parts.time)
+            (apart, (parts.time.time().0 - time).abs(), parts.time)
         };
         let keys = self.instances.iter().map(key).enumerate();
         let nearest = keys.min_by(|(_, a), (_, b)| {
@@ -251,7 +252,7 @@ impl Line {
         let times: Vec<f64> = self
             .instances
             .iter()
-            .map(|one| one.causes.of(cause) as f64)
+            .map(|one| one.causes.of(cause).time().0)
             .collect();
         Ok(median(&times).unwrap_or(0.0))
     }
@@ -371,12 +372,12 @@ impl Line {
         let mut line = Self::new(summary, GpuId(0), false, Traced::ALL);
         line.instances = vec![
             Parts {
-                time: time as Ns,
+                time: Ns(time as i64),
                 ..Parts::default()
             };
             10
         ];
-        line.pool.time = (10.0 * time) as Ns;
+        line.pool.time = Ns((10.0 * time) as i64);
         line
     }
 
@@ -384,11 +385,11 @@ impl Line {
     pub fn add_gap(&mut self, cause: Cause, length: Ns) {
         let times = Times::one(cause, length);
         let gap = Gap {
-            start: 0,
+            start: Ns::ZERO,
             end: length,
             op: 0,
             times,
-            launching_in_calls: 0,
+            launching_in_calls: Ns::ZERO,
         };
         self.histogram.add(&gap);
     }
@@ -400,7 +401,7 @@ impl Line {
 
     /// Idle time of a cause by instance, nanoseconds.
     pub fn set_each(&mut self, cause: Cause, times: &[f64]) {
-        let time = self.pool.time / self.instances.len().max(1) as Ns;
+        let time = self.pool.time / self.instances.len().max(1) as i64;
         self.instances.resize(
             times.len(),
             Parts {
@@ -408,13 +409,13 @@ impl Line {
                 ..Parts::default()
             },
         );
-        self.pool.time = time * times.len() as Ns;
+        self.pool.time = time * times.len() as i64;
         for (parts, own) in self.instances.iter_mut().zip(times) {
-            parts.causes.set(cause, own.round() as Ns);
+            parts.causes.set(cause, Time(*own).round());
         }
         self.pool
             .causes
-            .set(cause, times.iter().sum::<f64>().round() as Ns);
+            .set(cause, Time(times.iter().sum()).round());
     }
 }
 
@@ -437,8 +438,8 @@ impl Parts {
     }
 
     fn share(&self, time: Ns) -> f64 {
-        if self.time > 0 {
-            time as f64 / self.time as f64
+        if self.time > Ns::ZERO {
+            time.time() / self.time.time()
         } else {
             0.0
         }
@@ -461,7 +462,7 @@ fn busy(session: &Session, facts: &Facts, own: &[OpIndex]) -> ([Ns; 3], Vec<Inte
             tier(session, facts, row) as usize,
         )
     };
-    let (mut parts, mut busy) = ([0; 3], Vec::new());
+    let (mut parts, mut busy) = ([Ns::ZERO; 3], Vec::new());
     for slice in slices::<3>(own.iter().map(op)) {
         parts[slice.first()] += slice.end - slice.start;
         append(&mut busy, (slice.start, slice.end));

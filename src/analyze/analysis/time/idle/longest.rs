@@ -132,12 +132,12 @@ fn off_cpu(calls: &Calls<'_>, gap: &Gap, call: ApiCallId) -> Option<Ns> {
 fn moment(calls: &Calls<'_>, gap: &Gap, call: ApiCallId) -> Ns {
     let (start, end) = calls.span(call);
     if gap.times.main() != Cause::HostCode {
-        return gap.start + (end.min(gap.end) - gap.start).max(0) / 2;
+        return gap.start + (end.min(gap.end) - gap.start).max(Ns::ZERO) / 2;
     }
     let api = &calls.session.api_calls;
     let (inside, _) = calls.since(gap.start, call);
     let (mut free_since, mut best) = (gap.start, (gap.start, start));
-    let mut length = -1;
+    let mut length = Ns(-1);
     for row in inside.iter().map(|row| *row as usize) {
         if api.start[row] - free_since > length {
             (length, best) = (api.start[row] - free_since, (free_since, api.start[row]));

@@ -19,12 +19,15 @@ struct OsCall {
 
 /// Names the calls of all lines with idle time in some, the most time first; of equal times by name.
 pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line]) {
-    if lines.iter().all(|line| line.of(Cause::Os) == 0) {
+    if lines.iter().all(|line| line.of(Cause::Os) == Ns::ZERO) {
         return;
     }
     let session = context.session;
     let calls = outermost(session);
-    for line in lines.iter_mut().filter(|line| line.of(Cause::Os) > 0) {
+    for line in lines
+        .iter_mut()
+        .filter(|line| line.of(Cause::Os) > Ns::ZERO)
+    {
         let mut times: BTreeMap<StrId, Ns> = BTreeMap::new();
         let windows = line.summary.counted_instances(context.facts);
         let windows = windows.filter_map(|instance| line.window(instance));

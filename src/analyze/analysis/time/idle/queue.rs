@@ -98,11 +98,14 @@ impl Queue {
         self.steps((window.start, window.end), |piece, depth| {
             spread(window, piece, |bin, time| {
                 let (sum, most) = bins[bin];
-                bins[bin] = (sum + i128::from(time) * i128::from(depth), most.max(depth));
+                bins[bin] = (
+                    sum + i128::from(time.0) * i128::from(depth),
+                    most.max(depth),
+                );
             });
         });
         let bins = bins.into_iter().zip(window.lengths());
-        bins.map(|((sum, most), length)| (sum as f64 / length as f64, most))
+        bins.map(|((sum, most), length)| (sum as f64 / length.time().0, most))
             .collect()
     }
 }
@@ -178,21 +181,30 @@ mod tests {
     #[test]
     fn the_depth_of_a_stretch_is_its_mean_and_its_most() {
         let queue = Queue {
-            issued: vec![0, 3],
-            begun: vec![5, 700],
+            issued: vec![Ns::ZERO, Ns(3)],
+            begun: vec![Ns(5), Ns(700)],
         };
-        let bins = queue.binned(&Window { start: 0, end: 600 });
+        let bins = queue.binned(&Window {
+            start: Ns::ZERO,
+            end: Ns(600),
+        });
         assert_eq!(bins[..4], [(1.0, 1), (1.5, 2), (1.5, 2), (1.0, 1)]);
         assert_eq!(bins.len(), 300);
         // From 700 on nothing waits.
-        assert_eq!(queue.empty((600, 1_000)), [(700, 1_000)]);
-        assert_eq!(queue.empty((0, 600)), []);
-        assert_eq!(queue.empty((-10, 4)), [(-10, 0)]);
+        assert_eq!(queue.empty((Ns(600), Ns(1_000))), [(Ns(700), Ns(1_000))]);
+        assert_eq!(queue.empty((Ns::ZERO, Ns(600))), []);
+        assert_eq!(queue.empty((Ns(-10), Ns(4))), [(Ns(-10), Ns::ZERO)]);
     }
 
     #[test]
     fn a_queue_without_launches_is_empty() {
-        assert_eq!(Queue::default().empty((5, 9)), [(5, 9)]);
-        assert_eq!(Queue::default().binned(&Window { start: 5, end: 5 }), []);
+        assert_eq!(Queue::default().empty((Ns(5), Ns(9))), [(Ns(5), Ns(9))]);
+        assert_eq!(
+            Queue::default().binned(&Window {
+                start: Ns(5),
+                end: Ns(5)
+            }),
+            []
+        );
     }
 }

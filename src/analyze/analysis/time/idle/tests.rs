@@ -10,7 +10,7 @@ use crate::Context;
 use crate::testing::Made;
 use rooflens_session::{GpuId, MemoryKind, Ns, OsCall, ThreadId};
 
-const US: Ns = 1000;
+const US: i64 = 1000;
 
 fn gaps(made: &Made) -> Vec<Gap> {
     made.with(|context| {
@@ -46,13 +46,13 @@ fn times_after_100(add: impl FnOnce(&mut Made)) -> Vec<(Cause, Ns)> {
     made.kernel_at("axpy", 0, 100, 1);
     add(&mut made);
     let gaps = gaps(&made);
-    assert_eq!((gaps.len(), gaps[0].start), (1, 100));
-    assert_eq!(gaps[0].times.total(), gaps[0].end - 100);
+    assert_eq!((gaps.len(), gaps[0].start), (1, Ns(100)));
+    assert_eq!(gaps[0].times.total(), gaps[0].end - Ns(100));
     gaps[0].times.causes().collect()
 }
 
 /// The kernel of a launch call that starts at `start` and lasts 10, another 5 after its return.
-fn launch(made: &mut Made, start: Ns) {
+fn launch(made: &mut Made, start: i64) {
     made.call("cudaLaunchKernel", start, start + 10, 2);
     made.kernel_at("axpy", start + 15, start + 20, 2);
 }
@@ -61,10 +61,13 @@ fn launch(made: &mut Made, start: Ns) {
 fn the_host_issues_or_computes_by_the_length_of_its_pauses() {
     // The thread made no call from -10 on: a pause of 99 999 until 99 989, and one of 100 000.
     let times = times_after_100(|made| launch(made, 99_989));
-    assert_eq!(times, [(Cause::Launching, 99_899), (Cause::Queue, 5)]);
+    assert_eq!(
+        times,
+        [(Cause::Launching, Ns(99_899)), (Cause::Queue, Ns(5))]
+    );
     let times = times_after_100(|made| launch(made, 99_990));
-    let (code, call) = ((Cause::HostCode, 99_890), (Cause::Launching, 10));
-    assert_eq!(times, [call, code, (Cause::Queue, 5)]);
+    let (code, call) = ((Cause::HostCode, Ns(99_890)), (Cause::Launching, Ns(10)));
+    assert_eq!(times, [call, code, (Cause::Queue, Ns(5))]);
     // A call in between makes two pauses of it: one from -10, and one of 99 989 or 99 990.
     for (start, code) in [(149_999, 0), (150_010, 100_000)] {
         let mut times = times_after_100(|made| {
@@ -72,7 +75,7 @@ fn the_host_issues_or_computes_by_the_length_of_its_pauses() {
             launch(made, start);
         });
         times.retain(|(cause, _)| *cause == Cause::HostCode);
-        let expected = [(Cause::HostCode, code)];
+        let expected = [(Cause::HostCode, Ns(code))];
         assert_eq!(times, expected[..usize::from(code > 0)]);
     }
 }
@@ -97,7 +100,11 @@ fn a_call_has_the_time_within_it_and_no_more() {
             launch(made, 185);
         });
         // 45 between the calls and 10 in the launch.
-        let mut expected = vec![(Cause::Launching, 55), (cause, 40), (Cause::Queue, 5)];
+        let mut expected = vec![
+            (Cause::Launching, Ns(55)),
+            (cause, Ns(40)),
+            (Cause::Queue, Ns(5)),
+        ];
         expected.sort();
         assert_eq!(times, expected, "{name}");
     }
@@ -111,7 +118,11 @@ fn a_call_has_the_time_within_it_and_no_more() {
             made.call(name, 20, 140, 3);
             launch(made, 185);
         });
-        assert_eq!(times, [(Cause::Launching, 95), (Cause::Queue, 5)], "{name}");
+        assert_eq!(
+            times,
+            [(Cause::Launching, Ns(95)), (Cause::Queue, Ns(5))],
+            "{name}"
+        );
     }
 }
 
@@ -127,12 +138,12 @@ fn the_profiler_goes_before_calls_and_these_before_the_system_and_the_scheduler(
     });
     // [110, 120) profiler; to 150 sync; to 160 system; to 170 off; to 195 launching.
     let expected = [
-        (Cause::Launching, 25),
-        (Cause::Sync, 40),
-        (Cause::Os, 10),
-        (Cause::OffCpu, 10),
-        (Cause::Profiler, 10),
-        (Cause::Queue, 5),
+        (Cause::Launching, Ns(25)),
+        (Cause::Sync, Ns(40)),
+        (Cause::Os, Ns(10)),
+        (Cause::OffCpu, Ns(10)),
+        (Cause::Profiler, Ns(10)),
+        (Cause::Queue, Ns(5)),
     ];
     assert_eq!(times, expected);
 }
@@ -144,14 +155,14 @@ fn what_follows_a_synchronizing_call_is_not_its_time() {
         made.call("cudaStreamSynchronize", 10, 105, 3);
         launch(made, 200_105);
     });
-    let code = (Cause::HostCode, 200_000);
+    let code = (Cause::HostCode, Ns(200_000));
     assert_eq!(
         times,
         [
-            (Cause::Launching, 10),
+            (Cause::Launching, Ns(10)),
             code,
-            (Cause::Sync, 5),
-            (Cause::Queue, 5)
+            (Cause::Sync, Ns(5)),
+            (Cause::Queue, Ns(5))
         ]
     );
 }
@@ -165,7 +176,7 @@ fn after_the_return_of_the_launch_the_device_takes_its_time() {
         made.call("cudaStreamSynchronize", 115, 300, 3);
         made.kernel_at("axpy", 200, 210, 2);
     });
-    assert_eq!(times, [(Cause::Launching, 10), (Cause::Queue, 90)]);
+    assert_eq!(times, [(Cause::Launching, Ns(10)), (Cause::Queue, Ns(90))]);
 }
 
 /// Waiting for a lock within a launch call is part of that call.
@@ -176,14 +187,14 @@ fn calls_of_the_system_within_cuda_calls_do_not_count() {
         made.call("cudaLaunchKernel", 105, 190, 2);
         made.kernel_at("axpy", 195, 200, 2);
     });
-    assert_eq!(times, [(Cause::Launching, 90), (Cause::Queue, 5)]);
+    assert_eq!(times, [(Cause::Launching, Ns(90)), (Cause::Queue, Ns(5))]);
 }
 
 /// The fourth launch of a thread lasts 150 000: of a kernel that ran before it is launching, of a new one it loads it.
 /// The others last 10; of 1 600 each it is less than ten times as long.
 #[test]
 fn the_first_launch_of_a_kernel_that_lasts_is_first_use() {
-    let long = |name: &'static str, short: Ns, length: Ns| {
+    let long = |name: &'static str, short: i64, length: i64| {
         let mut made = Made::timeline();
         for number in 0..3 {
             let at = number * 20_000;
@@ -195,10 +206,10 @@ fn the_first_launch_of_a_kernel_that_lasts_is_first_use() {
         gaps(&made).last().unwrap().times.of(Cause::FirstUse)
     };
     // The kernel begins 10 before the call returns.
-    assert_eq!(long("gemm", 10, 150_000), 149_990);
-    assert_eq!(long("axpy", 10, 150_000), 0);
-    assert_eq!(long("gemm", 10, 100_000), 0);
-    assert_eq!(long("gemm", 15_000, 150_000), 0);
+    assert_eq!(long("gemm", 10, 150_000), Ns(149_990));
+    assert_eq!(long("axpy", 10, 150_000), Ns::ZERO);
+    assert_eq!(long("gemm", 10, 100_000), Ns::ZERO);
+    assert_eq!(long("gemm", 15_000, 150_000), Ns::ZERO);
 }
 
 #[test]
@@ -206,9 +217,9 @@ fn a_copy_blocks_if_its_host_memory_is_pageable() {
     for (memory, expected) in [
         (
             MemoryKind::Pageable,
-            vec![(Cause::Launching, 10), (Cause::Copy, 70)],
+            vec![(Cause::Launching, Ns(10)), (Cause::Copy, Ns(70))],
         ),
-        (MemoryKind::Pinned, vec![(Cause::Launching, 80)]),
+        (MemoryKind::Pinned, vec![(Cause::Launching, Ns(80))]),
     ] {
         let times = times_after_100(|made| {
             made.call("cudaMemcpyAsync", 110, 190, 2);
@@ -220,25 +231,25 @@ fn a_copy_blocks_if_its_host_memory_is_pageable() {
 
 #[test]
 fn work_that_was_issued_before_the_gap_waits_in_the_queue() {
-    let after = |end: Ns, name: &'static str| {
+    let after = |end: i64, name: &'static str| {
         times_after_100(move |made| {
             made.call("cudaLaunchKernel", 20, end, 2);
             made.kernel_at(name, 200, 210, 2);
         })
     };
-    assert_eq!(after(100, "axpy"), [(Cause::Queue, 100)]);
+    assert_eq!(after(100, "axpy"), [(Cause::Queue, Ns(100))]);
     // The call had not returned.
     assert_eq!(
         after(101, "axpy"),
-        [(Cause::Launching, 1), (Cause::Queue, 99)]
+        [(Cause::Launching, Ns(1)), (Cause::Queue, Ns(99))]
     );
     let collective = after(100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
-    assert_eq!(collective, [(Cause::Communication, 100)]);
+    assert_eq!(collective, [(Cause::Communication, Ns(100))]);
 }
 
 #[test]
 fn without_a_call_or_with_one_that_comes_too_late_the_cause_is_unknown() {
-    let unknown = [(Cause::Unknown, 100)];
+    let unknown = [(Cause::Unknown, Ns(100))];
     assert_eq!(
         times_after_100(|made| made.kernel_at("axpy", 200, 210, 9)),
         unknown
@@ -265,7 +276,14 @@ fn kernels_of_one_graph_launch_wait_for_each_other() {
         .map(|gap| (gap.start, gap.end, gap.times.main()))
         .collect();
     let (host, queue) = (Cause::Launching, Cause::Queue);
-    assert_eq!(found, [(10, 20, host), (25, 30, queue), (35, 40, queue)]);
+    assert_eq!(
+        found,
+        [
+            (Ns(10), Ns(20), host),
+            (Ns(25), Ns(30), queue),
+            (Ns(35), Ns(40), queue)
+        ]
+    );
 }
 
 /// A gap from 100 to 200: a synchronizing call until 130, then launching until 195. Windows cut it.
@@ -279,19 +297,19 @@ fn a_window_cuts_a_gap_to_the_nanosecond() {
     made.with(|context| {
         let gaps = Gaps::new(context, &Calls::new(context.session, &context.facts.ops));
         let within = |window| gaps.within(GpuId(0), window).next().unwrap();
-        let cut = within((120, 140));
-        assert_eq!((cut.start, cut.end), (120, 140));
+        let cut = within((Ns(120), Ns(140)));
+        assert_eq!((cut.start, cut.end), (Ns(120), Ns(140)));
         let times: Vec<_> = cut.times.causes().collect();
-        assert_eq!(times, [(Cause::Launching, 10), (Cause::Sync, 10)]);
+        assert_eq!(times, [(Cause::Launching, Ns(10)), (Cause::Sync, Ns(10))]);
         assert_eq!(
             (
                 cut.launching_in_calls,
-                within((180, 300)).launching_in_calls
+                within((Ns(180), Ns(300))).launching_in_calls
             ),
-            (0, 10)
+            (Ns::ZERO, Ns(10))
         );
-        let times: Vec<_> = within((190, 198)).times.causes().collect();
-        assert_eq!(times, [(Cause::Launching, 5), (Cause::Queue, 3)]);
+        let times: Vec<_> = within((Ns(190), Ns(198))).times.causes().collect();
+        assert_eq!(times, [(Cause::Launching, Ns(5)), (Cause::Queue, Ns(3))]);
     });
 }
 
@@ -311,7 +329,7 @@ fn operations_of_others_are_no_gaps() {
         let of = |cause: Cause| line.of(cause);
         assert_eq!(
             (of(Cause::Queue), of(Cause::OtherWork), of(Cause::Unknown)),
-            (15, 5, 0)
+            (Ns(15), Ns(5), Ns::ZERO)
         );
     });
 }
@@ -341,7 +359,7 @@ fn the_queue_of_three_launches() {
         let queue = &context.results.idle().unwrap().queues[0];
         assert_eq!(
             (queue.window, queue.busy.as_slice()),
-            ((10, 40), &[(10, 40)][..])
+            ((Ns(10), Ns(40)), &[(Ns(10), Ns(40))][..])
         );
         let expected = (10..40)
             .map(|start| 3 - start / 10)
@@ -362,13 +380,13 @@ fn launching_is_in_calls_and_between_them() {
     of_line(&made, "prefill", |line, _| {
         assert_eq!(
             (line.of(Cause::Launching), line.launching_in_calls),
-            (15, 10)
+            (Ns(15), Ns(10))
         );
         // 20 of 30 idle; busy 8 + 2, and 5 of latency: less than 15 of launching.
         assert_eq!(line.verdict(), (Verdict::Launch, 0.5));
         assert_eq!(
             (line.idle(), line.of_stage(Cause::Launching)),
-            (20, Ok(15.0))
+            (Ns(20), Ok(15.0))
         );
         assert_eq!(line.of_stage(Cause::Sync), Ok(0.0));
         // Nobody traced the operating system: not 0.
@@ -389,8 +407,8 @@ fn calls_of_the_system_are_named_by_their_time_in_gaps() {
     made.os_call(100, 160);
     let (pass, name) = (made.pass, made.session.intern("fread"));
     let outer = OsCall {
-        start: 95,
-        end: 165,
+        start: Ns(95),
+        end: Ns(165),
         name,
         pass,
         thread: ThreadId(0),
@@ -403,8 +421,11 @@ fn calls_of_the_system_are_named_by_their_time_in_gaps() {
             .os_calls
             .iter()
             .map(|(name, time)| (context.session.text(*name), *time));
-        assert_eq!(named.collect::<Vec<_>>(), [("fread", 70), ("read", 70)]);
-        assert_eq!(line.of(Cause::Os), 140);
+        assert_eq!(
+            named.collect::<Vec<_>>(),
+            [("fread", Ns(70)), ("read", Ns(70))]
+        );
+        assert_eq!(line.of(Cause::Os), Ns(140));
     });
 }
 
@@ -430,7 +451,7 @@ fn what_one_step_of_eleven_does_is_told_as_such() {
     of_line(&made, "step", |line, context| {
         // The time of a step is from its first kernel on: 10 ns less.
         let (time, slow) = (2000 * US - 10, 26_000 * US - 10);
-        assert_eq!(line.pool.time, 10 * time + slow);
+        assert_eq!(line.pool.time, Ns(10 * time + slow));
         let spread = line.spread(&[Cause::Allocator]);
         assert_eq!(
             (spread.instances, spread.of, spread.is_rare()),
@@ -438,7 +459,7 @@ fn what_one_step_of_eleven_does_is_told_as_such() {
         );
         let most = (24_000 * US) as f64 / slow as f64;
         assert_eq!((spread.least, spread.most), (0.0, most));
-        assert_eq!(line.of(Cause::Allocator), 24_000 * US);
+        assert_eq!(line.of(Cause::Allocator), Ns(24_000 * US));
         assert_eq!(line.median_of(Cause::Allocator), Ok(0.0));
         let spread = line.spread(&[Cause::HostCode]);
         assert_eq!((spread.instances, spread.is_rare()), (11, false));
@@ -503,7 +524,7 @@ fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
     let gap = long.gap;
     assert_eq!(
         (gap.end - gap.start, long.off_cpu),
-        (200_020, Some(150_000))
+        (Ns(200_020), Some(Ns(150_000)))
     );
     // Of 60 before the first event 50 are the GPU's; 49 950 host code and 70 more, 5 in the call, 5 latency.
     assert_eq!((gap.times.main(), time), (Cause::OffCpu, Ok(150_000.0)));
@@ -537,19 +558,22 @@ fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
             ("step", "step", 2)
         );
         // Two times of 50 µs; the run is 3 × 100 + 2 × 50.
-        assert_eq!((pair.time, pair.idle()), (100 * US, 100 * US));
+        assert_eq!((pair.time, pair.idle()), (Ns(100 * US), Ns(100 * US)));
         assert_eq!(between.share(pair.idle()), 0.25);
-        assert_eq!((pair.median(), pair.longest()), (Some(50_000.0), 50 * US));
+        assert_eq!(
+            (pair.median(), pair.longest()),
+            (Some(50_000.0), Ns(50 * US))
+        );
         // The thread makes no call for 149 µs; `load` covers 28 of 50.
         assert_eq!(pair.causes.main(), Cause::HostCode);
         let (range, share) = pair.range(context.session).unwrap();
         assert_eq!((context.session.text(range), share), ("load", 0.56));
         assert_eq!(
             (between.idle(), between.share(between.idle())),
-            (100_000, 0.25)
+            (Ns(100_000), 0.25)
         );
         // Of each 49 µs until the call starts, and the part of the call before the GPU does.
-        assert_eq!(between.host(), Ok(100_000));
+        assert_eq!(between.host(), Ok(Ns(100_000)));
     });
 }
 
@@ -572,7 +596,7 @@ fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
         // Steps 1 to 3 count: two times of 50 µs, 10 of the first with a kernel of no stage.
         assert_eq!(
             (between.idle(), between.share(between.idle())),
-            (90_000, 90.0 / 400.0)
+            (Ns(90_000), 90.0 / 400.0)
         );
     });
 }

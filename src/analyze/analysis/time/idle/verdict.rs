@@ -4,6 +4,7 @@ use super::cause::Cause;
 use super::line::Line;
 use crate::engine::intervals::total;
 use crate::engine::tiers::Tier;
+use rooflens_session::Ns;
 
 /// What bounds a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Line {
     pub fn verdict(&self) -> (Verdict, f64) {
         // What has no verdict of its own.
         let host = total(Cause::HOST.into_iter().map(|cause| match cause {
-            Cause::Launching | Cause::Sync | Cause::Copy => 0,
+            Cause::Launching | Cause::Sync | Cause::Copy => Ns::ZERO,
             _ => self.of(cause),
         }));
         let with = |tier, cause| self.busy_of(tier).saturating_add(self.of(cause));

@@ -108,7 +108,7 @@ impl Overlap {
             active: 0,
             pairs: Vec::new(),
         };
-        let mut since = 0;
+        let mut since = Ns::ZERO;
         for event in events {
             if event.time > since && now.operations > 0 {
                 self.add(&now, event.time - since);
@@ -132,7 +132,7 @@ impl Overlap {
                 } else {
                     now.kinds[a] > 0 && now.kinds[b] > 0
                 };
-                self.kinds[a][b] += if both { time } else { 0 };
+                self.kinds[a][b] += if both { time } else { Ns::ZERO };
             }
         }
         for (n, a) in now.pairs.iter().enumerate() {
@@ -149,7 +149,7 @@ impl Overlap {
 
     /// A time as a share of busy time.
     pub fn share(&self, time: Ns) -> Option<f64> {
-        (self.busy > 0).then(|| time as f64 / self.busy as f64)
+        (self.busy > Ns::ZERO).then(|| time.time() / self.busy.time())
     }
 }
 

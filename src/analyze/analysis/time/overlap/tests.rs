@@ -28,18 +28,25 @@ fn times_by_number_of_streams_and_by_pairs_of_kinds() {
         &[(9, 12, 25)],
     );
     let found = overlap(&session);
-    assert_eq!((found.busy, found.concurrent), (25, 15));
-    assert_eq!(found.by_streams, [10, 12, 3]);
+    assert_eq!((found.busy, found.concurrent), (Ns(25), Ns(15)));
+    assert_eq!(found.by_streams, [Ns(10), Ns(12), Ns(3)]);
     // Compute with itself 0: the products touch. Compute + communication 5–15, + copy 12–20; communication + copy 12–15.
-    assert_eq!(found.kinds, [[0, 10, 8], [0, 0, 3], [0, 0, 0]]);
+    assert_eq!(
+        found.kinds,
+        [
+            [Ns::ZERO, Ns(10), Ns(8)],
+            [Ns::ZERO, Ns::ZERO, Ns(3)],
+            [Ns::ZERO, Ns::ZERO, Ns::ZERO]
+        ]
+    );
     let streams: Vec<(u64, Ns)> = found
         .streams
         .iter()
         .map(|((_, s), time)| (*s, *time))
         .collect();
-    assert_eq!(streams, [(7, 20), (9, 13), (8, 10)]);
+    assert_eq!(streams, [(7, Ns(20)), (9, Ns(13)), (8, Ns(10))]);
     let pairs: Vec<_> = found.pairs.into_iter().collect();
-    assert_eq!(pairs, [((0, 1), 8), ((0, 2), 10), ((1, 2), 3)]);
+    assert_eq!(pairs, [((0, 1), Ns(8)), ((0, 2), Ns(10)), ((1, 2), Ns(3))]);
 }
 
 #[test]
@@ -49,9 +56,9 @@ fn kernels_of_one_stream_that_overlap_are_concurrent_on_one_stream() {
     let found = overlap(&session);
     assert_eq!(
         (found.busy, found.concurrent, found.by_streams),
-        (20, 2, [20, 0, 0])
+        (Ns(20), Ns(2), [Ns(20), Ns::ZERO, Ns::ZERO])
     );
-    assert_eq!(found.kinds[0][0], 2);
+    assert_eq!(found.kinds[0][0], Ns(2));
     assert_eq!(found.streams.len(), 1);
 }
 
@@ -61,7 +68,7 @@ proptest::proptest! {
     fn the_sweep_counts_every_nanosecond(
         ops in proptest::collection::vec((0u64..4, 0i64..120, 0i64..30, 0usize..2), 1..25),
     ) {
-        let launches: Vec<(u64, &str, Ns, Ns)> = ops
+        let launches: Vec<(u64, &str, i64, i64)> = ops
             .iter()
             .map(|(stream, start, length, kind)| (*stream, [GEMM, REDUCE][*kind], *start, start + length))
             .collect();
@@ -75,12 +82,12 @@ proptest::proptest! {
             }
             busy += 1;
             by_streams[streams.len().min(3) - 1] += 1;
-            concurrent += Ns::from(on.len() > 1);
+            concurrent += i64::from(on.len() > 1);
             let has = |name: &str| on.iter().any(|(_, own, ..)| *own == name);
-            mixed += Ns::from(has(GEMM) && has(REDUCE));
+            mixed += i64::from(has(GEMM) && has(REDUCE));
         }
-        proptest::prop_assert_eq!((found.busy, found.concurrent), (busy, concurrent));
-        proptest::prop_assert_eq!(found.by_streams, by_streams);
-        proptest::prop_assert_eq!(found.kinds[0][1], mixed);
+        proptest::prop_assert_eq!((found.busy, found.concurrent), (Ns(busy), Ns(concurrent)));
+        proptest::prop_assert_eq!(found.by_streams, by_streams.map(Ns));
+        proptest::prop_assert_eq!(found.kinds[0][1], Ns(mixed));
     }
 }

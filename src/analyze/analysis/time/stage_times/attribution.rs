@@ -75,7 +75,7 @@ impl PassAttribution {
     pub fn time(&self) -> Ns {
         self.by_how
             .iter()
-            .fold(0, |time: Ns, (_, sum)| time.saturating_add(sum.time))
+            .fold(Ns::ZERO, |time: Ns, (_, sum)| time.saturating_add(sum.time))
     }
 }
 
@@ -106,10 +106,10 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<PassAttribu
         }
     }
     let first = own.clone().find(|op| staged[*op]).unwrap_or(own.end);
-    let time = |rows: std::ops::Range<usize>| rows.map(|op| duration(op) as f64).sum::<f64>();
+    let time = |rows: std::ops::Range<usize>| rows.map(|op| duration(op).time().0).sum::<f64>();
     let inside: f64 = (first..own.end)
         .filter(|op| staged[*op])
-        .map(|op| duration(op) as f64)
+        .map(|op| duration(op).time().0)
         .sum();
     let share = |all: f64| if all > 0.0 { inside / all } else { 0.0 };
     (!own.is_empty()).then(|| PassAttribution {

@@ -8,7 +8,7 @@ use crate::engine::segments::exclusive;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::results::no_gpu_work;
 use crate::{Context, Known};
-use rooflens_session::PassId;
+use rooflens_session::{Ns, PassId};
 use rooflens_stats::doubtful_first;
 
 use attribution::PassAttribution;
@@ -59,8 +59,8 @@ impl StageTime {
         let parts = ClassGroup::ALL
             .into_iter()
             .zip(groups)
-            .filter(|(_, time)| **time > 0);
-        parts.map(|(group, time)| (group, *time as f64)).collect()
+            .filter(|(_, time)| **time > Ns::ZERO);
+        parts.map(|(group, time)| (group, time.time().0)).collect()
     }
 
     /// Busy time of a group of classes as a share of that of all.
@@ -119,7 +119,7 @@ pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
 fn doubtful(context: &Context<'_>, summary: &Summary) -> Option<(f64, usize)> {
     let times = summary
         .counted_instances(context.facts)
-        .filter_map(|one| Some(one.time()? as f64));
+        .filter_map(|one| Some(one.time()?.time().0));
     let times: Vec<f64> = times.collect();
     let factor = doubtful_first(&times).filter(|_| summary.is_outermost(context.facts))?;
     Some((factor, times.len() - 1))

@@ -188,10 +188,10 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
                 thread: calls.thread[row],
                 start,
                 end,
-                idle: 0,
-                after: 0,
-                in_stage: 0,
-                in_stage_calls: 0,
+                idle: Ns::ZERO,
+                after: Ns::ZERO,
+                in_stage: Ns::ZERO,
+                in_stage_calls: Ns::ZERO,
                 stage: None,
             });
         }

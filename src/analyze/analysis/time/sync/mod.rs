@@ -221,11 +221,11 @@ fn of_stage(context: &Context<'_>, line: &Summary, charges: &Charges) -> StageSy
         let first = starts.partition_point(|call| call.0 < one.host_start);
         let last = first.max(starts.partition_point(|call| call.0 < one.host_end));
         count.push((last - first) as f64);
-        time.push(starts[first..last].iter().map(|call| call.1 as f64).sum());
+        time.push(starts[first..last].iter().map(|call| call.1.time().0).sum());
         let begin = one.projection.map_or(Ns::MAX, |projection| projection.0);
         let gap = |op: &u32| {
             let (start, _) = charges.by_op.get(op)?;
-            (*start >= begin).then(|| (facts.ops.start[*op as usize] - start) as f64)
+            (*start >= begin).then(|| (facts.ops.start[*op as usize] - *start).time().0)
         };
         idle.push(one.ops.iter().filter_map(gap).sum());
     }

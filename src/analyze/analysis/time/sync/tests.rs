@@ -28,7 +28,10 @@ fn each_gap_is_charged_to_the_first_wait_in_it() {
     let facts = Facts::new(&session);
     let gaps = gaps(&session, &facts, facts.ops_of(pass));
     let found: Vec<(Ns, Ns)> = gaps.iter().map(|gap| (gap.start, gap.end)).collect();
-    assert_eq!(found, [(100, 130), (140, 150), (160, 200)]);
+    assert_eq!(
+        found,
+        [(Ns(100), Ns(130)), (Ns(140), Ns(150)), (Ns(160), Ns(200))]
+    );
     let charges = charge(&session, &facts, pass);
     let charged: Vec<(Ns, Ns)> = charges
         .calls
@@ -36,7 +39,7 @@ fn each_gap_is_charged_to_the_first_wait_in_it() {
         .map(|call| (call.idle, call.after))
         .collect();
     // [100, 130): 25 after the return at 105. [160, 200): 34 after the return at 166.
-    assert_eq!(charged, [(30, 25), (40, 34)]);
+    assert_eq!(charged, [(Ns(30), Ns(25)), (Ns(40), Ns(34))]);
 }
 
 #[test]
@@ -53,7 +56,7 @@ fn a_wait_that_ended_before_the_gap_is_not_charged() {
             .iter()
             .map(|call| call.idle)
             .collect::<Vec<_>>(),
-        [0]
+        [Ns::ZERO]
     );
 }
 

@@ -8,13 +8,13 @@ use crate::engine::stages::WHOLE_CAPTURE;
 use rooflens_session::{Arrange, Ns, PassId, ProcessId};
 
 /// Bands narrower than this many stretches are joined with their like.
-const NARROW: Ns = 4;
+const NARROW: i64 = 4;
 
 /// Instances that lie in none of another stage, of the process that worked first. Those that follow each
 /// other without a gap that shows are one band if they are narrow; what is narrower than a stretch has none.
 pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> Vec<Band> {
     let facts = context.facts;
-    let stretch = (window.duration() / window.count().max(1) as Ns).max(1);
+    let stretch = (window.duration() / window.count().max(1) as i64).max(Ns(1));
     let stages = facts
         .stages
         .iter()
@@ -42,7 +42,7 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> V
         let joined = join(&windows, stretch);
         let shown = joined
             .into_iter()
-            .filter(|(start, end)| end - start >= stretch);
+            .filter(|&(start, end)| end - start >= stretch);
         bands.extend(shown.map(|(s, e)| (at, s - window.start, e - window.start)));
     }
     bands.arrange_by_key(|(stage, start, end)| (*start, *end, &facts.stages[*stage].name));
@@ -93,14 +93,15 @@ fn join(windows: &[(Ns, Ns)], stretch: Ns) -> Vec<(Ns, Ns)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::intervals;
 
     #[test]
     fn narrow_windows_in_a_row_are_one_band() {
         // Stretch 10: below 40 is narrow. 5 follows 0..20 at once; 100 is too far; 160..300 is wide, as is 300..400.
-        let windows = [(0, 20), (25, 45), (100, 120), (160, 300), (300, 400)];
+        let windows = intervals([(0, 20), (25, 45), (100, 120), (160, 300), (300, 400)]);
         assert_eq!(
-            join(&windows, 10),
-            [(0, 45), (100, 120), (160, 300), (300, 400)]
+            join(&windows, Ns(10)),
+            intervals([(0, 45), (100, 120), (160, 300), (300, 400)])
         );
     }
 }

@@ -20,25 +20,25 @@ pub struct Window {
 impl Window {
     /// Length, nanoseconds.
     pub fn duration(&self) -> Ns {
-        self.end.saturating_sub(self.start).max(0)
+        self.end.saturating_sub(self.start).max(Ns::ZERO)
     }
 
     /// Number of stretches.
     pub fn count(&self) -> usize {
-        self.duration().min(BINS) as usize
+        self.duration().0.min(BINS) as usize
     }
 
     /// Start of a stretch; that of the one behind the last is the window's end.
     pub fn edge(&self, bin: usize) -> Ns {
-        let offset = i128::from(self.duration()) * bin as i128 / self.count().max(1) as i128;
-        self.start.saturating_add(offset as Ns)
+        let offset = i128::from(self.duration().0) * bin as i128 / self.count().max(1) as i128;
+        self.start.saturating_add(Ns(offset as i64))
     }
 
     /// The stretch that holds a time of the window.
     pub fn bin(&self, time: Ns) -> usize {
         let count = self.count();
-        let offset = i128::from(time.saturating_sub(self.start));
-        let guess = offset * count as i128 / i128::from(self.duration().max(1));
+        let offset = i128::from(time.saturating_sub(self.start).0);
+        let guess = offset * count as i128 / i128::from(self.duration().0.max(1));
         let guess = (guess.max(0) as usize).min(count.saturating_sub(1));
         // Edges are rounded down, so the time may lie in the next stretch.
         if guess + 1 < count && self.edge(guess + 1) <= time {
@@ -76,7 +76,7 @@ pub(super) fn mix(window: &Window, segments: &[Segment]) -> Vec<GroupTimes> {
 
 /// The share of each stretch that disjoint intervals cover.
 pub fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
-    let mut covered = vec![0; window.count()];
+    let mut covered = vec![Ns::ZERO; window.count()];
     for interval in intervals {
         spread(window, *interval, |bin, time| covered[bin] += time);
     }
@@ -90,7 +90,7 @@ pub fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
 
 /// A share as charts need it; the data set holds the nanoseconds.
 pub fn rounded(time: Ns, length: Ns) -> f64 {
-    libm::round(time as f64 / length as f64 * 1e4) / 1e4
+    libm::round(time.time() / length.time() * 1e4) / 1e4
 }
 
 /// Gives each stretch its part of an interval.

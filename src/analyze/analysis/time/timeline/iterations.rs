@@ -125,6 +125,7 @@ mod tests {
     use super::*;
     use crate::testing::{Trace, with_results};
     use rooflens_schemas::PassKind;
+    use rooflens_session::Ns;
 
     /// Two steps of two kernels, each of which starts 5 ns after its launch and 3 ns after the call returned.
     fn session() -> Trace {
@@ -150,15 +151,15 @@ mod tests {
             assert_eq!(
                 iteration.window,
                 Window {
-                    start: at + 10,
-                    end: at + 24
+                    start: Ns(at + 10),
+                    end: Ns(at + 24)
                 }
             );
             assert_eq!(iteration.operations.len(), 2);
             // The first call returned before the first kernel began: it is there since it launched it.
             let start = |call: &ApiCallId| session.api_calls.start[call.index()];
-            let starts: Vec<i64> = iteration.calls.iter().map(start).collect();
-            assert_eq!(starts, [at + 5, at + 15]);
+            let starts: Vec<Ns> = iteration.calls.iter().map(start).collect();
+            assert_eq!(starts, [Ns(at + 5), Ns(at + 15)]);
         });
     }
 }

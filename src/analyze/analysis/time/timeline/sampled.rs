@@ -70,7 +70,7 @@ impl GpuCounters {
     pub fn period(&self) -> Option<f64> {
         let samples = &self.sampled.values().next()?.samples;
         let (first, last) = (samples.first()?.0, samples.last()?.0);
-        (samples.len() > 1).then(|| (last - first) as f64 / (samples.len() - 1) as f64)
+        (samples.len() > 1).then(|| (last - first).time().0 / (samples.len() - 1) as f64)
     }
 }
 
@@ -205,9 +205,9 @@ fn of_stage(
     (!windows.is_empty()).then(|| StageSums {
         stage: index,
         instances: windows.len() as u64,
-        time: windows
-            .iter()
-            .fold(0, |time: Ns, (start, end)| time.saturating_add(end - start)),
+        time: windows.iter().fold(Ns::ZERO, |time: Ns, &(start, end)| {
+            time.saturating_add(end - start)
+        }),
         sums: sampled
             .iter()
             .map(|(counter, sampled)| (*counter, sum(sampled)))

@@ -24,16 +24,25 @@ fn with<T>(session: &Session, look: impl Fn(&Context<'_>) -> T) -> T {
 #[test]
 fn a_stretch_holds_what_ran_in_it() {
     // 600 ns in 300 stretches of 2. Product in [1, 4): 1 + 2; collective in [3, 8): its part from 4 on, 2 + 2.
-    let window = Window { start: 0, end: 600 };
+    let window = Window {
+        start: Ns::ZERO,
+        end: Ns(600),
+    };
     let session = one_pass(&[(GEMM, 1, 4), (REDUCE, 3, 8), (GEMM, 599, 600)]);
     let bins = with(&session, |context| mix(&window, &exclusive(context, 0..3)));
     let of = |group: ClassGroup| -> Vec<Ns> {
         bins.iter().take(5).map(|bin| bin[group as usize]).collect()
     };
-    assert_eq!(of(ClassGroup::Gemm), [1, 2, 0, 0, 0]);
-    assert_eq!(of(ClassGroup::Communication), [0, 0, 2, 2, 0]);
-    assert_eq!(bins[299][ClassGroup::Gemm as usize], 1);
-    assert_eq!(bins.iter().flatten().sum::<Ns>(), 8);
+    assert_eq!(
+        of(ClassGroup::Gemm),
+        [Ns(1), Ns(2), Ns::ZERO, Ns::ZERO, Ns::ZERO]
+    );
+    assert_eq!(
+        of(ClassGroup::Communication),
+        [Ns::ZERO, Ns::ZERO, Ns(2), Ns(2), Ns::ZERO]
+    );
+    assert_eq!(bins[299][ClassGroup::Gemm as usize], Ns(1));
+    assert_eq!(bins.iter().flatten().sum::<Ns>(), Ns(8));
 }
 
 proptest::proptest! {
@@ -43,7 +52,7 @@ proptest::proptest! {
     fn stretches_add_up_to_busy_time(
         ops in proptest::collection::vec((0i64..5_000, 1i64..400, 0usize..2), 1..60),
     ) {
-        let mut sorted: Vec<(&str, Ns, Ns)> = ops
+        let mut sorted: Vec<(&str, i64, i64)> = ops
             .iter()
             .map(|(start, length, kind)| ([GEMM, REDUCE][*kind], *start, start + length))
             .collect();
@@ -53,12 +62,12 @@ proptest::proptest! {
             let overview = overview::of_pass(context, PassId(0)).unwrap();
             (overview.window, overview.gpus[0].1.clone())
         });
-        let mut intervals: Vec<(Ns, Ns)> = sorted.iter().map(|(_, s, e)| (*s, *e)).collect();
+        let mut intervals: Vec<(Ns, Ns)> = sorted.iter().map(|(_, s, e)| (Ns(*s), Ns(*e))).collect();
         proptest::prop_assert_eq!(bins.iter().flatten().sum::<Ns>(), union_length(&mut intervals));
         for (bin, length) in bins.iter().zip(overview.lengths()) {
             proptest::prop_assert!(bin.iter().sum::<Ns>() <= length);
         }
-        for time in (overview.start..overview.end).step_by(7) {
+        for time in (overview.start.0..overview.end.0).step_by(7).map(Ns) {
             let bin = overview.bin(time);
             proptest::prop_assert!(overview.edge(bin) <= time && time < overview.edge(bin + 1));
         }
@@ -67,22 +76,28 @@ proptest::proptest! {
 
 #[test]
 fn a_window_without_a_whole_nanosecond_a_stretch_has_fewer() {
-    let window = Window { start: -3, end: 4 };
-    assert_eq!((window.count(), window.edge(0), window.edge(7)), (7, -3, 4));
+    let window = Window {
+        start: Ns(-3),
+        end: Ns(4),
+    };
+    assert_eq!(
+        (window.count(), window.edge(0), window.edge(7)),
+        (7, Ns(-3), Ns(4))
+    );
     let segment = Segment {
-        start: -10,
-        end: 10,
+        start: Ns(-10),
+        end: Ns(10),
         group: ClassGroup::Gemm,
     };
-    assert_eq!(mix(&window, &[segment]).iter().flatten().sum::<Ns>(), 7);
+    assert_eq!(mix(&window, &[segment]).iter().flatten().sum::<Ns>(), Ns(7));
 }
 
 #[test]
 fn samples_are_averaged_where_there_are_some() {
     // 3000 ns: stretches of 10. 1 and 3 in the first, 8 in the third; what lies outside does not count.
     let window = Window {
-        start: 1_000,
-        end: 4_000,
+        start: Ns(1_000),
+        end: Ns(4_000),
     };
     let values = [
         (999, 99.0),
@@ -90,6 +105,10 @@ fn samples_are_averaged_where_there_are_some() {
         (1_009, 3.0),
         (1_025, 8.0),
         (4_000, 99.0),
-    ];
-    assert_eq!(means(&window, values.into_iter()), [(5, 2.0), (25, 8.0)]);
+    ]
+    .map(|(time, value)| (Ns(time), value));
+    assert_eq!(
+        means(&window, values.into_iter()),
+        [(Ns(5), 2.0), (Ns(25), 8.0)]
+    );
 }

@@ -43,7 +43,7 @@ pub struct Zoom {
 /// The stages with the most time of the pass.
 pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
     let facts = context.facts;
-    let most = overview.window.duration() as f64 * MOST_OF_PASS;
+    let most = overview.window.duration().time().0 * MOST_OF_PASS;
     // A part says more than the whole that it is part of.
     let is_parent = |stage: usize| facts.stages.iter().any(|other| other.parent == Some(stage));
     let mut lines: Vec<Summary> = summaries(facts, overview.pass).to_vec();
@@ -66,7 +66,7 @@ fn zoom(context: &Context<'_>, pass: PassId, summary: Summary) -> Option<Zoom> {
     let (start, end) = instance.projection?;
     let lead = start
         .saturating_sub(instance.host_start)
-        .clamp(0, (end - start) / 10);
+        .clamp(Ns::ZERO, (end - start) / 10);
     let (projection, window) = (
         Window { start, end },
         Window {

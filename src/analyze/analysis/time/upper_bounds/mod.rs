@@ -9,6 +9,7 @@ use crate::kernels::gemm;
 use crate::time::idle::{Cause, Line};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, ProcessId};
+use rooflens_units::Time;
 
 /// An overhead whose removal is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +74,7 @@ impl Overhead {
                 copies.min(line.pool.time - copies / 2)
             }
             Self::Communication => line.busy_of(Tier::Communication),
-            Self::MatrixProducts => 0,
+            Self::MatrixProducts => Ns::ZERO,
         }
     }
 }
@@ -130,8 +131,8 @@ impl UpperBound {
 
     /// Time that is gained at most, nanoseconds.
     pub fn gain(&self) -> f64 {
-        if self.of > 0 {
-            self.time * (self.gone as f64 / self.of as f64)
+        if self.of > Ns::ZERO {
+            self.time * (self.gone.time() / self.of.time())
         } else {
             0.0
         }
@@ -165,10 +166,10 @@ fn bound(group: &[&Line], overhead: Overhead) -> Known<UpperBound> {
     let parts = group
         .iter()
         .map(|line| (overhead.of(line), line.pool.time))
-        .filter(|(_, time)| *time > 0);
+        .filter(|(_, time)| *time > Ns::ZERO);
     // Of the GPUs the one that gains least, as a share of its time.
     let least = parts.min_by(|a, b| {
-        let part = |one: Ns, of: Ns| i128::from(one) * i128::from(of);
+        let part = |one: Ns, of: Ns| i128::from(one.0) * i128::from(of.0);
         part(a.0, b.1).cmp(&part(b.0, a.1))
     });
     let (gone, of) = least.ok_or(Missing("missing.stage_kernel"))?;
@@ -193,7 +194,7 @@ fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<U
         return Err(Missing("missing.product_sizes"));
     };
     let (of, time) = (line.pool.time, line.summary.time);
-    let gone = (above * line.instances.len() as f64).round() as Ns;
+    let gone = Time(above * line.instances.len() as f64).round();
     Ok(UpperBound {
         overhead: Overhead::MatrixProducts,
         gone,

@@ -4,7 +4,7 @@
 
 use super::Overhead;
 use crate::testing::Made;
-use rooflens_session::MemoryKind;
+use rooflens_session::{MemoryKind, Ns};
 
 /// 100: `gemm` [0, 40), launching until 55 and 5 of latency, `axpy` [60, 80), a copy [70, 100) of which 20 stand alone.
 #[test]
@@ -44,7 +44,7 @@ fn all_instances_decide() {
         made.kernel_at("axpy", start + 5 + gap, start + length, second);
     }
     made.with(|context| {
-        assert_eq!(context.results.idle().unwrap().lines[0].idle(), 85);
+        assert_eq!(context.results.idle().unwrap().lines[0].idle(), Ns(85));
         let bounds = &context.results.upper_bounds().unwrap().stages[0];
         let expected = 20.0 - 20.0 * (85.0 / 130.0);
         assert_eq!(

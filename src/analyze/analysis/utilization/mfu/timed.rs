@@ -87,7 +87,7 @@ fn baseline(session: &Session) -> Vec<StageTime> {
     let one = |((pass, stage), rows): ((StrId, StrId), Vec<usize>)| {
         let times: Vec<f64> = rows
             .iter()
-            .map(|row| session.timings.duration[*row] as f64)
+            .map(|row| session.timings.duration[*row].time().0)
             .collect();
         let stage = session.text(stage).to_owned();
         Some(StageTime {

@@ -20,8 +20,8 @@ fn session() -> Session {
         let (name, domain) = (session.intern(name), session.intern(""));
         let kind = RangeKind::PushPop;
         session.ranges.push(Range {
-            start,
-            end,
+            start: Ns(start),
+            end: Ns(end),
             name,
             domain,
             kind,
@@ -47,7 +47,7 @@ fn node(session: &mut Session, thread: ThreadId, time: Ns, node: u64, original: 
 fn replay(session: &mut Session, process: ProcessId, start: Ns, graph_node: Option<u64>) {
     session.copies.push(Copy {
         start,
-        end: start + 1,
+        end: start + Ns(1),
         kind: CopyKind::Memset,
         bytes: 1,
         source: MemoryKind::Unknown,
@@ -56,7 +56,7 @@ fn replay(session: &mut Session, process: ProcessId, start: Ns, graph_node: Opti
         gpu: rooflens_session::GpuId(0),
         process,
         stream: 7,
-        correlation: Some(start),
+        correlation: Some(start.0),
         graph_node,
         graph: None,
     });
@@ -80,11 +80,11 @@ fn a_clone_of_a_clone_belongs_to_the_range_of_its_root() {
     let mut session = session();
     // Created: 1 in `attention`, 2 at the first moment of `mlp`, 3 in `forward` alone, 4 after all ranges.
     for (time, number) in [(12, 1), (20, 2), (7, 3), (30, 4)] {
-        node(&mut session, THREAD, time, number, None);
+        node(&mut session, THREAD, Ns(time), number, None);
         // Instantiated later, outside of all ranges; the exporter repeats the creation without the original.
-        node(&mut session, THREAD, 40, number + 10, Some(number));
-        node(&mut session, THREAD, 41, number + 10, None);
-        node(&mut session, THREAD, 50, number + 20, Some(number + 10));
+        node(&mut session, THREAD, Ns(40), number + 10, Some(number));
+        node(&mut session, THREAD, Ns(41), number + 10, None);
+        node(&mut session, THREAD, Ns(50), number + 20, Some(number + 10));
     }
     for (start, number) in [
         (100, 21),
@@ -94,9 +94,9 @@ fn a_clone_of_a_clone_belongs_to_the_range_of_its_root() {
         (104, 11),
         (105, 2),
     ] {
-        replay(&mut session, PROCESS, start, Some(number));
+        replay(&mut session, PROCESS, Ns(start), Some(number));
     }
-    replay(&mut session, PROCESS, 106, None);
+    replay(&mut session, PROCESS, Ns(106), None);
     let expected = [
         "attention",
         "mlp",
@@ -112,23 +112,23 @@ fn a_clone_of_a_clone_belongs_to_the_range_of_its_root() {
 #[test]
 fn what_the_events_do_not_decide_stays_open_with_its_reason() {
     let mut session = session();
-    node(&mut session, THREAD, 12, 1, None);
+    node(&mut session, THREAD, Ns(12), 1, None);
     // The original 99 was captured before the trace began.
-    node(&mut session, THREAD, 40, 2, Some(99));
-    node(&mut session, THREAD, 40, 3, Some(2));
+    node(&mut session, THREAD, Ns(40), 2, Some(99));
+    node(&mut session, THREAD, Ns(40), 3, Some(2));
     // Originals that differ, and creations in different ranges.
-    node(&mut session, THREAD, 40, 4, Some(1));
-    node(&mut session, THREAD, 40, 4, Some(2));
-    node(&mut session, THREAD, 12, 5, None);
-    node(&mut session, THREAD, 25, 5, None);
-    node(&mut session, THREAD, 40, 6, Some(5));
+    node(&mut session, THREAD, Ns(40), 4, Some(1));
+    node(&mut session, THREAD, Ns(40), 4, Some(2));
+    node(&mut session, THREAD, Ns(12), 5, None);
+    node(&mut session, THREAD, Ns(25), 5, None);
+    node(&mut session, THREAD, Ns(40), 6, Some(5));
     // Circles of one and of two, and a node that leads into one.
-    node(&mut session, THREAD, 40, 7, Some(7));
-    node(&mut session, THREAD, 40, 8, Some(9));
-    node(&mut session, THREAD, 40, 9, Some(8));
-    node(&mut session, THREAD, 40, 10, Some(9));
+    node(&mut session, THREAD, Ns(40), 7, Some(7));
+    node(&mut session, THREAD, Ns(40), 8, Some(9));
+    node(&mut session, THREAD, Ns(40), 9, Some(8));
+    node(&mut session, THREAD, Ns(40), 10, Some(9));
     for (at, number) in [1, 77, 2, 3, 4, 5, 6, 7, 8, 9, 10].into_iter().enumerate() {
-        replay(&mut session, PROCESS, 100 + at as Ns, Some(number));
+        replay(&mut session, PROCESS, Ns(100 + at as i64), Some(number));
     }
     let expected = [
         "attention",
@@ -152,11 +152,11 @@ fn node_numbers_are_those_of_one_process() {
     let other = session.process(PassId(0), 2, 2);
     let silent = session.process(PassId(0), 3, 3);
     let thread = session.thread(other, 9);
-    node(&mut session, THREAD, 12, 1, None);
+    node(&mut session, THREAD, Ns(12), 1, None);
     // The same number in another process, at a time when only the first one has a range open.
-    node(&mut session, thread, 25, 1, None);
+    node(&mut session, thread, Ns(25), 1, None);
     for (start, process) in [(100, PROCESS), (101, other), (102, silent)] {
-        replay(&mut session, process, start, Some(1));
+        replay(&mut session, process, Ns(start), Some(1));
     }
     assert_eq!(captured(&session), ["attention", "Outside", "NoEvents"]);
 }
@@ -168,7 +168,7 @@ fn a_whole_graph_belongs_to_the_range_in_which_it_was_created() {
     for (time, graph, original) in [(25, 1, None), (40, 2, Some(1)), (41, 3, Some(99))] {
         let (pass, thread) = (PassId(0), THREAD);
         session.graph_creations.push(GraphCreation {
-            time,
+            time: Ns(time),
             pass,
             thread,
             graph,
@@ -183,8 +183,8 @@ fn a_whole_graph_belongs_to_the_range_in_which_it_was_created() {
         (104, None),
     ] {
         session.graph_launches.push(GraphLaunch {
-            start,
-            end: start + 1,
+            start: Ns(start),
+            end: Ns(start + 1),
             pass: PassId(0),
             gpu: rooflens_session::GpuId(0),
             process: PROCESS,
@@ -205,8 +205,8 @@ fn a_graph_launch_makes_its_operations_work_of_a_graph_also_without_node_numbers
     for (correlation, name) in [(100, "hipGraphLaunch"), (101, "cudaMemsetAsync")] {
         let name = session.intern(name);
         session.api_calls.push(ApiCall {
-            start: 60,
-            end: 61,
+            start: Ns(60),
+            end: Ns(61),
             name,
             level: ApiLevel::Runtime,
             nested: false,
@@ -215,7 +215,7 @@ fn a_graph_launch_makes_its_operations_work_of_a_graph_also_without_node_numbers
             thread: THREAD,
             correlation: Some(correlation),
         });
-        replay(&mut session, PROCESS, correlation, None);
+        replay(&mut session, PROCESS, Ns(correlation), None);
     }
     assert_eq!(captured(&session), ["NoNode", "NoGraph"]);
 }

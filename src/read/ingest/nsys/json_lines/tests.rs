@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use rooflens_diagnostic::{Diagnostics, Severity};
-use rooflens_session::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind, Session};
+use rooflens_session::{ApiLevel, CopyKind, Dim3, MemoryKind, Ns, RangeKind, Session};
 
 use crate::testing::import_bytes;
 use crate::{IngestError, IngestErrorKind, Prefix};
@@ -47,7 +47,7 @@ fn events_become_the_rows_of_the_sqlite_export() {
     let launches = &session.launches;
     assert_eq!(
         (launches.start[0], launches.end[0], launches.stream[0]),
-        (200, 260, 13)
+        (Ns(200), Ns(260), 13)
     );
     assert_eq!(
         session.kernel_name(launches.kernel[0]),
@@ -74,12 +74,12 @@ fn events_become_the_rows_of_the_sqlite_export() {
     );
     assert_eq!(
         (copies.start[0], copies.end[0], copies.correlation[0]),
-        (300, 340, Some(8))
+        (Ns(300), Ns(340), Some(8))
     );
     let calls = &session.api_calls;
     assert_eq!(
         (calls.start[0], calls.end[0], calls.level[0]),
-        (100, 120, ApiLevel::Runtime)
+        (Ns(100), Ns(120), ApiLevel::Runtime)
     );
     assert_eq!(session.text(calls.name[0]), "cudaLaunchKernel");
     assert_eq!(session.threads.tid[calls.thread[0].index()], 78);
@@ -93,13 +93,13 @@ fn events_become_the_rows_of_the_sqlite_export() {
     let syncs = &session.synchronizations;
     assert_eq!(
         (syncs.start[0], syncs.end[0], syncs.stream[0]),
-        (345, 360, None)
+        (Ns(345), Ns(360), None)
     );
     assert_eq!(session.text(syncs.kind[0]), "event synchronize");
     let ranges = &session.ranges;
     assert_eq!(
         (&ranges.start[..], &ranges.end[..]),
-        (&[90, -10][..], &[900, 950][..])
+        (&[Ns(90), Ns(-10)][..], &[Ns(900), Ns(950)][..])
     );
     let names: Vec<&str> = ranges.name.iter().map(|name| session.text(*name)).collect();
     assert_eq!(names, ["step", "gemm"]);
@@ -151,7 +151,7 @@ fn what_is_not_understood_is_counted_and_nothing_is_invented() {
     let launches = &session.launches;
     assert_eq!(
         (&launches.start[..], &launches.end[..]),
-        (&[1][..], &[2][..])
+        (&[Ns(1)][..], &[Ns(2)][..])
     );
     assert_eq!(
         session.kernel_name(launches.kernel[0]),

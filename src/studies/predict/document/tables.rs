@@ -1,6 +1,6 @@
 //! The data sets of a prediction.
 
-use rooflens_document::{Catalogue, Cell, Dataset, Table, View};
+use rooflens_document::{Catalogue, Cell, Dataset, Table, View, columns};
 use rooflens_llm::{Layer, Part};
 use rooflens_schemas::Unit;
 use rooflens_units::{Bytes, Ratio, Seconds};
@@ -43,10 +43,6 @@ fn varies<T: PartialEq>(values: &[T]) -> bool {
     values.len() > 1
 }
 
-fn of<'p, T>(value: impl Fn(&Prediction) -> T + 'p) -> impl Fn(&Point) -> Option<T> + 'p {
-    move |point| point.prediction.as_ref().map(&value)
-}
-
 fn points<'t>(study: &'t Study<'_>) -> Table<'t, Point> {
     let sweep = &study.question.sweep;
     let generates = study.question.llm.generates();
@@ -54,128 +50,43 @@ fn points<'t>(study: &'t Study<'_>) -> Table<'t, Point> {
     if let Some(calibration) = &study.question.calibration {
         (prefill, decode) = (calibration.prefill, calibration.decode);
     }
-    Table::new(study.text, "prediction")
-        .text("gpu", |point: &Point| study.gpu(point).to_owned())
-        .on_page()
-        .text("weights", |point| point.setup.weights.name)
-        .on_page_if(varies(&sweep.weights))
-        .text("kv_cache", |point| point.setup.kv.name)
-        .count("tensor_parallel", |point| point.setup.tensor)
-        .on_page_if(varies(&sweep.tensor))
-        .count("pipeline_parallel", |point| point.setup.pipeline)
-        .count("expert_parallel", |point| point.setup.expert)
-        .count("data_parallel", |point| point.setup.data)
-        .count("prompt_tokens", |point| point.load.prompt)
-        .on_page_if(varies(&sweep.prompts))
-        .count("output_tokens", |point| point.load.output)
-        .count("batch", |point| point.load.batch)
-        .on_page()
-        .time("ttft_ns", of(|prediction| prediction.ttft))
-        .on_page_if(generates)
-        .time("latency_ns", of(|prediction| prediction.latency))
-        .on_page_if(!generates)
-        .time(
-            "ttft_estimate_ns",
-            of(move |prediction| prefill.map(|factor| prediction.ttft * factor)).flat(),
-        )
-        .on_page_if(prefill.is_some())
-        .text("prefill_bound", |point| {
-            word(study, point, |prediction| prediction.prefill.bound())
-        })
-        .on_page()
-        .time("tpot_ns", of(|prediction| prediction.tpot).flat())
-        .on_page_if(generates)
-        .time(
-            "tpot_estimate_ns",
-            of(move |prediction| Some(prediction.tpot? * decode?)).flat(),
-        )
-        .on_page_if(generates && decode.is_some())
-        .text("decode_bound", move |point| {
-            word(study, point, |prediction| prediction.decode.bound()).filter(|_| generates)
-        })
-        .on_page_if(generates)
-        .column(
-            "decode_tokens_per_second",
-            Unit::TokensPerSecond,
-            of(|prediction| prediction.decode_rate).flat(),
-        )
-        .on_page_if(generates)
-        .column(
-            "requests_per_second",
-            Unit::One,
-            of(|prediction| prediction.requests),
-        )
-        .on_page()
-        .count("chunks", of(|prediction| prediction.chunks))
-        .column(
-            "prefill_flops",
-            Unit::Flop,
-            of(|prediction| prediction.prefill.total().flops),
-        )
-        .bytes(
-            "prefill_bytes",
-            of(|prediction| prediction.prefill.total().bytes),
-        )
-        .column(
-            "prefill_intensity",
-            Unit::FlopPerByte,
-            of(|prediction| prediction.prefill.total().intensity()),
-        )
-        .time(
-            "prefill_communication_ns",
-            of(|prediction| prediction.prefill.communication),
-        )
-        .column(
-            "decode_flops",
-            Unit::Flop,
-            of(|prediction| prediction.decode.total().flops),
-        )
-        .bytes(
-            "decode_bytes",
-            of(|prediction| prediction.decode.total().bytes),
-        )
-        .column(
-            "decode_intensity",
-            Unit::FlopPerByte,
-            of(|prediction| prediction.decode.total().intensity()),
-        )
-        .time(
-            "decode_communication_ns",
-            of(|prediction| prediction.decode.communication),
-        )
-        .bytes("weights_bytes", of(|prediction| prediction.memory.weights))
-        .bytes(
-            "sequence_bytes",
-            of(|prediction| prediction.memory.sequence),
-        )
-        .text("fits", |point| {
-            point
-                .prediction
-                .as_ref()
-                .map(|prediction| point.load.batch <= prediction.memory.fits)
-        })
-        .on_page()
-}
-
-/// What bounds a pass, in words.
-fn word(
-    study: &Study<'_>,
-    point: &Point,
-    bound: impl Fn(&Prediction) -> &'static str,
-) -> Option<String> {
-    let bound = bound(point.prediction.as_ref()?);
-    Some(study.text.word(bound).to_owned())
-}
-
-/// A value of a value that may be missing.
-trait Flat<'p, T> {
-    fn flat(self) -> impl Fn(&Point) -> Option<T> + 'p;
-}
-
-impl<'p, T, F: Fn(&Point) -> Option<Option<T>> + 'p> Flat<'p, T> for F {
-    fn flat(self) -> impl Fn(&Point) -> Option<T> + 'p {
-        move |point| self(point).flatten()
-    }
+    columns! { study, "prediction", point: &Point => {
+        let prediction = point.prediction.as_ref();
+        text "gpu" = study.gpu(point), page;
+        text "weights" = point.setup.weights.name, page if varies(&sweep.weights);
+        text "kv_cache" = point.setup.kv.name;
+        count "tensor_parallel" = point.setup.tensor, page if varies(&sweep.tensor);
+        count "pipeline_parallel" = point.setup.pipeline;
+        count "expert_parallel" = point.setup.expert;
+        count "data_parallel" = point.setup.data;
+        count "prompt_tokens" = point.load.prompt, page if varies(&sweep.prompts);
+        count "output_tokens" = point.load.output;
+        count "batch" = point.load.batch, page;
+        time "ttft_ns" = Some(prediction?.ttft), page if generates;
+        time "latency_ns" = Some(prediction?.latency), page if !generates;
+        time "ttft_estimate_ns" = Some(prediction?.ttft * prefill?), page if prefill.is_some();
+        text "prefill_bound" = Some(study.text.word(prediction?.prefill.bound())), page;
+        time "tpot_ns" = prediction?.tpot, page if generates;
+        time "tpot_estimate_ns" = Some(prediction?.tpot? * decode?), page if generates && decode.is_some();
+        text "decode_bound" = {
+            let bound = study.text.word(prediction?.decode.bound());
+            generates.then_some(bound)
+        }, page if generates;
+        TokensPerSecond "decode_tokens_per_second" = prediction?.decode_rate, page if generates;
+        One "requests_per_second" = Some(prediction?.requests), page;
+        count "chunks" = Some(prediction?.chunks);
+        Flop "prefill_flops" = Some(prediction?.prefill.total().flops);
+        bytes "prefill_bytes" = Some(prediction?.prefill.total().bytes);
+        FlopPerByte "prefill_intensity" = Some(prediction?.prefill.total().intensity());
+        time "prefill_communication_ns" = Some(prediction?.prefill.communication);
+        Flop "decode_flops" = Some(prediction?.decode.total().flops);
+        bytes "decode_bytes" = Some(prediction?.decode.total().bytes);
+        FlopPerByte "decode_intensity" = Some(prediction?.decode.total().intensity());
+        time "decode_communication_ns" = Some(prediction?.decode.communication);
+        bytes "weights_bytes" = Some(prediction?.memory.weights);
+        bytes "sequence_bytes" = Some(prediction?.memory.sequence);
+        text "fits" = Some(point.load.batch <= prediction?.memory.fits), page;
+    } }
 }
 
 /// A part of a stage at the load of the first page.
@@ -215,28 +126,20 @@ pub(super) fn parts<'a>(study: &Study<'a>) -> Vec<PartRow<'a>> {
 }
 
 fn parts_table<'t>(study: &'t Study<'_>) -> Table<'t, PartRow<'t>> {
-    Table::new(study.text, "prediction_parts")
-        .text("gpu", |row: &PartRow<'_>| row.gpu.to_owned())
-        .text("weights", |row| row.setup.weights.name)
-        .count("tensor_parallel", |row| row.setup.tensor)
-        .text("stage", |row| study.text.word(row.stage).to_owned())
-        .on_page()
-        .text("part", |row| study.text.word(row.part.name()).to_owned())
-        .on_page()
-        .column("flops", Unit::Flop, |row| row.cost.flops)
-        .on_page()
-        .bytes("bytes", |row| row.cost.bytes)
-        .on_page()
-        .column("intensity", Unit::FlopPerByte, |row| row.cost.intensity())
-        .on_page()
-        .time("compute_ns", |row| row.cost.compute)
-        .on_page()
-        .time("memory_ns", |row| row.cost.memory)
-        .on_page()
-        .time("bound_ns", |row| row.cost.bound)
-        .on_page()
-        .share("share", |row| row.share)
-        .on_page()
+    columns! { study, "prediction_parts", row: &PartRow<'_> => {
+        text "gpu" = row.gpu;
+        text "weights" = row.setup.weights.name;
+        count "tensor_parallel" = row.setup.tensor;
+        text "stage" = study.text.word(row.stage), page;
+        text "part" = study.text.word(row.part.name()), page;
+        "flops" = row.cost.flops, page;
+        "bytes" = row.cost.bytes, page;
+        "intensity" = row.cost.intensity(), page;
+        "compute_ns" = row.cost.compute, page;
+        "memory_ns" = row.cost.memory, page;
+        "bound_ns" = row.cost.bound, page;
+        "share" = row.share, page;
+    } }
 }
 
 /// Memory of one GPU.

@@ -1,6 +1,6 @@
 //! What a measured workload would take on another GPU, with another batch or dtype, or in CUDA graphs.
 //!
-//! [`measure::stages`] takes what a bundle holds (kernel times by group, sizes of GEMMs and attention, un-profiled
+//! [`measure::stages`] takes what a bundle holds (kernel times by group, sizes of GEMMs and attention, unprofiled
 //! stage times, idle time by cause); [`project`] is a pure function of it and of a [`Change`]; [`show`] makes the pages.
 //!
 //! All times are nanoseconds per unit: a decode step where the stage has steps, else the stage. A stage takes

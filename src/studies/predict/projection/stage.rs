@@ -97,7 +97,7 @@ pub struct StageProjection {
 
 /// What is known of a stage before any change.
 struct Now {
-    /// Scales kernel times where the un-profiled stage is shorter than its profiled kernels.
+    /// Scales kernel times where the unprofiled stage is shorter than its profiled kernels.
     clock: f64,
     /// Kernel time that others do not hide, per Σ of kernel times.
     overlap: f64,

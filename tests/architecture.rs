@@ -25,7 +25,7 @@ const GROUPS: [&str; 9] = [
     "time",
 ];
 
-/// What importers share; beside these, no importer uses another.
+/// What importers share; next to these, no importer uses another.
 const SHARED_BY_IMPORTERS: [&str; 9] = [
     "abi",
     "database",
@@ -38,7 +38,7 @@ const SHARED_BY_IMPORTERS: [&str; 9] = [
     "unread",
 ];
 
-/// What renderers share; beside these, no renderer uses another.
+/// What renderers share; next to these, no renderer uses another.
 const SHARED_BY_RENDERERS: [&str; 8] = [
     "brand", "measure", "page", "paper", "svg", "table", "text", "world",
 ];
@@ -428,7 +428,8 @@ fn rust_files(folder: &str) -> Vec<PathBuf> {
 /// The text of a file without comments and without its tests, which may be tables of data and may use
 /// anything.
 fn code(file: &Path) -> String {
-    if file.ends_with("tests.rs") || file.starts_with("tests") {
+    let of_tests = |part: &std::ffi::OsStr| part == "tests" || part == "benches";
+    if file.ends_with("tests.rs") || file.iter().any(of_tests) {
         return String::new();
     }
     let text = fs::read_to_string(root().join(file)).expect("readable");
@@ -475,7 +476,7 @@ fn siblings(file: &Path, parent: &str, code: &str) -> Vec<String> {
         .ok()
         .and_then(|path| path.strip_prefix(parent).ok());
     let folders = below.map_or(0, |path| path.iter().count() - 1);
-    // `super` leads out of a folder's `mod.rs` and of a file beside it by one level less.
+    // `super` leads out of a folder's `mod.rs` and of a file next to it by one level less.
     let levels = if file.ends_with("mod.rs") {
         folders
     } else {

@@ -146,7 +146,7 @@ fn trace() -> &'static Trace {
     })
 }
 
-/// Reads the trace with `threads` parsing threads, beside the one that reads and cuts.
+/// Reads the trace with `threads` parsing threads, next to the one that reads and cuts.
 fn import(bencher: Bencher<'_, '_>, name: &str, threads: usize) {
     let trace = trace();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();

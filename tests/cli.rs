@@ -253,7 +253,7 @@ fn validate_accepts_the_fixtures_and_refuses_a_changed_file() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// The description of a fixture is told from its traces alone, and is read back without a complaint.
+/// The description of a fixture is distinguished from its traces alone, and is read back without a complaint.
 #[test]
 fn a_suggested_workload_is_that_of_the_run_and_is_accepted() {
     let run = fixture("h200-llama-8b");

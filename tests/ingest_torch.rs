@@ -208,7 +208,7 @@ fn a_modern_trace_tells_of_its_machine() {
 }
 
 /// December 2020: capitalized categories, threads and streams as strings, whole microseconds since 1970,
-/// no key beside the events.
+/// no key next to the events.
 const OLDEST: &str = r#"{"traceEvents": [
   {"ph": "X", "cat": "Operator", "name": "aten::to", "pid": 24572, "tid": "4093687616", "ts": 1606899466000100, "dur": 9,
    "args": {"Device": 24572, "External id": "2", "Input dims": [[8, 3]], "Input type": [], "Trace iteration": 0}},

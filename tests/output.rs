@@ -53,7 +53,7 @@ fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The targets of the pictures of a Markdown file, as paths beside it.
+/// The targets of the pictures of a Markdown file, as paths next to it.
 fn pictures(path: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(path).expect("readable");
     let target = |event| match event {

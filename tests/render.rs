@@ -268,7 +268,7 @@ mod html {
 
     use super::*;
 
-    /// What elements and attributes there are beside those of charts.
+    /// What elements and attributes there are next to those of charts.
     const ELEMENTS: &str = " html head meta title link style body a nav ul li main header section h1 h2 h3 h4 p dl div \
         dt dd strong span code pre ol table caption small thead tbody tr th td button label input output figure \
         figcaption article details summary select canvas template script svg desc rect path polyline circle text ";

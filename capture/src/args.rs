@@ -110,7 +110,7 @@ pub(crate) struct BaselineArguments {
     pub(crate) repeats: Repeats,
 }
 
-/// How often the un-profiled command runs.
+/// How often the unprofiled command runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Repeats {
     /// Runs of the whole command without a profiler
@@ -236,7 +236,7 @@ pub(crate) enum CacheControl {
 pub(crate) enum ClockControl {
     /// Locked to the base clock
     Base,
-    /// Left as they are in the un-profiled run
+    /// Left as they are in the unprofiled run
     None,
 }
 
@@ -270,7 +270,7 @@ pub(crate) struct TorchOptions {
     pub(crate) record: Vec<Record>,
 }
 
-/// What the injected profiler records beside times.
+/// What the injected profiler records next to times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Record {
     /// Shapes of operator inputs

@@ -63,7 +63,7 @@ impl Profiler {
     }
 }
 
-/// The program of that name beside this one, or the one on the path.
+/// The program of that name next to this one, or the one on the path.
 pub(crate) fn find(name: &str) -> Option<String> {
     let beside = std::env::current_exe()
         .ok()

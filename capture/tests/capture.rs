@@ -518,7 +518,7 @@ fn steps_are_found_by_updates_and_by_launches_of_graphs() {
         format!("ranges [{}]\n", ["'train_step'"; 5].join(", "))
     );
 
-    // Ranges of the workload stand for themselves, unless steps are asked for.
+    // Ranges of the workload represent themselves, unless steps are asked for.
     let ranges = Machine::new();
     assert_eq!(
         run_python(&ranges, &["baseline"], "graphs"),

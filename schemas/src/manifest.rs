@@ -86,7 +86,7 @@ pub struct Pass {
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PassKind {
-    /// Un-profiled repeats: end-to-end times.
+    /// Unprofiled repeats: end-to-end times.
     Baseline,
     /// nsys: kernels, API calls, ranges on one clock.
     Timeline,
@@ -171,7 +171,7 @@ pub enum ArtifactKind {
     SmiXml,
     /// Our `env.json`.
     Environment,
-    /// Our `timings.json`: un-profiled repeats.
+    /// Our `timings.json`: unprofiled repeats.
     Timings,
     /// Our `peaks.json` or `bench.json`: measured ceilings.
     Peaks,

@@ -201,7 +201,7 @@ fn hide(text: &mut [u8]) -> u64 {
     u64::from(covers)
 }
 
-/// Covers each occurrence of `needle`, but for its first `kept` bytes. Gives their number.
+/// Covers each occurrence of `needle`, except for its first `kept` bytes. Gives their number.
 fn hide_all(text: &mut [u8], needle: &[u8], kept: usize) -> u64 {
     let Some(first) = needle.first() else {
         return 0;

@@ -60,7 +60,7 @@ pub fn generic_name(name: &str) -> String {
         }
         in_digits = letter.is_ascii_digit();
     }
-    // Names such as `model.layers.3` are told apart by their digits; a name that is only digits is not.
+    // Names such as `model.layers.3` are distinguished by their digits; a name that is only digits is not.
     if name.chars().all(|letter| letter.is_ascii_digit()) {
         name.to_owned()
     } else {

@@ -29,7 +29,7 @@ pub struct Step {
     pub tokens: Option<u64>,
 }
 
-/// What a pattern stands for.
+/// What a pattern represents.
 #[derive(Clone, Copy)]
 enum Means {
     /// A step of an engine: prefill, decode or both, as the numbers of requests say.
@@ -106,7 +106,7 @@ const NAMES: &[(&str, Means)] = &[
     ("prefill[bs={requests} tok={requests_tokens} {*}]", PREFILL),
     ("decode[bs={requests} tok={requests_tokens} {*}]", DECODE),
     // PyTorch Lightning, `PyTorchProfiler.start` of lightning/pytorch/profilers/pytorch.py; the actions are named in
-    // loops/training_epoch_loop.py and trainer/call.py. `optimizer_step` is left out: it calls the closure with forward and
+    // loops/training_epoch_loop.py and trainer/call.py. `optimizer_step` is excluded: it calls the closure with forward and
     // backward.
     (
         "[pl][profile]run_training_batch",

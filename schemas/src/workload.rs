@@ -54,7 +54,7 @@ pub struct Workload {
     /// Keys of this file that nobody stated: the capture program inferred them from the workload as it ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inferred: Vec<String>,
-    /// What the capture program saw of the workload besides, for people: optimizer, parallelism, arguments of a
+    /// What the capture program saw of the workload in addition to, for people: optimizer, parallelism, arguments of a
     /// serving engine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub noted: BTreeMap<String, String>,

@@ -403,7 +403,7 @@ pub(super) enum Kind {
     Summary,
     /// The summary, the findings, and what they rest on.
     Report,
-    /// Evidence, methods, and all that the report leaves out.
+    /// Evidence, methods, and all that the report omits.
     Appendix,
 }
 

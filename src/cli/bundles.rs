@@ -111,7 +111,7 @@ pub(super) fn unpack(args: &Unpack, term: &mut Term) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The error of an output that cannot be written, told apart from that of an input.
+/// The error of an output that cannot be written, distinguished from that of an input.
 fn writing(output: &std::path::Path) -> impl FnOnce(BundleError) -> CliError {
     move |error| match error {
         BundleError::Io { path, error } if path == output => CliError::Write { path, error },

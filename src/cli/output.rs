@@ -188,7 +188,7 @@ impl Job<'_> {
         Ok(Some(staged))
     }
 
-    /// The main file under the name that was asked for; the files that it refers to in a folder beside it.
+    /// The main file under the name that was asked for; the files that it refers to in a folder next to it.
     fn stage_file(
         &self,
         output: &Path,
@@ -352,7 +352,7 @@ fn extension(output: &Path) -> Option<&str> {
     output.extension().and_then(OsStr::to_str)
 }
 
-/// `docx` names a format that is not to be had; the `5b` of `qwen-0.5b` is part of a folder's name.
+/// `docx` names a format that is not available; the `5b` of `qwen-0.5b` is part of a folder's name.
 fn looks_like_a_format(extension: &str) -> bool {
     extension.len() >= 2 && extension.bytes().all(|letter| letter.is_ascii_alphabetic())
 }

@@ -43,7 +43,7 @@ impl Scratch {
     }
 }
 
-/// Returns, unless a signal ends the program: then it is that which ends it.
+/// Returns, unless a signal ends the program: then it is the one which ends it.
 pub(super) fn wait_for_signal() {
     while ENDING.load(Ordering::SeqCst) {
         std::thread::park();

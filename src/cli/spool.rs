@@ -1,4 +1,4 @@
-//! Inputs that are no files: standard input, pipes, what a shell substitutes for a process. Formats are told by content
+//! Inputs that are no files: standard input, pipes, what a shell substitutes for a process. Formats are detected by content
 //! and read more than once, so they are kept in a file as long as the command runs.
 
 use std::fs::{self, File};

@@ -30,7 +30,7 @@ pub trait Exporter {
     fn export(&self, report: &Path, target: &Path) -> Result<(), String>;
 }
 
-/// Replaces reports without an export beside them by their exports, which are in the folder that is returned.
+/// Replaces reports without an export next to them by their exports, which are in the folder that is returned.
 pub(super) fn of_reports(
     bundle: &mut Bundle,
     exporter: &dyn Exporter,
@@ -139,7 +139,7 @@ pub(super) fn of_parquet(
     Ok(Some(temporary))
 }
 
-/// The tables of each folder that has the strings and others, and no export of the same report beside it.
+/// The tables of each folder that has the strings and others, and no export of the same report next to it.
 fn parquet_folders(bundle: &Bundle) -> BTreeMap<String, Vec<ArtifactFile>> {
     let mut folders = BTreeMap::<String, Vec<ArtifactFile>>::new();
     for file in &bundle.files {

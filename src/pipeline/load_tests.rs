@@ -20,7 +20,7 @@ use rooflens_units::{Bytes, Ratio, Watts};
 /// Largest result in bytes: raw samples of ten million requests.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Kinds of files beside results that describe the test.
+/// Kinds of files next to results that describe the test.
 const CONTEXT: [ArtifactKind; 6] = [
     ArtifactKind::NvmlCsv,
     ArtifactKind::Notes,

@@ -24,7 +24,7 @@ pub struct NotesError {
 }
 
 impl NotesFile {
-    /// The notes that are given, else those beside the results.
+    /// The notes that are given, else those next to the results.
     ///
     /// # Errors
     /// The file is no text.

@@ -78,7 +78,7 @@ impl fmt::Display for NothingToReport {
 }
 
 impl Capture {
-    /// The report that the input is for. A load test beside a capture does not count.
+    /// The report that the input is for. A load test next to a capture does not count.
     pub fn study(&self) -> Study<'_> {
         if is_microbenchmarks(&self.bundle) {
             return Study::Microbenchmarks;

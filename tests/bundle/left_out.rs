@@ -1,4 +1,4 @@
-//! What packing leaves out, and what it removes.
+//! What packing omits, and what it removes.
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 /// A block of `sh` whose first word is `rooflens`, followed by a block of `text`, is run in the folder of its captures.
-/// Lines of the quotation occur in the output in their order; `…` stands for lines that are left out.
+/// Lines of the quotation occur in the output in their order; `…` represents lines that are excluded.
 #[test]
 fn commands_of_the_tutorial_print_what_it_quotes() {
     let document = fs::read_to_string(super::root().join("docs/tutorial.md")).expect("readable");

@@ -35,7 +35,7 @@ pub(crate) const ALL: &[Target] = &[
     ("parquet", parquet),
 ];
 
-/// A trace that other targets have beside what they change.
+/// A trace that other targets have next to what they change.
 const TRACE: &str = r#"{"schemaVersion":1,"deviceProperties":[],"traceEvents":[
 {"ph":"X","cat":"user_annotation","name":"decode","pid":1,"tid":1,"ts":0,"dur":50},
 {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":1,"dur":2,"args":{"correlation":1}},
@@ -194,7 +194,7 @@ pub(crate) fn pages(data: &[u8]) {
         assert_eq!(found.len(), expected.len(), "rows of {name}");
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(found.0, expected.0, "rowids of {name}");
-            // What is stored where the rowid stands for a column is not looked at.
+            // What is stored where the rowid represents a column is not looked at.
             let rowid = Some(found.0.to_le_bytes().to_vec());
             let mut cells = found.1.iter().zip(&expected.1);
             let same = cells.all(|(a, b)| a.is_none() || a == b || *b == rowid);
@@ -342,7 +342,7 @@ pub(crate) fn redaction(data: &[u8]) {
     }
 }
 
-/// A file that is cut, or gone, between being looked at and being read costs itself.
+/// A file that is cut, or gone, between being looked at and being read is skipped.
 pub(crate) fn faults(data: &[u8]) {
     let Some((&how, data)) = data.split_first() else {
         return;

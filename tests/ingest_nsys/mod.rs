@@ -1,5 +1,5 @@
 //! The Nsight Systems importer on small exports of all generations, written here table by table; what is
-//! expected is written by hand beside them.
+//! expected is written by hand next to them.
 
 mod collectives;
 mod events;

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::args::Profilers;
 
-/// Check that all passes can run on this machine, and say how to mend what would stop one
+/// Check that all passes can run on this machine, and say how to fix what would stop one
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -13,7 +13,7 @@ const GIB: u64 = 1 << 30;
 /// Room that a capture needs at least, and that it should have: a timeline of minutes takes gigabytes.
 const DISK: (u64, u64) = (2 * GIB, 10 * GIB);
 
-/// Shared memory that data loaders and NCCL do with, and memory that profilers need beside the workload.
+/// Shared memory that data loaders and NCCL do with, and memory that profilers need next to the workload.
 const SHARED: u64 = GIB;
 const MEMORY: u64 = 4 * GIB;
 

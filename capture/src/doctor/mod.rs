@@ -1,4 +1,4 @@
-//! `doctor`: what would keep a pass from working on this machine, and the one command that mends it.
+//! `doctor`: what would keep a pass from working on this machine, and the one command that fixes it.
 
 pub(crate) mod args;
 #[allow(unsafe_code, reason = "asks the C library for the room of a disk")]
@@ -22,7 +22,7 @@ use crate::snapshot::runner::{Runner, System};
 pub(crate) enum Status {
     /// Nothing is wrong.
     Ok,
-    /// It cannot be told: a file or a tool is not there.
+    /// It cannot be reported: a file or a tool is not there.
     Unknown,
     /// Something is lost or disturbed, but all passes run.
     Warning,
@@ -38,7 +38,7 @@ pub(crate) struct Check {
     pub(crate) status: Status,
     /// What was found.
     pub(crate) finding: String,
-    /// The command that mends it.
+    /// The command that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }

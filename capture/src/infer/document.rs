@@ -114,7 +114,7 @@ fn rules(stages: &Stages) -> String {
     known.iter().map(rule).collect()
 }
 
-/// A regular expression for the names that the report would call so: `N` may stand for digits.
+/// A regular expression for the names that the report would call so: `N` may represent digits.
 fn pattern(range: &str) -> String {
     let mut pattern = String::new();
     for letter in range.chars() {

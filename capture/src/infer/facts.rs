@@ -100,7 +100,7 @@ pub(super) struct Stage {
     pub(super) seen: Vec<BTreeMap<String, u64>>,
 }
 
-/// Notes of all processes of a run. What cannot be read is left out.
+/// Notes of all processes of a run. What cannot be read is excluded.
 pub(super) fn read(folder: &Path) -> Vec<Notes> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .into_iter()

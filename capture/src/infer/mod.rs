@@ -17,7 +17,7 @@ use crate::files;
 use crate::redact::Secrets;
 use facts::Notes;
 
-/// Name of the file with un-profiled times, in the folder of the baseline pass.
+/// Name of the file with unprofiled times, in the folder of the baseline pass.
 const TIMINGS: &str = "timings.json";
 
 /// Writes what can be inferred and is not there, without secrets. `notes` holds a folder for each run. Gives a line that says so.

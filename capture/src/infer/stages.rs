@@ -51,7 +51,7 @@ pub(super) fn of(runs: &[Notes]) -> Stages {
     let names: Vec<String> = all.iter().map(|stage| stage.name.clone()).collect();
     let has_step = all.iter().any(|stage| stage.kind == StageKind::TrainStep);
     let steps = timed(runs, |notes| &notes.steps);
-    // Ranges of forward and backward passes leave out what the whole step takes.
+    // Ranges of forward and backward passes omit what the whole step takes.
     let is_lacking = |stage: &Timed| !is_told || !has_step && stage.kind == StageKind::TrainStep;
     all.extend(
         steps
@@ -80,7 +80,7 @@ fn timed(runs: &[Notes], of: impl Fn(&Notes) -> &BTreeMap<String, Stage>) -> Vec
             .then(total(b).total_cmp(&total(a)))
     });
     all.truncate(MAX_STAGES);
-    // Spellings of one built-in name are one stage; the longest stands for it.
+    // Spellings of one built-in name are one stage; the longest represents it.
     let mut names: Vec<String> = Vec::new();
     all.retain(|stage| {
         let is_new = !names.contains(&stage.name);
@@ -203,7 +203,7 @@ impl Stages {
             .filter(|count| *count > 0)
     }
 
-    /// `timings.json`, beside what the sizes say.
+    /// `timings.json`, next to what the sizes say.
     pub(super) fn timings(&self, mut head: Map<String, Value>) -> Value {
         let by_events = self.all.iter().any(|stage| stage.by_events);
         let stages: Map<String, Value> = self

@@ -217,7 +217,7 @@ fn windowed(
     })
 }
 
-/// Names by which ncu is to find the kernels, with those that people are told: as the linker knows them, because a
+/// Names by which ncu is to find the kernels, with those that people are reported: as the linker knows them, because a
 /// function may be a template of which only one instance is asked for.
 fn names_of(stages: &[Stage]) -> (&'static str, Vec<(String, String)>) {
     let mut mangled = Vec::new();

@@ -33,7 +33,7 @@ const BASE: [&str; 10] = [
     "SchedulerStats",
     "WarpStateStats",
 ];
-/// Of these, what is left out where time is short: a launch has 25 passes on an H100 with all of them.
+/// Of these, what is excluded where time is short: a launch has 25 passes on an H100 with all of them.
 const DETAIL: [&str; 3] = ["WarpStateStats", "SchedulerStats", "MemoryWorkloadAnalysis"];
 const MEMORY: [&str; 2] = [
     "MemoryWorkloadAnalysis_Chart",
@@ -51,7 +51,7 @@ pub(crate) struct Export {
     pub(crate) planned: Option<u64>,
     /// Files that tell the workload to stop profiling, and after how many launches they are made.
     pub(crate) stops: Vec<(u64, PathBuf)>,
-    /// Kernels that are to be profiled: as ncu prints their names, and as people are told.
+    /// Kernels that are to be profiled: as ncu prints their names, and as people are reported.
     pub(crate) kernels: Vec<(String, String)>,
     /// Whether ncu kills the workload after the last launch.
     pub(crate) kills: bool,

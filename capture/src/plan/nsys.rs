@@ -150,7 +150,7 @@ fn gpu_metrics(nsys: &Profiler) -> Result<String, String> {
     }
 }
 
-/// Ranges of PyTorch and of most programs have names that are not registered: nsys looks at those only if told so.
+/// Ranges of PyTorch and of most programs have names that are not registered: nsys looks at those only if reported so.
 fn gated(range: &str, instances: u32, nsys: &Profiler) -> Result<Vec<String>, String> {
     if !nsys.knows("--nvtx-capture") {
         return Err(format!(

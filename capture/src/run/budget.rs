@@ -7,26 +7,26 @@ use rooflens_schemas::PassKind;
 use crate::plan::ncu::LAUNCH;
 use crate::plan::{Harvest, PassPlan, Step};
 
-/// How many times as long as the un-profiled run a pass takes, and seconds on top of it: of ncu, without the launches
+/// How many times as long as the unprofiled run a pass takes, and seconds on top of it: of ncu, without the launches
 /// that it profiles. On two H200s nsys took 1.3 to 1.5 times as long.
 const TIMELINE: (f64, f64) = (1.4, 5.0);
 const OPERATORS: (f64, f64) = (1.3, 3.0);
 const COUNTERS: (f64, f64) = (1.0, 10.0);
 
-/// How long all passes may take if nobody says: so many times the un-profiled run, and seconds on top of it.
+/// How long all passes may take if nobody says: so many times the unprofiled run, and seconds on top of it.
 const USUAL: (f64, f64) = (4.0, 60.0);
 
 /// Launches that are thought of before they are known.
 const LAUNCHES: f64 = 30.0;
 
-/// The un-profiled run, as long as it is not known, in seconds.
+/// The unprofiled run, as long as it is not known, in seconds.
 const UNKNOWN: f64 = 30.0;
 
 /// Time for all passes.
 pub(super) struct Budget {
     begin: Instant,
     end: Option<Instant>,
-    /// How long the un-profiled run took.
+    /// How long the unprofiled run took.
     baseline: Option<Duration>,
 }
 
@@ -40,12 +40,12 @@ impl Budget {
         }
     }
 
-    /// The un-profiled run has ended.
+    /// The unprofiled run has ended.
     pub(super) fn measured(&mut self, wall: Duration) {
         self.baseline.get_or_insert(wall);
     }
 
-    /// How long a pass takes; none before the un-profiled run is measured.
+    /// How long a pass takes; none before the unprofiled run is measured.
     pub(super) fn estimate(&self, pass: &PassPlan) -> Option<Duration> {
         self.baseline
             .map(|_| Duration::from_secs_f64(self.seconds(pass)))

@@ -112,7 +112,7 @@ fn descriptions(session: &Session<'_>, folders: &Folders) -> Result<(), CaptureE
     Ok(())
 }
 
-/// What the workload does not say itself is told by the injected modules.
+/// What the workload does not say itself is detected by the injected modules.
 fn inferred(session: &Session<'_>, folders: &Folders) -> Result<Harvested, CaptureError> {
     let notes = inject::notes_folder(&folders.work);
     let said = infer::write(&notes, &session.bundle, &folders.pass, &session.secrets)?;
@@ -444,7 +444,7 @@ fn pack_logs(session: &Session<'_>, folders: &Folders) -> Result<Harvested, Capt
 }
 
 /// Takes a file, packed or not, into the bundle and packs it. Gives what is to be said of it: where it cannot be
-/// unpacked, it is left out.
+/// unpacked, it is excluded.
 fn take_packed(
     from: &Path,
     to: &Path,

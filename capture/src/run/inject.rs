@@ -66,7 +66,7 @@ const FILES: [(&str, &str); 14] = [
     ),
 ];
 
-/// Whether steps become ranges, beside those of the workload or instead of them.
+/// Whether steps become ranges, next to those of the workload or instead of them.
 const STEPS: &str = "ROOFLENS_STEPS";
 
 /// Writes the modules if the pass needs them. Gives the variables by which Python finds them and knows what to do.

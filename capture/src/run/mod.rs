@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The code, with the name of the signal that it stands for.
+/// The code, with the name of the signal that it represents.
 fn exit_code(code: i32) -> String {
     let signal = code
         .checked_sub(128)

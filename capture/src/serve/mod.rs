@@ -1,4 +1,4 @@
-//! `serve`: a load test of an OpenAI-compatible server, with NVML samples and the server's metrics beside it.
+//! `serve`: a load test of an OpenAI-compatible server, with NVML samples and the server's metrics next to it.
 //!
 //! Requests are due by a schedule that never waits for answers (Poisson arrivals), or follow answers (closed loop). Each
 //! level of load leaves `NAME.jsonl` ([`rooflens_schemas::serving`]). Nothing of prompts, answers and keys is kept.
@@ -128,7 +128,7 @@ fn secrets(key: Option<&str>, command: &[String]) -> Secrets {
     Secrets::of(variables.chain(given), command, false)
 }
 
-/// Runs the levels, with the server's metrics and NVML beside them, and says of the pass how long it took. Gives the
+/// Runs the levels, with the server's metrics and NVML next to them, and says of the pass how long it took. Gives the
 /// exit code.
 fn measure(
     test: &mut Test<'_>,

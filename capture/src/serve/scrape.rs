@@ -26,7 +26,7 @@ pub(super) struct Metrics {
     count: u32,
 }
 
-/// A thread that takes snapshots until it is told to end.
+/// A thread that takes snapshots until it is asked to end.
 pub(super) struct Scraper {
     stop: Sender<()>,
     thread: JoinHandle<(Metrics, Result<(), String>)>,
@@ -118,7 +118,7 @@ impl Metrics {
 }
 
 impl Scraper {
-    /// Takes the last snapshot; the reason if any was not to be had.
+    /// Takes the last snapshot; the reason if any was not available.
     pub(super) fn finish(self) -> Result<(Metrics, Result<(), String>), String> {
         // It has ended by itself if nobody hears it.
         let _ = self.stop.send(());

@@ -92,7 +92,7 @@ fn receive(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Durati
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    // SAFETY: a header of zeros is an empty one. The kernel writes within the two buffers that it is told of, which
+    // SAFETY: a header of zeros is an empty one. The kernel writes within the two buffers that it is reported of, which
     // live as long as the call, and only what it wrote is read: a message whose header says that it holds the time.
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();

@@ -135,7 +135,7 @@ fn forms(secrets: &[&str]) -> Vec<String> {
         .concat()
 }
 
-/// An export that holds the texts in facts, in names of ranges, and beside what stays.
+/// An export that holds the texts in facts, in names of ranges, and next to what stays.
 fn export(texts: &[String]) -> String {
     let mut sql = "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
         CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, text TEXT, textId INTEGER);
@@ -184,7 +184,7 @@ fn leaks(bundle: &Path, texts: &[String]) -> Vec<String> {
     found
 }
 
-/// Watches until it is told to end: what others could read, and secrets in logs.
+/// Watches until it is asked to end: what others could read, and secrets in logs.
 fn watch(bundle: &Path, secrets: &[&str], ended: &AtomicBool) -> (Vec<String>, u32) {
     let (mut found, mut looks) = (Vec::new(), 0);
     while !ended.load(Ordering::SeqCst) {

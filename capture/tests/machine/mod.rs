@@ -16,7 +16,7 @@ pub(crate) const ARGUMENT: &str = "swordfish-planted-argument";
 /// Planted in what the fake of ncu leaves: names of host and user, and the address of the process.
 const NAMES: [&str; 3] = ["planted-host", "planted-user", "127.0.0.1"];
 
-/// What an export of nsys holds of the process, beside the ranges `prefill` and `decode`.
+/// What an export of nsys holds of the process, next to the ranges `prefill` and `decode`.
 const EXPORT: &str = "
     CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
     INSERT INTO StringIds VALUES (1, 'decode');

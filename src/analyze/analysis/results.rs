@@ -83,7 +83,7 @@ macro_rules! results {
 }
 
 results! {
-    /// Timed repeats of whole stages, un-profiled or not.
+    /// Timed repeats of whole stages, unprofiled or not.
     baseline: super::engine::baseline::Baseline = super::engine::baseline::compute;
     /// Kernel names of all passes and their partners in the primary pass.
     kernel_matching: super::engine::kernel_matching::KernelMatching = super::engine::kernel_matching::compute;
@@ -105,7 +105,7 @@ results! {
     kernels: Vec<super::kernels::kernel_sums::PassKernels> = super::kernels::kernel_sums::compute;
     /// Counters of the profiled launches.
     counters: super::counters::ncu::Counters = super::counters::ncu::compute;
-    /// The launches of the timeline that the profiled ones stand for.
+    /// The launches of the timeline that the profiled ones represent.
     matching: super::counters::represent::matching::Matching =
         super::counters::represent::matching::compute;
     /// Profiled launches against the timeline.

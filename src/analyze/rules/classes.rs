@@ -10,7 +10,7 @@ use rooflens_units::{Count, Ns, Ratio, Time};
 use crate::evidence::Evidence;
 use crate::stage::{Key, StageLine};
 
-/// Share of the stage time from which on the statement names a class beside GEMMs, and how many it names.
+/// Share of the stage time from which on the statement names a class next to GEMMs, and how many it names.
 const NAMED: Ratio = Ratio(0.01);
 const SHOWN_CLASSES: usize = 4;
 

@@ -114,7 +114,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Adds un-profiled times to the stages: those of as many steps, where the stage has steps.
+    /// Adds unprofiled times to the stages: those of as many steps, where the stage has steps.
     pub(crate) fn add_unprofiled(&mut self) {
         let Ok(baseline) = self.results.baseline() else {
             return;
@@ -134,7 +134,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether the un-profiled times are those of one rank, and stages those of each.
+    /// Whether the unprofiled times are those of one rank, and stages those of each.
     pub(crate) fn has_baseline_of_one_rank(&self) -> bool {
         let Ok(baseline) = self.results.baseline() else {
             return false;
@@ -501,13 +501,13 @@ impl<'a> Evidence<'a> {
         None
     }
 
-    /// MFU and MBU of its un-profiled repeats.
+    /// MFU and MBU of its unprofiled repeats.
     pub(crate) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
         let (pass, name) = (stage.unprofiled_pass.as_ref()?, stage.scope.stage.as_ref()?);
         self.results.utilization().ok()?.unprofiled(pass, name)
     }
 
-    /// The un-profiled repeats of a stage.
+    /// The unprofiled repeats of a stage.
     pub(crate) fn unprofiled_series(&self, stage: &StageLine) -> Option<&'a Series> {
         let name = stage.unprofiled.and(stage.scope.stage.as_deref())?;
         self.results.baseline().ok()?.unprofiled(self.session, name)

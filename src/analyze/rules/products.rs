@@ -214,7 +214,7 @@ pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_word)
 }
 
-/// The name of a kernel without scope, arguments and result, as exports have it beside the whole one.
+/// The name of a kernel without scope, arguments and result, as exports have it next to the whole one.
 pub(crate) fn short_name(name: &str) -> &str {
     let head = name.split(['<', '(']).next().unwrap_or(name).trim_end();
     head.rsplit([':', ' ']).next().unwrap_or(head)

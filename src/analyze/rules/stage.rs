@@ -19,7 +19,7 @@ pub(crate) const BUSY: Ratio = Ratio(0.90);
 /// Share of the idle time, or of exposed communication, from which on a part is all of it.
 pub(crate) const ALL: Ratio = Ratio(0.995);
 
-/// Profiled time of a stage ÷ un-profiled time from which on the profiler slows it.
+/// Profiled time of a stage ÷ unprofiled time from which on the profiler slows it.
 pub(crate) const SLOWED: f64 = 1.10;
 
 /// Busy share below which, where the CPU explains most of the rest, the stage is as long as the CPU takes.
@@ -59,11 +59,11 @@ pub(crate) struct StageLine {
     pub(crate) steps: Option<Count>,
     /// The stages that lie in it.
     pub(crate) nested: Vec<Nested>,
-    /// Un-profiled time of as many steps, where the bundle has it.
+    /// Unprofiled time of as many steps, where the bundle has it.
     pub(crate) unprofiled: Option<Time>,
     /// The pass that it is from.
     pub(crate) unprofiled_pass: Option<String>,
-    /// Time of all counted instances of all stages of the rank, un-profiled where that is known.
+    /// Time of all counted instances of all stages of the rank, unprofiled where that is known.
     pub(crate) run: Time,
     /// The rank that computes longer, for which this one waits.
     pub(crate) waits_for: Option<u32>,
@@ -316,7 +316,7 @@ impl StageLine {
         )
     }
 
-    /// The un-profiled time, if it is shorter than the profiled one and kernels as long as profiled fit it.
+    /// The unprofiled time, if it is shorter than the profiled one and kernels as long as profiled fit it.
     pub(crate) fn baseline(&self) -> Option<Time> {
         let busy = self.time * self.busy_share;
         self.unprofiled
@@ -331,7 +331,7 @@ impl StageLine {
         }
     }
 
-    /// The un-profiled time, if the profiler slows the stage.
+    /// The unprofiled time, if the profiler slows the stage.
     pub(crate) fn unslowed(&self) -> Option<Time> {
         let is_slowed = |time: &Time| *time > Time::ZERO && self.time >= *time * SLOWED;
         self.unprofiled.filter(is_slowed)

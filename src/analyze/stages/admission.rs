@@ -29,7 +29,7 @@ impl Admission {
         }
     }
 
-    /// Opens an instance, or says why it is left out. Starts ascend.
+    /// Opens an instance, or says why it is excluded. Starts ascend.
     pub(super) fn refuse(&mut self, thread: ThreadId, (start, end): (Ns, Ns)) -> Option<String> {
         let open = self.open.entry(thread).or_default();
         while open.peek().is_some_and(|first| first.0 <= start) {

@@ -1,4 +1,4 @@
-//! Which launches to profile: of the kernels with the most time, those that stand for the rest.
+//! Which launches to profile: of the kernels with the most time, those that represent the rest.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct Selected {
     pub launches: Vec<usize>,
 }
 
-/// A launch this near to the median of its grid, as a share of it, stands for the kernel.
+/// A launch this near to the median of its grid, as a share of it, represents the kernel.
 const NEAR: f64 = 0.05;
 
 /// Launches that follow one another, counted over all launches of the selected functions.

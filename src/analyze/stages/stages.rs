@@ -453,7 +453,7 @@ impl StageTables {
         }
     }
 
-    /// The first instance that counts is left out if it is an outlier against the rest.
+    /// The first instance that counts is excluded if it is an outlier against the rest.
     fn exclude_cold_start(&mut self, group: &[usize]) {
         let counted: Vec<usize> = group
             .iter()

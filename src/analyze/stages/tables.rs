@@ -193,7 +193,7 @@ pub struct StageInstance {
     pub gpus: Vec<GpuId>,
     /// Decode steps in it, counted from the nested stage; absent if it has none.
     pub steps: Option<u64>,
-    /// Why it is left out of the stage's aggregates, if it is; it is still shown.
+    /// Why it is excluded of the stage's aggregates, if it is; it is still shown.
     pub excluded: Option<String>,
     /// It would have cost too much, and holds no operations.
     pub refused: bool,

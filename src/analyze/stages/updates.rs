@@ -102,7 +102,7 @@ mod tests {
     use rooflens_session::Ns;
 
     /// Updates end at 10, 20, 40 and 60; a thread of the backward pass launches, too.
-    /// Beside a thread with three updates, one with four: its steps are the process's.
+    /// Next to a thread with three updates, one with four: its steps are the process's.
     #[test]
     fn the_thread_with_most_updates_tells_the_steps_of_its_process() {
         let mut trace = Trace::new(PassKind::Operators, "kernel");

@@ -1,6 +1,6 @@
 //! FLOPs and bytes of a forward pass, without recomputation.
 //!
-//! Matrix products count 2·M·N·K; embedding look-ups, norms, softmax and activations count 0 (the
+//! GEMMs count 2·M·N·K; embedding look-ups, norms, softmax and activations count 0 (the
 //! convention of PaLM, appendix B). Attention counts 2 products per query-key pair and head.
 
 use rooflens_units::{Bytes, Flops};

@@ -39,7 +39,7 @@ pub enum Value<'a> {
 /// A row of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// The key, which an `INTEGER PRIMARY KEY` stands for and the record does not repeat.
+    /// The key, which an `INTEGER PRIMARY KEY` represents and the record does not repeat.
     pub rowid: i64,
     pub(crate) bytes: &'a [u8],
     pub(crate) columns: &'a [Column],

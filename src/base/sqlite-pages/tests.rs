@@ -197,7 +197,7 @@ fn selected(database: &Connection, table: &str) -> Rows {
         .unwrap()
 }
 
-/// A real column may store a whole number as an integer; what stands for the rowid is NULL.
+/// A real column may store a whole number as an integer; what represents the rowid is NULL.
 fn is_same(ours: &SqlValue, theirs: &SqlValue, rowid: i64) -> bool {
     match (ours, theirs) {
         (SqlValue::Integer(ours), SqlValue::Real(theirs)) => *ours as f64 == *theirs,

@@ -5,7 +5,7 @@ use rooflens_hardware::{Gpu, Hardware};
 use crate::fit::Fit;
 use crate::import::{Case, Device, Rate};
 
-/// Operations whose work is matrix products: dtype rates bound them. Others are bound by bandwidth alone.
+/// Operations whose work is GEMMs: dtype rates bound them. Others are bound by bandwidth alone.
 const PRODUCTS: [&str; 6] = [
     "linear",
     "batched_gemm",
@@ -39,7 +39,7 @@ pub struct Results<'a> {
     pub fits: Vec<Series<'a>>,
 }
 
-/// A measured rate or bandwidth beside the specified one.
+/// A measured rate or bandwidth next to the specified one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ceiling {
     /// A dtype, or `copy`, `read`, `write`.

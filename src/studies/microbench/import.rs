@@ -82,7 +82,7 @@ fn is_peaks(document: &Map<String, Value>) -> bool {
     })
 }
 
-/// Reads files; those of one GPU make one device. One that is none of these is a diagnostic and costs itself.
+/// Reads files; those of one GPU make one device. One that is none of these is a diagnostic and is skipped.
 pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
     for file in files {

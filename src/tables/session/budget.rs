@@ -20,7 +20,7 @@ pub const ROWS_FLOOR: u64 = 20 << 20;
 /// Further bytes of tables and texts for each byte of the input.
 pub const ROWS_RATIO: u64 = 24;
 
-/// Bytes that analyses take for each launch profiled by Nsight Compute, beside its rows: a report shows each.
+/// Bytes that analyses take for each launch profiled by Nsight Compute, next to its rows: a report shows each.
 pub const PROFILE_BYTES: u64 = 2 << 10;
 
 /// Operations that the iterations of stages may hold together in the analysis of any input: each costs about a microsecond, and

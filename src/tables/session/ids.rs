@@ -91,11 +91,11 @@ ids! {
     DeviceSampleId;
     /// An event of the framework's memory allocator.
     MemoryEventId;
-    /// An un-profiled repeat of a stage.
+    /// An unprofiled repeat of a stage.
     TimingId;
     /// A measured ceiling.
     MeasuredPeakId;
-    /// A matrix product of a cuBLAS or cuBLASLt log.
+    /// A GEMM of a cuBLAS or cuBLASLt log.
     GemmCallId;
     /// The state of a GPU at one moment.
     GpuSnapshotId;

@@ -5,7 +5,7 @@ use std::fmt::{Error, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
-/// Characters of a demangled name for each of the mangled one, at most. Names that stand for one another within a
+/// Characters of a demangled name for each of the mangled one, at most. Names that represent one another within a
 /// mangled name make the demangled one as much as exponentially longer.
 const MAX_GROWTH: usize = 32;
 

@@ -88,11 +88,11 @@ pub struct Session {
     pub profile_sections: ProfileSections,
     /// Reports of Nsight Compute that were read themselves.
     pub profile_reports: ProfileReports,
-    /// Un-profiled repeats.
+    /// Unprofiled repeats.
     pub timings: Timings,
     /// Measured ceilings.
     pub measured_peaks: MeasuredPeaks,
-    /// Matrix products of cuBLAS and cuBLASLt logs.
+    /// GEMMs of cuBLAS and cuBLASLt logs.
     pub gemm_calls: GemmCalls,
     /// Environment facts.
     pub environment: Environment,
@@ -279,7 +279,7 @@ impl Session {
         rows.iter().any(|rows| *rows > 0)
     }
 
-    /// Adds an environment fact; empty values are left out.
+    /// Adds an environment fact; empty values are excluded.
     pub fn add_fact(&mut self, artifact: &str, subject: &str, key: &str, value: &str) {
         if value.trim().is_empty() {
             return;

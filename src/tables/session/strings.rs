@@ -12,7 +12,7 @@ pub struct Strings {
     bytes: u64,
 }
 
-/// Bytes that a text takes beside its own, which lie here twice.
+/// Bytes that a text takes next to its own, which lie here twice.
 const OVERHEAD: u64 = 96;
 
 impl Default for Strings {

@@ -77,9 +77,9 @@ macro_rules! metrics {
 metrics! {
     // Time.
     STAGE_TIME "stage_time" Nanoseconds Lower
-        "median projection of the counted instances; for un-profiled repeats the median wall time" "the pass in its scope says which; repeats: `timings.json`";
+        "median projection of the counted instances; for unprofiled repeats the median wall time" "the pass in its scope says which; repeats: `timings.json`";
     TIME_PER_STEP "time_per_step" Nanoseconds Lower
-        "stage time of un-profiled repeats ÷ steps of a repeat" "only where all repeats have the same number of steps";
+        "stage time of unprofiled repeats ÷ steps of a repeat" "only where all repeats have the same number of steps";
     HOST_TIME "host_time" Nanoseconds Lower
         "median duration of the stage's ranges on the host" "NVTX ranges or PyTorch annotations";
     OPERATION_TIME_SUM "operation_time_sum" Nanoseconds Neutral
@@ -93,7 +93,7 @@ metrics! {
     ATTRIBUTED_SHARE "attributed_share" Ratio Neutral
         "Σ durations of operations in some stage ÷ Σ durations of all operations of the pass" "what is left was issued outside of all stages";
     ATTRIBUTED_SHARE_FROM_FIRST_STAGE "attributed_share_from_first_stage" Ratio Neutral
-        "Σ durations of operations in some stage ÷ Σ durations of the operations of the pass from the first one of a stage on" "start-up, such as loading and warm-up before the first stage, is left out";
+        "Σ durations of operations in some stage ÷ Σ durations of the operations of the pass from the first one of a stage on" "start-up, such as loading and warm-up before the first stage, is excluded";
 
     // Idle time.
     IDLE "idle" Nanoseconds Lower
@@ -141,7 +141,7 @@ metrics! {
     LAUNCH_API_TIME "launch_api_time" Nanoseconds Neutral
         "median duration of launch calls" "one call for a graph; the basis has the mean";
     QUEUE_TIME "queue_time" Nanoseconds Neutral
-        "median of start of a launch's first operation − return of its call" "those that begin before the return are left out and counted in the basis";
+        "median of start of a launch's first operation − return of its call" "those that begin before the return are excluded and counted in the basis";
     QUEUE_DEPTH "queue_depth" One Neutral
         "launches issued and not begun, mean over busy time" "a graph is one launch; the basis has the greatest number";
     QUEUE_EMPTY_SHARE "queue_empty_share" Ratio Neutral
@@ -157,7 +157,7 @@ metrics! {
     BOUND_COMMUNICATION "bound_communication" Nanoseconds Neutral
         "stage time without the time in which a collective runs and no other kernel" "all collectives are hidden and slow nothing";
     BOUND_MATRIX_PRODUCTS "bound_matrix_products" Nanoseconds Neutral
-        "stage time without the time of matrix products of known sizes above their roofline time" "each product reaches what was measured on this GPU, else what it is specified for; stages on one GPU";
+        "stage time without the time of GEMMs of known sizes above their roofline time" "each product reaches what was measured on this GPU, else what it is specified for; stages on one GPU";
 
     // Timeline, concurrency, pace.
     SM_ACTIVE "sm_active" Ratio Neutral
@@ -217,9 +217,9 @@ metrics! {
     IMAGES_PER_SECOND "images_per_second" ImagesPerSecond Higher
         "images of an instance ÷ stage time" "models of images, whose tokens are patches";
 
-    // Matrix products, attention, FLOPs by source.
+    // GEMMs, attention, FLOPs by source.
     GEMM_TIME_SHARE "gemm_time_share" Ratio Neutral
-        "Σ durations of matrix products ÷ Σ durations of all GPU operations" "counted instances of an outermost stage";
+        "Σ durations of GEMMs ÷ Σ durations of all GPU operations" "counted instances of an outermost stage";
     GEMM_SHAPE_COVERAGE "gemm_shape_coverage" Ratio Neutral
         "Σ durations of products of known sizes ÷ Σ durations of all products" "the same";
     GEMM_RECOVERABLE "gemm_recoverable" Nanoseconds Lower
@@ -243,7 +243,7 @@ metrics! {
     EXECUTED_FLOPS "executed_flops" Flop Neutral
         "Σ executed FLOPs over the profiled launches" "instruction and tensor counters";
     PROFILED_SHARE "profiled_share" Ratio Neutral
-        "Σ durations of the stage's launches that profiled launches stand for ÷ Σ durations of its GPU operations" "the timeline, counted instances";
+        "Σ durations of the stage's launches that profiled launches represent ÷ Σ durations of its GPU operations" "the timeline, counted instances";
     HFU "hfu" Ratio Neutral
         "Σ over dtypes (executed FLOPs of an instance ÷ peak of the dtype) ÷ stage time" "profiled launches, spread; unavailable below 80 % `profiled_share` and below the model FLOPs";
     DRAM_BYTES "dram_bytes" Bytes Neutral
@@ -287,7 +287,7 @@ metrics! {
 
     // Copies and synchronization.
     COPY_BYTES "copy_bytes" Bytes Lower
-        "median over instances of Σ bytes" "memsets left out; a class in the scope names the direction";
+        "median over instances of Σ bytes" "memsets excluded; a class in the scope names the direction";
     COPY_TIME "copy_time" Nanoseconds Lower
         "median over instances of Σ durations" "as above";
     COPY_EXPOSED "copy_exposed" Nanoseconds Lower

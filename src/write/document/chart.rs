@@ -249,7 +249,7 @@ pub struct Tracks {
     pub tracks: Vec<Track>,
 }
 
-/// Every operation of an iteration, and the CUDA calls beside them.
+/// Every operation of an iteration, and the CUDA calls next to them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Iteration {
     /// Which one it is.
@@ -325,7 +325,7 @@ pub struct Lines {
 /// One line of a track.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Name beside the label of the track; empty if the label says it all.
+    /// Name next to the label of the track; empty if the label says it all.
     pub name: String,
     /// Drawn as a light area rather than as a dark line.
     pub filled: bool,
@@ -385,7 +385,7 @@ pub struct FlameFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Color {
-    /// Matrix products.
+    /// GEMMs.
     Gemm,
     /// Attention.
     Attention,

@@ -77,7 +77,7 @@ pub enum Cell {
     /// Whether something holds; becomes "yes" or "no" where it is shown.
     #[serde(serialize_with = "flag")]
     Flag(bool),
-    /// Not to be had; never shown as 0.
+    /// Not available; never shown as 0.
     Missing,
 }
 
@@ -227,7 +227,7 @@ pub struct View {
     pub columns: Vec<&'static str>,
     /// First row to show.
     pub skip: usize,
-    /// Rows to show at most; what is left out is said beneath the table.
+    /// Rows to show at most; what is excluded is said beneath the table.
     pub limit: usize,
 }
 

@@ -26,7 +26,7 @@ pub struct Finding {
     pub weight_ns: f64,
     /// The statement.
     pub statement: Vec<Inline>,
-    /// What could be saved at most, if that can be told.
+    /// What could be saved at most, if that can be reported.
     pub gain: Option<Gain>,
     /// What to do, if something is to be done.
     pub advice: Option<Vec<Inline>>,

@@ -1,4 +1,4 @@
-//! GitHub-flavoured Markdown with the charts as SVG files beside it.
+//! GitHub-flavoured Markdown with the charts as SVG files next to it.
 
 use std::fmt::Write;
 

@@ -16,7 +16,7 @@ const LINES: usize = 30_000;
 /// What a cell of a table, or a line of a list, costs more than its characters, in bytes.
 const CELL: usize = 64;
 
-/// Characters of a text; of a longer one the middle is left out.
+/// Characters of a text; of a longer one the middle is excluded.
 const TEXT: usize = 4096;
 
 /// Cuts what is too long for paper, and says so where it was.

@@ -11,7 +11,7 @@ use rooflens_document::{Catalogue, Cell, Column, Dataset, Scale, View, words};
 const PADDING: f64 = 9.0;
 /// Narrowest column of names that still tells something.
 const NARROWEST: f64 = 90.0;
-/// Size of the fixed-width face beside the other; the template sets the same.
+/// Size of the fixed-width face next to the other; the template sets the same.
 const MONO_SIZE: f64 = 0.9;
 /// From one line of a cell to the next in font sizes: cap height and leading.
 const LINE: f64 = 1.2;
@@ -49,7 +49,7 @@ pub(crate) struct Table {
     /// Height on paper without the caption in points, by the widths of the texts: near enough to keep a short table on
     /// one page, where measuring would lay it out twice.
     pub(crate) height: f64,
-    /// What the table leaves out.
+    /// What the table omits.
     pub(crate) note: Option<String>,
 }
 
@@ -275,7 +275,7 @@ fn layout(drafts: &mut [Draft], names: Names) -> f64 {
         if draft.head.mono && draft.yields(size) && names == Names::Shortened {
             let line = mono_characters(draft.head.width - PADDING - 0.5, size * MONO_SIZE);
             draft.texts.iter_mut().for_each(|text| {
-                // What two lines hold stays whole: kernels of one family differ where the middle is left out.
+                // What two lines hold stays whole: kernels of one family differ where the middle is excluded.
                 if !fits_on(text, line, LINES) {
                     *text = shorten(text, line);
                 }

@@ -85,7 +85,7 @@ pub(crate) fn joined(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// All texts of a page as [`joined`] makes them, but for those that readers copy: code and queries.
+/// All texts of a page as [`joined`] makes them, except for those that readers copy: code and queries.
 #[cfg(any(test, feature = "pdf"))]
 pub(crate) fn join(data: &mut serde_json::Value) {
     use serde_json::Value;
@@ -118,7 +118,7 @@ fn is_harmful(c: char) -> bool {
 }
 
 /// `text` in at most `limit` characters. Of a path the last names stay, for they tell most; of a single name the
-/// middle is left out: that of a kernel tells most at both ends.
+/// middle is excluded: that of a kernel tells most at both ends.
 pub(crate) fn shorten(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();

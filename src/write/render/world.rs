@@ -125,7 +125,7 @@ fn id(path: &str) -> Result<FileId, RenderError> {
     Ok(RootedPath::new(VirtualRoot::Project, virtual_path).intern())
 }
 
-/// The path that an id stands for; packages are never there.
+/// The path that an id represents; packages are never there.
 fn path(id: FileId) -> FileResult<&'static str> {
     let rooted = id.get();
     let path = rooted.vpath().get_without_slash();

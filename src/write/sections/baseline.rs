@@ -1,4 +1,4 @@
-//! Repeats: un-profiled end-to-end times per stage, their spread and their outliers.
+//! Repeats: unprofiled end-to-end times per stage, their spread and their outliers.
 
 use rooflens_schemas::{Metric, Unit};
 

@@ -24,7 +24,7 @@ pub(super) static SECTION: Section = Section {
 const SHOWN_STAGES: usize = 8;
 const SHOWN_PARTS: usize = 20;
 
-/// Matrix products of both kinds.
+/// GEMMs of both kinds.
 const PRODUCTS: &str = "matrix products, convolutions";
 
 /// A stage, or one step of it, in its parts.
@@ -69,7 +69,7 @@ fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 3]
     ]
 }
 
-/// What a group is called: by the class that stands for it wherever it occurs, if there is one.
+/// What a group is called: by the class that represents it wherever it occurs, if there is one.
 pub(crate) fn class_name<'a>(
     stages: impl Iterator<Item = &'a StageWork>,
     group: ClassGroup,

@@ -238,7 +238,7 @@ fn joined(
     })
 }
 
-/// Grid or block of a profiled launch. An extent of 0 stands for one that the page does not give.
+/// Grid or block of a profiled launch. An extent of 0 represents one that the page does not give.
 fn extent(extent: Dim3) -> Option<String> {
     (extent.volume() > 0).then(|| extent.to_string())
 }

@@ -16,7 +16,7 @@ pub(super) static SECTION: Section = Section {
 /// Rows that a page shows.
 const SHOWN: usize = 16;
 
-/// A stage with its un-profiled repeats and their median, nanoseconds.
+/// A stage with its unprofiled repeats and their median, nanoseconds.
 type Row<'a> = (&'a StageTime, Option<(&'a Series, f64)>);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {

@@ -1,4 +1,4 @@
-//! Batched matrix products by cuBLAS.
+//! Batched GEMMs by cuBLAS.
 
 use std::ffi::{c_int, c_longlong, c_void};
 

@@ -52,7 +52,7 @@ impl Dtype {
         self.facts().1
     }
 
-    /// The format of a matrix product's result: 8-bit operands give wider ones.
+    /// The format of a GEMM's result: 8-bit operands give wider ones.
     pub(crate) const fn product(self) -> Self {
         match self {
             Self::Fp8E4m3 => Self::Bf16,
@@ -61,7 +61,7 @@ impl Dtype {
         }
     }
 
-    /// The compute capability from which on matrix products of this format exist.
+    /// The compute capability from which on GEMMs of this format exist.
     pub(crate) const fn capability(self) -> (i32, i32) {
         self.facts().2
     }

@@ -53,7 +53,7 @@ pub(crate) fn load_cudnn(path: &Path) -> Result<(), CudaError> {
     } else {
         load(&named);
     }
-    // The version is that of the library that is used; another one than ours is then loaded beside it.
+    // The version is that of the library that is used; another one than ours is then loaded next to it.
     let version = cudnn_version();
     let files = loaded()
         .into_iter()

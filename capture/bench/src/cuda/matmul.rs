@@ -1,4 +1,4 @@
-//! Matrix products by cuBLASLt.
+//! GEMMs by cuBLASLt.
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of, size_of_val};

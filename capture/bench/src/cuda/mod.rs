@@ -1,7 +1,7 @@
-//! Thin layer over cudarc: the device, memory, our kernels, matrix products and event timing.
+//! Thin layer over cudarc: the device, memory, our kernels, GEMMs and event timing.
 //!
 //! Calls into CUDA are unsafe; they are in this module, and what it exports is safe to use in any order on the one stream of the
-//! [`Device`], but for a launch of a kernel, whose arguments nobody can check. Memory is handed over as a [`Place`], which lives
+//! [`Device`], except for a launch of a kernel, whose arguments nobody can check. Memory is handed over as a [`Place`], which lives
 //! and is as long as its [`Buffer`]; work is asynchronous, and a buffer's release waits for what was enqueued on it.
 
 mod attention;

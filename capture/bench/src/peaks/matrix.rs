@@ -1,4 +1,4 @@
-//! Rates of square matrix products.
+//! Rates of square GEMMs.
 
 use serde_json::json;
 

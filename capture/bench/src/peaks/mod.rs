@@ -1,4 +1,4 @@
-//! `peaks`: what this GPU reaches, measured: matrix products per number format, and memory bandwidth.
+//! `peaks`: what this GPU reaches, measured: GEMMs per number format, and memory bandwidth.
 
 mod document;
 mod matrix;

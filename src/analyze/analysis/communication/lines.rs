@@ -69,7 +69,7 @@ pub struct Sum {
     pub matched: u64,
 }
 
-/// The lines of a run: the whole pass, then the stages, each by rank. Lines without collectives are left out,
+/// The lines of a run: the whole pass, then the stages, each by rank. Lines without collectives are excluded,
 /// unless other ranks have some in that stage.
 pub(super) fn lines(
     context: &Context<'_>,

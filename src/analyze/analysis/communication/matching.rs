@@ -45,7 +45,7 @@ pub struct Matching {
     /// Median and largest deviation of an end from its clock's offset, nanoseconds; absent without collectives
     /// that join all ranks.
     pub residual: Option<(f64, f64)>,
-    /// Collectives left out because their ends lie too far apart.
+    /// Collectives excluded because their ends lie too far apart.
     pub mismatched: usize,
 }
 

@@ -14,10 +14,10 @@ use rooflens_stats::median;
 /// Longest ÷ mean computing time of the ranks from which on one of them is a straggler of a stage.
 pub const IMBALANCE: f64 = 1.05;
 
-/// Ranks of which a balance is told at least.
+/// Ranks of which a balance is reported at least.
 const MIN_RANKS: usize = 2;
 
-/// Collectives that a straggler is told from at least.
+/// Collectives that a straggler is distinguished from at least.
 const MIN_COLLECTIVES: u64 = 8;
 
 /// Chance with which equal ranks would come last so often, over all ranks, below which one is a straggler.

@@ -66,7 +66,7 @@ pub fn compute(context: &Context<'_>) -> Known<Baseline> {
 }
 
 impl Baseline {
-    /// The un-profiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
+    /// The unprofiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
     /// compare by the step: of a decode stage it is the time of as many steps as the timeline has, or as the workload is
     /// said to make in this pass.
     pub fn of_stage(
@@ -107,7 +107,7 @@ impl Baseline {
         is_alone.then(|| self.of_stage(session, stage, summary.steps))?
     }
 
-    /// The un-profiled repeats of a stage, those of the first pass that has some.
+    /// The unprofiled repeats of a stage, those of the first pass that has some.
     pub fn unprofiled(&self, session: &Session, stage: &str) -> Option<&Series> {
         self.series
             .iter()

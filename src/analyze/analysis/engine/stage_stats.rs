@@ -69,7 +69,7 @@ pub fn summarize(facts: &Facts) -> Vec<Summary> {
     all
 }
 
-/// What stands for a whole sequence: the one in the middle by `key`, which ends in something unique; of an even
+/// What represents a whole sequence: the one in the middle by `key`, which ends in something unique; of an even
 /// number both middle ones, the lower first. Who needs one takes the first.
 pub fn middle<T, K: Ord>(mut all: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
     all.arrange_by_key(key);
@@ -138,7 +138,7 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
 }
 
 impl Summary {
-    /// The instances that it is of: those of its process that have GPU work and are not left out.
+    /// The instances that it is of: those of its process that have GPU work and are not excluded.
     pub fn counted_instances<'a>(
         &self,
         facts: &'a Facts,

@@ -51,7 +51,7 @@ fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaun
                 group.keys.1.max(attention.keys),
             );
             group.flops_full += attention.flops_full();
-            // Of several sources the least sure one stands for all.
+            // Of several sources the least sure one represents all.
             if let Some(known) = &mut group.product {
                 known.source = known.source.max(product.source);
             }

@@ -328,7 +328,7 @@ impl Call {
         })
     }
 
-    /// A recorded list of `length` integers; one integer stands for all.
+    /// A recorded list of `length` integers; one integer represents all.
     fn list(&self, index: usize, length: usize) -> Option<Vec<f64>> {
         let list: Vec<u64> = serde_json::from_str(self.input(index)?).ok()?;
         let list: Vec<f64> = match list[..] {

@@ -12,7 +12,7 @@ use rooflens_session::{KernelId, Ns, PassId, Session};
 
 const CLASSES: usize = KernelClass::ALL.len();
 
-/// Share of the time of a group from which on a class stands for it.
+/// Share of the time of a group from which on a class represents it.
 const DOMINANT: f64 = 0.95;
 
 /// GPU operations of the counted instances of a stage, of one process.
@@ -48,7 +48,7 @@ impl StageWork {
         self.classes[class as usize].1
     }
 
-    /// The class that stands for a group, because hardly anything else of it occurs.
+    /// The class that represents a group, because hardly anything else of it occurs.
     pub fn dominant(&self, group: ClassGroup) -> Option<KernelClass> {
         let own = || {
             KernelClass::ALL

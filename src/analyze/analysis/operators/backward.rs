@@ -1,7 +1,7 @@
 //! GPU work of the backward pass by the operators of the forward pass.
 //!
 //! Work belongs to the innermost backward operator with a forward one around the start of its CUDA call. An operator
-//! that the backward pass computes again, as with checkpoints, stands for the operator that was checkpointed.
+//! that the backward pass computes again, as with checkpoints, represents the operator that was checkpointed.
 
 use crate::engine::facts::{OpIndex, Ops};
 use crate::engine::intervals::total;

@@ -21,7 +21,7 @@ use rooflens_session::{Arrange, Ns, PassId, Session, StrId, ThreadId};
 pub struct Operators {
     /// By (pass, own device time descending, own host time descending, name).
     pub by_name: Vec<OperatorSum>,
-    /// The same by name and shapes; calls without recorded shapes are left out.
+    /// The same by name and shapes; calls without recorded shapes are excluded.
     pub by_shapes: Vec<OperatorSum>,
     /// Threads with operators, by (pass, thread).
     pub threads: Vec<ThreadSum>,
@@ -44,7 +44,7 @@ pub struct OperatorSum {
     pub work: PassWork,
     /// Name.
     pub name: StrId,
-    /// Shapes of the inputs, where calls are told apart by them.
+    /// Shapes of the inputs, where calls are distinguished by them.
     pub shapes: StrId,
     /// Times; of nested calls of the same name, whatever their shapes, the totals count the outer one.
     pub sum: Sum,

@@ -18,15 +18,15 @@ pub struct HostWork {
 pub struct HostPass {
     /// The pass.
     pub pass: PassId,
-    /// What the profiler was told to trace; empty if the capture does not tell.
+    /// What the profiler was asked to trace; empty if the capture does not tell.
     pub traced: Vec<String>,
     /// From the first record to the last, nanoseconds; none of sums that another tool computed.
     pub span: Option<Ns>,
     /// CUDA calls by name, those with most time first.
     pub cuda: Vec<Calls>,
-    /// Calls of the operating system's libraries likewise.
+    /// Calls of the operating system's libraries also.
     pub system: Vec<Calls>,
-    /// Ranges likewise.
+    /// Ranges also.
     pub ranges: Vec<Calls>,
     /// CPU samples by function and library, the most frequent first.
     pub samples: Vec<Sampled>,
@@ -77,7 +77,7 @@ pub struct Thread {
 pub fn compute(context: &Context<'_>) -> Known<HostWork> {
     let session = context.session;
     let summed = &session.call_sums.pass;
-    // Sums of calls stand beside those of kernels; a timeline says more.
+    // Sums of calls stand next to those of kernels; a timeline says more.
     let kernels = session.is_measured() && (!session.launches.is_empty() || summed.is_empty());
     if kernels || !session.has_host_work() {
         return Err(Missing("missing.gpu_work"));

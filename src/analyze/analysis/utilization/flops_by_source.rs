@@ -50,7 +50,7 @@ pub struct StageFlops {
 pub struct FlopSums {
     /// By operators' shapes, under the mask and of all pairs; none if no kernel has its sizes from one.
     pub operators: Option<(f64, f64)>,
-    /// By the cuBLASLt log, of matrix products alone.
+    /// By the cuBLASLt log, of GEMMs alone.
     pub logged: Option<f64>,
     /// By all sources together, by dtype of the peak.
     pub by_dtype: BTreeMap<&'static str, f64>,

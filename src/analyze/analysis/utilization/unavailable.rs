@@ -15,7 +15,7 @@ pub enum Unavailable {
     TooManySteps(u64),
     /// Bytes are counted for decode stages only.
     NotDecode,
-    /// Un-profiled repeats have no busy time.
+    /// Unprofiled repeats have no busy time.
     Unprofiled,
     /// The bundle names no GPU.
     UnnamedGpu,

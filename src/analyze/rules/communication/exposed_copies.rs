@@ -21,10 +21,10 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Exposed copies ÷ stage time from which on they are worth a finding.
 const SHARE: Ratio = Ratio(0.05);
 
-/// Kernels without copies beside them ÷ exposed copies from which on the kernels are worth hiding copies behind.
+/// Kernels without copies next to them ÷ exposed copies from which on the kernels are worth hiding copies behind.
 const HIDING: Ratio = Ratio(0.10);
 
-/// Exposed copies of one direction ÷ all from which on there is something for the other to run beside.
+/// Exposed copies of one direction ÷ all from which on there is something for the other to run next to.
 const EACH: Ratio = Ratio(0.20);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
@@ -51,7 +51,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place) -> Look {
 }
 
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Time) -> Draft {
-    // Time in which kernels run without copies beside them and could hide some.
+    // Time in which kernels run without copies next to them and could hide some.
     let kernels = (stage.time * stage.busy_share - Time(copies.union())).max(Time::ZERO);
     let saved = evidence.gain(Overhead::Copies, stage).unwrap_or(exposed);
     let finding = Finding {

@@ -1,4 +1,4 @@
-//! Matrix products whose rows are not aligned to 16 bytes.
+//! GEMMs whose rows are not aligned to 16 bytes.
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;

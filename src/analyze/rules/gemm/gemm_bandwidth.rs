@@ -1,4 +1,4 @@
-//! Matrix products with few rows, which the memory bandwidth bounds.
+//! GEMMs with few rows, which the memory bandwidth bounds.
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;

@@ -1,4 +1,4 @@
-//! Tiles and waves of matrix products that are not full.
+//! Tiles and waves of GEMMs that are not full.
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;

@@ -1,4 +1,4 @@
-//! Matrix products that the rate bounds, and that take much longer than it needs.
+//! GEMMs that the rate bounds, and that take much longer than it needs.
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;

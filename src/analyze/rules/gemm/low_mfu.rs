@@ -25,10 +25,10 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Busy share from which on the kernels are worth the look.
 const BUSY: Ratio = Ratio(0.75);
 
-/// MFU while the GPU is busy below which a stage of large matrix products leaves something to gain.
+/// MFU while the GPU is busy below which a stage of large GEMMs leaves something to gain.
 const MFU: Ratio = Ratio(0.60);
 
-/// Share of the busy time beside matrix products from which on fusing them is the first advice.
+/// Share of the busy time next to GEMMs from which on fusing them is the first advice.
 const BESIDE: Ratio = Ratio(0.25);
 
 /// The same where MFU is not known: most of it.

@@ -1,4 +1,4 @@
-//! Rules about matrix products: their rate, types and shapes.
+//! Rules about GEMMs: their rate, types and shapes.
 
 pub(crate) mod decode_bandwidth;
 pub(crate) mod gemm_alignment;

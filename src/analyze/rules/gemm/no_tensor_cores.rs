@@ -1,4 +1,4 @@
-//! Matrix products and convolutions that run without tensor cores although their type has them.
+//! GEMMs and convolutions that run without tensor cores although their type has them.
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;

@@ -1,4 +1,4 @@
-//! Matrix products in TF32: 16-bit types have twice its rate and half its bytes.
+//! GEMMs in TF32: 16-bit types have twice its rate and half its bytes.
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;

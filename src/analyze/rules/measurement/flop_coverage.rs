@@ -1,4 +1,4 @@
-//! Matrix products whose sizes, and so whose FLOPs, are not known.
+//! GEMMs whose sizes, and so whose FLOPs, are not known.
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;

@@ -23,7 +23,7 @@ pub(crate) static RULE: Rule = Rule::new(
 )
 .on_measurement();
 
-/// Time of matrix products in another type ÷ time of all whose type is known, from which on it is doubtful.
+/// Time of GEMMs in another type ÷ time of all whose type is known, from which on it is doubtful.
 const SHARE: Ratio = Ratio(0.10);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
@@ -172,7 +172,7 @@ fn without_peak(evidence: &Evidence<'_>, stages: &[StageUtilization]) -> Option<
     None
 }
 
-/// Matrix products of the primary pass in another type than MFU divides by.
+/// GEMMs of the primary pass in another type than MFU divides by.
 fn other_types(evidence: &Evidence<'_>) -> Option<Draft> {
     let stated = evidence.dtype.as_deref()?;
     let mut times = BTreeMap::<&str, Time>::new();

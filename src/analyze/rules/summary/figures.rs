@@ -167,7 +167,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What an action saves of each. The profiled loop may have another number of steps than the un-profiled one.
+    /// What an action saves of each. The profiled loop may have another number of steps than the unprofiled one.
     fn saves(&self, action: &Action<'_>) -> Time {
         let mut saved = Time::ZERO;
         for (stage, series) in self.timed {
@@ -227,7 +227,7 @@ pub(super) fn effect(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
     )
 }
 
-/// A request: prefill and then decode, as often as the un-profiled run took steps; and the first one, if that was slow.
+/// A request: prefill and then decode, as often as the unprofiled run took steps; and the first one, if that was slow.
 fn of_requests(
     evidence: &Evidence<'_>,
     shown: &[&StageLine],
@@ -280,7 +280,7 @@ fn after_stalls(
     first
 }
 
-/// The least time of un-profiled repeats of a stage.
+/// The least time of unprofiled repeats of a stage.
 fn least(evidence: &Evidence<'_>, stage: &StageLine, series: &Series) -> Option<Time> {
     let share = evidence.unprofiled_utilization(stage)?.least_share()?;
     (share < 1.0).then(|| Time(share * series.statistics.median))

@@ -16,7 +16,7 @@ use rooflens_document::{Block, Cell, Finding, GainKind, Inline, Quantity, Sectio
 use rooflens_schemas::Unit;
 use rooflens_units::{Count, Ratio, Seconds, Time};
 
-/// Remarks on the measurement that stand beside the conclusions.
+/// Remarks on the measurement that stand next to the conclusions.
 const SHOWN_LIMITS: usize = 5;
 
 /// Stages of which the summary says what their time goes to.
@@ -213,7 +213,7 @@ fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
     }
 }
 
-/// Time of the first un-profiled repeat of a stage, if that is a slow one, and how much more than the median it is.
+/// Time of the first unprofiled repeat of a stage, if that is a slow one, and how much more than the median it is.
 fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Time, Time)> {
     let series = evidence.unprofiled_series(stage)?;
     let first = series.repeats.iter().find(|repeat| repeat.is_cold())?;

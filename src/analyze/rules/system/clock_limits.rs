@@ -38,7 +38,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     if !power.devices.iter().any(|device| device.busy > Some(0.0)) {
         return Outcome::InsufficientData(words!(evidence, "clock_limits.needs_work"));
     }
-    // Of several sampled passes the first by name: `baseline`, un-profiled, where it is there.
+    // Of several sampled passes the first by name: `baseline`, unprofiled, where it is there.
     let mut seen = BTreeSet::new();
     let (mut drafts, mut said) = (Vec::new(), None);
     for device in &power.devices {

@@ -67,7 +67,7 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
 
 #[test]
 fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
-    // Profiled 1000 ns, busy for 300 of them and launching for 600; un-profiled 4 steps of 175 ns = 700 ns.
+    // Profiled 1000 ns, busy for 300 of them and launching for 600; unprofiled 4 steps of 175 ns = 700 ns.
     // Gaps are then 700 − 300 = 400 ns at most, and so is what launches can cost.
     let mut made = decode().steps(4.0).idle(Cause::Launching, 600.0);
     made = made.repeats("decode", "torch", Some(1), &[9]);

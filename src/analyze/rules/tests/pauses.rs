@@ -118,7 +118,7 @@ fn stalls_in_the_data_loader_are_its_own() {
         found.root.unwrap().cause,
         "host_pauses.root_cause_loader{count=1}"
     );
-    // In another range it is not told.
+    // In another range it is not reported.
     let mut other = pauses(1100, "memcpy HtoD", 400);
     let range = other.session.intern("train");
     other.last_line().longest[0].ranges = vec![range];

@@ -1,4 +1,4 @@
-//! Rules about matrix products.
+//! Rules about GEMMs.
 
 use super::*;
 

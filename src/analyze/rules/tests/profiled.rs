@@ -60,7 +60,7 @@ const BALANCED: (f64, f64) = (80.0, 80.0);
 /// Time of the GPU operations of all instances of `decode`, nanoseconds.
 const TIME: f64 = 1e6;
 
-/// A stage of 1000 ns with 500 ns of GPU operations and these launches in the pass `ncu`, which stand for 70 %.
+/// A stage of 1000 ns with 500 ns of GPU operations and these launches in the pass `ncu`, which represent 70 %.
 fn made(launches: &[Launch]) -> Made {
     covering(launches, 0.7)
 }

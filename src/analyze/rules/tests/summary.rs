@@ -30,7 +30,7 @@ fn column(findings: &SectionContent, table: &str, column: &str) -> Vec<String> {
     dataset.rows.iter().map(|row| row[at].plain()).collect()
 }
 
-/// 10 iterations of 1000 ns, busy for 300 of them and launching for 600. Un-profiled 40 steps take 7000 ns, so that 4
+/// 10 iterations of 1000 ns, busy for 300 of them and launching for 600. Unprofiled 40 steps take 7000 ns, so that 4
 /// take 700: at most 400 can be saved, and a step takes 175 ns now and 75 after that.
 fn launching() -> Made {
     launching_unprofiled(&[6900, 7000, 7100])

@@ -231,7 +231,7 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
     let rows = format!("more=25.0 %, rows={own}, other_rows={other}}}");
     assert!(said.ends_with(&rows), "{said}");
     assert!(words(&found.advice.unwrap()).starts_with("straggler.advice_work{"));
-    // The same limit of the same GPU is told once.
+    // The same limit of the same GPU is reported once.
     let speed = Speed {
         slowdown: Some(1.5),
         clock: Some(1e9),

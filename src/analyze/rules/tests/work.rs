@@ -115,7 +115,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
         sized(decode()).outcome(rule("no-tensor-cores")),
         Outcome::PASSED
     );
-    // Convolutions are told apart; what prepares one multiplies nothing.
+    // Convolutions are distinguished; what prepares one multiplies nothing.
     let mut other = decode();
     other = other
         .launches(
@@ -261,7 +261,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
         of_first(&[idle, rare]).outcome(rule("clock-limits")),
         Outcome::PASSED
     );
-    // The same cap in the samples of another pass is told once, and one that costs 0.5 × 1 % not at all.
+    // The same cap in the samples of another pass is reported once, and one that costs 0.5 × 1 % not at all.
     let cap = [cap];
     assert_eq!(made([&cap, &cap]).found(rule("clock-limits")).len(), 1);
     let cheap = limit(POWER_CAP, 0.9, 0.5, Some(1.98e9));

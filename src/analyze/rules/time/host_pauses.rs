@@ -30,7 +30,7 @@ const CUDNN_ATTENTION: &str = "_cudnn_attention";
 /// Part of the short names of its kernels.
 const CUDNN_KERNEL: &str = "cuDNN sdpa";
 
-/// Share of the time of the longest stalls from which on those that end with one kernel are told.
+/// Share of the time of the longest stalls from which on those that end with one kernel are reported.
 const HALF: Ratio = Ratio(0.50);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {

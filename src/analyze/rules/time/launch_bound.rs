@@ -80,7 +80,7 @@ fn gain(
 }
 
 /// Idle time of a typical iteration that is gone when one launch replays all its operations: the medians of all causes of
-/// the host but for synchronizing calls, copies that block, and host code in one place.
+/// the host except for synchronizing calls, copies that block, and host code in one place.
 fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Time {
     let mut replayed = Time::ZERO;
     for cause in Cause::HOST {

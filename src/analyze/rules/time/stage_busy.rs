@@ -159,7 +159,7 @@ struct Why {
     has_rarer: bool,
 }
 
-/// What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
+/// What few iterations have is detected by the rule of the cause; of the baseline's median it says nothing.
 fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Why {
     let recurring = |cause: Cause, time: Time| match cause {
         Cause::HostCode if stage.baseline().is_some() => {

@@ -30,7 +30,7 @@ pub(super) fn attribute(session: &Session, ops: &mut Ops, ranges: &[Vec<RangeId>
         ops.captured[op] = match (source, node_of(session, source)) {
             (OpSource::Graph(graph), _) => {
                 let graph = session.graph_launches.graph[graph.index()];
-                // One operation and no node: what nodes cannot tell is told as one reason.
+                // One operation and no node: what nodes cannot tell is reported as one reason.
                 match graph.map(|graph| graphs.find((process, graph))) {
                     None | Some(Captured::NoEvents | Captured::UnknownNode) => Captured::Whole,
                     Some(found) => found,

@@ -126,7 +126,7 @@ pub struct IssuedOp {
     pub end: Ns,
     /// The operation.
     pub op: OpIndex,
-    /// Issued by another thread, to which this one's range was lent.
+    /// Issued by another thread, to which this one's range was assigned.
     pub inferred: bool,
 }
 
@@ -184,7 +184,7 @@ pub fn started(list: &[IssuedOp], start: Ns, end: Ns) -> &[IssuedOp] {
 /// Finds each operation's innermost range, of those for which `counts` holds, and lists operations by thread;
 /// of work in CUDA graphs also the range that was open at capture.
 ///
-/// An operation issued by a thread that has no range of the user open is lent the range of the one other thread of
+/// An operation issued by a thread that has no range of the user open is assigned the range of the one other thread of
 /// the process that has one open over the whole API call; if several have, it stays ambiguous.
 pub fn attribute(session: &Session, ops: &mut Ops, counts: &dyn Fn(RangeId) -> bool) -> ThreadOps {
     let mut lists = issued_by_thread(session, ops);

@@ -25,7 +25,7 @@ use names::Name;
 /// What a kernel does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KernelClass {
-    /// Matrix product, GEMV included.
+    /// GEMM, GEMV included.
     Gemm,
     /// Attention.
     Attention,
@@ -155,7 +155,7 @@ impl KernelClass {
         }
     }
 
-    /// Whether its work is matrix products.
+    /// Whether its work is GEMMs.
     pub const fn is_matrix_work(self) -> bool {
         matches!(self, Self::Gemm | Self::Attention | Self::Convolution)
     }
@@ -164,7 +164,7 @@ impl KernelClass {
 /// Group of kernel classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClassGroup {
-    /// Matrix products and convolutions.
+    /// GEMMs and convolutions.
     Gemm,
     /// Attention.
     Attention,
@@ -218,7 +218,7 @@ pub struct KernelIdentity {
     pub tensor_cores: Option<bool>,
 }
 
-/// Tile of a matrix product: the part that one block computes.
+/// Tile of a GEMM: the part that one block computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// Rows.

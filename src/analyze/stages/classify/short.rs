@@ -99,7 +99,7 @@ fn cat(name: &Name) -> String {
     format!("cat {size} {variant}")
 }
 
-/// A matrix product with its tile: family, instruction, tile, cluster, split-K, epilogue, layout.
+/// A GEMM with its tile: family, instruction, tile, cluster, split-K, epilogue, layout.
 fn gemm(whole: &str, tile: Tile) -> Option<String> {
     static IDENTIFIER: LazyLock<Regex> = LazyLock::new(|| {
         let families = "cutlass_|cutlass3x_|nvjet_|ampere_|volta_|turing_|hopper_|maxwell_|sm";

@@ -112,7 +112,7 @@ fn alternating(layer: Layer, keys: &Keys<'_>, hidden: u64, streams: u64) -> Laye
         .matrix(matrix("route streams", hidden, streams))
 }
 
-/// Gemma 4: routed experts beside the dense block.
+/// Gemma 4: routed experts next to the dense block.
 fn experts(layer: Layer, keys: &Keys<'_>, hidden: u64) -> Layer {
     if !keys.flag("enable_moe_block", false) {
         return layer;

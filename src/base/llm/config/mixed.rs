@@ -1,4 +1,4 @@
-//! Decoders with layers of several kinds: linear beside full attention, windows and chunks with sizes of their own.
+//! Decoders with layers of several kinds: linear next to full attention, windows and chunks with sizes of their own.
 
 use super::keys::Keys;
 use super::plain::is_dense;
@@ -244,7 +244,7 @@ fn mimo(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     })
 }
 
-/// Chunks in three layers of four, a shared expert beside the routed ones.
+/// Chunks in three layers of four, a shared expert next to the routed ones.
 fn llama4(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let interval = keys.or(&["no_rope_layer_interval"], 4).max(1);
     let listed = keys

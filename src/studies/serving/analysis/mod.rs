@@ -24,7 +24,7 @@ use thresholds::Thresholds;
 
 use rooflens_units::RequestsPerSecond;
 
-/// What a user states beside the results.
+/// What a user states next to the results.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Limits of a good request.

@@ -1,4 +1,4 @@
-//! Lower bounds that `rooflens predict` gave, beside what was measured.
+//! Lower bounds that `rooflens predict` gave, next to what was measured.
 
 use rooflens_schemas::{Metric, Unit};
 use rooflens_units::{Time, TokensPerSecond};

@@ -62,7 +62,7 @@ pub(super) fn text(value: &Value, key: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Numbers of a list; what is none is left out.
+/// Numbers of a list; what is none is excluded.
 pub(super) fn numbers(value: &Value) -> Vec<f64> {
     value
         .as_array()

@@ -315,7 +315,7 @@ fn of_values(values: &[Value]) -> Outcome {
     }
 }
 
-/// Files that lie beside results and are none.
+/// Files that lie next to results and are none.
 fn refused(value: &Value) -> Option<Refusal> {
     if value
         .get("Results")

@@ -131,7 +131,7 @@ pub(super) fn is_record(value: &Value) -> bool {
         && value.get("metrics").is_some()
 }
 
-/// The records of AIPerf's requests; those of a warm-up are left out.
+/// The records of AIPerf's requests; those of a warm-up are excluded.
 pub(super) fn records(values: &[Value]) -> Outcome {
     let (mut requests, mut lost, mut warmup) = (Vec::new(), 0, 0);
     // Nanoseconds since 1970 keep their last digits only as integers.

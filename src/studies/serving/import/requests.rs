@@ -142,7 +142,7 @@ impl Columns {
                     .find_map(is)
                     .map(|field| (field, index, Time(1.0)))
             };
-            // Of gaps the mean may stand beside the list.
+            // Of gaps the mean may stand next to the list.
             let is_new = |(field, ..): &(Field, usize, Time)| {
                 *field == Field::Gaps || fields.iter().all(|(taken, ..)| taken != field)
             };
@@ -200,7 +200,7 @@ pub(super) fn of_table(table: &Table) -> Outcome {
         };
         for run in &mut parsed.runs {
             run.tool = Tool::TraceReplay;
-            // Only if no row was left out do rows and requests correspond.
+            // Only if no row was excluded do rows and requests correspond.
             if run.requests.len() == table.rows.len() {
                 run.requests
                     .iter_mut()

@@ -10,7 +10,7 @@ use crate::analysis::bottleneck::Bottleneck;
 use crate::analysis::figures::Measure;
 use crate::runs::Run;
 
-/// A figure of a run beside its bound.
+/// A figure of a run next to its bound.
 struct Comparison<'a> {
     run: &'a Run,
     figure: String,
@@ -20,7 +20,7 @@ struct Comparison<'a> {
     factor: Ratio,
 }
 
-/// Figures beside bounds; without a prediction, what brings one.
+/// Figures next to bounds; without a prediction, what brings one.
 pub(super) fn show(page: &Page<'_>) -> SectionContent {
     let mut content = SectionContent::default();
     if page.results.options.predicted.is_none() {

@@ -47,7 +47,7 @@ pub(super) fn title(page: &Page<'_>) -> String {
 /// Lines of the cover.
 pub(super) fn facts(page: &Page<'_>) -> Vec<(String, String)> {
     let runs = page.results.runs;
-    // What an engine counts are the requests of the load tests beside it.
+    // What an engine counts are the requests of the load tests next to it.
     let has_tests = runs.iter().any(Run::is_test);
     let mut requests = Count::ZERO;
     for (figures, run) in page.results.figures.iter().zip(runs) {

@@ -1,10 +1,10 @@
-//! Matrix products as cuBLAS and cuBLASLt logged them.
+//! GEMMs as cuBLAS and cuBLASLt logged them.
 
 use crate::table::table;
 use crate::{GemmCallId, StrId};
 
 table! {
-    /// Calls of matrix products in cuBLAS and cuBLASLt logs. Sizes are those of the call, column-major: m × n is
+    /// Calls of GEMMs in cuBLAS and cuBLASLt logs. Sizes are those of the call, column-major: m × n is
     /// the output, so a row-major framework sees m and n exchanged. cuBLAS calls cuBLASLt, so both logs of one run
     /// may hold the same product.
     GemmCalls "gemm_calls" { row: GemmCall, id: GemmCallId,

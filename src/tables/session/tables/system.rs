@@ -1,4 +1,4 @@
-//! What held the host beside CUDA: calls of the operating system's libraries, its scheduler, the profiler itself.
+//! What held the host next to CUDA: calls of the operating system's libraries, its scheduler, the profiler itself.
 
 use crate::table::table;
 use crate::{CpuSampleId, Ns, OffCpuId, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};

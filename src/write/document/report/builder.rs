@@ -309,7 +309,7 @@ fn promote(report: &mut Report) {
     report.sections.splice(0..0, figures);
 }
 
-/// A first page must not be empty: it says why there is nothing to say, and what mends it.
+/// A first page must not be empty: it says why there is nothing to say, and what fixes it.
 fn no_verdict(report: &Report) -> Vec<Inline> {
     if is_measured(report) {
         return say!(report, "report.no_stage");

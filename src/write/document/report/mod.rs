@@ -20,7 +20,7 @@ pub enum Kind {
     /// The summary and what follows from the data.
     #[default]
     Report,
-    /// Evidence, methods, and all that the report leaves out.
+    /// Evidence, methods, and all that the report omits.
     Appendix,
 }
 

@@ -1,7 +1,7 @@
 //! The words of a report: every sentence, caption and heading by key, in one language.
 //!
-//! The catalogue is TOML. `{name}` stands for an argument, `{name?call|calls}` for the first word if that number is
-//! one, `` `code` `` and `**strong**` for themselves. A clause in `[ ]` is left out if an argument in it is missing.
+//! The catalogue is TOML. `{name}` represents an argument, `{name?call|calls}` for the first word if that number is
+//! one, `` `code` `` and `**strong**` for themselves. A clause in `[ ]` is excluded if an argument in it is missing.
 //! A backslash takes the next character as it is. Numbers come in as [`Quantity`], so they look as everywhere.
 
 mod template;
@@ -88,10 +88,10 @@ pub struct Catalogue {
     shows_keys: bool,
 }
 
-/// What stands for an argument of a message.
+/// What represents an argument of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arg {
-    /// Not to be had: clauses with it are left out.
+    /// Not available: clauses with it are excluded.
     Missing,
     /// What is shown.
     Shown(Vec<Inline>),

@@ -1,4 +1,4 @@
-//! One HTML file without anything beside it: style, script and charts are in it, and its Content-Security-Policy lets
+//! One HTML file without anything next to it: style, script and charts are in it, and its Content-Security-Policy lets
 //! no other in.
 
 mod iterations;

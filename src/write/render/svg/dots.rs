@@ -148,7 +148,7 @@ fn draw_dots(page: &Page, plot: &Plane, y: f64, axis: &Range<f64>, row: &DotRow<
     label_far_outliers(page, plot, y, axis, row)
 }
 
-/// Writes beside the end of the axis how far the farthest outlier beyond it lies.
+/// Writes next to the end of the axis how far the farthest outlier beyond it lies.
 fn label_far_outliers(
     page: &Page,
     plot: &Plane,

@@ -54,7 +54,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         columns,
         shown.min(SHOWN),
     )));
-    // Where no size is known, the section of matrix products says so.
+    // Where no size is known, the section of GEMMs says so.
     if !has_shapes && context.results.matmul()?.is_any_known() {
         findings.blocks.push(Block::Missing(words!(
             context,

@@ -15,7 +15,7 @@ use rooflens_session::Arrange;
 /// Bars of the chart of warp states.
 const SHOWN_BARS: usize = 8;
 
-/// Warp states that charts tell apart, beside issuing.
+/// Warp states that charts tell apart, next to issuing.
 const TOLD_STATES: usize = 6;
 
 /// Colours of the chart's bins, which are pairs of those of a histogram, from the lowest.

@@ -59,7 +59,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     Ok(findings)
 }
 
-/// A block for each of the groups that stand for most of the timeline; without a timeline, of those with most time.
+/// A block for each of the groups that represent most of the timeline; without a timeline, of those with most time.
 fn appendix(context: &Context<'_>, details: &Details) -> Vec<Block> {
     let opcodes = pages::opcodes(context.session);
     let mut paged: Vec<(PassId, &Group)> = Vec::new();

@@ -226,7 +226,7 @@ fn histograms_count_launches_and_their_time() {
 #[test]
 fn blocks_are_in_the_order_of_the_time_that_they_stand_for_and_named_apart() {
     use rooflens_analysis::testing::represent as made;
-    // `add` stands for 90 + 110 + 50 ns of the timeline, the product for 110, and `gone`, which is profiled for a
+    // `add` represents 90 + 110 + 50 ns of the timeline, the product for 110, and `gone`, which is profiled for a
     // second, for none.
     let mut session = made::session();
     session.profile_metrics.value[6] = Some(1.0);

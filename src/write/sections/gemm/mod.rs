@@ -27,7 +27,7 @@ const SHOWN: usize = 8;
 /// Rows of logs that a page shows.
 const SHOWN_LOGGED: usize = 16;
 
-/// Part of the summed durations that overlaps, from which on their sum is told from busy time.
+/// Part of the summed durations that overlaps, from which on their sum is distinguished from busy time.
 const OVERLAP: f64 = 0.01;
 
 /// Part of a stage's GPU time above the roofline, from which on a table is in the order of it.

@@ -146,7 +146,7 @@ fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so()
     assert_eq!((notes(8, true), notes(0, false)), (0, 0));
 }
 
-/// Charts of stage time have one colour for GEMMs and convolutions: their sum is told where both run.
+/// Charts of stage time have one colour for GEMMs and convolutions: their sum is reported where both run.
 #[test]
 fn convolutions_stand_beside_the_gemms() {
     let said = |with: bool| {

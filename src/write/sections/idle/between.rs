@@ -132,7 +132,7 @@ fn metrics(context: &Context<'_>, gpu: &Between) -> Vec<Metric> {
     with_evidence(metrics, &gpu.evidence(context))
 }
 
-/// One bar a pair: idle time by cause, and what the GPU does besides.
+/// One bar a pair: idle time by cause, and what the GPU does in addition to.
 fn chart(context: &Context<'_>, pairs: &[GpuPair<'_>]) -> Chart {
     let (causes, mut parts) = legend(|cause| {
         pairs

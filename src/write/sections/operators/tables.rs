@@ -130,7 +130,7 @@ fn device(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
 
 /// Adds the data set of operators that cost host time and give the GPU nothing to do: views, allocations, casts to the
 /// same type; of the first pass with operators, a sentence and a table. Passes that do not say which call issued what
-/// are left out: their operators may all have GPU work.
+/// are excluded: their operators may all have GPU work.
 pub(super) fn add_quiet(
     context: &Context<'_>,
     operators: &Operators,

@@ -29,7 +29,7 @@ fn the_share_is_of_busy_time() {
         found.metrics[0].basis,
         "4 ns with two or more operations at once ÷ 20 ns busy, 2 streams"
     );
-    // Stream 9 copies for 14 ns, 4 of them beside the kernel; the kernel's stream is the less busy one.
+    // Stream 9 copies for 14 ns, 4 of them next to the kernel; the kernel's stream is the less busy one.
     let cell = |id| column(dataset(&found, "stream_overlap"), id).remove(0);
     assert_eq!([cell("stream"), cell("other")], ["9", "7"].map(Cell::from));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! How much of each stage the profiled launches stand for, and what to profile next.
+//! How much of each stage the profiled launches represent, and what to profile next.
 
 use std::collections::BTreeSet;
 

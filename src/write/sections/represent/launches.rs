@@ -1,4 +1,4 @@
-//! Every profiled launch against the launches of the timeline that it is said to stand for.
+//! Every profiled launch against the launches of the timeline that it is said to represent.
 
 use super::SHOWN;
 use crate::Context;
@@ -7,7 +7,7 @@ use rooflens_analysis::counters::represent::matching::{Group, Matching};
 use rooflens_analysis::counters::represent::{Comparison, Likeness, Representativeness};
 use rooflens_document::{Block, Dataset, View};
 
-/// The data set, those that stand for most time first, and its view.
+/// The data set, those that represent most time first, and its view.
 pub(super) fn table(
     context: &Context<'_>,
     (counters, matching): (&Counters, &Matching),

@@ -1,4 +1,4 @@
-//! Representativeness: what profiled launches stand for in the timeline, and what was not profiled.
+//! Representativeness: what profiled launches represent in the timeline, and what was not profiled.
 
 mod coverage;
 mod launches;

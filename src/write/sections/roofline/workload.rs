@@ -1,5 +1,5 @@
 //! The roofline of the whole workload: counters of profiled launches, spread over the launches of the timeline
-//! that they stand for.
+//! that they represent.
 
 use rooflens_schemas::{Metric, Unit};
 
@@ -21,7 +21,7 @@ use rooflens_document::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILE
 use rooflens_document::chart::{Color, Plot, Point};
 use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent};
 
-/// Share of a stage's GPU time that profiled launches stand for, from which on the report shows its roofline.
+/// Share of a stage's GPU time that profiled launches represent, from which on the report shows its roofline.
 const WORTH_A_PAGE: f64 = 0.5;
 
 /// Marks below this number are a sentence in the report.

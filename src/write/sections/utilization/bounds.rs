@@ -1,4 +1,4 @@
-//! The predicted lower bound of each stage beside its measured time.
+//! The predicted lower bound of each stage next to its measured time.
 
 use rooflens_analysis::Context as Analysis;
 use rooflens_analysis::utilization::mfu::StageUtilization;
@@ -14,7 +14,7 @@ use rooflens_document::{Block, Dataset};
 pub struct Bound {
     /// The stage, with the rank where several processes ran.
     pub stage: String,
-    /// Pass, or that of the un-profiled repeats.
+    /// Pass, or that of the unprofiled repeats.
     pub pass: String,
     /// What the stage computes.
     pub kind: StageKind,

@@ -1,4 +1,4 @@
-//! What is computed by matrix products.
+//! What is computed by GEMMs.
 
 use super::{Setup, Workload, cudnn_name, unsupported};
 use crate::bench::operation::Case;

@@ -58,7 +58,7 @@ figures! {
     L1Bytes: "l1_bytes", "L1 bytes", Bytes;
 }
 
-/// Figures that shares of the seed's histograms are of, beside duration and DRAM rate: percentages.
+/// Figures that shares of the seed's histograms are of, next to duration and DRAM rate: percentages.
 pub const PERCENTAGES: [Figure; 11] = [
     Figure::Sm,
     Figure::Memory,

@@ -44,7 +44,7 @@ pub struct Group {
     pub longest: ProfileId,
     /// All launches.
     pub profiles: Vec<ProfileId>,
-    /// The time of the timeline that they stand for, nanoseconds over all counted instances; absent if none.
+    /// The time of the timeline that they represent, nanoseconds over all counted instances; absent if none.
     pub stands_for: Option<Ns>,
 }
 

@@ -74,7 +74,7 @@ pub(super) fn mean(members: &[(f64, &Shares)]) -> Option<Shares> {
     (weights > 0.0).then_some(mean)
 }
 
-/// The states in which a warp waits, the largest share first; those without a share are left out.
+/// The states in which a warp waits, the largest share first; those without a share are excluded.
 pub fn ranked(shares: &Shares) -> Vec<(&'static State, f64)> {
     let mut ranked: Vec<_> = STATES
         .iter()

@@ -1,11 +1,11 @@
-//! The time of the timeline that profiled launches stand for.
+//! The time of the timeline that profiled launches represent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Context;
 use rooflens_session::{Ns, ProfileId};
 
-/// Launches of the outermost stages with counters, each with its time and the profiled launches that stand for it.
+/// Launches of the outermost stages with counters, each with its time and the profiled launches that represent it.
 #[derive(Default)]
 pub(super) struct Timeline {
     times: Vec<Ns>,
@@ -35,7 +35,7 @@ impl Timeline {
         timeline
     }
 
-    /// What some profiled launches stand for, nanoseconds over all counted instances; none if nothing.
+    /// What some profiled launches represent, nanoseconds over all counted instances; none if nothing.
     pub(super) fn of(&self, profiles: &[ProfileId]) -> Option<Ns> {
         let own = profiles
             .iter()

@@ -6,7 +6,7 @@ use rooflens_session::Arrange;
 /// What was counted, or why it was not.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Flops {
-    /// Operations by dtype and pipe, zeros left out; none: the launch computes with integers or not at all.
+    /// Operations by dtype and pipe, zeros excluded; none: the launch computes with integers or not at all.
     Counted(Vec<Part>),
     /// Why there is no number: a key of the catalogue.
     NotCounted(&'static str),
@@ -52,7 +52,7 @@ struct Scalar {
     add: f64,
     multiply: f64,
     fused: f64,
-    /// Fused multiply-adds count even if no add and no multiply ran beside them.
+    /// Fused multiply-adds count even if no add and no multiply ran next to them.
     fused_alone: bool,
 }
 

@@ -224,7 +224,7 @@ fn writeback_cycles_are_l1_bytes_only_where_nothing_passes_the_registers_by() {
     // 2176 cycles × 128 B.
     assert_eq!(one(&[writeback]).bytes.l1, Some(278_528.0));
     assert_eq!(one(&[writeback, tma]).bytes.l1, None);
-    // Attention with cp.async: 4.4 MB of copies beside 65 kB written back.
+    // Attention with cp.async: 4.4 MB of copies next to 65 kB written back.
     let copies = ("", "smsp__inst_executed_op_ldgsts.sum", "inst", 18_944.0);
     assert_eq!(one(&[writeback, copies]).bytes.l1, None);
 }

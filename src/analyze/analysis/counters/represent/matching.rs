@@ -1,4 +1,4 @@
-//! Profiled launches and the launches of the timeline that they stand for: same kernel, grid, block and stage.
+//! Profiled launches and the launches of the timeline that they represent: same kernel, grid, block and stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +24,13 @@ pub const SAME_SIZE: std::ops::RangeInclusive<f64> = 2.0 / 3.0..=1.5;
 /// Most by which counters are scaled to another number of blocks: what few blocks move stays in the caches.
 pub const MAX_SCALE: f64 = 4.0;
 
-/// Share of a stage's GPU time that profiled launches have to stand for: fewer say nothing of the stage.
+/// Share of a stage's GPU time that profiled launches have to represent: fewer say nothing of the stage.
 pub const ENOUGH: f64 = 0.25;
 
 /// Share of a stage's GPU time from which on sums over profiled launches are those of the stage.
 pub const WHOLE: f64 = 0.80;
 
-/// What a profiled launch has in common with the launches that it stands for, the most first.
+/// What a profiled launch has in common with the launches that it represents, the most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Kernel, grid, block and stage.
@@ -83,7 +83,7 @@ pub struct Group {
     pub durations: Vec<Ns>,
     /// What the profiled launches have in common with these; absent if there are none.
     pub tier: Option<Tier>,
-    /// Profiled launches that stand for these.
+    /// Profiled launches that represent these.
     pub from: Vec<ProfileId>,
 }
 
@@ -340,7 +340,7 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
     parts
 }
 
-/// Chooses the profiled launches that stand for a group: those with the most in common.
+/// Chooses the profiled launches that represent a group: those with the most in common.
 ///
 /// A product of another grid has another size, of which its grid tells two of three dimensions at best:
 /// for matrix work the kernel alone is not enough.
@@ -378,7 +378,7 @@ fn choose(
 }
 
 impl Group {
-    /// Whether caches are known to have been flushed before some profiled launch that stands for these.
+    /// Whether caches are known to have been flushed before some profiled launch that represents these.
     pub fn flushed(&self, session: &Session, counters: &Counters) -> bool {
         self.from.iter().any(|at| {
             let pass = counters.launch(*at).pass;

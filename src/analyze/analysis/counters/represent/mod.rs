@@ -1,4 +1,4 @@
-//! Representativeness: what profiled launches stand for in the timeline, and what was not profiled.
+//! Representativeness: what profiled launches represent in the timeline, and what was not profiled.
 
 pub mod control;
 pub mod matching;
@@ -16,7 +16,7 @@ const MOSTLY: f64 = 0.5;
 
 /// The profiled launches against the timeline.
 pub struct Representativeness {
-    /// All profiled launches, those that stand for the largest share of a stage first.
+    /// All profiled launches, those that represent the largest share of a stage first.
     pub launches: Vec<Comparison>,
     /// Each pass with profiled launches.
     pub passes: BTreeMap<PassId, Sums>,
@@ -24,7 +24,7 @@ pub struct Representativeness {
     pub gaps: Vec<Gap>,
 }
 
-/// A profiled launch against the launches of the timeline that it is said to stand for.
+/// A profiled launch against the launches of the timeline that it is said to represent.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The profiled launch.
@@ -35,7 +35,7 @@ pub struct Comparison {
     pub group: Option<usize>,
     /// Duration under the profiler ÷ median in the timeline.
     pub ratio: Option<f64>,
-    /// Share of the stage's GPU time that it stands for.
+    /// Share of the stage's GPU time that it represents.
     pub share: Option<f64>,
     /// What comes out.
     pub likeness: Likeness,
@@ -58,7 +58,7 @@ pub enum Likeness {
     Shorter,
     /// It lasted about as long as the median, but most of the launches did not.
     Mixed,
-    /// It lasted about as long as the launches that it stands for.
+    /// It lasted about as long as the launches that it represents.
     Representative,
 }
 
@@ -69,7 +69,7 @@ pub struct Sums {
     pub launches: u64,
     /// Profiled time, seconds.
     pub seconds: f64,
-    /// Those of them that lasted about as long as the median of those that they stand for.
+    /// Those of them that lasted about as long as the median of those that they represent.
     pub alike: u64,
     /// Their profiled time, seconds.
     pub alike_seconds: f64,
@@ -129,7 +129,7 @@ fn compare(counters: &Counters, matching: &Matching, profile: ProfileId) -> Comp
             && group.grid == launch.grid
             && group.block == launch.block
     };
-    // Of the sizes on one grid the one that the launch stands for.
+    // Of the sizes on one grid the one that the launch represents.
     let find = |at: usize| {
         let groups = &matching.lines[at].groups;
         let stands = |group: &Group| same(group) && group.from.contains(&profile);
@@ -210,14 +210,14 @@ impl Sums {
         }
     }
 
-    /// Share of the profiled time in launches about as long as those that they stand for; absent without any.
+    /// Share of the profiled time in launches about as long as those that they represent; absent without any.
     pub fn share(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.alike_seconds / self.seconds)
     }
 }
 
 impl Comparison {
-    /// Whether the launch lasted about as long as those that it stands for.
+    /// Whether the launch lasted about as long as those that it represents.
     pub fn is_alike(&self) -> bool {
         self.ratio.is_some_and(|ratio| ALIKE.contains(&ratio))
     }

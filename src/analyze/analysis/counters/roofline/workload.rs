@@ -1,5 +1,5 @@
 //! The work of the whole workload: counters of profiled launches, spread over the launches of the timeline that
-//! they stand for; time is the timeline's.
+//! they represent; time is the timeline's.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub struct Work {
     pub time: Ns,
     /// What the profiled launches have in common with these.
     pub tier: Tier,
-    /// Profiled launches that stand for these.
+    /// Profiled launches that represent these.
     pub profiled: usize,
     /// Operations of one launch by dtype and pipe; absent if they were not counted.
     pub parts: Option<Vec<Part>>,
@@ -124,9 +124,9 @@ pub struct Hfu {
 /// Why a stage has no number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lack {
-    /// Launches with counted operations stand for this share of the GPU time, less than [`WHOLE`].
+    /// Launches with counted operations represent this share of the GPU time, less than [`WHOLE`].
     FewFlops(f64),
-    /// Launches with DRAM bytes stand for this share of the GPU time, less than [`WHOLE`].
+    /// Launches with DRAM bytes represent this share of the GPU time, less than [`WHOLE`].
     FewBytes(f64),
     /// The GPU is not in the hardware table.
     NoPeak,
@@ -136,7 +136,7 @@ pub enum Lack {
     NoBytes,
     /// Fewer operations were counted than the model of the stage needs: the first number is less than the second.
     BelowModel(f64, f64),
-    /// More than the peak: the peak is wrong, or launches stand for others than they should.
+    /// More than the peak: the peak is wrong, or launches represent others than they should.
     AbovePeak(f64),
 }
 
@@ -228,7 +228,7 @@ impl Work {
         Some(self.flops()? / bytes)
     }
 
-    /// The class of most time of the profiled launches that stand for it.
+    /// The class of most time of the profiled launches that represent it.
     pub const fn bound(&self, rule: Classifier) -> Bound {
         match rule {
             Classifier::Rooflens => self.bounds[0],

@@ -1,4 +1,4 @@
-//! GEMMs: matrix products by stage, kernel, grid and sizes, with tiles, waves and the time above the roofline.
+//! GEMMs: GEMMs by stage, kernel, grid and sizes, with tiles, waves and the time above the roofline.
 
 mod logged;
 pub mod tiles;

@@ -129,7 +129,7 @@ fn pass<'a>(
     })
 }
 
-/// Matrix kernels without those of small products beside the model, such as rotary embeddings in single precision.
+/// Matrix kernels without those of small products next to the model, such as rotary embeddings in single precision.
 fn kernels(session: &Session, facts: &Facts, matrix: &Matrix, instance: usize) -> Vec<Kernel> {
     let beside = |kernel: KernelId| {
         let identity = &facts.identities[kernel.index()];

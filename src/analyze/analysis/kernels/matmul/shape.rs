@@ -1,4 +1,4 @@
-//! Sizes of matrix products and attention, and the FLOPs and bytes that follow from them.
+//! Sizes of GEMMs and attention, and the FLOPs and bytes that follow from them.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub struct Attention {
 /// What a kernel computes, as far as it counts FLOPs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
-    /// A matrix product.
+    /// A GEMM.
     Gemm(Gemm),
     /// Attention.
     Attention(Attention),

@@ -247,6 +247,6 @@ fn add(
             early.helpers = early.time;
         }
     }
-    // Those of which the kernel is in another stage stand for themselves.
+    // Those of which the kernel is in another stage represent themselves.
     launches.extend(early.into_values());
 }

@@ -185,7 +185,7 @@ impl AllocatorCalls {
         self.rows.iter().any(|row| row.counted)
     }
 
-    /// Number of such calls in instances that are left out.
+    /// Number of such calls in instances that are excluded.
     pub fn left_out(&self) -> u64 {
         self.rows
             .iter()

@@ -37,7 +37,7 @@ pub struct Sum {
 pub struct Sums {
     /// Sums by kind.
     pub kinds: BTreeMap<Kind, Sum>,
-    /// Length of the union of all copies, memsets left out, nanoseconds.
+    /// Length of the union of all copies, memsets excluded, nanoseconds.
     pub union: Ns,
     /// The part of it in which no kernel of the GPU runs.
     pub exposed: Ns,
@@ -157,7 +157,7 @@ pub fn by_kind(
     sums
 }
 
-/// The copies among some operations, memsets left out, by time descending.
+/// The copies among some operations, memsets excluded, by time descending.
 pub fn groups(context: &Context<'_>, ops: impl Iterator<Item = OpIndex>) -> Vec<Group> {
     let session = context.session;
     let copies = &session.copies;

@@ -160,7 +160,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Host time of the stage; its own, if no span stands for it: what lies in spans is taken with them.
+    /// Host time of the stage; its own, if no span represents it: what lies in spans is taken with them.
     fn add_host(&mut self, time: Ns, own: bool) {
         let stage = &mut self.nodes[0].sum;
         stage.host_total = stage.host_total.saturating_add(time);
@@ -346,7 +346,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The node of the range that was lent to an operation of another thread; the stage if there is none.
+    /// The node of the range that was assigned to an operation of another thread; the stage if there is none.
     fn lent(&self, row: usize) -> u32 {
         let range = self.context.facts.ops.range[row].range();
         let span = range.and_then(|range| self.spans.of_range[range.index()]);
@@ -355,7 +355,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The node of an operation that another thread than the stage's issued: that thread's spans below the
-    /// lent range. An operation of the stage's own thread is the stage's if no span within the stage is
+    /// assigned range. An operation of the stage's own thread is the stage's if no span within the stage is
     /// around it.
     fn foreign(&mut self, row: usize, span: u32) -> u32 {
         let lent = self.lent(row);

@@ -6,7 +6,7 @@ use crate::Context;
 use crate::engine::facts::OpIndex;
 use rooflens_session::Ns;
 
-/// FLOPs of matrix products, convolutions and attention of known sizes, and the time that they stand for.
+/// FLOPs of GEMMs, convolutions and attention of known sizes, and the time that they represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flops {
     /// FLOPs, attention over all pairs of query and key.

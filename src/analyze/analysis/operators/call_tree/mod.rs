@@ -1,7 +1,7 @@
 //! Call trees: a stage's ranges, modules, functions and operators by path, with their time on the host and on the GPU.
 //!
 //! Spans of equal folded path are one node. A GPU operation belongs to the innermost span around the start of
-//! the CUDA call that issued it; one that another thread issued goes below the range that its stage lent it.
+//! the CUDA call that issued it; one that another thread issued goes below the range that its stage assigned it.
 
 mod build;
 mod flops;
@@ -234,7 +234,7 @@ impl Tree {
         children
     }
 
-    /// Nodes below the stage, each before those within it, the weightiest of a node first.
+    /// Nodes below the stage, each before those within it, the largest of a node first.
     pub fn depth_first(&self, weight: &dyn Fn(&Node) -> Ns) -> Vec<u32> {
         let children = self.children(weight);
         let mut order = Vec::with_capacity(self.nodes.len());

@@ -15,7 +15,7 @@ const MODULE_CALLS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
 /// Number of a folded name.
 pub type FoldedId = u32;
 
-/// Folded names by the names that they stand for.
+/// Folded names by the names that they represent.
 #[derive(Debug, Default)]
 pub struct Folded {
     texts: Vec<String>,

@@ -11,7 +11,7 @@ use rooflens_hardware::Hardware;
 
 const PASS: PassId = PassId(0);
 
-/// The kernels of all are matrix products.
+/// The kernels of all are GEMMs.
 fn capture() -> Trace {
     Trace::new(PassKind::Timeline, "ampere_sgemm_128x64_tn")
 }
@@ -157,7 +157,7 @@ fn module_frames_are_modules_and_other_frames_are_not() {
 }
 
 /// Two layers with a product of 2·8·16·32 = 8192 FLOPs each, on kernels of 100 ns and 60 ns, the second with 40 ns of
-/// matrix work of unknown sizes beside it.
+/// matrix work of unknown sizes next to it.
 #[test]
 fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
     let mut capture = capture();

@@ -26,7 +26,7 @@ pub struct Power {
     /// The pass whose GPU work is nearest to the samples, and by how many nanoseconds they precede it (negative:
     /// follow it; 0: overlap).
     pub nearest: Option<(PassId, Ns)>,
-    /// The un-profiled pass whose repeats together last as long as the samples do, and that time.
+    /// The unprofiled pass whose repeats together last as long as the samples do, and that time.
     pub same_period: Option<(StrId, Ns)>,
 }
 

@@ -36,7 +36,7 @@ pub struct Series {
     pub subject: Subject,
     /// Measured instances, in order of the run.
     pub instances: Vec<Instance>,
-    /// Numbers of those left out.
+    /// Numbers of those excluded.
     pub left_out: Vec<usize>,
     /// Median time, nanoseconds.
     pub median: f64,
@@ -61,7 +61,7 @@ pub enum Subject {
 /// One instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Instance {
-    /// Number in the sequence, from 0; those left out have numbers too.
+    /// Number in the sequence, from 0; those excluded have numbers too.
     pub number: usize,
     /// Projection on the GPU, nanoseconds; of ranges that are no stage the time on the host.
     pub time: Ns,

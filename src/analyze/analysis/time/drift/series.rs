@@ -15,7 +15,7 @@ use crate::engine::stages::WARMUP_Z;
 use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
 use rooflens_stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
 
-/// Ranges beside the stages that are looked at.
+/// Ranges next to the stages that are looked at.
 const MAX_RANGES: usize = 2;
 
 impl Series {
@@ -172,7 +172,7 @@ fn of_range(
     Series::of(pass, Subject::Range(name), instances, left_out)
 }
 
-/// The start of the first counted instance of a stage before which some are left out, of several stages the earliest:
+/// The start of the first counted instance of a stage before which some are excluded, of several stages the earliest:
 /// the process is warm from there on.
 fn warm_from(context: &Context<'_>, pass: PassId, process: ProcessId) -> Option<Ns> {
     let facts = context.facts;

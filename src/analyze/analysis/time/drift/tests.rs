@@ -13,7 +13,7 @@ fn series(times: &[i64], left_out: usize, ranges: &[(&str, i64)]) -> Vec<Series>
 
 #[test]
 fn a_steady_rise_is_a_drift_from_the_first_to_the_last_third() {
-    // One left out, then 100, 110, …, 190: slope 10. Thirds: median of 100, 110, 120 and of 170, 180, 190.
+    // One excluded, then 100, 110, …, 190: slope 10. Thirds: median of 100, 110, 120 and of 170, 180, 190.
     let times: Vec<i64> = [9_999]
         .into_iter()
         .chain((0..10).map(|n| 100 + 10 * n))
@@ -33,7 +33,7 @@ fn a_steady_rise_is_a_drift_from_the_first_to_the_last_third() {
 
 #[test]
 fn ranges_of_the_warm_up_are_left_out_as_stages_are() {
-    // Two instances of the stage are left out: the third begins at 2000. Ranges begin at 0, 1000 and so on and last 50:
+    // Two instances of the stage are excluded: the third begins at 2000. Ranges begin at 0, 1000 and so on and last 50:
     // those at 0 and 1000 end before. Of the others the first lasts 900; the rest 50 to 52.
     let lengths = [50, 50, 900, 50, 51, 50, 52, 50, 51, 50];
     let ranges: Vec<(&str, i64)> = lengths.iter().map(|length| ("step", *length)).collect();
@@ -48,7 +48,7 @@ fn ranges_of_the_warm_up_are_left_out_as_stages_are() {
             host: Ns(52)
         })
     );
-    // Without a warm-up nothing but the cold start is left out.
+    // Without a warm-up nothing but the cold start is excluded.
     let found = series(&[5, 5, 6, 7, 5, 6], 0, &ranges).pop().unwrap();
     let left_out = found.left_out.len();
     assert_eq!(

@@ -23,7 +23,7 @@ use replays::{Replay, Replays};
 pub struct Graphs {
     /// All replays.
     pub replays: Replays,
-    /// Graphs by stage, without replays in instances that are left out of the aggregates: by (primary pass first,
+    /// Graphs by stage, without replays in instances that are excluded of the aggregates: by (primary pass first,
     /// pass, time descending, graph, stage).
     pub by_stage: Vec<StageGraph>,
     /// Outermost stages with replays that count, by pass.

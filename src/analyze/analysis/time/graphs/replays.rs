@@ -74,7 +74,7 @@ impl Replays {
     }
 }
 
-/// Finds all replays. Operations that no call can be told of are in none.
+/// Finds all replays. Operations that no call can be reported of are in none.
 pub(super) fn find(context: &Context<'_>) -> Replays {
     let (session, ops) = (context.session, &context.facts.ops);
     let rows = by_launch(session, ops);

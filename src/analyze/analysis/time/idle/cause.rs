@@ -195,7 +195,7 @@ impl Traced {
         }
     }
 
-    /// Whether a cause can be told from others.
+    /// Whether a cause can be distinguished from others.
     pub(super) fn tells(self, cause: Cause) -> Result<(), Missing> {
         if matches!(cause, Cause::Unknown | Cause::OtherWork) {
             return Ok(());

@@ -577,7 +577,7 @@ fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
     });
 }
 
-/// Work of no stage is no idle time, and what lies next to an instance that does not count is left out.
+/// Work of no stage is no idle time, and what lies next to an instance that does not count is excluded.
 #[test]
 fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
     let mut made = Made::timeline();

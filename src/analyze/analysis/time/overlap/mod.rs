@@ -12,7 +12,7 @@ pub use streams::{Overlap, Stream};
 
 /// What runs at once in each stage.
 pub struct Overlaps {
-    /// By pass, the primary one first: stages, then the whole pass; GPUs with one stream are left out.
+    /// By pass, the primary one first: stages, then the whole pass; GPUs with one stream are excluded.
     pub lines: Vec<Line>,
 }
 

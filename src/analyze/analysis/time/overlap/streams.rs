@@ -6,7 +6,7 @@ use crate::Context;
 use crate::engine::tiers::tier;
 use rooflens_session::{Ns, ProcessId};
 
-/// Streams whose pairs are told apart; the busiest ones.
+/// Streams whose pairs are distinguished; the busiest ones.
 const MAX_STREAMS: usize = 8;
 
 /// A stream of a process.
@@ -40,7 +40,7 @@ struct Now {
     /// Operations by stream, and how many streams have some.
     streams: Vec<u32>,
     active: usize,
-    /// Those of them whose pairs are told apart.
+    /// Those of them whose pairs are distinguished.
     pairs: Vec<usize>,
 }
 

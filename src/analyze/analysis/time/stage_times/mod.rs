@@ -19,7 +19,7 @@ pub struct StageTimes {
     pub primary: PassId,
     /// One a stage and process, by (pass, stage).
     pub stages: Vec<StageTime>,
-    /// How operations were attributed, by pass; passes without operations are left out.
+    /// How operations were attributed, by pass; passes without operations are excluded.
     pub attribution: Vec<PassAttribution>,
 }
 
@@ -154,7 +154,7 @@ mod tests {
     use rooflens_hardware::Hardware;
     use rooflens_session::Session;
 
-    /// A matrix product in [0, 10), an all-reduce in [5, 20), a copy in [15, 30): 10 + 10 + 10 = busy 30.
+    /// A GEMM in [0, 10), an all-reduce in [5, 20), a copy in [15, 30): 10 + 10 + 10 = busy 30.
     #[test]
     fn overlap_belongs_to_computing_then_to_communication_then_to_copies() {
         let mut session = Session::default();

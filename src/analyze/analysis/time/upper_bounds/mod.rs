@@ -22,7 +22,7 @@ pub enum Overhead {
     Copies,
     /// Collectives that no kernel hides.
     Communication,
-    /// Time of matrix products above their roofline.
+    /// Time of GEMMs above their roofline.
     MatrixProducts,
 }
 
@@ -184,7 +184,7 @@ fn bound(group: &[&Line], overhead: Overhead) -> Known<UpperBound> {
     })
 }
 
-/// The bound by matrix products, of a stage on one GPU: of several, products would have to be told apart by GPU.
+/// The bound by GEMMs, of a stage on one GPU: of several, products would have to be distinguished by GPU.
 fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<UpperBound> {
     let own = |line: &Line| {
         let key = (line.summary.stage, line.summary.process);

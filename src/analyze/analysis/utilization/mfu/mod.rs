@@ -19,7 +19,7 @@ use work::{Work, work};
 pub struct Utilization {
     /// The dtype of the matrix work: stated, or that of the weights.
     pub dtype: Option<String>,
-    /// One a stage and source of its time: un-profiled repeats first, then the passes, the primary one first.
+    /// One a stage and source of its time: unprofiled repeats first, then the passes, the primary one first.
     pub stages: Vec<StageUtilization>,
 }
 
@@ -137,7 +137,7 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Un
 }
 
 impl Utilization {
-    /// That of the un-profiled repeats of a stage in a pass, both by name.
+    /// That of the unprofiled repeats of a stage in a pass, both by name.
     pub fn unprofiled(&self, pass: &str, stage: &str) -> Option<&StageUtilization> {
         let own = |timed: &StageTime| timed.pass == pass && timed.stage == stage;
         self.stages

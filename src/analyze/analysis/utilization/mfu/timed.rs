@@ -1,4 +1,4 @@
-//! Where stage times come from: un-profiled repeats and profiled passes.
+//! Where stage times come from: unprofiled repeats and profiled passes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::engine::stage_stats::{Summary, summaries};
 use rooflens_session::{Arrange, Session, StrId};
 use rooflens_stats::median;
 
-/// The time of a stage from one source: un-profiled repeats, or a profiled pass.
+/// The time of a stage from one source: unprofiled repeats, or a profiled pass.
 #[derive(Clone, Debug)]
 pub struct StageTime {
     /// Name of the stage.
@@ -23,7 +23,7 @@ pub struct StageTime {
     pub time: f64,
     /// Decode steps.
     pub steps: Option<u64>,
-    /// The stage in the profiled pass; absent of un-profiled repeats.
+    /// The stage in the profiled pass; absent of unprofiled repeats.
     pub profiled: Option<Summary>,
 }
 
@@ -60,7 +60,7 @@ impl StageTime {
     }
 }
 
-/// All stage times: un-profiled repeats first, then the passes, the primary one first.
+/// All stage times: unprofiled repeats first, then the passes, the primary one first.
 pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     let (session, facts) = (context.session, context.facts);
     let mut all = baseline(session);

@@ -23,7 +23,7 @@ fn check(cases: &[Case]) {
             (*class, *library, *dtype),
             "{name}"
         );
-        // Whose it is may be told by a namespace alone, which Nsight Compute does not print.
+        // Whose it is may be detected by a namespace alone, which Nsight Compute does not print.
         for other in [nsys(name), nsight_compute(name)] {
             let found = identify(&other);
             assert_eq!((found.class, found.dtype), (*class, *dtype), "{other}");

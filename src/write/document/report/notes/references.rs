@@ -1,6 +1,6 @@
 //! `{{mfu@decode}}`: metrics by name.
 //!
-//! A name is `id@stage/pass#rank:gpu0:class`. Parts that no other metric needs to be told apart may be left out.
+//! A name is `id@stage/pass#rank:gpu0:class`. Parts that no other metric needs to be distinguished may be excluded.
 
 use rooflens_schemas::{Metric, MetricValue, Scope};
 
@@ -51,7 +51,7 @@ impl<'a> References<'a> {
                 continue;
             };
             words.push_str(before);
-            // Spaces at the edge of words with weight would be lost beside a number.
+            // Spaces at the edge of words with weight would be lost next to a number.
             let inner = words.trim_end();
             out.push(piece(inner.to_owned()));
             out.push(Inline::Text(words[inner.len()..].to_owned()));

@@ -87,6 +87,10 @@ fn has_texts<'a>(mut cells: impl Iterator<Item = Cell<'a>>) -> bool {
     matches!(first, Some(Cell::Text(_)))
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "columns call it with the cells of their rows"
+)]
 fn truth(cell: Cell<'_>) -> Option<bool> {
     match cell {
         Cell::Bool(value) => Some(value),

@@ -63,7 +63,7 @@ struct File {
 }
 
 impl Brand {
-    /// A brand as its TOML says; `read` gives the file at a path beside it, [`MAX_LOGO`] + 1 bytes at most.
+    /// A brand as its TOML says; `read` gives the file at a path next to it, [`MAX_LOGO`] + 1 bytes at most.
     ///
     /// # Errors
     /// Another key, a colour that is none, or a logo that is neither PNG nor SVG.

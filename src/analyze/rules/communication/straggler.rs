@@ -161,7 +161,7 @@ impl Rows {
         };
         let prompt = evidence.session.workload.prompt_tokens.unwrap_or(0);
         let sequences = |rows: u64| {
-            let is_whole = prompt > 0 && rows % prompt == 0;
+            let is_whole = prompt > 0 && rows.is_multiple_of(prompt);
             is_whole.then(|| Quantity::count(rows / prompt))
         };
         Self {

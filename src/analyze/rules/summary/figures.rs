@@ -283,7 +283,7 @@ fn after_stalls(
 /// The least time of unprofiled repeats of a stage.
 fn least(evidence: &Evidence<'_>, stage: &StageLine, series: &Series) -> Option<Time> {
     let share = evidence.unprofiled_utilization(stage)?.least_share()?;
-    (share < 1.0).then(|| Time(share * series.statistics.median))
+    (share < 1.0).then_some(Time(share * series.statistics.median))
 }
 
 /// Time of the first repeat.

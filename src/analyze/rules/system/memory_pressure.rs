@@ -41,10 +41,10 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
                 evidence: vec![device.evidence(evidence.session)],
                 ..Finding::default()
             };
-            peaks.extend(full(evidence, &figures, &note));
+            peaks.extend(full(evidence, figures, &note));
             // Of the whole pass: stages share the allocator.
             if note.scope.stage.is_none() {
-                fragments.extend(fragmented(evidence, &figures, note));
+                fragments.extend(fragmented(evidence, figures, note));
             }
         }
     }

@@ -51,8 +51,8 @@ macro_rules! results {
             pub fn compute(context: &Context<'_>) -> Self {
                 let mut results = Self::NONE;
                 $(
-                    let known = $compute(&context.with(&results));
-                    results.$name = known;
+                    let result = $compute(&context.with(&results));
+                    results.$name = result;
                 )*
                 results
             }
@@ -62,8 +62,8 @@ macro_rules! results {
                 let mut results = Self { $($name: Err(NOT_YET),)* };
                 $(
                     if names.contains(&stringify!($name)) {
-                        let known = $compute(&context.with(&results));
-                        results.$name = known;
+                        let result = $compute(&context.with(&results));
+                        results.$name = result;
                     }
                 )*
                 results

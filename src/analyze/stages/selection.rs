@@ -246,10 +246,10 @@ pub fn launches_of(
     let stages = facts
         .stages
         .iter()
-        .filter(|one| one.pass == pass && one.name == stage);
+        .filter(|summary| summary.pass == pass && summary.name == stage);
     let instances = stages
-        .flat_map(|one| facts.instances_of(one))
-        .filter(|one| one.excluded.is_none());
+        .flat_map(|summary| facts.instances_of(summary))
+        .filter(|summary| summary.excluded.is_none());
     let ops = instances.flat_map(|one| &one.ops);
     ops.filter_map(|op| launch(*op as usize))
         .filter(is_profiled)
@@ -291,7 +291,7 @@ fn numbers(session: &Session, pass: PassId) -> Vec<usize> {
     distinct.dedup();
     let of_kernel: Vec<usize> = functions
         .iter()
-        .map(|one| distinct.partition_point(|other| *other < one))
+        .map(|value| distinct.partition_point(|smaller| *smaller < value))
         .collect();
     let mut next = vec![0; distinct.len()];
     let mut numbers = vec![0; launches.len()];

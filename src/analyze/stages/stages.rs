@@ -99,7 +99,7 @@ pub fn find(session: &Session, facts: &mut StageTables) {
 
 /// The stages of a pass by rule; by outermost range names where no rule matches.
 fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
-    let own: Vec<RangeId> = session
+    let pass_ranges: Vec<RangeId> = session
         .ranges
         .ids()
         .filter(|id| session.ranges.pass[id.index()] == pass)
@@ -107,7 +107,7 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     let mut named = NamedStages::new();
     let mut parts = NamedStages::new();
     let built_in = session.workload.stages.is_empty();
-    for name in own
+    for name in pass_ranges
         .iter()
         .map(|id| session.ranges.name[id.index()])
         .collect::<BTreeSet<_>>()
@@ -123,14 +123,14 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     if named.values().all(|(name, _)| name == PROFILER_STEP) {
         named.extend(parts);
     }
-    settle_profiler_steps(session, &own, &mut named);
+    settle_profiler_steps(session, &pass_ranges, &mut named);
     if named.is_empty()
-        && let Some(steps) = between_updates(session, &own)
+        && let Some(steps) = between_updates(session, &pass_ranges)
     {
         return vec![steps];
     }
     let order: Vec<String> = if named.is_empty() {
-        outermost_names(session, &own, &mut named)
+        outermost_names(session, &pass_ranges, &mut named)
     } else {
         // Several rules may lead to one stage. Those of engines follow.
         let mut seen = BTreeSet::new();
@@ -146,7 +146,7 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     for stage in order {
         let mut ranges: Vec<RangeId> = Vec::new();
         let mut kind = StageKind::Other;
-        for id in &own {
+        for id in &pass_ranges {
             if let Some((name, its_kind)) = named.get(&session.ranges.name[id.index()])
                 && *name == stage
             {
@@ -323,13 +323,13 @@ impl StageTables {
         instance.measure(&self.ops);
         let (start, end) = instance.projection.unwrap_or_default();
         let calls = &session.api_calls;
-        let own = (0..calls.len()).filter(|row| calls.pass[*row] == pass);
-        instance.host_start = own
+        let rows = (0..calls.len()).filter(|row| calls.pass[*row] == pass);
+        instance.host_start = rows
             .clone()
             .map(|row| calls.start[row])
             .min()
             .unwrap_or(start);
-        instance.host_end = own.map(|row| calls.end[row]).max().unwrap_or(end);
+        instance.host_end = rows.map(|row| calls.end[row]).max().unwrap_or(end);
         let instances = self.instances.len()..self.instances.len() + 1;
         self.instances.push(instance);
         let name = WHOLE_CAPTURE.to_owned();
@@ -359,13 +359,15 @@ impl StageTables {
         };
         let parents: Vec<Option<usize>> = (0..self.stages.len())
             .map(|child| {
-                let others = (0..self.stages.len()).filter(|parent| *parent != child);
-                let around: Vec<usize> = others.filter(|parent| lies_in(child, *parent)).collect();
+                let candidates = (0..self.stages.len()).filter(|parent| *parent != child);
+                let around: Vec<usize> = candidates
+                    .filter(|parent| lies_in(child, *parent))
+                    .collect();
                 // The innermost one lies in all the others; two that lie in each other are the same phase.
-                let innermost = |one: &&usize| {
+                let innermost = |candidate: &&usize| {
                     around
                         .iter()
-                        .all(|other| *one == other || lies_in(**one, *other))
+                        .all(|outer| *candidate == outer || lies_in(**candidate, *outer))
                 };
                 let parent = around.iter().find(innermost).copied();
                 parent.filter(|parent| !lies_in(*parent, child))
@@ -426,9 +428,11 @@ impl StageTables {
             .map(|instance| instance.process)
             .collect();
         for process in processes {
-            let all = &self.instances[range.clone()];
-            let first = range.start + all.partition_point(|one| one.process < process);
-            let last = range.start + all.partition_point(|one| one.process <= process);
+            let instances = &self.instances[range.clone()];
+            let first =
+                range.start + instances.partition_point(|instance| instance.process < process);
+            let last =
+                range.start + instances.partition_point(|instance| instance.process <= process);
             let group: Vec<usize> = (first..last).collect();
             // A capture that a gate cut out may hold fewer instances than the warm-up that was declared.
             let declared = if group.len() as u64 > declared {
@@ -523,19 +527,19 @@ impl StageInstance {
     fn measure(&mut self, ops: &Ops) {
         self.ops
             .sort_unstable_by_key(|op| (ops.start[*op as usize], *op));
-        let all = || self.ops.iter().map(|op| *op as usize);
-        let first = all().map(|op| ops.start[op]).min();
-        self.projection = first.zip(all().map(|op| ops.end[op]).max());
-        self.sum = total(all().map(|op| ops.end[op] - ops.start[op]));
-        let mut by_gpu: Vec<usize> = all().collect();
+        let rows = || self.ops.iter().map(|op| *op as usize);
+        let first = rows().map(|op| ops.start[op]).min();
+        self.projection = first.zip(rows().map(|op| ops.end[op]).max());
+        self.sum = total(rows().map(|op| ops.end[op] - ops.start[op]));
+        let mut by_gpu: Vec<usize> = rows().collect();
         by_gpu.arrange_by_key(|op| ops.gpu[*op]);
-        for own in by_gpu.chunk_by(|a, b| ops.gpu[*a] == ops.gpu[*b]) {
-            let times = own.iter().map(|op| (ops.start[*op], ops.end[*op]));
+        for gpu_ops in by_gpu.chunk_by(|a, b| ops.gpu[*a] == ops.gpu[*b]) {
+            let times = gpu_ops.iter().map(|op| (ops.start[*op], ops.end[*op]));
             add(
                 &mut self.busy,
                 union_length(&mut times.collect::<Vec<Interval>>()),
             );
-            self.gpus.push(ops.gpu[own[0]]);
+            self.gpus.push(ops.gpu[gpu_ops[0]]);
         }
     }
 }

@@ -255,15 +255,17 @@ impl StageTables {
 
     /// The instances of a stage that a process ran, which are neighbours.
     pub fn instances_by(&self, stage: &Stage, process: ProcessId) -> &[StageInstance] {
-        let all = self.instances_of(stage);
-        let first = all.partition_point(|one| one.process < process);
-        &all[first..first + all[first..].partition_point(|one| one.process == process)]
+        let instances = self.instances_of(stage);
+        let first = instances.partition_point(|instance| instance.process < process);
+        &instances[first
+            ..first + instances[first..].partition_point(|instance| instance.process == process)]
     }
 
     /// The operations of a pass, which are neighbours in [`StageTables::ops`].
     pub fn ops_of(&self, pass: PassId) -> std::ops::Range<usize> {
         let passes = &self.ops.pass;
-        passes.partition_point(|its| *its < pass)..passes.partition_point(|its| *its <= pass)
+        passes.partition_point(|instance_pass| *instance_pass < pass)
+            ..passes.partition_point(|instance_pass| *instance_pass <= pass)
     }
 
     /// The kernel that an operation executes, if it is a kernel.

@@ -53,8 +53,10 @@ pub(super) fn between_updates(session: &Session, own: &[RangeId]) -> Option<Draf
     }
     let mut busiest: BTreeMap<ProcessId, (ThreadId, Vec<usize>)> = BTreeMap::new();
     for ((process, thread), list) in threads {
-        let known = busiest.get(&process).map_or(0, |(_, known)| known.len());
-        if list.len() > known.max(MIN_UPDATES - 1) {
+        let busiest_count = busiest
+            .get(&process)
+            .map_or(0, |(_, busiest_count)| busiest_count.len());
+        if list.len() > busiest_count.max(MIN_UPDATES - 1) {
             busiest.insert(process, (thread, list));
         }
     }
@@ -88,7 +90,7 @@ impl StageTables {
         let has_range = self
             .instances_of(stage)
             .iter()
-            .any(|one| one.range.is_some());
+            .any(|instance| instance.range.is_some());
         stage.name == BETWEEN_UPDATES && !has_range
     }
 }

@@ -78,17 +78,17 @@ impl Member {
 
     /// Which calls a call is one of; `None` for messages whose other end is unknown.
     pub(super) fn channel(&self, call: &Call) -> Option<Channel> {
-        let own = call.rank.unwrap_or(self.rank);
+        let rank = call.rank.unwrap_or(self.rank);
         Some(match (call.operation, call.peer) {
             (Operation::Send, peer) => Channel::Message {
-                from: own,
+                from: rank,
                 to: peer?,
             },
             (Operation::Receive, peer) => Channel::Message {
                 from: peer?,
-                to: own,
+                to: rank,
             },
-            (Operation::SendReceive, peer) => Channel::Exchange(own.min(peer?), own.max(peer?)),
+            (Operation::SendReceive, peer) => Channel::Exchange(rank.min(peer?), rank.max(peer?)),
             _ => Channel::Collective,
         })
     }
@@ -126,7 +126,7 @@ pub(super) fn runs(context: &Context<'_>) -> Vec<Run> {
             let ranks = stated(first) && stated(&member) && kind(first) == kind(&member) && meet;
             // Two captures of one rank are two runs.
             first.pass == member.pass
-                || ranks && run.members.iter().all(|other| other.rank != member.rank)
+                || ranks && run.members.iter().all(|peer| peer.rank != member.rank)
         };
         match runs.iter_mut().find(same) {
             Some(run) => {

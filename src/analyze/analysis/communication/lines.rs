@@ -92,8 +92,11 @@ pub(super) fn lines(
         ));
     }
     let talks = |line: &Line| {
-        let same = |other: &&Line| other.stage_name(context) == line.stage_name(context);
-        lines.iter().filter(same).any(|other| other.sum.calls > 0)
+        let same = |candidate: &&Line| candidate.stage_name(context) == line.stage_name(context);
+        lines
+            .iter()
+            .filter(same)
+            .any(|candidate| candidate.sum.calls > 0)
     };
     let mut kept: Vec<Line> = lines.iter().filter(|line| talks(line)).cloned().collect();
     kept.arrange_by_key(|line| {
@@ -113,7 +116,7 @@ fn order(context: &Context<'_>, run: &Run, line: &Line) -> usize {
     let (first, name) = (run.members[0].pass, line.stage_name(context));
     let mut stages = context.facts.stages.iter();
     stages
-        .position(|its| its.pass == first && Some(&*its.name) == name)
+        .position(|stage| stage.pass == first && Some(&*stage.name) == name)
         .unwrap_or(usize::MAX)
 }
 
@@ -127,12 +130,14 @@ fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<Line> {
         if summary.process != member.process || whole {
             continue;
         }
-        let counts = |one: &&StageInstance| one.process == member.process && one.excluded.is_none();
+        let counts = |instance: &&StageInstance| {
+            instance.process == member.process && instance.excluded.is_none()
+        };
         let sums: Vec<Sum> = facts
             .instances_of(summary.stage(facts))
             .iter()
             .filter(counts)
-            .map(|one| measure.sum(&mut one.ops.iter().copied()))
+            .map(|instance| measure.sum(&mut instance.ops.iter().copied()))
             .collect();
         lines.push(line(index, member, Some(summary.stage), &sums));
     }
@@ -151,32 +156,32 @@ impl Measure<'_> {
     fn sum(&self, ops: &mut dyn Iterator<Item = OpIndex>) -> Sum {
         let (session, facts) = (self.context.session, self.context.facts);
         let columns = &facts.ops;
-        let own: Vec<OpIndex> = ops
+        let member_ops: Vec<OpIndex> = ops
             .filter(|op| {
                 let op = *op as usize;
                 columns.gpu[op] == self.member.gpu && columns.process[op] == self.member.process
             })
             .collect();
-        let start = own
+        let start = member_ops
             .iter()
             .map(|op| columns.start[*op as usize])
             .min()
             .unwrap_or(Ns::ZERO);
-        let end = own
+        let end = member_ops
             .iter()
             .map(|op| columns.end[*op as usize])
             .max()
             .unwrap_or(Ns::ZERO);
-        let parts = parts(session, facts, self.tiers, own.iter().copied());
+        let parts = parts(session, facts, self.tiers, member_ops.iter().copied());
         let mut sum = Sum {
             time: end - start,
             parts,
             ..Sum::default()
         };
         let calls = &self.member.calls;
-        for op in own {
-            let at = calls.partition_point(|call| call.op < op);
-            if calls.get(at).is_none_or(|call| call.op != op) {
+        for op in member_ops {
+            let position = calls.partition_point(|call| call.op < op);
+            if calls.get(position).is_none_or(|call| call.op != op) {
                 continue;
             }
             sum.calls += 1;
@@ -196,8 +201,8 @@ fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Li
         median(&values).unwrap_or(0.0)
     };
     let mut sum = Sum::default();
-    for one in sums {
-        sum.add(one);
+    for part in sums {
+        sum.add(part);
     }
     let matched = |value: f64| (sum.matched > 0).then_some(value);
     Line {

@@ -51,33 +51,34 @@ pub struct Matching {
 
 /// Matches the collectives of all ranks.
 pub(super) fn find(run: &Run) -> Matching {
-    let mut found = Matching {
+    let mut matching = Matching {
         offsets: vec![0.0; run.members.len()],
         ..Matching::default()
     };
     if run.members.len() < 2 {
-        return found;
+        return matching;
     }
     for ((_, channel), lists) in channels(run) {
-        let all = || {
+        let calls = || {
             run.members
                 .iter()
                 .zip(&lists)
                 .flat_map(|(m, list)| list.iter().map(|c| &m.calls[*c]))
         };
-        let numbered = channel == Channel::Collective && all().all(|call| call.sequence.is_some());
+        let numbered =
+            channel == Channel::Collective && calls().all(|call| call.sequence.is_some());
         let matches = if numbered {
             by_sequence(run, &lists)
         } else {
             by_order(&run.members, &lists)
         };
-        found.matches.extend(matches);
+        matching.matches.extend(matches);
     }
-    found.matches.sort_unstable();
-    found.align(run);
-    found.drop_mismatched(run);
-    found.align(run);
-    found
+    matching.matches.sort_unstable();
+    matching.align(run);
+    matching.drop_mismatched(run);
+    matching.align(run);
+    matching
 }
 
 /// The calls of each channel, by member.
@@ -113,7 +114,10 @@ fn by_sequence(run: &Run, lists: &[Vec<usize>]) -> Vec<Match> {
             *again += 1;
         }
     }
-    by_key.into_values().filter(|one| one.len() > 1).collect()
+    by_key
+        .into_values()
+        .filter(|matched| matched.len() > 1)
+        .collect()
 }
 
 /// By order within the group: each rank's list against that of the first, shifted to where the ends fit best.
@@ -125,14 +129,14 @@ fn by_order(members: &[Member], lists: &[Vec<usize>]) -> Vec<Match> {
         .iter()
         .map(|index| vec![(first, *index)])
         .collect();
-    for other in first + 1..lists.len() {
-        let (a, b) = (&members[first].calls, &members[other].calls);
-        let shift = best_shift(a, &lists[first], b, &lists[other]);
-        for (i, j) in pairs(a, &lists[first], b, &lists[other], shift) {
-            matches[i].push((other, lists[other][j]));
+    for second in first + 1..lists.len() {
+        let (a, b) = (&members[first].calls, &members[second].calls);
+        let shift = best_shift(a, &lists[first], b, &lists[second]);
+        for (i, j) in pairs(a, &lists[first], b, &lists[second], shift) {
+            matches[i].push((second, lists[second][j]));
         }
     }
-    matches.retain(|one| one.len() > 1);
+    matches.retain(|matched| matched.len() > 1);
     matches
 }
 
@@ -180,9 +184,9 @@ fn best_shift(a: &[Call], list: &[usize], b: &[Call], other: &[usize]) -> i64 {
     shifts.arrange_by_key(|shift| (!between(*shift), shift.abs(), *shift));
     let mut best = (f64::INFINITY, 0);
     for shift in shifts {
-        let found = spread(shift);
-        if found * BETTER < best.0 || best.0.is_infinite() && found.is_finite() {
-            best = (found, shift);
+        let residual = spread(shift);
+        if residual * BETTER < best.0 || best.0.is_infinite() && residual.is_finite() {
+            best = (residual, shift);
         }
     }
     best.1
@@ -203,9 +207,9 @@ impl Matching {
     /// Finds the offset of each clock, and what deviates from it.
     fn align(&mut self, run: &Run) {
         let mut by_member: Vec<Vec<f64>> = vec![Vec::new(); run.members.len()];
-        for one in &self.matches {
-            if joins_all(run, one) {
-                for (member, away) in from_mean(run, one) {
+        for matched in &self.matches {
+            if joins_all(run, matched) {
+                for (member, away) in from_mean(run, matched) {
                     by_member[member].push(away);
                 }
             }
@@ -230,9 +234,9 @@ impl Matching {
         let limit = (usual * TOLERANCE_FACTOR).max(TOLERANCE_NS);
         let before = self.matches.len();
         let offsets = &self.offsets;
-        self.matches.retain(|one| {
+        self.matches.retain(|matched| {
             let fits = |(member, away): (usize, f64)| (away - offsets[member]).abs() <= limit;
-            !joins_all(run, one) || from_mean(run, one).all(fits)
+            !joins_all(run, matched) || from_mean(run, matched).all(fits)
         });
         self.mismatched = before - self.matches.len();
     }

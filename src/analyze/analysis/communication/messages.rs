@@ -66,11 +66,11 @@ impl Pair {
 
 /// The messages of a run, as they were matched.
 pub(super) fn all<'a>(run: &'a Run, matching: &Matching) -> Vec<Message<'a>> {
-    let found = matching
+    let between_ranks = matching
         .matches
         .iter()
-        .filter_map(|one| Message::of(run, matching, one));
-    let mut messages: Vec<Message<'_>> = found.collect();
+        .filter_map(|matched| Message::of(run, matching, matched));
+    let mut messages: Vec<Message<'_>> = between_ranks.collect();
     let mut shortest: BTreeMap<Key, Ns> = BTreeMap::new();
     for message in &messages {
         let time = message.sent.duration();

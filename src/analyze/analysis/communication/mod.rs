@@ -66,8 +66,9 @@ pub fn compute(context: &Context<'_>) -> Known<Communication> {
     let measured = measured(context);
     let runs = calls::runs(context).into_iter();
     let mut runs: Vec<Ranks> = runs.map(|run| Ranks::of(context, run, &measured)).collect();
-    runs.sort_by_key(|one| {
-        !one.run
+    runs.sort_by_key(|ranks| {
+        !ranks
+            .run
             .members
             .iter()
             .any(|member| Some(member.pass) == primary)
@@ -92,13 +93,13 @@ fn measured(context: &Context<'_>) -> Vec<bool> {
 impl Communication {
     /// What a stage's process communicates in it; of several GPUs the first.
     pub fn of_stage(&self, summary: &Summary) -> Option<&Line> {
-        let own = |ranks: &Ranks, line: &Line| {
+        let is_same = |ranks: &Ranks, line: &Line| {
             line.stage == Some(summary.stage)
                 && ranks.run.members[line.member].process == summary.process
         };
         self.runs
             .iter()
-            .find_map(|ranks| ranks.lines.iter().find(|line| own(ranks, line)))
+            .find_map(|ranks| ranks.lines.iter().find(|line| is_same(ranks, line)))
     }
 
     /// For each collective of a pass that waited: the operation of the rank that came last in it.
@@ -135,9 +136,10 @@ impl Ranks {
 
     fn last_ranks(&self) -> Vec<(OpIndex, OpIndex)> {
         let mut last = Vec::new();
-        for one in &self.matching.matches {
+        for matched in &self.matching.matches {
             let calls = || {
-                one.iter()
+                matched
+                    .iter()
                     .map(|(member, call)| &self.run.members[*member].calls[*call])
             };
             let wait = |call: &Call| self.waits.get(&call.op).map_or(Ns::ZERO, |wait| wait.wait);
@@ -146,8 +148,8 @@ impl Ranks {
             };
             // Ends of a message that need not wait for each other go their own ways.
             let together = |call: &&Call| !call.operation.is_message() || wait(call) > Ns::ZERO;
-            let others = calls().filter(|call| call.op != latest.op).filter(together);
-            last.extend(others.map(|call| (call.op, latest.op)));
+            let earlier = calls().filter(|call| call.op != latest.op).filter(together);
+            last.extend(earlier.map(|call| (call.op, latest.op)));
         }
         last
     }

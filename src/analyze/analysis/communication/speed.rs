@@ -97,8 +97,8 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
         .collect();
     for line in &mut *lines {
         let times = times(context, &run.members[line.member], line);
-        let own = clocks[line.member].as_ref();
-        line.speed.clock = own.and_then(|clocks| clocks.mean(times.iter().copied()));
+        let clocks = clocks[line.member].as_ref();
+        line.speed.clock = clocks.and_then(|clocks| clocks.mean(times.iter().copied()));
         let member = &run.members[line.member];
         let samples = samples(context.session, member, sampled, &times);
         line.speed.limit = limit(&samples);
@@ -122,18 +122,18 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
         speed.slowdown = slowdown;
         speed.power.1 = power;
         speed.clock_ratio = clock
-            .map(|(fast, own)| fast / own)
+            .map(|(fast, clock)| fast / clock)
             .filter(|ratio| ratio.is_finite());
     }
 }
 
 /// The line of the same stage whose rank computes shortest.
 fn fastest(context: &Context<'_>, lines: &[Line], line: &Line) -> Option<usize> {
-    let same = |other: &&usize| lines[**other].stage_name(context) == line.stage_name(context);
-    let all: Vec<usize> = (0..lines.len())
-        .filter(|other| lines[*other].compute > 0.0)
+    let same = |index: &&usize| lines[**index].stage_name(context) == line.stage_name(context);
+    let computing: Vec<usize> = (0..lines.len())
+        .filter(|index| lines[*index].compute > 0.0)
         .collect();
-    all.iter().filter(same).copied().min_by(|a, b| {
+    computing.iter().filter(same).copied().min_by(|a, b| {
         lines[*a]
             .compute
             .total_cmp(&lines[*b].compute)
@@ -150,7 +150,9 @@ fn instances<'a>(
     let stage = line
         .stage
         .map(|stage| context.facts.instances_of(&context.facts.stages[stage]));
-    let counts = |one: &&StageInstance| one.process == member.process && one.excluded.is_none();
+    let counts = |instance: &&StageInstance| {
+        instance.process == member.process && instance.excluded.is_none()
+    };
     stage.into_iter().flatten().filter(counts)
 }
 
@@ -159,17 +161,17 @@ fn times(context: &Context<'_>, member: &Member, line: &Line) -> Vec<(Ns, Ns)> {
     let (facts, ops) = (context.facts, &context.facts.ops);
     if line.stage.is_some() {
         return instances(context, member, line)
-            .filter_map(|one| one.projection)
+            .filter_map(|instance| instance.projection)
             .collect();
     }
-    let own = || {
+    let counted_ops = || {
         facts
             .ops_of(member.pass)
             .filter(|op| is_own(context, member, *op))
     };
-    let start = own().map(|op| ops.start[op]).min();
+    let start = counted_ops().map(|op| ops.start[op]).min();
     start
-        .zip(own().map(|op| ops.end[op]).max())
+        .zip(counted_ops().map(|op| ops.end[op]).max())
         .into_iter()
         .collect()
 }
@@ -190,8 +192,9 @@ fn samples<'a>(
         return Vec::new();
     };
     let ordinal = session.gpus.ordinal[member.gpu.index()];
-    let own = devices.iter().filter(|device| device.index == ordinal);
-    own.flat_map(|device| times.iter().flat_map(|time| device.within(origin, *time)))
+    let of_gpu = devices.iter().filter(|device| device.index == ordinal);
+    of_gpu
+        .flat_map(|device| times.iter().flat_map(|time| device.within(origin, *time)))
         .collect()
 }
 
@@ -216,13 +219,16 @@ impl Work {
         };
         if line.stage.is_some() {
             work.instances = 0;
-            for one in instances(context, member, line) {
+            for instance in instances(context, member, line) {
                 work.instances += 1;
-                one.ops.iter().for_each(|op| work.add(context, member, *op));
+                instance
+                    .ops
+                    .iter()
+                    .for_each(|op| work.add(context, member, *op));
             }
         } else {
-            let all = context.facts.ops_of(member.pass);
-            all.for_each(|op| work.add(context, member, op as OpIndex));
+            let ops = context.facts.ops_of(member.pass);
+            ops.for_each(|op| work.add(context, member, op as OpIndex));
         }
         work
     }

@@ -110,7 +110,7 @@ pub(super) fn imbalances(context: &Context<'_>, run: &Run, lines: &[Line]) -> Ve
 
 impl Imbalance {
     fn of(context: &Context<'_>, run: &Run, lines: &[Line], own: &[usize]) -> Option<Self> {
-        let compute = |at: &usize| lines[*at].compute;
+        let compute = |index: &usize| lines[*index].compute;
         let slowest = *own
             .iter()
             .max_by(|a, b| compute(a).total_cmp(&compute(b)))?;
@@ -149,17 +149,17 @@ impl Imbalance {
 
 /// The rank that came last more often than chance explains, and why.
 pub(super) fn find(context: &Context<'_>, ranks: &Ranks) -> Option<Straggler> {
-    let mut found = last_by_chance(&ranks.last)?;
-    let is_other = |line: &&Line| line.stage.is_none() && line.member != found.member;
-    let others: Vec<Ns> = ranks
+    let mut straggler = last_by_chance(&ranks.last)?;
+    let is_other = |line: &&Line| line.stage.is_none() && line.member != straggler.member;
+    let waits: Vec<Ns> = ranks
         .lines
         .iter()
         .filter(is_other)
         .map(|line| line.sum.wait)
         .collect();
-    found.waited = total(others.iter().copied()) / (others.len().max(1) as i64);
-    found.cause = cause(context, &ranks.lines, found.member);
-    Some(found)
+    straggler.waited = total(waits.iter().copied()) / (waits.len().max(1) as i64);
+    straggler.cause = cause(context, &ranks.lines, straggler.member);
+    Some(straggler)
 }
 
 /// The member that came last in more of the collectives than chance explains; who waited and why is not known yet.
@@ -171,7 +171,7 @@ fn last_by_chance(last: &[u64]) -> Option<Straggler> {
         .enumerate()
         .max_by_key(|(at, n)| (*n, std::cmp::Reverse(*at)))?;
     let chance = (last.len() as f64 * upper_tail(of, most, 1.0 / last.len() as f64)).min(1.0);
-    let found = Straggler {
+    let straggler = Straggler {
         member,
         last: most,
         of,
@@ -179,7 +179,7 @@ fn last_by_chance(last: &[u64]) -> Option<Straggler> {
         waited: Ns::ZERO,
         cause: None,
     };
-    (of >= MIN_COLLECTIVES && chance < CHANCE).then_some(found)
+    (of >= MIN_COLLECTIVES && chance < CHANCE).then_some(straggler)
 }
 
 /// P(X ≥ k) of a binomial distribution.
@@ -205,8 +205,8 @@ fn cause(context: &Context<'_>, lines: &[Line], member: usize) -> Option<Cause> 
         .iter()
         .filter(|line| line.stage_name(context) == stage)
         .collect();
-    let own = same.iter().find(|line| line.member == member)?;
-    let others = |value: &dyn Fn(&Line) -> f64| {
+    let member_line = same.iter().find(|line| line.member == member)?;
+    let median_of_others = |value: &dyn Fn(&Line) -> f64| {
         let values: Vec<f64> = same
             .iter()
             .filter(|line| line.member != member)
@@ -214,12 +214,12 @@ fn cause(context: &Context<'_>, lines: &[Line], member: usize) -> Option<Cause> 
             .collect();
         median(&values)
     };
-    let compute = (own.compute, others(&|line| line.compute)?);
-    let idle = (own.idle, others(&|line| line.idle)?);
+    let compute = (member_line.compute, median_of_others(&|line| line.compute)?);
+    let idle = (member_line.idle, median_of_others(&|line| line.idle)?);
     let (longer, waits) = (compute.0 - compute.1, idle.0 - idle.1);
     let reason = if longer >= waits && longer > DIFFERENCE * compute.1 {
-        of_longer_computing(own)
-    } else if waits > DIFFERENCE * own.time {
+        of_longer_computing(member_line)
+    } else if waits > DIFFERENCE * member_line.time {
         Reason::MoreIdle
     } else {
         Reason::Unknown

@@ -20,12 +20,12 @@ pub struct Wait {
 /// Wait and transfer of each matched collective and message, by operation.
 pub(super) fn by_op(run: &Run, matching: &Matching) -> FxHashMap<OpIndex, Wait> {
     let mut waits = FxHashMap::default();
-    for one in &matching.matches {
-        let transfer = calls(run, one)
+    for matched in &matching.matches {
+        let transfer = calls(run, matched)
             .map(|(_, call)| call.duration())
             .min()
             .unwrap_or(Ns::ZERO);
-        for (_, call) in calls(run, one) {
+        for (_, call) in calls(run, matched) {
             waits.insert(
                 call.op,
                 Wait {
@@ -53,10 +53,10 @@ pub(super) fn last_arrivals(
     let whole = matching
         .matches
         .iter()
-        .filter(|one| one.len() == run.members.len());
+        .filter(|matched| matched.len() == run.members.len());
     let counts = |call: &Call| !call.operation.is_message() && counts(call);
-    for one in whole.filter(|one| calls(run, one).all(|(_, call)| counts(call))) {
-        let mut durations: Vec<(Ns, usize)> = calls(run, one)
+    for matched in whole.filter(|matched| calls(run, matched).all(|(_, call)| counts(call))) {
+        let mut durations: Vec<(Ns, usize)> = calls(run, matched)
             .map(|(member, call)| (call.duration(), member))
             .collect();
         durations.sort_unstable();

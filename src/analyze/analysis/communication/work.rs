@@ -30,17 +30,20 @@ impl WorkDifference {
         let process = |line: &Line| run.members[line.member].process;
         let operations = |line: &Line| {
             let stage = line.stage?;
-            let mut all = context.facts.summaries.iter();
-            let summary = all.find(|one| (one.stage, one.process) == (stage, process(line)))?;
+            let mut summaries = context.facts.summaries.iter();
+            let summary = summaries
+                .find(|summary| (summary.stage, summary.process) == (stage, process(line)))?;
             Some(summary.operations)
         };
         let products = |line: &Line| {
-            let mut all = context.results.gemm().ok()?.iter();
-            let of_line = |one: &&StageProducts| {
-                (Some(one.summary.stage), one.summary.process) == (line.stage, process(line))
+            let mut stages = context.results.gemm().ok()?.iter();
+            let of_line = |products: &&StageProducts| {
+                (Some(products.summary.stage), products.summary.process)
+                    == (line.stage, process(line))
             };
-            all.find(of_line)
-                .filter(|one| one.shape_coverage() >= KNOWN)
+            stages
+                .find(of_line)
+                .filter(|products| products.shape_coverage() >= KNOWN)
         };
         let operations = (operations(own)?, operations(other)?);
         let products = products(own).zip(products(other));
@@ -88,19 +91,22 @@ fn flops(products: &StageProducts) -> f64 {
 /// Rows of GEMMs of equal N and K: those with the most time whose ratio is that of the FLOPs.
 fn rows(own: &StageProducts, other: &StageProducts, flops: f64) -> Option<(u64, u64)> {
     let sizes = |products: &StageProducts| -> Vec<(Gemm, Ns)> {
-        let all = products.groups.iter();
-        all.filter_map(|group| Some((group.gemm()?, group.sum.time)))
+        let groups = products.groups.iter();
+        groups
+            .filter_map(|group| Some((group.gemm()?, group.sum.time)))
             .collect()
     };
     let (own, other) = (sizes(own), sizes(other));
     let pairs = own.iter().flat_map(|(gemm, time)| {
-        let same = |its: &Gemm| (its.n, its.k, its.batch) == (gemm.n, gemm.k, gemm.batch);
-        let fits = move |its: &Gemm| (gemm.m as f64 / its.m as f64 / flops - 1.0).abs() <= SAME;
+        let same =
+            |partner: &Gemm| (partner.n, partner.k, partner.batch) == (gemm.n, gemm.k, gemm.batch);
+        let fits =
+            move |partner: &Gemm| (gemm.m as f64 / partner.m as f64 / flops - 1.0).abs() <= SAME;
         let partners = other
             .iter()
-            .map(|(its, _)| its)
-            .filter(move |its| same(its) && fits(its));
-        partners.map(move |its| (*time, (gemm.m, its.m)))
+            .map(|(partner, _)| partner)
+            .filter(move |partner| same(partner) && fits(partner));
+        partners.map(move |partner| (*time, (gemm.m, partner.m)))
     });
     let pairs = pairs.filter(|(_, (own, other))| own != other);
     pairs.max_by_key(|(time, _)| *time).map(|(_, rows)| rows)

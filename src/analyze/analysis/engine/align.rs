@@ -17,9 +17,9 @@ pub fn common(a: &[u32], b: &[u32], max_edits: usize) -> Option<Vec<(usize, usiz
         &b_rest[..b_rest.len() - tail],
     );
     let middle = differing(a_mid, b_mid, max_edits)?;
-    let head = (0..same).map(|at| (at, at));
+    let head = (0..same).map(|index| (index, index));
     let middle = middle.into_iter().map(|(x, y)| (same + x, same + y));
-    let end = (0..tail).map(|at| (same + a_mid.len() + at, same + b_mid.len() + at));
+    let end = (0..tail).map(|index| (same + a_mid.len() + index, same + b_mid.len() + index));
     Some(head.chain(middle).chain(end).collect())
 }
 
@@ -70,14 +70,14 @@ fn begin(steps: &[Reach], d: usize, i: usize) -> (usize, usize) {
 
 /// Walks the steps back from the end on diagonal `i` of the last one.
 fn pairs(steps: &[Reach], mut i: usize) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
+    let mut pairs = Vec::new();
     for d in (0..steps.len()).rev() {
         let (start, came_from) = begin(steps, d, i);
-        found.extend((start..steps[d][i]).rev().map(|x| (x, x + d - 2 * i)));
+        pairs.extend((start..steps[d][i]).rev().map(|x| (x, x + d - 2 * i)));
         i = came_from;
     }
-    found.reverse();
-    found
+    pairs.reverse();
+    pairs
 }
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ impl Baseline {
     pub fn unprofiled(&self, session: &Session, stage: &str) -> Option<&Series> {
         self.series
             .iter()
-            .find(|one| one.profiled == Some(false) && session.text(one.stage) == stage)
+            .find(|series| series.profiled == Some(false) && session.text(series.stage) == stage)
     }
 }
 
@@ -185,7 +185,7 @@ impl Series {
     /// Σ distance of the outliers from the median, nanoseconds.
     pub fn excess(&self) -> f64 {
         self.outliers()
-            .map(|one| (one.duration.time().0 - self.statistics.median).abs())
+            .map(|repeat| (repeat.duration.time().0 - self.statistics.median).abs())
             .sum()
     }
 }

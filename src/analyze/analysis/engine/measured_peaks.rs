@@ -14,11 +14,15 @@ impl<'a> Measured<'a> {
     /// The peaks of the GPU of this recorded name, or of the one that the user named instead, that bound something:
     /// those that GEMMs of the bundle exceed do not.
     pub fn of(context: &Context<'a>, recorded: &str) -> Self {
-        let mut all = Self::recorded(context, recorded);
-        let beaten = context.results.beaten().map_or(&[][..], |all| all);
-        all.peaks
-            .retain(|(what, _)| !beaten.iter().any(|one| one.dtype == *what));
-        all
+        let mut measured = Self::recorded(context, recorded);
+        let beaten = context
+            .results
+            .beaten()
+            .map_or(&[][..], |measured| measured);
+        measured
+            .peaks
+            .retain(|(what, _)| !beaten.iter().any(|peak| peak.dtype == *what));
+        measured
     }
 
     /// All peaks of that GPU.
@@ -28,12 +32,12 @@ impl<'a> Measured<'a> {
         let (session, table) = (context.session, &context.session.measured_peaks);
         let shown = context.options.gpu.as_deref().unwrap_or(recorded);
         let entry = |name: &str| context.hardware.find(name).map(|gpu| gpu.name.as_str());
-        let own = entry(shown);
+        let shown_entry = entry(shown);
         let is_own = |name: &str| {
             name.is_empty()
                 || shown.is_empty()
                 || name == shown
-                || own.is_some() && entry(name) == own
+                || shown_entry.is_some() && entry(name) == shown_entry
         };
         let rows = (0..table.len()).filter(|row| is_own(session.text(table.gpu[*row])));
         Self {
@@ -72,12 +76,12 @@ impl<'a> Measured<'a> {
 
 /// Name of the GPU that a pass ran on; for a pass that recorded none, the one name of the bundle.
 pub fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
-    let own = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
+    let of_pass = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
     let names = |rows: &mut dyn Iterator<Item = usize>| -> Option<String> {
         rows.map(|row| session.text(session.gpus.name[row]).to_owned())
             .find(|name| !name.is_empty())
     };
-    names(&mut (0..session.gpus.len()).filter(own))
+    names(&mut (0..session.gpus.len()).filter(of_pass))
         .or_else(|| names(&mut (0..session.gpus.len())))
         .or_else(|| {
             session

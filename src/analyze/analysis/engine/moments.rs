@@ -35,7 +35,7 @@ impl Moments {
         let mut first = 0;
         for (row, thread) in threads.iter().enumerate() {
             let (start, end) = (starts[row], ends[row]);
-            let before = |one: &(ThreadId, Ns, usize)| (one.0, one.1) < (*thread, start);
+            let before = |moment: &(ThreadId, Ns, usize)| (moment.0, moment.1) < (*thread, start);
             // Rows ascend, nearly: the place is mostly that of the row before.
             let is_same = self.order[..first].last().is_none_or(before)
                 && !self.order[first..].first().is_some_and(before);
@@ -43,7 +43,7 @@ impl Moments {
                 first = self.order.partition_point(before);
             }
             let inside = self.order[first..].iter();
-            for moment in inside.take_while(|one| one.0 == *thread && one.1 < end) {
+            for moment in inside.take_while(|moment| moment.0 == *thread && moment.1 < end) {
                 open[moment.2].push((start, Reverse(end), row));
             }
         }

@@ -128,9 +128,9 @@ impl Nesting {
             .min(spans[span as usize].end)
             .saturating_sub(start)
             .max(Ns::ZERO);
-        let own = &mut self.own[span as usize];
+        let self_time = &mut self.own[span as usize];
         // Spans within that overlap one another would take their common part twice.
-        *own = own.saturating_sub(taken).max(Ns::ZERO);
+        *self_time = self_time.saturating_sub(taken).max(Ns::ZERO);
         taken
     }
 }
@@ -173,11 +173,11 @@ pub fn innermost(
     start: &[Ns],
     end: &[Ns],
 ) -> Vec<Option<usize>> {
-    let mut found = vec![None; queries.len()];
+    let mut innermost = vec![None; queries.len()];
     let mut order: Vec<usize> = (0..queries.len()).collect();
-    order.sort_unstable_by_key(|at| (queries[*at], *at));
+    order.sort_unstable_by_key(|query| (queries[*query], *query));
     let (Some(first), Some(last)) = (order.first(), order.last()) else {
-        return found;
+        return innermost;
     };
     let (first, last) = (queries[*first], queries[*last]);
     let mut spans: Vec<usize> = (0..thread.len())
@@ -193,8 +193,8 @@ pub fn innermost(
     });
     let mut spans = spans.into_iter().peekable();
     let mut open: Vec<usize> = Vec::new();
-    for at in order {
-        let (on, time) = queries[at];
+    for query in order {
+        let (on, time) = queries[query];
         while let Some(row) = spans.next_if(|row| (thread[*row], start[*row]) <= (on, time)) {
             while open
                 .pop_if(|last| thread[*last] != thread[row] || end[*last] <= start[row])
@@ -206,7 +206,7 @@ pub fn innermost(
             .pop_if(|last| thread[*last] != on || end[*last] <= time)
             .is_some()
         {}
-        found[at] = open.last().copied();
+        innermost[query] = open.last().copied();
     }
-    found
+    innermost
 }

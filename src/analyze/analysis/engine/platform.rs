@@ -41,9 +41,9 @@ impl Platform {
     pub fn of(session: &Session, pass: Option<PassId>) -> Self {
         let vendor = vendor(session, pass);
         let gpus = &session.gpus;
-        let own = |row: &usize| pass.is_none_or(|pass| gpus.pass[*row] == pass);
+        let of_pass = |row: &usize| pass.is_none_or(|pass| gpus.pass[*row] == pass);
         let mut least = (0..gpus.len())
-            .filter(own)
+            .filter(of_pass)
             .filter_map(|row| gpus.compute_capability[row])
             .min();
         least = least.or_else(|| gpus.compute_capability.iter().copied().flatten().min());

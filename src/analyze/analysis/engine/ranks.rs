@@ -8,22 +8,25 @@ use super::facts::Facts;
 /// GPU operations at the same time of day.
 pub(super) fn of_run(session: &Session, facts: &Facts, pass: PassId) -> Vec<PassId> {
     let (rank, kind) = (&session.passes.rank, &session.passes.kind);
-    let mut found = vec![pass];
-    let own = window(session, facts, pass).filter(|_| rank[pass.index()].is_some());
-    let Some(own) = own else { return found };
-    for other in session.passes.ids() {
-        let is_rank = rank[other.index()].is_some()
-            && kind[other.index()] == kind[pass.index()]
-            && found
+    let mut passes = vec![pass];
+    let pass_window = window(session, facts, pass).filter(|_| rank[pass.index()].is_some());
+    let Some(pass_window) = pass_window else {
+        return passes;
+    };
+    for candidate in session.passes.ids() {
+        let is_rank = rank[candidate.index()].is_some()
+            && kind[candidate.index()] == kind[pass.index()]
+            && passes
                 .iter()
-                .all(|known| rank[known.index()] != rank[other.index()]);
-        let meets = |other: (Ns, Ns)| own.0 < other.1 && other.0 < own.1;
-        if is_rank && window(session, facts, other).is_some_and(meets) {
-            found.push(other);
+                .all(|rank_pass| rank[rank_pass.index()] != rank[candidate.index()]);
+        let meets =
+            |candidate: (Ns, Ns)| pass_window.0 < candidate.1 && candidate.0 < pass_window.1;
+        if is_rank && window(session, facts, candidate).is_some_and(meets) {
+            passes.push(candidate);
         }
     }
-    found.arrange_by_key(|pass| rank[pass.index()]);
-    found
+    passes.arrange_by_key(|pass| rank[pass.index()]);
+    passes
 }
 
 /// Time of day from the first GPU operation of a pass to the last, if it is known.

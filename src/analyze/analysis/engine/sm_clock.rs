@@ -44,14 +44,14 @@ fn counters(context: &Context<'_>, pass: PassId, gpu: Option<GpuId>) -> Option<C
     let is_clock =
         |name: &str| COUNTERS.iter().any(|prefix| name.starts_with(prefix)) && name.contains("MHz");
     metrics.retain(|id| is_clock(session.text(*id)));
-    let own = (0..table.len()).filter(|row| {
+    let rows = (0..table.len()).filter(|row| {
         let same = gpu.is_none() || table.gpu[*row] == gpu;
         same && table.pass[*row] == pass
             && metrics.contains(&table.metric[*row])
             && table.value[*row] > 0.0
     });
     sorted(
-        own.map(|row| (table.time[row], table.value[row] * 1e6)),
+        rows.map(|row| (table.time[row], table.value[row] * 1e6)),
         "sampled GPU metrics",
     )
 }
@@ -67,14 +67,14 @@ fn nvml(context: &Context<'_>, pass: PassId, gpu: Option<GpuId>) -> Option<Clock
         .filter(|id| of_pass(id) && gpu.is_none_or(|gpu| gpu == *id));
     let used: Vec<u32> = used.map(|id| session.gpus.ordinal[id.index()]).collect();
     let alone = table.device.windows(2).all(|pair| pair[0] == pair[1]);
-    let own = (0..table.len()).filter(|row| alone || used.contains(&table.device[*row]));
-    let own = own.filter_map(|row| {
+    let samples = (0..table.len()).filter(|row| alone || used.contains(&table.device[*row]));
+    let samples = samples.filter_map(|row| {
         Some((
             table.utc[row].saturating_sub(origin),
             f64::from(table.sm_mhz[row]?) * 1e6,
         ))
     });
-    sorted(own, "NVML samples")
+    sorted(samples, "NVML samples")
 }
 
 fn sorted(samples: impl Iterator<Item = (Ns, f64)>, source: &'static str) -> Option<Clocks> {

@@ -39,17 +39,18 @@ pub struct Summary {
 
 /// Summaries of all stages of a pass, in stage order, one a process. Stages without GPU work have none.
 pub fn summaries(facts: &Facts, pass: PassId) -> &[Summary] {
-    let all = &facts.summaries;
-    let before =
-        |until: &dyn Fn(PassId) -> bool| all.partition_point(|one| until(one.stage(facts).pass));
-    &all[before(&|its| its < pass)..before(&|its| its <= pass)]
+    let summaries = &facts.summaries;
+    let before = |until: &dyn Fn(PassId) -> bool| {
+        summaries.partition_point(|one| until(one.stage(facts).pass))
+    };
+    &summaries[before(&|stage_pass| stage_pass < pass)..before(&|stage_pass| stage_pass <= pass)]
 }
 
 /// The summaries of all stages by pass: what becomes [`Facts::summaries`].
 pub fn summarize(facts: &Facts) -> Vec<Summary> {
     let mut stages: Vec<(usize, &Stage)> = facts.stages.iter().enumerate().collect();
     stages.arrange_by_key(|(_, stage)| stage.pass);
-    let mut all = Vec::new();
+    let mut summaries = Vec::new();
     for (index, stage) in stages {
         let mut processes: Vec<ProcessId> = facts
             .instances_of(stage)
@@ -60,13 +61,13 @@ pub fn summarize(facts: &Facts) -> Vec<Summary> {
         processes.dedup();
         // In the order of their first GPUs, which is that of ranks.
         processes.arrange_by_key(|process| (first_gpu(facts, stage, *process), *process));
-        all.extend(
+        summaries.extend(
             processes
                 .into_iter()
                 .filter_map(|process| summary(facts, index, process)),
         );
     }
-    all
+    summaries
 }
 
 /// What represents a whole sequence: the one in the middle by `key`, which ends in something unique; of an even
@@ -78,16 +79,16 @@ pub fn middle<T, K: Ord>(mut all: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
 }
 
 fn first_gpu(facts: &Facts, stage: &Stage, process: ProcessId) -> Option<GpuId> {
-    let mut own = facts.instances_by(stage, process).iter();
-    own.find_map(|instance| instance.gpus.first().copied())
+    let mut instances = facts.instances_by(stage, process).iter();
+    instances.find_map(|instance| instance.gpus.first().copied())
 }
 
 fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
-    let own = facts.instances_by(&facts.stages[stage], process);
+    let instances = facts.instances_by(&facts.stages[stage], process);
     let with_work = |instance: &&StageInstance| instance.projection.is_some();
-    let counted: Vec<&StageInstance> = own
+    let counted: Vec<&StageInstance> = instances
         .iter()
-        .filter(|one| one.excluded.is_none())
+        .filter(|instance| instance.excluded.is_none())
         .filter(with_work)
         .collect();
     let column = |value: &dyn Fn(&StageInstance) -> Option<f64>| -> Vec<f64> {
@@ -96,29 +97,35 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
             .filter_map(|instance| value(instance))
             .collect()
     };
-    let times = column(&|one| one.time().map(|time| time.time().0));
+    let times = column(&|instance| instance.time().map(|time| time.time().0));
     let time = median(&times)?;
-    let busy = median(&column(&|one| Some(one.busy.time().0)))?;
+    let busy = median(&column(&|instance| Some(instance.busy.time().0)))?;
     let gpus = counted
         .iter()
-        .map(|one| one.gpus.len())
+        .map(|instance| instance.gpus.len())
         .max()
         .unwrap_or(1)
         .max(1) as f64;
-    let operations: usize = counted.iter().map(|one| one.ops.len()).sum();
-    let inferred: u32 = counted.iter().map(|one| one.inferred).sum();
+    let operations: usize = counted.iter().map(|instance| instance.ops.len()).sum();
+    let inferred: u32 = counted.iter().map(|instance| instance.inferred).sum();
     Some(Summary {
         stage,
         process,
-        instances: own.len(),
+        instances: instances.len(),
         counted: counted.len(),
         time,
         time_range: (
             times.iter().copied().fold(f64::INFINITY, f64::min),
             times.iter().copied().fold(0.0, f64::max),
         ),
-        host: median(&column(&|one| {
-            Some(one.host_end.saturating_sub(one.host_start).time().0)
+        host: median(&column(&|instance| {
+            Some(
+                instance
+                    .host_end
+                    .saturating_sub(instance.host_start)
+                    .time()
+                    .0,
+            )
         }))?,
         busy,
         busy_share: if time > 0.0 {
@@ -126,14 +133,16 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
         } else {
             0.0
         },
-        sum: median(&column(&|one| Some(one.sum.time().0)))?,
-        operations: median(&column(&|one| Some(one.ops.len() as f64)))?,
+        sum: median(&column(&|instance| Some(instance.sum.time().0)))?,
+        operations: median(&column(&|instance| Some(instance.ops.len() as f64)))?,
         inferred_share: if operations > 0 {
             f64::from(inferred) / operations as f64
         } else {
             0.0
         },
-        steps: median(&column(&|one| one.steps.map(|steps| steps as f64))),
+        steps: median(&column(&|instance| {
+            instance.steps.map(|steps| steps as f64)
+        })),
     })
 }
 
@@ -143,8 +152,8 @@ impl Summary {
         &self,
         facts: &'a Facts,
     ) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
-        let own = facts.instances_by(self.stage(facts), self.process).iter();
-        own.filter(|one| one.excluded.is_none() && one.projection.is_some())
+        let instances = facts.instances_by(self.stage(facts), self.process).iter();
+        instances.filter(|instance| instance.excluded.is_none() && instance.projection.is_some())
     }
 
     /// The stage.

@@ -71,9 +71,9 @@ impl<I: Iterator<Item = (Interval, usize)>, const N: usize> Iterator for Slices<
             if self.ends.is_empty() {
                 self.at = self.starts.peek()?.0.0;
             }
-            let at = self.at;
-            while let Some(((_, end), kind)) = self.starts.next_if(|(time, _)| time.0 <= at) {
-                if end > at {
+            let begin = self.at;
+            while let Some(((_, end), kind)) = self.starts.next_if(|(time, _)| time.0 <= begin) {
+                if end > begin {
                     self.running[kind] += 1;
                     self.ends.push(Reverse((end, kind)));
                 }
@@ -83,7 +83,7 @@ impl<I: Iterator<Item = (Interval, usize)>, const N: usize> Iterator for Slices<
             };
             self.at = self.starts.peek().map_or(end, |(time, _)| time.0.min(end));
             return Some(Slice {
-                start: at,
+                start: begin,
                 end: self.at,
                 running: self.running,
             });

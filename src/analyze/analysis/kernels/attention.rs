@@ -20,11 +20,11 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<StageProducts>> {
 fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaunch]) -> Vec<Group> {
     let mut groups: BTreeMap<(KernelId, Option<Product>), Group> = BTreeMap::new();
     for launch in launches {
-        let known = launch.product.and_then(|product| match product.shape {
+        let attention_work = launch.product.and_then(|product| match product.shape {
             Shape::Attention(attention) => Some((attention, product)),
             _ => None,
         });
-        let alike = known.map(|(attention, product)| {
+        let alike = attention_work.map(|(attention, product)| {
             // Only decode steps, of one query, differ in keys alone.
             let keys = if attention.queries == 1 {
                 0
@@ -39,21 +39,21 @@ fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaun
             }
         });
         let identity = &context.facts.identities[launch.kernel.index()];
-        let roof = known.map(|(_, product)| Roof::of(&product, identity, ceilings));
-        let product = known.map(|(_, product)| product);
+        let roof = attention_work.map(|(_, product)| Roof::of(&product, identity, ceilings));
+        let product = attention_work.map(|(_, product)| product);
         let group = groups
             .entry((launch.kernel, alike))
             .or_insert_with(|| Group::like(&MatrixLaunch { product, ..*launch }));
         group.sum.add(1, launch.time, launch.helpers, roof);
-        if let Some((attention, product)) = known {
+        if let Some((attention, product)) = attention_work {
             group.keys = (
                 group.keys.0.min(attention.keys),
                 group.keys.1.max(attention.keys),
             );
             group.flops_full += attention.flops_full();
             // Of several sources the least sure one represents all.
-            if let Some(known) = &mut group.product {
-                known.source = known.source.max(product.source);
+            if let Some(attention_work) = &mut group.product {
+                attention_work.source = attention_work.source.max(product.source);
             }
         }
     }

@@ -341,7 +341,7 @@ impl Call {
 
 /// The dimension at place `index` from the right, counted from 1.
 fn last(dims: &[u64], index: usize) -> Option<u64> {
-    dims.len().checked_sub(index).map(|place| dims[place])
+    dims.len().checked_sub(index).map(|position| dims[position])
 }
 
 /// The product of dimensions, 1 of none.

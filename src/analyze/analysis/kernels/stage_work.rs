@@ -50,13 +50,15 @@ impl StageWork {
 
     /// The class that represents a group, because hardly anything else of it occurs.
     pub fn dominant(&self, group: ClassGroup) -> Option<KernelClass> {
-        let own = || {
+        let classes = || {
             KernelClass::ALL
                 .into_iter()
                 .filter(|class| class.group() == group)
         };
-        let all: Ns = own().map(|class| self.time(class)).sum();
-        own().find(|class| all > Ns::ZERO && self.time(*class).time().0 >= DOMINANT * all.time().0)
+        let whole: Ns = classes().map(|class| self.time(class)).sum();
+        classes().find(|class| {
+            whole > Ns::ZERO && self.time(*class).time().0 >= DOMINANT * whole.time().0
+        })
     }
 
     /// Classes that occur, with operations and time, in report order.

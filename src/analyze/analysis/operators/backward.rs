@@ -54,10 +54,10 @@ pub fn compute(context: &Context<'_>) -> Known<Backward> {
     let engine = by_engine(session, ops);
     let of_pass = |pass: PassId| {
         let time = |list: &mut dyn Iterator<Item = OpIndex>| {
-            let own = list
+            let rows = list
                 .map(|op| op as usize)
                 .filter(|op| ops.pass[*op] == pass);
-            total(own.map(|op| ops.end[op].saturating_sub(ops.start[op])))
+            total(rows.map(|op| ops.end[op].saturating_sub(ops.start[op])))
         };
         let issued = time(&mut engine.iter().copied());
         let tied = time(&mut work.iter().map(|(op, _)| *op));
@@ -98,8 +98,8 @@ fn work(session: &Session, ops: &Ops) -> Vec<(OpIndex, OperatorId)> {
     let outer = around(&started);
     let forward = |tie: usize| {
         let first = ties.forward[tie];
-        let mut at = outer[tie];
-        std::iter::from_fn(|| at.inspect(|tie| at = outer[*tie]))
+        let mut current = outer[tie];
+        std::iter::from_fn(|| current.inspect(|tie| current = outer[*tie]))
             .take(MAX_DEPTH)
             .last()
             .map_or(first, |tie| ties.forward[tie])
@@ -116,10 +116,10 @@ fn work(session: &Session, ops: &Ops) -> Vec<(OpIndex, OperatorId)> {
 fn by_engine(session: &Session, ops: &Ops) -> Vec<OpIndex> {
     let operators = &session.operators;
     let of_engine = |id: &OperatorId| session.text(operators.name[id.index()]).starts_with(ENGINE);
-    let mut own: Vec<OperatorId> = operators.ids().filter(of_engine).collect();
-    own.extend(&session.backward_operators.operator);
+    let mut of_engine_ids: Vec<OperatorId> = operators.ids().filter(of_engine).collect();
+    of_engine_ids.extend(&session.backward_operators.operator);
     let (calls, moments) = issued(session, ops);
-    let inside = within(session, &own, &moments);
+    let inside = within(session, &of_engine_ids, &moments);
     calls
         .into_iter()
         .zip(inside)
@@ -130,11 +130,11 @@ fn by_engine(session: &Session, ops: &Ops) -> Vec<OpIndex> {
 /// GPU operations with the threads and starts of their calls.
 fn issued(session: &Session, ops: &Ops) -> (Vec<OpIndex>, Vec<(ThreadId, Ns)>) {
     let calls = &session.api_calls;
-    let one = |(op, call): (OpIndex, &Option<ApiCallId>)| {
+    let moment = |(op, call): (OpIndex, &Option<ApiCallId>)| {
         let call = (*call)?.index();
         Some((op, (calls.thread[call], calls.start[call])))
     };
-    (0..).zip(&ops.api_call).filter_map(one).unzip()
+    (0..).zip(&ops.api_call).filter_map(moment).unzip()
 }
 
 /// For each moment the innermost of some operators, by its place in their list.

@@ -108,7 +108,7 @@ impl Operators {
 
     /// What all operators of a pass add up to.
     pub fn of_pass(&self, pass: PassId) -> Option<&PassOperators> {
-        self.passes.iter().find(|one| one.pass == pass)
+        self.passes.iter().find(|operators| operators.pass == pass)
     }
 }
 
@@ -294,8 +294,10 @@ impl Calls {
             }
         }
         sums.arrange_by(|a, b| {
-            let time = |one: &OperatorSum| (one.sum.own.device, one.sum.host_self);
-            let texts = |one: &OperatorSum| (session.text(one.name), session.text(one.shapes));
+            let time = |operator: &OperatorSum| (operator.sum.own.device, operator.sum.host_self);
+            let texts = |operator: &OperatorSum| {
+                (session.text(operator.name), session.text(operator.shapes))
+            };
             a.pass
                 .cmp(&b.pass)
                 .then(time(b).cmp(&time(a)))
@@ -343,7 +345,7 @@ fn of_passes(by_name: &[OperatorSum], counted: &FxHashMap<PassId, Ns>) -> Vec<Pa
     for of_pass in by_name.chunk_by(|a, b| a.pass == b.pass) {
         let (pass, work) = (of_pass[0].pass, of_pass[0].work);
         let counted = counted.get(&pass).copied().unwrap_or(Ns::ZERO);
-        let mut one = PassOperators {
+        let mut operators = PassOperators {
             pass,
             work,
             counted,
@@ -356,19 +358,19 @@ fn of_passes(by_name: &[OperatorSum], counted: &FxHashMap<PassId, Ns>) -> Vec<Pa
             ..
         } in of_pass
         {
-            one.calls += sum.calls;
-            one.host_self = one.host_self.saturating_add(sum.host_self);
-            one.device = one.device.saturating_add(sum.own.device);
-            one.quiet_calls += quiet_calls;
-            one.quiet_self = one.quiet_self.saturating_add(*quiet_self);
+            operators.calls += sum.calls;
+            operators.host_self = operators.host_self.saturating_add(sum.host_self);
+            operators.device = operators.device.saturating_add(sum.own.device);
+            operators.quiet_calls += quiet_calls;
+            operators.quiet_self = operators.quiet_self.saturating_add(*quiet_self);
         }
-        passes.push(one);
+        passes.push(operators);
     }
     passes
 }
 
 fn of_threads(session: &Session, groups: Groups<ThreadId>, works: &[PassWork]) -> Vec<ThreadSum> {
-    let one = |(thread, sum): (ThreadId, Sum)| {
+    let thread_sum = |(thread, sum): (ThreadId, Sum)| {
         let pass = session.processes.pass[session.threads.process[thread.index()].index()];
         ThreadSum {
             pass,
@@ -377,8 +379,8 @@ fn of_threads(session: &Session, groups: Groups<ThreadId>, works: &[PassWork]) -
             sum,
         }
     };
-    let mut threads: Vec<ThreadSum> = groups.sums.into_iter().map(one).collect();
-    threads.arrange_by_key(|one| (one.pass, one.thread));
+    let mut threads: Vec<ThreadSum> = groups.sums.into_iter().map(thread_sum).collect();
+    threads.arrange_by_key(|thread| (thread.pass, thread.thread));
     threads
 }
 
@@ -402,20 +404,20 @@ fn trees(context: &Context<'_>) -> (Vec<Tree>, Vec<Gradient>) {
         .filter(|(_, tree)| tree.has_backward())
     {
         // The tree of the whole pass holds what those of the stages do.
-        let is_stage = |one: &&Tree| one.label != WHOLE_CAPTURE;
-        let mut others = trees
+        let is_stage = |other_tree: &&Tree| other_tree.label != WHOLE_CAPTURE;
+        let mut of_pass = trees
             .iter()
-            .filter(|one| one.pass == tree.pass && one.has_backward());
-        if is_stage(&tree) || !others.any(|one| is_stage(&one)) {
+            .filter(|other_tree| other_tree.pass == tree.pass && other_tree.has_backward());
+        if is_stage(&tree) || !of_pass.any(|other_tree| is_stage(&other_tree)) {
             let nodes = (0u32..).zip(&tree.nodes).skip(1);
-            let own = nodes.filter(|(_, node)| node.sum.own.backward > Ns::ZERO);
-            gradients.extend(own.map(|(node, _)| Gradient { tree: index, node }));
+            let with_backward = nodes.filter(|(_, node)| node.sum.own.backward > Ns::ZERO);
+            gradients.extend(with_backward.map(|(node, _)| Gradient { tree: index, node }));
         }
     }
-    gradients.sort_by_cached_key(|one| {
-        let tree = &trees[one.tree];
-        let time = tree.nodes[one.node as usize].sum.own.backward;
-        (tree.pass, Reverse(time), tree.path(one.node))
+    gradients.sort_by_cached_key(|gradient| {
+        let tree = &trees[gradient.tree];
+        let time = tree.nodes[gradient.node as usize].sum.own.backward;
+        (tree.pass, Reverse(time), tree.path(gradient.node))
     });
     (trees, gradients)
 }

@@ -58,12 +58,12 @@ pub(super) fn find(session: &Session, facts: &Facts, nesting: &Nesting) -> Vec<F
             .or_default()
             .push(row);
     }
-    let mut found: Vec<FirstCalls> = Vec::new();
+    let mut first_calls: Vec<FirstCalls> = Vec::new();
     let mut slow_rows: FxHashMap<usize, usize> = FxHashMap::default();
     for ((pass, operator), mut rows) in calls {
         rows.sort_by_key(|row| (operators.start[*row], *row));
-        let own: Vec<f64> = rows.iter().map(|row| nesting.own[*row].time().0).collect();
-        let Some(typical) = median(&own) else {
+        let times: Vec<f64> = rows.iter().map(|row| nesting.own[*row].time().0).collect();
+        let Some(typical) = median(&times) else {
             continue;
         };
         let is_slow = |row: &usize| {
@@ -80,8 +80,8 @@ pub(super) fn find(session: &Session, facts: &Facts, nesting: &Nesting) -> Vec<F
         if slow.len() < FEWEST || (first as f64) < FIRST * slow.len() as f64 {
             continue;
         }
-        slow_rows.extend(slow.iter().map(|row| (*row, found.len())));
-        found.push(FirstCalls {
+        slow_rows.extend(slow.iter().map(|row| (*row, first_calls.len())));
+        first_calls.push(FirstCalls {
             pass,
             operator,
             calls: rows.len(),
@@ -91,9 +91,9 @@ pub(super) fn find(session: &Session, facts: &Facts, nesting: &Nesting) -> Vec<F
             kernels: BTreeSet::new(),
         });
     }
-    add_kernels(session, facts, nesting, &slow_rows, &mut found);
-    found.sort_by_key(|one| std::cmp::Reverse(one.time()));
-    found
+    add_kernels(session, facts, nesting, &slow_rows, &mut first_calls);
+    first_calls.sort_by_key(|calls| std::cmp::Reverse(calls.time()));
+    first_calls
 }
 
 /// The kernels that slow calls launch themselves.
@@ -123,15 +123,16 @@ fn sizes(session: &Session, calls: &[usize]) -> Option<(i64, i64)> {
         let text = session.text(session.operators.shapes[*row]);
         serde_json::from_str(text).ok()
     };
-    let all: Vec<Vec<i64>> = calls
+    let counts: Vec<Vec<i64>> = calls
         .iter()
         .map(|row| Some(shapes(row)?.into_iter().flatten().collect()))
         .collect::<Option<_>>()?;
-    let first = all.first()?;
-    if all.iter().any(|one| one.len() != first.len()) {
+    let first = counts.first()?;
+    if counts.iter().any(|row| row.len() != first.len()) {
         return None;
     }
-    let column = |at: usize| -> Vec<i64> { all.iter().map(|one| one[at]).collect() };
+    let column =
+        |column_index: usize| -> Vec<i64> { counts.iter().map(|row| row[column_index]).collect() };
     let differing = (0..first.len())
         .map(column)
         .filter(|sizes| sizes.iter().any(|size| *size != sizes[0]));

@@ -120,15 +120,15 @@ fn gpus(session: &Session) -> Vec<(String, Option<GpuId>)> {
         .iter()
         .map(|gpu| session.text(*gpu));
     let stated = stated(session, |subject| subject.starts_with("gpu "), "name");
-    let other = measured.chain(stated).map(|name| (name, None));
-    let mut found: Vec<(String, Option<GpuId>)> = Vec::new();
-    for (name, gpu) in recorded.chain(other) {
-        let is_new = !name.is_empty() && !found.iter().any(|(known, _)| known == name);
-        if is_new && (gpu.is_some() || found.iter().all(|(_, known)| known.is_none())) {
-            found.push((name.to_owned(), gpu));
+    let names = measured.chain(stated).map(|name| (name, None));
+    let mut devices: Vec<(String, Option<GpuId>)> = Vec::new();
+    for (name, gpu) in recorded.chain(names) {
+        let is_new = !name.is_empty() && !devices.iter().any(|(device, _)| device == name);
+        if is_new && (gpu.is_some() || devices.iter().all(|(_, device)| device.is_none())) {
+            devices.push((name.to_owned(), gpu));
         }
     }
-    found
+    devices
 }
 
 /// The values that artifacts state of a key, in the order of the table.

@@ -116,15 +116,15 @@ impl Spans<'_> {
                 self.name[row],
                 self.end[row].saturating_sub(self.start[row]),
             );
-            let one = sums.entry(name).or_insert(Calls {
+            let calls = sums.entry(name).or_insert(Calls {
                 name,
                 count: 0,
                 total: Ns::ZERO,
                 longest: Ns::ZERO,
             });
-            one.count += 1;
-            one.total = one.total.saturating_add(time);
-            one.longest = one.longest.max(time);
+            calls.count += 1;
+            calls.total = calls.total.saturating_add(time);
+            calls.longest = calls.longest.max(time);
         }
         sorted(sums.into_values().collect(), session)
     }
@@ -142,8 +142,8 @@ fn sorted(mut sums: Vec<Calls>, session: &Session) -> Vec<Calls> {
 /// What another tool summed up.
 fn summed(session: &Session, pass: PassId, kind: CallKind) -> Vec<Calls> {
     let sums = &session.call_sums;
-    let own = (0..sums.len()).filter(|row| sums.pass[*row] == pass && sums.kind[*row] == kind);
-    let calls = own.map(|row| Calls {
+    let rows = (0..sums.len()).filter(|row| sums.pass[*row] == pass && sums.kind[*row] == kind);
+    let calls = rows.map(|row| Calls {
         name: sums.name[row],
         count: sums.count[row],
         total: sums.total[row],
@@ -210,7 +210,7 @@ fn span(session: &Session, pass: PassId, spans: &[&Spans<'_>]) -> Ns {
     let away = (0..off.len()).filter(|row| off.pass[*row] == pass);
     let spans = spans
         .iter()
-        .flat_map(|all| all.of(pass).map(|row| (all.start[row], all.end[row])));
+        .flat_map(|calls| calls.of(pass).map(|row| (calls.start[row], calls.end[row])));
     let times = spans
         .chain(sampled.map(|row| (samples.time[row], samples.time[row])))
         .chain(away.map(|row| (off.start[row], off.end[row])));
@@ -221,15 +221,15 @@ fn span(session: &Session, pass: PassId, spans: &[&Spans<'_>]) -> Ns {
 }
 
 fn samples(session: &Session, pass: PassId) -> Vec<Sampled> {
-    let all = &session.cpu_samples;
+    let samples = &session.cpu_samples;
     let mut counts: BTreeMap<(StrId, StrId), u64> = BTreeMap::new();
-    for row in (0..all.len()).filter(|row| all.pass[*row] == pass) {
+    for row in (0..samples.len()).filter(|row| samples.pass[*row] == pass) {
         *counts
-            .entry((all.function[row], all.library[row]))
+            .entry((samples.function[row], samples.library[row]))
             .or_default() += 1;
     }
     let sum: u64 = counts.values().sum();
-    let mut found: Vec<Sampled> = counts
+    let mut functions: Vec<Sampled> = counts
         .into_iter()
         .map(|((function, library), count)| {
             let share = count as f64 / sum.max(1) as f64;
@@ -241,9 +241,14 @@ fn samples(session: &Session, pass: PassId) -> Vec<Sampled> {
             }
         })
         .collect();
-    let names = |one: &Sampled| (session.text(one.function), session.text(one.library));
-    found.arrange_by(|a, b| b.count.cmp(&a.count).then_with(|| names(a).cmp(&names(b))));
-    found
+    let names = |function: &Sampled| {
+        (
+            session.text(function.function),
+            session.text(function.library),
+        )
+    };
+    functions.arrange_by(|a, b| b.count.cmp(&a.count).then_with(|| names(a).cmp(&names(b))));
+    functions
 }
 
 fn threads(session: &Session, pass: PassId) -> Vec<Thread> {
@@ -257,22 +262,22 @@ fn threads(session: &Session, pass: PassId) -> Vec<Thread> {
     let (calls, samples, off) = (&session.os_calls, &session.cpu_samples, &session.off_cpu);
     for row in (0..calls.len()).filter(|row| calls.pass[*row] == pass) {
         let time = calls.end[row].saturating_sub(calls.start[row]);
-        of(calls.thread[row], &|one| {
-            one.system = (one.system.0 + 1, one.system.1.saturating_add(time))
+        of(calls.thread[row], &|thread| {
+            thread.system = (thread.system.0 + 1, thread.system.1.saturating_add(time))
         });
     }
     for row in (0..samples.len()).filter(|row| samples.pass[*row] == pass) {
-        of(samples.thread[row], &|one| one.samples += 1);
+        of(samples.thread[row], &|thread| thread.samples += 1);
     }
     for row in (0..off.len()).filter(|row| off.pass[*row] == pass) {
         let time = off.end[row].saturating_sub(off.start[row]);
-        of(off.thread[row], &|one| {
-            one.off_cpu = (one.off_cpu.0 + 1, one.off_cpu.1.saturating_add(time))
+        of(off.thread[row], &|thread| {
+            thread.off_cpu = (thread.off_cpu.0 + 1, thread.off_cpu.1.saturating_add(time))
         });
     }
     let mut threads: Vec<Thread> = threads.into_values().collect();
-    let records = |one: &Thread| one.system.0 + one.samples + one.off_cpu.0;
-    threads.arrange_by_key(|one| (std::cmp::Reverse(records(one)), one.thread));
+    let records = |thread: &Thread| thread.system.0 + thread.samples + thread.off_cpu.0;
+    threads.arrange_by_key(|thread| (std::cmp::Reverse(records(thread)), thread.thread));
     threads
 }
 

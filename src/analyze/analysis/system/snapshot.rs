@@ -112,8 +112,8 @@ pub enum Remark {
 
 /// Looks at each GPU.
 pub fn compute(context: &Context<'_>) -> Known<Snapshot> {
-    let all = &context.session.gpu_snapshots;
-    if all.is_empty() && context.session.process_samples.is_empty() {
+    let snapshots = &context.session.gpu_snapshots;
+    if snapshots.is_empty() && context.session.process_samples.is_empty() {
         return Err(Missing("missing.snapshot"));
     }
     let (processes, readings) = (processes(context), readings(context));
@@ -124,9 +124,11 @@ pub fn compute(context: &Context<'_>) -> Known<Snapshot> {
             processes,
         });
     }
-    let remarks = all
-        .ids()
-        .flat_map(|gpu| of_gpu(context, gpu).into_iter().map(move |one| (gpu, one)));
+    let remarks = snapshots.ids().flat_map(|gpu| {
+        of_gpu(context, gpu)
+            .into_iter()
+            .map(move |remark| (gpu, remark))
+    });
     Ok(Snapshot {
         remarks: remarks.collect(),
         readings,
@@ -136,9 +138,9 @@ pub fn compute(context: &Context<'_>) -> Known<Snapshot> {
 
 /// The quantities of all GPUs, if one of them has several states.
 fn readings(context: &Context<'_>) -> Vec<Reading> {
-    let all = &context.session.gpu_snapshots;
+    let snapshots = &context.session.gpu_snapshots;
     let mut gpus: BTreeMap<(StrId, u32), Vec<GpuSnapshot>> = BTreeMap::new();
-    for row in all.ids().map(|id| all.row(id)) {
+    for row in snapshots.ids().map(|id| snapshots.row(id)) {
         gpus.entry((row.artifact, row.device))
             .or_default()
             .push(row);
@@ -199,15 +201,15 @@ fn processes(context: &Context<'_>) -> Vec<Processes> {
             util,
         }
     };
-    let mut found: Vec<Processes> = groups.into_iter().map(of).collect();
-    let busy = |one: &Processes| one.util.map_or(-1.0, |(mean, _)| mean);
-    found.arrange_by(|a, b| {
-        let name = |one: &Processes| session.text(one.command);
+    let mut processes: Vec<Processes> = groups.into_iter().map(of).collect();
+    let busy = |process: &Processes| process.util.map_or(-1.0, |(mean, _)| mean);
+    processes.arrange_by(|a, b| {
+        let name = |process: &Processes| session.text(process.command);
         busy(b)
             .total_cmp(&busy(a))
             .then_with(|| (a.device, name(a)).cmp(&(b.device, name(b))))
     });
-    found
+    processes
 }
 
 fn of_gpu(context: &Context<'_>, id: GpuSnapshotId) -> Vec<Remark> {

@@ -78,12 +78,12 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<StageFlops>> {
         .results
         .workload()
         .map_or(&[][..], |workload| &workload.stages);
-    let mut all = Vec::new();
+    let mut stages = Vec::new();
     for pass in facts.primary_first(context.session) {
         let clocks = Clocks::of(context, pass, None);
         for work in work.iter().filter(|work| work.pass == pass) {
             let sums = FlopSums::of(context, products, &work.summary);
-            all.push(stage(
+            stages.push(stage(
                 context,
                 &work.summary,
                 sums,
@@ -92,10 +92,10 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<StageFlops>> {
             ));
         }
     }
-    let known = all
+    let has_flops = stages
         .iter()
         .any(|stage: &StageFlops| stage.sums.flops().is_some());
-    Ok(if known { all } else { Vec::new() })
+    Ok(if has_flops { stages } else { Vec::new() })
 }
 
 fn stage(
@@ -110,18 +110,20 @@ fn stage(
     let gpu = context.gpu_spec(&gpu_name(session, Some(pass)));
     let times = summary
         .counted_instances(facts)
-        .filter_map(|one| one.projection);
+        .filter_map(|instance| instance.projection);
     let clock = clocks.and_then(|clocks| Some((clocks.mean(times)?, clocks.source)));
     let stages = context
         .results
         .utilization()
-        .map_or(&[][..], |all| &all.stages);
-    let known = stages.iter().find(|one| one.timed.is_of(summary));
-    let mfu = known.map_or(Err(Unavailable::NoFormula), |known| known.mfu());
-    let own = (summary.stage, summary.process);
+        .map_or(&[][..], |utilization| &utilization.stages);
+    let stage_utilization = stages.iter().find(|one| one.timed.is_of(summary));
+    let mfu = stage_utilization.map_or(Err(Unavailable::NoFormula), |stage_utilization| {
+        stage_utilization.mfu()
+    });
+    let key = (summary.stage, summary.process);
     let executed = executed
         .iter()
-        .find(|one| (one.summary.stage, one.summary.process) == own);
+        .find(|stage_flops| (stage_flops.summary.stage, stage_flops.summary.process) == key);
     let ideal_time = sums.ideal_time(gpu);
     let utilization = match &ideal_time {
         _ if summary.time <= 0.0 => Err(Unavailable::NoTime),
@@ -136,11 +138,11 @@ fn stage(
         ideal_time,
         utilization,
         clock_normalized: clock_normalized(&mfu, clock, gpu),
-        model: known
-            .and_then(|known| known.work.as_ref().ok())
+        model: stage_utilization
+            .and_then(|stage_utilization| stage_utilization.work.as_ref().ok())
             .map(|w| (w.flops, w.flops_full)),
         mfu,
-        mbu: known.and_then(|known| known.mbu().ok()),
+        mbu: stage_utilization.and_then(|stage_utilization| stage_utilization.mbu().ok()),
         executed: executed.and_then(StageWork::executed_flops),
         hfu: executed.and_then(|stage| Some(hfu(context, stage).ok()?.share)),
     }

@@ -146,7 +146,7 @@ impl Origins {
             return Captured::NoEvents;
         }
         let (mut path, mut at) = (Vec::new(), key);
-        let found = loop {
+        let capture = loop {
             match self.steps.get(&at).copied() {
                 None if path.is_empty() => return Captured::UnknownNode,
                 None => break Captured::UnknownOriginal,
@@ -160,9 +160,9 @@ impl Origins {
             }
         };
         for node in path {
-            self.steps.insert(node, Step::Known(found));
+            self.steps.insert(node, Step::Known(capture));
         }
-        found
+        capture
     }
 }
 
@@ -181,13 +181,13 @@ fn merge(known: Step, event: Step) -> Step {
 fn ranges_at(session: &Session, ranges: &[Vec<RangeId>], events: &[Event]) -> Vec<Option<RangeId>> {
     let mut open = Vec::with_capacity(events.len());
     for of_thread in events.chunk_by(|a, b| a.0 == b.0) {
-        let own = of_thread
+        let calls = of_thread
             .first()
             .and_then(|event| ranges.get(event.0.index()));
         let times = of_thread.iter().map(|event| (event.1, event.1));
         sweep(
             session,
-            own.map_or(&[], Vec::as_slice),
+            calls.map_or(&[], Vec::as_slice),
             times,
             |_, found| open.push(found),
         );

@@ -102,11 +102,11 @@ impl CallIndex {
     }
 
     fn find(&self, process: ProcessId, correlation: i64) -> Option<ApiCallId> {
-        let at = self
+        let position = self
             .calls
             .binary_search_by_key(&(process, correlation), |(key, _)| *key)
             .ok()?;
-        Some(self.calls[at].1)
+        Some(self.calls[position].1)
     }
 }
 
@@ -133,24 +133,24 @@ pub struct IssuedOp {
 impl ThreadOps {
     /// Operations of `thread` whose API call starts in [start, end); an inferred one must also end in it.
     pub fn within(&self, thread: ThreadId, start: Ns, end: Ns) -> impl Iterator<Item = &IssuedOp> {
-        let all = self.started(thread, start, end).iter();
-        all.filter(move |issued| !issued.inferred || issued.end <= end)
+        let issued_ops = self.started(thread, start, end).iter();
+        issued_ops.filter(move |issued| !issued.inferred || issued.end <= end)
     }
 
     /// What the threads of a process issued themselves, by the start of the API call.
     pub fn of_process(&self, session: &Session, process: ProcessId) -> Vec<IssuedOp> {
-        let own = session
+        let threads = session
             .threads
             .ids()
             .filter(|id| session.threads.process[id.index()] == process);
-        let lists = own.filter_map(|id| self.threads.get(id.index()));
-        let mut all: Vec<IssuedOp> = lists
+        let lists = threads.filter_map(|id| self.threads.get(id.index()));
+        let mut issued_ops: Vec<IssuedOp> = lists
             .flatten()
             .filter(|issued| !issued.inferred)
             .copied()
             .collect();
-        all.sort_unstable();
-        all
+        issued_ops.sort_unstable();
+        issued_ops
     }
 
     /// How many operations of `thread` have an API call that starts in [start, end).
@@ -218,12 +218,14 @@ struct UserRanges(FxHashMap<(StrId, StrId), bool>);
 impl UserRanges {
     fn new(session: &Session) -> Self {
         let ranges = &session.ranges;
-        let mut known = FxHashMap::default();
+        let mut by_domain = FxHashMap::default();
         for id in ranges.ids() {
             let key = (ranges.name[id.index()], ranges.domain[id.index()]);
-            known.entry(key).or_insert_with(|| is_of_user(session, id));
+            by_domain
+                .entry(key)
+                .or_insert_with(|| is_of_user(session, id));
         }
-        Self(known)
+        Self(by_domain)
     }
 
     fn among(&self, session: &Session, ranges: &[RangeId]) -> Vec<RangeId> {

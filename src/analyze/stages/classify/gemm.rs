@@ -49,7 +49,7 @@ pub(super) fn tile(name: &str) -> Option<Tile> {
     let typed = || {
         let tuples = CUTE.captures_iter(name);
         tuples
-            .filter_map(|found| read(&found))
+            .filter_map(|captures| read(&captures))
             .find(|tile| tile.m > LARGEST_CLUSTER)
     };
     named.or_else(typed)

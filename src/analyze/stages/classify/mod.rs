@@ -294,12 +294,12 @@ const PLAIN_LIBRARIES: [&str; 15] = [
 
 /// What the names of all kernels of a session tell, by `KernelId`.
 pub fn identities(session: &Session) -> Vec<KernelIdentity> {
-    let known = by_name(session);
+    let identities = by_name(session);
     session
         .kernels
         .name
         .iter()
-        .map(|name| known[name].clone())
+        .map(|name| identities[name].clone())
         .collect()
 }
 
@@ -317,20 +317,25 @@ pub fn by_name(session: &Session) -> FxHashMap<StrId, KernelIdentity> {
     let names: BTreeSet<StrId> = names.collect();
     let identity = |name: StrId| (name, identify(session.text(name)));
     #[cfg(feature = "parallel")]
-    let mut all: Vec<(StrId, KernelIdentity)> = names.into_par_iter().map(identity).collect();
+    let mut identities: Vec<(StrId, KernelIdentity)> =
+        names.into_par_iter().map(identity).collect();
     #[cfg(not(feature = "parallel"))]
-    let mut all: Vec<(StrId, KernelIdentity)> = names.into_iter().map(identity).collect();
+    let mut identities: Vec<(StrId, KernelIdentity)> = names.into_iter().map(identity).collect();
     let traced = session.passes.kind.contains(&PassKind::Operators);
     if !traced
-        && all
+        && identities
             .iter()
-            .all(|(_, one)| PLAIN_LIBRARIES.contains(&one.library))
+            .all(|(_, identity)| PLAIN_LIBRARIES.contains(&identity.library))
     {
-        let unknown =
-            |one: &KernelIdentity| one.class == KernelClass::Other && one.library.is_empty();
-        for (_, one) in all.iter_mut().filter(|(_, one)| unknown(one)) {
-            one.class = KernelClass::Application;
+        let unknown = |identity: &KernelIdentity| {
+            identity.class == KernelClass::Other && identity.library.is_empty()
+        };
+        for (_, identity) in identities
+            .iter_mut()
+            .filter(|(_, identity)| unknown(identity))
+        {
+            identity.class = KernelClass::Application;
         }
     }
-    all.into_iter().collect()
+    identities.into_iter().collect()
 }

@@ -47,11 +47,11 @@ impl Name {
             false => one_spelling(&readable),
         };
         // FBGEMM's name makes no GEMM of what else it has.
-        let own = path(&whole).replace("fbgemm_gpu::", "");
-        let base = own.rsplit("::").next().unwrap_or_default().to_owned();
+        let base_path = path(&whole).replace("fbgemm_gpu::", "");
+        let base = base_path.rsplit("::").next().unwrap_or_default().to_owned();
         Self {
             text: whole.to_lowercase(),
-            own: own.to_lowercase(),
+            own: base_path.to_lowercase(),
             whole,
             base,
         }
@@ -76,7 +76,7 @@ fn one_spelling(name: &str) -> String {
 
 /// The function's path without return type, template arguments and parameters.
 fn path(name: &str) -> String {
-    let mut own = String::new();
+    let mut path_text = String::new();
     let mut depth = 0_usize;
     let mut return_type = false;
     for c in name.chars() {
@@ -89,25 +89,30 @@ fn path(name: &str) -> String {
             ' ' => return_type = true,
             c => {
                 if std::mem::take(&mut return_type) {
-                    own.clear();
+                    path_text.clear();
                 }
-                own.push(c);
+                path_text.push(c);
             }
         }
     }
-    own
+    path_text
 }
 
 /// The identifiers of a mangled name as `path<the rest>`: enough for rules, which look for words.
 fn identifiers(mangled: &str) -> String {
     let mut path: Vec<&str> = Vec::new();
     let mut rest: Vec<&str> = Vec::new();
-    let mut at = 2;
+    let mut offset = 2;
     let mut in_path = true;
-    while at < mangled.len() {
-        let digits = mangled[at..].bytes().take_while(u8::is_ascii_digit).count();
-        let length = mangled[at..at + digits].parse::<usize>().unwrap_or(0);
-        let start = at + digits;
+    while offset < mangled.len() {
+        let digits = mangled[offset..]
+            .bytes()
+            .take_while(u8::is_ascii_digit)
+            .count();
+        let length = mangled[offset..offset + digits]
+            .parse::<usize>()
+            .unwrap_or(0);
+        let start = offset + digits;
         let word = start
             .checked_add(length)
             .and_then(|end| mangled.get(start..end));
@@ -116,12 +121,12 @@ fn identifiers(mangled: &str) -> String {
             Some(word) => rest.push(word),
             None => {
                 // A letter within the path is its start or a qualifier; any other ends it.
-                in_path &= path.is_empty() || mangled[at..].starts_with('L');
-                at = start + mangled[start..].chars().next().map_or(0, char::len_utf8);
+                in_path &= path.is_empty() || mangled[offset..].starts_with('L');
+                offset = start + mangled[start..].chars().next().map_or(0, char::len_utf8);
                 continue;
             }
         }
-        at = start + length;
+        offset = start + length;
     }
     path.retain(|word| !word.starts_with("_GLOBAL__N"));
     if path.is_empty() {

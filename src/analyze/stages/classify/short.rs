@@ -64,7 +64,7 @@ fn special(name: &Name, tile: Option<Tile>) -> Option<String> {
 static TILE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+x\d+x\d+"));
 
 fn found<'a>(pattern: &Regex, text: &'a str) -> &'a str {
-    pattern.find(text).map_or("", |found| found.as_str())
+    pattern.find(text).map_or("", |matched| matched.as_str())
 }
 
 /// FlashAttention 2: `Flash_fwd_kernel_traits<head size, block rows, block columns, …>`.
@@ -115,7 +115,7 @@ fn gemm(whole: &str, tile: Tile) -> Option<String> {
     parts.extend(
         PRODUCT
             .captures(identifier)
-            .and_then(|found| found.get(1))
+            .and_then(|captures| captures.get(1))
             .map(|p| p.as_str()),
     );
     let depth = if tile.k > 0 {
@@ -128,7 +128,7 @@ fn gemm(whole: &str, tile: Tile) -> Option<String> {
     parts.extend(
         CLUSTER
             .captures(identifier)
-            .and_then(|found| found.get(1))
+            .and_then(|captures| captures.get(1))
             .map(|p| p.as_str()),
     );
     let has = |word: &&str| identifier.split('_').any(|part| part == *word);
@@ -180,9 +180,9 @@ fn applied_function(whole: &str) -> Option<String> {
         pattern(&format!("{named}|{plain}"))
     });
     let arguments = whole.split_once('<')?.1;
-    let words = WORD.captures_iter(arguments).filter_map(|found| {
-        let word = (1..found.len())
-            .find_map(|group| found.get(group))?
+    let words = WORD.captures_iter(arguments).filter_map(|captures| {
+        let word = (1..captures.len())
+            .find_map(|group| captures.get(group))?
             .as_str();
         (!GENERIC.contains(&word)).then(|| snake(word))
     });

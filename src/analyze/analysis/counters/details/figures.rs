@@ -182,9 +182,9 @@ impl Figures {
         {
             return Some(Vec::new());
         }
-        let known = self.limits();
-        let least = known.iter().map(|(_, blocks)| *blocks).reduce(f64::min)?;
-        let least = known.into_iter().filter(|(_, blocks)| *blocks == least);
+        let limits = self.limits();
+        let least = limits.iter().map(|(_, blocks)| *blocks).reduce(f64::min)?;
+        let least = limits.into_iter().filter(|(_, blocks)| *blocks == least);
         Some(least.map(|(limit, _)| limit).collect())
     }
 

@@ -50,12 +50,12 @@ pub struct Group {
 
 /// All launches, in the order of their rows.
 pub(super) fn launches(session: &Session, counters: &Counters) -> Vec<Launch> {
-    let launch = |one: &KernelCounters| {
-        let metrics = counters.lookup.launch(session, one.profile);
+    let launch = |kernel: &KernelCounters| {
+        let metrics = counters.lookup.launch(session, kernel.profile);
         Launch {
-            profile: one.profile,
-            seconds: one.seconds.unwrap_or_default(),
-            figures: Figures::of(&metrics, one, one.grid.volume()),
+            profile: kernel.profile,
+            seconds: kernel.seconds.unwrap_or_default(),
+            figures: Figures::of(&metrics, kernel, kernel.grid.volume()),
             stalls: stall::states(&metrics).map(|states| stalls::shares(&states)),
         }
     };
@@ -75,15 +75,16 @@ pub fn weights(launches: &[&Launch]) -> Vec<f64> {
 pub(super) fn groups(counters: &Counters, timeline: &Timeline, launches: &[&Launch]) -> Vec<Group> {
     let mut members = BTreeMap::<(StrId, Dim3, Dim3), Vec<&Launch>>::new();
     for launch in launches {
-        let one = counters.launch(launch.profile);
+        let kernel = counters.launch(launch.profile);
         members
-            .entry((one.name, one.grid, one.block))
+            .entry((kernel.name, kernel.grid, kernel.block))
             .or_default()
             .push(launch);
     }
     let total: f64 = launches.iter().map(|launch| launch.seconds).sum();
-    let one = |own: &Vec<&Launch>| group(counters, timeline, own, total);
-    let mut groups: Vec<Group> = members.values().filter_map(one).collect();
+    let group_of =
+        |kernel_launches: &Vec<&Launch>| group(counters, timeline, kernel_launches, total);
+    let mut groups: Vec<Group> = members.values().filter_map(group_of).collect();
     // Rows of the profiles are unique.
     groups.arrange_by(|a, b| {
         b.seconds

@@ -19,8 +19,8 @@ pub struct Histogram {
 /// The histograms of a pass. Percentages are over 0 to 100, what is above lies in the last bin;
 /// others from the least to the greatest value.
 pub(super) fn of(launches: &[&Launch]) -> Vec<Histogram> {
-    let others = [Figure::Duration, Figure::DramRate];
-    let figures = PERCENTAGES.into_iter().chain(others);
+    let quantities = [Figure::Duration, Figure::DramRate];
+    let figures = PERCENTAGES.into_iter().chain(quantities);
     figures
         .filter_map(|figure| {
             let values: Vec<(f64, f64)> = launches
@@ -29,7 +29,7 @@ pub(super) fn of(launches: &[&Launch]) -> Vec<Histogram> {
                 .collect();
             let least = values.iter().map(|(value, _)| *value).reduce(f64::min)?;
             let most = values.iter().map(|(value, _)| *value).reduce(f64::max)?;
-            let (low, high) = if others.contains(&figure) {
+            let (low, high) = if quantities.contains(&figure) {
                 (least, most)
             } else {
                 (0.0, 100.0)

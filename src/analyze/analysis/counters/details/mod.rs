@@ -66,25 +66,25 @@ pub fn compute(context: &Context<'_>) -> Known<Details> {
     let (session, counters) = (context.session, context.results.counters()?);
     let (timeline, advice) = (Timeline::new(context), remarks::advice(session));
     let launches = groups::launches(session, counters);
-    let one = |(pass, kernels): (PassId, Vec<&KernelCounters>)| {
+    let pass_details = |(pass, kernels): (PassId, Vec<&KernelCounters>)| {
         let ids: Vec<ProfileId> = kernels.iter().map(|kernel| kernel.profile).collect();
-        let own: Vec<&Launch> = ids.iter().map(|id| &launches[id.index()]).collect();
-        let weights = groups::weights(&own).into_iter();
+        let pass_launches: Vec<&Launch> = ids.iter().map(|id| &launches[id.index()]).collect();
+        let weights = groups::weights(&pass_launches).into_iter();
         let figures: Vec<_> = weights
-            .zip(&own)
-            .map(|(weight, one)| (weight, &one.figures))
+            .zip(&pass_launches)
+            .map(|(weight, pass_details)| (weight, &pass_details.figures))
             .collect();
         PassDetails {
             pass,
-            seconds: own.iter().map(|launch| launch.seconds).sum(),
+            seconds: pass_launches.iter().map(|launch| launch.seconds).sum(),
             means: Figures::mean(&figures),
-            groups: groups::groups(counters, &timeline, &own),
-            rules: remarks::sums(session, &own, &advice),
-            histograms: histograms::of(&own),
+            groups: groups::groups(counters, &timeline, &pass_launches),
+            rules: remarks::sums(session, &pass_launches, &advice),
+            histograms: histograms::of(&pass_launches),
             launches: ids,
         }
     };
-    let passes = counters.by_pass().into_iter().map(one).collect();
+    let passes = counters.by_pass().into_iter().map(pass_details).collect();
     Ok(Details {
         launches,
         passes,

@@ -50,13 +50,13 @@ pub type Shares = [f64; STATES.len()];
 /// The shares by known state.
 pub(super) fn shares(states: &[Stall]) -> Shares {
     let mut shares = [0.0; STATES.len()];
-    for found in states {
+    for state_sample in states {
         // Sampled states are named in the plural: “no instructions”.
         let is = |state: &State| {
-            found.reason.trim_end_matches('s') == state.reason.trim_end_matches('s')
+            state_sample.reason.trim_end_matches('s') == state.reason.trim_end_matches('s')
         };
-        let at = STATES.iter().position(is).unwrap_or(STATES.len() - 1);
-        shares[at] += found.share;
+        let position = STATES.iter().position(is).unwrap_or(STATES.len() - 1);
+        shares[position] += state_sample.share;
     }
     shares
 }

@@ -23,10 +23,10 @@ impl Timeline {
             .iter()
             .filter(|l| l.summary.is_outermost(context.facts));
         for group in outermost.flat_map(|line| &line.groups) {
-            for at in &group.from {
+            for profile in &group.from {
                 timeline
                     .by_profile
-                    .entry(*at)
+                    .entry(*profile)
                     .or_default()
                     .push(timeline.times.len());
             }
@@ -37,13 +37,13 @@ impl Timeline {
 
     /// What some profiled launches represent, nanoseconds over all counted instances; none if nothing.
     pub(super) fn of(&self, profiles: &[ProfileId]) -> Option<Ns> {
-        let own = profiles
+        let group_positions = profiles
             .iter()
             .filter_map(|profile| self.by_profile.get(profile));
-        let places: BTreeSet<usize> = own.flatten().copied().collect();
-        let sum = places
+        let positions: BTreeSet<usize> = group_positions.flatten().copied().collect();
+        let sum = positions
             .iter()
             .fold(Ns::ZERO, |sum: Ns, at| sum.saturating_add(self.times[*at]));
-        (!places.is_empty()).then_some(sum)
+        (!positions.is_empty()).then_some(sum)
     }
 }

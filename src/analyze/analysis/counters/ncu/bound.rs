@@ -221,7 +221,7 @@ impl Thresholds {
         let ties = |level: &Level| {
             levels
                 .get(*level)
-                .is_some_and(|own| highest - own <= self.tie)
+                .is_some_and(|value| highest - value <= self.tie)
         };
         Level::ALL.into_iter().find(ties)
     }
@@ -229,20 +229,20 @@ impl Thresholds {
     /// The level that would bound instead, and by how much a figure would have to differ.
     fn next_level(&self, levels: &Levels, level: Level, highest: f64) -> Option<Next> {
         // A farther one that comes near enough to the highest, or a nearer one that leads by more than a tie.
-        let own = levels.get(level)?;
-        let distance = |other: Level| {
-            let value = levels.get(other)?;
-            let points = match other < level {
+        let level_value = levels.get(level)?;
+        let distance = |lower: Level| {
+            let value = levels.get(lower)?;
+            let points = match lower < level {
                 true => highest - value - self.tie,
-                false => own + self.tie - value,
+                false => level_value + self.tie - value,
             };
             Some(Next {
                 points,
-                bound: of_level(other),
+                bound: of_level(lower),
             })
         };
-        let others = Level::ALL.into_iter().filter(|other| *other != level);
-        others
+        let levels_below = Level::ALL.into_iter().filter(|other| *other != level);
+        levels_below
             .filter_map(distance)
             .min_by(|a, b| a.points.total_cmp(&b.points))
     }
@@ -264,9 +264,9 @@ impl Thresholds {
                 points: -lead - self.lead,
                 bound: Bound::Balanced,
             };
-            let other = self.next_level(levels, level, memory);
-            let next = other
-                .filter(|other| other.points < balanced.points)
+            let next = self.next_level(levels, level, memory);
+            let next = next
+                .filter(|next| next.points < balanced.points)
                 .unwrap_or(balanced);
             return (of_level(level), next);
         }

@@ -109,7 +109,7 @@ fn sum(parts: &[Part]) -> f64 {
 
 /// What thread instructions count, made from the table that counts: dtype and operations of each.
 pub fn instructions() -> String {
-    let one = |kind: &Scalar| {
+    let scalar_flops = |kind: &Scalar| {
         let Scalar {
             letter,
             dtype,
@@ -120,7 +120,7 @@ pub fn instructions() -> String {
         } = kind;
         format!("{dtype}: {add} × {letter}add + {multiply} × {letter}mul + {fused} × {letter}fma; ")
     };
-    SCALAR.iter().map(one).collect()
+    SCALAR.iter().map(scalar_flops).collect()
 }
 
 /// Counts the operations of a launch; `tensor_cores` is what the kernel's name says about them.
@@ -230,7 +230,7 @@ fn tensor(launch: &Launch<'_>) -> Option<Vec<Part>> {
         let dtype = TENSOR
             .iter()
             .find(|(source, _)| *source == name.source)
-            .map_or("other", |known| known.1);
+            .map_or("other", |entry| entry.1);
         match parts.iter_mut().find(|part| part.dtype == dtype) {
             Some(part) => part.flops += value,
             None => parts.push(Part {
@@ -253,7 +253,7 @@ fn tensor_pipe_used(launch: &Launch<'_>) -> bool {
     let about = |name: &str| {
         name.starts_with("sm__inst_executed_pipe_tensor") || name.starts_with("sm__pipe_tensor")
     };
-    let is_floating = |name: &str| FLOATING.iter().any(|one| name.contains(one));
+    let is_floating = |name: &str| FLOATING.iter().any(|part| name.contains(part));
     let (mut told, mut floating, mut any) = (false, false, false);
     for (name, value) in launch.numbers().filter(|(name, _)| about(name)) {
         told |= is_floating(name);

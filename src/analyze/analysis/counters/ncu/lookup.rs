@@ -65,17 +65,20 @@ impl Launch<'_> {
         let name = self.session.strings.find(metric)?;
         let metrics = &self.session.profile_metrics;
         let start = self.rows.partition_point(|row| row.1 < name);
-        let found = self.rows[start..]
+        let row_found = self.rows[start..]
             .iter()
             .take_while(|row| row.1 == name)
             .find(|row| {
-                let at = row.2.index();
-                let printed = self.session.text(metrics.unit[at]);
+                let index = row.2.index();
+                let printed = self.session.text(metrics.unit[index]);
                 let unit_fits = printed == unit || (printed.is_empty() && !SCALED.contains(&unit));
                 unit_fits
-                    && metrics.value[at].is_some()
-                    && self.session.text(metrics.section[at]).starts_with(section)
+                    && metrics.value[index].is_some()
+                    && self
+                        .session
+                        .text(metrics.section[index])
+                        .starts_with(section)
             })?;
-        metrics.value[found.2.index()]
+        metrics.value[row_found.2.index()]
     }
 }

@@ -32,12 +32,12 @@ pub fn compute(context: &Context<'_>) -> Known<Counters> {
     }
     let lookup = Lookup::new(session);
     let identities = classify::by_name(session);
-    let one = |profile: ProfileId| {
+    let launch_of = |profile: ProfileId| {
         let identity = identities[&session.kernel_profiles.name[profile.index()]].clone();
         KernelCounters::read(session, &lookup.launch(session, profile), profile, identity)
     };
     Ok(Counters {
-        launches: session.kernel_profiles.ids().map(one).collect(),
+        launches: session.kernel_profiles.ids().map(launch_of).collect(),
         lookup,
     })
 }

@@ -44,9 +44,9 @@ fn states_of(launch: &Launch<'_>, (before, after): &(&str, &str)) -> Option<Vec<
             })
         })
         .collect();
-    let all: f64 = states.iter().map(|state| state.share).sum();
-    states.iter_mut().for_each(|state| state.share /= all);
-    (all > 0.0).then_some(states)
+    let sum: f64 = states.iter().map(|state| state.share).sum();
+    states.iter_mut().for_each(|state| state.share /= sum);
+    (sum > 0.0).then_some(states)
 }
 
 /// The reason with the largest share.

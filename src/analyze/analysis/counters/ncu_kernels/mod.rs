@@ -40,7 +40,7 @@ pub struct BoundSum {
 
 /// Bound classes of all passes with profiled launches.
 pub fn compute(context: &Context<'_>) -> Known<Vec<PassBounds>> {
-    let one = |(pass, kernels): (PassId, Vec<&KernelCounters>)| {
+    let pass_kernels = |(pass, kernels): (PassId, Vec<&KernelCounters>)| {
         let names: BTreeSet<StrId> = kernels.iter().map(|kernel| kernel.name).collect();
         PassBounds {
             pass,
@@ -63,7 +63,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<PassBounds>> {
         .counters()?
         .by_pass()
         .into_iter()
-        .map(one)
+        .map(pass_kernels)
         .collect())
 }
 

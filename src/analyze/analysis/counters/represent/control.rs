@@ -31,11 +31,15 @@ pub fn of_command(command: &str) -> Option<Control<'_>> {
         )
     })?;
     let option = |name: &str| {
-        let own = &words[start..];
-        own.iter().enumerate().find_map(|(at, word)| {
+        let arguments = &words[start..];
+        arguments.iter().enumerate().find_map(|(index, word)| {
             let rest = word.strip_prefix(name)?;
-            rest.strip_prefix('=')
-                .or_else(|| own.get(at + 1).copied().filter(|_| rest.is_empty()))
+            rest.strip_prefix('=').or_else(|| {
+                arguments
+                    .get(index + 1)
+                    .copied()
+                    .filter(|_| rest.is_empty())
+            })
         })
     };
     Some(Control {

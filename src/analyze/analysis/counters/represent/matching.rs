@@ -157,7 +157,14 @@ pub fn compute(context: &Context<'_>) -> Known<Matching> {
         };
         line.groups = line.groups.into_iter().flat_map(matched).collect();
         line.groups.arrange_by(|a, b| {
-            let key = |one: &Group| (std::cmp::Reverse(one.time), one.kernel, one.grid, one.block);
+            let key = |group: &Group| {
+                (
+                    std::cmp::Reverse(group.time),
+                    group.kernel,
+                    group.grid,
+                    group.block,
+                )
+            };
             key(a).cmp(&key(b)).then_with(|| a.from.cmp(&b.from))
         });
         line
@@ -192,7 +199,7 @@ fn matched_kernels(session: &Session, facts: &Facts, pass: PassId) -> Vec<Matche
         .filter(|(_, stage)| stage.pass == pass)
         .map(|(index, stage)| (index, range_names(session, facts, stage)))
         .collect();
-    let one = |profile: ProfileId| {
+    let profiled = |profile: ProfileId| {
         let row = session.kernel_profiles.row(profile);
         let path = session.text(row.artifact);
         let (how, kernel) = names.find(session.text(row.name), path);
@@ -215,7 +222,7 @@ fn matched_kernels(session: &Session, facts: &Facts, pass: PassId) -> Vec<Matche
             stages: stages.collect(),
         }
     };
-    session.kernel_profiles.ids().map(one).collect()
+    session.kernel_profiles.ids().map(profiled).collect()
 }
 
 /// Names of the ranges that a stage's instances are; none if it is the whole capture.
@@ -237,7 +244,7 @@ fn gather(
     summary: Summary,
     profiled: &BTreeMap<KernelId, Vec<ProfileId>>,
 ) -> Line {
-    let mut place = FxHashMap::<(KernelId, Dim3, Dim3), usize>::default();
+    let mut positions = FxHashMap::<(KernelId, Dim3, Dim3), usize>::default();
     let (mut groups, mut has_profiles): (Vec<Group>, Vec<bool>) = Default::default();
     let (mut time, mut gpus) = (Ns::ZERO, 1);
     for instance in summary.counted_instances(facts) {
@@ -250,7 +257,7 @@ fn gather(
                 continue;
             };
             let key = key(session, launch);
-            let at = *place.entry(key).or_insert_with(|| {
+            let position = *positions.entry(key).or_insert_with(|| {
                 let (kernel, grid, block) = key;
                 groups.push(Group {
                     kernel,
@@ -261,10 +268,10 @@ fn gather(
                 has_profiles.push(profiled.contains_key(&kernel));
                 groups.len() - 1
             });
-            groups[at].launches += 1;
-            groups[at].time += duration;
-            if has_profiles[at] {
-                groups[at].durations.push(duration);
+            groups[position].launches += 1;
+            groups[position].time += duration;
+            if has_profiles[position] {
+                groups[position].durations.push(duration);
             }
         }
     }
@@ -295,17 +302,17 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
     let mut timed: Vec<(f64, ProfileId)> = group
         .from
         .iter()
-        .filter_map(|at| Some((counters.launch(*at).seconds? * 1e9, *at)))
+        .filter_map(|profile| Some((counters.launch(*profile).seconds? * 1e9, *profile)))
         .filter(|(time, _)| *time > 0.0)
         .collect();
     timed.arrange_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    for (time, at) in timed {
+    for (time, profile) in timed {
         match sizes
             .last_mut()
             .filter(|(first, _)| SAME_SIZE.contains(&(time / *first)))
         {
-            Some((_, size)) => size.push(at),
-            None => sizes.push((time, vec![at])),
+            Some((_, size)) => size.push(profile),
+            None => sizes.push((time, vec![profile])),
         }
     }
     if sizes.is_empty() {
@@ -328,7 +335,7 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
         };
         let nearest = sizes.iter().enumerate().filter(fits);
         let nearest = nearest.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
-        let part = &mut parts[nearest.map_or(sizes.len(), |(at, _)| at)];
+        let part = &mut parts[nearest.map_or(sizes.len(), |(index, _)| index)];
         part.launches += 1;
         part.time += *duration;
         part.durations.push(*duration);
@@ -380,8 +387,8 @@ fn choose(
 impl Group {
     /// Whether caches are known to have been flushed before some profiled launch that represents these.
     pub fn flushed(&self, session: &Session, counters: &Counters) -> bool {
-        self.from.iter().any(|at| {
-            let pass = counters.launch(*at).pass;
+        self.from.iter().any(|profile| {
+            let pass = counters.launch(*profile).pass;
             let command = session.text(session.passes.command[pass.index()]);
             control::of_command(command).is_some_and(|control| control.cache == "all")
         })
@@ -425,8 +432,8 @@ impl Group {
         counters: &Counters,
         value: impl Fn(&KernelCounters) -> Option<f64>,
     ) -> Option<Spread> {
-        let scaled = self.from.iter().map(|at| {
-            let launch = counters.launch(*at);
+        let scaled = self.from.iter().map(|profile| {
+            let launch = counters.launch(*profile);
             Some(value(launch)? * self.scale(launch))
         });
         let values: Vec<f64> = scaled.collect::<Option<_>>()?;
@@ -440,8 +447,8 @@ impl Group {
     /// Operations of one launch by dtype and pipe; absent if no launch was profiled or counted.
     pub fn parts(&self, counters: &Counters) -> Option<Vec<Part>> {
         let mut sums = BTreeMap::<(&'static str, bool), f64>::new();
-        for at in &self.from {
-            let launch = counters.launch(*at);
+        for profile in &self.from {
+            let launch = counters.launch(*profile);
             let Flops::Counted(parts) = &launch.flops else {
                 return None;
             };
@@ -487,7 +494,7 @@ impl Line {
             .groups
             .iter()
             .filter(|group| wanted(group))
-            .map(|one| one.time)
+            .map(|group| group.time)
             .sum();
         if self.time > Ns::ZERO {
             time.time() / self.time.time()

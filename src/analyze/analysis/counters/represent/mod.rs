@@ -96,17 +96,17 @@ pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
     let ids = context.session.kernel_profiles.ids();
     let mut launches: Vec<_> = ids.map(|id| compare(counters, matching, id)).collect();
     // Equal shares keep the order of the rows.
-    let share = |one: &Comparison| one.share.unwrap_or(-1.0);
+    let share = |launch: &Comparison| launch.share.unwrap_or(-1.0);
     launches.arrange_by(|a, b| {
         share(b)
             .total_cmp(&share(a))
             .then(a.profile.cmp(&b.profile))
     });
     let mut passes = BTreeMap::<PassId, Sums>::new();
-    for one in &launches {
-        let launch = counters.launch(one.profile);
+    for comparison in &launches {
+        let launch = counters.launch(comparison.profile);
         let sums = passes.entry(launch.pass).or_default();
-        sums.add(launch.seconds.unwrap_or(0.0), one.is_alike());
+        sums.add(launch.seconds.unwrap_or(0.0), comparison.is_alike());
     }
     let outermost = matching.outermost(context.facts);
     let mut gaps: Vec<Gap> = outermost
@@ -123,45 +123,45 @@ pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
 
 fn compare(counters: &Counters, matching: &Matching, profile: ProfileId) -> Comparison {
     let (launch, matched) = (counters.launch(profile), &matching.kernels[profile.index()]);
-    let own = |line: &Line| matched.stages.contains(&line.summary.stage);
+    let in_stage = |line: &Line| matched.stages.contains(&line.summary.stage);
     let same = |group: &Group| {
         Some(group.kernel) == matched.kernel
             && group.grid == launch.grid
             && group.block == launch.block
     };
     // Of the sizes on one grid the one that the launch represents.
-    let find = |at: usize| {
-        let groups = &matching.lines[at].groups;
+    let find = |index: usize| {
+        let groups = &matching.lines[index].groups;
         let stands = |group: &Group| same(group) && group.from.contains(&profile);
         let group = groups
             .iter()
             .position(stands)
             .or_else(|| groups.iter().position(same));
-        group.map(|group| (at, group))
+        group.map(|group| (index, group))
     };
     let lines = || 0..matching.lines.len();
     // Of nested stages the outer one, which comes first.
-    let stage = lines().find(|at| own(&matching.lines[*at]));
-    let found = match stage {
+    let stage = lines().find(|index| in_stage(&matching.lines[*index]));
+    let group_place = match stage {
         Some(_) => lines()
-            .filter(|at| own(&matching.lines[*at]))
+            .filter(|index| in_stage(&matching.lines[*index]))
             .find_map(find),
         None => lines()
             .filter_map(find)
             .max_by_key(|(line, group)| matching.lines[*line].groups[*group].time),
     };
-    let line = found.map(|(line, _)| line).or(stage);
-    let found = found.map(|(line, group)| (&matching.lines[line], group));
-    let of_group = found.map(|(line, group)| &line.groups[group]);
+    let line = group_place.map(|(line, _)| line).or(stage);
+    let group_place = group_place.map(|(line, group)| (&matching.lines[line], group));
+    let of_group = group_place.map(|(line, group)| &line.groups[group]);
     let ratio = of_group.and_then(|group| {
         let median = group.median().filter(|median| *median > 0.0)?;
         Some(launch.seconds? * 1e9 / median)
     });
-    let share = found.filter(|(line, _)| line.time > Ns::ZERO);
+    let share = group_place.filter(|(line, _)| line.time > Ns::ZERO);
     Comparison {
         profile,
         line,
-        group: found.map(|(_, group)| group),
+        group: group_place.map(|(_, group)| group),
         ratio,
         share: share.map(|(line, group)| line.groups[group].time.time() / line.time.time()),
         likeness: likeness(

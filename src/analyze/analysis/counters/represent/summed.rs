@@ -54,7 +54,7 @@ pub fn compute(context: &Context<'_>) -> Known<Summed> {
     let passes = context.results.kernels()?;
     let run = passes
         .iter()
-        .max_by_key(|one| (one.total, std::cmp::Reverse(one.pass)));
+        .max_by_key(|sum| (sum.total, std::cmp::Reverse(sum.pass)));
     let run = run
         .filter(|run| run.total > Ns::ZERO)
         .ok_or(Missing("missing.timeline"))?;
@@ -66,20 +66,24 @@ pub fn compute(context: &Context<'_>) -> Known<Summed> {
     let sums: BTreeMap<KernelId, &KernelSum> =
         run.sums.iter().map(|sum| (sum.kernel, sum)).collect();
     let profiles = &session.kernel_profiles;
-    let one = |profile: ProfileId| {
+    let summed = |profile: ProfileId| {
         let row = profiles.row(profile);
         let (how, kernel) = names.find(session.text(row.name), session.text(row.artifact));
         let sum = kernel.and_then(|kernel| sums.get(&kernel)).copied();
         SummedLaunch::of(counters, run, profile, (how, sum))
     };
-    let mut launches: Vec<SummedLaunch> = profiles.ids().map(one).collect();
-    let share = |one: &SummedLaunch| one.share.unwrap_or(-1.0);
+    let mut launches: Vec<SummedLaunch> = profiles.ids().map(summed).collect();
+    let share = |launch: &SummedLaunch| launch.share.unwrap_or(-1.0);
     launches.arrange_by(|a, b| {
         share(b)
             .total_cmp(&share(a))
             .then(a.profile.cmp(&b.profile))
     });
-    let profiled = |sum: &&KernelSum| !launches.iter().any(|one| one.kernel() == Some(sum.kernel));
+    let profiled = |sum: &&KernelSum| {
+        !launches
+            .iter()
+            .any(|launch| launch.kernel() == Some(sum.kernel))
+    };
     let gaps = run.sums.iter().filter(profiled).cloned().collect();
     let passes = by_pass(counters, &launches);
     Ok(Summed {
@@ -93,9 +97,9 @@ pub fn compute(context: &Context<'_>) -> Known<Summed> {
 
 fn by_pass(counters: &Counters, launches: &[SummedLaunch]) -> BTreeMap<PassId, Sums> {
     let mut passes = BTreeMap::<PassId, Sums>::new();
-    for one in launches {
-        let launch = counters.launch(one.profile);
-        let alike = one.ratio.is_some_and(|ratio| ALIKE.contains(&ratio));
+    for summed in launches {
+        let launch = counters.launch(summed.profile);
+        let alike = summed.ratio.is_some_and(|ratio| ALIKE.contains(&ratio));
         passes
             .entry(launch.pass)
             .or_default()
@@ -167,20 +171,23 @@ impl Summed {
     /// nearest to the median.
     pub fn bounds(&self, counters: &Counters, rule: Classifier) -> Vec<(Bound, f64)> {
         let mut nearest = BTreeMap::<KernelId, &SummedLaunch>::new();
-        let distance = |one: &SummedLaunch| one.ratio.map_or(f64::MAX, |ratio| (ratio - 1.0).abs());
-        for one in &self.launches {
-            let Some(kernel) = one.kernel() else { continue };
-            let best = nearest.entry(kernel).or_insert(one);
-            if distance(one) < distance(best) {
-                *best = one;
+        let distance =
+            |launch: &SummedLaunch| launch.ratio.map_or(f64::MAX, |ratio| (ratio - 1.0).abs());
+        for launch in &self.launches {
+            let Some(kernel) = launch.kernel() else {
+                continue;
+            };
+            let best = nearest.entry(kernel).or_insert(launch);
+            if distance(launch) < distance(best) {
+                *best = launch;
             }
         }
         let mut shares = BTreeMap::<Bound, f64>::new();
-        for one in nearest.values() {
+        for launch in nearest.values() {
             let bound = THRESHOLDS
-                .classify(rule, counters.launch(one.profile))
+                .classify(rule, counters.launch(launch.profile))
                 .bound;
-            *shares.entry(bound).or_default() += one.share.unwrap_or_default();
+            *shares.entry(bound).or_default() += launch.share.unwrap_or_default();
         }
         let mut shares: Vec<(Bound, f64)> = shares.into_iter().collect();
         shares.arrange_by(|a, b| b.1.total_cmp(&a.1));

@@ -18,19 +18,19 @@ pub struct Device {
 pub fn of_pass(session: &Session, pass: PassId) -> Option<Device> {
     let gpus = &session.gpus;
     let named = |index: &usize| !session.text(gpus.name[*index]).is_empty();
-    let own = || (0..gpus.len()).filter(|index| gpus.pass[*index] == pass);
-    let found = |names: BTreeSet<&str>, basis| match names.len() {
+    let gpu_rows = || (0..gpus.len()).filter(|index| gpus.pass[*index] == pass);
+    let device_named = |names: BTreeSet<&str>, basis| match names.len() {
         1 => names.first().map(|name| Device {
             name: (*name).to_owned(),
             basis,
         }),
         _ => None,
     };
-    let stated = own()
+    let stated = gpu_rows()
         .filter(named)
         .map(|index| session.text(gpus.name[index]))
         .collect();
-    let capability = own().find_map(|index| gpus.compute_capability[index]);
+    let capability = gpu_rows().find_map(|index| gpus.compute_capability[index]);
     let of_capability = (0..gpus.len())
         .filter(|index| capability.is_some() && gpus.compute_capability[*index] == capability)
         .filter(named)
@@ -42,10 +42,10 @@ pub fn of_pass(session: &Session, pass: PassId) -> Option<Device> {
         .iter()
         .map(|name| session.text(*name));
     let peaks = peaks.filter(|name| !name.is_empty()).collect();
-    found(stated, "device.report")
-        .or_else(|| found(of_capability, "device.capability"))
-        .or_else(|| found(peaks, "device.peaks"))
-        .or_else(|| found(environment(session), "device.environment"))
+    device_named(stated, "device.report")
+        .or_else(|| device_named(of_capability, "device.capability"))
+        .or_else(|| device_named(peaks, "device.peaks"))
+        .or_else(|| device_named(environment(session), "device.environment"))
 }
 
 fn environment(session: &Session) -> BTreeSet<&str> {

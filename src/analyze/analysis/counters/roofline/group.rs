@@ -47,8 +47,8 @@ pub(super) fn groups(kernels: &[&KernelCounters], rule: Classifier) -> Vec<Group
             .push(kernel);
     }
     let total: f64 = kernels.iter().filter_map(|kernel| kernel.seconds).sum();
-    let one = |own: &Vec<&KernelCounters>| group(own, total, rule);
-    let mut groups: Vec<Group> = members.values().filter_map(one).collect();
+    let group_of = |kernels: &Vec<&KernelCounters>| group(kernels, total, rule);
+    let mut groups: Vec<Group> = members.values().filter_map(group_of).collect();
     // Equal times keep the order of the keys.
     groups.arrange_by(|a, b| b.share.total_cmp(&a.share));
     groups

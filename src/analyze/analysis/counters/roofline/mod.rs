@@ -48,7 +48,7 @@ pub struct TypeSum {
 
 /// The rooflines of all passes with profiled launches.
 pub fn compute(context: &Context<'_>) -> Known<Vec<PassRoofline>> {
-    let one = |(pass, kernels): (PassId, Vec<&KernelCounters>)| {
+    let pass_roofline = |(pass, kernels): (PassId, Vec<&KernelCounters>)| {
         let groups = group::groups(&kernels, context.options.classifier);
         let device = device::of_pass(context.session, pass);
         let dtypes = groups.iter().filter_map(|group| group.dtype);
@@ -66,7 +66,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<PassRoofline>> {
         .counters()?
         .by_pass()
         .into_iter()
-        .map(one)
+        .map(pass_roofline)
         .collect())
 }
 

@@ -58,16 +58,16 @@ impl Roofs {
             Flops::Counted(parts) => parts.as_slice(),
             Flops::NotCounted(_) => &[],
         });
-        let all = distinct(dtypes.iter().copied().chain(parts.map(|part| part.dtype)));
-        let rates = all.into_iter().flat_map(|dtype| {
+        let dtypes_used = distinct(dtypes.iter().copied().chain(parts.map(|part| part.dtype)));
+        let rates = dtypes_used.into_iter().flat_map(|dtype| {
             let specified = gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense.0);
-            let both = [(specified, false), (measured.rate(gpu, dtype), true)];
+            let pair = [(specified, false), (measured.rate(gpu, dtype), true)];
             let roof = |value, measured| Roof {
                 of: Peak::Dtype(dtype),
                 value,
                 measured,
             };
-            both.into_iter()
+            pair.into_iter()
                 .filter_map(move |(value, measured)| Some(roof(value?, measured)))
         });
         let rates = rates.collect();
@@ -101,8 +101,11 @@ impl Roofs {
 
     /// Slanted roofs of a level.
     pub fn bandwidths(&self, level: Level) -> Vec<Roof> {
-        let own = self.bandwidths.iter().filter(|(own, _)| *own == level);
-        own.map(|(_, roof)| *roof).collect()
+        let of_level = self
+            .bandwidths
+            .iter()
+            .filter(|(of_level, _)| *of_level == level);
+        of_level.map(|(_, roof)| *roof).collect()
     }
 
     /// dtypes for which there is no roof at all.

@@ -172,8 +172,11 @@ pub fn compute(context: &Context<'_>) -> Known<Workload> {
 
 fn works(context: &Context<'_>, counters: &Counters, line: &Line) -> Vec<Work> {
     let work = |group: &Group| {
-        let launches: Vec<&KernelCounters> =
-            group.from.iter().map(|at| counters.launch(*at)).collect();
+        let launches: Vec<&KernelCounters> = group
+            .from
+            .iter()
+            .map(|profile| counters.launch(*profile))
+            .collect();
         let bound = |rule| main_bound(&launches, rule);
         Some(Work {
             kernel: group.kernel,
@@ -246,33 +249,33 @@ impl Work {
 impl Totals {
     /// The sums of some works.
     pub fn of<'a>(works: impl Iterator<Item = &'a Work>) -> Self {
-        let mut all = Self::default();
+        let mut totals = Self::default();
         for work in works {
             let (time, launches) = (work.time.time().0, work.launches as f64);
-            all.time += time;
+            totals.time += time;
             for part in work.parts.iter().flatten() {
-                *all.flops.entry(part.dtype).or_default() += part.flops * launches;
+                *totals.flops.entry(part.dtype).or_default() += part.flops * launches;
             }
             let add = |sum: &mut Option<f64>, one: Option<f64>| {
                 if let Some(one) = one {
                     *sum = Some(sum.unwrap_or_default() + one * launches);
                 }
             };
-            add(&mut all.bytes.dram, work.bytes.dram);
-            add(&mut all.bytes.l2, work.bytes.l2);
-            add(&mut all.bytes.l1, work.bytes.l1);
-            all.flops_time += work.parts.as_ref().map_or(0.0, |_| time);
+            add(&mut totals.bytes.dram, work.bytes.dram);
+            add(&mut totals.bytes.l2, work.bytes.l2);
+            add(&mut totals.bytes.l1, work.bytes.l1);
+            totals.flops_time += work.parts.as_ref().map_or(0.0, |_| time);
             if let Some(spread) = work.dram {
-                all.dram_time += time;
-                all.dram_range.0 += spread.min * launches;
-                all.dram_range.1 += spread.max * launches;
+                totals.dram_time += time;
+                totals.dram_range.0 += spread.min * launches;
+                totals.dram_range.1 += spread.max * launches;
             }
             if let (Some(flops), Some(bytes)) = (work.flops(), work.bytes.dram) {
-                let (t, f, b) = all.mark;
-                all.mark = (t + time, f + flops * launches, b + bytes * launches);
+                let (t, f, b) = totals.mark;
+                totals.mark = (t + time, f + flops * launches, b + bytes * launches);
             }
         }
-        all
+        totals
     }
 
     /// Operations of all dtypes; absent if no work's were counted.

@@ -44,9 +44,9 @@ pub fn compute(context: &Context<'_>) -> Known<KernelMatching> {
     if counts.is_empty() {
         return Err(Missing("missing.other_kernels"));
     }
-    let known = of_pass(session, context.facts, reference);
+    let reference_names = of_pass(session, context.facts, reference);
     let find = |((pass, name), launches): ((PassId, StrId), u64)| {
-        let (how, kernel) = known.find(session.text(name), session.artifact_of(pass));
+        let (how, kernel) = reference_names.find(session.text(name), session.artifact_of(pass));
         MatchedName {
             pass,
             name,
@@ -56,7 +56,13 @@ pub fn compute(context: &Context<'_>) -> Known<KernelMatching> {
         }
     };
     let mut names: Vec<MatchedName> = counts.into_iter().map(find).collect();
-    let key = |one: &MatchedName| (one.kernel.is_some(), one.pass, session.text(one.name));
+    let key = |matched: &MatchedName| {
+        (
+            matched.kernel.is_some(),
+            matched.pass,
+            session.text(matched.name),
+        )
+    };
     names.arrange_by(|a, b| key(a).cmp(&key(b)));
     Ok(KernelMatching { reference, names })
 }
@@ -66,18 +72,18 @@ impl KernelMatching {
     pub fn unmatched(&self) -> usize {
         self.names
             .iter()
-            .take_while(|one| one.kernel.is_none())
+            .take_while(|matched| matched.kernel.is_none())
             .count()
     }
 
     /// By pass: how many of its names matched how.
     pub fn by_pass(&self) -> Vec<(PassId, BTreeMap<How, u64>)> {
         let mut passes = BTreeMap::<PassId, BTreeMap<How, u64>>::new();
-        for one in &self.names {
+        for matched in &self.names {
             *passes
-                .entry(one.pass)
+                .entry(matched.pass)
                 .or_default()
-                .entry(one.how)
+                .entry(matched.how)
                 .or_default() += 1;
         }
         passes.into_iter().collect()

@@ -67,7 +67,7 @@ pub struct Names<T> {
 impl<T: Copy + Ord> Names<T> {
     /// Names that differ, each with its kernel.
     pub fn new<'a>(names: impl Iterator<Item = (&'a str, T)>) -> Self {
-        let mut all = Self {
+        let mut keys = Self {
             exact: BTreeMap::new(),
             md5: BTreeMap::new(),
             signature: BTreeMap::new(),
@@ -75,16 +75,16 @@ impl<T: Copy + Ord> Names<T> {
         };
         for (name, kernel) in names {
             let signature = signature(name);
-            all.md5
+            keys.md5
                 .insert(md5_hex(name), (function(&signature).to_owned(), kernel));
-            all.stem
+            keys.stem
                 .entry(without_parameters(&signature))
                 .or_default()
                 .insert(kernel);
-            all.signature.entry(signature).or_default().insert(kernel);
-            all.exact.insert(name.to_owned(), kernel);
+            keys.signature.entry(signature).or_default().insert(kernel);
+            keys.exact.insert(name.to_owned(), kernel);
         }
-        all
+        keys
     }
 
     /// The kernel of that name, the surest way first; `path` is the file that the name is from.

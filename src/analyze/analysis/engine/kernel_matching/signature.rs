@@ -22,7 +22,7 @@ pub(super) fn signature(name: &str) -> String {
     let text = CAST.replace_all(&text, "$1");
     let text = SUFFIX.replace_all(&text, "$1");
     let text = NAMESPACE.replace_all(&text, "");
-    let text = WORD.replace_all(&text, |found: &regex::Captures<'_>| match &found[0] {
+    let text = WORD.replace_all(&text, |word: &regex::Captures<'_>| match &word[0] {
         "true" => "1",
         "false" => "0",
         _ => "",

@@ -53,12 +53,12 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<LoggedGemm>> {
         *groups.entry(key).or_default() += 1;
     }
     let counted = |(key, calls)| LoggedGemm { calls, ..key };
-    let mut all: Vec<LoggedGemm> = groups.into_iter().map(counted).collect();
-    all.arrange_by(|a, b| {
-        let artifact = |one: &LoggedGemm| session.text(one.artifact);
+    let mut gemms: Vec<LoggedGemm> = groups.into_iter().map(counted).collect();
+    gemms.arrange_by(|a, b| {
+        let artifact = |gemm: &LoggedGemm| session.text(gemm.artifact);
         artifact(a)
             .cmp(artifact(b))
             .then(b.flops().total_cmp(&a.flops()))
     });
-    Ok(all)
+    Ok(gemms)
 }

@@ -84,14 +84,14 @@ fn group(context: &Context<'_>, ceilings: &Ceilings<'_>, count: u64, sum: &Matri
 /// Blocks of a launch that run at a time on its GPU.
 pub fn slots(session: &Session, gpu: Option<&Gpu>, row: usize) -> Option<u64> {
     let (launches, gpus) = (&session.launches, &session.gpus);
-    let at = launches.gpu[row].index();
+    let gpu_index = launches.gpu[row].index();
     let sms = gpus
         .sm_count
-        .get(at)
+        .get(gpu_index)
         .copied()
         .flatten()
         .or(gpu.map(|gpu| gpu.sm_count))?;
-    let capability = gpus.compute_capability.get(at).copied().flatten()?;
+    let capability = gpus.compute_capability.get(gpu_index).copied().flatten()?;
     let threads = launches.block[row].volume();
     let blocks = blocks_per_sm(
         capability,
@@ -134,12 +134,12 @@ impl Group {
 pub fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f64)> {
     let primary = context.facts.primary_pass(context.session);
     let stages = context.results.gemm().into_iter().flatten();
-    let one = |stage: &StageProducts| {
+    let stage_gemms = |stage: &StageProducts| {
         let lost = stage.per_instance(stage.recoverable()?);
         Some((stage.summary.stage, stage.summary.process, lost))
     };
     stages
         .filter(|stage| Some(stage.pass) == primary)
-        .filter_map(one)
+        .filter_map(stage_gemms)
         .collect()
 }

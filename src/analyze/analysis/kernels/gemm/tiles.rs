@@ -52,12 +52,12 @@ impl Tiling {
         let column_major = ["cuBLAS", "CUTLASS", "hipBLASLt"]
             .iter()
             .any(|library| launch.library.starts_with(library));
-        let both = if column_major {
+        let orders = if column_major {
             [columns, rows]
         } else {
             [rows, columns]
         };
-        let fitting = both
+        let fitting = orders
             .into_iter()
             .find_map(|size| Some((size, parts(&launch, tile, size, gemm)?)));
         let Some(((m, n), splits)) = fitting else {
@@ -117,8 +117,8 @@ fn cluster(name: &str) -> (u64, u64) {
     static SHAPE: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"nvjet_\w*?_\d+x\d+_\d+x\d+_(\d+)x(\d+)_").expect("the pattern is constant")
     });
-    let shape = SHAPE.captures(name).and_then(|found| {
-        let edge = |group: usize| found.get(group)?.as_str().parse().ok();
+    let shape = SHAPE.captures(name).and_then(|captures| {
+        let edge = |group: usize| captures.get(group)?.as_str().parse().ok();
         Some((edge(1)?, edge(2)?))
     });
     shape.filter(|(m, n)| *m > 0 && *n > 0).unwrap_or((1, 1))

@@ -21,7 +21,7 @@ pub fn command(context: &Context<'_>, stage: &Summary) -> String {
         .results
         .stage_work()
         .ok()
-        .and_then(|all| all.iter().find(is));
+        .and_then(|commands| commands.iter().find(is));
     let top = work.map_or(1, |work| needed(work, ENOUGH).clamp(1, MOST));
     let name = stage.stage(context.facts).name.replace('\'', "'\\''");
     format!("rooflens kernels BUNDLE --top {top} --stage '{name}' --yaml")

@@ -88,7 +88,7 @@ fn of_pass(sums: &[KernelSum], identities: &[KernelIdentity]) -> PassKernels {
         row.total = row.total.saturating_add(sum.total);
     }
     let mut libraries: Vec<LibrarySum> = libraries.into_values().collect();
-    libraries.arrange_by_key(|one| std::cmp::Reverse(one.total));
+    libraries.arrange_by_key(|library| std::cmp::Reverse(library.total));
     let of = |class| total(of_class(sums, identities, class).map(|sum| sum.total));
     PassKernels {
         pass: sums[0].pass,
@@ -130,11 +130,11 @@ impl PassKernels {
         facts: &'a Facts,
         class: KernelClass,
     ) -> impl Iterator<Item = (&'a KernelSum, &'a KernelIdentity)> {
-        let all = self
+        let pairs = self
             .sums
             .iter()
             .map(|sum| (sum, &facts.identities[sum.kernel.index()]));
-        all.filter(move |(_, identity)| identity.class == class)
+        pairs.filter(move |(_, identity)| identity.class == class)
     }
 
     /// The kernels of a class, the most time first.

@@ -56,14 +56,14 @@ pub(super) fn kernel_sums(session: &Session) -> Vec<KernelSum> {
 /// The sum of the launches of one kernel in one pass, by duration.
 fn sum(launches: &[(PassId, KernelId, Ns)]) -> KernelSum {
     let (pass, kernel, min) = launches[0];
-    let duration = |at: usize| launches[at].2;
-    let total = total(launches.iter().map(|one| one.2));
+    let duration = |row: usize| launches[row].2;
+    let total = total(launches.iter().map(|launch| launch.2));
     let count = launches.len();
     let median = (duration((count - 1) / 2).time().0 + duration(count / 2).time().0) / 2.0;
     let mean = total.time().0 / count as f64;
     let squares: f64 = launches
         .iter()
-        .map(|one| (one.2.time().0 - mean).powi(2))
+        .map(|launch| (launch.2.time().0 - mean).powi(2))
         .sum();
     KernelSum {
         pass,

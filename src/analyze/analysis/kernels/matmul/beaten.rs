@@ -30,7 +30,7 @@ pub struct Beaten {
 /// The measured peaks that GEMMs of known sizes exceed, by dtype.
 pub fn compute(context: &Context<'_>) -> Known<Vec<Beaten>> {
     let session = context.session;
-    let mut found: BTreeMap<&'static str, Beaten> = BTreeMap::new();
+    let mut by_dtype: BTreeMap<&'static str, Beaten> = BTreeMap::new();
     for ((pass, kernel, product), (launches, time)) in groups(context) {
         let dtype = dtype(&context.facts.identities[kernel.index()], &product);
         let name = gpu_name(session, Some(pass));
@@ -42,14 +42,14 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<Beaten>> {
         if reached < ABOVE * measured {
             continue;
         }
-        let one = found.entry(dtype).or_insert(Beaten {
+        let beaten = by_dtype.entry(dtype).or_insert(Beaten {
             dtype,
             measured,
             reached,
         });
-        one.reached = one.reached.max(reached);
+        beaten.reached = beaten.reached.max(reached);
     }
-    Ok(found.into_values().collect())
+    Ok(by_dtype.into_values().collect())
 }
 
 /// What computes the same by one kernel in one pass.
@@ -66,12 +66,12 @@ fn groups(context: &Context<'_>) -> BTreeMap<Key, (u64, Ns)> {
         return groups;
     }
     for op in 0..facts.ops.len() {
-        let sure = |one: &&Product| {
+        let sure = |product: &&Product| {
             let source = matches!(
-                one.source,
+                product.source,
                 Source::Operator | Source::SameOrder | Source::Log
             );
-            one.main && source && matches!(one.shape, Shape::Gemm(_))
+            product.main && source && matches!(product.shape, Shape::Gemm(_))
         };
         let product = products.get(op as OpIndex).filter(sure);
         let Some((product, row)) = product.zip(launch_of(facts, op as OpIndex)) else {

@@ -51,11 +51,11 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
         }
         let name = session.pass_name(stage.pass);
         let workload = session.workload.for_pass(name);
-        for at in stage.instances.clone() {
-            let Some(pass) = pass(stage.kind, positions[at], &workload, model) else {
+        for instance in stage.instances.clone() {
+            let Some(pass) = pass(stage.kind, positions[instance], &workload, model) else {
                 break;
             };
-            let kernels = kernels(session, facts, matrix, at);
+            let kernels = kernels(session, facts, matrix, instance);
             if kernels.iter().all(|kernel| products.is_known(kernel.op)) {
                 continue;
             }
@@ -86,9 +86,9 @@ pub fn unsized_parts(model: &Llm) -> Vec<String> {
     let latent = latent.then(|| {
         "latent attention: kernels may multiply its low-rank factors before or after".to_owned()
     });
-    let other = (experts == 0 && latent.is_none() && !model.is_dense_decoder())
-        .then(|| "layers of other kinds than attention and a dense block".to_owned());
-    routed.into_iter().chain(latent).chain(other).collect()
+    let hybrid = (experts == 0 && latent.is_none() && !model.is_dense_decoder())
+        .then(|| "layers of hybrid kinds than attention and a dense block".to_owned());
+    routed.into_iter().chain(latent).chain(hybrid).collect()
 }
 
 fn pass<'a>(
@@ -108,7 +108,7 @@ fn pass<'a>(
         .unwrap_or_default();
     let dtype = ["bf16", "fp16", "fp32"]
         .into_iter()
-        .find(|known| *known == dtype)?;
+        .find(|candidate| *candidate == dtype)?;
     let (new, past, logits) = match kind {
         StageKind::Prefill => (prompt, Some(0), 1),
         StageKind::Forward => (prompt, Some(0), prompt),
@@ -137,8 +137,9 @@ fn kernels(session: &Session, facts: &Facts, matrix: &Matrix, instance: usize) -
             && matrix.is_main(kernel)
             && matches!(identity.dtype, "fp32" | "fp64")
     };
-    let all = matrix.of(session, facts, &facts.instances[instance]);
-    all.filter(|(_, kernel)| !beside(*kernel))
+    let kernels = matrix.of(session, facts, &facts.instances[instance]);
+    kernels
+        .filter(|(_, kernel)| !beside(*kernel))
         .map(|(op, kernel)| Kernel {
             op,
             class: facts.identities[kernel.index()].class,
@@ -152,13 +153,13 @@ impl Pass<'_> {
     fn products(&self, kernels: &[Kernel]) -> Option<Vec<(OpIndex, Product)>> {
         let mains: Vec<KernelClass> = kernels
             .iter()
-            .filter(|one| one.main)
-            .map(|one| one.class)
+            .filter(|product| product.main)
+            .map(|product| product.class)
             .collect();
         let shapes = self.shapes(&mains)?;
         let mut shapes = shapes.into_iter();
         let mut shape = None;
-        let mut found = Vec::new();
+        let mut products = Vec::new();
         for kernel in kernels {
             if kernel.main {
                 shape = shapes.next().flatten();
@@ -171,9 +172,9 @@ impl Pass<'_> {
                 source: Source::Model,
                 main: kernel.main,
             };
-            found.push((kernel.op, product));
+            products.push((kernel.op, product));
         }
-        Some(found)
+        Some(products)
     }
 
     /// Shapes of a sequence of products and attention kernels.
@@ -189,7 +190,9 @@ impl Pass<'_> {
         let before = self.projections(*segments.first()?)?;
         let between = segments.get(1).filter(|_| segments.len() > 2);
         let last = *segments.last()?;
-        let after = between.map_or(last.checked_sub(1), |both| both.checked_sub(before.len()))?;
+        let after = between.map_or(last.checked_sub(1), |length| {
+            length.checked_sub(before.len())
+        })?;
         let after = self.rest(after)?;
         let inner = &segments[1..segments.len() - 1];
         if inner

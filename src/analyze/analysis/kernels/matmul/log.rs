@@ -42,12 +42,12 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
 }
 
 /// Helpers compute what the product before them does.
-fn give(gemms: &[(OpIndex, bool, Key)], found: &[Option<Product>], products: &mut Products) {
-    let mut found = found.iter();
+fn give(gemms: &[(OpIndex, bool, Key)], logged: &[Option<Product>], products: &mut Products) {
+    let mut logged = logged.iter();
     let mut last = None;
     for (op, main, _) in gemms {
         if *main {
-            last = found.next().copied().flatten();
+            last = logged.next().copied().flatten();
         }
         if let Some(product) = last {
             let product = Product {

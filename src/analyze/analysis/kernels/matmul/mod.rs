@@ -175,10 +175,10 @@ impl Products {
         let Some(slot) = numbers.get_mut(op as usize).filter(|number| **number == 0) else {
             return;
         };
-        let all = &mut self.all;
+        let products = &mut self.all;
         *slot = *self.index.entry(product).or_insert_with(|| {
-            all.push(product);
-            all.len() as u32
+            products.push(product);
+            products.len() as u32
         });
     }
 }
@@ -207,7 +207,7 @@ struct Matrix {
 
 impl Matrix {
     fn new(session: &Session, facts: &Facts) -> Self {
-        let class = facts.identities.iter().map(|one| one.class);
+        let class = facts.identities.iter().map(|identity| identity.class);
         let class: Vec<Option<KernelClass>> = class
             .map(|class| Some(class).filter(|class| class.is_matrix_work()))
             .collect();
@@ -262,16 +262,25 @@ fn positions(facts: &Facts) -> Vec<Option<u32>> {
         let mut outer: Vec<(u32, Ns, Ns, u32)> = facts
             .instances_of(parent)
             .iter()
-            .map(|one| (one.process.0, one.host_start, one.host_end, 0))
+            .map(|instance| {
+                (
+                    instance.process.0,
+                    instance.host_start,
+                    instance.host_end,
+                    0,
+                )
+            })
             .collect();
         outer.sort_unstable();
-        for at in stage.instances.clone() {
-            let one = &facts.instances[at];
-            let after = outer.partition_point(|it| (it.0, it.1) <= (one.process.0, one.host_start));
+        for index in stage.instances.clone() {
+            let instance = &facts.instances[index];
+            let after = outer
+                .partition_point(|it| (it.0, it.1) <= (instance.process.0, instance.host_start));
             let around = after.checked_sub(1).map(|place| &mut outer[place]);
-            let around = around.filter(|it| it.0 == one.process.0 && one.host_end <= it.2);
+            let around =
+                around.filter(|it| it.0 == instance.process.0 && instance.host_end <= it.2);
             if let Some(around) = around {
-                positions[at] = Some(around.3);
+                positions[index] = Some(around.3);
                 around.3 += 1;
             }
         }

@@ -98,14 +98,14 @@ struct Call {
 
 impl Calls {
     fn new(session: &Session) -> Self {
-        let mut all = recorded(session);
-        all.extend(named(session));
-        all.sort_by_key(|call| (call.thread, call.start, std::cmp::Reverse(call.end)));
+        let mut recorded_calls = recorded(session);
+        recorded_calls.extend(named(session));
+        recorded_calls.sort_by_key(|call| (call.thread, call.start, std::cmp::Reverse(call.end)));
         let mut calls = Self::default();
-        for (at, call) in all.iter().enumerate() {
+        for (index, call) in recorded_calls.iter().enumerate() {
             // The FLOPs of a call that has one within are those of the inner one.
             let is_outer = |next: &Call| next.thread == call.thread && next.start < call.end;
-            if !all.get(at + 1).is_some_and(is_outer) {
+            if !recorded_calls.get(index + 1).is_some_and(is_outer) {
                 calls.thread.push(call.thread);
                 calls.start.push(call.start);
                 calls.end.push(call.end);
@@ -119,7 +119,7 @@ impl Calls {
 /// Operators of PyTorch traces.
 fn recorded(session: &Session) -> Vec<Call> {
     let operators = &session.operators;
-    let mut known: FxHashMap<[StrId; 4], Option<(Shape, &'static str)>> = FxHashMap::default();
+    let mut by_key: FxHashMap<[StrId; 4], Option<(Shape, &'static str)>> = FxHashMap::default();
     let call = |row: usize| {
         let key = [
             operators.name[row],
@@ -127,7 +127,7 @@ fn recorded(session: &Session) -> Vec<Call> {
             operators.inputs[row],
             operators.types[row],
         ];
-        let found = *known.entry(key).or_insert_with(|| {
+        let found = *by_key.entry(key).or_insert_with(|| {
             let [name, shapes, inputs, types] = key.map(|id| session.text(id));
             let operand = operand(name, types)?;
             Some((shape(name, shapes, inputs)?, operand))
@@ -150,9 +150,9 @@ fn recorded(session: &Session) -> Vec<Call> {
 /// Ranges whose names are those of operators with sizes.
 fn named(session: &Session) -> Vec<Call> {
     let ranges = &session.ranges;
-    let mut known: FxHashMap<StrId, Option<(Shape, &'static str)>> = FxHashMap::default();
+    let mut by_name: FxHashMap<StrId, Option<(Shape, &'static str)>> = FxHashMap::default();
     let call = |row: usize| {
-        let found = *known.entry(ranges.name[row]).or_insert_with(|| {
+        let found = *by_name.entry(ranges.name[row]).or_insert_with(|| {
             let (name, marks) = session.text(ranges.name[row]).split_once(", ")?;
             let (_, sizes) = marks.split_once("sizes = ")?;
             let (sizes, _) = sizes.split_once("]]")?;

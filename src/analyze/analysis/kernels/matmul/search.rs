@@ -47,13 +47,13 @@ impl<'a, K: Eq + Hash + Clone> Searches<'a, K> {
         if self.known.len() >= MAX_SEARCHES {
             return vec![None; keys.len()];
         }
-        let own = self
+        let of_stage = self
             .streams
             .iter()
             .filter(|(its, _)| its.is_none() || rank.is_none() || *its == rank);
-        let found = agreed(own.map(|(_, stream)| stream), keys);
-        self.known.insert(key, found.clone());
-        found
+        let products = agreed(of_stage.map(|(_, stream)| stream), keys);
+        self.known.insert(key, products.clone());
+        products
     }
 }
 
@@ -69,46 +69,46 @@ fn agreed<'a, K: PartialEq + 'a>(
     let places = streams.flat_map(|stream| {
         occurrences(&stream.keys, keys)
             .into_iter()
-            .map(move |at| (stream, at))
+            .map(move |start| (stream, start))
     });
-    let mut found: Option<Found> = None;
-    for (stream, at) in places.take(MAX_PLACES) {
-        let here = &stream.products[at..at + keys.len()];
-        match &mut found {
-            None => found = Some(here.to_vec()),
-            Some(found) => {
-                for (slot, product) in found.iter_mut().zip(here) {
-                    *slot = slot.filter(|known| Some(*known) == *product);
+    let mut agreed_products: Option<Found> = None;
+    for (stream, start) in places.take(MAX_PLACES) {
+        let candidate = &stream.products[start..start + keys.len()];
+        match &mut agreed_products {
+            None => agreed_products = Some(candidate.to_vec()),
+            Some(agreed_products) => {
+                for (slot, product) in agreed_products.iter_mut().zip(candidate) {
+                    *slot = slot.filter(|slot_product| Some(*slot_product) == *product);
                 }
             }
         }
     }
-    found.unwrap_or_else(none)
+    agreed_products.unwrap_or_else(none)
 }
 
 /// Where `needle` begins in `text`, overlaps included (Knuth, Morris, Pratt, 1977).
 fn occurrences<K: PartialEq>(text: &[K], needle: &[K]) -> Vec<usize> {
     let mut border = vec![0; needle.len()];
     let mut length = 0;
-    for at in 1..needle.len() {
-        while length > 0 && needle[at] != needle[length] {
+    for index in 1..needle.len() {
+        while length > 0 && needle[index] != needle[length] {
             length = border[length - 1];
         }
-        length += usize::from(needle[at] == needle[length]);
-        border[at] = length;
+        length += usize::from(needle[index] == needle[length]);
+        border[index] = length;
     }
-    let mut found = Vec::new();
+    let mut starts = Vec::new();
     let mut matched = 0;
-    for (at, key) in text.iter().enumerate() {
+    for (index, key) in text.iter().enumerate() {
         while matched > 0 && (matched == needle.len() || needle[matched] != *key) {
             matched = border[matched - 1];
         }
         matched += usize::from(!needle.is_empty() && needle[matched] == *key);
         if matched == needle.len() {
-            found.push(at + 1 - matched);
+            starts.push(index + 1 - matched);
         }
     }
-    found
+    starts
 }
 
 #[cfg(test)]

@@ -59,22 +59,22 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
     let positions = positions(facts);
     let mut templates: BTreeMap<&str, Templates> = BTreeMap::new();
     for stage in &facts.stages {
-        for at in stage.instances.clone() {
+        for instance in stage.instances.clone() {
             let of_name = templates.entry(&stage.name).or_default();
             if of_name.all.len() >= MAX_TEMPLATES {
                 break;
             }
-            let (ops, keys) = sequence(session, facts, matrix, &mut keys, at);
-            let own: Vec<Option<Product>> =
+            let (ops, keys) = sequence(session, facts, matrix, &mut keys, instance);
+            let launch_products: Vec<Option<Product>> =
                 ops.iter().map(|op| products.get(*op).copied()).collect();
-            let recorded = own.iter().flatten().count();
-            if recorded > 0 && recorded * 2 >= own.len() {
-                let rank = rank(session, facts, at);
+            let recorded = launch_products.iter().flatten().count();
+            if recorded > 0 && recorded * 2 >= launch_products.len() {
+                let rank = rank(session, facts, instance);
                 of_name.add(Template {
-                    position: positions[at],
+                    position: positions[instance],
                     rank,
                     keys,
-                    products: own,
+                    products: launch_products,
                 });
             }
         }
@@ -86,15 +86,15 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
         let stage = &facts.stages[stage];
         let mut of_name = templates.get_mut(stage.name.as_str());
         let steps = matches!(stage.kind, StageKind::Decode | StageKind::DecodeStep);
-        for at in stage.instances.clone() {
-            let (ops, keys) = sequence(session, facts, matrix, &mut keys, at);
+        for instance in stage.instances.clone() {
+            let (ops, keys) = sequence(session, facts, matrix, &mut keys, instance);
             if ops.iter().all(|op| products.is_known(*op)) {
                 continue;
             }
-            let rank = rank(session, facts, at);
+            let rank = rank(session, facts, instance);
             let partners = of_name.as_mut().filter(|of_name| !of_name.all.is_empty());
             let partners = match partners {
-                Some(of_name) => of_name.partners(&keys, positions[at], rank, &mut budget),
+                Some(of_name) => of_name.partners(&keys, positions[instance], rank, &mut budget),
                 // A stage that the recorded pass does not name.
                 None => {
                     let found = searches.find(&keys, rank).into_iter();
@@ -103,7 +103,9 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
             };
             for (op, partner) in ops.iter().zip(partners) {
                 let product = match partner {
-                    Some((product, its)) if steps => at_step(product, its, positions[at]),
+                    Some((product, step_product)) if steps => {
+                        at_step(product, step_product, positions[instance])
+                    }
                     Some((product, _)) => Some(product),
                     None => None,
                 };
@@ -156,9 +158,9 @@ fn streams(
             });
             stream.keys.push(keys.number(session, facts, op, kernel));
             let product = products.get(op).copied();
-            stream.products.push(product.map(|one| Product {
+            stream.products.push(product.map(|product| Product {
                 source: Source::SameOrder,
-                ..one
+                ..product
             }));
         }
     }
@@ -253,25 +255,33 @@ impl Templates {
             Some((Product { source, ..product }, template.position))
         };
         if let Some(same) = self.by_keys.get(keys) {
-            let closeness = |at: &&usize| {
-                let it = &self.all[**at];
-                (it.position != position, it.rank != rank, **at)
+            let closeness = |index: &&usize| {
+                let template = &self.all[**index];
+                (
+                    template.position != position,
+                    template.rank != rank,
+                    **index,
+                )
             };
-            let Some(best) = same.iter().min_by_key(closeness).map(|at| &self.all[*at]) else {
+            let Some(best) = same
+                .iter()
+                .min_by_key(closeness)
+                .map(|index| &self.all[*index])
+            else {
                 return Vec::new();
             };
             return (0..keys.len())
-                .map(|at| given(best, at, Source::SameOrder))
+                .map(|index| given(best, index, Source::SameOrder))
                 .collect();
         }
-        let mut found = vec![None; keys.len()];
-        if let Some((at, pairs)) = self.align(keys, rank, budget) {
-            let template = &self.all[at];
-            for (own, its) in pairs {
-                found[own] = given(template, its, Source::Aligned);
+        let mut products = vec![None; keys.len()];
+        if let Some((index, pairs)) = self.align(keys, rank, budget) {
+            let template = &self.all[index];
+            for (key_index, template_index) in pairs {
+                products[key_index] = given(template, template_index, Source::Aligned);
             }
         }
-        found
+        products
     }
 
     /// The template with the most kernels in common with a sequence, at least three quarters of it.
@@ -279,19 +289,23 @@ impl Templates {
         if let Some(known) = self.aligned.get(keys) {
             return known.clone();
         }
-        let closeness = |at: &usize| {
-            let it = &self.all[*at];
-            (it.rank != rank, it.keys.len().abs_diff(keys.len()), *at)
+        let closeness = |index: &usize| {
+            let template = &self.all[*index];
+            (
+                template.rank != rank,
+                template.keys.len().abs_diff(keys.len()),
+                *index,
+            )
         };
         let best = (0..self.all.len())
             .min_by_key(closeness)
             .filter(|_| *budget > 0);
-        let found = best.and_then(|at| {
+        let alignment = best.and_then(|index| {
             *budget -= 1;
-            let pairs = common(keys, &self.all[at].keys, MAX_EDITS)?;
-            (pairs.len() * 4 >= keys.len() * 3).then_some((at, pairs))
+            let pairs = common(keys, &self.all[index].keys, MAX_EDITS)?;
+            (pairs.len() * 4 >= keys.len() * 3).then_some((index, pairs))
         });
-        self.aligned.insert(keys.to_vec(), found.clone());
-        found
+        self.aligned.insert(keys.to_vec(), alignment.clone());
+        alignment
     }
 }

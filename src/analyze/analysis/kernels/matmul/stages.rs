@@ -94,11 +94,11 @@ impl StageProducts {
 
     /// Kernels above the specified peak, with their share of it: their sizes or the peak are wrong.
     pub fn above_peak(&self) -> impl Iterator<Item = (&Group, f64)> {
-        let all = self
+        let parts = self
             .groups
             .iter()
             .filter_map(|group| Some((group, group.sum.of_peak()?)));
-        all.filter(|(_, part)| *part > 1.0)
+        parts.filter(|(_, part)| *part > 1.0)
     }
 }
 
@@ -165,7 +165,7 @@ pub(in crate::kernels) fn of_class(
 ) -> Known<Vec<StageProducts>> {
     let (session, facts) = (context.session, context.facts);
     let matrix = Matrix::new(session, facts);
-    let mut all = Vec::new();
+    let mut stages = Vec::new();
     for pass in facts.primary_first(session) {
         let ceilings = Ceilings::of(context, pass);
         let of_pass = context
@@ -179,20 +179,20 @@ pub(in crate::kernels) fn of_class(
                 add(context, &matrix, instance, class, &mut launches);
             }
             let groups = groups(&ceilings, &launches);
-            let known = groups.iter().filter(|group| group.product.is_some());
+            let with_shape = groups.iter().filter(|group| group.product.is_some());
             let stage = StageProducts {
                 pass,
                 summary: work.summary.clone(),
                 total: work.total,
                 busy: work.busy,
                 time: total(groups.iter().map(|group| group.sum.time)),
-                known: total(known.map(|group| group.sum.time)),
+                known: total(with_shape.map(|group| group.sum.time)),
                 groups,
             };
-            all.extend((stage.time > Ns::ZERO).then_some(stage));
+            stages.extend((stage.time > Ns::ZERO).then_some(stage));
         }
     }
-    Ok(all)
+    Ok(stages)
 }
 
 /// Adds the kernels of a class in a stage instance.
@@ -230,7 +230,7 @@ fn add(
                 time,
                 helpers,
             });
-        } else if let Some(main) = last.get(&shape).and_then(|at| launches.get_mut(*at)) {
+        } else if let Some(main) = last.get(&shape).and_then(|index| launches.get_mut(*index)) {
             main.time = main.time.saturating_add(time);
             main.helpers = main.helpers.saturating_add(time);
         } else {

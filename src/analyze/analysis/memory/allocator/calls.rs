@@ -73,7 +73,7 @@ pub(super) fn find(context: &Context<'_>) -> AllocatorCalls {
     let of_name = |name: StrId| {
         ALLOCATING
             .iter()
-            .any(|one| session.text(name).starts_with(one))
+            .any(|prefix| session.text(name).starts_with(prefix))
     };
     let mut allocates: Vec<Option<bool>> = vec![None; session.strings.len()];
     // By (process, start): few, where an allocator caches.
@@ -93,7 +93,7 @@ pub(super) fn find(context: &Context<'_>) -> AllocatorCalls {
             *row,
         )
     });
-    let mut found = AllocatorCalls::default();
+    let mut allocator_calls = AllocatorCalls::default();
     let passes: Vec<PassId> = session
         .passes
         .ids()
@@ -101,10 +101,10 @@ pub(super) fn find(context: &Context<'_>) -> AllocatorCalls {
         .collect();
     for pass in passes {
         for line in summaries(context.facts, pass) {
-            found.add(context, &order, line.clone());
+            allocator_calls.add(context, &order, line.clone());
         }
     }
-    found.rows.arrange_by_key(|row| {
+    allocator_calls.rows.arrange_by_key(|row| {
         (
             !row.counted,
             row.stage.stage,
@@ -113,7 +113,7 @@ pub(super) fn find(context: &Context<'_>) -> AllocatorCalls {
             session.text(row.name),
         )
     });
-    found
+    allocator_calls
 }
 
 /// Whether an instance of a stage lies within one of the stage that it is a part of; some run outside.
@@ -122,10 +122,12 @@ fn is_part(facts: &Facts, stage: &Stage, instance: &StageInstance) -> bool {
         return false;
     };
     let outer = facts.instances_of(&facts.stages[parent]);
-    let key = |one: &StageInstance| (one.process, one.host_start);
-    let after = outer.partition_point(|one| key(one) <= key(instance));
-    let around = after.checked_sub(1).map(|at| &outer[at]);
-    around.is_some_and(|one| one.process == instance.process && one.host_end >= instance.host_end)
+    let key = |outermost: &StageInstance| (outermost.process, outermost.host_start);
+    let after = outer.partition_point(|outermost| key(outermost) <= key(instance));
+    let around = after.checked_sub(1).map(|index| &outer[index]);
+    around.is_some_and(|outermost| {
+        outermost.process == instance.process && outermost.host_end >= instance.host_end
+    })
 }
 
 impl AllocatorCalls {
@@ -133,18 +135,21 @@ impl AllocatorCalls {
         let calls = &context.session.api_calls;
         let facts = context.facts;
         let (mut counts, mut total) = (Vec::new(), Ns::ZERO);
-        for one in facts.instances_of(line.stage(facts)) {
-            if one.process != line.process {
+        for instance in facts.instances_of(line.stage(facts)) {
+            if instance.process != line.process {
                 continue;
             }
-            let at = |time: Ns| {
+            let position = |time: Ns| {
                 order.partition_point(|row| {
                     let row = *row as usize;
                     (calls.process[row], calls.start[row]) < (line.process, time)
                 })
             };
             let mut by_name: BTreeMap<StrId, (u64, Ns)> = BTreeMap::new();
-            for row in order[at(one.host_start)..at(one.host_end.max(one.host_start))].iter() {
+            for row in order[position(instance.host_start)
+                ..position(instance.host_end.max(instance.host_start))]
+                .iter()
+            {
                 let row = *row as usize;
                 let time = calls.end[row]
                     .saturating_sub(calls.start[row])
@@ -152,7 +157,7 @@ impl AllocatorCalls {
                 let sum = by_name.entry(calls.name[row]).or_default();
                 *sum = (sum.0 + 1, sum.1.saturating_add(time));
             }
-            let counted = one.excluded.is_none() && one.projection.is_some();
+            let counted = instance.excluded.is_none() && instance.projection.is_some();
             if counted {
                 counts.push(by_name.values().map(|(calls, _)| *calls as f64).sum());
                 for (_, time) in by_name.values() {
@@ -160,12 +165,12 @@ impl AllocatorCalls {
                 }
             }
             // Parts of stages would show the calls of the whole again.
-            let part = is_part(facts, line.stage(facts), one);
+            let part = is_part(facts, line.stage(facts), instance);
             let by_name = by_name.into_iter().filter(|_| !part);
             self.rows
                 .extend(by_name.map(|(name, (calls, time))| InstanceCalls {
                     stage: line.clone(),
-                    instance: one.ordinal,
+                    instance: instance.ordinal,
                     counted,
                     name,
                     calls,

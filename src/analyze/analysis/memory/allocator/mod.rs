@@ -60,7 +60,7 @@ pub struct MemoryUsed {
 /// Finds what was held; never missing, as events of the allocator are a choice of who records.
 pub fn compute(context: &Context<'_>) -> Known<Allocator> {
     let session = context.session;
-    let all = states::all(session);
+    let timelines = states::all(session);
     let spans = context.results.spans().ok();
     let device = |states: States| {
         let whole = states.figures(session, &[states.span()])?;
@@ -73,7 +73,7 @@ pub fn compute(context: &Context<'_>) -> Known<Allocator> {
             states,
         })
     };
-    let devices = all.into_iter().filter_map(device).collect();
+    let devices = timelines.into_iter().filter_map(device).collect();
     Ok(Allocator {
         devices,
         used: used(session),
@@ -117,16 +117,17 @@ fn stages(context: &Context<'_>, states: &States) -> Vec<(Summary, Figures)> {
     let facts = context.facts;
     let of_stage = |summary: Summary| {
         let instances = facts.instances_of(summary.stage(facts));
-        if instances.iter().any(|one| one.range.is_none()) {
+        if instances.iter().any(|instance| instance.range.is_none()) {
             return None;
         }
-        let counts =
-            |one: &&StageInstance| one.process == summary.process && one.excluded.is_none();
+        let counts = |instance: &&StageInstance| {
+            instance.process == summary.process && instance.excluded.is_none()
+        };
         // Allocators work for the host.
         let times = instances
             .iter()
             .filter(counts)
-            .map(|one| (one.host_start, one.host_end));
+            .map(|instance| (instance.host_start, instance.host_end));
         let figures = states.figures(context.session, &times.collect::<Vec<_>>())?;
         Some((summary, figures))
     };
@@ -139,8 +140,9 @@ fn stages(context: &Context<'_>, states: &States) -> Vec<(Summary, Figures)> {
 
 fn stage_at(context: &Context<'_>, pass: PassId, time: Ns) -> Option<usize> {
     let facts = context.facts;
-    let holds =
-        |one: &StageInstance| one.range.is_some() && one.host_start <= time && time < one.host_end;
+    let holds = |instance: &StageInstance| {
+        instance.range.is_some() && instance.host_start <= time && time < instance.host_end
+    };
     facts.stages.iter().position(|stage| {
         let is_own = stage.pass == pass && stage.parent.is_none();
         is_own && facts.instances_of(stage).iter().any(holds)

@@ -56,12 +56,12 @@ pub(super) fn held(
         }
     }
     let mut by_maker: BTreeMap<(String, String), (u64, i64)> = BTreeMap::new();
-    let mut known: i64 = 0;
+    let mut events_sum: i64 = 0;
     let mut live: Vec<MemoryEventId> = live.into_values().collect();
     live.sort_unstable();
     for id in live {
         let bytes = events.bytes[id.index()];
-        known = known.saturating_add(bytes);
+        events_sum = events_sum.saturating_add(bytes);
         let sum = by_maker.entry(maker(session, spans, id)).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(bytes));
     }
@@ -73,7 +73,7 @@ pub(super) fn held(
     };
     let mut holders: Vec<Holder> = by_maker.into_iter().map(holder).collect();
     holders.arrange_by_key(|holder| Reverse(holder.bytes));
-    let before = Some(peak.allocated.saturating_sub(known)).filter(|before| *before >= 0);
+    let before = Some(peak.allocated.saturating_sub(events_sum)).filter(|before| *before >= 0);
     Held { holders, before }
 }
 
@@ -84,8 +84,8 @@ fn maker(session: &Session, spans: Option<&Spans>, event: MemoryEventId) -> (Str
     let Some((spans, thread)) = spans.zip(session.memory_events.thread[row]) else {
         return made;
     };
-    let mut at = spans.at(thread, session.memory_events.time[row]);
-    while let Some(span) = at {
+    let mut ancestor = spans.at(thread, session.memory_events.time[row]);
+    while let Some(span) = ancestor {
         let name = session.text(spans.name[span as usize]);
         match spans.source[span as usize] {
             Source::Operator(_) => name.clone_into(&mut made.0),
@@ -94,7 +94,7 @@ fn maker(session: &Session, spans: Option<&Spans>, event: MemoryEventId) -> (Str
                 break;
             }
         }
-        at = spans.nesting.parent[span as usize];
+        ancestor = spans.nesting.parent[span as usize];
     }
     made
 }

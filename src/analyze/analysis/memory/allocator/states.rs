@@ -61,7 +61,7 @@ pub(super) fn all(session: &Session) -> Vec<States> {
     let mut order: Vec<MemoryEventId> = events.ids().filter(of_gpu).collect();
     order.sort_unstable_by_key(key);
     let same = |a: &MemoryEventId, b: &MemoryEventId| (key(a).0, key(a).1) == (key(b).0, key(b).1);
-    let all = order.chunk_by(same).filter_map(|list| {
+    let lists = order.chunk_by(same).filter_map(|list| {
         let state = |id: &MemoryEventId| {
             let row = id.index();
             let (time, reserved) = (events.time[row], events.reserved[row]);
@@ -79,7 +79,9 @@ pub(super) fn all(session: &Session) -> Vec<States> {
             states: list.iter().filter_map(state).collect(),
         })
     });
-    all.filter(|one| !one.states.is_empty()).collect()
+    lists
+        .filter(|list_states| !list_states.states.is_empty())
+        .collect()
 }
 
 impl States {
@@ -132,9 +134,12 @@ impl States {
             .states
             .partition_point(|state| state.time <= to)
             .max(before);
-        (before..last).map(move |at| {
-            let state = self.states[at];
-            let until = self.states.get(at + 1).map_or(to, |next| next.time.min(to));
+        (before..last).map(move |index| {
+            let state = self.states[index];
+            let until = self
+                .states
+                .get(index + 1)
+                .map_or(to, |next| next.time.min(to));
             let time = state.time.max(from);
             (
                 State { time, ..state },

@@ -42,8 +42,8 @@ pub fn pcie(session: &Session) -> Option<Link> {
 /// The one number that all facts of a key state: `5`, or `16x`.
 fn agreed(session: &Session, key: &str) -> Option<u32> {
     let facts = &session.environment;
-    let own = (0..facts.len()).filter(|row| session.text(facts.key[*row]) == key);
-    let values: BTreeSet<&str> = own.map(|row| session.text(facts.value[row])).collect();
+    let rows = (0..facts.len()).filter(|row| session.text(facts.key[*row]) == key);
+    let values: BTreeSet<&str> = rows.map(|row| session.text(facts.value[row])).collect();
     let mut values = values.into_iter();
     let value = values
         .next()?

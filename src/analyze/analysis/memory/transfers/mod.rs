@@ -68,27 +68,33 @@ pub fn compute(context: &Context<'_>) -> Known<Transfers> {
 fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
     let facts = context.facts;
     let tiers = by_gpu(context.session, facts, pass);
-    let all = sums::by_kind(context, &tiers, facts.ops_of(pass).map(|op| op as OpIndex));
-    if all.kinds.is_empty() {
+    let pass_sums = sums::by_kind(context, &tiers, facts.ops_of(pass).map(|op| op as OpIndex));
+    if pass_sums.kinds.is_empty() {
         return Vec::new();
     }
     let mut places = vec![Place {
         pass,
         stage: None,
-        instances: vec![all.clone()],
-        sums: all,
+        instances: vec![pass_sums.clone()],
+        sums: pass_sums,
     }];
     for line in summaries(facts, pass) {
-        let counts = |one: &&StageInstance| one.process == line.process && one.excluded.is_none();
-        let own: Vec<&StageInstance> = facts
+        let counts = |instance: &&StageInstance| {
+            instance.process == line.process && instance.excluded.is_none()
+        };
+        let counted: Vec<&StageInstance> = facts
             .instances_of(line.stage(facts))
             .iter()
             .filter(counts)
             .collect();
-        let of = |one: &&StageInstance| sums::by_kind(context, &tiers, one.ops.iter().copied());
-        let together = own.iter().flat_map(|one| one.ops.iter().copied());
+        let of = |instance: &&StageInstance| {
+            sums::by_kind(context, &tiers, instance.ops.iter().copied())
+        };
+        let together = counted
+            .iter()
+            .flat_map(|instance| instance.ops.iter().copied());
         let sums = sums::by_kind(context, &tiers, together);
-        let instances = own.iter().map(of).collect();
+        let instances = counted.iter().map(of).collect();
         places.extend((!sums.kinds.is_empty()).then_some(Place {
             pass,
             stage: Some(line.clone()),
@@ -101,8 +107,8 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
 
 /// The sum over the copies of a direction or of all.
 fn sum(direction: Option<CopyKind>, sums: &Sums, value: fn(&Sum) -> f64) -> f64 {
-    let own = sums.kinds.iter().filter(|(kind, _)| is_of(direction, kind));
-    own.map(|(_, sum)| value(sum)).sum()
+    let in_direction = sums.kinds.iter().filter(|(kind, _)| is_of(direction, kind));
+    in_direction.map(|(_, sum)| value(sum)).sum()
 }
 
 /// Whether copies of a kind are of a direction; of none: whether they are no memsets.
@@ -158,11 +164,11 @@ impl Place {
     pub fn pageable_bytes(&self) -> Option<(u64, u64)> {
         let bytes = |holds: fn(MemoryKind) -> bool| {
             let kinds = self.sums.kinds.iter();
-            let own = kinds.filter(|(kind, _)| host_memory(**kind).is_some_and(holds));
-            own.map(|(_, sum)| sum.bytes).fold(0, u64::saturating_add)
+            let held = kinds.filter(|(kind, _)| host_memory(**kind).is_some_and(holds));
+            held.map(|(_, sum)| sum.bytes).fold(0, u64::saturating_add)
         };
-        let all = bytes(|memory| memory != MemoryKind::Unknown);
-        (all > 0).then(|| (bytes(|memory| memory == MemoryKind::Pageable), all))
+        let known_bytes = bytes(|memory| memory != MemoryKind::Unknown);
+        (known_bytes > 0).then(|| (bytes(|memory| memory == MemoryKind::Pageable), known_bytes))
     }
 
     /// Pageable bytes as a share of them.
@@ -180,13 +186,13 @@ impl Place {
     /// The time of its copies ÷ that of all GPU operations of its pass.
     fn share(&self, context: &Context<'_>) -> f64 {
         let ops = &context.facts.ops;
-        let all = total(
+        let whole = total(
             context
                 .facts
                 .ops_of(self.pass)
                 .map(|op| ops.end[op] - ops.start[op]),
         );
         let copies = total(self.sums.kinds.values().map(|sum| sum.total));
-        copies.time() / all.max(Ns(1)).time()
+        copies.time() / whole.max(Ns(1)).time()
     }
 }

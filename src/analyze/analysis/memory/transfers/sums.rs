@@ -186,7 +186,14 @@ pub fn groups(context: &Context<'_>, ops: impl Iterator<Item = OpIndex>) -> Vec<
         total,
     };
     let mut list: Vec<Group> = groups.into_iter().map(group).collect();
-    list.sort_by_key(|one| (std::cmp::Reverse(one.total), one.kind, one.size, one.range));
+    list.sort_by_key(|group| {
+        (
+            std::cmp::Reverse(group.total),
+            group.kind,
+            group.size,
+            group.range,
+        )
+    });
     list
 }
 

@@ -92,7 +92,7 @@ impl<'a> Builder<'a> {
         }];
         self.add_threads(pass);
         // Fewer than 2^32 operations: each is a row of a table.
-        let own = self
+        let ops = self
             .context
             .facts
             .ops_of(pass)
@@ -104,7 +104,7 @@ impl<'a> Builder<'a> {
                 label,
                 ..Tree::new(pass, process, 1)
             },
-            own,
+            ops,
         )
     }
 
@@ -134,8 +134,8 @@ impl<'a> Builder<'a> {
             .and_then(|range| self.spans.of_range[range.index()]);
         self.nodes[0].sum.calls += 1;
         self.add_host(Span { thread, start, end }.duration(), root.is_none());
-        for at in self.within(thread, start, end) {
-            self.add_span(self.spans.nesting.order[at], root);
+        for span in self.within(thread, start, end) {
+            self.add_span(self.spans.nesting.order[span], root);
         }
     }
 
@@ -191,8 +191,8 @@ impl<'a> Builder<'a> {
         let Self { spans, nodes, .. } = self;
         let total = spans.span[row].duration();
         if parent == NONE && root.is_none() {
-            let own = &mut nodes[0].sum.host_self;
-            *own = own.saturating_sub(total).max(Ns::ZERO);
+            let host_self = &mut nodes[0].sum.host_self;
+            *host_self = host_self.saturating_sub(total).max(Ns::ZERO);
         }
         let Node { sum, names, .. } = &mut nodes[node as usize];
         sum.add_self(&spans.nesting, row);
@@ -268,15 +268,15 @@ impl<'a> Builder<'a> {
             sum.own += work;
             *flops += Flops::of(context, row);
             let (start, end) = (ops.start[row], ops.end[row]);
-            let mut at = Some(node);
-            while let Some(number) = at {
+            let mut ancestor = Some(node);
+            while let Some(number) = ancestor {
                 let node = &mut self.nodes[number as usize];
                 let until = &mut covered[number as usize];
                 node.busy = node
                     .busy
                     .saturating_add(end.saturating_sub(start.max(*until)).max(Ns::ZERO));
                 *until = end.max(*until);
-                at = node.parent;
+                ancestor = node.parent;
             }
         }
         sorted(leaves)
@@ -293,11 +293,11 @@ impl<'a> Builder<'a> {
         let Ok(backward) = results.backward() else {
             return;
         };
-        let own = backward
+        let of_tree = backward
             .work
             .iter()
             .filter(|(op, _)| facts.ops.pass[*op as usize] == pass);
-        for (op, forward) in own {
+        for (op, forward) in of_tree {
             let span = self.spans.of_operator(session, *forward);
             let Some(node) = span.map(|span| self.node_of[span as usize]) else {
                 continue;
@@ -363,10 +363,10 @@ impl<'a> Builder<'a> {
             return lent;
         }
         let mut path = Vec::new();
-        let mut at = Some(span);
-        while let Some(span) = at.filter(|_| path.len() < MAX_DEPTH as usize) {
+        let mut ancestor = Some(span);
+        while let Some(span) = ancestor.filter(|_| path.len() < MAX_DEPTH as usize) {
             path.push(span);
-            at = self.spans.nesting.parent[span as usize];
+            ancestor = self.spans.nesting.parent[span as usize];
         }
         path.into_iter()
             .rev()

@@ -206,10 +206,10 @@ impl Tree {
     /// Labels from below the stage to the node.
     pub fn path(&self, node: u32) -> String {
         let mut labels = Vec::new();
-        let mut at = Some(node).filter(|node| *node > 0);
-        while let Some(node) = at {
+        let mut ancestor = Some(node).filter(|node| *node > 0);
+        while let Some(node) = ancestor {
             labels.push(self.label(node));
-            at = self.nodes[node as usize]
+            ancestor = self.nodes[node as usize]
                 .parent
                 .filter(|parent| *parent > 0);
         }

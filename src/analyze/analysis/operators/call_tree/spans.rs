@@ -37,10 +37,10 @@ pub struct Spans {
 impl Spans {
     /// Ranges and modules of all passes.
     pub fn of_modules(session: &Session) -> Self {
-        let all = vec![true; session.passes.len()];
+        let every_pass = vec![true; session.passes.len()];
         let mut spans = Self::empty(session);
-        spans.add_ranges(session, &all);
-        spans.add_frames(session, &all, FrameKind::Module);
+        spans.add_ranges(session, &every_pass);
+        spans.add_frames(session, &every_pass, FrameKind::Module);
         spans.nested(session)
     }
 
@@ -128,8 +128,9 @@ impl Spans {
         {
             let row = id.index();
             let name = frames.name[row];
-            let own = kinds[name.index()].get_or_insert_with(|| FrameKind::of(session.text(name)));
-            if *own == kind {
+            let name_kind =
+                kinds[name.index()].get_or_insert_with(|| FrameKind::of(session.text(name)));
+            if *name_kind == kind {
                 let (thread, start) = (frames.thread[row], frames.start[row]);
                 let span = Span {
                     thread,
@@ -182,16 +183,16 @@ impl Spans {
             let span = &self.span[*span as usize];
             (span.thread, span.start) <= (thread, time)
         });
-        let mut at = after.checked_sub(1).map(|last| order[last]);
-        while let Some(span) = at {
+        let mut innermost = after.checked_sub(1).map(|last| order[last]);
+        while let Some(span) = innermost {
             let Span {
                 thread: own, end, ..
             } = self.span[span as usize];
             if own == thread && end > time {
                 break;
             }
-            at = self.nesting.parent[span as usize];
+            innermost = self.nesting.parent[span as usize];
         }
-        at
+        innermost
     }
 }

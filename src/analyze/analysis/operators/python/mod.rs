@@ -79,10 +79,10 @@ pub fn compute(context: &Context<'_>) -> Known<Python> {
         pass: of[0].pass,
         work: of[0].work,
         functions: of.len() as u64,
-        calls: of.iter().map(|one| one.sum.calls).sum(),
+        calls: of.iter().map(|function| function.sum.calls).sum(),
         device: of
             .iter()
-            .map(|one| one.sum.own.device)
+            .map(|function| function.sum.own.device)
             .fold(Ns::ZERO, Ns::saturating_add),
     };
     let passes: Vec<PassFunctions> = functions
@@ -117,7 +117,7 @@ fn sums(context: &Context<'_>, spans: &Spans) -> Vec<FunctionSum> {
     let backward = context
         .results
         .backward()
-        .map_or(&[][..], |found| &found.work);
+        .map_or(&[][..], |backward| &backward.work);
     for (op, forward) in backward {
         if let Some(span) = spans.of_operator(session, *forward) {
             let backward = Work::of(&facts.ops, *op as usize).device;
@@ -148,15 +148,15 @@ fn sums(context: &Context<'_>, spans: &Spans) -> Vec<FunctionSum> {
             idle,
         }
     };
-    let mut all: Vec<FunctionSum> = groups.sums.into_iter().zip(idle).map(function).collect();
-    all.arrange_by(|a, b| {
-        let time = |one: &FunctionSum| (one.sum.own.device, one.sum.host_self);
+    let mut functions: Vec<FunctionSum> = groups.sums.into_iter().zip(idle).map(function).collect();
+    functions.arrange_by(|a, b| {
+        let time = |function: &FunctionSum| (function.sum.own.device, function.sum.host_self);
         a.pass
             .cmp(&b.pass)
             .then(time(b).cmp(&time(a)))
             .then_with(|| a.name.cmp(&b.name))
     });
-    all
+    functions
 }
 
 /// Threads that issue GPU work, by `ThreadId`.
@@ -180,8 +180,8 @@ fn idle<K: Copy>(
     let issues = issuing(context);
     let mut gaps: Option<(PassId, Idle)> = None;
     for span in spans.nesting.order.iter().map(|span| *span as usize) {
-        let own = &spans.span[span];
-        if !issues[own.thread.index()] {
+        let frame = &spans.span[span];
+        if !issues[frame.thread.index()] {
             continue;
         }
         let group = groups.of[span] as usize;
@@ -191,7 +191,7 @@ fn idle<K: Copy>(
         }
         let time = gaps
             .as_ref()
-            .map_or(Ns::ZERO, |(_, gaps)| gaps.within(own.start, own.end));
+            .map_or(Ns::ZERO, |(_, gaps)| gaps.within(frame.start, frame.end));
         let sum = &mut sums[group];
         sum.own = sum.own.saturating_add(time);
         if !recursive[span] {

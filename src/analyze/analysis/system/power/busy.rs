@@ -31,14 +31,15 @@ pub(super) fn of_reason(
     bit: u64,
 ) -> (Option<f64>, (Option<f64>, Option<f64>)) {
     let matching = |set: bool| {
-        let all = samples.iter().zip(shares.iter().copied());
-        all.filter(move |(sample, _)| sample.reasons.is_some_and(|mask| (mask & bit != 0) == set))
+        let weighted = samples.iter().zip(shares.iter().copied());
+        weighted
+            .filter(move |(sample, _)| sample.reasons.is_some_and(|mask| (mask & bit != 0) == set))
     };
     let weight = |set| matching(set).map(|(_, share)| share).sum::<f64>();
     let clock = |set| {
-        let known = matching(set).filter_map(|(sample, share)| Some((sample.sm_hz?, share)));
-        let (sum, weight) = known.fold((0.0, 0.0), |(sum, all), (clock, share)| {
-            (sum + clock * share, all + share)
+        let clocks = matching(set).filter_map(|(sample, share)| Some((sample.sm_hz?, share)));
+        let (sum, weight) = clocks.fold((0.0, 0.0), |(sum, weights), (clock, share)| {
+            (sum + clock * share, weights + share)
         });
         (weight > 0.0).then(|| sum / weight)
     };
@@ -60,9 +61,9 @@ fn within_stages(context: &Context<'_>, device: &Device) -> Vec<f64> {
         let counted = facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.excluded.is_none());
-        let own = counted.filter(|one| device.is_of(session, one));
-        for window in own.filter_map(|one| one.projection) {
+            .filter(|instance| instance.excluded.is_none());
+        let on_device = counted.filter(|instance| device.is_of(session, instance));
+        for window in on_device.filter_map(|instance| instance.projection) {
             shares[device.range(origin, window)].fill(1.0);
         }
     }

@@ -92,7 +92,7 @@ fn matching_repeats(context: &Context<'_>, devices: &[Device]) -> Option<(StrId,
     passes.dedup();
     passes.into_iter().find_map(|pass| {
         let of_pass = series.iter().filter(|series| series.pass == pass);
-        let times = of_pass.flat_map(|series| series.repeats.iter().map(|one| one.duration));
+        let times = of_pass.flat_map(|series| series.repeats.iter().map(|repeat| repeat.duration));
         let total = times.fold(Ns::ZERO, Ns::saturating_add);
         let same = (period.time() / total.time() - 1.0).abs() <= SAME_PERIOD;
         same.then_some((pass, total))

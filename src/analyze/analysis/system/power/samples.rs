@@ -193,11 +193,15 @@ impl Device {
             .count();
         let clock = |bit: u64, set: bool| {
             let has = |mask: u64| (mask & bit != 0) == set;
-            let own = self
+            let device_samples = self
                 .samples
                 .iter()
                 .filter(|sample| sample.reasons.is_some_and(has));
-            mean(&own.filter_map(|sample| sample.sm_hz).collect::<Vec<f64>>())
+            mean(
+                &device_samples
+                    .filter_map(|sample| sample.sm_hz)
+                    .collect::<Vec<f64>>(),
+            )
         };
         let limit = |(reason, samples)| {
             let (busy_share, busy_clock) = busy::of_reason(&self.samples, shares, reason);
@@ -318,7 +322,7 @@ fn energy(samples: &[Sample]) -> Option<f64> {
 /// Figures of the stages that hold samples of the device.
 pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigures> {
     let session = context.session;
-    let mut found = Vec::new();
+    let mut stage_figures = Vec::new();
     for (stage, it) in context.facts.stages.iter().enumerate() {
         let Some(origin) = session.passes.utc_origin[it.pass.index()] else {
             continue;
@@ -329,8 +333,8 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
             .facts
             .instances_of(it)
             .iter()
-            .filter(|one| one.excluded.is_none());
-        for instance in counted.filter(|one| device.is_of(session, one)) {
+            .filter(|instance| instance.excluded.is_none());
+        for instance in counted.filter(|instance| device.is_of(session, instance)) {
             let within = instance
                 .projection
                 .map_or(&[][..], |window| device.within(origin, window));
@@ -350,12 +354,12 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
             .power_mean
             .map(|watts| watts * duration.time().0 / 1e9);
         let (device, artifact) = (device.index, device.artifact);
-        found.push(StageFigures {
+        stage_figures.push(StageFigures {
             stage,
             device,
             artifact,
             figures,
         });
     }
-    found
+    stage_figures
 }

@@ -101,7 +101,7 @@ impl Graph {
         for op in &mut graph.ops {
             op.last_rank = last_rank
                 .get(&op.index)
-                .and_then(|other| by_index.get(other))
+                .and_then(|occupant| by_index.get(occupant))
                 .copied();
         }
         graph
@@ -182,20 +182,21 @@ impl Graph {
 
     fn order_streams(&mut self) {
         let mut last: BTreeMap<(GpuId, u64), usize> = BTreeMap::new();
-        for (at, op) in self.ops.iter_mut().enumerate() {
-            op.before = last.insert((op.gpu, op.stream), at);
+        for (index, op) in self.ops.iter_mut().enumerate() {
+            op.before = last.insert((op.gpu, op.stream), index);
         }
     }
 
     fn order_calls(&mut self) {
-        for at in 0..self.calls.len() {
-            let (process, start) = (self.calls[at].process, self.calls[at].start);
+        for index in 0..self.calls.len() {
+            let (process, start) = (self.calls[index].process, self.calls[index].start);
             let after = self
                 .calls
                 .partition_point(|call| (call.process, call.end) <= (process, start));
             // An empty call would follow itself.
-            let before = after.checked_sub(1).filter(|before| *before != at);
-            self.calls[at].before = before.filter(|before| self.calls[*before].process == process);
+            let before = after.checked_sub(1).filter(|before| *before != index);
+            self.calls[index].before =
+                before.filter(|before| self.calls[*before].process == process);
         }
     }
 
@@ -207,7 +208,7 @@ impl Graph {
             .ops
             .iter()
             .enumerate()
-            .map(|(at, op)| (context.facts.ops.process[op.index as usize], op.end, at))
+            .map(|(index, op)| (context.facts.ops.process[op.index as usize], op.end, index))
             .collect();
         by_end.sort_unstable();
         for call in self
@@ -215,10 +216,14 @@ impl Graph {
             .iter_mut()
             .filter(|call| waits.contains(&call.id))
         {
-            let after = by_end.partition_point(|one| (one.0, one.1) <= (call.process, call.end));
+            let after = by_end.partition_point(|operation| {
+                (operation.0, operation.1) <= (call.process, call.end)
+            });
             let last = after.checked_sub(1).map(|last| by_end[last]);
-            let during = |one: &(ProcessId, Ns, usize)| one.0 == call.process && one.1 > call.start;
-            call.awaited = last.filter(during).map(|one| one.2);
+            let during = |operation: &(ProcessId, Ns, usize)| {
+                operation.0 == call.process && operation.1 > call.start
+            };
+            call.awaited = last.filter(during).map(|operation| operation.2);
         }
     }
 
@@ -233,11 +238,11 @@ impl Graph {
             .ops
             .iter()
             .enumerate()
-            .map(|(at, op)| (op.gpu, op.end, at))
+            .map(|(index, op)| (op.gpu, op.end, index))
             .collect();
         by_end.sort_unstable();
-        for at in 0..self.ops.len() {
-            let op = &self.ops[at];
+        for index in 0..self.ops.len() {
+            let op = &self.ops[index];
             let (stream, launch) = self.ready(op);
             let Some(ready) = stream.max(launch) else {
                 continue;
@@ -245,33 +250,40 @@ impl Graph {
             if op.start - ready <= DEPENDENCY_NS {
                 continue;
             }
-            let after = by_end.partition_point(|one| (one.0, one.1) <= (op.gpu, op.start));
+            let after = by_end
+                .partition_point(|candidate| (candidate.0, candidate.1) <= (op.gpu, op.start));
             let candidates = by_end[..after].iter().rev().take(LOOK_BACK);
-            let found = candidates
-                .take_while(|one| one.0 == op.gpu && one.1 > ready)
-                .find(|one| self.ops[one.2].stream != op.stream && one.2 != at)
-                .map(|one| one.2);
+            let latest = candidates
+                .take_while(|candidate| candidate.0 == op.gpu && candidate.1 > ready)
+                .find(|candidate| self.ops[candidate.2].stream != op.stream && candidate.2 != index)
+                .map(|candidate| candidate.2);
             // What ended just before is what it waited for; else a kernel that leaves it no room, if there is one.
-            let recent = found.is_some_and(|found| op.start - self.ops[found].end <= DEPENDENCY_NS);
-            self.ops[at].other = if recent {
-                found
+            let recent =
+                latest.is_some_and(|latest| op.start - self.ops[latest].end <= DEPENDENCY_NS);
+            self.ops[index].other = if recent {
+                latest
             } else {
-                self.occupant(at).or(found)
+                self.occupant(index).or(latest)
             };
         }
     }
 
     /// The computing kernel of another stream in whose tail an operation begins; of several the one that began
     /// last. Kernels that fill the GPU let others begin only as their last blocks end.
-    fn occupant(&self, at: usize) -> Option<usize> {
-        let op = &self.ops[at];
-        let runs = |other: &usize| {
-            let other = &self.ops[*other];
-            let same = other.gpu == op.gpu && other.stream != op.stream;
-            let is_tail = (other.end - op.start).saturating_mul(TAIL) < other.end - other.start;
-            same && other.computes && other.start < op.start && other.end > op.start && is_tail
+    fn occupant(&self, index: usize) -> Option<usize> {
+        let op = &self.ops[index];
+        let runs = |occupant: &usize| {
+            let occupant = &self.ops[*occupant];
+            let shares_gpu = occupant.gpu == op.gpu && occupant.stream != op.stream;
+            let is_tail =
+                (occupant.end - op.start).saturating_mul(TAIL) < occupant.end - occupant.start;
+            shares_gpu
+                && occupant.computes
+                && occupant.start < op.start
+                && occupant.end > op.start
+                && is_tail
         };
-        (0..at).rev().take(LOOK_BACK).find(runs)
+        (0..index).rev().take(LOOK_BACK).find(runs)
     }
 }
 

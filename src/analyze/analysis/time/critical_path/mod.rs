@@ -49,7 +49,7 @@ fn find(context: &Context<'_>) -> Option<CriticalPath> {
     let partners = context
         .results
         .communication()
-        .map(|found| found.last_ranks(pass));
+        .map(|communication| communication.last_ranks(pass));
     let partners = partners.unwrap_or_default();
     let (stage, ordinal, step) = step(context, pass, !partners.is_empty())?;
     let graph = Graph::new(context, &step, &partners);
@@ -78,7 +78,7 @@ fn passes_with_steps(context: &Context<'_>) -> Vec<PassId> {
     let has_steps = |pass: &PassId| {
         let stages = facts.stages.iter().filter(|stage| stage.pass == *pass);
         let mut instances = stages.flat_map(|stage| facts.instances_of(stage));
-        instances.any(|one| one.excluded.is_none() && one.ops.iter().any(issued))
+        instances.any(|instance| instance.excluded.is_none() && instance.ops.iter().any(issued))
     };
     let mut passes = facts.passes_by_preference(context.session);
     passes.retain(has_steps);
@@ -93,22 +93,22 @@ fn step(context: &Context<'_>, pass: PassId, together: bool) -> Option<(usize, u
         facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.excluded.is_none())
+            .filter(|instance| instance.excluded.is_none())
             .collect()
     };
-    let time = |stage: &Stage| total(counted(stage).iter().filter_map(|one| one.time()));
+    let time = |stage: &Stage| total(counted(stage).iter().filter_map(|instance| instance.time()));
     let stages = facts.stages.iter().enumerate();
     let (index, stage) = stages
         .filter(|(_, stage)| stage.pass == pass && stage.parent.is_none())
         .max_by_key(|(at, stage)| (time(stage), std::cmp::Reverse(*at)))?;
     let instances = counted(stage);
-    let first = instances.iter().map(|one| one.process).min()?;
+    let first = instances.iter().map(|instance| instance.process).min()?;
     let mut steps: BTreeMap<u32, Step> = BTreeMap::new();
-    for one in instances
+    for instance in instances
         .iter()
-        .filter(|one| together || one.process == first)
+        .filter(|instance| together || instance.process == first)
     {
-        let Some((start, end)) = one.projection else {
+        let Some((start, end)) = instance.projection else {
             continue;
         };
         let fresh = Step {
@@ -117,9 +117,9 @@ fn step(context: &Context<'_>, pass: PassId, together: bool) -> Option<(usize, u
             start,
             end,
         };
-        let step = steps.entry(one.ordinal).or_insert(fresh);
+        let step = steps.entry(instance.ordinal).or_insert(fresh);
         (step.start, step.end) = (step.start.min(start), step.end.max(end));
-        step.processes.push(one.process);
+        step.processes.push(instance.process);
     }
     let most = steps.values().map(|step| step.processes.len()).max()?;
     let mut list: Vec<(u32, Step)> = steps
@@ -129,7 +129,7 @@ fn step(context: &Context<'_>, pass: PassId, together: bool) -> Option<(usize, u
     let idle = context.results.idle().ok();
     let nearest = idle
         .and_then(|idle| idle.nearest(facts, index, first))
-        .map(|one| one.ordinal);
+        .map(|instance| instance.ordinal);
     if list.iter().any(|(ordinal, _)| Some(*ordinal) == nearest) {
         list.retain(|(ordinal, _)| Some(*ordinal) == nearest);
     }

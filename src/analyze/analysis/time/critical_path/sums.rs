@@ -147,7 +147,11 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Vec<PathSum> 
     let mut ranks: BTreeMap<ProcessId, u32> = BTreeMap::new();
     for segment in segments {
         let (category, subject, process) = about(context, segment.piece, &issuing);
-        let rank = process.map(|one| *ranks.entry(one).or_insert_with(|| rank(context, one)));
+        let rank = process.map(|process| {
+            *ranks
+                .entry(process)
+                .or_insert_with(|| rank(context, process))
+        });
         let sum = sums.entry((category, subject, rank)).or_default();
         sum.0 += 1;
         sum.1 = sum.1.saturating_add(segment.length());
@@ -243,7 +247,10 @@ pub(super) fn slack(
 fn rank(context: &Context<'_>, process: ProcessId) -> u32 {
     let (session, ops) = (context.session, &context.facts.ops);
     session.processes.rank[process.index()].unwrap_or_else(|| {
-        let first = ops.process.iter().position(|its| *its == process);
+        let first = ops
+            .process
+            .iter()
+            .position(|candidate| *candidate == process);
         first.map_or(0, |op| session.gpus.ordinal[ops.gpu[op].index()])
     })
 }

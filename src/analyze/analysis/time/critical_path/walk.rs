@@ -41,19 +41,19 @@ enum At {
 
 /// The segments of the path, latest first. They touch one another and fill the window exactly.
 pub(super) fn path(graph: &Graph, step: &Step) -> Vec<Segment> {
-    let last = (0..graph.ops.len()).max_by_key(|at| (graph.ops[*at].end, *at));
+    let last = (0..graph.ops.len()).max_by_key(|op| (graph.ops[*op].end, *op));
     let mut walk = Walk {
         graph,
         from: step.start,
         time: step.end,
         segments: Vec::new(),
     };
-    let mut at = last.map_or(At::Nowhere, At::Op);
+    let mut cursor = last.map_or(At::Nowhere, At::Op);
     // Each turn goes back in time or to another rank; the bound guards against odd clocks.
     let mut turns = 4 * (graph.ops.len() + graph.calls.len()) + 4;
     while walk.time > walk.from && turns > 0 {
         turns -= 1;
-        at = match at {
+        cursor = match cursor {
             At::Op(op) => walk.op(op),
             At::Call(call) => walk.call(call),
             At::Nowhere => break,
@@ -206,12 +206,15 @@ impl<'a> Slack<'a> {
     fn before_op(&mut self, at: usize) {
         let op = &self.graph.ops[at];
         // A collective ends for all ranks at once.
-        let others = self.waiting[at].iter().map(|other| self.ops[*other]).min();
-        self.ops[at] = others.map_or(self.ops[at], |others| others.min(self.ops[at]));
-        let wait = op.last_rank.map_or(Ns::ZERO, |other| {
-            (self.graph.ops[other].start - op.start).max(Ns::ZERO)
+        let waiting = self.waiting[at]
+            .iter()
+            .map(|waiter| self.ops[*waiter])
+            .min();
+        self.ops[at] = waiting.map_or(self.ops[at], |waiting| waiting.min(self.ops[at]));
+        let wait = op.last_rank.map_or(Ns::ZERO, |waiter| {
+            (self.graph.ops[waiter].start - op.start).max(Ns::ZERO)
         });
-        let own = self.ops[at].saturating_add(wait);
+        let latest = self.ops[at].saturating_add(wait);
         let (stream, launch) = self.graph.ready(op);
         let binding = stream.max(launch);
         let apart = |ready: Option<Ns>| match op.other {
@@ -219,13 +222,13 @@ impl<'a> Slack<'a> {
             _ => ready.map_or(Ns::ZERO, |ready| op.start - ready),
         };
         if let Some(before) = op.before {
-            lower(&mut self.ops[before], own.saturating_add(apart(stream)));
+            lower(&mut self.ops[before], latest.saturating_add(apart(stream)));
         }
         if let Some(call) = op.call {
-            lower(&mut self.calls[call], own.saturating_add(apart(launch)));
+            lower(&mut self.calls[call], latest.saturating_add(apart(launch)));
         }
-        if let Some(other) = op.other {
-            lower(&mut self.ops[other], own);
+        if let Some(occupant) = op.other {
+            lower(&mut self.ops[occupant], latest);
         }
     }
 
@@ -236,8 +239,8 @@ impl<'a> Slack<'a> {
             let waited = call.awaited.map_or(Ns::ZERO, |op| {
                 (self.graph.ops[op].end - call.start).max(Ns::ZERO)
             });
-            let own = self.calls[at].saturating_add(waited);
-            lower(&mut self.calls[before], own);
+            let latest = self.calls[at].saturating_add(waited);
+            lower(&mut self.calls[before], latest);
         }
     }
 

@@ -108,8 +108,8 @@ impl Series {
     /// Why it has none.
     pub fn change(&self) -> Result<Change, String> {
         let n = self.instances.len();
-        let found = self.trend.zip(self.drift).zip(self.thirds);
-        found
+        let figures = self.trend.zip(self.drift).zip(self.thirds);
+        figures
             .map(|((trend, drift), thirds)| Change {
                 drift,
                 thirds,
@@ -127,14 +127,14 @@ impl Series {
 
     /// Sum of the times, nanoseconds.
     pub fn total(&self) -> Ns {
-        total(self.instances.iter().map(|one| one.time))
+        total(self.instances.iter().map(|instance| instance.time))
     }
 
     /// The longest instance; of several the first.
     pub fn longest(&self) -> Option<&Instance> {
         self.instances
             .iter()
-            .max_by_key(|one| (one.time, std::cmp::Reverse(one.number)))
+            .max_by_key(|instance| (instance.time, std::cmp::Reverse(instance.number)))
     }
 
     /// Whether it changes beyond chance; absent without a trend.

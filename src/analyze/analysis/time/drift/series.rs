@@ -56,7 +56,10 @@ impl Series {
 }
 
 fn times(instances: &[Instance]) -> Vec<f64> {
-    instances.iter().map(|one| one.time.time().0).collect()
+    instances
+        .iter()
+        .map(|instance| instance.time.time().0)
+        .collect()
 }
 
 /// The sequences of a pass: those of stages in their order, then the other ranges.
@@ -68,11 +71,14 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Vec<Series> {
 
 fn of_stage(context: &Context<'_>, summary: Summary) -> Option<Series> {
     let stage = summary.stage(context.facts);
-    let own = context.facts.instances_of(stage).iter();
+    let of_stage = context.facts.instances_of(stage).iter();
     let (mut instances, mut left_out) = (Vec::new(), Vec::new());
-    for (number, one) in own.filter(|one| one.process == summary.process).enumerate() {
-        let host = one.host_end.saturating_sub(one.host_start);
-        match one.time().filter(|_| one.excluded.is_none()) {
+    for (number, instance) in of_stage
+        .filter(|instance| instance.process == summary.process)
+        .enumerate()
+    {
+        let host = instance.host_end.saturating_sub(instance.host_start);
+        match instance.time().filter(|_| instance.excluded.is_none()) {
             Some(time) => instances.push(Instance { number, time, host }),
             None => left_out.push(number),
         }
@@ -84,7 +90,7 @@ fn of_stage(context: &Context<'_>, summary: Summary) -> Option<Series> {
 fn of_ranges(context: &Context<'_>, pass: PassId) -> Vec<Series> {
     let (session, ranges) = (context.session, &context.session.ranges);
     let stages = stage_spans(context, pass);
-    let mut found: FxHashMap<(StrId, ThreadId), (Ns, u32)> = FxHashMap::default();
+    let mut sums: FxHashMap<(StrId, ThreadId), (Ns, u32)> = FxHashMap::default();
     let is_own = |row: usize| {
         ranges.pass[row] == pass
             && !ranges.unclosed[row]
@@ -96,13 +102,13 @@ fn of_ranges(context: &Context<'_>, pass: PassId) -> Vec<Series> {
             && is_of_user(session, RangeId(row as u32))
     };
     for row in (0..ranges.len()).filter(|row| is_own(*row)) {
-        let sum = found
+        let sum = sums
             .entry((ranges.name[row], ranges.thread[row]))
             .or_default();
         let length = ranges.end[row].saturating_sub(ranges.start[row]);
         *sum = (sum.0.saturating_add(length), sum.1 + 1);
     }
-    let mut order: Vec<_> = found.into_iter().collect();
+    let mut order: Vec<_> = sums.into_iter().collect();
     order.retain(|(_, (_, count))| *count as usize >= LEAST_FOR_TREND);
     order.sort_by_key(|(key, (sum, _))| (std::cmp::Reverse(*sum), *key));
     order.truncate(MAX_RANGES);
@@ -143,11 +149,11 @@ fn of_range(
     (name, thread): (StrId, ThreadId),
 ) -> Option<Series> {
     let ranges = &context.session.ranges;
-    let own = |id: &RangeId| {
+    let belongs = |id: &RangeId| {
         let row = id.index();
         ranges.pass[row] == pass && ranges.name[row] == name && ranges.thread[row] == thread
     };
-    let mut ids: Vec<RangeId> = ranges.ids().filter(|id| own(id)).collect();
+    let mut ids: Vec<RangeId> = ranges.ids().filter(|id| belongs(id)).collect();
     ids.sort_by_key(|id| (ranges.start[id.index()], *id));
     let (mut instances, mut left_out) = (Vec::new(), Vec::new());
     let warm = warm_from(
@@ -179,16 +185,18 @@ fn warm_from(context: &Context<'_>, pass: PassId, process: ProcessId) -> Option<
     let outermost = facts
         .stages
         .iter()
-        .filter(|one| one.pass == pass && one.parent.is_none());
+        .filter(|stage| stage.pass == pass && stage.parent.is_none());
     let first_warm = |stage: &Stage| {
-        let own = facts
+        let instances = facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.process == process);
-        let first = own.enumerate().find(|(_, one)| one.excluded.is_none());
+            .filter(|stage| stage.process == process);
+        let first = instances
+            .enumerate()
+            .find(|(_, stage)| stage.excluded.is_none());
         first
             .filter(|(number, _)| *number > 0)
-            .map(|(_, one)| one.host_start)
+            .map(|(_, stage)| stage.host_start)
     };
     outermost.filter_map(first_warm).min()
 }

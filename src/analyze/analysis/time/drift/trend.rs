@@ -41,8 +41,8 @@ pub fn grouped(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(most.max(1)).max(1);
     let reduce = |group: &[(f64, f64)]| {
         let values: Vec<f64> = group.iter().map(|(_, y)| *y).collect();
-        let place = group.iter().map(|(x, _)| x).sum::<f64>() / group.len() as f64;
-        Some((place, median(&values)?))
+        let position = group.iter().map(|(x, _)| x).sum::<f64>() / group.len() as f64;
+        Some((position, median(&values)?))
     };
     points.chunks(size).filter_map(reduce).collect()
 }
@@ -55,18 +55,18 @@ mod tests {
     #[test]
     fn the_slope_is_the_median_of_all_pairs() {
         // (0,1) (1,3) (2,2) (3,20): slopes 2, 0.5, 19/3, -1, 8.5, 18: sorted -1, 0.5, 2, 6.33, 8.5, 18.
-        let found = trend(&[(0.0, 1.0), (1.0, 3.0), (2.0, 2.0), (3.0, 20.0)]).unwrap();
-        assert!((found.slope - (2.0 + 19.0 / 3.0) / 2.0).abs() < 1e-12);
+        let trend_of_points = trend(&[(0.0, 1.0), (1.0, 3.0), (2.0, 2.0), (3.0, 20.0)]).unwrap();
+        assert!((trend_of_points.slope - (2.0 + 19.0 / 3.0) / 2.0).abs() < 1e-12);
         // Five rise, one falls: S = 4, less 1 for continuity; variance 4 · 3 · 13 / 18.
-        assert!((found.z - 3.0 / (4.0 * 3.0 * 13.0 / 18.0_f64).sqrt()).abs() < 1e-12);
+        assert!((trend_of_points.z - 3.0 / (4.0 * 3.0 * 13.0 / 18.0_f64).sqrt()).abs() < 1e-12);
     }
 
     #[test]
     fn one_slow_instance_is_no_trend() {
         let mut points: Vec<(f64, f64)> = (0..20).map(|x| (f64::from(x), 100.0)).collect();
         points[19].1 = 900.0;
-        let found = trend(&points).unwrap();
-        assert_eq!(found.slope, 0.0);
+        let trend_of_points = trend(&points).unwrap();
+        assert_eq!(trend_of_points.slope, 0.0);
         assert_eq!(trend(&points[..1]), None);
     }
 
@@ -75,10 +75,10 @@ mod tests {
         let points: Vec<(f64, f64)> = (0..100_000)
             .map(|x| (f64::from(x), 5.0 + 0.25 * f64::from(x)))
             .collect();
-        let found = trend(&points).unwrap();
+        let trend_of_points = trend(&points).unwrap();
         assert!(
-            (found.slope - 0.25).abs() < 1e-9 && found.z > 10.0,
-            "{found:?}"
+            (trend_of_points.slope - 0.25).abs() < 1e-9 && trend_of_points.z > 10.0,
+            "{trend_of_points:?}"
         );
         assert_eq!(
             grouped(&points[..6], 3),

@@ -63,12 +63,12 @@ impl Matches {
     fn add(&mut self, sequence: &[u32], eager: &Eager) -> Option<Vec<u32>> {
         let pairs = common(sequence, &eager.keys, MAX_EDITS)?;
         self.all.push(Match::Unmatched);
-        let mut found = vec![self.all.len() as u32; sequence.len()];
+        let mut positions = vec![self.all.len() as u32; sequence.len()];
         for (own, its) in pairs {
             self.all.push(Match::Eager(eager.kernels[its]));
-            found[own] = self.all.len() as u32;
+            positions[own] = self.all.len() as u32;
         }
-        Some(found)
+        Some(positions)
     }
 
     /// What was found for an operation; nothing if its graph was not aligned.
@@ -157,13 +157,16 @@ pub(super) fn find(context: &Context<'_>, replays: &Replays) -> Matches {
 fn align(
     context: &Context<'_>,
     replays: &Replays,
-    own: &[&Replay],
+    stage_replays: &[&Replay],
     keys: &mut Keys,
     eager: &mut [Eager],
     matches: &mut Matches,
 ) {
-    let fullest = |at: &usize| (own[*at].members.len(), std::cmp::Reverse(*at));
-    let Some(fullest) = (0..own.len()).max_by_key(fullest).map(|at| own[at]) else {
+    let fullest = |row: &usize| (stage_replays[*row].members.len(), std::cmp::Reverse(*row));
+    let Some(fullest) = (0..stage_replays.len())
+        .max_by_key(fullest)
+        .map(|row| stage_replays[row])
+    else {
         return;
     };
     let pass = replays.graphs[fullest.graph].pass;
@@ -174,30 +177,31 @@ fn align(
     if best.kernels.is_empty() {
         best.kernels = kernels(context, best);
     }
-    let Some(found) = matches.add(&pattern, best) else {
+    let Some(numbers) = matches.add(&pattern, best) else {
         return;
     };
-    let by_node = by_node(context, &ops, &found);
+    let by_node = by_node(context, &ops, &numbers);
     matches.all.push(Match::Unmatched);
     let unmatched = matches.all.len() as u32;
-    let mut orders = vec![(pattern, found)];
-    for replay in own {
+    let mut orders = vec![(pattern, numbers)];
+    for replay in stage_replays {
         let (ops, sequence) = keys.sequence(context, replays.ops(replay));
         let nodes = ops
             .iter()
             .map(|op| by_node.get(&node(context, *op)?).copied());
         // Nodes tell also where streams side by side start their kernels in another order.
-        let found = nodes.collect::<Option<Vec<u32>>>().or_else(|| {
-            let known = orders.iter().position(|(order, _)| *order == sequence);
-            let known = known.or_else(|| {
-                let found = (orders.len() < MAX_ORDERS).then(|| matches.add(&sequence, best))??;
-                orders.push((sequence, found));
+        let numbers = nodes.collect::<Option<Vec<u32>>>().or_else(|| {
+            let order = orders.iter().position(|(order, _)| *order == sequence);
+            let order = order.or_else(|| {
+                let numbers =
+                    (orders.len() < MAX_ORDERS).then(|| matches.add(&sequence, best))??;
+                orders.push((sequence, numbers));
                 Some(orders.len() - 1)
             });
-            known.map(|at| orders[at].1.clone())
+            order.map(|at| orders[at].1.clone())
         });
         for (at, op) in ops.into_iter().enumerate() {
-            matches.by_op[op as usize] = found.as_ref().map_or(unmatched, |found| found[at]);
+            matches.by_op[op as usize] = numbers.as_ref().map_or(unmatched, |numbers| numbers[at]);
         }
     }
 }
@@ -223,7 +227,7 @@ fn unnamed(context: &Context<'_>, replays: &Replays) -> Vec<usize> {
 /// The first instance of each stage that ran kernels and no graph.
 fn eager(context: &Context<'_>, keys: &mut Keys) -> Vec<Eager> {
     let facts = context.facts;
-    let mut all = Vec::new();
+    let mut instances = Vec::new();
     for (stage, it) in facts.stages.iter().enumerate() {
         let is_eager = |ops: &[OpIndex]| {
             ops.len() <= MAX_SEQUENCE
@@ -232,15 +236,15 @@ fn eager(context: &Context<'_>, keys: &mut Keys) -> Vec<Eager> {
                     .all(|op| facts.ops.captured[*op as usize] == Captured::NoGraph)
         };
         let first = facts.instances_of(it).iter().find_map(|instance| {
-            let own = Some(&instance.ops).filter(|ops| is_eager(ops))?;
-            let (ops, keys) = keys.sequence(context, own);
+            let issued = Some(&instance.ops).filter(|ops| is_eager(ops))?;
+            let (ops, keys) = keys.sequence(context, issued);
             (!ops.is_empty()).then_some((ops, keys))
         });
         let Some((ops, keys)) = first else { continue };
         let mut counts = FxHashMap::default();
         keys.iter()
             .for_each(|key| *counts.entry(*key).or_default() += 1);
-        all.push(Eager {
+        instances.push(Eager {
             stage,
             pass: it.pass,
             ops,
@@ -249,7 +253,7 @@ fn eager(context: &Context<'_>, keys: &mut Keys) -> Vec<Eager> {
             kernels: Vec::new(),
         });
     }
-    all
+    instances
 }
 
 /// The instance with the most kernels in common, in relation to the lengths (Dice, 1945); at least half of the
@@ -273,12 +277,12 @@ fn most_alike<'a>(all: &'a mut [Eager], pattern: &[u32], pass: PassId) -> Option
     let rated = all
         .iter()
         .enumerate()
-        .filter_map(|(at, eager)| Some((likeness(eager)?, at, eager)));
-    let best = rated.max_by_key(|(likeness, at, eager)| {
-        (*likeness, eager.pass == pass, std::cmp::Reverse(*at))
+        .filter_map(|(index, eager)| Some((likeness(eager)?, index, eager)));
+    let best = rated.max_by_key(|(likeness, index, eager)| {
+        (*likeness, eager.pass == pass, std::cmp::Reverse(*index))
     });
-    let at = best?.1;
-    all.get_mut(at)
+    let index = best?.1;
+    all.get_mut(index)
 }
 
 /// Matches by graph node: they hold also where nodes of several streams run in another order.
@@ -333,13 +337,13 @@ fn kernels(context: &Context<'_>, eager: &Eager) -> Vec<EagerKernel> {
         }
     }
     let module = innermost(&queries, &modules.1, &modules.2, &modules.3);
-    let kernel = |at: usize| EagerKernel {
+    let kernel = |row: usize| EagerKernel {
         stage: eager.stage,
-        range: ops.range[eager.ops[at] as usize]
+        range: ops.range[eager.ops[row] as usize]
             .range()
             .map(|range| session.ranges.name[range.index()]),
-        operator: operator[at].map(|row| operators.name[row]),
-        module: module[at].map(|at| frames.name[modules.0[at] as usize]),
+        operator: operator[row].map(|row| operators.name[row]),
+        module: module[row].map(|row| frames.name[modules.0[row] as usize]),
     };
     (0..eager.ops.len()).map(kernel).collect()
 }

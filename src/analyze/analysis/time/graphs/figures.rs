@@ -45,7 +45,7 @@ impl Figures {
 
     pub(super) fn of(context: &Context<'_>, own: &[&Replay]) -> Self {
         let calls = &context.session.api_calls;
-        let each = |value: &dyn Fn(&Replay) -> Option<Ns>| -> Vec<Ns> {
+        let column = |value: &dyn Fn(&Replay) -> Option<Ns>| -> Vec<Ns> {
             own.iter().filter_map(|replay| value(replay)).collect()
         };
         let middle = |values: &[Ns]| {
@@ -61,11 +61,11 @@ impl Figures {
             .iter()
             .map(|replay| replay.members.len() as f64)
             .collect();
-        let times = each(&|replay| Some(replay.end - replay.start));
+        let times = column(&|replay| Some(replay.end - replay.start));
         let gpu_times = own.iter().zip(&times);
-        let gaps = each(&|replay| Some(replay.gap?.length));
-        let idle = each(&|replay| Some(replay.gap?.idle));
-        let launches = each(&|replay| {
+        let gaps = column(&|replay| Some(replay.gap?.length));
+        let idle = column(&|replay| Some(replay.gap?.idle));
+        let launches = column(&|replay| {
             let call = replay.call?.index();
             Some(calls.end[call] - calls.start[call])
         });

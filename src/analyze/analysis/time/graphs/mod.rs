@@ -108,25 +108,25 @@ fn by_stage(context: &Context<'_>, replays: &Replays) -> Vec<StageGraph> {
     let mut counted: Vec<&Replay> = replays.all.iter().filter(counts).collect();
     counted.arrange_by_key(|replay| (replay.graph, stage(replay)));
     let same = |a: &&Replay, b: &&Replay| (a.graph, stage(a)) == (b.graph, stage(b));
-    let group = |own: &[&Replay]| StageGraph {
-        graph: own[0].graph,
-        stage: stage(own[0]),
-        figures: Figures::of(context, own),
-        classes: classes(context, replays, own),
-        eager: same_without_graph(context, replays, own[0]),
+    let group = |members: &[&Replay]| StageGraph {
+        graph: members[0].graph,
+        stage: stage(members[0]),
+        figures: Figures::of(context, members),
+        classes: classes(context, replays, members),
+        eager: same_without_graph(context, replays, members[0]),
     };
     let mut graphs: Vec<StageGraph> = counted.chunk_by(same).map(group).collect();
     let primary = facts.primary_pass(context.session);
-    graphs.arrange_by_key(|own| {
-        let pass = replays.graphs[own.graph].pass;
-        let time = Reverse(own.figures.total);
+    graphs.arrange_by_key(|stage_graph| {
+        let pass = replays.graphs[stage_graph.graph].pass;
+        let time = Reverse(stage_graph.figures.total);
         (
             Some(pass) != primary,
             pass,
             time,
-            own.graph,
-            own.stage.is_none(),
-            own.stage,
+            stage_graph.graph,
+            stage_graph.stage.is_none(),
+            stage_graph.stage,
         )
     });
     graphs
@@ -163,18 +163,20 @@ fn same_without_graph(
         kernels.sort_unstable();
         kernels
     };
-    let own = kernels(replays.ops(replay));
+    let replay_kernels = kernels(replays.ops(replay));
     let replaying = |stage: usize| {
-        let stages = replays.all.iter().filter_map(|one| one.instance);
+        let stages = replays.all.iter().filter_map(|replay| replay.instance);
         stages
             .map(|instance| facts.instances[instance].stage)
-            .any(|other| other == stage)
+            .any(|candidate| candidate == stage)
     };
     let is_same = |summary: &&Summary| {
         let instance = summary.counted_instances(facts).next();
         summary.process == graph.process
             && summary.is_outermost(facts)
-            && instance.is_some_and(|one| !own.is_empty() && kernels(&one.ops) == own)
+            && instance.is_some_and(|instance| {
+                !replay_kernels.is_empty() && kernels(&instance.ops) == replay_kernels
+            })
             && !replaying(summary.stage)
     };
     summaries(facts, graph.pass).iter().find(is_same).cloned()
@@ -182,7 +184,7 @@ fn same_without_graph(
 
 fn stages(context: &Context<'_>, replays: &Replays) -> Vec<StageReplays> {
     let facts = context.facts;
-    let all = context
+    let summaries = context
         .session
         .passes
         .ids()
@@ -192,22 +194,25 @@ fn stages(context: &Context<'_>, replays: &Replays) -> Vec<StageReplays> {
         let counts = |replay: &&Replay| {
             replay
                 .instance
-                .map(|at| &facts.instances[at])
+                .map(|instance| &facts.instances[instance])
                 .is_some_and(|instance| {
                     (instance.stage, instance.process) == (summary.stage, summary.process)
                         && instance.excluded.is_none()
                 })
         };
-        let own: Vec<&Replay> = replays.all.iter().filter(counts).collect();
-        let whole = own.iter().any(|replay| replays.graphs[replay.graph].whole);
-        let figures = Figures::of(context, &own);
-        (!own.is_empty()).then_some(StageReplays {
+        let counted: Vec<&Replay> = replays.all.iter().filter(counts).collect();
+        let whole = counted
+            .iter()
+            .any(|replay| replays.graphs[replay.graph].whole);
+        let figures = Figures::of(context, &counted);
+        (!counted.is_empty()).then_some(StageReplays {
             summary,
             figures,
             whole,
         })
     };
-    all.filter(|summary| summary.is_outermost(facts))
+    summaries
+        .filter(|summary| summary.is_outermost(facts))
         .filter_map(of_stage)
         .collect()
 }

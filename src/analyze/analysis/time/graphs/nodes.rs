@@ -54,8 +54,8 @@ pub struct PassNodes {
 impl PassNodes {
     /// The operations of some origins.
     pub fn sum(&self, counts: impl Fn(&Origin) -> bool) -> Sum {
-        let own = self.origins.iter().filter(|(origin, _)| counts(origin));
-        own.fold((0, Ns::ZERO), |sum, (_, (ops, time))| {
+        let counted = self.origins.iter().filter(|(origin, _)| counts(origin));
+        counted.fold((0, Ns::ZERO), |sum, (_, (ops, time))| {
             (sum.0 + ops, sum.1.saturating_add(*time))
         })
     }
@@ -122,8 +122,8 @@ fn add_to(sum: &mut Sum, time: Ns) {
 
 /// The sums of one pass by time descending.
 fn largest<K: Copy + Ord>(sums: &FxHashMap<(PassId, K), Sum>, pass: PassId) -> Vec<(K, Sum)> {
-    let own = sums.iter().filter(|((its, _), _)| *its == pass);
-    let mut rows: Vec<(K, Sum)> = own.map(|((_, key), sum)| (*key, *sum)).collect();
+    let of_pass = sums.iter().filter(|((sum_pass, _), _)| *sum_pass == pass);
+    let mut rows: Vec<(K, Sum)> = of_pass.map(|((_, key), sum)| (*key, *sum)).collect();
     rows.sort_unstable_by_key(|(key, sum)| (Reverse(sum.1), *key));
     rows
 }

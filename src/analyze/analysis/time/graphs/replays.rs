@@ -84,21 +84,21 @@ pub(super) fn find(context: &Context<'_>) -> Replays {
         let first = replays.members.len();
         replays.members.extend(group.iter().map(|(_, op)| *op));
         let members = &replays.members[first..];
-        let at = members[0] as usize;
-        let whole = matches!(ops.source[at], OpSource::Graph(_));
+        let first_op = members[0] as usize;
+        let whole = matches!(ops.source[first_op], OpSource::Graph(_));
         let graph = graphs.of(session, ops, members, &mut replays.graphs, whole);
         let (busy, gpus) = busy(ops, members);
         replays.all.push(Replay {
             graph,
             instance: None,
-            gpu: ops.gpu[at],
-            call: ops.api_call[at],
-            start: ops.start[at],
+            gpu: ops.gpu[first_op],
+            call: ops.api_call[first_op],
+            start: ops.start[first_op],
             end: members
                 .iter()
                 .map(|op| ops.end[*op as usize])
                 .max()
-                .unwrap_or(ops.end[at]),
+                .unwrap_or(ops.end[first_op]),
             busy,
             gpus,
             members: first..replays.members.len(),
@@ -186,27 +186,27 @@ impl Identities {
     ) -> usize {
         let first = members[0] as usize;
         let (pass, process) = (ops.pass[first], ops.process[first]);
-        let all = || {
+        let rows = || {
             members
                 .iter()
                 .map(|op| numbers(session, ops.source[*op as usize]))
         };
-        let id = all().find_map(|(graph, _)| graph);
-        let nodes = || all().filter_map(|(_, node)| node);
-        let known = match id {
+        let id = rows().find_map(|(graph, _)| graph);
+        let nodes = || rows().filter_map(|(_, node)| node);
+        let graph = match id {
             Some(id) => self.ids.get(&(process, id)).copied(),
             None => nodes().find_map(|node| self.nodes.get(&(process, node)).copied()),
         };
-        if let Some(known) = known {
-            return known;
+        if let Some(graph) = graph {
+            return graph;
         }
         let content = (id.is_none() && nodes().next().is_none())
             .then(|| (process, content(session, ops, members)));
-        if let Some(known) = content
+        if let Some(graph) = content
             .as_ref()
             .and_then(|content| self.contents.get(content))
         {
-            return *known;
+            return *graph;
         }
         let fresh = graphs.len();
         let number = self.counts.entry(pass).or_default();
@@ -309,21 +309,27 @@ fn measure_gaps(ops: &Ops, replays: &mut Replays) {
         .map(|(gpu, mut list)| (gpu, union(&mut list)))
         .collect();
     let mut order: Vec<usize> = (0..replays.all.len()).collect();
-    let lane = |at: usize| {
-        let replay = &replays.all[at];
+    let lane = |replay_index: usize| {
+        let replay = &replays.all[replay_index];
         (
             replay.instance,
             replay.gpu,
             replays.graphs[replay.graph].process,
         )
     };
-    order.sort_unstable_by_key(|at| (lane(*at), replays.all[*at].start, *at));
+    order.sort_unstable_by_key(|replay_index| {
+        (
+            lane(*replay_index),
+            replays.all[*replay_index].start,
+            *replay_index,
+        )
+    });
     let mut gaps = vec![None; order.len()];
     for of_lane in order.chunk_by(|a, b| lane(*a) == lane(*b)) {
         let mut end = None::<Ns>;
-        for at in of_lane {
-            let replay = &replays.all[*at];
-            gaps[*at] = end.map(|end| {
+        for replay_index in of_lane {
+            let replay = &replays.all[*replay_index];
+            gaps[*replay_index] = end.map(|end| {
                 let length = replay.start.saturating_sub(end).max(Ns::ZERO);
                 Gap {
                     length,

@@ -52,40 +52,43 @@ struct Starts(Vec<(ThreadId, Ns, usize)>);
 impl Starts {
     fn new(context: &Context<'_>) -> Self {
         let ranges = &context.session.ranges;
-        let mut all: Vec<(ThreadId, Ns, usize)> = (0..ranges.len())
+        let mut starts: Vec<(ThreadId, Ns, usize)> = (0..ranges.len())
             .map(|row| (ranges.thread[row], ranges.start[row], row))
             .collect();
-        all.sort_unstable();
-        Self(all)
+        starts.sort_unstable();
+        Self(starts)
     }
 
     /// Rows of the ranges of a thread that begin in a window.
     fn within(&self, thread: ThreadId, window: Interval) -> impl Iterator<Item = usize> {
         let first = self
             .0
-            .partition_point(|one| (one.0, one.1) < (thread, window.0));
+            .partition_point(|start| (start.0, start.1) < (thread, window.0));
         let inside = self.0[first..].iter();
         inside
-            .take_while(move |one| one.0 == thread && one.1 < window.1)
-            .map(|one| one.2)
+            .take_while(move |start| start.0 == thread && start.1 < window.1)
+            .map(|start| start.2)
     }
 }
 
 /// One a process and GPU that run outermost stages of the primary pass or of another rank of its run.
 pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between> {
-    let mut all: Vec<Between> = Vec::new();
+    let mut gaps: Vec<Between> = Vec::new();
     let starts = Starts::new(context);
     let facts = context.facts;
-    for summary in facts.run_summaries().filter(|one| one.is_outermost(facts)) {
-        if all.iter().any(|one| one.summary.process == summary.process) {
+    for summary in facts.run_summaries().filter(|gap| gap.is_outermost(facts)) {
+        if gaps
+            .iter()
+            .any(|gap| gap.summary.process == summary.process)
+        {
             continue;
         }
         let chain = chain(context, summary);
         let gpus = gpus_of(&chain);
         let (several_gpus, traced) = (gpus.len() > 1, inputs.traced(summary.stage(facts).pass));
-        all.extend(gpus.into_iter().map(|gpu| {
+        gaps.extend(gpus.into_iter().map(|gpu| {
             let (summary, pairs) = (summary.clone(), Vec::new());
-            let mut one = Between {
+            let mut gap = Between {
                 summary,
                 gpu,
                 several_gpus,
@@ -93,12 +96,12 @@ pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between
                 pairs,
                 run: Ns::ZERO,
             };
-            one.add(context, inputs, &starts, &chain);
-            one
+            gap.add(context, inputs, &starts, &chain);
+            gap
         }));
     }
-    all.retain(|one| !one.pairs.is_empty());
-    all
+    gaps.retain(|gap| !gap.pairs.is_empty());
+    gaps
 }
 
 /// The outermost instances of a process with GPU work, by its start.
@@ -108,12 +111,13 @@ fn chain<'a>(context: &Context<'a>, summary: &Summary) -> Vec<&'a StageInstance>
     let stages = facts
         .stages
         .iter()
-        .filter(|one| one.pass == pass && one.parent.is_none());
+        .filter(|stage| stage.pass == pass && stage.parent.is_none());
     let instances = stages.flat_map(|stage| facts.instances_of(stage));
-    let own = instances.filter(|one| one.process == summary.process && one.projection.is_some());
-    let mut own: Vec<&StageInstance> = own.collect();
-    own.arrange_by_key(|one| (one.projection, one.stage, one.ordinal));
-    own
+    let chain = instances
+        .filter(|instance| instance.process == summary.process && instance.projection.is_some());
+    let mut chain: Vec<&StageInstance> = chain.collect();
+    chain.arrange_by_key(|instance| (instance.projection, instance.stage, instance.ordinal));
+    chain
 }
 
 impl Between {
@@ -124,34 +128,36 @@ impl Between {
         starts: &Starts,
         chain: &[&StageInstance],
     ) {
-        let counts = |one: &StageInstance| one.excluded.is_none();
-        let own = chain.iter().filter(|one| one.gpus.contains(&self.gpu));
-        let mut stages: Vec<Interval> = own
+        let counts = |instance: &StageInstance| instance.excluded.is_none();
+        let on_gpu = chain
+            .iter()
+            .filter(|instance| instance.gpus.contains(&self.gpu));
+        let mut stages: Vec<Interval> = on_gpu
             .clone()
-            .filter(|one| counts(one))
-            .filter_map(|one| one.projection)
+            .filter(|instance| counts(instance))
+            .filter_map(|instance| instance.projection)
             .collect();
         self.run = measure(&union(&mut stages));
         let mut pairs: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
         // The instance that ended last so far: stages may overlap.
         let mut last: Option<(&StageInstance, Ns)> = None;
-        for one in own {
-            let Some((start, end)) = one.projection else {
+        for instance in on_gpu {
+            let Some((start, end)) = instance.projection else {
                 continue;
             };
             if let Some((before, ended)) = last.filter(|last| last.1 < start)
                 && counts(before)
-                && counts(one)
+                && counts(instance)
             {
                 let pair = pairs
-                    .entry((before.stage, one.stage))
-                    .or_insert_with(|| Pair::new(before.stage, one.stage));
+                    .entry((before.stage, instance.stage))
+                    .or_insert_with(|| Pair::new(before.stage, instance.stage));
                 pair.add(inputs, self.gpu, (ended, start));
-                pair.add_ranges(context, starts, (ended, start), before, one);
+                pair.add_ranges(context, starts, (ended, start), before, instance);
                 add(&mut self.run, start - ended);
             }
             if last.is_none_or(|last| end > last.1) {
-                last = Some((one, end));
+                last = Some((instance, end));
             }
         }
         self.pairs = pairs.into_values().collect();

@@ -88,9 +88,9 @@ impl<'a> Calls<'a> {
             threads[thread.index()].push(row);
             kinds[name.index()].get_or_insert_with(|| kind(session.text(*name)));
         }
-        let mut place = vec![0; calls.len()];
+        let mut positions = vec![0; calls.len()];
         for list in &mut threads {
-            sort_outermost(session, list, &mut place);
+            sort_outermost(session, list, &mut positions);
         }
         let mut first = vec![NONE; calls.len()];
         for (op, call) in (0..).zip(&ops.api_call) {
@@ -108,11 +108,11 @@ impl<'a> Calls<'a> {
         let off = &session.off_cpu;
         let off_cpu = by_thread(session, &off.thread, &off.start, &off.end);
         let loading = BTreeSet::new();
-        let mut all = Self {
+        let mut calls_index = Self {
             session,
             ops,
             threads,
-            place,
+            place: positions,
             first,
             kinds,
             loading,
@@ -120,8 +120,8 @@ impl<'a> Calls<'a> {
             profiler,
             off_cpu,
         };
-        all.loading = all.find_loading();
-        all
+        calls_index.loading = calls_index.find_loading();
+        calls_index
     }
 
     /// The launch calls of their thread that last much longer than its others and launch a kernel that the process
@@ -137,8 +137,9 @@ impl<'a> Calls<'a> {
                     .time()
                     .0
             });
-            median(&times.collect::<Vec<_>>())
-                .map_or(f64::MAX, |one| (LOADS_MEDIANS * one).max(LOADS.time().0))
+            median(&times.collect::<Vec<_>>()).map_or(f64::MAX, |median| {
+                (LOADS_MEDIANS * median).max(LOADS.time().0)
+            })
         };
         let limits: Vec<f64> = self.threads.iter().map(limit).collect();
         let mut launches: Vec<(Ns, u32, (ProcessId, KernelId))> = Vec::new();

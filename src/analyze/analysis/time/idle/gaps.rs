@@ -61,10 +61,10 @@ impl Gaps {
         let (session, facts) = (context.session, context.facts);
         let mut by_gpu: Vec<OfGpu> = session.gpus.ids().map(|_| OfGpu::default()).collect();
         for gap in sweep::gaps(session, facts, 0..facts.ops.len()) {
-            let own = &mut by_gpu[gap.gpu.index()];
-            cut(context, calls, &gap, &mut own.pieces);
-            let (start, end, op, pieces) = (gap.start, gap.end, gap.op, own.pieces.len());
-            own.gaps.push(Whole {
+            let gpu_gaps = &mut by_gpu[gap.gpu.index()];
+            cut(context, calls, &gap, &mut gpu_gaps.pieces);
+            let (start, end, op, pieces) = (gap.start, gap.end, gap.op, gpu_gaps.pieces.len());
+            gpu_gaps.gaps.push(Whole {
                 start,
                 end,
                 op,
@@ -89,11 +89,11 @@ impl Gaps {
     ) -> impl Iterator<Item = (Interval, OpIndex)> {
         self.reaching(gpu, window).flat_map(move |(gap, pieces)| {
             let starts = std::iter::once(gap.start).chain(pieces.iter().map(|piece| piece.end));
-            let own = starts
+            let overlapping = starts
                 .zip(pieces)
                 .filter(|(_, piece)| causes.contains(&piece.cause));
-            let times =
-                own.map(move |(start, piece)| (start.max(window.0), piece.end.min(window.1)));
+            let times = overlapping
+                .map(move |(start, piece)| (start.max(window.0), piece.end.min(window.1)));
             times
                 .filter(|time| time.0 < time.1)
                 .map(|time| (time, gap.op))
@@ -109,9 +109,9 @@ impl Gaps {
             .iter()
             .take_while(move |gap| gap.start < window.1);
         inside.map(move |gap| {
-            let own = &pieces[from..gap.pieces];
+            let gap_pieces = &pieces[from..gap.pieces];
             from = gap.pieces;
-            (gap, own)
+            (gap, gap_pieces)
         })
     }
 }
@@ -224,16 +224,16 @@ fn paint(pieces: &mut Vec<Piece>, time: Interval, layers: &[Layer<'_>], base: (C
             in_call,
         });
     };
-    let first = times.partition_point(|one| one.1 <= time.0);
-    let mut at = time.0;
-    for one in times[first..].iter().take_while(|one| one.0 < time.1) {
-        paint(pieces, (at, one.0), rest, base);
-        at = one.1.min(time.1);
+    let first = times.partition_point(|window| window.1 <= time.0);
+    let mut painted = time.0;
+    for window in times[first..].iter().take_while(|window| window.0 < time.1) {
+        paint(pieces, (painted, window.0), rest, base);
+        painted = window.1.min(time.1);
         pieces.push(Piece {
-            end: at,
+            end: painted,
             cause: *cause,
             in_call: false,
         });
     }
-    paint(pieces, (at, time.1), rest, base);
+    paint(pieces, (painted, time.1), rest, base);
 }

@@ -7,10 +7,10 @@ use rooflens_session::Ns;
 /// Upper ends of the bins, nanoseconds: 1, 2 and 5 of each decade from 1 µs to 1 s; the last bin has none.
 const ENDS: [Ns; 19] = {
     let mut ends = [Ns::ZERO; 19];
-    let mut at = 0;
-    while at < ends.len() {
-        ends[at] = Ns([1_000, 2_000, 5_000][at % 3] * 10_i64.pow(at as u32 / 3));
-        at += 1;
+    let mut bin = 0;
+    while bin < ends.len() {
+        ends[bin] = Ns([1_000, 2_000, 5_000][bin % 3] * 10_i64.pow(bin as u32 / 3));
+        bin += 1;
     }
     ends
 };
@@ -50,7 +50,7 @@ impl Histogram {
             .iter()
             .rposition(has_gaps)
             .map_or(0, |last| last + 1);
-        let lower = |at: usize| at.checked_sub(1).map_or(Ns::ZERO, |before| ENDS[before]);
-        (first..last).map(move |at| (lower(at), ENDS.get(at).copied(), &self.bins[at]))
+        let lower = |bin: usize| bin.checked_sub(1).map_or(Ns::ZERO, |before| ENDS[before]);
+        (first..last).map(move |bin| (lower(bin), ENDS.get(bin).copied(), &self.bins[bin]))
     }
 }

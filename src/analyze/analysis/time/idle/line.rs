@@ -110,7 +110,9 @@ pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summar
                 numbers.push(number);
             }
         }
-        line.nearest = line.find_nearest().map_or((0, 0), |at| (numbers[at], at));
+        line.nearest = line
+            .find_nearest()
+            .map_or((0, 0), |index| (numbers[index], index));
         line.launches.close(context, summary, line.instances.len());
         line
     };
@@ -121,7 +123,7 @@ pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summar
 pub(super) fn gpus_of(instances: &[&StageInstance]) -> Vec<GpuId> {
     let mut gpus: Vec<GpuId> = instances
         .iter()
-        .flat_map(|one| one.gpus.iter().copied())
+        .flat_map(|instance| instance.gpus.iter().copied())
         .collect();
     gpus.sort_unstable();
     gpus.dedup();
@@ -164,9 +166,9 @@ impl Line {
         window: Interval,
     ) -> Parts {
         let ops = &context.facts.ops;
-        let own = |op: &&OpIndex| ops.gpu[**op as usize] == self.gpu;
-        let own: Vec<OpIndex> = instance.ops.iter().filter(own).copied().collect();
-        let (busy, intervals) = busy(context.session, context.facts, &own);
+        let on_gpu = |op: &&OpIndex| ops.gpu[**op as usize] == self.gpu;
+        let gpu_ops: Vec<OpIndex> = instance.ops.iter().filter(on_gpu).copied().collect();
+        let (busy, intervals) = busy(context.session, context.facts, &gpu_ops);
         let time = window.1 - window.0;
         let loads = inputs.calls.load(self.pass(context), window);
         let mut parts = Parts {
@@ -175,9 +177,9 @@ impl Line {
             loads,
             ..Parts::default()
         };
-        let mut others = time - measure(&intervals);
+        let mut other_work = time - measure(&intervals);
         for gap in inputs.gaps.within(self.gpu, window) {
-            others -= gap.end - gap.start;
+            other_work -= gap.end - gap.start;
             parts.causes.extend(&gap.times);
             gap.times
                 .causes()
@@ -186,11 +188,12 @@ impl Line {
             self.histogram.add(&gap);
         }
         // What is neither the stage's nor a gap: operations of others.
-        if others > Ns::ZERO {
-            parts.causes.add(Cause::OtherWork, others);
-            self.gaps[Cause::OtherWork as usize].add(others);
+        if other_work > Ns::ZERO {
+            parts.causes.add(Cause::OtherWork, other_work);
+            self.gaps[Cause::OtherWork as usize].add(other_work);
         }
-        self.launches.add(context, &inputs.calls, &own, &intervals);
+        self.launches
+            .add(context, &inputs.calls, &gpu_ops, &intervals);
         parts
     }
 
@@ -198,10 +201,21 @@ impl Line {
     /// near ones that of median time, the shorter of two.
     fn find_nearest(&self) -> Option<usize> {
         let middle = |values: Vec<f64>| median(&values).unwrap_or(0.0);
-        let time = middle(self.instances.iter().map(|one| one.time.time().0).collect());
+        let time = middle(
+            self.instances
+                .iter()
+                .map(|instance| instance.time.time().0)
+                .collect(),
+        );
         let share = |parts: &Parts, cause| parts.share(parts.causes.of(cause));
-        let medians = Cause::ALL
-            .map(|cause| middle(self.instances.iter().map(|one| share(one, cause)).collect()));
+        let medians = Cause::ALL.map(|cause| {
+            middle(
+                self.instances
+                    .iter()
+                    .map(|instance| share(instance, cause))
+                    .collect(),
+            )
+        });
         let key = |parts: &Parts| {
             let apart = Cause::ALL.into_iter().zip(medians);
             let apart = apart.map(|(cause, median)| (share(parts, cause) - median).abs());
@@ -252,7 +266,7 @@ impl Line {
         let times: Vec<f64> = self
             .instances
             .iter()
-            .map(|one| one.causes.of(cause).time().0)
+            .map(|instance| instance.causes.of(cause).time().0)
             .collect();
         Ok(median(&times).unwrap_or(0.0))
     }
@@ -262,7 +276,7 @@ impl Line {
         let shares = || {
             self.instances
                 .iter()
-                .map(|one| one.share(one.causes.sum(causes)))
+                .map(|instance| instance.share(instance.causes.sum(causes)))
         };
         Spread {
             instances: shares().filter(|share| *share >= OCCURS).count(),
@@ -337,7 +351,7 @@ impl Line {
     /// What its figures rest on.
     pub fn evidence(&self, context: &Context<'_>) -> Evidence {
         let tables = "launches, copies, api_calls, os_calls, off_cpu, overheads";
-        let gaps = self.gaps.iter().map(|one| one.gaps).sum();
+        let gaps = self.gaps.iter().map(|sum| sum.gaps).sum();
         context.session.evidence(self.pass(context), tables, gaps)
     }
 

@@ -43,14 +43,14 @@ pub struct LongGap {
 /// Finds the longest gaps of the lines of outermost stages.
 pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line]) {
     let session = context.session;
-    let mut found: Vec<(usize, u32, Gap)> = Vec::new();
+    let mut gaps: Vec<(usize, u32, Gap)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if line.summary.is_outermost(context.facts) {
-            found.extend(longest(context, inputs, line).map(|(ordinal, gap)| (at, ordinal, gap)));
+            gaps.extend(longest(context, inputs, line).map(|(ordinal, gap)| (at, ordinal, gap)));
         }
     }
     let issued_by = |gap: &Gap| context.facts.ops.api_call[gap.op as usize];
-    let moments = Moments::new(found.iter().map(|(.., gap)| {
+    let moments = Moments::new(gaps.iter().map(|(.., gap)| {
         let call = issued_by(gap)?;
         let thread = session.api_calls.thread[call.index()];
         Some((thread, moment(&inputs.calls, gap, call)))
@@ -63,7 +63,7 @@ pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line
     }
     let (calls, os) = (open!(api_calls), open!(os_calls));
     let (mut ranges, operators, frames) = (open!(ranges), open!(operators), open!(frames));
-    for (number, (at, ordinal, gap)) in found.into_iter().enumerate() {
+    for (number, (at, ordinal, gap)) in gaps.into_iter().enumerate() {
         let scheduled = session.off_cpu.pass.contains(&lines[at].pass(context));
         let call = issued_by(&gap).filter(|_| scheduled);
         let function = frames[number]
@@ -88,24 +88,24 @@ fn longest(
     inputs: &Inputs<'_>,
     line: &Line,
 ) -> impl Iterator<Item = (u32, Gap)> {
-    let mut found: Vec<(u32, Gap)> = Vec::new();
+    let mut gaps: Vec<(u32, Gap)> = Vec::new();
     for instance in line.summary.counted_instances(context.facts) {
         let Some(window) = line.window(instance) else {
             continue;
         };
-        found.extend(
+        gaps.extend(
             inputs
                 .gaps
                 .within(line.gpu, window)
                 .map(|gap| (instance.ordinal, gap)),
         );
-        if found.len() > COLLECTED {
-            keep(&mut found);
+        if gaps.len() > COLLECTED {
+            keep(&mut gaps);
         }
     }
-    keep(&mut found);
-    found.sort_unstable_by_key(order);
-    found.into_iter()
+    keep(&mut gaps);
+    gaps.sort_unstable_by_key(order);
+    gaps.into_iter()
 }
 
 /// The longest first.
@@ -170,8 +170,9 @@ fn waited_for(context: &Context<'_>, gap: &Gap) -> Option<StrId> {
     let row = gap.op as usize;
     let issued = |op: usize| ops.api_call[op].map(|call| session.api_calls.start[call.index()]);
     let until = issued(row)?;
-    let same =
-        |other: &usize| ops.stream[*other] == ops.stream[row] && ops.gpu[*other] == ops.gpu[row];
+    let same = |neighbor: &usize| {
+        ops.stream[*neighbor] == ops.stream[row] && ops.gpu[*neighbor] == ops.gpu[row]
+    };
     let since = (0..row)
         .rev()
         .find(same)

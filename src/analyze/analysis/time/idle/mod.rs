@@ -67,8 +67,8 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
             .collect(),
         calls,
     };
-    let others = session.passes.ids().filter(|pass| *pass != primary);
-    let passes = std::iter::once(primary).chain(others);
+    let secondary = session.passes.ids().filter(|pass| *pass != primary);
+    let passes = std::iter::once(primary).chain(secondary);
     let summaries = passes.flat_map(|pass| summaries(facts, pass));
     let mut lines: Vec<Line> = summaries
         .flat_map(|summary| line::lines(context, &inputs, summary))
@@ -86,9 +86,9 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
 impl IdleTime {
     /// The lines of a stage (an index into the facts' stages) as a process ran it, one a GPU.
     pub fn of(&self, stage: usize, process: ProcessId) -> impl Iterator<Item = &Line> {
-        let own =
+        let of_stage =
             move |line: &&Line| line.summary.stage == stage && line.summary.process == process;
-        self.lines.iter().filter(own)
+        self.lines.iter().filter(of_stage)
     }
 
     /// The instance of a stage to look at: on its first GPU the nearest to the medians of all.
@@ -104,13 +104,13 @@ impl IdleTime {
     /// The lines in reading order: the primary pass first, in it and in the others the outermost stages first; and
     /// how many are outermost ones of the primary pass, and how many of that pass at all.
     pub fn ordered(&self, context: &Context<'_>) -> (Vec<&Line>, usize, usize) {
-        let other = |line: &Line| !context.facts.run.contains(&line.pass(context));
+        let is_other = |line: &Line| !context.facts.run.contains(&line.pass(context));
         let inner = |line: &Line| !line.summary.is_outermost(context.facts);
         let mut order: Vec<&Line> = self.lines.iter().collect();
-        order.sort_by_key(|line| (other(line), inner(line)));
-        let outermost = order.partition_point(|line| !other(line) && !inner(line));
-        let own = order.partition_point(|line| !other(line));
-        (order, outermost, own)
+        order.sort_by_key(|line| (is_other(line), inner(line)));
+        let outermost = order.partition_point(|line| !is_other(line) && !inner(line));
+        let own_lines = order.partition_point(|line| !is_other(line));
+        (order, outermost, own_lines)
     }
 }
 

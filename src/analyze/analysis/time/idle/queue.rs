@@ -58,27 +58,27 @@ impl Queues {
 impl Queue {
     /// Calls `each` with the stretches of a window in which the depth is one number, and that number.
     fn steps(&self, window: Interval, mut each: impl FnMut(Interval, u64)) {
-        let passed = |times: &[Ns], at| times.partition_point(|time| *time <= at);
+        let passed = |times: &[Ns], moment| times.partition_point(|time| *time <= moment);
         let (mut issued, mut begun) = (
             passed(&self.issued, window.0),
             passed(&self.begun, window.0),
         );
-        let mut at = window.0;
-        while at < window.1 {
+        let mut moment = window.0;
+        while moment < window.1 {
             let next = [self.issued.get(issued), self.begun.get(begun)]
                 .into_iter()
                 .flatten()
                 .min();
             let end = next.map_or(window.1, |next| window.1.min(*next));
-            each((at, end), issued.saturating_sub(begun) as u64);
-            at = end;
+            each((moment, end), issued.saturating_sub(begun) as u64);
+            moment = end;
             issued += self.issued[issued..]
                 .iter()
-                .take_while(|time| **time <= at)
+                .take_while(|time| **time <= moment)
                 .count();
             begun += self.begun[begun..]
                 .iter()
-                .take_while(|time| **time <= at)
+                .take_while(|time| **time <= moment)
                 .count();
         }
     }
@@ -144,7 +144,7 @@ pub(super) fn over_time(
     stages.dedup_by_key(|(_, line)| line.summary.stage);
     let total = |line: &Line| line.summary.time * line.summary.counted as f64;
     stages.arrange_by(|a, b| total(b.1).total_cmp(&total(a.1)));
-    let of = |(at, line)| QueueOverTime::of(context, queues, at, line);
+    let of = |(index, line)| QueueOverTime::of(context, queues, index, line);
     stages.into_iter().filter_map(of).take(KEPT).collect()
 }
 
@@ -158,8 +158,8 @@ impl QueueOverTime {
             .filter(|_| line.launches.calls > 0)?;
         let ops = &context.facts.ops;
         let rows = context.facts.ops_of(line.pass(context));
-        let own = rows.filter(|row| ops.gpu[*row] == line.gpu);
-        let mut busy: Vec<Interval> = own
+        let of_gpu = rows.filter(|row| ops.gpu[*row] == line.gpu);
+        let mut busy: Vec<Interval> = of_gpu
             .filter_map(|row| window.clip(ops.start[row], ops.end[row]))
             .collect();
         Some(Self {

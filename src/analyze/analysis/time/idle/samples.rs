@@ -54,10 +54,12 @@ fn sampled(
             continue;
         };
         let thread = session.api_calls.thread[call.index()];
-        let place = |at| {
-            order.partition_point(|row| (samples.thread[*row], samples.time[*row]) < (thread, at))
+        let position = |moment| {
+            order.partition_point(|row| {
+                (samples.thread[*row], samples.time[*row]) < (thread, moment)
+            })
         };
-        for row in &order[place(time.0)..place(time.1)] {
+        for row in &order[position(time.0)..position(time.1)] {
             *counts
                 .entry((samples.library[*row], samples.function[*row]))
                 .or_default() += 1;

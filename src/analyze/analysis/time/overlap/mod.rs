@@ -52,9 +52,9 @@ fn lines(context: &Context<'_>, pass: PassId) -> Vec<Line> {
         let counted = facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.excluded.is_none());
-        let own = counted.flat_map(|instance| instance.ops.iter().map(|op| *op as usize));
-        for (gpu, rows) in by_gpu(context, own) {
+            .filter(|instance| instance.excluded.is_none());
+        let ops = counted.flat_map(|instance| instance.ops.iter().map(|op| *op as usize));
+        for (gpu, rows) in by_gpu(context, ops) {
             lines.extend(line(context, pass, Some(index), gpu, &rows));
         }
     }

@@ -127,12 +127,12 @@ impl Overlap {
         self.concurrent += time;
         for a in 0..KINDS {
             for b in a..KINDS {
-                let both = if a == b {
+                let overlaps = if a == b {
                     now.kinds[a] > 1
                 } else {
                     now.kinds[a] > 0 && now.kinds[b] > 0
                 };
-                self.kinds[a][b] += if both { time } else { Ns::ZERO };
+                self.kinds[a][b] += if overlaps { time } else { Ns::ZERO };
             }
         }
         for (n, a) in now.pairs.iter().enumerate() {

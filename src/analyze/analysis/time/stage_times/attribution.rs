@@ -82,10 +82,10 @@ impl PassAttribution {
 /// The attribution in a pass; none without operations.
 pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<PassAttribution> {
     let (facts, ops) = (context.facts, &context.facts.ops);
-    let own = facts.ops_of(pass);
+    let pass_ops = facts.ops_of(pass);
     let duration = |op: usize| ops.end[op] - ops.start[op];
     let mut sums = [Sum::default(); How::ALL.len()];
-    for op in own.clone() {
+    for op in pass_ops.clone() {
         let sum = &mut sums[How::of(ops.range[op]) as usize];
         sum.operations += 1;
         sum.time = sum.time.saturating_add(duration(op));
@@ -105,17 +105,20 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<PassAttribu
             staged[*op as usize] = true;
         }
     }
-    let first = own.clone().find(|op| staged[*op]).unwrap_or(own.end);
+    let first = pass_ops
+        .clone()
+        .find(|op| staged[*op])
+        .unwrap_or(pass_ops.end);
     let time = |rows: std::ops::Range<usize>| rows.map(|op| duration(op).time().0).sum::<f64>();
-    let inside: f64 = (first..own.end)
+    let inside: f64 = (first..pass_ops.end)
         .filter(|op| staged[*op])
         .map(|op| duration(op).time().0)
         .sum();
-    let share = |all: f64| if all > 0.0 { inside / all } else { 0.0 };
-    (!own.is_empty()).then(|| PassAttribution {
+    let share = |whole: f64| if whole > 0.0 { inside / whole } else { 0.0 };
+    (!pass_ops.is_empty()).then(|| PassAttribution {
         pass,
         by_how,
-        staged: share(time(own.clone())),
-        staged_from_first: share(time(first..own.end)),
+        staged: share(time(pass_ops.clone())),
+        staged_from_first: share(time(first..pass_ops.end)),
     })
 }

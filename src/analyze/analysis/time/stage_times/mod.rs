@@ -42,13 +42,13 @@ pub struct StageTime {
 impl StageTimes {
     /// The stages, those of the primary pass first.
     pub fn primary_first(&self) -> impl Iterator<Item = &StageTime> {
-        let of_primary = |is: bool| self.stages.iter().filter(move |one| one.is_primary == is);
+        let of_primary = |is: bool| self.stages.iter().filter(move |time| time.is_primary == is);
         of_primary(true).chain(of_primary(false))
     }
 
     /// The stages of the primary pass.
     pub fn of_primary(&self) -> impl Iterator<Item = &StageTime> {
-        self.stages.iter().filter(|one| one.is_primary)
+        self.stages.iter().filter(|time| time.is_primary)
     }
 }
 
@@ -66,8 +66,8 @@ impl StageTime {
     /// Busy time of a group of classes as a share of that of all.
     pub fn share(&self, group: ClassGroup) -> f64 {
         let parts = self.parts();
-        let own = parts.iter().find(|(own, _)| *own == group);
-        own.map_or(0.0, |(_, time)| {
+        let part = parts.iter().find(|(part, _)| *part == group);
+        part.map_or(0.0, |(_, time)| {
             time / parts.iter().map(|(_, time)| time).sum::<f64>()
         })
     }
@@ -119,7 +119,7 @@ pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
 fn doubtful(context: &Context<'_>, summary: &Summary) -> Option<(f64, usize)> {
     let times = summary
         .counted_instances(context.facts)
-        .filter_map(|one| Some(one.time()?.time().0));
+        .filter_map(|instance| Some(instance.time()?.time().0));
     let times: Vec<f64> = times.collect();
     let factor = doubtful_first(&times).filter(|_| summary.is_outermost(context.facts))?;
     Some((factor, times.len() - 1))
@@ -130,12 +130,12 @@ fn group_times(context: &Context<'_>, summary: &Summary) -> GroupTimes {
     let mut times = GroupTimes::default();
     for instance in summary.counted_instances(context.facts) {
         for gpu in &instance.gpus {
-            let own = instance
+            let operations = instance
                 .ops
                 .iter()
                 .map(|op| *op as usize)
                 .filter(|op| ops.gpu[*op] == *gpu);
-            for segment in exclusive(context, own) {
+            for segment in exclusive(context, operations) {
                 let time = &mut times[segment.group as usize];
                 *time = time.saturating_add(segment.end - segment.start);
             }

@@ -114,24 +114,24 @@ fn find_stages(session: &Session, facts: &Facts, pass: PassId, calls: &mut [Sync
     stages.arrange_by_key(|(at, stage)| (stage.parent.is_some(), *at));
     for (at, stage) in stages {
         let mut spans: BTreeMap<ProcessId, Vec<Interval>> = BTreeMap::new();
-        for one in facts
+        for instance in facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.excluded.is_none())
+            .filter(|instance| instance.excluded.is_none())
         {
             spans
-                .entry(one.process)
+                .entry(instance.process)
                 .or_default()
-                .push((one.host_start, one.host_end));
+                .push((instance.host_start, instance.host_end));
         }
         for list in spans.values_mut() {
             *list = union(list);
         }
         for call in calls.iter_mut().filter(|call| call.stage.is_none()) {
-            let own = spans.get(&session.api_calls.process[call.call.index()]);
-            let own = own.map(Vec::as_slice).unwrap_or_default();
-            let after = own.partition_point(|(start, _)| *start <= call.start);
-            let inside = own[..after]
+            let windows = spans.get(&session.api_calls.process[call.call.index()]);
+            let windows = windows.map(Vec::as_slice).unwrap_or_default();
+            let after = windows.partition_point(|(start, _)| *start <= call.start);
+            let inside = windows[..after]
                 .last()
                 .is_some_and(|(_, end)| call.start < *end);
             call.stage = inside.then_some(at);
@@ -143,15 +143,15 @@ fn find_stages(session: &Session, facts: &Facts, pass: PassId, calls: &mut [Sync
 fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
     let mut marked: BTreeSet<OpIndex> = BTreeSet::new();
     for stage in facts.stages.iter().filter(|stage| stage.pass == pass) {
-        for one in facts
+        for instance in facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.excluded.is_none())
+            .filter(|instance| instance.excluded.is_none())
         {
-            let Some((begin, _)) = one.projection else {
+            let Some((begin, _)) = instance.projection else {
                 continue;
             };
-            for op in &one.ops {
+            for op in &instance.ops {
                 if let Some((start, call)) = charges.by_op.get(op).copied()
                     && start >= begin
                     && marked.insert(*op)
@@ -173,7 +173,7 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
     let to_pageable = pageable_copies(session, facts, pass);
     // By name.
     let mut blocking: Vec<Option<bool>> = vec![None; session.strings.len()];
-    let mut found = Vec::new();
+    let mut syncs = Vec::new();
     for call in calls.ids() {
         let row = call.index();
         if calls.pass[row] != pass || calls.nested[row] {
@@ -183,7 +183,7 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
         let by_name = *blocking[name.index()].get_or_insert_with(|| blocks(session.text(name)));
         if by_name || to_pageable.contains(&call) {
             let (start, end) = (calls.start[row], calls.end[row]);
-            found.push(SyncCall {
+            syncs.push(SyncCall {
                 call,
                 thread: calls.thread[row],
                 start,
@@ -196,8 +196,8 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
             });
         }
     }
-    found.sort_unstable_by_key(|call| (call.thread, call.start, call.call));
-    found
+    syncs.sort_unstable_by_key(|call| (call.thread, call.start, call.call));
+    syncs
 }
 
 /// Whether a call of this name always returns only when the GPU has come so far.

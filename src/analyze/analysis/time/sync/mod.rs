@@ -109,16 +109,18 @@ pub fn compute(context: &Context<'_>) -> Known<Synchronization> {
 impl Synchronization {
     /// A stage (an index into the facts' stages) as a process ran it, with its pass.
     pub fn of_stage(&self, stage: usize, process: ProcessId) -> Option<(&PassSync, &StageSync)> {
-        let mut all = self
+        let mut stages = self
             .passes
             .iter()
-            .flat_map(|pass| pass.stages.iter().map(move |one| (pass, one)));
-        all.find(|(_, one)| (one.summary.stage, one.summary.process) == (stage, process))
+            .flat_map(|pass| pass.stages.iter().map(move |stage_sync| (pass, stage_sync)));
+        stages.find(|(_, stage_sync)| {
+            (stage_sync.summary.stage, stage_sync.summary.process) == (stage, process)
+        })
     }
 
     /// The calls of a pass, if it has some.
     pub fn of(&self, pass: PassId) -> Option<&PassSync> {
-        self.passes.iter().find(|one| one.pass == pass)
+        self.passes.iter().find(|sums| sums.pass == pass)
     }
 }
 
@@ -182,22 +184,22 @@ fn places(session: &Session, charges: &Charges) -> Vec<Place> {
     let mut sums: BTreeMap<Key<'_>, Sum> = BTreeMap::new();
     for (at, call) in charges.calls.iter().enumerate() {
         let name = session.api_calls.name[call.call.index()];
-        let place = (
+        let key = (
             call.stage,
             name,
             ranges[at].as_slice(),
             operators[at].last().copied(),
         );
-        sums.entry(place).or_default().add(call);
+        sums.entry(key).or_default().add(call);
     }
-    let place = |((stage, call, ranges, operator), sum): (Key<'_>, _)| Place {
+    let to_place = |((stage, call, ranges, operator), sum): (Key<'_>, _)| Place {
         stage,
         call,
         ranges: ranges.to_vec(),
         operator,
         sum,
     };
-    let mut places: Vec<Place> = sums.into_iter().map(place).collect();
+    let mut places: Vec<Place> = sums.into_iter().map(to_place).collect();
     places.sort_by_key(|Place { stage, sum, .. }| {
         (stage.is_none(), Reverse((sum.in_stage, sum.idle, sum.time)))
     });
@@ -207,7 +209,8 @@ fn places(session: &Session, charges: &Charges) -> Vec<Place> {
 fn of_stage(context: &Context<'_>, line: &Summary, charges: &Charges) -> StageSync {
     let (session, facts) = (context.session, context.facts);
     let calls = &session.api_calls;
-    let counts = |one: &&StageInstance| one.process == line.process && one.excluded.is_none();
+    let counts =
+        |instance: &&StageInstance| instance.process == line.process && instance.excluded.is_none();
     let (mut count, mut time, mut idle) = (Vec::new(), Vec::new(), Vec::new());
     // By start, to find those of an instance at once.
     let mut starts: Vec<(Ns, Ns)> = charges
@@ -217,17 +220,19 @@ fn of_stage(context: &Context<'_>, line: &Summary, charges: &Charges) -> StageSy
         .map(|call| (call.start, call.end - call.start))
         .collect();
     starts.sort_unstable();
-    for one in facts.instances_of(line.stage(facts)).iter().filter(counts) {
-        let first = starts.partition_point(|call| call.0 < one.host_start);
-        let last = first.max(starts.partition_point(|call| call.0 < one.host_end));
+    for instance in facts.instances_of(line.stage(facts)).iter().filter(counts) {
+        let first = starts.partition_point(|call| call.0 < instance.host_start);
+        let last = first.max(starts.partition_point(|call| call.0 < instance.host_end));
         count.push((last - first) as f64);
         time.push(starts[first..last].iter().map(|call| call.1.time().0).sum());
-        let begin = one.projection.map_or(Ns::MAX, |projection| projection.0);
+        let begin = instance
+            .projection
+            .map_or(Ns::MAX, |projection| projection.0);
         let gap = |op: &u32| {
             let (start, _) = charges.by_op.get(op)?;
             (*start >= begin).then(|| (facts.ops.start[*op as usize] - *start).time().0)
         };
-        idle.push(one.ops.iter().filter_map(gap).sum());
+        idle.push(instance.ops.iter().filter_map(gap).sum());
     }
     let middle = |values: &[f64]| median(values).unwrap_or(0.0);
     StageSync {

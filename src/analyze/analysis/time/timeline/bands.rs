@@ -30,12 +30,12 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> V
             stage.parent.map(|parent| &facts.stages[parent]),
             process,
         );
-        let own = facts
+        let instances = facts
             .instances_of(stage)
             .iter()
-            .filter(|one| one.process == process);
-        let free = own.filter(|instance| !is_within(&outer, instance));
-        let work = free.filter_map(|one| one.projection);
+            .filter(|instance| instance.process == process);
+        let free = instances.filter(|instance| !is_within(&outer, instance));
+        let work = free.filter_map(|instance| instance.projection);
         let seen = work.map(|(s, e)| (s.max(window.start), e.min(window.end)));
         let mut windows: Vec<(Ns, Ns)> = seen.filter(|(start, end)| start < end).collect();
         windows.sort_unstable();
@@ -62,8 +62,12 @@ fn first_process(context: &Context<'_>, pass: PassId) -> Option<ProcessId> {
 /// Host ranges of a stage's instances by start.
 fn spans(context: &Context<'_>, stage: Option<&Stage>, process: ProcessId) -> Vec<(Ns, Ns)> {
     let instances = stage.map_or(&[][..], |stage| context.facts.instances_of(stage));
-    let own = instances.iter().filter(|one| one.process == process);
-    let mut spans: Vec<(Ns, Ns)> = own.map(|one| (one.host_start, one.host_end)).collect();
+    let of_process = instances
+        .iter()
+        .filter(|instance| instance.process == process);
+    let mut spans: Vec<(Ns, Ns)> = of_process
+        .map(|instance| (instance.host_start, instance.host_end))
+        .collect();
     spans.sort_unstable();
     spans
 }

@@ -30,7 +30,7 @@ pub struct Iteration {
 /// of these those with the most time first.
 pub(super) fn find(context: &Context<'_>) -> Vec<Iteration> {
     let facts = context.facts;
-    let is_parent = |stage: usize| facts.stages.iter().any(|other| other.parent == Some(stage));
+    let is_parent = |stage: usize| facts.stages.iter().any(|child| child.parent == Some(stage));
     let named = |line: &&Summary| line.stage(facts).name != WHOLE_CAPTURE;
     let mut lines: Vec<&Summary> = facts.run_summaries().filter(named).collect();
     let total = |line: &Summary| line.time * line.counted as f64;
@@ -41,7 +41,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Iteration> {
             .then(a.stage.cmp(&b.stage))
     });
     let mut room = MAX_EVENTS;
-    let mut found = Vec::new();
+    let mut iterations = Vec::new();
     for line in lines {
         let Some(iteration) = of(context, line) else {
             continue;
@@ -49,10 +49,10 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Iteration> {
         let events = iteration.operations.len() + iteration.calls.len();
         if events > 0 && events <= room {
             room -= events;
-            found.push(iteration);
+            iterations.push(iteration);
         }
     }
-    found
+    iterations
 }
 
 fn of(context: &Context<'_>, summary: &Summary) -> Option<Iteration> {
@@ -86,16 +86,16 @@ fn operations(
     let ops = &context.facts.ops;
     let of_process = |row: &usize| ops.process[*row] == instance.process;
     let runs = |row: &usize| window.clip(ops.start[*row], ops.end[*row]).is_some();
-    let own = context.facts.ops_of(pass).filter(of_process).filter(runs);
-    let mut own: Vec<OpIndex> = own.map(|row| row as OpIndex).collect();
-    own.sort_by_key(|row| {
+    let operations = context.facts.ops_of(pass).filter(of_process).filter(runs);
+    let mut operations: Vec<OpIndex> = operations.map(|row| row as OpIndex).collect();
+    operations.sort_by_key(|row| {
         (
             ops.start[*row as usize],
             Reverse(ops.end[*row as usize]),
             *row,
         )
     });
-    own
+    operations
 }
 
 fn calls(
@@ -106,18 +106,18 @@ fn calls(
 ) -> Vec<ApiCallId> {
     let calls = &context.session.api_calls;
     let in_window = |row: &usize| {
-        let own = calls.process[*row] == instance.process && !calls.nested[*row];
-        own && window.clip(calls.start[*row], calls.end[*row]).is_some()
+        let is_counted = calls.process[*row] == instance.process && !calls.nested[*row];
+        is_counted && window.clip(calls.start[*row], calls.end[*row]).is_some()
     };
-    let mut found: Vec<ApiCallId> = (0..calls.len())
+    let mut launches: Vec<ApiCallId> = (0..calls.len())
         .filter(in_window)
         .map(|row| ApiCallId(row as u32))
         .collect();
     let launching = |row: &OpIndex| context.facts.ops.api_call[*row as usize];
-    found.extend(operations.iter().filter_map(launching));
-    found.sort_by_key(|call| (calls.start[call.index()], *call));
-    found.dedup();
-    found
+    launches.extend(operations.iter().filter_map(launching));
+    launches.sort_by_key(|call| (calls.start[call.index()], *call));
+    launches.dedup();
+    launches
 }
 
 #[cfg(test)]

@@ -39,21 +39,25 @@ impl Timeline {
     pub fn counters_of(&self, pass: PassId, gpu: GpuId) -> Option<&GpuCounters> {
         self.counters
             .iter()
-            .find(|own| (own.pass, own.gpu) == (pass, gpu))
+            .find(|samples| (samples.pass, samples.gpu) == (pass, gpu))
     }
 
     /// Whether several GPUs of a pass were sampled.
     pub fn samples_several(&self, pass: PassId) -> bool {
-        self.counters.iter().filter(|own| own.pass == pass).count() > 1
+        self.counters
+            .iter()
+            .filter(|samples| samples.pass == pass)
+            .count()
+            > 1
     }
 
     /// Mean of a counter in a stage (an index into `Facts::stages`) of which one GPU was sampled.
     pub fn mean(&self, stage: usize, counter: Counter) -> Option<f64> {
-        let mut own = self
+        let mut of_pass = self
             .counters
             .iter()
             .filter_map(|gpu| Some((gpu, gpu.stages.iter().find(|sums| sums.stage == stage)?)));
-        let (gpu, sums) = own.next()?;
+        let (gpu, sums) = of_pass.next()?;
         sums.mean(counter)
             .filter(|_| !self.samples_several(gpu.pass))
     }
@@ -97,14 +101,15 @@ fn shown_passes(context: &Context<'_>, counters: &[GpuCounters]) -> Vec<PassId> 
                 .any(|device| device.within(origin, window).len() > 1),
         )
     };
-    let sampled = |pass| nvml(pass) == Some(true) || counters.iter().any(|own| own.pass == pass);
+    let sampled =
+        |pass| nvml(pass) == Some(true) || counters.iter().any(|samples| samples.pass == pass);
     let mut passes = vec![primary];
     if !sampled(primary) {
-        let others = session
+        let secondary = session
             .passes
             .ids()
             .filter(|pass| *pass != primary && sampled(*pass));
-        passes.extend(others.take(MAX_PASSES - 1));
+        passes.extend(secondary.take(MAX_PASSES - 1));
     }
     passes
 }

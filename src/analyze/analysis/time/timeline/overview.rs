@@ -50,9 +50,9 @@ fn window(context: &Context<'_>, pass: PassId) -> Option<Window> {
     let span = |measured: bool| {
         let stages = facts.stages.iter().filter(|stage| stage.pass == pass);
         let stages = stages.filter(|stage| !measured || stage.parent.is_none());
-        let own = stages.flat_map(|stage| facts.instances_of(stage));
-        let own = own.filter(|one| !measured || one.excluded.is_none());
-        let spans = own.filter_map(|instance| instance.projection);
+        let instances = stages.flat_map(|stage| facts.instances_of(stage));
+        let instances = instances.filter(|instance| !measured || instance.excluded.is_none());
+        let spans = instances.filter_map(|instance| instance.projection);
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     };
     let (start, end) = span(true).or_else(|| span(false))?;

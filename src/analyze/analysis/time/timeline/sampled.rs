@@ -77,32 +77,33 @@ impl GpuCounters {
 /// The known counters of all GPUs, by pass and GPU.
 pub(super) fn counters(context: &Context<'_>) -> Vec<GpuCounters> {
     let table = &context.session.counter_samples;
-    let mut known: FxHashMap<StrId, Option<Counter>> = FxHashMap::default();
-    let mut found: BTreeMap<(PassId, GpuId), BTreeMap<Counter, Sampled>> = BTreeMap::new();
+    let mut counters: FxHashMap<StrId, Option<Counter>> = FxHashMap::default();
+    let mut samples: BTreeMap<(PassId, GpuId), BTreeMap<Counter, Sampled>> = BTreeMap::new();
     for row in 0..table.len() {
         let metric = table.metric[row];
-        let counter = *known
+        let counter = *counters
             .entry(metric)
             .or_insert_with(|| counter(context.session.text(metric)));
         let (Some(counter), Some(gpu)) = (counter, table.gpu[row]) else {
             continue;
         };
-        let of_gpu = found.entry((table.pass[row], gpu)).or_default();
+        let of_gpu = samples.entry((table.pass[row], gpu)).or_default();
         let sampled = of_gpu.entry(counter).or_default();
         sampled.name = metric;
         sampled
             .samples
             .push((table.time[row], in_base_units(counter, table.value[row])));
     }
-    for sampled in found.values_mut().flat_map(BTreeMap::values_mut) {
+    for sampled in samples.values_mut().flat_map(BTreeMap::values_mut) {
         sampled
             .samples
             .sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     }
     let of_gpu = |((pass, gpu), sampled)| {
         let stages = context.facts.stages.iter().enumerate();
-        let own = stages.filter(|(_, stage)| stage.pass == pass);
-        let sums = own.filter_map(|(at, stage)| of_stage(context, at, stage, gpu, &sampled));
+        let of_pass = stages.filter(|(_, stage)| stage.pass == pass);
+        let sums =
+            of_pass.filter_map(|(index, stage)| of_stage(context, index, stage, gpu, &sampled));
         GpuCounters {
             pass,
             gpu,
@@ -110,7 +111,7 @@ pub(super) fn counters(context: &Context<'_>) -> Vec<GpuCounters> {
             sampled,
         }
     };
-    found.into_iter().map(of_gpu).collect()
+    samples.into_iter().map(of_gpu).collect()
 }
 
 fn counter(name: &str) -> Option<Counter> {

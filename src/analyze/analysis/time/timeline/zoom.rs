@@ -45,7 +45,7 @@ pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
     let facts = context.facts;
     let most = overview.window.duration().time().0 * MOST_OF_PASS;
     // A part says more than the whole that it is part of.
-    let is_parent = |stage: usize| facts.stages.iter().any(|other| other.parent == Some(stage));
+    let is_parent = |stage: usize| facts.stages.iter().any(|child| child.parent == Some(stage));
     let mut lines: Vec<Summary> = summaries(facts, overview.pass).to_vec();
     lines.dedup_by_key(|line| line.stage);
     lines.retain(|line| {
@@ -78,11 +78,11 @@ fn zoom(context: &Context<'_>, pass: PassId, summary: Summary) -> Option<Zoom> {
     let within = operations(context, pass, gpu, &projection);
     let shown = operations(context, pass, gpu, &window);
     let of_group = |group| {
-        let own = shown.iter().filter(|(its, _)| *its == group);
+        let group_ops = shown.iter().filter(|(op_group, _)| *op_group == group);
         (
             group,
             union(
-                &mut own
+                &mut group_ops
                     .map(|(_, interval)| *interval)
                     .collect::<Vec<Interval>>(),
             ),
@@ -118,11 +118,11 @@ fn operations(
     window: &Window,
 ) -> Vec<(ClassGroup, Interval)> {
     let ops = &context.facts.ops;
-    let own = context
+    let pass_ops = context
         .facts
         .ops_of(pass)
         .filter(|row| ops.gpu[*row] == gpu);
-    let clipped = own.filter_map(|row| {
+    let clipped = pass_ops.filter_map(|row| {
         let group = context.facts.class(context.session, row).group();
         Some((group, window.clip(ops.start[row], ops.end[row])?))
     });
@@ -136,9 +136,9 @@ fn calls(
     window: &Window,
 ) -> Option<(Vec<Interval>, Vec<Interval>)> {
     let (session, calls) = (context.session, &context.session.api_calls);
-    let (mut launches, mut others) = (Vec::new(), Vec::new());
-    let own = (0..calls.len()).filter(|row| calls.process[*row] == instance.process);
-    for row in own.filter(|row| !calls.nested[*row]) {
+    let (mut launches, mut other_calls) = (Vec::new(), Vec::new());
+    let of_process = (0..calls.len()).filter(|row| calls.process[*row] == instance.process);
+    for row in of_process.filter(|row| !calls.nested[*row]) {
         let Some(clipped) = window.clip(calls.start[row], calls.end[row]) else {
             continue;
         };
@@ -146,11 +146,11 @@ fn calls(
         if is_launch {
             launches.push(clipped)
         } else {
-            others.push(clipped)
+            other_calls.push(clipped)
         }
     }
     // Calls of several threads may overlap; their shares must not exceed the whole.
     let launches = union(&mut launches);
-    let others = difference(&union(&mut others), &launches);
-    (!launches.is_empty() || !others.is_empty()).then_some((launches, others))
+    let other_calls = difference(&union(&mut other_calls), &launches);
+    (!launches.is_empty() || !other_calls.is_empty()).then_some((launches, other_calls))
 }

@@ -82,8 +82,8 @@ impl Overhead {
 impl UpperBounds {
     /// Those of a stage (an index into the facts' stages) as a process ran it.
     pub fn of(&self, stage: usize, process: ProcessId) -> Option<&StageBounds> {
-        let mut all = self.stages.iter();
-        all.find(|one| one.summary.stage == stage && one.summary.process == process)
+        let mut stages = self.stages.iter();
+        stages.find(|bounds| bounds.summary.stage == stage && bounds.summary.process == process)
     }
 }
 
@@ -105,7 +105,7 @@ impl StageBounds {
 impl StageBounds {
     /// One bound of a stage of the first process.
     pub fn made(stage: usize, bound: UpperBound) -> Self {
-        let known = |overhead| {
+        let bound_of = |overhead| {
             if overhead == bound.overhead {
                 Ok(bound)
             } else {
@@ -118,7 +118,7 @@ impl StageBounds {
         };
         Self {
             summary,
-            bounds: Overhead::ALL.map(known),
+            bounds: Overhead::ALL.map(bound_of),
         }
     }
 }
@@ -169,7 +169,7 @@ fn bound(group: &[&Line], overhead: Overhead) -> Known<UpperBound> {
         .filter(|(_, time)| *time > Ns::ZERO);
     // Of the GPUs the one that gains least, as a share of its time.
     let least = parts.min_by(|a, b| {
-        let part = |one: Ns, of: Ns| i128::from(one.0) * i128::from(of.0);
+        let part = |part_time: Ns, of: Ns| i128::from(part_time.0) * i128::from(of.0);
         part(a.0, b.1).cmp(&part(b.0, a.1))
     });
     let (gone, of) = least.ok_or(Missing("missing.stage_kernel"))?;
@@ -186,11 +186,13 @@ fn bound(group: &[&Line], overhead: Overhead) -> Known<UpperBound> {
 
 /// The bound by GEMMs, of a stage on one GPU: of several, products would have to be distinguished by GPU.
 fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<UpperBound> {
-    let own = |line: &Line| {
+    let product = |line: &Line| {
         let key = (line.summary.stage, line.summary.process);
-        products.iter().find(|one| (one.0, one.1) == key)
+        products
+            .iter()
+            .find(|key_time| (key_time.0, key_time.1) == key)
     };
-    let ([line], Some((.., above))) = (group, own(group[0])) else {
+    let ([line], Some((.., above))) = (group, product(group[0])) else {
         return Err(Missing("missing.product_sizes"));
     };
     let (of, time) = (line.pool.time, line.summary.time);

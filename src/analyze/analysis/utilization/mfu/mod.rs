@@ -65,8 +65,8 @@ pub fn compute(context: &Context<'_>) -> Known<Utilization> {
     let dtype = session.workload.dtype.clone().or_else(of_weights);
     let has_formula =
         |timed: &StageTime| !matches!(timed.kind, StageKind::Other | StageKind::Optimizer);
-    let all = timed(context).into_iter().filter(has_formula);
-    let stages: Vec<StageUtilization> = all
+    let with_formula = timed(context).into_iter().filter(has_formula);
+    let stages: Vec<StageUtilization> = with_formula
         .map(|timed| of_stage(context, timed, dtype.as_deref()))
         .collect();
     if stages.is_empty() {
@@ -78,7 +78,7 @@ pub fn compute(context: &Context<'_>) -> Known<Utilization> {
 fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> StageUtilization {
     let session = context.session;
     let workload = session.workload.for_pass(&timed.pass);
-    let known = dtype.ok_or(Unavailable::NotStated("the dtype"));
+    let stated_dtype = dtype.ok_or(Unavailable::NotStated("the dtype"));
     let (kind, steps) = (timed.kind, timed.steps);
     let model = session.model.as_ref();
     let work = match is_of_engine(context, &timed) {
@@ -90,7 +90,7 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
         .as_ref()
         .map(|summary| summary.stage(context.facts).pass);
     let name = gpu_name(session, pass);
-    let ceiling = known.and_then(|dtype| ceiling(context, &name, dtype));
+    let ceiling = stated_dtype.and_then(|dtype| ceiling(context, &name, dtype));
     let gpu = context.gpu_spec(&name);
     let measured = Measured::of(context, &name);
     let measured_rate = dtype.and_then(|dtype| measured.rate(gpu, dtype));
@@ -139,10 +139,10 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Un
 impl Utilization {
     /// That of the unprofiled repeats of a stage in a pass, both by name.
     pub fn unprofiled(&self, pass: &str, stage: &str) -> Option<&StageUtilization> {
-        let own = |timed: &StageTime| timed.pass == pass && timed.stage == stage;
-        self.stages
-            .iter()
-            .find(|one| one.timed.profiled.is_none() && own(&one.timed))
+        let is_same = |timed: &StageTime| timed.pass == pass && timed.stage == stage;
+        self.stages.iter().find(|stage_utilization| {
+            stage_utilization.timed.profiled.is_none() && is_same(&stage_utilization.timed)
+        })
     }
 }
 
@@ -153,12 +153,14 @@ impl Utilization {
 /// What is missing for it.
 pub fn hfu<'a>(context: &Context<'_>, stage: &'a StageWork) -> Result<&'a Hfu, Lack> {
     let hfu = stage.hfu.as_ref().map_err(|lack| *lack)?;
-    let all = context
+    let utilization = context
         .results
         .utilization()
-        .map_or(&[][..], |all| &all.stages);
-    let own = all.iter().find(|one| one.timed.is_of(&stage.summary));
-    let model = own
+        .map_or(&[][..], |utilization| &utilization.stages);
+    let stage_utilization = utilization
+        .iter()
+        .find(|other_stage| other_stage.timed.is_of(&stage.summary));
+    let model = stage_utilization
         .and_then(StageUtilization::flops)
         .map(|flops| flops * stage.gpus as f64);
     match stage.executed_flops().zip(model) {

@@ -55,17 +55,19 @@ impl StageTime {
 
     /// Whether it is the time of this stage in its profiled pass.
     pub fn is_of(&self, summary: &Summary) -> bool {
-        let own = self.profiled.as_ref();
-        own.is_some_and(|own| (own.stage, own.process) == (summary.stage, summary.process))
+        let profiled = self.profiled.as_ref();
+        profiled.is_some_and(|profiled| {
+            (profiled.stage, profiled.process) == (summary.stage, summary.process)
+        })
     }
 }
 
 /// All stage times: unprofiled repeats first, then the passes, the primary one first.
 pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     let (session, facts) = (context.session, context.facts);
-    let mut all = baseline(session);
+    let mut times = baseline(session);
     for pass in facts.primary_first(session) {
-        all.extend(summaries(facts, pass).iter().map(|line| StageTime {
+        times.extend(summaries(facts, pass).iter().map(|line| StageTime {
             stage: line.stage(facts).name.clone(),
             pass: session.pass_name(pass).to_owned(),
             kind: line.kind(facts),
@@ -74,7 +76,7 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
             profiled: Some(line.clone()),
         }));
     }
-    all
+    times
 }
 
 fn baseline(session: &Session) -> Vec<StageTime> {
@@ -84,7 +86,7 @@ fn baseline(session: &Session) -> Vec<StageTime> {
         let key = (session.timings.pass[row], session.timings.stage[row]);
         groups.entry(key).or_default().push(row);
     }
-    let one = |((pass, stage), rows): ((StrId, StrId), Vec<usize>)| {
+    let baseline_time = |((pass, stage), rows): ((StrId, StrId), Vec<usize>)| {
         let times: Vec<f64> = rows
             .iter()
             .map(|row| session.timings.duration[*row].time().0)
@@ -99,13 +101,15 @@ fn baseline(session: &Session) -> Vec<StageTime> {
             profiled: None,
         })
     };
-    let mut all: Vec<StageTime> = groups.into_iter().filter_map(one).collect();
-    all.arrange_by_key(|timed| timed.kind);
-    all
+    let mut baselines: Vec<StageTime> = groups.into_iter().filter_map(baseline_time).collect();
+    baselines.arrange_by_key(|timed| timed.kind);
+    baselines
 }
 
 /// The value that all rows share.
 fn common(mut steps: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let first = steps.next()??;
-    steps.all(|other| other == Some(first)).then_some(first)
+    steps
+        .all(|steps_of_row| steps_of_row == Some(first))
+        .then_some(first)
 }

@@ -21,6 +21,8 @@ pub mod selection;
 pub mod stage_names;
 pub mod stages;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod updates;
 
 pub use tables::{

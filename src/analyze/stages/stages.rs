@@ -440,8 +440,7 @@ impl StageTables {
             } else {
                 0
             };
-            let steps = |index: &usize| self.instances[*index].steps;
-            let expected = stated.or_else(|| most_frequent(group.iter().filter_map(steps)));
+            let expected = self.usual_steps(&group, declared, stated);
             for index in &group {
                 let instance = &mut self.instances[*index];
                 if instance.excluded.is_some() {
@@ -457,17 +456,44 @@ impl StageTables {
         }
     }
 
-    /// The first instance that counts is excluded if it is an outlier against the rest.
+    /// The number of steps that a loop has unless it stopped early: the stated one, or the most frequent one. Prompts of
+    /// different lengths have no usual number: then less than half of the loops after the warm-up have it, and a loop is
+    /// excluded for its length no more than any other.
+    fn usual_steps(&self, group: &[usize], declared: u64, stated: Option<u64>) -> Option<u64> {
+        let steps = |index: &usize| self.instances[*index].steps;
+        let expected = stated.or_else(|| most_frequent(group.iter().filter_map(steps)))?;
+        let (mut loops, mut usual) = (0, 0);
+        for index in group {
+            let instance = &self.instances[*index];
+            let is_warmup = u64::from(instance.ordinal) < declared;
+            if instance.excluded.is_none() && !is_warmup {
+                loops += u32::from(instance.steps.is_some());
+                usual += u32::from(instance.steps == Some(expected));
+            }
+        }
+        (usual * 2 >= loops).then_some(expected)
+    }
+
+    /// The first instance that counts is excluded if it is an outlier against the rest; of loops of different lengths, by
+    /// the time of a step.
     fn exclude_cold_start(&mut self, group: &[usize]) {
         let counted: Vec<usize> = group
             .iter()
             .copied()
             .filter(|index| self.instances[*index].excluded.is_none())
             .collect();
+        let first_steps = counted
+            .first()
+            .and_then(|index| self.instances[*index].steps);
+        let differs = |index: &usize| self.instances[*index].steps != first_steps;
+        let by_step = counted.iter().any(differs);
         let times: Vec<f64> = counted
             .iter()
-            .filter_map(|index| self.instances[*index].time())
-            .map(|t| t.time().0)
+            .filter_map(|index| {
+                let instance = &self.instances[*index];
+                let steps = if by_step { instance.steps? } else { 1 };
+                Some(instance.time()?.time().0 / steps.max(1) as f64)
+            })
             .collect();
         if times.len() == counted.len()
             && let Some(z) = modified_z_of_first(&times)

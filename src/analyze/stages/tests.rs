@@ -1,0 +1,79 @@
+//! Loops of different lengths, as prompts of different sizes make them.
+
+use crate::tables::StageTables;
+use rooflens_analysis::testing::Made;
+
+/// Time between the starts of two loops, and of two steps.
+const LOOP: i64 = 10_000;
+const STEP: i64 = 100;
+
+/// `generate()` once for each length: a range `decode` with a range `decode_step` for each token, which launches a
+/// kernel of 50 ns.
+fn generated(lengths: &[i64]) -> Made {
+    let mut made = Made::timeline();
+    for (call, length) in (0..).zip(lengths) {
+        let begin = 1000 + call * LOOP;
+        made.range_at("decode", begin, begin + length * STEP);
+        for step in 0..*length {
+            let time = begin + step * STEP;
+            made.range_at("decode_step", time, time + STEP);
+            made.launch(time + 1..time + 5, time + 5..time + 55);
+        }
+    }
+    made
+}
+
+/// Numbers of the loops that are counted.
+fn counted(made: &Made) -> Vec<u32> {
+    let tables = StageTables::new(&made.session);
+    let stage = tables.stages.iter().find(|stage| stage.name == "decode");
+    let loops = tables.instances_of(stage.expect("decode is a stage"));
+    let counted = loops.iter().filter(|decode| decode.excluded.is_none());
+    counted.map(|decode| decode.ordinal).collect()
+}
+
+#[test]
+fn loops_of_different_lengths_all_count() {
+    assert_eq!(counted(&generated(&[6, 3, 8, 5, 7])), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn warm_up_of_loops_of_different_lengths_is_excluded() {
+    let mut made = generated(&[6, 3, 8, 5, 7]);
+    made.session.workload.warmup = Some(2);
+    assert_eq!(counted(&made), [2, 3, 4]);
+}
+
+#[test]
+fn a_loop_that_stops_early_does_not_count() {
+    assert_eq!(counted(&generated(&[8, 8, 3, 8])), [0, 1, 3]);
+}
+
+#[test]
+fn a_stated_length_that_few_loops_have_excludes_none() {
+    let mut made = generated(&[6, 3, 8, 5, 7]);
+    made.session.workload.output_tokens = Some(8);
+    assert_eq!(counted(&made), [0, 1, 2, 3, 4]);
+    // Four of the five have it: the fifth stopped early.
+    let mut made = generated(&[8, 8, 8, 5, 8]);
+    made.session.workload.output_tokens = Some(8);
+    assert_eq!(counted(&made), [0, 1, 2, 4]);
+}
+
+#[test]
+fn a_cold_start_of_loops_of_different_lengths_is_found_by_the_time_of_a_step() {
+    let mut made = Made::timeline();
+    for (call, length) in (0..).zip([3, 30, 50, 60, 45, 35]) {
+        let begin = 1000 + call * LOOP;
+        let step = if call == 0 { 1000 } else { STEP };
+        made.range_at("decode", begin, begin + length * step);
+        for number in 0..length {
+            let time = begin + number * step;
+            made.range_at("decode_step", time, time + step);
+            made.launch(time + 1..time + 5, time + 5..time + step - 5);
+        }
+    }
+    // The first loop takes 2990 ns, 997 for each step: less than any other loop, and ten times as much for each step. The
+    // others take 99.7 to 99.8 ns for each of 30 to 60 steps.
+    assert_eq!(counted(&made), [1, 2, 3, 4, 5]);
+}

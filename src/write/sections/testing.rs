@@ -33,9 +33,23 @@ pub fn show_with(
 
 /// The same on no known hardware, with keys and arguments for sentences.
 pub fn show_keys(section: &Section, session: &Session) -> SectionContent {
-    let (hardware, options) = (Hardware::default(), Options::default());
+    show_keys_on(section, session, &Hardware::default())
+}
+
+/// The same on specified hardware, with keys and arguments for sentences.
+pub fn show_keys_on(section: &Section, session: &Session, hardware: &Hardware) -> SectionContent {
     let keys = Catalogue::keys_and_arguments();
-    show_in(section, session, &hardware, &options, keys)
+    show_in(section, session, hardware, &Options::default(), keys)
+}
+
+/// The same on a known GPU, with keys and arguments for sentences.
+pub fn show_gpu_keys(section: &Section, session: &Session, gpu: &str) -> SectionContent {
+    let options = Options {
+        gpu: Some(gpu.to_owned()),
+        ..Options::default()
+    };
+    let keys = Catalogue::keys_and_arguments();
+    show_in(section, session, &Hardware::builtin(), &options, keys)
 }
 
 /// The same with the messages of a catalogue.
@@ -69,6 +83,11 @@ fn show_in(
 /// A context in English.
 pub fn english<'a>(context: &Context<'a>) -> super::Context<'a> {
     super::Context::new(*context, Catalogue::english())
+}
+
+/// A context with keys and arguments for sentences.
+pub fn keys<'a>(context: &Context<'a>) -> super::Context<'a> {
+    super::Context::new(*context, Catalogue::keys_and_arguments())
 }
 
 /// The same on no known hardware.

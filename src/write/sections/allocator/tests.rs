@@ -5,7 +5,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::testing::{self, column, dataset, show};
+use crate::testing::{self, column, dataset, show, show_keys};
 use rooflens_analysis::testing::{Made, api_call, copy};
 use rooflens_document::Cell;
 use rooflens_document::chart::Plot;
@@ -152,7 +152,7 @@ fn the_chart_keeps_peaks_of_long_traces() {
     trace.event(100_001, 8, 900);
     trace.event(100_002, 8, -900);
     trace.event(200_000, 9, 1);
-    let findings = trace.findings();
+    let findings = show_keys(&SECTION, &trace.made.session);
     let chart = findings.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
         _ => None,
@@ -163,7 +163,7 @@ fn the_chart_keeps_peaks_of_long_traces() {
     let labels: Vec<&str> = series.panels.iter().map(|panel| &*panel.label).collect();
     assert_eq!(
         labels,
-        ["allocated", "above the minimum"],
+        ["allocator.allocated", "allocator.beyond_least"],
         "the reserve does not change"
     );
     assert_eq!(series.bands, [("prefill".to_owned(), 100, 300)]);

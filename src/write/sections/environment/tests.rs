@@ -1,7 +1,7 @@
 //! Sessions with a GPU, known or not.
 
 use super::*;
-use crate::testing::{column, dataset, show_on};
+use crate::testing::{column, dataset, show_keys, show_on};
 use rooflens_document::Cell;
 use rooflens_hardware::Hardware;
 use rooflens_session::{MeasuredPeak, Session};
@@ -27,11 +27,11 @@ fn a_pass_without_gpus_says_that_its_gpu_is_unknown() {
     );
     let mut session = Session::default();
     session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
-    let found = findings(&session);
+    let found = show_keys(&SECTION, &session);
     let Some(Block::Facts(facts)) = found.blocks.first() else {
         panic!("no facts")
     };
-    assert_eq!(facts[0].1, prose!["unknown: no artifact names it"]);
+    assert_eq!(facts[0].1, prose!["environment.no_gpu"]);
 }
 
 #[test]

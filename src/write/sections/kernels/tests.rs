@@ -5,7 +5,7 @@
 use rooflens_schemas::StageKind;
 
 use super::*;
-use crate::testing::{self, column, dataset, english};
+use crate::testing::{self, column, dataset, english, show_keys};
 use rooflens_analysis::engine::facts::{Facts, Stage, StageInstance};
 use rooflens_analysis::engine::stage_stats::summarize;
 use rooflens_analysis::testing::{copy, push, session_of};
@@ -96,14 +96,15 @@ fn the_programs_own_kernels_are_named() {
     assert_eq!(metric(&findings, "application_share", None), Some(0.8));
     assert_eq!(metric(&findings, "other_share", None), Some(0.0));
     assert!(findings.diagnostics.is_empty());
-    let prose = findings.main.iter().find_map(|block| match block {
+    let prose = show_keys(&SECTION, &session);
+    let prose = prose.main.iter().find_map(|block| match block {
         Block::Prose(inlines) => Some(inlines.iter().map(Inline::plain).collect::<String>()),
         _ => None,
     });
     let prose = prose.unwrap();
     assert!(
-        prose.contains("80.0 % of kernel time")
-            && prose.ends_with("solver (60.0 %), probe (20.0 %)."),
+        prose.starts_with("kernels.application{share=80.0 %, ")
+            && prose.ends_with("kernels=solver (60.0 %), probe (20.0 %)}"),
         "{prose}"
     );
 }
@@ -214,7 +215,6 @@ fn nothing_to_show_is_said() {
         .map(Vec::len)
     };
     let missing = kernels(&Session::default()).unwrap_err();
-    let missing = rooflens_document::Catalogue::english().line(missing.0, &[]);
-    assert!(missing.contains("no GPU work"));
+    assert_eq!(missing.0, "missing.gpu_work");
     assert_eq!(kernels(&session_of(&[(GEMM, 0, 1)])), Ok(1));
 }

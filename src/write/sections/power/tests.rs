@@ -5,7 +5,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show, show_keys};
 use rooflens_analysis::testing::launch;
 use rooflens_document::chart::Plot;
 use rooflens_document::{Cell, Dataset};
@@ -92,7 +92,7 @@ fn samples_within_a_projection_belong_to_the_stage() {
     assert_eq!(cell(power, 1, "power_mean_w"), Cell::Float(250.0));
     // 250 W over the two seconds of the instance.
     assert_eq!(cell(power, 1, "energy_j"), Cell::Float(500.0));
-    assert!(words(&found).contains("within its projection"));
+    assert!(words(&show_keys(&SECTION, &session)).ends_with("power.by_stage"));
 }
 
 #[test]
@@ -152,13 +152,9 @@ fn samples_of_another_run_are_not_joined_and_the_likely_run_is_named() {
     let found = findings(&session);
     assert_eq!(dataset(&found, "power").rows.len(), 1);
     // Last sample at 102 s, first operation at 112 s; two repeats of 1.01 s against 2 s of samples.
-    let text = words(&found);
+    let text = words(&show_keys(&SECTION, &session));
     assert!(
-        text.contains("they end 10.0 s before the GPU work of pass nsys"),
-        "{text}"
-    );
-    assert!(
-        text.contains("all repeats of pass baseline together (2.02 s)"),
+        text.contains("place=power.before{gap=10.0 s, pass=nsys}, pass=baseline, total=2.02 s}"),
         "{text}"
     );
 }
@@ -206,24 +202,15 @@ fn shown(findings: &SectionContent, id: &str) -> Vec<&'static str> {
 
 #[test]
 fn what_never_changes_has_no_panel_but_power_has() {
-    let of = |samples: &[(u64, u32, u64)]| chart(&findings(&sampled(100, samples)));
+    let of = |samples: &[(u64, u32, u64)]| chart(&show_keys(&SECTION, &sampled(100, samples)));
     let all = of(&[(100, 1000, 0), (300, 500, 4)]);
-    let expected = ["power", "SM clock", "throttled"]
-        .map(str::to_owned)
-        .to_vec();
-    assert_eq!(
-        all,
-        (
-            "Power, SM clock and throttling of GPU 0".to_owned(),
-            expected
-        )
-    );
+    let panels = ["power.power", "power.clock", "power.throttled"].map(str::to_owned);
+    let title = "power.title.of_gpu{what=power.title.power_clock_throttling, gpu=0}";
+    assert_eq!(all, (title.to_owned(), panels.to_vec()));
     // Idle and then throttled all the time: neither is a change of what lowers the clock.
     let constant = of(&[(100, 1000, 4), (100, 1000, 5)]);
-    assert_eq!(
-        constant,
-        ("Power of GPU 0".to_owned(), vec!["power".to_owned()])
-    );
+    let title = "power.title.of_gpu{what=power.title.power, gpu=0}";
+    assert_eq!(constant, (title.to_owned(), vec!["power.power".to_owned()]));
 }
 
 #[test]
@@ -231,7 +218,7 @@ fn the_power_limit_stands_in_the_chart_with_its_value() {
     let mut session = sampled(100, &[(100, 1000, 4), (300, 1000, 4)]);
     session.add_fact("nvidia-smi.xml", "gpu 1", "power limit", "300.00 W");
     session.add_fact("nvidia-smi.xml", "gpu 0", "power limit", "700.00 W");
-    let found = findings(&session);
+    let found = show_keys(&SECTION, &session);
     let Some(Block::Chart(chart)) = found.blocks.get(1) else {
         panic!("no chart")
     };
@@ -240,7 +227,7 @@ fn the_power_limit_stands_in_the_chart_with_its_value() {
     };
     assert_eq!(
         series.panels[0].limit,
-        Some(("power limit 700 W".to_owned(), 700.0))
+        Some(("power.limit{limit=700 W}".to_owned(), 700.0))
     );
 }
 

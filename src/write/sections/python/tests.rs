@@ -5,7 +5,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::testing::{column, dataset, metric, show};
+use crate::testing::{column, dataset, metric, show, show_keys};
 use rooflens_analysis::testing::Trace;
 use rooflens_document::chart::Plot;
 use rooflens_document::{Cell, Dataset};
@@ -109,7 +109,8 @@ fn paths_and_flame_graphs_are_of_the_functions_alone() {
         ints(tree, path, &["device_total_ns", "host_total_ns", "depth"]),
         [20, 100, 3]
     );
-    let chart = findings.blocks.iter().find_map(|block| match block {
+    let keys = show_keys(&SECTION, &training().session);
+    let chart = keys.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
         _ => None,
     });
@@ -131,7 +132,7 @@ fn paths_and_flame_graphs_are_of_the_functions_alone() {
         ]
     );
     assert!(
-        chart.unwrap().title.contains("by Python function"),
+        chart.unwrap().title.contains("by=flame.function"),
         "{}",
         chart.unwrap().title
     );

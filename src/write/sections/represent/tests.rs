@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::{column, dataset, metric, numbers, show};
+use crate::testing::{column, dataset, metric, numbers, show, show_keys};
 use rooflens_analysis::testing::counters::session as profiled;
 use rooflens_analysis::testing::represent::session;
 use rooflens_document::Cell;
@@ -68,16 +68,12 @@ fn the_metric_has_the_share_and_the_section_the_control() {
     let findings = show(&SECTION, &session);
     let share = metric(&findings, "representative_share", |_| true).unwrap();
     assert!((share - 0.75).abs() < 1e-12);
-    let Block::Prose(text) = &findings.blocks[1] else {
+    let Block::Prose(text) = &show_keys(&SECTION, &session).blocks[1] else {
         panic!("prose")
     };
-    let Inline::Text(last) = text.last().unwrap() else {
-        panic!("text")
-    };
-    assert!(
-        last.contains("cache control all") && last.contains("clock control none"),
-        "{last}"
-    );
+    let text: String = text.iter().map(Inline::plain).collect();
+    let control = "control=represent.control.both{cache=all, cache_meaning=represent.control.cache_all, clock=none, clock_meaning=represent.control.clock_none}";
+    assert!(text.contains(control), "{text}");
 }
 
 #[test]

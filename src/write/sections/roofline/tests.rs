@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::{charts, column, dataset, numbers, show_on};
+use crate::testing::{charts, column, dataset, numbers, show_keys_on, show_on};
 use rooflens_analysis::counters::roofline::device;
 use rooflens_analysis::testing::counters::{count, session};
 use rooflens_document::Cell;
@@ -189,7 +189,7 @@ fn an_unknown_gpu_has_no_specified_ceilings_and_measured_ones_are_dashed() {
         max: None,
         artifact: empty,
     });
-    let findings = findings(&session);
+    let findings = show_keys_on(&SECTION, &session, &hardware());
     let Plot::Roofline(roofline) = &charts(&findings.blocks)[0].plot else {
         panic!("roofline")
     };
@@ -199,7 +199,7 @@ fn an_unknown_gpu_has_no_specified_ceilings_and_measured_ones_are_dashed() {
     assert_eq!(roofline.rates[0].value, 80e12);
     assert_eq!(
         findings.blocks[1],
-        Block::Prose(prose!["No specified ceilings: unknown GPU."])
+        Block::Prose(prose!["roofline.ceilings_unknown"])
     );
 }
 

@@ -5,7 +5,7 @@
 use rooflens_schemas::MetricValue;
 
 use super::*;
-use crate::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show, show_keys};
 use rooflens_analysis::testing::one_pass;
 use rooflens_document::Cell;
 use rooflens_document::chart::{Plot, Track};
@@ -131,7 +131,7 @@ fn power_is_shown_where_its_samples_fall_in_the_pass() {
             artifact,
         });
     }
-    let findings = show(&SECTION, &session);
+    let findings = show_keys(&SECTION, &session);
     let chart = findings.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(&chart.plot),
         _ => None,
@@ -153,7 +153,10 @@ fn power_is_shown_where_its_samples_fall_in_the_pass() {
     );
     assert_eq!(
         power.shades,
-        Some(("throttled: clock < 97.0 %".to_owned(), vec![(100, 200)]))
+        Some((
+            "timeline.throttled{least=97.0 %}".to_owned(),
+            vec![(100, 200)]
+        ))
     );
 }
 

@@ -5,7 +5,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::testing::{metric, show_gpu};
+use crate::testing::{metric, show_gpu, show_gpu_keys};
 use rooflens_analysis::testing::Made;
 use rooflens_llm::Decoder;
 
@@ -60,13 +60,13 @@ fn a_decode_that_is_busy_half_of_the_time_has_twice_its_mbu_in_kernels() {
 
 #[test]
 fn a_stage_without_counted_work_is_in_no_table_and_the_reason_is_said_once() {
-    let findings = findings(&made(false));
+    let findings = show_gpu_keys(&SECTION, &made(false).session, "H200");
     assert!(findings.datasets.is_empty());
     let said: Vec<&Block> = findings
         .blocks
         .iter()
         .filter(|block| !matches!(block, Block::Facts(_)))
         .collect();
-    let reason = "utilization of decode: no model config in this bundle; add config.json";
+    let reason = "utilization.without_work{stages=decode, reason=unavailable.no_model}";
     assert_eq!(said, [&Block::Missing(reason.to_owned())]);
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rooflens_units::Ratio;
+
 use super::args::{Input, Output, Predict as Args};
 use super::error::CliError;
 use super::load::{check, errors, load, strict};
@@ -159,7 +161,7 @@ fn change(args: &Asked<'_>, context: &Context<'_>, capture: &Capture) -> Result<
         return Err(CliError::Usage(message));
     }
     let batch = match args.batch {
-        None => 1.0,
+        None => Ratio::ONE,
         Some(batch) => {
             let measured = capture
                 .session
@@ -171,7 +173,7 @@ fn change(args: &Asked<'_>, context: &Context<'_>, capture: &Capture) -> Result<
                     "the measured batch is not known: state `batch` in workload.toml (--workload)",
                 )
             })?;
-            batch as f64 / measured as f64
+            Ratio(batch as f64 / measured as f64)
         }
     };
     Ok(Change {

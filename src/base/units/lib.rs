@@ -470,7 +470,7 @@ macro_rules! shares {
     )*};
 }
 
-shares! { Time Seconds Bytes Flops Count BytesPerSecond FlopsPerSecond Watts Joules Hertz TokensPerSecond }
+shares! { Time Seconds Bytes Flops Ratio Count BytesPerSecond FlopsPerSecond Watts Joules Hertz TokensPerSecond }
 
 /// Declares that so many times a unit is of that unit, and that a part of it by a number is, too.
 macro_rules! repeats {

@@ -2,26 +2,28 @@
 
 use rooflens_analysis::engine::classify::KernelClass;
 
+use rooflens_units::{Bytes, Ratio, Seconds, Time};
+
 use super::{Change, Device, Interval, Kernel, Work};
 
 /// Another size or type makes a library choose another kernel, which takes so much less or more of the predicted time.
-pub(crate) const OTHER_KERNEL: Interval = Interval {
-    low: 0.95,
-    mid: 1.0,
-    high: 1.15,
+pub(crate) const OTHER_KERNEL: Interval<Ratio> = Interval {
+    low: Ratio(0.95),
+    mid: Ratio::ONE,
+    high: Ratio(1.15),
 };
 
 /// Time of a kernel of fewer blocks than the GPU runs at a time, once it has more of them and still fits.
-const FULLER_WAVE: f64 = 1.25;
+const FULLER_WAVE: Ratio = Ratio(1.25);
 
 impl Work {
-    /// The least time on a device, nanoseconds; FLOPs of a dtype without a rate do not count.
-    pub(crate) fn roofline(&self, device: &Device) -> f64 {
+    /// The least time on a device; FLOPs of a dtype without a rate do not count.
+    pub(crate) fn roofline(&self, device: &Device) -> Time {
         let compute = device
             .rate(self.dtype)
-            .map_or(0.0, |rate| self.flops / rate);
+            .map_or(Seconds::ZERO, |rate| self.flops / rate);
         let memory = (self.weights + self.inputs + self.outputs) / device.bandwidth;
-        compute.max(memory) * 1e9
+        compute.max(memory).time()
     }
 
     /// The work after a change of batch and dtype.
@@ -34,29 +36,29 @@ impl Work {
         };
         if let Some((dtype, element)) = self.converted(change) {
             let ratio = element / self.element;
-            new.weights *= ratio;
-            new.inputs *= ratio;
+            new.weights = new.weights * ratio;
+            new.inputs = new.inputs * ratio;
             (new.dtype, new.element) = (dtype, element);
         }
         new
     }
 
     /// The new type and its size, if the change converts this product.
-    pub(crate) fn converted(&self, change: &Change) -> Option<(&'static str, f64)> {
+    pub(crate) fn converted(&self, change: &Change) -> Option<(&'static str, Bytes)> {
         let dtype = change
             .dtype
             .as_deref()
-            .filter(|_| self.linear && self.element > 0.0)?;
+            .filter(|_| self.linear && self.element.is_positive())?;
         let dtype = rooflens_hardware::DTYPES
             .iter()
             .find(|known| **known == dtype)?;
-        let element = rooflens_hardware::element_bytes(dtype)?;
+        let element = Bytes(rooflens_hardware::element_bytes(dtype)?);
         (*dtype != self.dtype).then_some((dtype, element))
     }
 }
 
-/// Time of a launch after a change; no kernel is shorter than `floor` nanoseconds.
-pub(crate) fn time(kernel: &Kernel, change: &Change, floor: f64) -> Interval {
+/// Time of a launch after a change; no kernel is shorter than `floor`.
+pub(crate) fn time(kernel: &Kernel, change: &Change, floor: Time) -> Interval {
     let floor = floor.min(kernel.time);
     let unchanged = !change.is_other_work() && !change.is_other_device();
     if unchanged {
@@ -74,10 +76,10 @@ pub(crate) fn time(kernel: &Kernel, change: &Change, floor: f64) -> Interval {
     };
     let is_same_kernel = match &kernel.work {
         Some(work) => *work == work.after(change),
-        None => change.batch == 1.0,
+        None => change.batch == Ratio::ONE,
     };
     let slack = if is_same_kernel {
-        Interval::exact(1.0)
+        Interval::exact(Ratio::ONE)
     } else {
         OTHER_KERNEL
     };
@@ -85,26 +87,26 @@ pub(crate) fn time(kernel: &Kernel, change: &Change, floor: f64) -> Interval {
 }
 
 /// Efficiency kept, or overhead kept.
-fn with_sizes(time: f64, work: &Work, change: &Change, floor: f64) -> Interval {
+fn with_sizes(time: Time, work: &Work, change: &Change, floor: Time) -> Interval {
     let now = work.roofline(&change.from);
     let new = work.after(change).roofline(&change.to);
-    if now <= 0.0 {
+    if now <= Time::ZERO {
         return Interval::exact(time);
     }
-    let efficiency_kept = floor + (time - floor) * new / now;
+    let efficiency_kept = floor + (time - floor) * new.0 / now.0;
     // Faster than its roofline: the data was in the cache.
     let overhead_kept = if time > now {
         time - now + new
     } else {
-        time * new / now
+        time * new.0 / now.0
     };
     Interval::between(efficiency_kept, overhead_kept)
 }
 
 /// By the waves of blocks and the bandwidth of the memory: what else bounds such a kernel is not known.
-fn without_sizes(kernel: &Kernel, change: &Change, floor: f64) -> Interval {
+fn without_sizes(kernel: &Kernel, change: &Change, floor: Time) -> Interval {
     let beyond = kernel.time - floor;
-    let scaled = |factor: f64| floor + beyond * factor;
+    let scaled = |factor: Ratio| floor + beyond * factor;
     let grown = match kernel.waves.filter(|_| kernel.grid_grows) {
         Some(waves) => of_waves(waves, change.batch, &scaled),
         // Blocks may do more each, or be more: anything between no and all of the growth.
@@ -115,7 +117,7 @@ fn without_sizes(kernel: &Kernel, change: &Change, floor: f64) -> Interval {
     }
     let memory = change.from.bandwidth / change.to.bandwidth;
     let sms = (change.from.sms / change.to.sms).max(1.0);
-    let at_bandwidth = |time: f64| floor + (time - floor).max(0.0) * memory;
+    let at_bandwidth = |time: Time| floor + (time - floor).max(Time::ZERO) * memory;
     Interval {
         low: grown.low.min(at_bandwidth(grown.low)),
         mid: (grown.mid + at_bandwidth(grown.mid)) / 2.0,
@@ -124,14 +126,21 @@ fn without_sizes(kernel: &Kernel, change: &Change, floor: f64) -> Interval {
 }
 
 /// A kernel of which the blocks grow with the batch: full waves take their time each, a part of one takes no less.
-fn of_waves(waves: f64, ratio: f64, scaled: &impl Fn(f64) -> f64) -> Interval {
-    let whole = |waves: f64| libm::ceil(waves).max(1.0);
-    let (now, new) = (whole(waves), whole(waves * ratio));
-    let by_waves = scaled(new / now);
+fn of_waves(waves: Ratio, growth: Ratio, scaled: &impl Fn(Ratio) -> Time) -> Interval {
+    let whole = |waves: Ratio| Ratio(libm::ceil(waves.0)).max(Ratio::ONE);
+    let (now, new) = (whole(waves), whole(waves * growth));
+    let by_waves = Ratio::of(new, now);
     if now == new {
-        let fuller = if ratio > 1.0 { FULLER_WAVE } else { 1.0 };
-        return Interval::between(scaled(1.0), scaled(fuller.min(ratio.max(1.0))));
+        let fuller = if growth > Ratio::ONE {
+            FULLER_WAVE
+        } else {
+            Ratio::ONE
+        };
+        return Interval::between(
+            scaled(Ratio::ONE),
+            scaled(fuller.min(growth.max(Ratio::ONE))),
+        );
     }
     // Many waves run into one another: their time follows the blocks.
-    Interval::between(by_waves, scaled(ratio.max(new / now)))
+    Interval::between(scaled(by_waves), scaled(growth.max(by_waves)))
 }

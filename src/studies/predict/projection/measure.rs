@@ -17,6 +17,8 @@ use rooflens_schemas::workload::Mode;
 use rooflens_session::{Dim3, KernelId, Ns};
 use rooflens_stats::quantile;
 
+use rooflens_units::{Bytes, BytesPerSecond, Count, Flops, FlopsPerSecond, Ratio, Time};
+
 use super::{Device, Interval, Kernel, Stage, Work, stage::GAP};
 
 /// The results that [`stages`] reads, for `Results::some`.
@@ -38,13 +40,13 @@ pub fn device(gpu: &Gpu) -> Device {
     let rates = gpu
         .peaks
         .iter()
-        .map(|peak| (peak.dtype.clone(), peak.dense.0))
+        .map(|peak| (peak.dtype.clone(), peak.dense))
         .collect();
     Device {
         name: gpu.name.clone(),
-        bandwidth: gpu.memory_bandwidth.0,
+        bandwidth: gpu.memory_bandwidth,
         rates,
-        sms: f64::from(gpu.sm_count),
+        sms: Count(f64::from(gpu.sm_count)),
         measured: false,
     }
 }
@@ -56,12 +58,14 @@ pub fn own_device(context: &Context<'_>) -> Option<Device> {
     let measured = Measured::of(context, &name);
     let mut device = device(gpu);
     if let Some(bandwidth) = measured.bandwidth() {
-        (device.bandwidth, device.measured) = (bandwidth, true);
+        (device.bandwidth, device.measured) = (BytesPerSecond(bandwidth), true);
     }
     for dtype in DTYPES {
         if let Some(rate) = measured.rate(Some(gpu), dtype) {
             device.rates.retain(|(name, _)| name != dtype);
-            device.rates.push(((*dtype).to_owned(), rate));
+            device
+                .rates
+                .push(((*dtype).to_owned(), FlopsPerSecond(rate)));
             device.measured = true;
         }
     }
@@ -82,7 +86,7 @@ pub fn stages(context: &Context<'_>) -> Known<Vec<Stage>> {
         }
     }
     let paces = stages.iter().filter_map(|stage| stage.host_launch);
-    let least = paces.reduce(f64::min);
+    let least = paces.reduce(Time::min);
     for stage in &mut stages {
         stage.host_launch = stage.host_launch.or(least);
     }
@@ -95,10 +99,10 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
     let steps = summary
         .steps
         .filter(|steps| kind == StageKind::Decode && *steps > 0.0);
-    let unit = steps.unwrap_or(1.0);
+    let unit = Count(steps.unwrap_or(1.0));
     let instances: Vec<&StageInstance> = summary.counted_instances(facts).collect();
-    let number = instances.len().max(1) as f64 * unit;
-    let over = |value: &dyn Fn(&StageInstance) -> f64| {
+    let number = unit * instances.len().max(1) as f64;
+    let over = |value: &dyn Fn(&StageInstance) -> Time| {
         quartiles(
             instances
                 .iter()
@@ -122,11 +126,11 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
             let mut times = Vec::new();
             for repeat in &series.repeats {
                 let per_step = steps.and(repeat.per_step());
-                times.push(per_step.unwrap_or(repeat.duration.time().0));
+                times.push(per_step.map_or(repeat.duration.time(), Time));
             }
             quartiles(times)
         }
-        None => over(&|instance| instance.time().unwrap_or(Ns::ZERO).time().0),
+        None => over(&|instance| instance.time().unwrap_or(Ns::ZERO).time()),
     };
     let sum: Ns = instances.iter().map(|instance| instance.sum).sum();
     let mut stage = Stage {
@@ -135,30 +139,32 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
         static_shapes: kind != StageKind::Prefill,
         time,
         profiled: baseline.is_none(),
-        busy: over(&|instance| instance.busy.time().0 / instance.gpus.len().max(1) as f64),
-        sum: sum.time().0 / number,
-        launches: ops as f64 / number,
+        busy: over(&|instance| instance.busy.time() / instance.gpus.len().max(1) as f64),
+        sum: sum.time() / number,
+        launches: Count(ops as f64 / number.0),
         graph: graphed * 2 > ops,
         host_launch: None,
-        host_range: summary.host / unit,
+        host_range: Time(summary.host) / unit,
         kept: kept(context, summary, unit),
         kernels: kernels(context, &instances, number),
     };
-    let idle = (stage.time.mid - stage.busy.mid) / stage.launches.max(1.0);
+    let idle = (stage.time.mid - stage.busy.mid) / stage.launches.max(Count(1.0));
     let is_paced = !stage.graph && idle > GAP.high;
-    stage.host_launch = is_paced.then(|| stage.time.mid / stage.launches.max(1.0));
+    stage.host_launch = is_paced.then(|| stage.time.mid / stage.launches.max(Count(1.0)));
     stage
 }
 
 /// First quartile, median and third quartile.
-fn quartiles(mut values: Vec<f64>) -> Interval {
+fn quartiles(times: Vec<Time>) -> Interval {
+    let mut values: Vec<f64> = times.iter().map(|time| time.0).collect();
     values.sort_by(f64::total_cmp);
-    let [low, mid, high] = [0.25, 0.5, 0.75].map(|share| quantile(&values, share).unwrap_or(0.0));
+    let [low, mid, high] =
+        [0.25, 0.5, 0.75].map(|share| Time(quantile(&values, share).unwrap_or(0.0)));
     Interval { low, mid, high }
 }
 
 /// Idle time per unit of the causes that stay, on the process's first GPU.
-fn kept(context: &Context<'_>, summary: &Summary, unit: f64) -> Vec<(&'static str, f64)> {
+fn kept(context: &Context<'_>, summary: &Summary, unit: Count) -> Vec<(&'static str, Time)> {
     let Ok(idle) = context.results.idle() else {
         return Vec::new();
     };
@@ -168,8 +174,8 @@ fn kept(context: &Context<'_>, summary: &Summary, unit: f64) -> Vec<(&'static st
     let number = line.instances.len().max(1) as f64 * unit;
     let mut times = Vec::new();
     for cause in KEPT {
-        let time = line.pool.causes.of(cause).time().0 / number;
-        if time > 0.0 {
+        let time = line.pool.causes.of(cause).time() / number;
+        if time.is_positive() {
             times.push((cause.label(), time));
         }
     }
@@ -182,13 +188,13 @@ type Key = (KernelClass, Option<KernelId>, Dim3, Dim3, Option<Gemm>);
 /// Launches that are alike: number, time, work of all, and a row of the first.
 #[derive(Default)]
 struct Group {
-    launches: f64,
-    time: f64,
+    launches: Count,
+    time: Time,
     work: Option<Work>,
     row: Option<usize>,
 }
 
-fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: f64) -> Vec<Kernel> {
+fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: Count) -> Vec<Kernel> {
     let (session, facts) = (context.session, context.facts);
     let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
     for op in instances.iter().flat_map(|instance| &instance.ops) {
@@ -221,17 +227,17 @@ fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: f64) -> 
             gemm,
         );
         let group = groups.entry(key).or_default();
-        group.launches += 1.0;
+        group.launches += Count(1.0);
         let duration = facts.ops.end[index].saturating_sub(facts.ops.start[index]);
-        group.time += duration.time().0;
+        group.time += duration.time();
         group.row = group.row.or(row);
         if let (Some(product), Some(kernel)) = (product, kernel) {
             let work = work(context, product, kernel);
             let sum = group.work.get_or_insert(Work {
-                flops: 0.0,
-                weights: 0.0,
-                inputs: 0.0,
-                outputs: 0.0,
+                flops: Flops::ZERO,
+                weights: Bytes::ZERO,
+                inputs: Bytes::ZERO,
+                outputs: Bytes::ZERO,
                 ..work
             });
             sum.flops += work.flops;
@@ -244,11 +250,11 @@ fn kernels(context: &Context<'_>, instances: &[&StageInstance], number: f64) -> 
         .iter()
         .map(|(key, group)| kernel(context, key, group, number))
         .collect();
-    kernels.sort_by(|a, b| (b.launches * b.time).total_cmp(&(a.launches * a.time)));
+    kernels.sort_by(|a, b| (b.time * b.launches).total_cmp(&(a.time * a.launches)));
     kernels
 }
 
-fn kernel(context: &Context<'_>, key: &Key, group: &Group, number: f64) -> Kernel {
+fn kernel(context: &Context<'_>, key: &Key, group: &Group, number: Count) -> Kernel {
     let (class, kernel, grid, _, _) = *key;
     let name = gpu_name(context.session, context.facts.primary_pass(context.session));
     let gpu = context.gpu_spec(&name);
@@ -265,18 +271,18 @@ fn kernel(context: &Context<'_>, key: &Key, group: &Group, number: f64) -> Kerne
             | KernelClass::Normalization
             | KernelClass::Softmax
     );
-    let per_launch = |sum: f64| sum / group.launches;
+    let per_launch = |sum: Bytes| sum / group.launches;
     Kernel {
         kernel,
         class,
-        launches: group.launches / number,
-        time: per_launch(group.time),
+        launches: Count(group.launches / number),
+        time: group.time / group.launches,
         waves: slots
             .filter(|slots| *slots > 0)
-            .map(|slots| grid.volume() as f64 / slots as f64),
+            .map(|slots| Ratio(grid.volume() as f64 / slots as f64)),
         grid_grows: grows && !loops,
         work: group.work.map(|work| Work {
-            flops: per_launch(work.flops),
+            flops: work.flops / group.launches,
             weights: per_launch(work.weights),
             inputs: per_launch(work.inputs),
             outputs: per_launch(work.outputs),
@@ -291,18 +297,18 @@ fn work(context: &Context<'_>, product: &Product, kernel: KernelId) -> Work {
     let element = element_bytes(product.operand).unwrap_or(0.0);
     let output = element_bytes(product.output).unwrap_or(element);
     let work = Work {
-        flops: product.shape.flops(),
+        flops: Flops(product.shape.flops()),
         dtype: dtype(identity, product),
-        element,
+        element: Bytes(element),
         ..Work::default()
     };
     match product.shape {
         Shape::Gemm(gemm) => {
             let [m, n, k, batch] = [gemm.m, gemm.n, gemm.k, gemm.batch].map(|size| size as f64);
             let (rows, columns, outputs) = (
-                batch * m * k * element,
-                batch * k * n * element,
-                batch * m * n * output,
+                Bytes(batch * m * k * element),
+                Bytes(batch * k * n * element),
+                Bytes(batch * m * n * output),
             );
             if gemm.batch > 1 {
                 return Work {
@@ -332,7 +338,7 @@ fn work(context: &Context<'_>, product: &Product, kernel: KernelId) -> Work {
             }
         }
         Shape::Attention(attention) => Work {
-            inputs: attention.bytes(element),
+            inputs: Bytes(attention.bytes(element)),
             ..work
         },
         Shape::Convolution { .. } => work,

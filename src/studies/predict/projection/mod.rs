@@ -23,27 +23,30 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
+use std::ops::{Add, Mul};
+
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_session::KernelId;
+use rooflens_units::{Bytes, BytesPerSecond, Count, Flops, FlopsPerSecond, Ratio, Time};
 
 pub use stage::{Bound, Part, StageProjection, project};
 
-/// A value that lies between two bounds.
+/// A time, or another measure, that lies between two bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
+pub struct Interval<M = Time> {
     /// Lower bound.
-    pub low: f64,
+    pub low: M,
     /// Estimate.
-    pub mid: f64,
+    pub mid: M,
     /// Upper bound.
-    pub high: f64,
+    pub high: M,
 }
 
 /// What changes.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// New batch ÷ measured batch.
-    pub batch: f64,
+    pub batch: Ratio,
     /// New type of the operands of linear layers.
     pub dtype: Option<String>,
     /// Stages other than prefill are launched as CUDA graphs.
@@ -62,7 +65,7 @@ impl Change {
 
     /// Whether kernels compute other sizes or types, so that libraries choose other kernels.
     pub fn is_other_work(&self) -> bool {
-        self.batch != 1.0 || self.dtype.is_some()
+        self.batch != Ratio::ONE || self.dtype.is_some()
     }
 }
 
@@ -71,19 +74,19 @@ impl Change {
 pub struct Device {
     /// Name of the table of GPUs.
     pub name: String,
-    /// Memory bandwidth, bytes per second.
-    pub bandwidth: f64,
+    /// Memory bandwidth.
+    pub bandwidth: BytesPerSecond,
     /// Dense operations per second by dtype.
-    pub rates: Vec<(String, f64)>,
+    pub rates: Vec<(String, FlopsPerSecond)>,
     /// Streaming multiprocessors.
-    pub sms: f64,
+    pub sms: Count,
     /// The ceilings are measured, at least one of them.
     pub measured: bool,
 }
 
 impl Device {
     /// Operations per second of a dtype.
-    pub fn rate(&self, dtype: &str) -> Option<f64> {
+    pub fn rate(&self, dtype: &str) -> Option<FlopsPerSecond> {
         self.rates
             .iter()
             .find(|(name, _)| name == dtype)
@@ -95,17 +98,17 @@ impl Device {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// Operations.
-    pub flops: f64,
+    pub flops: Flops,
     /// Bytes of weights, which do not depend on the batch.
-    pub weights: f64,
+    pub weights: Bytes,
     /// Bytes of the operands that grow with the batch: activations, keys and values.
-    pub inputs: f64,
+    pub inputs: Bytes,
     /// Bytes of the output.
-    pub outputs: f64,
+    pub outputs: Bytes,
     /// Type of which the GPU's rate counts.
     pub dtype: &'static str,
     /// Bytes of an element of the operands.
-    pub element: f64,
+    pub element: Bytes,
     /// A product with weights, which another dtype changes.
     pub linear: bool,
 }
@@ -118,11 +121,11 @@ pub struct Kernel {
     /// What it does.
     pub class: KernelClass,
     /// Launches per unit.
-    pub launches: f64,
+    pub launches: Count,
     /// Mean time of a launch.
-    pub time: f64,
+    pub time: Time,
     /// Blocks over those that run at a time; absent if the artifact does not tell.
-    pub waves: Option<f64>,
+    pub waves: Option<Ratio>,
     /// The grid grows with the batch: a thread an element, or a block a row.
     pub grid_grows: bool,
     /// What a launch computes, if its sizes are known.
@@ -145,24 +148,24 @@ pub struct Stage {
     /// Union of kernel times: the same of the instances.
     pub busy: Interval,
     /// Σ of the kernel times, at least `busy`.
-    pub sum: f64,
+    pub sum: Time,
     /// Operations that are launched.
-    pub launches: f64,
+    pub launches: Count,
     /// A CUDA graph launches most of them.
     pub graph: bool,
     /// Time of the host for one launch where the host sets the pace: of another stage if this one is GPU-bound.
-    pub host_launch: Option<f64>,
+    pub host_launch: Option<Time>,
     /// Duration of the stage on the host of the profiled run.
-    pub host_range: f64,
+    pub host_range: Time,
     /// Idle time that neither launches nor kernels explain, by the label of its cause.
-    pub kept: Vec<(&'static str, f64)>,
+    pub kept: Vec<(&'static str, Time)>,
     /// Groups of launches.
     pub kernels: Vec<Kernel>,
 }
 
-impl Interval {
+impl<M: Copy> Interval<M> {
     /// A value that is known.
-    pub const fn exact(value: f64) -> Self {
+    pub const fn exact(value: M) -> Self {
         Self {
             low: value,
             mid: value,
@@ -170,8 +173,45 @@ impl Interval {
         }
     }
 
+    /// Sum of both.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self
+    where
+        M: Add<Output = M>,
+    {
+        Self {
+            low: self.low + more.low,
+            mid: self.mid + more.mid,
+            high: self.high + more.high,
+        }
+    }
+
+    /// Product of both, of values that are not negative.
+    #[must_use]
+    pub fn times<F>(self, factor: Interval<F>) -> Self
+    where
+        M: Mul<F, Output = M>,
+    {
+        Self {
+            low: self.low * factor.low,
+            mid: self.mid * factor.mid,
+            high: self.high * factor.high,
+        }
+    }
+
+    /// Multiplied by a factor that is not negative.
+    #[must_use]
+    pub fn scale<F: Copy>(self, factor: F) -> Self
+    where
+        M: Mul<F, Output = M>,
+    {
+        self.times(Interval::exact(factor))
+    }
+}
+
+impl Interval {
     /// The interval of two bounds in any order, the estimate in their middle.
-    pub fn between(from: f64, to: f64) -> Self {
+    pub fn between(from: Time, to: Time) -> Self {
         Self {
             low: from.min(to),
             mid: (from + to) / 2.0,
@@ -179,34 +219,13 @@ impl Interval {
         }
     }
 
-    /// Both bounds and the estimate by a function that grows with each argument.
-    fn zip(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
-        Self {
-            low: f(self.low, other.low),
-            mid: f(self.mid, other.mid),
-            high: f(self.high, other.high),
-        }
-    }
-
-    /// Sum of both.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        self.zip(other, |a, b| a + b)
-    }
-
-    /// Product of both, of values that are not negative.
-    #[must_use]
-    pub fn times(self, other: Self) -> Self {
-        self.zip(other, |a, b| a * b)
-    }
-
-    /// Sum of values whose errors are independent: what they deviate from their estimates adds in squares.
+    /// Sum of times whose errors are independent: what they deviate from their estimates adds in squares.
     pub fn sum_of_independent(intervals: impl IntoIterator<Item = Self>) -> Self {
-        let (mut mid, mut below, mut above) = (0.0, 0.0, 0.0);
+        let (mut mid, mut below, mut above) = (Time::ZERO, Time::ZERO, Time::ZERO);
         for interval in intervals {
             mid += interval.mid;
-            below = libm::hypot(below, interval.mid - interval.low);
-            above = libm::hypot(above, interval.high - interval.mid);
+            below = Time(libm::hypot(below.0, (interval.mid - interval.low).0));
+            above = Time(libm::hypot(above.0, (interval.high - interval.mid).0));
         }
         Self {
             low: mid - below,
@@ -217,32 +236,39 @@ impl Interval {
 
     /// The greater of both.
     #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        self.zip(other, f64::max)
-    }
-
-    /// Multiplied by a factor that is not negative.
-    #[must_use]
-    pub fn scale(self, factor: f64) -> Self {
-        self.times(Self::exact(factor))
+    pub fn max(self, bound: Self) -> Self {
+        Self {
+            low: self.low.max(bound.low),
+            mid: self.mid.max(bound.mid),
+            high: self.high.max(bound.high),
+        }
     }
 
     /// The same with a further error of a factor either way, independent of what spreads it already: relative errors
     /// add in squares of their logarithms.
     #[must_use]
-    pub fn with_error(self, factor: f64) -> Self {
-        if self.low <= 0.0 {
+    pub fn with_error(self, factor: Ratio) -> Self {
+        if self.low <= Time::ZERO {
             return Self {
-                low: 0.0,
+                low: Time::ZERO,
                 high: self.high * factor,
                 ..self
             };
         }
-        let combined = |ratio: f64| libm::exp(libm::hypot(libm::log(ratio), libm::log(factor)));
+        let below = Ratio::of(self.mid, self.low);
+        let above = Ratio::of(self.high, self.mid);
         Self {
-            low: self.mid / combined(self.mid / self.low),
+            low: self.mid / combined_error(below, factor).0,
             mid: self.mid,
-            high: self.mid * combined(self.high / self.mid),
+            high: self.mid * combined_error(above, factor),
         }
     }
+}
+
+/// The factor of two independent errors: their logarithms add in squares.
+fn combined_error(first: Ratio, second: Ratio) -> Ratio {
+    Ratio(libm::exp(libm::hypot(
+        libm::log(first.0),
+        libm::log(second.0),
+    )))
 }

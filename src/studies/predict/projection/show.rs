@@ -8,6 +8,8 @@ use rooflens_document::{
 };
 use rooflens_schemas::Unit;
 
+use rooflens_units::{Ratio, Time};
+
 use super::stage::{CAST_LAUNCHES, GAP, OTHER_HOST, OTHER_HOST_RUN, OTHER_RUN};
 use super::{Bound, Change, Interval, Kernel, Part, Stage, StageProjection};
 
@@ -29,7 +31,7 @@ pub struct Shown<'a> {
 }
 
 type OfStage<'a> = &'a (Stage, StageProjection);
-type OfPart<'a> = (&'a Stage, &'a (Part, f64, Interval));
+type OfPart<'a> = (&'a Stage, &'a (Part, Time, Interval));
 type OfKernel<'a> = (&'a Stage, &'a Kernel, Interval);
 
 /// The report of a prediction.
@@ -50,7 +52,7 @@ pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
                 .kernels
                 .iter()
                 .zip(&new.kernels)
-                .map(move |(one, time)| (stage, one, *time))
+                .map(move |(kernel, time)| (stage, kernel, *time))
         })
         .collect();
     let shown_parts = shown.stages.iter().map(of_parts).sum::<usize>().min(PARTS);
@@ -60,7 +62,7 @@ pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
             shown
                 .stages
                 .iter()
-                .map(|one| sentence(shown, one))
+                .map(|stage| sentence(shown, stage))
                 .collect(),
         ),
         Block::Table(stages.view(words!(shown, "predict_from.stages"), rows.len())),
@@ -89,10 +91,6 @@ pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
     let unknown = vec![Block::Bullets(unknown(shown))];
     document.section("unknown", &title, unknown);
     document.build()
-}
-
-fn nanoseconds(time: f64) -> Quantity {
-    Quantity::new(time, Unit::Nanoseconds)
 }
 
 const fn label(bound: Bound) -> &'static str {
@@ -130,10 +128,10 @@ fn sentence(shown: &Shown<'_>, (stage, new): &(Stage, StageProjection)) -> Vec<I
         "predict_from.stage",
         stage = Inline::code(&stage.name),
         unit = Some(unit).filter(|unit| !unit.is_empty()),
-        now = nanoseconds(stage.time.mid),
-        predicted = Inline::strong(nanoseconds(new.time.mid).to_string()),
-        low = nanoseconds(new.time.low),
-        high = nanoseconds(new.time.high),
+        now = stage.time.mid,
+        predicted = Inline::strong(Quantity::from(new.time.mid).to_string()),
+        low = new.time.low,
+        high = new.time.high,
         was = shown.text.word(label(new.bound_now)),
         bound = shown.text.word(label(new.bound)),
     )
@@ -236,7 +234,7 @@ fn chart(shown: &Shown<'_>) -> Chart {
     let bar = |(stage, new): &(Stage, StageProjection), predicted: bool| {
         let mut values = vec![0.0; 4];
         for (part, old, then) in &new.parts {
-            values[group(part)] += if predicted { then.mid } else { *old };
+            values[group(part)] += if predicted { then.mid.0 } else { old.0 };
         }
         let label = match predicted {
             true => words!(
@@ -251,7 +249,7 @@ fn chart(shown: &Shown<'_>) -> Chart {
             ),
         };
         Bar {
-            note: nanoseconds(values.iter().sum()).to_string(),
+            note: Quantity::from(Time(values.iter().sum())).to_string(),
             label,
             values,
         }
@@ -259,7 +257,7 @@ fn chart(shown: &Shown<'_>) -> Chart {
     let bars = shown
         .stages
         .iter()
-        .flat_map(|one| [bar(one, false), bar(one, true)])
+        .flat_map(|stage| [bar(stage, false), bar(stage, true)])
         .collect();
     let part = |key: &str, color| Legend {
         name: shown.text.line(key, &[]),
@@ -287,28 +285,27 @@ fn chart(shown: &Shown<'_>) -> Chart {
 /// What the prediction rests on, as far as it matters to what was asked.
 fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
     let change = shown.change;
-    let factor = |value: f64| Quantity::new(value, Unit::One);
     let mut sentences = vec![
         say!(shown, "predict_from.assume_hypotheses"),
         say!(
             shown,
             "predict_from.assume_run",
-            gpu = Quantity::ratio(OTHER_RUN.high - 1.0),
-            host = factor(OTHER_HOST_RUN),
+            gpu = OTHER_RUN.high - Ratio::ONE,
+            host = Quantity::new(OTHER_HOST_RUN.0, Unit::One),
         ),
     ];
     if shown.stages.iter().any(|(stage, _)| stage.profiled) {
         sentences.push(say!(shown, "predict_from.assume_profiled"));
     }
-    if change.batch != 1.0 {
+    if change.batch != Ratio::ONE {
         sentences.push(say!(shown, "predict_from.assume_batch"));
     }
     if change.graphs {
         sentences.push(say!(
             shown,
             "predict_from.assume_graphs",
-            low = nanoseconds(GAP.low),
-            high = nanoseconds(GAP.high),
+            low = GAP.low,
+            high = GAP.high,
         ));
     }
     if let Some(dtype) = &change.dtype {
@@ -316,15 +313,15 @@ fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
             shown,
             "predict_from.assume_dtype",
             dtype = Inline::code(dtype),
-            low = factor(CAST_LAUNCHES.low),
-            high = factor(CAST_LAUNCHES.high),
+            low = Quantity::new(CAST_LAUNCHES.low.0, Unit::One),
+            high = Quantity::new(CAST_LAUNCHES.high.0, Unit::One),
         ));
     }
     if change.is_other_device() {
         sentences.push(say!(
             shown,
             "predict_from.assume_device",
-            host = factor(OTHER_HOST),
+            host = Quantity::new(OTHER_HOST.0, Unit::One),
         ));
     }
     let ceilings = match change.from.measured && !change.is_other_device() {
@@ -342,7 +339,7 @@ fn unknown(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
     if change.is_other_work() {
         sentences.push(say!(shown, "predict_from.unknown_kernels"));
     }
-    if change.batch != 1.0 {
+    if change.batch != Ratio::ONE {
         sentences.push(say!(shown, "predict_from.unknown_memory"));
     }
     if change.dtype.is_some() {
@@ -351,13 +348,16 @@ fn unknown(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
     if change.is_other_device() {
         sentences.push(say!(shown, "predict_from.unknown_clocks"));
     }
-    let unsized_ = shown.stages.iter().filter(|(_, new)| new.sized < 0.5);
+    let unsized_ = shown
+        .stages
+        .iter()
+        .filter(|(_, new)| new.sized < Ratio(0.5));
     sentences.extend(unsized_.map(|(stage, new)| {
         say!(
             shown,
             "predict_from.unknown_sizes",
             stage = Inline::code(&stage.name),
-            share = Quantity::ratio(new.sized),
+            share = new.sized,
         )
     }));
     sentences

@@ -4,49 +4,51 @@ use std::collections::BTreeMap;
 
 use rooflens_analysis::engine::classify::KernelClass;
 
+use rooflens_units::{Bytes, Count, Ratio, Seconds, Time};
+
 use super::kernel;
 use super::{Change, Interval, Kernel, Stage};
 
-/// From the end of a kernel to the start of the next that waits in a stream or graph, nanoseconds. NVIDIA's "Getting
+/// From the end of a kernel to the start of the next that waits in a stream or graph. NVIDIA's "Getting
 /// Started with CUDA Graphs" (2019) has 0.5 µs in a graph and 0.9 µs in a stream: 3.4 and 3.8 µs per kernel of 2.9 µs.
 pub(crate) const GAP: Interval = Interval {
-    low: 250.0,
-    mid: 500.0,
-    high: 1500.0,
+    low: Time(250.0),
+    mid: Time(500.0),
+    high: Time(1500.0),
 };
 
 /// GPU time of another run of the same work: clocks and placement.
-pub(crate) const OTHER_RUN: Interval = Interval {
-    low: 0.97,
-    mid: 1.0,
-    high: 1.03,
+pub(crate) const OTHER_RUN: Interval<Ratio> = Interval {
+    low: Ratio(0.97),
+    mid: Ratio::ONE,
+    high: Ratio(1.03),
 };
 
 /// Host time of another run of the same program on the same host: a factor either way.
-pub(crate) const OTHER_HOST_RUN: f64 = 1.25;
+pub(crate) const OTHER_HOST_RUN: Ratio = Ratio(1.25);
 
 /// Host time of the same program on the host of another GPU: a factor either way.
-pub(crate) const OTHER_HOST: f64 = 4.0 / 3.0;
+pub(crate) const OTHER_HOST: Ratio = Ratio(4.0 / 3.0);
 
 /// Host time per launch of another stage: a factor either way, for it makes other calls.
-const OTHER_STAGE: f64 = 1.25;
+const OTHER_STAGE: Ratio = Ratio(1.25);
 
 /// Host time without a profiler, of that with one that traces CUDA calls.
-const WITHOUT_PROFILER: Interval = Interval {
-    low: 0.5,
-    mid: 0.75,
-    high: 1.0,
+const WITHOUT_PROFILER: Interval<Ratio> = Interval {
+    low: Ratio(0.5),
+    mid: Ratio(0.75),
+    high: Ratio::ONE,
 };
 
 /// Launches' worth of host time that a converted product costs in eager mode: the cast, and operators around it.
-pub(crate) const CAST_LAUNCHES: Interval = Interval {
-    low: 1.0,
-    mid: 2.0,
-    high: 3.0,
+pub(crate) const CAST_LAUNCHES: Interval<Count> = Interval {
+    low: Count(1.0),
+    mid: Count(2.0),
+    high: Count(3.0),
 };
 
 /// A cast moves its bytes at so much more than the time at the full bandwidth.
-pub(crate) const CAST_SLOWER: f64 = 1.5;
+pub(crate) const CAST_SLOWER: Ratio = Ratio(1.5);
 
 /// What a stage waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +88,11 @@ pub struct StageProjection {
     /// What bounds it after the change, by the estimates.
     pub bound: Bound,
     /// Parts of the time: now, and after the change.
-    pub parts: Vec<(Part, f64, Interval)>,
+    pub parts: Vec<(Part, Time, Interval)>,
     /// Time of a launch after the change, by the stage's groups of launches.
     pub kernels: Vec<Interval>,
     /// Share of the kernel time that sizes of GEMMs and attention explain.
-    pub sized: f64,
+    pub sized: Ratio,
     /// Launches that a CUDA graph would take over.
     pub graphed: bool,
 }
@@ -98,10 +100,10 @@ pub struct StageProjection {
 /// What is known of a stage before any change.
 struct Now {
     /// Scales kernel times where the unprofiled stage is shorter than its profiled kernels.
-    clock: f64,
+    clock: Ratio,
     /// Kernel time that others do not hide, per Σ of kernel times.
-    overlap: f64,
-    kept: f64,
+    overlap: Ratio,
+    kept: Time,
     gap: Interval,
     host: Interval,
     bound: Bound,
@@ -110,38 +112,37 @@ struct Now {
 impl Now {
     fn of(stage: &Stage) -> Self {
         let (time, busy) = (stage.time.mid, stage.busy.mid);
-        let clock = if busy > time && busy > 0.0 {
-            time / busy
+        let clock = if busy > time && busy.is_positive() {
+            Ratio::of(time, busy)
         } else {
-            1.0
+            Ratio::ONE
         };
-        let idle = (time - busy * clock).max(0.0);
+        let idle = (time - busy * clock).max(Time::ZERO);
         let kept = stage
             .kept
             .iter()
             .map(|(_, time)| time)
-            .sum::<f64>()
+            .sum::<Time>()
             .min(idle);
-        let launches = stage.launches.max(1.0);
+        let launches = stage.launches.max(Count(1.0));
         let between = (idle - kept) / launches;
         let is_gpu = stage.graph || between <= GAP.high;
         let gap = match is_gpu {
             true if stage.graph => Interval {
-                low: 0.8,
-                mid: 1.0,
-                high: 1.2,
-            }
-            .scale(between),
+                low: between * Ratio(0.8),
+                mid: between,
+                high: between * Ratio(1.2),
+            },
             true => Interval {
                 low: between.min(GAP.low),
                 ..Interval::exact(between)
             },
             false => GAP,
         };
-        let least = |time: f64| (time - kept).max(0.0);
+        let least = |time: Time| (time - kept).max(Time::ZERO);
         let hidden = match stage.host_launch {
             Some(each) => Interval::exact(each * launches).with_error(OTHER_STAGE),
-            None => WITHOUT_PROFILER.scale(stage.host_range),
+            None => Interval::exact(stage.host_range).times(WITHOUT_PROFILER),
         };
         let host = match (is_gpu, stage.graph) {
             (true, true) => Interval::default(),
@@ -156,10 +157,10 @@ impl Now {
                 high: least(stage.time.high),
             },
         };
-        let overlap = if stage.sum > 0.0 {
-            (busy / stage.sum).min(1.0)
+        let overlap = if stage.sum.is_positive() {
+            Ratio::of(busy, stage.sum).min(Ratio::ONE)
         } else {
-            1.0
+            Ratio::ONE
         };
         let bound = if is_gpu { Bound::Gpu } else { Bound::Host };
         Self {
@@ -185,23 +186,23 @@ pub fn project(stage: &Stage, change: &Change) -> StageProjection {
         .collect();
     let (casts, converted) = casts(stage, change, floor);
     let scale = now.overlap * now.clock;
-    let spread = |part: f64| {
-        if stage.busy.mid > 0.0 {
-            part / stage.busy.mid
+    let spread = |part: Time| {
+        if stage.busy.mid.is_positive() {
+            Ratio::of(part, stage.busy.mid)
         } else {
-            1.0
+            Ratio::ONE
         }
     };
     let run = Interval {
         low: spread(stage.busy.low),
-        mid: 1.0,
+        mid: Ratio::ONE,
         high: spread(stage.busy.high),
     };
     let run = run.times(OTHER_RUN);
-    let mut classes: BTreeMap<KernelClass, (f64, Interval)> = BTreeMap::new();
+    let mut classes: BTreeMap<KernelClass, (Time, Interval)> = BTreeMap::new();
     for (kernel, time) in stage.kernels.iter().zip(&kernels) {
         let sum = classes.entry(kernel.class).or_default();
-        sum.0 += kernel.launches * kernel.time * scale;
+        sum.0 += kernel.time * kernel.launches * scale;
         sum.1 = sum.1.plus(time.scale(kernel.launches * scale));
     }
     let gap = if graphed { GAP } else { now.gap };
@@ -215,31 +216,31 @@ pub fn project(stage: &Stage, change: &Change) -> StageProjection {
     let kept = Interval::exact(now.kept);
     let time = gpu.max(host).plus(kept);
     let waits = Interval {
-        low: (host.low - gpu.high).max(0.0),
-        mid: (host.mid - gpu.mid).max(0.0),
-        high: (host.high - gpu.low).max(0.0),
+        low: (host.low - gpu.high).max(Time::ZERO),
+        mid: (host.mid - gpu.mid).max(Time::ZERO),
+        high: (host.high - gpu.low).max(Time::ZERO),
     };
-    let mut parts: Vec<(Part, f64, Interval)> = classes
+    let mut parts: Vec<(Part, Time, Interval)> = classes
         .iter()
         .map(|(class, (old, new))| (Part::Class(*class), *old, *new))
         .collect();
     let old_gaps = now.gap.mid * stage.launches;
-    let old_busy: f64 = classes.values().map(|(old, _)| old).sum();
-    parts.push((Part::Casts, 0.0, casts));
+    let old_busy: Time = classes.values().map(|(old, _)| old).sum();
+    parts.push((Part::Casts, Time::ZERO, casts));
     parts.push((Part::Gaps, old_gaps, gaps));
-    let waited = (stage.time.mid - now.kept - old_busy - old_gaps).max(0.0);
+    let waited = (stage.time.mid - now.kept - old_busy - old_gaps).max(Time::ZERO);
     parts.push((Part::Launches, waited, waits));
-    let idle: f64 = stage.kept.iter().map(|(_, time)| time).sum();
+    let idle: Time = stage.kept.iter().map(|(_, time)| time).sum();
     for (cause, time) in &stage.kept {
-        let share = if idle > 0.0 {
-            time * now.kept / idle
+        let share = if idle.is_positive() {
+            *time * now.kept.0 / idle.0
         } else {
-            0.0
+            Time::ZERO
         };
         parts.push((Part::Idle(cause), share, Interval::exact(share)));
     }
     // Parts below half a nanosecond are rounding.
-    parts.retain(|(_, old, new)| old.max(new.high) >= 0.5);
+    parts.retain(|(_, old, new)| old.max(new.high) >= Time(0.5));
     let bound = if host.mid > gpu.mid {
         Bound::Host
     } else {
@@ -260,7 +261,7 @@ pub fn project(stage: &Stage, change: &Change) -> StageProjection {
 }
 
 /// The host's timeline after a change.
-fn host(stage: &Stage, change: &Change, now: &Now, graphed: bool, converted: f64) -> Interval {
+fn host(stage: &Stage, change: &Change, now: &Now, graphed: bool, converted: Count) -> Interval {
     if graphed || stage.graph {
         return Interval::default();
     }
@@ -269,45 +270,54 @@ fn host(stage: &Stage, change: &Change, now: &Now, graphed: bool, converted: f64
     } else {
         OTHER_HOST_RUN
     };
-    let more = CAST_LAUNCHES.scale(converted / stage.launches.max(1.0));
-    now.host
-        .times(Interval::exact(1.0).plus(more))
-        .with_error(run)
+    let converted_share = Ratio::of(converted, stage.launches.max(Count(1.0)));
+    let casts = CAST_LAUNCHES.scale(converted_share);
+    let growth = Interval {
+        low: Ratio(1.0 + casts.low.0),
+        mid: Ratio(1.0 + casts.mid.0),
+        high: Ratio(1.0 + casts.high.0),
+    };
+    now.host.times(growth).with_error(run)
 }
 
-/// Time of a launch of the group with the shortest ones, nanoseconds.
-fn floor(kernels: &[Kernel]) -> f64 {
+/// Time of a launch of the group with the shortest launches.
+fn floor(kernels: &[Kernel]) -> Time {
     let named = kernels.iter().filter(|kernel| kernel.kernel.is_some());
     let times = named.map(|kernel| kernel.time);
-    times.reduce(f64::min).unwrap_or(0.0)
+    times.reduce(Time::min).unwrap_or_default()
 }
 
 /// Time of the casts that converted products need, and their number: none at least, for they may be fused.
-fn casts(stage: &Stage, change: &Change, floor: f64) -> (Interval, f64) {
-    let (mut time, mut number) = (0.0, 0.0);
+fn casts(stage: &Stage, change: &Change, floor: Time) -> (Interval, Count) {
+    let (mut time, mut number) = (Time::ZERO, Count::ZERO);
     for kernel in &stage.kernels {
         let Some(work) = kernel.work.filter(|work| work.converted(change).is_some()) else {
             continue;
         };
         let new = work.after(change);
         // Read in the old type, written in the new kernel.
-        let bytes = work.inputs * change.batch + new.inputs;
-        let cast = floor + bytes / change.to.bandwidth * 1e9 * CAST_SLOWER;
-        time += kernel.launches * cast;
+        let bytes: Bytes = work.inputs * change.batch + new.inputs;
+        let transfer: Seconds = bytes / change.to.bandwidth;
+        let cast = floor + transfer.time() * CAST_SLOWER;
+        time += cast * kernel.launches;
         number += kernel.launches;
     }
-    (Interval::between(0.0, time), number)
+    (Interval::between(Time::ZERO, time), number)
 }
 
 /// Share of the kernel time of known sizes.
-fn sized(kernels: &[Kernel]) -> f64 {
-    let (mut total, mut sized) = (0.0, 0.0);
+fn sized(kernels: &[Kernel]) -> Ratio {
+    let (mut total, mut sized) = (Time::ZERO, Time::ZERO);
     for kernel in kernels {
-        let time = kernel.launches * kernel.time;
+        let time = kernel.time * kernel.launches;
         total += time;
         if kernel.work.is_some() {
             sized += time;
         }
     }
-    if total > 0.0 { sized / total } else { 0.0 }
+    if total.is_positive() {
+        Ratio::of(sized, total)
+    } else {
+        Ratio::ZERO
+    }
 }

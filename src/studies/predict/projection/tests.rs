@@ -3,6 +3,8 @@
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_session::KernelId;
 
+use rooflens_units::{Bytes, BytesPerSecond, Count, Flops, FlopsPerSecond, Ratio, Time};
+
 use super::kernel::time;
 use super::{Bound, Change, Device, Interval, Kernel, Part, Stage, Work, project};
 
@@ -11,9 +13,11 @@ fn device(name: &str, factor: f64) -> Device {
     let rates = [("bf16", 1e14 * factor), ("fp8", 2e14 * factor)];
     Device {
         name: name.to_owned(),
-        bandwidth: 1e12 * factor,
-        rates: rates.map(|(name, rate)| (name.to_owned(), rate)).into(),
-        sms: 100.0,
+        bandwidth: BytesPerSecond(1e12 * factor),
+        rates: rates
+            .map(|(name, rate)| (name.to_owned(), FlopsPerSecond(rate)))
+            .into(),
+        sms: Count(100.0),
         measured: false,
     }
 }
@@ -21,7 +25,7 @@ fn device(name: &str, factor: f64) -> Device {
 fn change(batch: f64) -> Change {
     let (from, to) = (device("A", 1.0), device("A", 1.0));
     Change {
-        batch,
+        batch: Ratio(batch),
         dtype: None,
         graphs: false,
         from,
@@ -32,19 +36,19 @@ fn change(batch: f64) -> Change {
 /// 20 MB of weights and 1 MB of activations: 21 µs at 1 TB/s. It takes 31 µs.
 fn gemm() -> Kernel {
     let work = Work {
-        flops: 1e8,
-        weights: 20e6,
-        inputs: 0.5e6,
-        outputs: 0.5e6,
+        flops: Flops(1e8),
+        weights: Bytes(20e6),
+        inputs: Bytes(0.5e6),
+        outputs: Bytes(0.5e6),
         dtype: "bf16",
-        element: 2.0,
+        element: Bytes(2.0),
         linear: true,
     };
     Kernel {
         kernel: Some(KernelId(0)),
         class: KernelClass::Gemm,
-        launches: 1.0,
-        time: 31_000.0,
+        launches: Count(1.0),
+        time: Time(31_000.0),
         work: Some(work),
         ..Kernel::default()
     }
@@ -53,7 +57,7 @@ fn gemm() -> Kernel {
 /// Both bounds to the nanosecond.
 #[track_caller]
 fn assert_bounds(time: Interval, low: f64, high: f64) {
-    let near = |one: f64, other: f64| (one - other).abs() < 1.0;
+    let near = |bound: Time, expected: f64| (bound.0 - expected).abs() < 1.0;
     assert!(
         near(time.low, low) && near(time.high, high),
         "{time:?} is not {low} to {high}"
@@ -63,7 +67,7 @@ fn assert_bounds(time: Interval, low: f64, high: f64) {
 #[test]
 fn weights_do_not_grow_with_the_batch() {
     // 20 + 4 MB are 24 µs. Overhead kept: 31 − 21 + 24 = 34. Efficiency kept: 1 + 30 · 24/21 = 35.286.
-    let new = time(&gemm(), &change(4.0), 1000.0);
+    let new = time(&gemm(), &change(4.0), Time(1000.0));
     // Another kernel: 5 % less or 15 % more.
     assert_bounds(new, 32_300.0, 40_579.0);
 }
@@ -75,7 +79,7 @@ fn twice_the_bandwidth_halves_the_roofline_or_all_of_the_time() {
         ..change(1.0)
     };
     // Overhead kept: 31 − 21 + 10.5 = 20.5. Efficiency kept: 1 + 30/2 = 16.
-    assert_bounds(time(&gemm(), &other, 1000.0), 16_000.0, 20_500.0);
+    assert_bounds(time(&gemm(), &other, Time(1000.0)), 16_000.0, 20_500.0);
 }
 
 #[test]
@@ -85,12 +89,12 @@ fn another_dtype_halves_weights_and_inputs_of_linear_layers_alone() {
         ..change(1.0)
     };
     // 10 + 0.25 + 0.5 MB are 10.75 µs. Overhead kept: 20.75. Efficiency kept: 1 + 30 · 10.75/21 = 16.357.
-    assert_bounds(time(&gemm(), &fp8, 1000.0), 15_539.3, 23_862.5);
+    assert_bounds(time(&gemm(), &fp8, Time(1000.0)), 15_539.3, 23_862.5);
     let mut attention = gemm();
     if let Some(work) = &mut attention.work {
         work.linear = false;
     }
-    assert_bounds(time(&attention, &fp8, 1000.0), 31_000.0, 31_000.0);
+    assert_bounds(time(&attention, &fp8, Time(1000.0)), 31_000.0, 31_000.0);
 }
 
 #[test]
@@ -98,12 +102,12 @@ fn waves_bound_kernels_of_unknown_sizes() {
     let kernel = |waves: f64, grid_grows: bool| Kernel {
         kernel: Some(KernelId(1)),
         class: KernelClass::Elementwise,
-        time: 3000.0,
-        waves: Some(waves),
+        time: Time(3000.0),
+        waves: Some(Ratio(waves)),
         grid_grows,
         ..Kernel::default()
     };
-    let of = |waves, grows| time(&kernel(waves, grows), &change(4.0), 1000.0);
+    let of = |waves, grows| time(&kernel(waves, grows), &change(4.0), Time(1000.0));
     // Still one wave: as now, to 1 + 2 · 1.25; ± another kernel.
     assert_bounds(of(0.1, true), 2850.0, 4025.0);
     // 2 to 8 waves: 1 + 2 · 4 = 9.
@@ -117,12 +121,12 @@ fn stage(time: f64) -> Stage {
     Stage {
         name: "decode".to_owned(),
         static_shapes: true,
-        time: Interval::exact(time),
-        busy: Interval::exact(3_100_000.0),
-        sum: 3_100_000.0,
-        launches: 100.0,
+        time: Interval::exact(Time(time)),
+        busy: Interval::exact(Time(3_100_000.0)),
+        sum: Time(3_100_000.0),
+        launches: Count(100.0),
         kernels: vec![Kernel {
-            launches: 100.0,
+            launches: Count(100.0),
             ..gemm()
         }],
         ..Stage::default()
@@ -136,7 +140,7 @@ fn a_graph_takes_the_launches_away() {
         ..change(1.0)
     };
     let mut slow = stage(8_100_000.0);
-    slow.kept = vec![("sync", 500_000.0)];
+    slow.kept = vec![("sync", Time(500_000.0))];
     let new = project(&slow, &graphs);
     assert_eq!(
         (new.bound_now, new.bound, new.graphed),
@@ -154,7 +158,7 @@ fn a_graph_takes_the_launches_away() {
         .iter()
         .find(|(part, _, _)| *part == Part::Launches)
         .map(|part| part.1);
-    assert_eq!(waits, Some(4_450_000.0));
+    assert_eq!(waits, Some(Time(4_450_000.0)));
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn a_launch_bound_stage_stays_so_with_faster_kernels() {
 fn a_gpu_bound_stage_keeps_its_gaps_and_hides_the_host() {
     let mut fast = stage(3_200_000.0);
     // 10 µs a launch elsewhere: 1 ms here.
-    fast.host_launch = Some(10_000.0);
+    fast.host_launch = Some(Time(10_000.0));
     let new = project(&fast, &change(1.0));
     assert_eq!(new.bound_now, Bound::Gpu);
     // (3.2 − 3.1) ms ÷ 100 = 1 µs a gap, 0.25 µs at least.
@@ -185,19 +189,19 @@ fn a_gpu_bound_stage_keeps_its_gaps_and_hides_the_host() {
 #[test]
 fn independent_errors_add_in_squares() {
     let of = |mid: f64, below: f64, above: f64| Interval {
-        low: mid - below,
-        mid,
-        high: mid + above,
+        low: Time(mid - below),
+        mid: Time(mid),
+        high: Time(mid + above),
     };
     let sum = Interval::sum_of_independent([of(10.0, 3.0, 0.0), of(20.0, 4.0, 5.0)]);
     assert_eq!(sum, of(30.0, 5.0, 5.0));
     // A factor of e twice: by e to the power of √2.
     let twice = Interval {
-        low: 1.0 / libm::exp(1.0),
-        mid: 1.0,
-        high: 1.0,
+        low: Time(1.0 / libm::exp(1.0)),
+        mid: Time(1.0),
+        high: Time(1.0),
     }
-    .with_error(libm::exp(1.0));
-    assert!((libm::log(twice.low) + libm::sqrt(2.0)).abs() < 1e-12);
-    assert!((libm::log(twice.high) - 1.0).abs() < 1e-12);
+    .with_error(Ratio(libm::exp(1.0)));
+    assert!((libm::log(twice.low.0) + libm::sqrt(2.0)).abs() < 1e-12);
+    assert!((libm::log(twice.high.0) - 1.0).abs() < 1e-12);
 }

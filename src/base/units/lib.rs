@@ -198,6 +198,8 @@ measures! {
     Flops: Flop;
     /// A share between 0 and 1, or how many times one thing is another.
     Ratio: Ratio;
+    /// A share as profilers print it, 0 to 100, or a distance of two such shares.
+    Percent: Percent;
     /// A number of things that is a mean, such as launches per step.
     Count: Count;
     /// A memory or link rate.

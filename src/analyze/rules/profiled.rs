@@ -17,7 +17,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::{Classifier, Known};
 use rooflens_document::{Inline, Query};
 use rooflens_session::{Arrange, KernelId};
-use rooflens_units::Ratio;
+use rooflens_units::{Percent, Ratio};
 
 /// Waves below which a grid leaves most of the block slots empty. Grids between this and one wave are the tail's.
 pub(crate) const WAVES: f64 = 0.5;
@@ -57,8 +57,8 @@ impl Profiled<'_> {
     pub(crate) fn use_of_units(&self) -> Option<Ratio> {
         let sol = &self.launch.sol;
         let memory = sol.memory.highest().map(|(_, percent)| percent);
-        let highest = sol.compute.into_iter().chain(memory).reduce(f64::max)?;
-        Some(Ratio((highest / 100.0).clamp(0.0, 1.0)))
+        let highest = sol.compute.into_iter().chain(memory).reduce(Percent::max)?;
+        Some(Ratio(highest.0 / 100.0).clamp(Ratio::ZERO, Ratio::ONE))
     }
 
     /// Whether it is latency-bound on a grid that leaves most of the block slots empty.
@@ -116,12 +116,10 @@ fn groups<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Known<Vec<Profiled<
         let launch = counters.launch(comparison.profile);
         let profiled = Profiled {
             kernel: matching.kernels[comparison.profile.index()].kernel,
-            share: Ratio(part * share),
-            distance: Ratio(
-                comparison
-                    .ratio
-                    .map_or(f64::MAX, |ratio| (ratio - 1.0).abs()),
-            ),
+            share: part * share,
+            distance: comparison
+                .ratio
+                .map_or(Ratio(f64::MAX), |ratio| (ratio - Ratio::ONE).abs()),
             launch,
             figures: &details.launch(comparison.profile).figures,
             verdict: THRESHOLDS.classify(Classifier::Rooflens, launch),
@@ -173,7 +171,7 @@ pub(crate) fn has_small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> boo
 /// How much of the stage the profile knows, in words.
 pub(crate) fn known(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
     match evidence.executed(stage) {
-        Some(work) => say!(evidence, "profiled.known", share = Ratio(work.covered)),
+        Some(work) => say!(evidence, "profiled.known", share = work.covered),
         None => Vec::new(),
     }
 }

@@ -356,7 +356,7 @@ fn by_operators(context: &Context<'_>, line: &Summary) -> Option<f64> {
     let flops = context.results.flops().ok()?.iter().find(is_of_stage)?;
     let sums = &flops.sums;
     sums.operators?;
-    if (sums.matrix_known.time().0) < WHOLE * sums.matrix.time().0 {
+    if (sums.matrix_known.time().0) < WHOLE.0 * sums.matrix.time().0 {
         return None;
     }
     flops.utilization.as_ref().ok().copied()

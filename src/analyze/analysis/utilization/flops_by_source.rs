@@ -143,8 +143,10 @@ fn stage(
             .map(|w| (w.flops, w.flops_full)),
         mfu,
         mbu: stage_utilization.and_then(|stage_utilization| stage_utilization.mbu().ok()),
-        executed: executed.and_then(StageWork::executed_flops),
-        hfu: executed.and_then(|stage| Some(hfu(context, stage).ok()?.share)),
+        executed: executed
+            .and_then(StageWork::executed_flops)
+            .map(|flops| flops.0),
+        hfu: executed.and_then(|stage| Some(hfu(context, stage).ok()?.share.0)),
     }
 }
 

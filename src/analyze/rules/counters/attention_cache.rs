@@ -50,15 +50,15 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, profiled: &[Profiled<'_>]) -
         least_bytes(evidence, stage, kernel),
         kernel.launch.bytes.dram,
     ) {
-        (Some(least), Some(moved)) if Bytes(moved) < least * EXCESS => Look::Passed,
-        (Some(least), Some(moved)) => draft(evidence, stage, kernel, least, Bytes(moved)).into(),
+        (Some(least), Some(moved)) if moved < least * EXCESS => Look::Passed,
+        (Some(least), Some(moved)) => draft(evidence, stage, kernel, least, moved).into(),
         _ => Look::InsufficientData,
     }
 }
 
 fn misses(kernel: &Profiled<'_>) -> bool {
     let hits = kernel.launch.l2_hit_rate;
-    kernel.verdict.bound == Bound::Dram && hits.is_some_and(|hits| hits < 100.0 * HITS.0)
+    kernel.verdict.bound == Bound::Dram && hits.is_some_and(|hits| hits.0 < 100.0 * HITS.0)
 }
 
 fn draft(
@@ -77,7 +77,7 @@ fn draft(
         stage = Inline::strong(&stage.label),
         kernel = kernel.name(),
         share = kernel.share,
-        hits = Ratio(kernel.launch.l2_hit_rate.unwrap_or_default() / 100.0),
+        hits = Ratio(kernel.launch.l2_hit_rate.unwrap_or_default().0 / 100.0),
         moved = moved,
         least = least,
     };

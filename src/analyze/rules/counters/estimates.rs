@@ -34,7 +34,7 @@ impl<'a> Estimate<'a> {
     fn new(evidence: &Evidence<'a>, pass: &'a PassDetails, sum: &'a RuleSum) -> Option<Self> {
         Some(Self {
             name: evidence.session.text(sum.rule),
-            share: Ratio(pass.share(sum.saved?)?),
+            share: pass.share(sum.saved?)?,
             pass,
             sum,
         })

@@ -20,7 +20,7 @@ pub(crate) static RULE: Rule = Rule::new(
     "profiled-bound",
     &[
         Threshold::ratio("thresholds.bound_class", SHARE),
-        Threshold::ratio("thresholds.counter_time", Ratio(ENOUGH)),
+        Threshold::ratio("thresholds.counter_time", ENOUGH),
     ],
     outcome,
 );
@@ -29,7 +29,7 @@ pub(crate) static RULE: Rule = Rule::new(
 const SHARE: Ratio = Ratio(0.5);
 
 /// Classes with their shares, the largest first.
-type Shares = [(Bound, f64)];
+type Shares = [(Bound, Ratio)];
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let results = evidence.results;
@@ -59,8 +59,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let mut drafts = Vec::new();
     for (pass, shares) in passes {
         for (bound, _, share) in shares {
-            if bound != Bound::Unknown && share >= SHARE.0 {
-                drafts.push(draft_of_pass(evidence, pass, bound, Ratio(share)));
+            if bound != Bound::Unknown && share >= SHARE {
+                drafts.push(draft_of_pass(evidence, pass, bound, share));
             }
         }
     }
@@ -68,9 +68,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 /// The class that speaks for the covered time.
-fn dominant(shares: &Shares, covered: f64) -> Option<Bound> {
+fn dominant(shares: &Shares, covered: Ratio) -> Option<Bound> {
     let (bound, share) = *shares.first()?;
-    (bound != Bound::Unknown && share >= SHARE.0 * covered).then_some(bound)
+    (bound != Bound::Unknown && share >= covered * SHARE.0).then_some(bound)
 }
 
 /// Of a run that is known by the sums of its kernels.
@@ -127,13 +127,13 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
     };
     let mut shares = Vec::new();
     for (bound, sum) in executed.bounds(Classifier::Rooflens) {
-        let share = sum.time.time() / executed.time.time();
-        if share > 0.0 {
+        let share = Ratio::of(sum.time, executed.time);
+        if share.is_positive() {
             shares.push((bound, share));
         }
     }
     shares.arrange_by(|a, b| b.1.total_cmp(&a.1));
-    let covered: f64 = shares.iter().map(|(_, share)| share).sum();
+    let covered: Ratio = shares.iter().map(|(_, share)| share).sum();
     if shares.is_empty() || covered < ENOUGH {
         return Look::InsufficientData;
     }
@@ -166,16 +166,16 @@ fn draft(
     label: &str,
     bound: Bound,
     shares: &Shares,
-    covered: f64,
+    covered: Ratio,
     profiled: &[Profiled<'_>],
 ) -> Draft {
     let (reason, part) = reason(profiled, bound).unzip();
     let arguments = arguments! {
         stage = Inline::strong(label),
-        share = shares.first().map(|(_, share)| Ratio(*share)),
+        share = shares.first().map(|(_, share)| *share),
         class = Inline::strong(evidence.text.word(bound.label())),
         others = others(evidence, shares),
-        covered = Ratio(covered),
+        covered = covered,
         bound = bound.label(),
         part = part,
         reason = reason.map(ToString::to_string),
@@ -191,7 +191,7 @@ fn others(evidence: &Evidence<'_>, shares: &Shares) -> Vec<Inline> {
         words.extend(say!(
             evidence,
             "profiled_bound.other",
-            share = Ratio(*share),
+            share = *share,
             class = class
         ));
     }

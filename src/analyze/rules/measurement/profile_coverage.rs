@@ -29,7 +29,7 @@ const STAGE: Ratio = Ratio(0.05);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     if let Ok(summed) = evidence.results.summed() {
-        return match Ratio(summed.covered()) < COVERED {
+        return match summed.covered() < COVERED {
             true => Outcome::Found(vec![draft_of_sums(evidence, summed)]),
             false => Outcome::PASSED,
         };
@@ -40,7 +40,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             continue;
         };
         is_known = true;
-        let share = Ratio(executed.covered);
+        let share = executed.covered;
         if share < COVERED && Ratio::of(stage.total(), stage.run.max(Time(1.0))) >= STAGE {
             low.push((stage, share));
         }
@@ -81,7 +81,7 @@ fn draft_of_sums(evidence: &Evidence<'_>, summed: &Summed) -> Draft {
     let name = session.pass_name(summed.pass).to_owned();
     let gap = summed.gaps.first();
     let gap = gap.map(|gap| (gap.kernel, Ratio(gap.total.time() / summed.total.time())));
-    let stages = covered_words(evidence, &name, Ratio(summed.covered()), gap);
+    let stages = covered_words(evidence, &name, summed.covered(), gap);
     let rows = session.kernel_sums.len() as u64;
     let finding = Finding {
         title: name.clone(),
@@ -105,7 +105,7 @@ fn words_of_stage(evidence: &Evidence<'_>, stage: &StageLine, share: Ratio) -> V
         let mut gaps = represented.gaps.iter();
         largest = gaps.find(|gap| stage.is(&matching.lines[gap.line].summary));
     }
-    let gap = largest.map(|gap| (gap.kernel, Ratio(gap.share)));
+    let gap = largest.map(|gap| (gap.kernel, gap.share));
     covered_words(evidence, stage.label(), share, gap)
 }
 

@@ -31,7 +31,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         .flat_map(|summed| &summed.passes);
     let (mut is_known, mut drafts) = (false, Vec::new());
     for (pass, sums) in of_timeline.chain(of_sums) {
-        let Some(share) = sums.share().map(Ratio) else {
+        let Some(share) = sums.share() else {
             continue;
         };
         is_known = true;
@@ -72,9 +72,9 @@ fn unlike(evidence: &Evidence<'_>, pass: PassId) -> Option<Vec<Inline>> {
         evidence,
         "unrepresentative_profile.unlike",
         kernel = Inline::code(&counters.launch(launch.profile).identity.short),
-        share = Ratio(launch.share.unwrap_or_default()),
+        share = launch.share.unwrap_or_default(),
         stage = Inline::Strong(summary.label(evidence.session, evidence.facts)),
-        ratio = Quantity::new(launch.ratio?, Unit::One),
+        ratio = Quantity::new(launch.ratio?.0, Unit::One),
     ))
 }
 
@@ -90,8 +90,8 @@ fn unlike_sum(evidence: &Evidence<'_>, pass: PassId) -> Option<Vec<Inline>> {
         evidence,
         "unrepresentative_profile.unlike",
         kernel = Inline::code(&counters.launch(launch.profile).identity.short),
-        share = Ratio(launch.share?),
+        share = launch.share?,
         stage = Inline::strong(evidence.session.pass_name(summed.pass)),
-        ratio = Quantity::new(launch.ratio?, Unit::One),
+        ratio = Quantity::new(launch.ratio?.0, Unit::One),
     ))
 }

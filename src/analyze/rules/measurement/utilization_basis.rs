@@ -127,7 +127,7 @@ fn above_one(evidence: &Evidence<'_>, work: &[StageWork], flops: &[StageFlops]) 
     let mut drafts = Vec::new();
     for stage in work {
         if let Err(Lack::AbovePeak(value)) = stage.hfu {
-            drafts.push(above_one_of(evidence, "HFU", &stage.summary, Ratio(value)));
+            drafts.push(above_one_of(evidence, "HFU", &stage.summary, value));
         }
     }
     let sizes = words!(evidence, "utilization_basis.by_sizes");

@@ -14,7 +14,7 @@ use crate::{launching, pauses};
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{Block, Cell, Finding, GainKind, Inline, Quantity, SectionContent, Table};
 use rooflens_schemas::Unit;
-use rooflens_units::{Count, Ratio, Seconds, Time};
+use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 
 /// Remarks on the measurement that stand next to the conclusions.
 const SHOWN_LIMITS: usize = 5;
@@ -128,19 +128,19 @@ fn counters_line(evidence: &Evidence<'_>) -> Option<Vec<Inline>> {
     let seconds = groups
         .iter()
         .map(|group| group.seconds)
-        .sum::<Option<f64>>()?;
+        .sum::<Option<Seconds>>()?;
     let mut longest = *groups.first()?;
     for group in &groups {
         if group.seconds > longest.seconds {
             longest = group;
         }
     }
-    let percent = |value: f64| Ratio(value / 100.0);
+    let percent = |value: Percent| Ratio(value.0 / 100.0);
     Some(say!(
         evidence,
         "summary.counters",
         launches = Quantity::count(groups.iter().map(|group| group.launches).sum()),
-        time = Seconds(seconds),
+        time = seconds,
         kernel = Inline::code(&longest.short),
         share = Ratio(longest.seconds? / seconds),
         bound = evidence.text.word(longest.bound.label()),

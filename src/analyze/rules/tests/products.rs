@@ -14,6 +14,7 @@ use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::{FlopSums, StageFlops};
 use rooflens_session::KernelId;
+use rooflens_units::Ratio;
 
 /// A product: times of an instance, nanoseconds.
 #[derive(Clone, Copy)]
@@ -363,14 +364,14 @@ fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
     };
     let sized = |value| flops(FlopSums::default(), value);
     for above in [
-        counted(Err(Lack::AbovePeak(1.25))),
+        counted(Err(Lack::AbovePeak(Ratio(1.25)))),
         sized(Err(Unavailable::AbovePeak(1.25))),
     ] {
         let found = above.one(rule("utilization-basis"));
         assert_eq!(found.severity, Severity::Critical);
         assert!(words(&found.statement).contains("stage=decode, share=125 %"));
     }
-    for possible in [counted(Ok(0.99)), sized(Ok(0.99))] {
+    for possible in [counted(Ok(Ratio(0.99))), sized(Ok(0.99))] {
         assert_eq!(possible.outcome(rule("utilization-basis")), Outcome::PASSED);
     }
 }

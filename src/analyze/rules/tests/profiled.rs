@@ -1,6 +1,6 @@
 //! Rules about profiled kernels.
 
-use rooflens_units::{Ns, Time};
+use rooflens_units::{Bytes, Ns, Percent, Ratio, Seconds, Time};
 use std::collections::BTreeMap;
 
 use super::*;
@@ -174,19 +174,19 @@ impl Launch {
             ..KernelIdentity::default()
         };
         // The median is 1000 ns.
-        counters.seconds = Some(self.ratio * 1e-6);
+        counters.seconds = Some(Seconds(self.ratio * 1e-6));
         let memory = Levels {
-            dram: Some(self.sol.1),
+            dram: Some(Percent(self.sol.1)),
             ..Levels::default()
         };
         counters.sol = SpeedOfLight {
-            compute: Some(self.sol.0),
+            compute: Some(Percent(self.sol.0)),
             memory,
         };
-        counters.waves = Some(self.waves);
-        counters.theoretical_occupancy = Some(self.occupancy);
-        counters.l2_hit_rate = Some(self.l2_hits);
-        counters.bytes.dram = Some(self.dram_bytes);
+        counters.waves = Some(Ratio(self.waves));
+        counters.theoretical_occupancy = Some(Percent(self.occupancy));
+        counters.l2_hit_rate = Some(Percent(self.l2_hits));
+        counters.bytes.dram = Some(Bytes(self.dram_bytes));
     }
 }
 
@@ -424,15 +424,15 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
 fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_own() {
     let made = |occupancy, pattern| {
         let mut made = Made::default();
-        let mut sum = |rule, launches, saved, remark| {
+        let mut sum = |rule, launches, saved: Option<f64>, remark| {
             let [rule, remark] = [rule, remark].map(|text| made.session.intern(text));
-            let (section, seconds, local) = (StrId::default(), 1.0, None);
+            let (section, seconds, local) = (StrId::default(), Seconds(1.0), None);
             RuleSum {
                 rule,
                 section,
                 launches,
                 seconds,
-                saved,
+                saved: saved.map(Seconds),
                 local,
                 remark,
             }
@@ -452,7 +452,7 @@ fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_
         let mut pass = |name, rules| PassDetails {
             pass: made.session.add_pass(name, PassKind::Counters, name),
             launches: Vec::new(),
-            seconds: 1.0,
+            seconds: Seconds(1.0),
             means: Figures::mean(&[]),
             groups: Vec::new(),
             rules,
@@ -500,8 +500,8 @@ fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
         made.session.passes.name[1] = made.session.strings.intern("a");
         let pass = made.session.add_pass("b", PassKind::Counters, "b");
         let sums = |alike_seconds| Sums {
-            seconds: 1.0,
-            alike_seconds,
+            seconds: Seconds(1.0),
+            alike_seconds: Seconds(alike_seconds),
             ..Sums::default()
         };
         let passes = BTreeMap::from([(PassId(1), sums(a)), (pass, sums(b))]);
@@ -540,7 +540,7 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
             kernel,
             time: ns(share),
             launches: 1,
-            share,
+            share: Ratio(share),
         };
         let [x, k, l] = ["x", "k", "l"].map(|name| made.named(name));
         let gaps = vec![gap(1, x, 0.9), gap(0, k, 0.5), gap(0, l, 0.1)];
@@ -699,7 +699,7 @@ fn without_a_timeline_the_profiled_time_is_weighed() {
     let made = |seconds| {
         let mut made = Made::default();
         let sum = BoundSum {
-            seconds,
+            seconds: Seconds(seconds),
             ..BoundSum::default()
         };
         made.known.ncu_kernels = Ok(vec![PassBounds {
@@ -709,7 +709,7 @@ fn without_a_timeline_the_profiled_time_is_weighed() {
             launches: 1,
             timed: 1,
             kernels: 1,
-            seconds: 1.0,
+            seconds: Seconds(1.0),
             rooflens: BTreeMap::from([(Bound::Latency, sum)]),
             seed: BTreeMap::new(),
         }]);

@@ -11,6 +11,7 @@ use rooflens_analysis::counters::details::stalls::{STATES, Shares, ranked};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Chart, Quantity};
 use rooflens_session::Arrange;
+use rooflens_units::Seconds;
 
 /// Bars of the chart of warp states.
 const SHOWN_BARS: usize = 8;
@@ -42,9 +43,9 @@ pub(super) fn histograms(
     histograms: &[Histogram],
     weight: Weight,
 ) -> Option<Chart> {
-    let weigh = |(launches, seconds): &(u64, f64)| match weight {
+    let weigh = |(launches, seconds): &(u64, Seconds)| match weight {
         Weight::Launches => *launches as f64,
-        Weight::Time => *seconds,
+        Weight::Time => seconds.0,
     };
     let bar = |histogram: &Histogram| {
         let pairs = histogram.bins.chunks(2);
@@ -135,7 +136,7 @@ pub(super) fn stalls(
         .map(|(group, shares)| {
             (
                 group.short.clone(),
-                Quantity::ratio(group.share).to_string(),
+                Quantity::from(group.share).to_string(),
                 shares,
             )
         })

@@ -108,8 +108,8 @@ fn launches(context: &Context<'_>, about: &About<'_>, group: &Group) -> Fact {
         "deep_dive.page.launches_text",
         launches = Quantity::count(group.launches),
         pass = about.pass,
-        time = Quantity::new(group.seconds * 1e9, Unit::Nanoseconds),
-        share = Quantity::ratio(group.share),
+        time = group.seconds,
+        share = group.share,
         grid = group.grid.to_string(),
         block = group.block.to_string(),
         timeline = group.stands_for.map(Quantity::ns),
@@ -217,7 +217,7 @@ fn figures(context: &Context<'_>, group: &Group) -> impl Iterator<Item = Fact> {
 
 /// The opcodes with most instructions.
 fn instructions(context: &Context<'_>, opcodes: &[(StrId, f64)]) -> Option<Fact> {
-    let instructions: f64 = opcodes.iter().map(|(_, count)| count).sum();
+    let instructions = opcodes.iter().map(|(_, count)| count).sum::<f64>();
     let share = |(opcode, count): &(StrId, f64)| {
         prose![
             Inline::code(context.session.text(*opcode)),

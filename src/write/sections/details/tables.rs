@@ -79,7 +79,7 @@ pub(super) fn groups(context: &Context<'_>, passes: &[PassDetails]) -> Dataset {
         text "grid" = extent(group.grid);
         text "block" = extent(group.block);
         count "launches" = group.launches;
-        time "time_ns" = group.seconds * 1e9;
+        time "time_ns" = group.seconds;
         share "time_share" = group.share;
         time "timeline_ns" = group.stands_for;
         text "limiter" = group.figures.limiter();
@@ -122,9 +122,9 @@ pub(super) fn rules(context: &Context<'_>, passes: &[PassDetails]) -> Dataset {
         text "pass" = session.pass_name(pass.pass);
         text "section" = session.text(sum.section);
         count "launches" = sum.launches;
-        time "time_ns" = sum.seconds * 1e9;
+        time "time_ns" = sum.seconds;
         share "time_share" = pass.share(sum.seconds);
-        time "saved_ns" = sum.saved.map(|saved| saved * 1e9);
+        time "saved_ns" = sum.saved;
         share "saved_share" = pass.share(sum.saved?);
         Percent "local_percent" = sum.local;
         text "remark" = session.text(sum.remark);
@@ -151,7 +151,7 @@ pub(super) fn histograms(context: &Context<'_>, passes: &[PassDetails]) -> Datas
         text "from" = end(histogram, *bin);
         text "to" = end(histogram, bin + 1);
         count "launches" = histogram.bins[*bin].0;
-        time "time_ns" = histogram.bins[*bin].1 * 1e9;
+        time "time_ns" = histogram.bins[*bin].1;
     } }
     .rows(&rows)
 }

@@ -14,6 +14,7 @@ use rooflens_analysis::{Classifier, Known};
 use rooflens_document::catalogue::{BOUND_SHARE, PROFILED_TIME};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Chart, Inline, Method, Quantity, SectionContent};
+use rooflens_units::{Ratio, Seconds};
 
 /// Profiled kernels.
 pub(super) static SECTION: Section = Section {
@@ -47,10 +48,6 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     })
 }
 
-fn nanoseconds(seconds: f64) -> Quantity {
-    Quantity::new(seconds * 1e9, Unit::Nanoseconds)
-}
-
 fn summary(context: &Context<'_>, pass: &PassBounds) -> Block {
     Block::Prose(say!(
         context,
@@ -58,7 +55,7 @@ fn summary(context: &Context<'_>, pass: &PassBounds) -> Block {
         pass = Inline::code(context.session.pass_name(pass.pass)),
         launches = Quantity::count(pass.launches),
         kernels = Quantity::count(pass.kernels),
-        time = nanoseconds(pass.seconds),
+        time = pass.seconds,
     ))
 }
 
@@ -76,7 +73,7 @@ fn metrics(context: &Context<'_>, counters: &Counters, pass: &PassBounds) -> Vec
         "sum of gpu__time_duration over {} of {} profiled launches",
         pass.timed, pass.launches
     );
-    let mut metrics = vec![PROFILED_TIME.derived(scope.clone(), pass.seconds * 1e9, basis)];
+    let mut metrics = vec![PROFILED_TIME.derived(scope.clone(), pass.seconds.time().0, basis)];
     metrics.extend(
         pass.shares(rule)
             .into_iter()
@@ -87,11 +84,11 @@ fn metrics(context: &Context<'_>, counters: &Counters, pass: &PassBounds) -> Vec
                 };
                 let basis = format!(
                     "{} of {} of profiled time, by rule {}",
-                    nanoseconds(seconds),
-                    nanoseconds(pass.seconds),
+                    Quantity::from(seconds),
+                    Quantity::from(pass.seconds),
                     rule_name(rule)
                 );
-                BOUND_SHARE.derived(scope, share, basis)
+                BOUND_SHARE.derived(scope, share.0, basis)
             }),
     );
     let evidence = counters.evidence(context.session, pass.pass);
@@ -119,7 +116,7 @@ pub(super) const fn color(bound: Bound) -> Color {
 fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
     let timed: Vec<_> = passes
         .iter()
-        .filter(|pass| pass.seconds > 0.0)
+        .filter(|pass| pass.seconds.is_positive())
         .map(|pass| {
             let name = context.session.pass_name(pass.pass);
             (name, pass.seconds, pass.shares(context.options.classifier))
@@ -131,20 +128,20 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
             .any(|(.., shares)| shares.iter().any(|(classified, ..)| classified == bound))
     };
     let bounds: Vec<Bound> = Bound::ALL.into_iter().filter(occurs).collect();
-    let bar = |(name, seconds, shares): &(&str, f64, Vec<(Bound, f64, f64)>)| {
+    let bar = |(name, seconds, shares): &(&str, Seconds, Vec<(Bound, Seconds, Ratio)>)| {
         let time = |bound: &Bound| shares.iter().find(|(classified, ..)| classified == bound);
         Bar {
             label: (*name).to_owned(),
             values: bounds
                 .iter()
-                .map(|bound| time(bound).map_or(0.0, |share| share.1 * 1e9))
+                .map(|bound| time(bound).map_or(0.0, |share| share.1.time().0))
                 .collect(),
-            note: nanoseconds(*seconds).to_string(),
+            note: Quantity::from(*seconds).to_string(),
         }
     };
-    let in_words = |(name, _, shares): &(&str, f64, Vec<(Bound, f64, f64)>)| {
-        let part = |(bound, _, share): &(Bound, f64, f64)| {
-            format!("{} {}", Quantity::ratio(*share), bound.label())
+    let in_words = |(name, _, shares): &(&str, Seconds, Vec<(Bound, Seconds, Ratio)>)| {
+        let part = |(bound, _, share): &(Bound, Seconds, Ratio)| {
+            format!("{} {}", Quantity::from(*share), bound.label())
         };
         let parts: Vec<String> = shares.iter().map(part).collect();
         format!(
@@ -187,14 +184,14 @@ fn bound_classes(context: &Context<'_>, of: &Thresholds) -> Method {
     method!(
         context,
         "bound_classes",
-        busy = of.busy.to_string(),
-        small_grid_waves = of.small_grid_waves.to_string(),
-        low_occupancy = of.low_occupancy.to_string(),
-        lead = of.lead.to_string(),
-        tie = of.tie.to_string(),
-        seed_margin = of.seed_margin.to_string(),
-        borderline = of.borderline.to_string(),
-        flops_per_instruction = of.flops_per_instruction.to_string(),
+        busy = of.busy.0.to_string(),
+        small_grid_waves = of.small_grid_waves.0.to_string(),
+        low_occupancy = of.low_occupancy.0.to_string(),
+        lead = of.lead.0.to_string(),
+        tie = of.tie.0.to_string(),
+        seed_margin = of.seed_margin.0.to_string(),
+        borderline = of.borderline.0.to_string(),
+        flops_per_instruction = of.flops_per_instruction.0.to_string(),
         rule = rule_name(context.options.classifier),
     )
 }

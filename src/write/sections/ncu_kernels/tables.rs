@@ -4,11 +4,12 @@ use crate::Context;
 use crate::extent;
 use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS, Verdict};
-use rooflens_analysis::counters::ncu::flops::Flops;
+use rooflens_analysis::counters::ncu::flops::FlopCount;
 use rooflens_analysis::counters::ncu::{Counters, KernelCounters, Level};
 use rooflens_analysis::counters::ncu_kernels::{BoundSum, PassBounds};
 use rooflens_document::{Block, Dataset, Quantity, Table, View};
 use rooflens_session::Arrange;
+use rooflens_units::Seconds;
 
 /// Name of the data set of launches.
 const LAUNCHES: &str = "profiled_kernels";
@@ -45,7 +46,7 @@ pub(super) fn launches(context: &Context<'_>, counters: &Counters) -> (Dataset, 
     };
     let mut rows: Vec<Row<'_>> = counters.launches.iter().map(row).collect();
     rows.arrange_by(|a, b| {
-        let time = |row: &Row<'_>| row.kernel.seconds.unwrap_or(-1.0);
+        let time = |row: &Row<'_>| row.kernel.seconds.unwrap_or(Seconds(-1.0));
         time(b)
             .total_cmp(&time(a))
             .then(a.kernel.profile.cmp(&b.kernel.profile))
@@ -69,7 +70,7 @@ fn columns<'a>(context: &Context<'a>) -> Table<'a, Row<'a>> {
         text "nvtx" = session.text(profiles.nvtx[row.kernel.profile.index()]);
         text "grid" = extent(row.kernel.grid);
         text "block" = extent(row.kernel.block);
-        time "duration_ns" = row.kernel.seconds.map(|seconds| seconds * 1e9);
+        time "duration_ns" = row.kernel.seconds;
         Percent "sol_compute_percent" = row.kernel.sol.compute;
         Percent "sol_dram_percent" = row.kernel.sol.memory.dram;
         Percent "sol_l2_percent" = row.kernel.sol.memory.l2;
@@ -85,8 +86,8 @@ fn columns<'a>(context: &Context<'a>) -> Table<'a, Row<'a>> {
         Flop "flop" = row.kernel.flops.total();
         text "flop_dtype" = row.kernel.flops.main().map(|part| part.dtype);
         text "flop_note" = match row.kernel.flops {
-            Flops::Counted(_) => String::new(),
-            Flops::NotCounted(reason) => text.line(reason, &[]),
+            FlopCount::Counted(_) => String::new(),
+            FlopCount::NotCounted(reason) => text.line(reason, &[]),
         };
         FlopPerSecond "flop_per_second" = row.kernel.flop_rate();
         FlopPerByte "dram_flop_per_byte" = row.kernel.intensity(Level::Dram);
@@ -111,7 +112,7 @@ fn columns<'a>(context: &Context<'a>) -> Table<'a, Row<'a>> {
 /// How near another class is, where it is near; empty elsewhere.
 fn borderline(verdict: &Verdict) -> String {
     let text = verdict.borderline().map(|next| {
-        let points = Quantity::new(next.points, rooflens_schemas::Unit::One);
+        let points = Quantity::new(next.points.0, rooflens_schemas::Unit::One);
         format!("{points} points from {}", next.bound.label())
     });
     text.unwrap_or_default()
@@ -143,11 +144,11 @@ pub(super) fn classes(context: &Context<'_>, passes: &[PassBounds]) -> (Dataset,
         text "pass" = context.session.pass_name(row.pass.pass), page;
         count "launches" = row.rooflens.launches, page;
         count "kernels" = row.rooflens.kernels.len(), page;
-        time "duration_ns" = row.rooflens.seconds * 1e9, page;
+        time "duration_ns" = row.rooflens.seconds, page;
         share "share" = row.pass.share(row.rooflens.seconds), page;
         count "seed_launches" = row.seed.launches;
         count "seed_kernels" = row.seed.kernels.len();
-        time "seed_duration_ns" = row.seed.seconds * 1e9;
+        time "seed_duration_ns" = row.seed.seconds;
         share "seed_share" = row.pass.share(row.seed.seconds);
         count "borderline" = row.rooflens.borderline;
     } };

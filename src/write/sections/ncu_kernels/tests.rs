@@ -7,6 +7,7 @@ use rooflens_analysis::{Facts, Options, Results};
 use rooflens_document::Cell;
 use rooflens_hardware::Hardware;
 use rooflens_session::Session;
+use rooflens_units::{Flops, Percent, Ratio};
 
 const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
 const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";
@@ -160,14 +161,14 @@ fn classes_are_counted_and_weighted_by_time_by_both_rules() {
 #[test]
 fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
     let other = Thresholds {
-        busy: 41.5,
-        lead: 7.25,
-        tie: 2.25,
-        small_grid_waves: 2.5,
-        low_occupancy: 12.5,
-        flops_per_instruction: 0.125,
-        seed_margin: 3.75,
-        borderline: 3.0,
+        busy: Percent(41.5),
+        lead: Percent(7.25),
+        tie: Percent(2.25),
+        small_grid_waves: Ratio(2.5),
+        low_occupancy: Percent(12.5),
+        flops_per_instruction: Flops(0.125),
+        seed_margin: Percent(3.75),
+        borderline: Percent(3.0),
     };
     let (session, hardware, options) =
         (Session::default(), Hardware::default(), Options::default());

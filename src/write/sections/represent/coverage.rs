@@ -11,6 +11,7 @@ use rooflens_analysis::counters::represent::{Gap, Representativeness};
 use rooflens_analysis::kernels::kernel_sums::{ENOUGH, command};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Chart, Dataset, Inline, Quantity, Table};
+use rooflens_units::Ratio;
 
 /// Kernels without a profiled launch that the section shows.
 const SHOWN_GAPS: usize = 8;
@@ -31,7 +32,7 @@ pub(super) fn coverage(context: &Context<'_>, matching: &Matching) -> Dataset {
 }
 
 /// Share of the time that is matched in one way.
-fn share_by(line: &Line, tier: Tier) -> f64 {
+fn share_by(line: &Line, tier: Tier) -> Ratio {
     line.share(|group| group.tier == Some(tier))
 }
 
@@ -49,12 +50,15 @@ fn matched_launches(line: &Line) -> u64 {
 pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart> {
     let bar = |line: &Line| {
         let matched = line.covered();
-        let mut values: Vec<f64> = Tier::ALL.iter().map(|tier| share_by(line, *tier)).collect();
-        values.push((1.0 - matched).max(0.0));
+        let mut values: Vec<f64> = Tier::ALL
+            .iter()
+            .map(|tier| share_by(line, *tier).0)
+            .collect();
+        values.push(matched.rest().max(Ratio::ZERO).0);
         Bar {
             label: line.summary.label(context.session, context.facts),
             values,
-            note: Quantity::ratio(matched).to_string(),
+            note: Quantity::from(matched).to_string(),
         }
     };
     let bars: Vec<Bar> = matching

@@ -26,7 +26,7 @@ pub(super) fn table(
         text "stage" = line.map(|line| line.summary.label(session, facts)), page;
         text "grid" = launch.grid.to_string();
         text "block" = launch.block.to_string();
-        time "duration_ns" = launch.seconds.map(|seconds| seconds * 1e9), page;
+        time "duration_ns" = launch.seconds, page;
         time "median_ns" = group.and_then(Group::median), page;
         text "ratio" = row.ratio, page;
         share "alike_share" = group.and_then(Group::alike);

@@ -4,7 +4,7 @@ mod coverage;
 mod launches;
 mod summed;
 
-use rooflens_schemas::{Metric, Unit};
+use rooflens_schemas::Metric;
 
 use super::{Section, pass_scope};
 use crate::Context;
@@ -113,16 +113,15 @@ fn explain(context: &Context<'_>, control: Option<&Control<'_>>) -> Vec<Inline> 
 /// The share of a pass's profiled time in representative launches.
 fn metric(context: &Context<'_>, counters: &Counters, (pass, sums): (PassId, &Sums)) -> Metric {
     let context = &context.in_english();
-    let time = |seconds: f64| Quantity::new(seconds * 1e9, Unit::Nanoseconds);
     let basis = format!(
         "{} of {} of profiled time: {} of {} launches last {} of the median of the same kernel and grid in the timeline",
-        time(sums.alike_seconds),
-        time(sums.seconds),
+        Quantity::from(sums.alike_seconds),
+        Quantity::from(sums.seconds),
         sums.alike,
         sums.launches,
         bounds()
     );
-    let share = sums.share().map(|share| (share, basis));
+    let share = sums.share().map(|share| (share.0, basis));
     let share = share.ok_or_else(|| words!(context, "represent.no_durations"));
     let metric = REPRESENTATIVE_SHARE.known(pass_scope(context.session, pass), share);
     Metric {
@@ -133,7 +132,7 @@ fn metric(context: &Context<'_>, counters: &Counters, (pass, sums): (PassId, &Su
 
 /// The bounds of likeness in words.
 fn bounds() -> String {
-    format!("[{}, {}]", ALIKE.start(), ALIKE.end())
+    format!("[{}, {}]", ALIKE.start().0, ALIKE.end().0)
 }
 
 fn method(context: &Context<'_>) -> Method {

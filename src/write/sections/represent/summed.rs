@@ -5,16 +5,16 @@ use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::represent::summed::{SPREAD, Summed, SummedLaunch};
 use rooflens_analysis::kernels::kernel_sums::KernelSum;
-use rooflens_document::{Block, Dataset, Inline, Quantity, SectionContent};
+use rooflens_document::{Block, Dataset, Inline, SectionContent};
 
 pub(super) fn show(context: &Context<'_>, counters: &Counters, all: &Summed) -> SectionContent {
     let introduction = say!(
         context,
         "represent.of_sums",
         pass = Inline::code(context.session.pass_name(all.pass)),
-        covered = Quantity::ratio(all.covered()),
+        covered = all.covered(),
         bounds = bounds(),
-        spread = Quantity::ratio(SPREAD),
+        spread = SPREAD,
     );
     let mut blocks = vec![Block::Prose(introduction)];
     blocks.extend(
@@ -50,7 +50,7 @@ fn table(context: &Context<'_>, counters: &Counters, all: &Summed) -> (Dataset, 
         count "launch" = session.kernel_profiles.ordinal[row.profile.index()];
         text "grid" = launch.grid.to_string();
         text "block" = launch.block.to_string();
-        time "duration_ns" = launch.seconds.map(|seconds| seconds * 1e9), page;
+        time "duration_ns" = launch.seconds, page;
         time "median_ns" = middle, page;
         text "ratio" = row.ratio, page;
         count "stands_for" = sum.map(|sum| sum.count), page;

@@ -11,6 +11,7 @@ use rooflens_analysis::counters::roofline::group::Group;
 use rooflens_analysis::counters::roofline::roofs::{Peak, Roof, Roofs};
 use rooflens_document::chart::{Ceiling, Color, LevelMark, Plot, Point, Roofline, Scatter};
 use rooflens_document::{Chart, Quantity};
+use rooflens_units::Percent;
 
 /// Kernels of the chart of all memory levels: as many as get a number in it.
 const WITH_LEVELS: usize = 10;
@@ -80,7 +81,7 @@ fn point(group: &Group, (x, y): (f64, f64)) -> Point {
         label: group.short.clone(),
         x,
         y,
-        weight: group.share,
+        weight: group.share.0,
         color,
     }
 }
@@ -118,10 +119,9 @@ fn of_grids(context: &Context<'_>, marks: Vec<(&Group, Point)>) -> Vec<Point> {
 
 /// The mark in the plot of speed-of-light figures.
 fn sol_point(group: &Group) -> Option<Point> {
-    Some(point(
-        group,
-        (group.memory?.min(100.0), group.compute?.min(100.0)),
-    ))
+    let full = Percent(100.0);
+    let (memory, compute) = (group.memory?.min(full), group.compute?.min(full));
+    Some(point(group, (memory.0, compute.0)))
 }
 
 /// The roofline of one memory level.
@@ -131,7 +131,10 @@ pub(super) fn level(
     level: Level,
     pass: &PassRoofline,
 ) -> Option<Chart> {
-    let mark = |group| Some((group, point(group, Group::mark(group, level).ok()?)));
+    let mark = |group| {
+        let (intensity, rate) = Group::mark(group, level).ok()?;
+        Some((group, point(group, (intensity.0, rate.0))))
+    };
     let marks = pass.groups.iter().filter_map(mark).collect();
     let roofline = under(context, &pass.roofs, level, of_grids(context, marks));
     let largest = largest(&roofline.points)?;
@@ -255,18 +258,15 @@ pub(super) fn alone(context: &Context<'_>, name: &str, pass: &PassRoofline) -> V
         .take(ALONE);
     let chart = |(number, group): (usize, &Group)| {
         let plot = at_all_levels(context, &pass.roofs, &[group])?;
-        let rate = group
-            .rate()
-            .map(|rate| Quantity::new(rate, Unit::FlopPerSecond));
         let intensity = |level: Level| {
-            let value = Quantity::new(group.intensity(level)?, Unit::FlopPerByte);
+            let value = Quantity::from(group.intensity(level)?);
             Some(format!("{} {value}", level.label()))
         };
         let intensities: Vec<String> = Level::ALL.into_iter().filter_map(intensity).collect();
         let description = words!(
             context,
             "roofline.kernel.description",
-            rate = rate,
+            rate = group.rate(),
             intensities = intensities.join(context.text.comma()),
             ceilings = labels(context, &plot),
         );
@@ -291,12 +291,17 @@ fn marks(group: &Group) -> Option<(Point, Vec<(f64, Level)>)> {
     let mut points = Level::ALL
         .into_iter()
         .filter_map(|level| Some((group.mark(level).ok()?, level)));
-    let (first, level) = points.next()?;
+    let ((intensity, rate), level) = points.next()?;
     let point = Point {
         color: color(level),
-        ..point(group, first)
+        ..point(group, (intensity.0, rate.0))
     };
-    Some((point, points.map(|((x, _), level)| (x, level)).collect()))
+    Some((
+        point,
+        points
+            .map(|((intensity, _), level)| (intensity.0, level))
+            .collect(),
+    ))
 }
 
 fn at_all_levels(context: &Context<'_>, roofs: &Roofs, groups: &[&Group]) -> Option<Roofline> {

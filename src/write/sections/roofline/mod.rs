@@ -18,6 +18,7 @@ use rooflens_analysis::counters::roofline::group::Group;
 use rooflens_analysis::counters::roofline::roofs::Roofs;
 use rooflens_document::catalogue::EXECUTED_FLOPS;
 use rooflens_document::{Block, Inline, Quantity, SectionContent};
+use rooflens_units::{Flops, Ratio};
 
 /// Roofline.
 pub(super) static SECTION: Section = Section {
@@ -120,14 +121,14 @@ fn executed_flops(context: &Context<'_>, pass: &PassRoofline) -> Metric {
         let reason = reason.unwrap_or("roofline.not_counted.launch");
         return EXECUTED_FLOPS.unavailable(scope, context.text.line(reason, &[]));
     }
-    let total = counted.iter().filter_map(|group| group.flops.ok()).sum();
-    let share: f64 = counted.iter().map(|group| group.share).sum();
+    let total: Flops = counted.iter().filter_map(|group| group.flops.ok()).sum();
+    let share: Ratio = counted.iter().map(|group| group.share).sum();
     let launches: u64 = counted.iter().map(|group| group.launches).sum();
     let basis = format!(
         "instruction and tensor counters of {launches} profiled launches with {} of the profiled time",
-        Quantity::ratio(share)
+        Quantity::from(share)
     );
-    EXECUTED_FLOPS.derived(scope, total, basis)
+    EXECUTED_FLOPS.derived(scope, total.0, basis)
 }
 
 #[cfg(test)]

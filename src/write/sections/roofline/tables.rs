@@ -104,9 +104,9 @@ fn type_table<'t>(context: &Context<'t>) -> Table<'t, (&'t PassRoofline, &'t Typ
         count "launches" = sum.launches, page;
         Flop "flop" = sum.flops, page;
         share "flop_share" = sum.share, page;
-        time "duration_ns" = sum.seconds * 1e9;
+        time "duration_ns" = sum.seconds;
         FlopPerSecond "flop_per_second" =
-            (sum.seconds > 0.0).then(|| sum.flops / sum.seconds), page;
+            sum.seconds.is_positive().then(|| sum.flops / sum.seconds), page;
         FlopPerSecond "peak_flop_per_second" = peak(pass, sum.dtype, false), page;
         FlopPerSecond "measured_flop_per_second" = peak(pass, sum.dtype, true), page;
     } }
@@ -122,7 +122,7 @@ fn point_table<'t>(context: &Context<'t>) -> Table<'t, Mark<'t>> {
         text "grid" = group.grid.to_string();
         text "block" = group.block.to_string();
         count "launches" = group.launches, page;
-        time "duration_ns" = group.seconds.map(|seconds| seconds * 1e9);
+        time "duration_ns" = group.seconds;
         share "time_share" = group.share, page;
         Flop "flop" = group.flops.ok();
         text "dtype" = group.dtype, page;
@@ -152,7 +152,7 @@ fn unplotted_table<'t>(context: &Context<'t>) -> Table<'t, Unplotted<'t>> {
         text "grid" = group.grid.to_string();
         text "block" = group.block.to_string();
         count "launches" = group.launches;
-        time "duration_ns" = group.seconds.map(|seconds| seconds * 1e9);
+        time "duration_ns" = group.seconds;
         share "time_share" = group.share;
         text "reason" = text.line(reason, &[]);
     } }

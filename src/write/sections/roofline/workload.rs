@@ -20,9 +20,10 @@ use rooflens_analysis::utilization::mfu;
 use rooflens_document::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
 use rooflens_document::chart::{Color, Plot, Point};
 use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent};
+use rooflens_units::{Flops, FlopsPerSecond, Ratio, Time};
 
 /// Share of a stage's GPU time that profiled launches represent, from which on the report shows its roofline.
-const WORTH_A_PAGE: f64 = 0.5;
+const WORTH_A_PAGE: Ratio = Ratio(0.5);
 
 /// Marks below this number are a sentence in the report.
 const FEW: usize = 3;
@@ -39,7 +40,7 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Sec
     findings
         .blocks
         .push(Block::Heading(words!(context, "workload.heading")));
-    let least = Quantity::ratio(WHOLE);
+    let least = Quantity::from(WHOLE);
     findings.blocks.push(Block::Prose(say!(
         context,
         "workload.introduction",
@@ -77,7 +78,7 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Sec
     findings
         .datasets
         .extend([stage_rows, kernels, classes, bounds]);
-    let whole = Quantity::ratio(WHOLE).to_string();
+    let whole = Quantity::from(WHOLE).to_string();
     findings
         .methods
         .push(method!(context, "workload", whole = whole));
@@ -229,13 +230,14 @@ fn gemm(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Gemm> {
 }
 
 fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Point> {
-    let (x, y) = (work.intensity(Level::Dram)?, work.per_second(work.flops())?);
+    let x = work.intensity(Level::Dram)?;
+    let y: FlopsPerSecond = work.per_second(work.flops())?;
     let label = context.facts.identities[work.kernel.index()].short.clone();
     let weight = work.time.time() / stage.time.time();
-    (x > 0.0).then(|| Point {
+    x.is_positive().then(|| Point {
         label,
-        x,
-        y,
+        x: x.0,
+        y: y.0,
         weight,
         color: class_color(work.class),
     })
@@ -243,13 +245,13 @@ fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option
 
 /// A mark for each class of a stage, and one for the stage.
 fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Point> {
-    let point = |totals: &Totals, name: &str, weight, color| {
+    let point = |totals: &Totals, name: &str, weight: Ratio, color| {
         let (x, y) = totals.mark()?;
         Some(Point {
             label: format!("{label} · {name}"),
-            x,
-            y,
-            weight,
+            x: x.0,
+            y: y.0,
+            weight: weight.0,
             color,
         })
     };
@@ -258,17 +260,15 @@ fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Po
         point(
             &totals,
             class.label(),
-            totals.time / stage.time.time().0,
+            Ratio(totals.time / stage.time.time()),
             class_color(class),
         )
     };
     let flops = stage.totals.all_flops().unwrap_or_default();
     let name = words!(context, "workload.chart.whole_stage");
     let whole = point(&stage.totals, &name, stage.covered, Color::Stage);
-    let whole = whole.map(|point| Point {
-        y: stage.per_second(flops),
-        ..point
-    });
+    let rate: FlopsPerSecond = stage.per_second(flops);
+    let whole = whole.map(|point| Point { y: rate.0, ..point });
     KernelClass::ALL
         .into_iter()
         .filter_map(of_class)
@@ -282,20 +282,20 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
     let scope = stage.summary.scope(context.session, context.facts);
     let basis = format!(
         "{} of {} of GPU operations in {} counted instances",
-        Quantity::new(stage.totals.time, Unit::Nanoseconds),
+        Quantity::from(stage.totals.time),
         Quantity::new(stage.time.time().0, Unit::Nanoseconds),
         stage.summary.counted
     );
     let lacks = |lack| reason(context, lack);
-    let hfu = mfu::hfu(context, stage).map(|hfu| (hfu.share, hfu_basis(stage, hfu)));
+    let hfu = mfu::hfu(context, stage).map(|hfu| (hfu.share.0, hfu_basis(stage, hfu)));
     let hfu = hfu.map_err(lacks);
     let share = stage
         .dram_share
-        .map(|share| (share, dram_basis(stage, roofs)))
+        .map(|share| (share.0, dram_basis(stage, roofs)))
         .map_err(lacks);
     let bytes = stage.dram_bytes().map_err(lacks).map(|bytes| {
         let (low, high) = stage.totals.dram_range;
-        let bytes_of = |sum| Quantity::new(stage.per_instance(sum), Unit::Bytes);
+        let bytes_of = |sum| Quantity::from(stage.per_instance(sum));
         let basis = format!(
             "per instance, {} to {} by the least and the most of several profiled launches; {}{}",
             bytes_of(low),
@@ -303,10 +303,10 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
             matched(stage, stage.totals.dram_time),
             caches(stage)
         );
-        (stage.per_instance(bytes), basis)
+        (stage.per_instance(bytes).0, basis)
     });
     [
-        PROFILED_SHARE.derived(scope.clone(), stage.covered, basis),
+        PROFILED_SHARE.derived(scope.clone(), stage.covered.0, basis),
         HFU.known(scope.clone(), hfu),
         DRAM_BYTES.known(scope.clone(), bytes),
         PROFILED_DRAM_SHARE.known(scope, share),
@@ -314,23 +314,21 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
 }
 
 fn reason(context: &Context<'_>, lack: Lack) -> String {
-    let (ratio, whole) = (Quantity::ratio, Quantity::ratio(WHOLE));
-    let flop = |flops| Quantity::new(flops, Unit::Flop);
     match lack {
         Lack::FewFlops(share) => {
             words!(
                 context,
                 "workload.few_flops",
-                covered = ratio(share),
-                whole = whole
+                covered = share,
+                whole = WHOLE
             )
         }
         Lack::FewBytes(share) => {
             words!(
                 context,
                 "workload.few_bytes",
-                covered = ratio(share),
-                whole = whole
+                covered = share,
+                whole = WHOLE
             )
         }
         Lack::NoPeak => words!(context, "workload.no_peak"),
@@ -340,21 +338,18 @@ fn reason(context: &Context<'_>, lack: Lack) -> String {
             words!(
                 context,
                 "workload.below_model",
-                executed = flop(executed),
-                model = flop(model)
+                executed = executed,
+                model = model
             )
         }
-        Lack::AbovePeak(share) => why_unknown(context.text, &Unavailable::AbovePeak(share)),
+        Lack::AbovePeak(share) => why_unknown(context.text, &Unavailable::AbovePeak(share.0)),
     }
 }
 
 fn hfu_basis(stage: &StageWork, hfu: &Hfu) -> String {
-    let part = |(dtype, flops, peak): &(&str, f64, f64)| {
-        let flops = Quantity::new(*flops, Unit::Flop);
-        format!(
-            "{flops} {dtype} / {}",
-            Quantity::new(*peak, Unit::FlopPerSecond)
-        )
+    let part = |(dtype, flops, peak): &(&str, Flops, FlopsPerSecond)| {
+        let flops = Quantity::from(*flops);
+        format!("{flops} {dtype} / {}", Quantity::from(*peak))
     };
     let parts: Vec<String> = hfu.parts.iter().map(part).collect();
     let matched = matched(stage, stage.totals.flops_time);
@@ -367,9 +362,9 @@ fn hfu_basis(stage: &StageWork, hfu: &Hfu) -> String {
 
 fn dram_basis(stage: &StageWork, roofs: &Roofs) -> String {
     let bytes = stage.per_instance(stage.totals.bytes.dram.unwrap_or_default());
-    let bytes = Quantity::new(bytes, Unit::Bytes);
-    let bandwidth = roofs.gpu.as_ref().map_or(0.0, |gpu| gpu.memory_bandwidth.0);
-    let bandwidth = Quantity::new(bandwidth, Unit::BytesPerSecond);
+    let bytes = Quantity::from(bytes);
+    let bandwidth = roofs.gpu.as_ref().map(|gpu| gpu.memory_bandwidth);
+    let bandwidth = Quantity::from(bandwidth.unwrap_or_default());
     let matched = matched(stage, stage.totals.dram_time);
     format!(
         "{bytes} / ({} × {bandwidth}); {matched}{}",
@@ -386,14 +381,14 @@ fn time(stage: &StageWork) -> String {
     }
 }
 
-fn matched(stage: &StageWork, time: f64) -> String {
-    let covered = time / stage.time.time().0;
-    let rest = if covered < 0.9995 {
+fn matched(stage: &StageWork, time: Time) -> String {
+    let covered = Ratio(time / stage.time.time());
+    let rest = if covered < Ratio(0.9995) {
         ", the rest not counted"
     } else {
         ""
     };
-    let share = Quantity::ratio(covered);
+    let share = Quantity::from(covered);
     format!("counters of profiled launches that stand for {share} of the GPU time{rest}")
 }
 

@@ -1,5 +1,7 @@
 //! Data sets of the workload roofline.
 
+use std::ops::Div;
+
 use crate::Context;
 use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::Level;
@@ -10,6 +12,7 @@ use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::utilization::mfu::hfu;
 use rooflens_document::{Block, Dataset, View};
 use rooflens_session::Arrange;
+use rooflens_units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};
 
 /// Rows of the table of kernels in the section.
 const SHOWN_KERNELS: usize = 15;
@@ -21,9 +24,9 @@ fn label(context: &Context<'_>, stage: &StageWork) -> String {
 /// One row a stage.
 pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, Block) {
     // Sums over too small a share of the stage are not its own.
-    let per_instance = |stage: &StageWork, sum: Option<f64>| {
-        sum.filter(|_| stage.covered >= WHOLE)
-            .map(|sum| stage.per_instance(sum))
+    let per_instance = |stage: &StageWork, sum: Option<Bytes>| {
+        let sum = sum.filter(|_| stage.covered >= WHOLE)?;
+        Some(stage.per_instance(sum))
     };
     let table = columns! { context, "workload_stages", stage: &StageWork => {
         let dram = stage.dram_bytes().ok();
@@ -34,13 +37,13 @@ pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, B
         Flop "flop" = stage.executed_flops(), page;
         FlopPerSecond "flop_per_second" = {
             let flops = stage.executed_flops().and(stage.totals.all_flops());
-            flops.map(|flops| stage.per_second(flops))
+            flops.map(|flops| -> FlopsPerSecond { stage.per_second(flops) })
         }, page;
         share "hfu" = hfu(context, stage).ok().map(|hfu| hfu.share), page;
         bytes "dram_bytes" = per_instance(stage, dram), page;
         bytes "dram_bytes_min" = per_instance(stage, dram.map(|_| stage.totals.dram_range.0));
         bytes "dram_bytes_max" = per_instance(stage, dram.map(|_| stage.totals.dram_range.1));
-        BytesPerSecond "dram_bytes_per_second" = dram.map(|bytes| stage.per_second(bytes)), page;
+        BytesPerSecond "dram_bytes_per_second" = dram.map(|bytes| -> BytesPerSecond { stage.per_second(bytes) }), page;
         share "profiled_dram_share" = stage.dram_share.ok(), page;
         bytes "l2_bytes" = per_instance(stage, stage.totals.bytes.l2);
         bytes "l1_bytes" = per_instance(stage, stage.totals.bytes.l1);
@@ -81,11 +84,11 @@ pub(super) fn kernels(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset,
         text "match" = work.tier.label(), page;
         count "profiled" = work.profiled;
         Flop "flop" = work.flops();
-        FlopPerSecond "flop_per_second" = work.per_second(work.flops()), page;
+        FlopPerSecond "flop_per_second" = work.per_second::<_, FlopsPerSecond>(work.flops()), page;
         bytes "dram_bytes" = work.bytes.dram;
         bytes "dram_bytes_min" = work.dram.map(|spread| spread.min);
         bytes "dram_bytes_max" = work.dram.map(|spread| spread.max);
-        BytesPerSecond "dram_bytes_per_second" = work.per_second(work.bytes.dram), page;
+        BytesPerSecond "dram_bytes_per_second" = work.per_second::<_, BytesPerSecond>(work.bytes.dram), page;
         FlopPerByte "dram_flop_per_byte" = intensity(Level::Dram)(row), page;
         FlopPerByte "l2_flop_per_byte" = intensity(Level::L2)(row), page;
         FlopPerByte "l1_flop_per_byte" = intensity(Level::L1)(row);
@@ -106,8 +109,8 @@ struct Class<'a> {
 }
 
 impl Class<'_> {
-    fn per_second(&self, sum: Option<f64>) -> Option<f64> {
-        sum.map(|sum| sum / (self.totals.time / 1e9))
+    fn per_second<A: Div<Seconds>>(&self, sum: Option<A>) -> Option<A::Output> {
+        sum.map(|sum| sum / self.totals.time.seconds())
     }
 }
 
@@ -131,7 +134,7 @@ pub(super) fn classes(context: &Context<'_>, phases: &[&StageWork]) -> Dataset {
         text "stage" = label(context, row.stage);
         count "launches" = row.launches;
         time "time_ns" = row.totals.time;
-        share "time_share" = row.totals.time / row.stage.time.time().0;
+        share "time_share" = row.totals.time / row.stage.time.time();
         Flop "flop" = row.totals.all_flops();
         FlopPerSecond "flop_per_second" = row.per_second(row.totals.all_flops());
         bytes "dram_bytes" = row.totals.bytes.dram;

@@ -4,6 +4,7 @@ use rooflens_schemas::Unit;
 
 use crate::counters::ncu::KernelCounters;
 use crate::counters::ncu::lookup::{Launch, Source};
+use rooflens_units::{Measure, Percent, Ratio};
 
 macro_rules! figures {
     ($($figure:ident: $column:literal, $title:literal, $unit:ident;)*) => {
@@ -110,10 +111,10 @@ const LIMITS: [(Figure, Limit); 5] = [
 ];
 
 /// Half of the last digit of printed waves.
-const PRINTED_WAVES: f64 = 0.005_001;
+const PRINTED_WAVES: Ratio = Ratio(0.005_001);
 
-/// From this theoretical occupancy on nothing limits, percent.
-const FULL: f64 = 99.95;
+/// From this theoretical occupancy on nothing limits.
+const FULL: Percent = Percent(99.95);
 
 /// The figures of a launch, or their means over several. Absent: not collected.
 #[derive(Clone, Debug)]
@@ -135,13 +136,13 @@ impl Figures {
         let waves = kernel
             .waves
             .map(|printed| figures.exact(launch, blocks, printed));
-        figures.0[Figure::Waves as usize] = waves;
-        figures.0[Figure::Tail as usize] = waves.map(tail);
+        figures.0[Figure::Waves as usize] = waves.map(|waves| waves.0);
+        figures.0[Figure::Tail as usize] = waves.map(|waves| tail(waves).0);
         figures
     }
 
     /// Waves with all digits: pages print two, and 1.004 waves are two waves where 1.00 is one.
-    fn exact(&self, launch: &Launch<'_>, blocks: u64, printed: f64) -> f64 {
+    fn exact(&self, launch: &Launch<'_>, blocks: u64, printed: Ratio) -> Ratio {
         let sms = launch.first(
             "SM",
             &[("", "launch__sm_count"), ("Launch Statistics", "# SMs")],
@@ -153,9 +154,9 @@ impl Figures {
             .reduce(f64::min);
         let waves = sms
             .zip(least)
-            .map(|(sms, least)| blocks as f64 / (sms * least));
+            .map(|(sms, least)| Ratio(blocks as f64 / (sms * least)));
         waves
-            .filter(|waves| (waves - printed).abs() <= PRINTED_WAVES)
+            .filter(|waves| (*waves - printed).abs() <= PRINTED_WAVES)
             .unwrap_or(printed)
     }
 
@@ -178,7 +179,7 @@ impl Figures {
     pub fn limiters(&self) -> Option<Vec<Limit>> {
         if self
             .get(Figure::Theoretical)
-            .is_some_and(|percent| percent >= FULL)
+            .is_some_and(|percent| percent >= FULL.0)
         {
             return Some(Vec::new());
         }
@@ -207,22 +208,26 @@ impl Figures {
     }
 }
 
+fn number(measure: Option<impl Measure>) -> Option<f64> {
+    measure.map(Measure::number)
+}
+
 fn read(figure: Figure, launch: &Launch<'_>, kernel: &KernelCounters) -> Option<f64> {
     match figure {
-        Figure::Duration => kernel.seconds.map(|seconds| seconds * 1e9),
-        Figure::Sm => kernel.sol.compute,
-        Figure::Dram => kernel.sol.memory.dram,
-        Figure::L1 => kernel.sol.memory.l1,
-        Figure::L2 => kernel.sol.memory.l2,
-        Figure::DramRate => kernel.dram_rate(),
-        Figure::L1Hits => kernel.l1_hit_rate,
-        Figure::L2Hits => kernel.l2_hit_rate,
-        Figure::Achieved => kernel.achieved_occupancy,
-        Figure::Theoretical => kernel.theoretical_occupancy,
-        Figure::Registers => kernel.registers,
-        Figure::DramBytes => kernel.bytes.dram,
-        Figure::L2Bytes => kernel.bytes.l2,
-        Figure::L1Bytes => kernel.bytes.l1,
+        Figure::Duration => kernel.seconds.map(|seconds| seconds.time().0),
+        Figure::Sm => number(kernel.sol.compute),
+        Figure::Dram => number(kernel.sol.memory.dram),
+        Figure::L1 => number(kernel.sol.memory.l1),
+        Figure::L2 => number(kernel.sol.memory.l2),
+        Figure::DramRate => number(kernel.dram_rate()),
+        Figure::L1Hits => number(kernel.l1_hit_rate),
+        Figure::L2Hits => number(kernel.l2_hit_rate),
+        Figure::Achieved => number(kernel.achieved_occupancy),
+        Figure::Theoretical => number(kernel.theoretical_occupancy),
+        Figure::Registers => number(kernel.registers),
+        Figure::DramBytes => number(kernel.bytes.dram),
+        Figure::L2Bytes => number(kernel.bytes.l2),
+        Figure::L1Bytes => number(kernel.bytes.l1),
         collected => {
             let (_, unit, sources) = SOURCES.iter().find(|(figure, ..)| *figure == collected)?;
             launch.first(unit, sources)
@@ -230,13 +235,13 @@ fn read(figure: Figure, launch: &Launch<'_>, kernel: &KernelCounters) -> Option<
     }
 }
 
-/// Block slots of all waves that stay empty because the last wave is not full, percent. Printed waves of 0
+/// Block slots of all waves that stay empty because the last wave is not full. Printed waves of 0
 /// are fewer than can be printed.
-pub fn tail(waves: f64) -> f64 {
-    if waves > 0.0 {
-        (1.0 - waves / waves.ceil()) * 100.0
+pub fn tail(waves: Ratio) -> Percent {
+    if waves.is_positive() {
+        Percent((1.0 - waves.0 / waves.0.ceil()) * 100.0)
     } else {
-        100.0
+        Percent(100.0)
     }
 }
 

@@ -7,13 +7,14 @@ use super::stalls::{self, Shares};
 use super::timeline::Timeline;
 use crate::counters::ncu::{Counters, KernelCounters, stall};
 use rooflens_session::{Arrange, Dim3, Ns, ProfileId, Session, StrId};
+use rooflens_units::{Ratio, Seconds};
 
 /// A profiled launch with its figures.
 pub struct Launch {
     /// The launch.
     pub profile: ProfileId,
-    /// Duration in seconds; 0 if it was not collected.
-    pub seconds: f64,
+    /// Duration; 0 if it was not collected.
+    pub seconds: Seconds,
     /// Its figures.
     pub figures: Figures,
     /// Shares of the warp states; absent: not collected.
@@ -32,10 +33,10 @@ pub struct Group {
     pub block: Dim3,
     /// Number of launches.
     pub launches: u64,
-    /// Profiled time, seconds.
-    pub seconds: f64,
+    /// Profiled time.
+    pub seconds: Seconds,
     /// Share of the pass's profiled time.
-    pub share: f64,
+    pub share: Ratio,
     /// Means over the launches, weighted by duration.
     pub figures: Figures,
     /// The same of the warp states.
@@ -64,10 +65,10 @@ pub(super) fn launches(session: &Session, counters: &Counters) -> Vec<Launch> {
 
 /// The time by which a launch counts in a mean; without any duration all count the same.
 pub fn weights(launches: &[&Launch]) -> Vec<f64> {
-    let timed = launches.iter().any(|launch| launch.seconds > 0.0);
+    let timed = launches.iter().any(|launch| launch.seconds.is_positive());
     launches
         .iter()
-        .map(|launch| if timed { launch.seconds } else { 1.0 })
+        .map(|launch| if timed { launch.seconds.0 } else { 1.0 })
         .collect()
 }
 
@@ -81,7 +82,7 @@ pub(super) fn groups(counters: &Counters, timeline: &Timeline, launches: &[&Laun
             .or_default()
             .push(launch);
     }
-    let total: f64 = launches.iter().map(|launch| launch.seconds).sum();
+    let total: Seconds = launches.iter().map(|launch| launch.seconds).sum();
     let group_of =
         |kernel_launches: &Vec<&Launch>| group(counters, timeline, kernel_launches, total);
     let mut groups: Vec<Group> = members.values().filter_map(group_of).collect();
@@ -98,7 +99,7 @@ fn group(
     counters: &Counters,
     timeline: &Timeline,
     members: &[&Launch],
-    total: f64,
+    total: Seconds,
 ) -> Option<Group> {
     let longest = members.iter().copied().reduce(|best, next| {
         if next.seconds > best.seconds {
@@ -117,7 +118,7 @@ fn group(
     let stalls: Vec<_> = weighted
         .filter_map(|(weight, one)| Some((weight, one.stalls.as_ref()?)))
         .collect();
-    let seconds = members.iter().map(|launch| launch.seconds).sum();
+    let seconds: Seconds = members.iter().map(|launch| launch.seconds).sum();
     let profiles: Vec<ProfileId> = members.iter().map(|launch| launch.profile).collect();
     Some(Group {
         short: first.identity.short.clone(),
@@ -126,7 +127,11 @@ fn group(
         block: first.block,
         launches: members.len() as u64,
         seconds,
-        share: if total > 0.0 { seconds / total } else { 0.0 },
+        share: if total.is_positive() {
+            Ratio(seconds / total)
+        } else {
+            Ratio::ZERO
+        },
         figures: Figures::mean(&figures),
         stalls: stalls::mean(&stalls),
         longest: longest.profile,

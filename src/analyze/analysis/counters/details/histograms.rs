@@ -2,6 +2,7 @@
 
 use super::figures::{Figure, PERCENTAGES};
 use super::groups::Launch;
+use rooflens_units::Seconds;
 
 /// Bins of a histogram.
 pub const BINS: usize = 10;
@@ -12,8 +13,8 @@ pub struct Histogram {
     pub figure: Figure,
     /// Lower end of the first bin, and width of each.
     pub range: (f64, f64),
-    /// Number of launches and their seconds.
-    pub bins: [(u64, f64); BINS],
+    /// Number of launches and their time.
+    pub bins: [(u64, Seconds); BINS],
 }
 
 /// The histograms of a pass. Percentages are over 0 to 100, what is above lies in the last bin;
@@ -23,7 +24,7 @@ pub(super) fn of(launches: &[&Launch]) -> Vec<Histogram> {
     let figures = PERCENTAGES.into_iter().chain(quantities);
     figures
         .filter_map(|figure| {
-            let values: Vec<(f64, f64)> = launches
+            let values: Vec<(f64, Seconds)> = launches
                 .iter()
                 .filter_map(|launch| Some((launch.figures.get(figure)?, launch.seconds)))
                 .collect();
@@ -35,7 +36,7 @@ pub(super) fn of(launches: &[&Launch]) -> Vec<Histogram> {
                 (0.0, 100.0)
             };
             let width = (high - low) / BINS as f64;
-            let mut bins = [(0, 0.0); BINS];
+            let mut bins = [(0, Seconds::ZERO); BINS];
             for (value, seconds) in values {
                 let bin = if width > 0.0 {
                     ((value - low) / width) as usize

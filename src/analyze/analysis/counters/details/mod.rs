@@ -18,6 +18,7 @@ use self::timeline::Timeline;
 use crate::counters::ncu::KernelCounters;
 use crate::{Context, Known};
 use rooflens_session::{PassId, ProfileId, ProfileRule};
+use rooflens_units::{Ratio, Seconds};
 
 /// Profiled kernels in depth.
 pub struct Details {
@@ -35,8 +36,8 @@ pub struct PassDetails {
     pub pass: PassId,
     /// Its launches, in the order of their rows.
     pub launches: Vec<ProfileId>,
-    /// Their profiled time, seconds.
-    pub seconds: f64,
+    /// Their profiled time.
+    pub seconds: Seconds,
     /// Means over them, weighted by duration.
     pub means: Figures,
     /// Launches of one kernel, grid and block, the longest first.
@@ -49,8 +50,10 @@ pub struct PassDetails {
 
 impl PassDetails {
     /// A time as a share of the profiled time; absent without any.
-    pub fn share(&self, seconds: f64) -> Option<f64> {
-        (self.seconds > 0.0).then(|| seconds / self.seconds)
+    pub fn share(&self, seconds: Seconds) -> Option<Ratio> {
+        self.seconds
+            .is_positive()
+            .then(|| Ratio(seconds / self.seconds))
     }
 }
 

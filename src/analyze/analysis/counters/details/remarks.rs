@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::groups::Launch;
 use rooflens_session::{Arrange, ProfileId, ProfileRule, Session, StrId};
+use rooflens_units::{Percent, Seconds};
 
 /// What one rule says in a pass.
 pub struct RuleSum {
@@ -13,12 +14,12 @@ pub struct RuleSum {
     pub section: StrId,
     /// Launches that it remarks on.
     pub launches: u64,
-    /// Their profiled time, seconds.
-    pub seconds: f64,
-    /// Seconds that its global estimates come to; absent if it makes none.
-    pub saved: Option<f64>,
-    /// Mean of its local estimates by time, percent; absent if it makes none.
-    pub local: Option<f64>,
+    /// Their profiled time.
+    pub seconds: Seconds,
+    /// Time that its global estimates come to; absent if it makes none.
+    pub saved: Option<Seconds>,
+    /// Mean of its local estimates by time; absent if it makes none.
+    pub local: Option<Percent>,
     /// The remark on the longest of the launches.
     pub remark: StrId,
 }
@@ -46,7 +47,7 @@ pub(super) fn sums(
     launches: &[&Launch],
     advice: &BTreeMap<ProfileId, Vec<ProfileRule>>,
 ) -> Vec<RuleSum> {
-    let mut sums = BTreeMap::<(StrId, StrId), (RuleSum, f64, f64)>::new();
+    let mut sums = BTreeMap::<(StrId, StrId), (RuleSum, Seconds, Seconds)>::new();
     for launch in launches {
         let remarks = advice.get(&launch.profile).map_or(&[][..], Vec::as_slice);
         let seconds = launch.seconds;
@@ -69,7 +70,7 @@ pub(super) fn sums(
     let mut sums: Vec<RuleSum> = sums.into_values().map(|(sum, ..)| sum).collect();
     let name = |sum: &RuleSum| (session.text(sum.rule), session.text(sum.section));
     sums.arrange_by(|a, b| {
-        let saved = |sum: &RuleSum| sum.saved.unwrap_or(-1.0);
+        let saved = |sum: &RuleSum| sum.saved.unwrap_or(Seconds(-1.0));
         saved(b)
             .total_cmp(&saved(a))
             .then_with(|| name(a).cmp(&name(b)))
@@ -77,25 +78,25 @@ pub(super) fn sums(
     sums
 }
 
-fn empty(row: &ProfileRule) -> (RuleSum, f64, f64) {
+fn empty(row: &ProfileRule) -> (RuleSum, Seconds, Seconds) {
     let sum = RuleSum {
         rule: row.rule,
         section: row.section,
         launches: 0,
-        seconds: 0.0,
+        seconds: Seconds::ZERO,
         saved: None,
         local: None,
         remark: row.description,
     };
-    (sum, -1.0, 0.0)
+    (sum, Seconds(-1.0), Seconds::ZERO)
 }
 
 /// Adds a launch: sum, longest duration so far, time with local estimates.
 fn add(
     session: &Session,
-    (sum, longest, local): &mut (RuleSum, f64, f64),
+    (sum, longest, local): &mut (RuleSum, Seconds, Seconds),
     row: &ProfileRule,
-    seconds: f64,
+    seconds: Seconds,
 ) {
     sum.launches += 1;
     sum.seconds += seconds;
@@ -104,12 +105,12 @@ fn add(
     }
     match (session.text(row.speedup_kind), row.speedup) {
         ("global", Some(percent)) => {
-            *sum.saved.get_or_insert(0.0) += seconds * percent / 100.0;
+            *sum.saved.get_or_insert(Seconds::ZERO) += seconds * percent / 100.0;
         }
-        ("local", Some(percent)) if seconds > 0.0 => {
-            let so_far = sum.local.unwrap_or_default() * *local;
+        ("local", Some(percent)) if seconds.is_positive() => {
+            let so_far = sum.local.unwrap_or_default().0 * local.0;
             *local += seconds;
-            sum.local = Some((so_far + percent * seconds) / *local);
+            sum.local = Some(Percent((so_far + percent * seconds.0) / local.0));
         }
         _ => {}
     }

@@ -56,7 +56,7 @@ pub(super) fn shares(states: &[Stall]) -> Shares {
             state_sample.reason.trim_end_matches('s') == state.reason.trim_end_matches('s')
         };
         let position = STATES.iter().position(is).unwrap_or(STATES.len() - 1);
-        shares[position] += state_sample.share;
+        shares[position] += state_sample.share.0;
     }
     shares
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{KernelCounters, Level, Levels, SpeedOfLight};
 use crate::Classifier;
+use rooflens_units::{Count, Flops, Percent, Ratio};
 
 /// Threads of a warp.
 const WARP: f64 = 32.0;
@@ -102,8 +103,8 @@ impl fmt::Display for Reason {
 /// A class that a launch would be in if a figure differed a little.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Next {
-    /// Distance to the threshold, percentage points.
-    pub points: f64,
+    /// Distance to the threshold.
+    pub points: Percent,
     /// The class beyond it.
     pub bound: Bound,
 }
@@ -118,36 +119,35 @@ impl Verdict {
 /// The numbers that decide.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Below this maximum of all speed-of-light figures a launch is latency-bound, percent.
-    pub busy: f64,
-    /// Lead of compute over memory, or of a memory level over compute, that decides, percentage points.
-    pub lead: f64,
-    /// A level that is no more than this below the highest one, and farther from the SM, bounds in its place,
-    /// percentage points.
-    pub tie: f64,
+    /// Below this maximum of all speed-of-light figures a launch is latency-bound.
+    pub busy: Percent,
+    /// Lead of compute over memory, or of a memory level over compute, that decides.
+    pub lead: Percent,
+    /// A level that is no more than this below the highest one, and farther from the SM, bounds in its place.
+    pub tie: Percent,
     /// Fewer waves than this are a small grid.
-    pub small_grid_waves: f64,
-    /// Achieved occupancy below this is low, percent.
-    pub low_occupancy: f64,
+    pub small_grid_waves: Ratio,
+    /// Achieved occupancy below this is low.
+    pub low_occupancy: Percent,
     /// Floating-point operations per thread instruction below which pipes are busy with something else.
-    pub flops_per_instruction: f64,
-    /// Lead that decides in the seed rule, percentage points.
-    pub seed_margin: f64,
-    /// A launch nearer than this to a threshold is borderline, percentage points.
-    pub borderline: f64,
+    pub flops_per_instruction: Flops,
+    /// Lead that decides in the seed rule.
+    pub seed_margin: Percent,
+    /// A launch nearer than this to a threshold is borderline.
+    pub borderline: Percent,
 }
 
 /// The thresholds of this version. 60 % is where ncu's own rule calls a unit well used. What streams through a cache
 /// uses it as much as the memory behind it, give or take what is read twice: 5 points.
 pub const THRESHOLDS: Thresholds = Thresholds {
-    busy: 60.0,
-    lead: 10.0,
-    tie: 5.0,
-    small_grid_waves: 1.0,
-    low_occupancy: 30.0,
-    flops_per_instruction: 0.25,
-    seed_margin: 5.0,
-    borderline: 2.0,
+    busy: Percent(60.0),
+    lead: Percent(10.0),
+    tie: Percent(5.0),
+    small_grid_waves: Ratio(1.0),
+    low_occupancy: Percent(30.0),
+    flops_per_instruction: Flops(0.25),
+    seed_margin: Percent(5.0),
+    borderline: Percent(2.0),
 };
 
 impl Thresholds {
@@ -203,20 +203,19 @@ impl Thresholds {
 
     /// What keeps the pipes busy: floating-point work, unless it is counted and little.
     fn pipes(&self, kernel: &KernelCounters) -> Bound {
-        let flops = kernel
-            .flops
-            .total()
-            .zip(kernel.instructions.map(|warps| warps * WARP));
-        match flops {
-            Some((flops, threads)) if flops < self.flops_per_instruction * threads => {
-                Bound::Instruction
-            }
-            _ => Bound::Compute,
+        let (Some(flops), Some(warps)) = (kernel.flops.total(), kernel.instructions) else {
+            return Bound::Compute;
+        };
+        let threads: Count = warps * WARP;
+        if flops < self.flops_per_instruction * threads {
+            Bound::Instruction
+        } else {
+            Bound::Compute
         }
     }
 
     /// The level that bounds: of those about as high as the highest the farthest from the SM, where the data are from.
-    fn level(&self, levels: &Levels) -> Option<Level> {
+    fn level(&self, levels: &Levels<Percent>) -> Option<Level> {
         let (_, highest) = levels.highest()?;
         let ties = |level: &Level| {
             levels
@@ -227,7 +226,7 @@ impl Thresholds {
     }
 
     /// The level that would bound instead, and by how much a figure would have to differ.
-    fn next_level(&self, levels: &Levels, level: Level, highest: f64) -> Option<Next> {
+    fn next_level(&self, levels: &Levels<Percent>, level: Level, highest: Percent) -> Option<Next> {
         // A farther one that comes near enough to the highest, or a nearer one that leads by more than a tie.
         let level_value = levels.get(level)?;
         let distance = |lower: Level| {
@@ -248,7 +247,13 @@ impl Thresholds {
     }
 
     /// The class of a busy launch, and the nearest other one.
-    fn by_lead(&self, levels: &Levels, compute: f64, level: Level, memory: f64) -> (Bound, Next) {
+    fn by_lead(
+        &self,
+        levels: &Levels<Percent>,
+        compute: Percent,
+        level: Level,
+        memory: Percent,
+    ) -> (Bound, Next) {
         let lead = compute - memory;
         if lead >= self.lead {
             return (
@@ -314,7 +319,7 @@ impl Thresholds {
             (Bound::Compute, lead - self.seed_margin, Bound::Balanced)
         } else if lead < -self.seed_margin {
             (Bound::Memory, -lead - self.seed_margin, Bound::Balanced)
-        } else if lead < 0.0 {
+        } else if lead < Percent::ZERO {
             (Bound::Balanced, self.seed_margin + lead, Bound::Memory)
         } else {
             (Bound::Balanced, self.seed_margin - lead, Bound::Compute)

@@ -2,10 +2,11 @@
 
 use super::lookup::Launch;
 use rooflens_session::Arrange;
+use rooflens_units::{Count, Flops, Seconds};
 
 /// What was counted, or why it was not.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Flops {
+pub enum FlopCount {
     /// Operations by dtype and pipe, zeros excluded; none: the launch computes with integers or not at all.
     Counted(Vec<Part>),
     /// Why there is no number: a key of the catalogue.
@@ -20,12 +21,12 @@ pub struct Part {
     /// On tensor cores.
     pub tensor: bool,
     /// Operations.
-    pub flops: f64,
+    pub flops: Flops,
 }
 
-impl Flops {
+impl FlopCount {
     /// Operations of all dtypes, if they were counted.
-    pub fn total(&self) -> Option<f64> {
+    pub fn total(&self) -> Option<Flops> {
         match self {
             Self::Counted(parts) => Some(sum(parts)),
             Self::NotCounted(_) => None,
@@ -103,8 +104,8 @@ const TENSOR: &[(&str, &str)] = &[
 const TENSOR_PREFIX: &str = "sm__ops_path_tensor_";
 
 /// The sum, which is 0 and not −0 of no parts.
-fn sum(parts: &[Part]) -> f64 {
-    0.0 + parts.iter().map(|part| part.flops).sum::<f64>()
+fn sum(parts: &[Part]) -> Flops {
+    Flops::ZERO + parts.iter().map(|part| part.flops).sum::<Flops>()
 }
 
 /// What thread instructions count, made from the table that counts: dtype and operations of each.
@@ -126,12 +127,15 @@ pub fn instructions() -> String {
 /// Counts the operations of a launch; `tensor_cores` is what the kernel's name says about them.
 pub(super) fn count(
     launch: &Launch<'_>,
-    seconds: Option<f64>,
+    seconds: Option<Seconds>,
     tensor_cores: Option<bool>,
-) -> Flops {
-    let cycles = launch
-        .id("cycle", "smsp__cycles_elapsed.avg")
-        .or_else(|| Some(launch.id("Hz", "smsp__cycles_elapsed.avg.per_second")? * seconds?));
+) -> FlopCount {
+    let by_clock = || {
+        let clock = launch.id("Hz", "smsp__cycles_elapsed.avg.per_second")?;
+        Some(clock * seconds?.0)
+    };
+    let cycles = launch.id("cycle", "smsp__cycles_elapsed.avg");
+    let cycles = cycles.or_else(by_clock).map(Count);
     let scalar: Vec<Part> = SCALAR
         .iter()
         .filter_map(|kind| scalar(launch, cycles, kind))
@@ -139,19 +143,19 @@ pub(super) fn count(
     let tensor = tensor(launch);
     let used = tensor_cores.unwrap_or_else(|| tensor_pipe_used(launch));
     match tensor {
-        None if used => Flops::NotCounted("roofline.not_counted.tensor"),
-        None if scalar.is_empty() => Flops::NotCounted("roofline.not_counted.instructions"),
-        Some(parts) if scalar.is_empty() && sum(&parts) == 0.0 => {
-            Flops::NotCounted("roofline.not_counted.scalar")
+        None if used => FlopCount::NotCounted("roofline.not_counted.tensor"),
+        None if scalar.is_empty() => FlopCount::NotCounted("roofline.not_counted.instructions"),
+        Some(parts) if scalar.is_empty() && sum(&parts) == Flops::ZERO => {
+            FlopCount::NotCounted("roofline.not_counted.scalar")
         }
         tensor => {
             let parts = scalar.into_iter().chain(tensor.unwrap_or_default());
-            Flops::Counted(parts.filter(|part| part.flops > 0.0).collect())
+            FlopCount::Counted(parts.filter(|part| part.flops.is_positive()).collect())
         }
     }
 }
 
-fn scalar(launch: &Launch<'_>, cycles: Option<f64>, kind: &Scalar) -> Option<Part> {
+fn scalar(launch: &Launch<'_>, cycles: Option<Count>, kind: &Scalar) -> Option<Part> {
     let executed = |op: &str| {
         let name = format!(
             "sass_thread_inst_executed_op_{}{op}_pred_on.sum",
@@ -160,7 +164,7 @@ fn scalar(launch: &Launch<'_>, cycles: Option<f64>, kind: &Scalar) -> Option<Par
         let counted = |unit| launch.id("inst", &format!("{unit}__{name}"));
         counted("smsp").or_else(|| counted("sm")).or_else(|| {
             let rate = launch.id("inst/cycle", &format!("smsp__{name}.per_cycle_elapsed"))?;
-            Some(rate * cycles?)
+            Some(rate * cycles?.0)
         })
     };
     let (add, multiply, fused) = (executed("add")?, executed("mul")?, executed("fma")?);
@@ -173,7 +177,7 @@ fn scalar(launch: &Launch<'_>, cycles: Option<f64>, kind: &Scalar) -> Option<Par
     Some(Part {
         dtype: kind.dtype,
         tensor: false,
-        flops,
+        flops: Flops(flops),
     })
 }
 
@@ -232,11 +236,11 @@ fn tensor(launch: &Launch<'_>) -> Option<Vec<Part>> {
             .find(|(source, _)| *source == name.source)
             .map_or("other", |entry| entry.1);
         match parts.iter_mut().find(|part| part.dtype == dtype) {
-            Some(part) => part.flops += value,
+            Some(part) => part.flops += Flops(*value),
             None => parts.push(Part {
                 dtype,
                 tensor: true,
-                flops: *value,
+                flops: Flops(*value),
             }),
         }
     }

@@ -8,13 +8,16 @@ mod traffic;
 
 use std::collections::BTreeMap;
 
-use self::flops::Flops;
-use self::lookup::{Launch, Lookup};
+use self::flops::FlopCount;
+use self::lookup::{Launch, Lookup, Source};
 pub use self::stall::Stall;
 use crate::engine::classify::{self, KernelIdentity};
 use crate::{Context, Known, Missing};
 use rooflens_schemas::Evidence;
 use rooflens_session::{Dim3, PassId, ProfileId, Session, StrId};
+use rooflens_units::{
+    Bytes, BytesPerSecond, Count, FlopsPerByte, FlopsPerSecond, Percent, Ratio, Seconds,
+};
 
 /// The counters of all profiled launches.
 pub struct Counters {
@@ -83,30 +86,30 @@ pub struct KernelCounters {
     pub block: Dim3,
     /// What its name tells.
     pub identity: KernelIdentity,
-    /// Duration under the profiler, seconds.
-    pub seconds: Option<f64>,
+    /// Duration under the profiler.
+    pub seconds: Option<Seconds>,
     /// Executed floating-point operations.
-    pub flops: Flops,
+    pub flops: FlopCount,
     /// Executed instructions of warps.
-    pub instructions: Option<f64>,
+    pub instructions: Option<Count>,
     /// Bytes moved at each memory level.
-    pub bytes: Levels,
-    /// Peak bandwidth of each memory level at the clocks of the launch, bytes per second.
-    pub peak_bandwidth: Levels,
+    pub bytes: Levels<Bytes>,
+    /// Peak bandwidth of each memory level at the clocks of the launch.
+    pub peak_bandwidth: Levels<BytesPerSecond>,
     /// Speed-of-light figures.
     pub sol: SpeedOfLight,
-    /// Mean resident warps while an SM is active, percent of the maximum.
-    pub achieved_occupancy: Option<f64>,
-    /// Occupancy that registers, shared memory and block size allow, percent.
-    pub theoretical_occupancy: Option<f64>,
+    /// Mean resident warps while an SM is active, of the maximum.
+    pub achieved_occupancy: Option<Percent>,
+    /// Occupancy that registers, shared memory and block size allow.
+    pub theoretical_occupancy: Option<Percent>,
     /// Blocks of the grid over blocks that fit on the GPU at once.
-    pub waves: Option<f64>,
+    pub waves: Option<Ratio>,
     /// Registers a thread.
-    pub registers: Option<f64>,
-    /// Hits of L1 sectors, percent.
-    pub l1_hit_rate: Option<f64>,
-    /// Hits of L2 sectors, percent.
-    pub l2_hit_rate: Option<f64>,
+    pub registers: Option<Count>,
+    /// Hits of L1 sectors.
+    pub l1_hit_rate: Option<Percent>,
+    /// Hits of L2 sectors.
+    pub l2_hit_rate: Option<Percent>,
     /// The reason for which warps waited most.
     pub top_stall: Option<Stall>,
 }
@@ -136,20 +139,20 @@ impl Level {
     }
 }
 
-/// One number a memory level.
+/// A quantity of each memory level; absent: not collected.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Levels {
+pub struct Levels<T> {
     /// Device memory.
-    pub dram: Option<f64>,
+    pub dram: Option<T>,
     /// L2 cache.
-    pub l2: Option<f64>,
+    pub l2: Option<T>,
     /// L1 cache.
-    pub l1: Option<f64>,
+    pub l1: Option<T>,
 }
 
-impl Levels {
+impl<T: Copy + PartialOrd> Levels<T> {
     /// The number of a level.
-    pub const fn get(&self, level: Level) -> Option<f64> {
+    pub const fn get(&self, level: Level) -> Option<T> {
         match level {
             Level::Dram => self.dram,
             Level::L2 => self.l2,
@@ -158,7 +161,7 @@ impl Levels {
     }
 
     /// The level with the highest number; of equal ones the one nearest to the memory.
-    pub fn highest(&self) -> Option<(Level, f64)> {
+    pub fn highest(&self) -> Option<(Level, T)> {
         let present = Level::ALL
             .iter()
             .filter_map(|level| Some((*level, self.get(*level)?)));
@@ -166,14 +169,21 @@ impl Levels {
     }
 }
 
-/// Throughputs as percent of what the unit sustains at peak over the launch's whole duration.
+/// Throughputs as shares of what the unit sustains at peak over the launch's whole duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpeedOfLight {
     /// SM pipes: the busiest one.
-    pub compute: Option<f64>,
+    pub compute: Option<Percent>,
     /// Memory levels.
-    pub memory: Levels,
+    pub memory: Levels<Percent>,
 }
+
+/// Sources of the executed instructions of warps.
+const INSTRUCTIONS: [Source; 3] = [
+    ("", "smsp__inst_executed.sum"),
+    ("", "inst_executed"),
+    ("Instruction Statistics", "Executed Instructions"),
+];
 
 impl KernelCounters {
     /// The counters of one launch.
@@ -195,7 +205,8 @@ impl KernelCounters {
             "launch__waves_per_multiprocessor",
             "launch__registers_per_thread",
         );
-        let hits = |raw, metric| printed("%", raw, "Memory Workload Analysis", metric);
+        let percent = |raw, section, metric| printed("%", raw, section, metric).map(Percent);
+        let traffic = "Memory Workload Analysis";
         let seconds = traffic::seconds(launch);
         Self {
             profile,
@@ -204,28 +215,22 @@ impl KernelCounters {
             grid: row.grid,
             block: row.block,
             flops: flops::count(launch, seconds, identity.tensor_cores),
-            instructions: launch.first(
-                "inst",
-                &[
-                    ("", "smsp__inst_executed.sum"),
-                    ("", "inst_executed"),
-                    ("Instruction Statistics", "Executed Instructions"),
-                ],
-            ),
+            instructions: launch.first("inst", &INSTRUCTIONS).map(Count),
             bytes: traffic::bytes(launch, seconds),
             peak_bandwidth: traffic::peak_bandwidth(launch),
             sol: traffic::speed_of_light(launch),
-            achieved_occupancy: printed("%", active, occupancy, "Achieved Occupancy"),
-            theoretical_occupancy: printed("%", possible, occupancy, "Theoretical Occupancy"),
-            waves: printed("", waves, statistics, "Waves Per SM"),
+            achieved_occupancy: percent(active, occupancy, "Achieved Occupancy"),
+            theoretical_occupancy: percent(possible, occupancy, "Theoretical Occupancy"),
+            waves: printed("", waves, statistics, "Waves Per SM").map(Ratio),
             registers: printed(
                 "register/thread",
                 registers,
                 statistics,
                 "Registers Per Thread",
-            ),
-            l1_hit_rate: hits("l1tex__t_sector_hit_rate.pct", "L1/TEX Hit Rate"),
-            l2_hit_rate: hits("lts__t_sector_hit_rate.pct", "L2 Hit Rate"),
+            )
+            .map(Count),
+            l1_hit_rate: percent("l1tex__t_sector_hit_rate.pct", traffic, "L1/TEX Hit Rate"),
+            l2_hit_rate: percent("lts__t_sector_hit_rate.pct", traffic, "L2 Hit Rate"),
             top_stall: stall::top(launch),
             identity,
             seconds,
@@ -233,20 +238,20 @@ impl KernelCounters {
     }
 
     /// Operations per byte at a memory level; absent where either is not counted or no byte moved.
-    pub fn intensity(&self, level: Level) -> Option<f64> {
-        let bytes = self.bytes.get(level).filter(|bytes| *bytes > 0.0)?;
+    pub fn intensity(&self, level: Level) -> Option<FlopsPerByte> {
+        let bytes = self.bytes.get(level).filter(Bytes::is_positive)?;
         Some(self.flops.total()? / bytes)
     }
 
     /// Operations per second.
-    pub fn flop_rate(&self) -> Option<f64> {
+    pub fn flop_rate(&self) -> Option<FlopsPerSecond> {
         let rate = self.flops.total()? / self.seconds?;
         Some(rate).filter(|rate| rate.is_finite())
     }
 
     /// Bytes per second of device memory.
-    pub fn dram_rate(&self) -> Option<f64> {
-        Some(self.bytes.dram? / self.seconds.filter(|seconds| *seconds > 0.0)?)
+    pub fn dram_rate(&self) -> Option<BytesPerSecond> {
+        Some(self.bytes.dram? / self.seconds.filter(Seconds::is_positive)?)
     }
 }
 

@@ -1,14 +1,15 @@
 //! Why warps waited.
 
 use super::lookup::Launch;
+use rooflens_units::Ratio;
 
 /// A reason for waiting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stall {
     /// The reason in ncu's words, such as `long scoreboard`.
     pub reason: String,
-    /// Its share of all warp states, 0 to 1.
-    pub share: f64,
+    /// Its share of all warp states.
+    pub share: Ratio,
 }
 
 /// How metrics of warp states are named, best source first: what precedes and follows the reason.
@@ -40,13 +41,15 @@ fn states_of(launch: &Launch<'_>, (before, after): &(&str, &str)) -> Option<Vec<
         .filter_map(|(name, share)| {
             Some(Stall {
                 reason: reason(name)?,
-                share,
+                share: Ratio(share),
             })
         })
         .collect();
-    let sum: f64 = states.iter().map(|state| state.share).sum();
-    states.iter_mut().for_each(|state| state.share /= sum);
-    (sum > 0.0).then_some(states)
+    let total: Ratio = states.iter().map(|state| state.share).sum();
+    for state in &mut states {
+        state.share = state.share / total.0;
+    }
+    total.is_positive().then_some(states)
 }
 
 /// The reason with the largest share.
@@ -59,5 +62,5 @@ pub(super) fn top(launch: &Launch<'_>) -> Option<Stall> {
             next.share > best.share || (next.share == best.share && next.reason < best.reason);
         if larger { next } else { best }
     })?;
-    (top.share > 0.0).then_some(top)
+    top.share.is_positive().then_some(top)
 }

@@ -4,6 +4,7 @@ use super::bound::{Bound, THRESHOLDS, Thresholds};
 use super::*;
 use crate::Classifier;
 use crate::testing::counters::{Metric, session};
+use rooflens_units::{Bytes, BytesPerSecond, Count, Flops, FlopsPerByte, Percent, Ratio, Seconds};
 
 fn one(metrics: &[Metric<'_>]) -> KernelCounters {
     let session = session(&[("kernel", metrics)]);
@@ -29,11 +30,11 @@ fn fp32_flops_are_2_fma_plus_add_plus_mul_and_intensity_divides_by_bytes() {
         ("", "gpu__time_duration.sum", "s", 1e-6),
     ]);
     // 2 × 1000 + 30 + 4 = 2034; DRAM 1017 B: 2 FLOP/B; L2 100 sectors × 32 B.
-    assert_eq!(kernel.flops.total(), Some(2034.0));
-    assert_eq!(kernel.intensity(Level::Dram), Some(2.0));
-    assert_eq!(kernel.bytes.l2, Some(3200.0));
+    assert_eq!(kernel.flops.total(), Some(Flops(2034.0)));
+    assert_eq!(kernel.intensity(Level::Dram), Some(FlopsPerByte(2.0)));
+    assert_eq!(kernel.bytes.l2, Some(Bytes(3200.0)));
     assert_eq!(kernel.intensity(Level::L1), None);
-    assert_eq!(kernel.dram_rate(), Some(1017.0 / 1e-6));
+    assert_eq!(kernel.dram_rate(), Some(BytesPerSecond(1017.0 / 1e-6)));
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_rate_per_cycle_is_multiplied_by_the_cycles_and_half_instructions_are_pairs(
         ("", "smsp__cycles_elapsed.avg", "cycle", 1000.0),
     ]);
     // (2 × 0.25 + 2 × 0.5 + 4 × 1) × 1000 cycles.
-    assert_eq!(kernel.flops.total(), Some(5500.0));
+    assert_eq!(kernel.flops.total(), Some(Flops(5500.0)));
     assert_eq!(kernel.flops.main().unwrap().dtype, "fp16_vector");
 }
 
@@ -65,7 +66,7 @@ fn without_a_cycle_count_the_clock_times_the_duration_is_one() {
         ("", "gpu__time_duration.sum", "s", 1e-3),
     ]);
     // 32 × 2 GHz × 1 ms.
-    assert!((kernel.flops.total().unwrap() / 64e6 - 1.0).abs() < 1e-12);
+    assert!((kernel.flops.total().unwrap() / Flops(64e6) - 1.0).abs() < 1e-12);
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn half_instructions_that_only_load_constants_are_no_flops() {
         ("", &mul, "inst", 0.0),
         ("", &fma, "inst", 811_008.0),
     ]);
-    assert_eq!(kernel.flops.total(), Some(0.0));
+    assert_eq!(kernel.flops.total(), Some(Flops(0.0)));
 }
 
 #[test]
@@ -113,14 +114,18 @@ fn overlapping_tensor_counters_are_summed_once() {
             9e15,
         ),
     ]);
-    let Flops::Counted(parts) = &kernel.flops else {
+    let FlopCount::Counted(parts) = &kernel.flops else {
         panic!("counted")
     };
     let flops: Vec<_> = parts.iter().map(|part| (part.dtype, part.flops)).collect();
     // bf16: a product of 8 × 4096 × 4096 is 2·8·4096·4096 operations, and its three counters are one.
     assert_eq!(
         flops,
-        [("bf16", 268_435_456.0), ("fp16", 3.0), ("fp8", 15.0)]
+        [
+            ("bf16", Flops(268_435_456.0)),
+            ("fp16", Flops(3.0)),
+            ("fp8", Flops(15.0))
+        ]
     );
 }
 
@@ -140,7 +145,7 @@ fn only_instruction_counters_by_name_count_where_no_type_total_exists() {
             1.0,
         ),
     ]);
-    assert_eq!(kernel.flops.total(), Some(8.0));
+    assert_eq!(kernel.flops.total(), Some(Flops(8.0)));
 }
 
 #[test]
@@ -152,8 +157,8 @@ fn tensor_work_without_operation_counters_has_no_number() {
     ];
     let mut busy = scalar.to_vec();
     busy.push(("", "sm__inst_executed_pipe_tensor.sum", "inst", 512.0));
-    assert!(matches!(one(&busy).flops, Flops::NotCounted(reason) if reason.contains("tensor")));
-    assert_eq!(one(&scalar).flops.total(), Some(2.0));
+    assert!(matches!(one(&busy).flops, FlopCount::NotCounted(reason) if reason.contains("tensor")));
+    assert_eq!(one(&scalar).flops.total(), Some(Flops(2.0)));
     // The pipe multiplied integers: the counters of its instructions tell.
     busy.push(("", "sm__inst_executed_pipe_tensor_op_hmma.sum", "inst", 0.0));
     busy.push((
@@ -162,18 +167,18 @@ fn tensor_work_without_operation_counters_has_no_number() {
         "inst",
         512.0,
     ));
-    assert_eq!(one(&busy).flops.total(), Some(2.0));
+    assert_eq!(one(&busy).flops.total(), Some(Flops(2.0)));
     busy.push((
         "",
         "sm__pipe_tensor_op_dmma_cycles_active.avg.pct_of_peak_sustained_active",
         "%",
         3.0,
     ));
-    assert!(matches!(one(&busy).flops, Flops::NotCounted(reason) if reason.contains("tensor")));
-    assert!(matches!(one(&[]).flops, Flops::NotCounted(_)));
+    assert!(matches!(one(&busy).flops, FlopCount::NotCounted(reason) if reason.contains("tensor")));
+    assert!(matches!(one(&[]).flops, FlopCount::NotCounted(_)));
     // One tensor counter that is 0 does not tell that nothing was computed.
     let bf16 = ("", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "", 0.0);
-    assert!(matches!(one(&[bf16]).flops, Flops::NotCounted(_)));
+    assert!(matches!(one(&[bf16]).flops, FlopCount::NotCounted(_)));
 }
 
 #[test]
@@ -203,13 +208,13 @@ fn display_names_of_the_details_page_serve_as_well() {
             168.0,
         ),
     ]);
-    assert_eq!(kernel.seconds, Some(2e-6));
+    assert_eq!(kernel.seconds, Some(Seconds(2e-6)));
     // 3 TB/s × 2 µs = 6 MB; L1 200 % of 5 active in 1000 elapsed cycles is 1 %.
-    assert_eq!(kernel.bytes.dram, Some(3e12 * 2e-6));
-    assert_eq!(kernel.sol.memory.l1, Some(1.0));
-    assert_eq!(kernel.sol.compute, Some(9.72));
-    assert_eq!(kernel.registers, Some(168.0));
-    assert_eq!(kernel.waves, Some(0.97));
+    assert_eq!(kernel.bytes.dram, Some(Bytes(3e12 * 2e-6)));
+    assert_eq!(kernel.sol.memory.l1, Some(Percent(1.0)));
+    assert_eq!(kernel.sol.compute, Some(Percent(9.72)));
+    assert_eq!(kernel.registers, Some(Count(168.0)));
+    assert_eq!(kernel.waves, Some(Ratio(0.97)));
 }
 
 #[test]
@@ -222,7 +227,7 @@ fn writeback_cycles_are_l1_bytes_only_where_nothing_passes_the_registers_by() {
     );
     let tma = ("", "smsp__inst_executed_op_tma_ld.sum", "inst", 1.0);
     // 2176 cycles × 128 B.
-    assert_eq!(one(&[writeback]).bytes.l1, Some(278_528.0));
+    assert_eq!(one(&[writeback]).bytes.l1, Some(Bytes(278_528.0)));
     assert_eq!(one(&[writeback, tma]).bytes.l1, None);
     // Attention with cp.async: 4.4 MB of copies next to 65 kB written back.
     let copies = ("", "smsp__inst_executed_op_ldgsts.sum", "inst", 18_944.0);
@@ -252,7 +257,7 @@ fn the_top_stall_is_the_largest_state_that_waits() {
         kernel.top_stall,
         Some(Stall {
             reason: "long scoreboard".to_owned(),
-            share: 0.4
+            share: Ratio(0.4)
         })
     );
 }
@@ -353,26 +358,26 @@ fn latency_has_its_first_matching_reason() {
     assert_eq!(reason(&kernel), "cause not counted");
     kernel.top_stall = Some(Stall {
         reason: "wait".to_owned(),
-        share: 1.0,
+        share: Ratio(1.0),
     });
     assert_eq!(reason(&kernel), "stall: wait");
-    kernel.achieved_occupancy = Some(29.9);
+    kernel.achieved_occupancy = Some(Percent(29.9));
     assert_eq!(reason(&kernel), "low occupancy");
-    kernel.waves = Some(0.99);
+    kernel.waves = Some(Ratio(0.99));
     assert_eq!(reason(&kernel), "small grid");
 }
 
 #[test]
 fn the_thresholds_decide() {
     let other = Thresholds {
-        busy: 41.5,
-        lead: 7.25,
-        tie: 2.25,
-        small_grid_waves: 2.5,
-        low_occupancy: 12.5,
-        flops_per_instruction: 0.25,
-        seed_margin: 3.75,
-        borderline: 3.0,
+        busy: Percent(41.5),
+        lead: Percent(7.25),
+        tie: Percent(2.25),
+        small_grid_waves: Ratio(2.5),
+        low_occupancy: Percent(12.5),
+        flops_per_instruction: Flops(0.25),
+        seed_margin: Percent(3.75),
+        borderline: Percent(3.0),
     };
     let kernel = with_sol(45.0, 37.75, 0.0);
     assert_eq!(
@@ -410,8 +415,8 @@ fn the_nearest_other_class_and_its_distance_are_told() {
         ]);
         let verdict = THRESHOLDS.classify(rule, &kernel);
         let next = verdict.next.unwrap();
-        assert_eq!(verdict.borderline().is_some(), next.points < 2.0);
-        (verdict.bound, next.bound, next.points)
+        assert_eq!(verdict.borderline().is_some(), next.points < Percent(2.0));
+        (verdict.bound, next.bound, next.points.0)
     };
     let rooflens = |sm, dram, l2| of(Classifier::Rooflens, sm, dram, l2);
     // 59 of 60 %: with one point more DRAM leads by 40.

@@ -2,6 +2,7 @@
 
 use super::lookup::Launch;
 use super::{Levels, SpeedOfLight};
+use rooflens_units::{Bytes, BytesPerSecond, Percent, Seconds};
 
 /// Section of the speed-of-light figures; its name grew over ncu's versions.
 const SOL: &str = "GPU Speed Of Light";
@@ -21,8 +22,8 @@ const PAST_REGISTERS: [&str; 2] = [
     "smsp__inst_executed_op_ldgsts.sum",
 ];
 
-/// Duration in seconds.
-pub(super) fn seconds(launch: &Launch<'_>) -> Option<f64> {
+/// Duration of a launch.
+pub(super) fn seconds(launch: &Launch<'_>) -> Option<Seconds> {
     let stated = launch.first(
         "s",
         &[
@@ -31,17 +32,16 @@ pub(super) fn seconds(launch: &Launch<'_>) -> Option<f64> {
             (SOL, "Duration"),
         ],
     );
-    stated.or_else(|| {
-        let cycles = launch.id("cycle", "sm__cycles_elapsed.avg")?;
-        let rate = launch
-            .id("Hz", "sm__cycles_elapsed.avg.per_second")
-            .filter(|rate| *rate > 0.0)?;
-        Some(cycles / rate)
-    })
+    if let Some(stated) = stated {
+        return Some(Seconds(stated));
+    }
+    let cycles = launch.id("cycle", "sm__cycles_elapsed.avg")?;
+    let rate = launch.id("Hz", "sm__cycles_elapsed.avg.per_second")?;
+    (rate > 0.0).then_some(Seconds(cycles / rate))
 }
 
 /// Bytes at each memory level; from a rate and the duration where only a rate was collected.
-pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<f64>) -> Levels {
+pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<Seconds>) -> Levels<Bytes> {
     let byte = |metric| launch.id("byte", metric);
     let read_write = || Some(byte("dram__bytes_read.sum")? + byte("dram__bytes_write.sum")?);
     let by_rate = || {
@@ -49,7 +49,7 @@ pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<f64>) -> Levels {
             ("", "dram__bytes.sum.per_second"),
             (MEMORY, "Memory Throughput"),
         ];
-        Some(launch.first("byte/s", &sources)? * seconds?)
+        Some(launch.first("byte/s", &sources)? * seconds?.0)
     };
     let sectors = |metric| Some(launch.id("sector", metric)? * SECTOR_BYTES);
     let executed = |metric| launch.id("inst", metric).is_some_and(|count| count > 0.0);
@@ -61,18 +61,25 @@ pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<f64>) -> Levels {
     Levels {
         dram: read_write()
             .or_else(|| byte("dram__bytes.sum"))
-            .or_else(by_rate),
-        l2: byte("lts__t_bytes.sum").or_else(|| sectors("lts__t_sectors.sum")),
+            .or_else(by_rate)
+            .map(Bytes),
+        l2: byte("lts__t_bytes.sum")
+            .or_else(|| sectors("lts__t_sectors.sum"))
+            .map(Bytes),
         l1: byte("l1tex__t_bytes.sum")
             .or_else(|| sectors("l1tex__t_sectors.sum"))
             .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lgds.sum"))
-            .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lg.sum")),
+            .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lg.sum"))
+            .map(Bytes),
     }
 }
 
-/// Peak bytes per cycle × clock of each memory level, bytes per second, as ncu's roofline takes them.
-pub(super) fn peak_bandwidth(launch: &Launch<'_>) -> Levels {
-    let peak = |unit, per_cycle, clock| Some(launch.id(unit, per_cycle)? * launch.id("Hz", clock)?);
+/// Peak bytes per cycle × clock of each memory level, as ncu's roofline takes them.
+pub(super) fn peak_bandwidth(launch: &Launch<'_>) -> Levels<BytesPerSecond> {
+    let peak = |unit, per_cycle, clock| {
+        let bytes = launch.id(unit, per_cycle)?;
+        Some(BytesPerSecond(bytes * launch.id("Hz", clock)?))
+    };
     Levels {
         dram: peak(
             "byte/cycle",
@@ -94,7 +101,7 @@ pub(super) fn peak_bandwidth(launch: &Launch<'_>) -> Levels {
 
 /// Speed-of-light figures, all over elapsed time.
 pub(super) fn speed_of_light(launch: &Launch<'_>) -> SpeedOfLight {
-    let percent = |sources: &[_]| launch.first("%", sources);
+    let percent = |sources: &[_]| launch.first("%", sources).map(Percent);
     SpeedOfLight {
         compute: percent(&[
             ("", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -110,7 +117,7 @@ pub(super) fn speed_of_light(launch: &Launch<'_>) -> SpeedOfLight {
                 ("", "lts__throughput.avg.pct_of_peak_sustained_elapsed"),
                 (SOL, "L2 Cache Throughput"),
             ]),
-            l1: l1_throughput(launch),
+            l1: l1_throughput(launch).map(Percent),
         },
     }
 }

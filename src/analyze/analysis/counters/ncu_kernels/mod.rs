@@ -6,6 +6,7 @@ use crate::counters::ncu::KernelCounters;
 use crate::counters::ncu::bound::{Bound, THRESHOLDS};
 use crate::{Classifier, Context, Known};
 use rooflens_session::{PassId, StrId};
+use rooflens_units::{Ratio, Seconds};
 
 /// Profiled launches of one pass by bound class.
 pub struct PassBounds {
@@ -17,8 +18,8 @@ pub struct PassBounds {
     pub timed: u64,
     /// Distinct kernels.
     pub kernels: u64,
-    /// Profiled time, seconds.
-    pub seconds: f64,
+    /// Profiled time.
+    pub seconds: Seconds,
     /// By the rule “rooflens”, as far as they occur.
     pub rooflens: BTreeMap<Bound, BoundSum>,
     /// By the seed's rule, as far as they occur.
@@ -32,8 +33,8 @@ pub struct BoundSum {
     pub launches: u64,
     /// Distinct kernels.
     pub kernels: BTreeSet<StrId>,
-    /// Profiled time, seconds.
-    pub seconds: f64,
+    /// Profiled time.
+    pub seconds: Seconds,
     /// Launches that are near another class.
     pub borderline: u64,
 }
@@ -89,16 +90,21 @@ impl PassBounds {
         }
     }
 
-    /// Classes with profiled time by one rule, in the order of reports: class, seconds, share.
-    pub fn shares(&self, rule: Classifier) -> Vec<(Bound, f64, f64)> {
-        let timed = self.by(rule).iter().filter(|(_, sum)| sum.seconds > 0.0);
+    /// Classes with profiled time by one rule, in the order of reports: class, time, share.
+    pub fn shares(&self, rule: Classifier) -> Vec<(Bound, Seconds, Ratio)> {
+        let timed = self
+            .by(rule)
+            .iter()
+            .filter(|(_, sum)| sum.seconds.is_positive());
         timed
-            .map(|(bound, sum)| (*bound, sum.seconds, sum.seconds / self.seconds))
+            .map(|(bound, sum)| (*bound, sum.seconds, Ratio(sum.seconds / self.seconds)))
             .collect()
     }
 
     /// A time as a share of the profiled time; absent without any.
-    pub fn share(&self, seconds: f64) -> Option<f64> {
-        (self.seconds > 0.0).then(|| seconds / self.seconds)
+    pub fn share(&self, seconds: Seconds) -> Option<Ratio> {
+        self.seconds
+            .is_positive()
+            .then(|| Ratio(seconds / self.seconds))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::control;
-use crate::counters::ncu::flops::{Flops, Part};
+use crate::counters::ncu::flops::{FlopCount, Part};
 use crate::counters::ncu::{Counters, KernelCounters, Level, Levels};
 use crate::engine::classify::KernelIdentity;
 use crate::engine::facts::{OpSource, Stage};
@@ -13,9 +13,10 @@ use crate::engine::kernel_matching::{How, of_pass};
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Facts, Known, Missing};
 use rooflens_session::{Arrange, Dim3, KernelId, LaunchId, Ns, PassId, ProfileId, Session};
+use rooflens_units::{Bytes, Flops, Ratio, Time};
 
 /// A launch within these bounds of a median, as a ratio to it, is like it.
-pub const ALIKE: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+pub const ALIKE: std::ops::RangeInclusive<Ratio> = Ratio(0.8)..=Ratio(1.25);
 
 /// A product that lasts this long, as a ratio to a profiled one of the same kernel and grid, is of its size.
 /// Persistent kernels have one grid for all sizes: a projection and one with four times its depth.
@@ -25,10 +26,10 @@ pub const SAME_SIZE: std::ops::RangeInclusive<f64> = 2.0 / 3.0..=1.5;
 pub const MAX_SCALE: f64 = 4.0;
 
 /// Share of a stage's GPU time that profiled launches have to represent: fewer say nothing of the stage.
-pub const ENOUGH: f64 = 0.25;
+pub const ENOUGH: Ratio = Ratio(0.25);
 
 /// Share of a stage's GPU time from which on sums over profiled launches are those of the stage.
-pub const WHOLE: f64 = 0.80;
+pub const WHOLE: Ratio = Ratio(0.80);
 
 /// What a profiled launch has in common with the launches that it represents, the most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,15 +112,15 @@ pub struct Matching {
     pub lines: Vec<Line>,
 }
 
-/// Mean of a counter over profiled launches, and its smallest and largest value.
+/// Mean of moved bytes over profiled launches, and the smallest and largest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Mean.
-    pub mean: f64,
+    pub mean: Bytes,
     /// Smallest value.
-    pub min: f64,
+    pub min: Bytes,
     /// Largest value.
-    pub max: f64,
+    pub max: Bytes,
 }
 
 /// Matches the profiled launches with the primary pass; missing without either.
@@ -298,12 +299,12 @@ fn key(session: &Session, launch: LaunchId) -> (KernelId, Dim3, Dim3) {
 /// Parts a group of products where its launches are of several sizes, by the profiled launch that lasts as long;
 /// launches of sizes that were not profiled stay without counters.
 fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
-    let mut sizes: Vec<(f64, Vec<ProfileId>)> = Vec::new();
-    let mut timed: Vec<(f64, ProfileId)> = group
+    let mut sizes: Vec<(Time, Vec<ProfileId>)> = Vec::new();
+    let mut timed: Vec<(Time, ProfileId)> = group
         .from
         .iter()
-        .filter_map(|profile| Some((counters.launch(*profile).seconds? * 1e9, *profile)))
-        .filter(|(time, _)| *time > 0.0)
+        .filter_map(|profile| Some((counters.launch(*profile).seconds?.time(), *profile)))
+        .filter(|(time, _)| time.is_positive())
         .collect();
     timed.arrange_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     for (time, profile) in timed {
@@ -329,9 +330,9 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
         sizes.len() + 1
     ];
     for duration in &group.durations {
-        let distance = |size: &(f64, Vec<ProfileId>)| libm::log(duration.time().0 / size.0).abs();
-        let fits = |(_, size): &(usize, &(f64, Vec<ProfileId>))| {
-            SAME_SIZE.contains(&(duration.time().0 / size.0))
+        let distance = |size: &(Time, Vec<ProfileId>)| libm::log(duration.time() / size.0).abs();
+        let fits = |(_, size): &(usize, &(Time, Vec<ProfileId>))| {
+            SAME_SIZE.contains(&(duration.time() / size.0))
         };
         let nearest = sizes.iter().enumerate().filter(fits);
         let nearest = nearest.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
@@ -395,27 +396,27 @@ impl Group {
     }
 
     /// Median duration; only of kernels that were profiled.
-    pub fn median(&self) -> Option<f64> {
+    pub fn median(&self) -> Option<Time> {
         let count = self.durations.len();
         let low = self.durations.get(count.saturating_sub(1) / 2)?;
         let high = self.durations.get(count / 2)?;
-        Some((*low + *high).time().0 / 2.0)
+        Some((*low + *high).time() / 2.0)
     }
 
     /// Share of the time in launches that last about as long as the median.
-    pub fn alike(&self) -> Option<f64> {
+    pub fn alike(&self) -> Option<Ratio> {
         let median = self.median()?;
         let (sum, alike) =
             self.durations
                 .iter()
                 .fold((Ns::ZERO, Ns::ZERO), |(sum, alike), duration| {
-                    let is_alike = ALIKE.contains(&(duration.time().0 / median));
+                    let is_alike = ALIKE.contains(&Ratio(duration.time() / median));
                     (
                         sum + *duration,
                         alike + if is_alike { *duration } else { Ns::ZERO },
                     )
                 });
-        (sum > Ns::ZERO).then(|| alike.time() / sum.time())
+        (sum > Ns::ZERO).then(|| Ratio(alike.time() / sum.time()))
     }
 
     /// By how much the counters of a profiled launch are scaled.
@@ -426,30 +427,30 @@ impl Group {
         }
     }
 
-    /// A counter of one launch; absent if no launch was profiled or one lacks it.
-    pub fn counter(
+    /// Bytes that one launch moved; absent if no launch was profiled or one lacks them.
+    pub fn spread(
         &self,
         counters: &Counters,
-        value: impl Fn(&KernelCounters) -> Option<f64>,
+        value: impl Fn(&KernelCounters) -> Option<Bytes>,
     ) -> Option<Spread> {
         let scaled = self.from.iter().map(|profile| {
             let launch = counters.launch(*profile);
-            Some(value(launch)? * self.scale(launch))
+            Some((value(launch)? * self.scale(launch)).0)
         });
         let values: Vec<f64> = scaled.collect::<Option<_>>()?;
         Some(Spread {
-            mean: rooflens_stats::mean(&values)?,
-            min: values.iter().copied().reduce(f64::min)?,
-            max: values.iter().copied().reduce(f64::max)?,
+            mean: Bytes(rooflens_stats::mean(&values)?),
+            min: Bytes(values.iter().copied().reduce(f64::min)?),
+            max: Bytes(values.iter().copied().reduce(f64::max)?),
         })
     }
 
     /// Operations of one launch by dtype and pipe; absent if no launch was profiled or counted.
     pub fn parts(&self, counters: &Counters) -> Option<Vec<Part>> {
-        let mut sums = BTreeMap::<(&'static str, bool), f64>::new();
+        let mut sums = BTreeMap::<(&'static str, bool), Flops>::new();
         for profile in &self.from {
             let launch = counters.launch(*profile);
-            let Flops::Counted(parts) = &launch.flops else {
+            let FlopCount::Counted(parts) = &launch.flops else {
                 return None;
             };
             for part in parts {
@@ -458,7 +459,7 @@ impl Group {
             }
         }
         let count = self.from.len() as f64;
-        let mean = |((dtype, tensor), sum): ((&'static str, bool), f64)| Part {
+        let mean = |((dtype, tensor), sum): ((&'static str, bool), Flops)| Part {
             dtype,
             tensor,
             flops: sum / count,
@@ -467,10 +468,10 @@ impl Group {
     }
 
     /// Bytes of one launch at each memory level.
-    pub fn bytes(&self, counters: &Counters) -> Levels {
+    pub fn bytes(&self, counters: &Counters) -> Levels<Bytes> {
         let mean = |level| {
             Some(
-                self.counter(counters, |launch| launch.bytes.get(level))?
+                self.spread(counters, |launch| launch.bytes.get(level))?
                     .mean,
             )
         };
@@ -484,12 +485,12 @@ impl Group {
 
 impl Line {
     /// Share of the stage's GPU time in launches with counters.
-    pub fn covered(&self) -> f64 {
+    pub fn covered(&self) -> Ratio {
         self.share(|group| group.tier.is_some())
     }
 
     /// Share of the stage's GPU time in groups that `wanted` accepts.
-    pub fn share(&self, wanted: impl Fn(&Group) -> bool) -> f64 {
+    pub fn share(&self, wanted: impl Fn(&Group) -> bool) -> Ratio {
         let time: Ns = self
             .groups
             .iter()
@@ -497,9 +498,9 @@ impl Line {
             .map(|group| group.time)
             .sum();
         if self.time > Ns::ZERO {
-            time.time() / self.time.time()
+            Ratio::of(time, self.time)
         } else {
-            0.0
+            Ratio::ZERO
         }
     }
 }

@@ -10,9 +10,10 @@ use self::matching::{ALIKE, Group, Line, MatchedKernel, Matching};
 use crate::counters::ncu::Counters;
 use crate::{Context, Known};
 use rooflens_session::{Arrange, KernelId, Ns, PassId, ProfileId};
+use rooflens_units::{Ratio, Seconds, Time};
 
 /// Launches of one kernel and grid of which less time than this is like their median are of several sizes.
-const MOSTLY: f64 = 0.5;
+const MOSTLY: Ratio = Ratio(0.5);
 
 /// The profiled launches against the timeline.
 pub struct Representativeness {
@@ -34,9 +35,9 @@ pub struct Comparison {
     /// The launches of the same kernel, grid and block there, an index into [`Line::groups`].
     pub group: Option<usize>,
     /// Duration under the profiler ÷ median in the timeline.
-    pub ratio: Option<f64>,
+    pub ratio: Option<Ratio>,
     /// Share of the stage's GPU time that it represents.
-    pub share: Option<f64>,
+    pub share: Option<Ratio>,
     /// What comes out.
     pub likeness: Likeness,
 }
@@ -67,12 +68,12 @@ pub enum Likeness {
 pub struct Sums {
     /// Launches.
     pub launches: u64,
-    /// Profiled time, seconds.
-    pub seconds: f64,
+    /// Profiled time.
+    pub seconds: Seconds,
     /// Those of them that lasted about as long as the median of those that they represent.
     pub alike: u64,
-    /// Their profiled time, seconds.
-    pub alike_seconds: f64,
+    /// Their profiled time.
+    pub alike_seconds: Seconds,
 }
 
 /// A kernel of a stage without counters.
@@ -87,7 +88,7 @@ pub struct Gap {
     /// Launches without counters.
     pub launches: u64,
     /// Share of the stage's GPU time.
-    pub share: f64,
+    pub share: Ratio,
 }
 
 /// Holds every profiled launch against the timeline.
@@ -96,7 +97,7 @@ pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
     let ids = context.session.kernel_profiles.ids();
     let mut launches: Vec<_> = ids.map(|id| compare(counters, matching, id)).collect();
     // Equal shares keep the order of the rows.
-    let share = |launch: &Comparison| launch.share.unwrap_or(-1.0);
+    let share = |launch: &Comparison| launch.share.unwrap_or(Ratio(-1.0));
     launches.arrange_by(|a, b| {
         share(b)
             .total_cmp(&share(a))
@@ -106,7 +107,7 @@ pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
     for comparison in &launches {
         let launch = counters.launch(comparison.profile);
         let sums = passes.entry(launch.pass).or_default();
-        sums.add(launch.seconds.unwrap_or(0.0), comparison.is_alike());
+        sums.add(launch.seconds.unwrap_or_default(), comparison.is_alike());
     }
     let outermost = matching.outermost(context.facts);
     let mut gaps: Vec<Gap> = outermost
@@ -154,8 +155,8 @@ fn compare(counters: &Counters, matching: &Matching, profile: ProfileId) -> Comp
     let group_place = group_place.map(|(line, group)| (&matching.lines[line], group));
     let of_group = group_place.map(|(line, group)| &line.groups[group]);
     let ratio = of_group.and_then(|group| {
-        let median = group.median().filter(|median| *median > 0.0)?;
-        Some(launch.seconds? * 1e9 / median)
+        let median = group.median().filter(Time::is_positive)?;
+        Some(Ratio(launch.seconds?.time() / median))
     });
     let share = group_place.filter(|(line, _)| line.time > Ns::ZERO);
     Comparison {
@@ -163,7 +164,7 @@ fn compare(counters: &Counters, matching: &Matching, profile: ProfileId) -> Comp
         line,
         group: group_place.map(|(_, group)| group),
         ratio,
-        share: share.map(|(line, group)| line.groups[group].time.time() / line.time.time()),
+        share: share.map(|(line, group)| Ratio::of(line.groups[group].time, line.time)),
         likeness: likeness(
             matched,
             line.map(|line| &matching.lines[line]),
@@ -177,7 +178,7 @@ fn likeness(
     matched: &MatchedKernel,
     line: Option<&Line>,
     group: Option<&Group>,
-    ratio: Option<f64>,
+    ratio: Option<Ratio>,
 ) -> Likeness {
     if matched.kernel.is_none() {
         return Likeness::NotInTimeline;
@@ -193,7 +194,7 @@ fn likeness(
     };
     match ratio {
         None => Likeness::NoDuration,
-        Some(ratio) if !ALIKE.contains(&ratio) && ratio > 1.0 => Likeness::Longer,
+        Some(ratio) if !ALIKE.contains(&ratio) && ratio > Ratio::ONE => Likeness::Longer,
         Some(ratio) if !ALIKE.contains(&ratio) => Likeness::Shorter,
         Some(_) if group.alike().is_some_and(|alike| alike < MOSTLY) => Likeness::Mixed,
         Some(_) => Likeness::Representative,
@@ -201,7 +202,7 @@ fn likeness(
 }
 
 impl Sums {
-    fn add(&mut self, seconds: f64, alike: bool) {
+    fn add(&mut self, seconds: Seconds, alike: bool) {
         self.launches += 1;
         self.seconds += seconds;
         if alike {
@@ -211,8 +212,10 @@ impl Sums {
     }
 
     /// Share of the profiled time in launches about as long as those that they represent; absent without any.
-    pub fn share(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.alike_seconds / self.seconds)
+    pub fn share(&self) -> Option<Ratio> {
+        self.seconds
+            .is_positive()
+            .then(|| Ratio(self.alike_seconds / self.seconds))
     }
 }
 
@@ -235,7 +238,7 @@ fn unprofiled(at: usize, line: &Line) -> Vec<Gap> {
         kernel,
         time,
         launches,
-        share: time.time() / line.time.time(),
+        share: Ratio::of(time, line.time),
     };
     let mut gaps: Vec<Gap> = kernels.into_iter().map(gap).collect();
     gaps.arrange_by_key(|gap| (std::cmp::Reverse(gap.time), gap.kernel));

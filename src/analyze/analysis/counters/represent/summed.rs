@@ -11,9 +11,10 @@ use crate::engine::kernel_matching::{How, Names};
 use crate::kernels::kernel_sums::{KernelSum, PassKernels};
 use crate::{Classifier, Context, Known, Missing};
 use rooflens_session::{Arrange, KernelId, Ns, PassId, ProfileId};
+use rooflens_units::Ratio;
 
 /// Sample standard deviation ÷ mean up to which the launches of a kernel are alike.
-pub const SPREAD: f64 = 0.25;
+pub const SPREAD: Ratio = Ratio(0.25);
 
 /// The profiled launches of a bundle against the kernels of one pass of sums.
 pub struct Summed {
@@ -38,9 +39,9 @@ pub struct SummedLaunch {
     /// Its launches in the run.
     pub sum: Option<KernelSum>,
     /// Duration ÷ median (mean where the tool gave no median) of the kernel in the run.
-    pub ratio: Option<f64>,
+    pub ratio: Option<Ratio>,
     /// Share of the kernel in the run's kernel time.
-    pub share: Option<f64>,
+    pub share: Option<Ratio>,
     /// What the launch is worth.
     pub likeness: Likeness,
 }
@@ -73,7 +74,7 @@ pub fn compute(context: &Context<'_>) -> Known<Summed> {
         SummedLaunch::of(counters, run, profile, (how, sum))
     };
     let mut launches: Vec<SummedLaunch> = profiles.ids().map(summed).collect();
-    let share = |launch: &SummedLaunch| launch.share.unwrap_or(-1.0);
+    let share = |launch: &SummedLaunch| launch.share.unwrap_or(Ratio(-1.0));
     launches.arrange_by(|a, b| {
         share(b)
             .total_cmp(&share(a))
@@ -103,7 +104,7 @@ fn by_pass(counters: &Counters, launches: &[SummedLaunch]) -> BTreeMap<PassId, S
         passes
             .entry(launch.pass)
             .or_default()
-            .add(launch.seconds.unwrap_or(0.0), alike);
+            .add(launch.seconds.unwrap_or_default(), alike);
     }
     passes
 }
@@ -118,17 +119,17 @@ impl SummedLaunch {
         let nanoseconds = counters
             .launch(profile)
             .seconds
-            .map(|seconds| seconds * 1e9);
+            .map(|seconds| seconds.time().0);
         let middle = sum.and_then(|sum| sum.median.or_else(|| sum.mean()));
         let ratio = nanoseconds
             .zip(middle.filter(|middle| *middle > 0.0))
-            .map(|(a, b)| a / b);
+            .map(|(duration, middle)| Ratio(duration / middle));
         let likeness = match (sum, ratio) {
             (None, _) => Likeness::NotInTimeline,
             (_, None) => Likeness::NoDuration,
             (Some(sum), Some(ratio)) => likeness(sum, ratio),
         };
-        let share = sum.and_then(|sum| run.share(sum.total));
+        let share = sum.and_then(|sum| run.share(sum.total)).map(Ratio);
         Self {
             profile,
             how,
@@ -147,13 +148,13 @@ impl SummedLaunch {
 
 /// What a launch that lasts `ratio` × the median is worth: sums have no grids, so that a kernel whose launches differ
 /// much is represented by none of them.
-fn likeness(sum: &KernelSum, ratio: f64) -> Likeness {
+fn likeness(sum: &KernelSum, ratio: Ratio) -> Likeness {
     let spread = sum
         .std
         .zip(sum.mean())
-        .map_or(0.0, |(std, mean)| std / mean.max(1.0));
+        .map_or(Ratio::ZERO, |(std, mean)| Ratio(std / mean.max(1.0)));
     match ratio {
-        ratio if !ALIKE.contains(&ratio) && ratio > 1.0 => Likeness::Longer,
+        ratio if !ALIKE.contains(&ratio) && ratio > Ratio::ONE => Likeness::Longer,
         ratio if !ALIKE.contains(&ratio) => Likeness::Shorter,
         _ if spread > SPREAD => Likeness::Mixed,
         _ => Likeness::Representative,
@@ -162,17 +163,17 @@ fn likeness(sum: &KernelSum, ratio: f64) -> Likeness {
 
 impl Summed {
     /// Share of the run's kernel time in kernels of which a launch was profiled.
-    pub fn covered(&self) -> f64 {
+    pub fn covered(&self) -> Ratio {
         let gaps: Ns = self.gaps.iter().map(|sum| sum.total).sum();
-        (self.total - gaps).time() / self.total.time()
+        Ratio::of(self.total - gaps, self.total)
     }
 
     /// Shares of the run's kernel time by bound class, the largest first: a kernel counts by its launch that is
     /// nearest to the median.
-    pub fn bounds(&self, counters: &Counters, rule: Classifier) -> Vec<(Bound, f64)> {
+    pub fn bounds(&self, counters: &Counters, rule: Classifier) -> Vec<(Bound, Ratio)> {
         let mut nearest = BTreeMap::<KernelId, &SummedLaunch>::new();
         let distance =
-            |launch: &SummedLaunch| launch.ratio.map_or(f64::MAX, |ratio| (ratio - 1.0).abs());
+            |launch: &SummedLaunch| launch.ratio.map_or(f64::MAX, |ratio| (ratio.0 - 1.0).abs());
         for launch in &self.launches {
             let Some(kernel) = launch.kernel() else {
                 continue;
@@ -182,14 +183,14 @@ impl Summed {
                 *best = launch;
             }
         }
-        let mut shares = BTreeMap::<Bound, f64>::new();
+        let mut shares = BTreeMap::<Bound, Ratio>::new();
         for launch in nearest.values() {
             let bound = THRESHOLDS
                 .classify(rule, counters.launch(launch.profile))
                 .bound;
             *shares.entry(bound).or_default() += launch.share.unwrap_or_default();
         }
-        let mut shares: Vec<(Bound, f64)> = shares.into_iter().collect();
+        let mut shares: Vec<(Bound, Ratio)> = shares.into_iter().collect();
         shares.arrange_by(|a, b| b.1.total_cmp(&a.1));
         shares
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::testing::represent::session;
 use crate::testing::with_results;
 use rooflens_session::Dim3;
+use rooflens_units::{Bytes, Ratio, Time};
 
 #[test]
 fn launches_find_their_counters_by_grid_then_by_blocks_and_products_by_grid_only() {
@@ -32,16 +33,16 @@ fn launches_find_their_counters_by_grid_then_by_blocks_and_products_by_grid_only
             ]
         );
         // 200 + 110 + 50 of 1000 ns.
-        assert!((line.covered() - 0.36).abs() < 1e-12);
+        assert!((line.covered().0 - 0.36).abs() < 1e-12);
         // 1000 and 3000 bytes a launch; half of that for half the blocks.
         let bytes = |group: usize| {
             let spread = line.groups[group]
-                .counter(counters, |c| c.bytes.dram)
+                .spread(counters, |c| c.bytes.dram)
                 .unwrap();
-            (spread.min, spread.mean, spread.max)
+            [spread.min, spread.mean, spread.max]
         };
-        assert_eq!(bytes(1), (1000.0, 2000.0, 3000.0));
-        assert_eq!(bytes(5), (500.0, 1000.0, 1500.0));
+        assert_eq!(bytes(1), [1000.0, 2000.0, 3000.0].map(Bytes));
+        assert_eq!(bytes(5), [500.0, 1000.0, 1500.0].map(Bytes));
     });
 }
 
@@ -58,13 +59,13 @@ fn each_profiled_launch_is_held_against_the_median_of_its_grid() {
         let group =
             |one: &Comparison| &matching.lines[one.line.unwrap()].groups[one.group.unwrap()];
         // 100 ns against the median 100 of 90 and 110.
-        assert!((add.ratio.unwrap() - 1.0).abs() < 1e-12);
+        assert!((add.ratio.unwrap().0 - 1.0).abs() < 1e-12);
         assert_eq!(add.likeness, Likeness::Representative);
-        assert_eq!((group(add).launches, add.share), (2, Some(0.2)));
+        assert_eq!((group(add).launches, add.share), (2, Some(Ratio(0.2))));
         // 100 ns against the 110 of its size.
         assert_eq!(
             (group(product).median(), group(product).launches),
-            (Some(110.0), 1)
+            (Some(Time(110.0)), 1)
         );
         assert_eq!(gone.likeness, Likeness::NotInTimeline);
         // 300 of 400 ns of profiled time.
@@ -134,16 +135,16 @@ fn without_a_timeline_launches_are_held_against_the_sums_of_their_kernels() {
         assert_eq!(
             told,
             [
-                (Some(0.6), Likeness::Representative),
-                (Some(0.2), Likeness::Mixed),
-                (Some(0.1), Likeness::Longer),
+                (Some(Ratio(0.6)), Likeness::Representative),
+                (Some(Ratio(0.2)), Likeness::Mixed),
+                (Some(Ratio(0.1)), Likeness::Longer),
                 (None, Likeness::NotInTimeline),
             ]
         );
-        assert!((all.covered() - 0.9).abs() < 1e-12);
+        assert!((all.covered().0 - 0.9).abs() < 1e-12);
         assert_eq!(all.gaps.len(), 1);
         // 100 + 100 of 600 ns of profiled time: `gone` has no ratio.
         let sums = all.passes.values().next().unwrap();
-        assert!((sums.share().unwrap() - 200.0 / 600.0).abs() < 1e-12);
+        assert!((sums.share().unwrap().0 - 200.0 / 600.0).abs() < 1e-12);
     });
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::Classifier;
 use crate::counters::ncu::bound::{Bound, THRESHOLDS};
-use crate::counters::ncu::flops::Flops;
+use crate::counters::ncu::flops::FlopCount;
 use crate::counters::ncu::{KernelCounters, Level, Levels};
 use rooflens_session::{Arrange, Dim3, StrId};
+use rooflens_units::{Bytes, Flops, FlopsPerByte, FlopsPerSecond, Percent, Ratio, Seconds};
 
 /// The launches of one kernel, grid and block in one pass; sums over them.
 #[derive(Clone, Debug)]
@@ -19,20 +20,20 @@ pub struct Group {
     pub block: Dim3,
     /// Launches.
     pub launches: u64,
-    /// Profiled time, seconds; absent if some launch has none.
-    pub seconds: Option<f64>,
+    /// Profiled time; absent if some launch has none.
+    pub seconds: Option<Seconds>,
     /// Share of the pass's profiled time.
-    pub share: f64,
+    pub share: Ratio,
     /// Operations, or why there is no number.
-    pub flops: Result<f64, &'static str>,
+    pub flops: Result<Flops, &'static str>,
     /// dtype of most operations.
     pub dtype: Option<&'static str>,
     /// Bytes moved at each level; absent where some launch has no number.
-    pub bytes: Levels,
-    /// Compute throughput, mean over time, percent.
-    pub compute: Option<f64>,
-    /// Highest memory throughput, mean over time, percent.
-    pub memory: Option<f64>,
+    pub bytes: Levels<Bytes>,
+    /// Compute throughput, mean over time.
+    pub compute: Option<Percent>,
+    /// Highest memory throughput, mean over time.
+    pub memory: Option<Percent>,
     /// Class of most of the time.
     pub bound: Bound,
 }
@@ -46,7 +47,7 @@ pub(super) fn groups(kernels: &[&KernelCounters], rule: Classifier) -> Vec<Group
             .or_default()
             .push(kernel);
     }
-    let total: f64 = kernels.iter().filter_map(|kernel| kernel.seconds).sum();
+    let total: Seconds = kernels.iter().filter_map(|kernel| kernel.seconds).sum();
     let group_of = |kernels: &Vec<&KernelCounters>| group(kernels, total, rule);
     let mut groups: Vec<Group> = members.values().filter_map(group_of).collect();
     // Equal times keep the order of the keys.
@@ -54,17 +55,18 @@ pub(super) fn groups(kernels: &[&KernelCounters], rule: Classifier) -> Vec<Group
     groups
 }
 
-fn group(kernels: &[&KernelCounters], total: f64, rule: Classifier) -> Option<Group> {
+fn group(kernels: &[&KernelCounters], total: Seconds, rule: Classifier) -> Option<Group> {
     let first = kernels.first()?;
-    let sum = |value: &dyn Fn(&KernelCounters) -> Option<f64>| -> Option<f64> {
-        kernels.iter().map(|kernel| value(kernel)).sum()
-    };
-    let seconds = sum(&|kernel| kernel.seconds);
-    let over_time = |value: &dyn Fn(&KernelCounters) -> Option<f64>| {
-        let weighted = sum(&|kernel| Some(value(kernel)? * kernel.seconds?))?;
-        seconds
-            .filter(|seconds| *seconds > 0.0)
-            .map(|seconds| weighted / seconds)
+    let bytes =
+        |level| -> Option<Bytes> { kernels.iter().map(|kernel| kernel.bytes.get(level)).sum() };
+    let seconds: Option<Seconds> = kernels.iter().map(|kernel| kernel.seconds).sum();
+    let over_time = |value: &dyn Fn(&KernelCounters) -> Option<Percent>| {
+        let weighted: Option<f64> = kernels
+            .iter()
+            .map(|kernel| Some(value(kernel)?.0 * kernel.seconds?.0))
+            .sum();
+        let seconds = seconds.filter(Seconds::is_positive)?;
+        Some(Percent(weighted? / seconds.0))
     };
     Some(Group {
         short: first.identity.short.clone(),
@@ -72,17 +74,17 @@ fn group(kernels: &[&KernelCounters], total: f64, rule: Classifier) -> Option<Gr
         block: first.block,
         launches: kernels.len() as u64,
         seconds,
-        share: if total > 0.0 {
-            seconds.unwrap_or_default() / total
+        share: if total.is_positive() {
+            Ratio(seconds.unwrap_or_default() / total)
         } else {
-            0.0
+            Ratio::ZERO
         },
         flops: kernels.iter().map(|kernel| counted(&kernel.flops)).sum(),
         dtype: main_dtype(kernels),
         bytes: Levels {
-            dram: sum(&|kernel| kernel.bytes.dram),
-            l2: sum(&|kernel| kernel.bytes.l2),
-            l1: sum(&|kernel| kernel.bytes.l1),
+            dram: bytes(Level::Dram),
+            l2: bytes(Level::L2),
+            l1: bytes(Level::L1),
         },
         compute: over_time(&|kernel| kernel.sol.compute),
         memory: over_time(&|kernel| Some(kernel.sol.memory.highest()?.1)),
@@ -90,10 +92,10 @@ fn group(kernels: &[&KernelCounters], total: f64, rule: Classifier) -> Option<Gr
     })
 }
 
-fn counted(flops: &Flops) -> Result<f64, &'static str> {
+fn counted(flops: &FlopCount) -> Result<Flops, &'static str> {
     match flops {
-        Flops::Counted(_) => Ok(flops.total().unwrap_or_default()),
-        Flops::NotCounted(reason) => Err(reason),
+        FlopCount::Counted(_) => Ok(flops.total().unwrap_or_default()),
+        FlopCount::NotCounted(reason) => Err(reason),
     }
 }
 
@@ -105,7 +107,7 @@ fn main_dtype(kernels: &[&KernelCounters]) -> Option<&'static str> {
 
 /// The class of most of the profiled time of these launches.
 pub(super) fn main_bound(kernels: &[&KernelCounters], rule: Classifier) -> Bound {
-    let mut times = BTreeMap::<Bound, f64>::new();
+    let mut times = BTreeMap::<Bound, Seconds>::new();
     for kernel in kernels {
         let bound = THRESHOLDS.classify(rule, kernel).bound;
         *times.entry(bound).or_default() += kernel.seconds.unwrap_or_default();
@@ -118,20 +120,20 @@ pub(super) fn main_bound(kernels: &[&KernelCounters], rule: Classifier) -> Bound
 
 impl Group {
     /// Operations per second.
-    pub fn rate(&self) -> Option<f64> {
-        let seconds = self.seconds.filter(|seconds| *seconds > 0.0)?;
+    pub fn rate(&self) -> Option<FlopsPerSecond> {
+        let seconds = self.seconds.filter(Seconds::is_positive)?;
         self.flops.ok().map(|flops| flops / seconds)
     }
 
     /// Operations per byte at a level.
-    pub fn intensity(&self, level: Level) -> Option<f64> {
-        let bytes = self.bytes.get(level).filter(|bytes| *bytes > 0.0)?;
+    pub fn intensity(&self, level: Level) -> Option<FlopsPerByte> {
+        let bytes = self.bytes.get(level).filter(Bytes::is_positive)?;
         self.flops.ok().map(|flops| flops / bytes)
     }
 
     /// The mark in a roofline of a level: operations per byte and per second, or the key of why there is none.
-    pub fn mark(&self, level: Level) -> Result<(f64, f64), &'static str> {
-        if self.flops? == 0.0 {
+    pub fn mark(&self, level: Level) -> Result<(FlopsPerByte, FlopsPerSecond), &'static str> {
+        if self.flops? == Flops::ZERO {
             return Err("roofline.unplotted.no_flops");
         }
         let rate = self.rate().ok_or("roofline.unplotted.no_duration")?;

@@ -11,9 +11,10 @@ use self::device::Device;
 use self::group::Group;
 use self::roofs::Roofs;
 use crate::counters::ncu::KernelCounters;
-use crate::counters::ncu::flops::Flops;
+use crate::counters::ncu::flops::FlopCount;
 use crate::{Context, Known};
 use rooflens_session::{Arrange, PassId};
+use rooflens_units::{Flops, Ratio, Seconds};
 
 /// The kernels of one pass under their roofs.
 pub struct PassRoofline {
@@ -39,11 +40,11 @@ pub struct TypeSum {
     /// Launches with such operations.
     pub launches: u64,
     /// Operations.
-    pub flops: f64,
+    pub flops: Flops,
     /// Share of all operations of the pass.
-    pub share: f64,
-    /// Time of the launches, seconds.
-    pub seconds: f64,
+    pub share: Ratio,
+    /// Time of the launches.
+    pub seconds: Seconds,
 }
 
 /// The rooflines of all passes with profiled launches.
@@ -73,7 +74,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<PassRoofline>> {
 fn types(kernels: &[&KernelCounters]) -> Vec<TypeSum> {
     let mut sums = BTreeMap::<(&'static str, bool), TypeSum>::new();
     for kernel in kernels {
-        let Flops::Counted(parts) = &kernel.flops else {
+        let FlopCount::Counted(parts) = &kernel.flops else {
             continue;
         };
         for part in parts {
@@ -84,9 +85,9 @@ fn types(kernels: &[&KernelCounters]) -> Vec<TypeSum> {
             sum.seconds += kernel.seconds.unwrap_or_default();
         }
     }
-    let total: f64 = sums.values().map(|sum| sum.flops).sum();
+    let total: Flops = sums.values().map(|sum| sum.flops).sum();
     let with_share = |sum: TypeSum| TypeSum {
-        share: sum.flops / total,
+        share: Ratio(sum.flops / total),
         ..sum
     };
     let mut sums: Vec<TypeSum> = sums.into_values().map(with_share).collect();

@@ -3,10 +3,11 @@
 use super::device::Device;
 use super::group::Group;
 use crate::Context;
-use crate::counters::ncu::flops::Flops;
+use crate::counters::ncu::flops::FlopCount;
 use crate::counters::ncu::{KernelCounters, Level};
 use crate::engine::measured_peaks::Measured;
 use rooflens_hardware::Gpu;
+use rooflens_units::{BytesPerSecond, FlopsPerSecond};
 
 /// What rooflines are drawn under.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +56,8 @@ impl Roofs {
         let (measured, gpu) = (Measured::of(context, name), context.gpu_spec(name));
         let dtypes = distinct(main);
         let parts = kernels.iter().flat_map(|kernel| match &kernel.flops {
-            Flops::Counted(parts) => parts.as_slice(),
-            Flops::NotCounted(_) => &[],
+            FlopCount::Counted(parts) => parts.as_slice(),
+            FlopCount::NotCounted(_) => &[],
         });
         let dtypes_used = distinct(dtypes.iter().copied().chain(parts.map(|part| part.dtype)));
         let rates = dtypes_used.into_iter().flat_map(|dtype| {
@@ -123,10 +124,10 @@ impl Roofs {
     }
 
     /// The operations per second that a group could reach under the specified roofs.
-    pub fn attainable(&self, group: &Group) -> Option<f64> {
+    pub fn attainable(&self, group: &Group) -> Option<FlopsPerSecond> {
         let gpu = self.gpu.as_ref()?;
-        let peak = gpu.peak(group.dtype?)?.dense.0;
-        Some(peak.min(group.intensity(Level::Dram)? * gpu.memory_bandwidth.0))
+        let peak = gpu.peak(group.dtype?)?.dense;
+        Some(peak.min(group.intensity(Level::Dram)? * gpu.memory_bandwidth))
     }
 }
 
@@ -158,7 +159,8 @@ fn bandwidths(
         }
     };
     let by_clock = peaks
-        .reduce(f64::max)
+        .reduce(BytesPerSecond::max)
+        .map(|peak| peak.0)
         .map(roof(Peak::ByClock(level), false));
     if level != Level::Dram {
         return by_clock.into_iter().collect();

@@ -2,6 +2,7 @@
 //! they represent; time is the timeline's.
 
 use std::collections::BTreeMap;
+use std::ops::{Div, Mul};
 
 use super::device::{self, Device};
 use super::group::main_bound;
@@ -15,6 +16,7 @@ use crate::engine::stage_stats::Summary;
 use crate::{Classifier, Context, Facts, Known};
 use rooflens_hardware::Gpu;
 use rooflens_session::{Dim3, KernelId, Ns, PassId};
+use rooflens_units::{Bytes, Flops, FlopsPerByte, FlopsPerSecond, Measure, Ratio, Seconds, Time};
 
 /// The work of the stages of the timeline.
 pub struct Workload {
@@ -43,13 +45,13 @@ pub struct StageWork {
     /// Kernels without a profiled launch.
     pub unprofiled: Sum,
     /// Share of the stage's GPU time in launches with counters.
-    pub covered: f64,
+    pub covered: Ratio,
     /// Some pass that counted the bytes is known to have flushed the caches before each launch.
     pub flushed: bool,
     /// Executed operations against what the peaks allow in the stage time.
     pub hfu: Result<Hfu, Lack>,
     /// DRAM bytes as a share of what the memory bandwidth allows in the stage time.
-    pub dram_share: Result<f64, Lack>,
+    pub dram_share: Result<Ratio, Lack>,
 }
 
 /// Launches of one kernel, grid, block and size, with the counters of one launch.
@@ -73,7 +75,7 @@ pub struct Work {
     /// Operations of one launch by dtype and pipe; absent if they were not counted.
     pub parts: Option<Vec<Part>>,
     /// Bytes of one launch.
-    pub bytes: Levels,
+    pub bytes: Levels<Bytes>,
     /// DRAM bytes of one launch, over the profiled launches.
     pub dram: Option<Spread>,
     /// The class of most time of its profiled launches by each rule.
@@ -83,20 +85,20 @@ pub struct Work {
 /// Sums over works, each with the time of the works that have a number.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Time of all works, nanoseconds.
-    pub time: f64,
+    /// Time of all works.
+    pub time: Time,
     /// Operations by dtype.
-    pub flops: BTreeMap<&'static str, f64>,
-    /// Time of works whose operations were counted, nanoseconds.
-    pub flops_time: f64,
-    /// Time of works whose DRAM bytes were counted, nanoseconds.
-    pub dram_time: f64,
+    pub flops: BTreeMap<&'static str, Flops>,
+    /// Time of works whose operations were counted.
+    pub flops_time: Time,
+    /// Time of works whose DRAM bytes were counted.
+    pub dram_time: Time,
     /// Bytes at each level; absent where no work has a number.
-    pub bytes: Levels,
+    pub bytes: Levels<Bytes>,
     /// DRAM bytes if each launch moved what the least, and the most, of its profiled launches did.
-    pub dram_range: (f64, f64),
+    pub dram_range: (Bytes, Bytes),
     /// Time of works with operations and DRAM bytes, those operations and bytes: what a mark is made of.
-    mark: (f64, f64, f64),
+    mark: (Time, Flops, Bytes),
 }
 
 /// Kernels and grids, launches and time of a bound class.
@@ -114,9 +116,9 @@ pub struct Sum {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hfu {
     /// Σ over dtypes of operations ÷ peak, as a share of the stage time on its GPUs.
-    pub share: f64,
-    /// dtype, operations of an instance, and peak per second.
-    pub parts: Vec<(&'static str, f64, f64)>,
+    pub share: Ratio,
+    /// dtype, operations of an instance, and peak.
+    pub parts: Vec<(&'static str, Flops, FlopsPerSecond)>,
     /// dtypes without a peak, whose operations do not count.
     pub left_out: Vec<&'static str>,
 }
@@ -125,9 +127,9 @@ pub struct Hfu {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lack {
     /// Launches with counted operations represent this share of the GPU time, less than [`WHOLE`].
-    FewFlops(f64),
+    FewFlops(Ratio),
     /// Launches with DRAM bytes represent this share of the GPU time, less than [`WHOLE`].
-    FewBytes(f64),
+    FewBytes(Ratio),
     /// The GPU is not in the hardware table.
     NoPeak,
     /// No counted operations of a dtype with a peak.
@@ -135,9 +137,9 @@ pub enum Lack {
     /// No profiled launch with DRAM bytes.
     NoBytes,
     /// Fewer operations were counted than the model of the stage needs: the first number is less than the second.
-    BelowModel(f64, f64),
+    BelowModel(Flops, Flops),
     /// More than the peak: the peak is wrong, or launches represent others than they should.
-    AbovePeak(f64),
+    AbovePeak(Ratio),
 }
 
 /// The work of the stages; missing without a timeline and profiled launches.
@@ -189,7 +191,7 @@ fn works(context: &Context<'_>, counters: &Counters, line: &Line) -> Vec<Work> {
             profiled: group.from.len(),
             parts: group.parts(counters),
             bytes: group.bytes(counters),
-            dram: group.counter(counters, |launch| launch.bytes.dram),
+            dram: group.spread(counters, |launch| launch.bytes.dram),
             bounds: [bound(Classifier::Rooflens), bound(Classifier::Seed)],
         })
     };
@@ -213,21 +215,24 @@ impl Workload {
 
 impl Work {
     /// Operations of one launch.
-    pub fn flops(&self) -> Option<f64> {
-        self.parts
-            .as_ref()
-            .map(|parts| 0.0 + parts.iter().map(|part| part.flops).sum::<f64>())
+    pub fn flops(&self) -> Option<Flops> {
+        let parts = self.parts.as_ref()?;
+        Some(Flops::ZERO + parts.iter().map(|part| part.flops).sum::<Flops>())
     }
 
     /// All launches' operations, or bytes, per second of their time.
-    pub fn per_second(&self, of_launch: Option<f64>) -> Option<f64> {
-        let seconds = self.time.time().0 / 1e9;
-        Some(of_launch? * self.launches as f64 / seconds).filter(|rate| rate.is_finite())
+    pub fn per_second<A, R: Measure>(&self, of_launch: Option<A>) -> Option<R>
+    where
+        A: Mul<f64, Output = A> + Div<Seconds, Output = R>,
+    {
+        let seconds = self.time.time().seconds();
+        let rate = of_launch? * self.launches as f64 / seconds;
+        rate.number().is_finite().then_some(rate)
     }
 
     /// Operations per byte at a level.
-    pub fn intensity(&self, level: Level) -> Option<f64> {
-        let bytes = self.bytes.get(level).filter(|bytes| *bytes > 0.0)?;
+    pub fn intensity(&self, level: Level) -> Option<FlopsPerByte> {
+        let bytes = self.bytes.get(level).filter(Bytes::is_positive)?;
         Some(self.flops()? / bytes)
     }
 
@@ -251,20 +256,22 @@ impl Totals {
     pub fn of<'a>(works: impl Iterator<Item = &'a Work>) -> Self {
         let mut totals = Self::default();
         for work in works {
-            let (time, launches) = (work.time.time().0, work.launches as f64);
+            let (time, launches) = (work.time.time(), work.launches as f64);
             totals.time += time;
             for part in work.parts.iter().flatten() {
                 *totals.flops.entry(part.dtype).or_default() += part.flops * launches;
             }
-            let add = |sum: &mut Option<f64>, one: Option<f64>| {
-                if let Some(one) = one {
-                    *sum = Some(sum.unwrap_or_default() + one * launches);
+            let add = |sum: &mut Option<Bytes>, bytes: Option<Bytes>| {
+                if let Some(bytes) = bytes {
+                    *sum = Some(sum.unwrap_or_default() + bytes * launches);
                 }
             };
             add(&mut totals.bytes.dram, work.bytes.dram);
             add(&mut totals.bytes.l2, work.bytes.l2);
             add(&mut totals.bytes.l1, work.bytes.l1);
-            totals.flops_time += work.parts.as_ref().map_or(0.0, |_| time);
+            if work.parts.is_some() {
+                totals.flops_time += time;
+            }
             if let Some(spread) = work.dram {
                 totals.dram_time += time;
                 totals.dram_range.0 += spread.min * launches;
@@ -279,21 +286,23 @@ impl Totals {
     }
 
     /// Operations of all dtypes; absent if no work's were counted.
-    pub fn all_flops(&self) -> Option<f64> {
-        (self.flops_time > 0.0).then(|| 0.0 + self.flops.values().sum::<f64>())
+    pub fn all_flops(&self) -> Option<Flops> {
+        self.flops_time
+            .is_positive()
+            .then(|| Flops::ZERO + self.flops.values().sum::<Flops>())
     }
 
     /// Operations per DRAM byte, of works with both.
-    pub fn intensity(&self) -> Option<f64> {
+    pub fn intensity(&self) -> Option<FlopsPerByte> {
         let (_, flops, bytes) = self.mark;
-        (bytes > 0.0).then(|| flops / bytes)
+        bytes.is_positive().then(|| flops / bytes)
     }
 
     /// The mark in the DRAM roofline: operations per byte and per second of kernel time.
-    pub fn mark(&self) -> Option<(f64, f64)> {
+    pub fn mark(&self) -> Option<(FlopsPerByte, FlopsPerSecond)> {
         let (time, flops, bytes) = self.mark;
-        let (x, y) = (flops / bytes, flops / (time / 1e9));
-        (x.is_finite() && y.is_finite() && x > 0.0).then_some((x, y))
+        let (x, y) = (flops / bytes, flops / time.seconds());
+        (x.is_finite() && y.is_finite() && x.is_positive()).then_some((x, y))
     }
 }
 
@@ -322,22 +331,25 @@ impl StageWork {
     }
 
     /// A sum over the counted instances, per instance.
-    pub fn per_instance(&self, sum: f64) -> f64 {
+    pub fn per_instance<A: Div<f64, Output = A>>(&self, sum: A) -> A {
         sum / self.summary.counted.max(1) as f64
     }
 
     /// A sum over the counted instances, per second of stage time and GPU.
-    pub fn per_second(&self, sum: f64) -> f64 {
+    pub fn per_second<A, R>(&self, sum: A) -> R
+    where
+        A: Div<f64, Output = A> + Div<Seconds, Output = R>,
+    {
         self.per_instance(sum) / self.seconds()
     }
 
-    /// Stage time × GPUs, seconds.
-    fn seconds(&self) -> f64 {
-        self.summary.time / 1e9 * self.gpus as f64
+    /// Stage time × GPUs.
+    fn seconds(&self) -> Seconds {
+        Seconds(self.summary.time / 1e9 * self.gpus as f64)
     }
 
     /// Executed operations of an instance; absent for too small a share of the GPU time.
-    pub fn executed_flops(&self) -> Option<f64> {
+    pub fn executed_flops(&self) -> Option<Flops> {
         let flops = self
             .totals
             .all_flops()
@@ -346,7 +358,7 @@ impl StageWork {
     }
 
     /// DRAM bytes of all counted instances.
-    pub fn dram_bytes(&self) -> Result<f64, Lack> {
+    pub fn dram_bytes(&self) -> Result<Bytes, Lack> {
         self.enough(self.totals.dram_time, Lack::FewBytes)?;
         self.totals.bytes.dram.ok_or(Lack::NoBytes)
     }
@@ -367,8 +379,8 @@ impl StageWork {
     }
 
     /// Refuses sums over too small a share of the stage's GPU time to be the stage's.
-    fn enough(&self, time: f64, few: fn(f64) -> Lack) -> Result<(), Lack> {
-        let covered = time / self.time.time().0;
+    fn enough(&self, time: Time, few: fn(Ratio) -> Lack) -> Result<(), Lack> {
+        let covered = Ratio(time / self.time.time());
         if covered >= WHOLE {
             Ok(())
         } else {
@@ -380,30 +392,31 @@ impl StageWork {
         self.few_flops()?;
         let gpu = gpu.ok_or(Lack::NoPeak)?;
         let mut hfu = Hfu {
-            share: 0.0,
+            share: Ratio::ZERO,
             parts: Vec::new(),
             left_out: Vec::new(),
         };
-        let mut ideal = 0.0;
+        let mut ideal = Seconds::ZERO;
         for (dtype, flops) in &self.totals.flops {
             let Some(peak) = gpu.peak(dtype) else {
                 hfu.left_out.push(*dtype);
                 continue;
             };
             let flops = self.per_instance(*flops);
-            ideal += flops / peak.dense.0;
-            hfu.parts.push((*dtype, flops, peak.dense.0));
+            ideal += flops / peak.dense;
+            hfu.parts.push((*dtype, flops, peak.dense));
         }
         if hfu.parts.is_empty() {
             return Err(Lack::NoFlops);
         }
-        hfu.share = possible(ideal / self.seconds())?;
+        hfu.share = possible(Ratio(ideal / self.seconds()))?;
         Ok(hfu)
     }
 
-    fn dram_share_on(&self, gpu: Option<&Gpu>) -> Result<f64, Lack> {
+    fn dram_share_on(&self, gpu: Option<&Gpu>) -> Result<Ratio, Lack> {
         let bytes = self.dram_bytes()?;
-        possible(self.per_second(bytes) / gpu.ok_or(Lack::NoPeak)?.memory_bandwidth.0)
+        let peak = gpu.ok_or(Lack::NoPeak)?.memory_bandwidth;
+        possible(Ratio(self.per_second(bytes) / peak))
     }
 }
 
@@ -415,8 +428,8 @@ impl Sum {
     }
 }
 
-fn possible(share: f64) -> Result<f64, Lack> {
-    if share <= 1.0 {
+fn possible(share: Ratio) -> Result<Ratio, Lack> {
+    if share <= Ratio::ONE {
         Ok(share)
     } else {
         Err(Lack::AbovePeak(share))
@@ -425,7 +438,7 @@ fn possible(share: f64) -> Result<f64, Lack> {
 
 impl Workload {
     /// A stage of which one launch was profiled, with this HFU.
-    pub fn made(summary: Summary, hfu: Result<f64, Lack>) -> Self {
+    pub fn made(summary: Summary, hfu: Result<Ratio, Lack>) -> Self {
         let work = Work {
             kernel: KernelId(0),
             class: KernelClass::Gemm,
@@ -447,7 +460,7 @@ impl Workload {
             totals: Totals::default(),
             works: vec![work],
             unprofiled: Sum::default(),
-            covered: 1.0,
+            covered: Ratio::ONE,
             flushed: false,
             hfu: hfu.map(|share| Hfu {
                 share,

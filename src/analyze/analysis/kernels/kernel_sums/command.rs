@@ -5,9 +5,10 @@ use crate::engine::intervals::total;
 use crate::engine::stage_stats::Summary;
 use crate::kernels::stage_work::StageWork;
 use rooflens_session::Ns;
+use rooflens_units::Ratio;
 
 /// Share of a stage's GPU time beyond which nothing more need be profiled.
-pub const ENOUGH: f64 = 0.9;
+pub const ENOUGH: Ratio = Ratio(0.9);
 
 /// Most kernels that a command asks for: each costs replays.
 const MOST: usize = 30;
@@ -28,8 +29,8 @@ pub fn command(context: &Context<'_>, stage: &Summary) -> String {
 }
 
 /// How many of a stage's kernels, those with the most time first, have this share of the time of all of them.
-fn needed(work: &StageWork, share: f64) -> usize {
-    let enough = share * total(work.kernels.iter().map(|kernel| kernel.2)).time().0;
+fn needed(work: &StageWork, share: Ratio) -> usize {
+    let enough = share.0 * total(work.kernels.iter().map(|kernel| kernel.2)).time().0;
     let mut sum = Ns::ZERO;
     let before = work.kernels.iter().take_while(|kernel| {
         let is_short = sum.time().0 < enough;
@@ -62,7 +63,7 @@ mod tests {
         let work = &results.stage_work().expect("never missing")[0];
         // 60 of 100, then 90, then all.
         assert_eq!(
-            [0.5, 0.6, 0.7, 0.9, 0.91].map(|share| needed(work, share)),
+            [0.5, 0.6, 0.7, 0.9, 0.91].map(|share| needed(work, Ratio(share))),
             [1, 1, 2, 2, 3]
         );
     }

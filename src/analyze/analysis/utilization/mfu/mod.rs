@@ -11,6 +11,7 @@ use crate::engine::measured_peaks::Measured;
 use crate::engine::measured_peaks::gpu_name;
 use crate::engine::stage_names;
 use crate::{Context, Known, Missing};
+use rooflens_units::Flops;
 use timed::{StageTime, timed};
 use work::{Work, work};
 
@@ -162,7 +163,7 @@ pub fn hfu<'a>(context: &Context<'_>, stage: &'a StageWork) -> Result<&'a Hfu, L
         .find(|other_stage| other_stage.timed.is_of(&stage.summary));
     let model = stage_utilization
         .and_then(StageUtilization::flops)
-        .map(|flops| flops * stage.gpus as f64);
+        .map(|flops| Flops(flops * stage.gpus as f64));
     match stage.executed_flops().zip(model) {
         Some((executed, model)) if executed < model => Err(Lack::BelowModel(executed, model)),
         _ => Ok(hfu),

@@ -17,6 +17,7 @@ mod checks;
 mod data;
 mod html;
 mod json;
+mod length;
 mod markdown;
 mod measure;
 mod metrics;

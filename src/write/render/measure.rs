@@ -1,11 +1,12 @@
 //! Widths of texts in the embedded faces: what fits is known before anything is laid out.
 
+use crate::length::Pt;
 use std::sync::LazyLock;
 
 use ttf_parser::Face;
 
 /// Width of the text on a page in points: A4 with margins of 20 mm.
-pub(crate) const PAGE: f64 = 482.0;
+pub(crate) const PAGE: Pt = Pt(482.0);
 
 /// The sans face, which the PDF embeds too.
 pub(crate) static REGULAR: &[u8] =
@@ -27,10 +28,10 @@ struct Widths {
 const MONO: f64 = 0.6;
 
 /// Width of a text in the sans face, without kerning.
-pub(crate) fn sans(text: &str, size: f64, bold: bool) -> f64 {
+pub(crate) fn sans(text: &str, size: Pt, bold: bool) -> Pt {
     let [regular, semi_bold] = &*FACES;
     let widths = if bold { semi_bold } else { regular };
-    text.chars().map(|c| widths.advance(c)).sum::<f64>() * size
+    size * text.chars().map(|c| widths.advance(c)).sum::<f64>()
 }
 
 impl Widths {
@@ -58,11 +59,11 @@ fn advance(face: Option<&Face<'_>>, c: char) -> f64 {
 }
 
 /// Width of a text in the fixed-width face.
-pub(crate) fn mono(text: &str, size: f64) -> f64 {
-    text.chars()
-        .map(|c| if is_east_asian(c) { 1.0 } else { MONO })
-        .sum::<f64>()
-        * size
+pub(crate) fn mono(text: &str, size: Pt) -> Pt {
+    let advances = text
+        .chars()
+        .map(|c| if is_east_asian(c) { 1.0 } else { MONO });
+    size * advances.sum::<f64>()
 }
 
 /// Whether a character is of a script of East Asia, or a picture: it fills the em square.
@@ -71,9 +72,9 @@ pub(crate) const fn is_east_asian(c: char) -> bool {
 }
 
 /// How many characters of the fixed-width face fit.
-pub(crate) fn mono_characters(width: f64, size: f64) -> usize {
+pub(crate) fn mono_characters(width: Pt, size: Pt) -> usize {
     // What a text of so many characters is wide, divided, may come out a rounding error below their number.
-    (width / (MONO * size) + 1e-6).max(0.0) as usize
+    (width / (size * MONO) + 1e-6).max(0.0) as usize
 }
 
 #[cfg(test)]
@@ -83,15 +84,15 @@ mod tests {
     #[test]
     fn widths_are_the_faces() {
         // Digits are 600 thousandths wide in both faces: 4 × 0.6 × 8 = 19.2.
-        assert!((sans("2026", 8.0, false) - 19.2).abs() < 1e-9);
-        assert!((mono("2026", 8.0) - 19.2).abs() < 1e-9);
-        assert_eq!(mono_characters(100.0, 7.0), 23);
+        assert!((sans("2026", Pt(8.0), false).0 - 19.2).abs() < 1e-9);
+        assert!((mono("2026", Pt(8.0)).0 - 19.2).abs() < 1e-9);
+        assert_eq!(mono_characters(Pt(100.0), Pt(7.0)), 23);
         for count in 1..60 {
             let text = "n".repeat(count);
-            assert_eq!(mono_characters(mono(&text, 7.2), 7.2), count);
+            assert_eq!(mono_characters(mono(&text, Pt(7.2)), Pt(7.2)), count);
         }
         // The horizontal metrics of the regular face say 812 for M and 250 for i; it has no 测.
-        assert!((sans("Mi测", 1000.0, false) - 2062.0).abs() < 1e-9);
-        assert!(sans("kernel", 8.0, true) > sans("kernel", 8.0, false));
+        assert!((sans("Mi测", Pt(1000.0), false).0 - 2062.0).abs() < 1e-9);
+        assert!(sans("kernel", Pt(8.0), true) > sans("kernel", Pt(8.0), false));
     }
 }

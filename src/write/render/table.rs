@@ -1,5 +1,6 @@
 //! Views of data sets as tables: which cells, how wide, in which unit.
 
+use crate::length::Pt;
 use rooflens_schemas::Unit;
 
 use super::measure::{PAGE, is_east_asian, mono, mono_characters, sans};
@@ -8,19 +9,19 @@ use rooflens_document::report::Report;
 use rooflens_document::{Catalogue, Cell, Column, Dataset, Scale, View, words};
 
 /// Space at both sides of a cell.
-const PADDING: f64 = 9.0;
+const PADDING: Pt = Pt(9.0);
 /// Narrowest column of names that still tells something.
-const NARROWEST: f64 = 90.0;
+const NARROWEST: Pt = Pt(90.0);
 /// Size of the fixed-width face next to the other; the template sets the same.
 const MONO_SIZE: f64 = 0.9;
 /// From one line of a cell to the next in font sizes: cap height and leading.
 const LINE: f64 = 1.2;
 /// What a row is higher than its lines: its insets less one leading.
-const MARGIN: f64 = 1.4;
+const MARGIN: Pt = Pt(1.4);
 /// Lines on which names may stand.
 const LINES: usize = 2;
 /// Texts beyond this width wrap.
-const WRAP: f64 = 110.0;
+const WRAP: Pt = Pt(110.0);
 
 /// How a table shows names from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +41,15 @@ pub(crate) struct Table {
     pub(crate) number: usize,
     /// Caption.
     pub(crate) caption: String,
-    /// Font size in points.
-    pub(crate) size: f64,
+    /// Font size.
+    pub(crate) size: Pt,
     /// Columns.
     pub(crate) columns: Vec<Head>,
     /// Texts of the cells.
     pub(crate) rows: Vec<Vec<String>>,
-    /// Height on paper without the caption in points, by the widths of the texts: near enough to keep a short table on
+    /// Height on paper without the caption, by the widths of the texts: near enough to keep a short table on
     /// one page, where measuring would lay it out twice.
-    pub(crate) height: f64,
+    pub(crate) height: Pt,
     /// What the table omits.
     pub(crate) note: Option<String>,
 }
@@ -62,8 +63,8 @@ pub(crate) struct Head {
     pub(crate) numeric: bool,
     /// Names from the data: in the fixed-width face.
     pub(crate) mono: bool,
-    /// Width in points.
-    pub(crate) width: f64,
+    /// Width.
+    pub(crate) width: Pt,
     /// The numbers of cells that each carry a unit of their own; else empty.
     pub(crate) numbers: Vec<Option<f64>>,
 }
@@ -191,7 +192,7 @@ impl Draft {
                 title,
                 numeric,
                 mono,
-                width: 0.0,
+                width: Pt::ZERO,
                 numbers,
             },
             texts,
@@ -199,7 +200,7 @@ impl Draft {
     }
 
     /// Width of a cell's text on one line.
-    fn width(&self, text: &str, size: f64) -> f64 {
+    fn width(&self, text: &str, size: Pt) -> Pt {
         if self.head.mono {
             mono(text, size * MONO_SIZE)
         } else {
@@ -208,29 +209,29 @@ impl Draft {
     }
 
     /// Width of the widest cell.
-    fn content(&self, size: f64) -> f64 {
+    fn content(&self, size: Pt) -> Pt {
         self.texts
             .iter()
             .map(|text| self.width(text, size))
-            .fold(0.0, f64::max)
+            .fold(Pt::ZERO, Pt::max)
     }
 
     /// Width that the heading needs on about so many lines.
-    fn heading(&self, size: f64, lines: f64) -> f64 {
+    fn heading(&self, size: Pt, lines: f64) -> Pt {
         // East Asian text breaks between any two characters.
         let words = self.head.title.split(|c| c == ' ' || is_east_asian(c));
         let words = words.map(|word| sans(word, size, true));
         let whole = sans(&self.head.title, size, true) / lines;
         let whole = match self.head.title.contains(is_east_asian) {
             // Lines of whole characters, two at least.
-            true => libm::ceil(whole / size).max(2.0) * size,
+            true => size * libm::ceil(whole / size).max(2.0),
             false => whole,
         };
-        words.fold(whole, f64::max)
+        words.fold(whole, Pt::max)
     }
 
     /// Whether the column gives way: names and long texts do, numbers never.
-    fn yields(&self, size: f64) -> bool {
+    fn yields(&self, size: Pt) -> bool {
         !self.head.numeric && self.content(size) > WRAP
     }
 }
@@ -247,7 +248,7 @@ fn show(cell: &Cell, unit: Unit, scale: Option<Scale>) -> String {
 }
 
 /// Sets widths and shortens names; returns the font size.
-fn layout(drafts: &mut [Draft], names: Names) -> f64 {
+fn layout(drafts: &mut [Draft], names: Names) -> Pt {
     let (size, lines) = choose(drafts);
     let mut drafts: Vec<&mut Draft> = drafts.iter_mut().collect();
     // Columns that do not give way come first, then the narrow ones of those that do.
@@ -260,7 +261,7 @@ fn layout(drafts: &mut [Draft], names: Names) -> f64 {
         .filter(|d| !d.yields(size))
         .map(|d| natural(d, size, lines));
     // What does not fit at any size shrinks in proportion; its cells wrap.
-    let shrink = (PAGE / fixed.sum::<f64>().max(1.0)).min(1.0);
+    let shrink = (PAGE / fixed.sum::<Pt>().max(Pt(1.0))).min(1.0);
     let (mut rest, mut open) = (PAGE, drafts.iter().filter(|d| d.yields(size)).count());
     for draft in drafts {
         let natural = natural(draft, size, lines);
@@ -273,7 +274,7 @@ fn layout(drafts: &mut [Draft], names: Names) -> f64 {
         };
         rest -= draft.head.width;
         if draft.head.mono && draft.yields(size) && names == Names::Shortened {
-            let line = mono_characters(draft.head.width - PADDING - 0.5, size * MONO_SIZE);
+            let line = mono_characters(draft.head.width - PADDING - Pt(0.5), size * MONO_SIZE);
             draft.texts.iter_mut().for_each(|text| {
                 // What two lines hold stays whole: kernels of one family differ where the middle is excluded.
                 if !fits_on(text, line, LINES) {
@@ -286,9 +287,9 @@ fn layout(drafts: &mut [Draft], names: Names) -> f64 {
 }
 
 /// Height of the heading and of so many rows of cells.
-fn height(drafts: &[Draft], rows: usize, size: f64) -> f64 {
+fn height(drafts: &[Draft], rows: usize, size: Pt) -> Pt {
     let lines =
-        |draft: &Draft, width: f64| libm::ceil(width / (draft.head.width - PADDING)).max(1.0);
+        |draft: &Draft, width: Pt| libm::ceil(width / (draft.head.width - PADDING)).max(1.0);
     let most = |lines: &dyn Fn(&Draft) -> f64| drafts.iter().map(lines).fold(1.0, f64::max);
     let heading = most(&|draft| lines(draft, sans(&draft.head.title, size, true)));
     let row = |row: usize| {
@@ -300,7 +301,7 @@ fn height(drafts: &[Draft], rows: usize, size: f64) -> f64 {
         })
     };
     let lines = heading + (0..rows).map(row).sum::<f64>();
-    lines * size * LINE + (rows + 1) as f64 * MARGIN
+    size * lines * LINE + MARGIN * (rows + 1) as f64
 }
 
 /// Whether a text that breaks between words fits on so many lines of so many characters.
@@ -321,7 +322,7 @@ fn fits_on(text: &str, line: usize, lines: usize) -> bool {
 
 /// The font size and the lines of headings: everything on one line if that is possible without small type,
 /// else the largest size at which names and long texts, giving way, keep a useful width.
-fn choose(drafts: &[Draft]) -> (f64, f64) {
+fn choose(drafts: &[Draft]) -> (Pt, f64) {
     let full = |d: &Draft, size, lines| natural(d, size, lines);
     let least = |d: &Draft, size, lines| {
         if d.yields(size) {
@@ -330,23 +331,24 @@ fn choose(drafts: &[Draft]) -> (f64, f64) {
             natural(d, size, lines)
         }
     };
-    let sum = |width: &dyn Fn(&Draft, f64, f64) -> f64, (size, lines): (f64, f64)| {
-        drafts.iter().map(|d| width(d, size, lines)).sum::<f64>()
+    let sum = |width: &dyn Fn(&Draft, Pt, f64) -> Pt, (size, lines): (Pt, f64)| {
+        drafts.iter().map(|d| width(d, size, lines)).sum::<Pt>()
     };
-    let large = [(8.0, 1.0), (8.0, 1.9), (8.0, 2.7), (7.5, 2.7)];
-    let small = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5].map(|size| (size, 2.7));
+    let large =
+        [(8.0, 1.0), (8.0, 1.9), (8.0, 2.7), (7.5, 2.7)].map(|(size, lines)| (Pt(size), lines));
+    let small = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5].map(|size| (Pt(size), 2.7));
     let fits_whole = large.into_iter().find(|choice| sum(&full, *choice) <= PAGE);
     let fits = || {
         small
             .into_iter()
             .find(|choice| sum(&least, *choice) <= PAGE)
     };
-    fits_whole.or_else(fits).unwrap_or((5.5, 2.7))
+    fits_whole.or_else(fits).unwrap_or((Pt(5.5), 2.7))
 }
 
 /// Width at which no cell wraps.
-fn natural(draft: &Draft, size: f64, lines: f64) -> f64 {
-    draft.content(size).max(draft.heading(size, lines)) + PADDING + 0.5
+fn natural(draft: &Draft, size: Pt, lines: f64) -> Pt {
+    draft.content(size).max(draft.heading(size, lines)) + PADDING + Pt(0.5)
 }
 
 #[cfg(test)]
@@ -454,8 +456,8 @@ mod tests {
                 Names::Whole,
             )
             .unwrap();
-            assert!((table.size - 8.0).abs() < 1e-9);
-            table.height
+            assert!((table.size.0 - 8.0).abs() < 1e-9);
+            table.height.0
         };
         // A row is 0.7 × 8 pt of capitals between 2.7 pt each; 1.2 × 8 + 1.4 comes to the same 11.0.
         assert!((height(rows(9)) - 110.0).abs() < 0.5);

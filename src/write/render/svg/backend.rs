@@ -1,5 +1,6 @@
 //! The backend of plotters that writes SVG. Its pixels are hundredths of a point.
 
+use crate::length::{Place, Pt};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fmt::{Arguments, Write};
@@ -31,16 +32,16 @@ pub(super) struct Svg {
 /// An element on a page, with what plotters lacks.
 pub(super) struct With {
     /// The element.
-    pub(super) element: DynElement<'static, Svg, (f64, f64)>,
+    pub(super) element: DynElement<'static, Svg, Place>,
     /// Tooltip; empty: none.
     pub(super) tooltip: String,
     /// Further attributes.
     pub(super) attributes: String,
 }
 
-impl<'a> PointCollection<'a, (f64, f64)> for &'a With {
-    type Point = &'a (f64, f64);
-    type IntoIter = &'a Vec<(f64, f64)>;
+impl<'a> PointCollection<'a, Place> for &'a With {
+    type Point = &'a Place;
+    type IntoIter = &'a Vec<Place>;
 
     fn point_iter(self) -> Self::IntoIter {
         self.element.point_iter()
@@ -92,7 +93,7 @@ impl DrawingBackend for Svg {
 
     /// The page's width; no chart is higher than a hundred pages.
     fn get_size(&self) -> (u32, u32) {
-        (PAGE as u32 * 100, PAGE as u32 * 10_000)
+        (PAGE.0 as u32 * 100, PAGE.0 as u32 * 10_000)
     }
 
     fn ensure_prepared(&mut self) -> Written {
@@ -241,7 +242,7 @@ impl DrawingBackend for Svg {
         text: &str,
         style: &S,
     ) -> Written<(u32, u32)> {
-        let width = libm::ceil(sans(text, style.size(), is_bold(style)));
+        let width = libm::ceil(sans(text, Pt(style.size()), is_bold(style)).0);
         Ok((width as u32, style.size() as u32))
     }
 }

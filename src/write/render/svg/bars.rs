@@ -1,5 +1,6 @@
 //! Stacked bars.
 
+use crate::length::Pt;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
@@ -9,9 +10,9 @@ use super::{legend, palette};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{Bar, Part, StackedBars};
 
-const PITCH: f64 = 20.0;
+const PITCH: Pt = Pt(20.0);
 /// White above and below a bar, in rows.
-const MARGIN: f64 = 3.0 / PITCH;
+const MARGIN: f64 = 3.0 / PITCH.0;
 /// Shares of the width that labels at the left and notes at the right may take.
 const LABELS: f64 = 0.36;
 const NOTES: f64 = 0.3;
@@ -20,7 +21,7 @@ const NOTES: f64 = 0.3;
 const SEEN: f64 = 0.002;
 
 /// Draws the bars; returns the chart's height.
-pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
+pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<Pt> {
     let fills = fills(&chart.parts);
     let longest = chart.bars.iter().map(total).fold(0.0, f64::max);
     let is_seen = |part: usize| {
@@ -50,7 +51,12 @@ pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
         (max / factor, factor, symbol)
     };
     let x = scale::linear(0.0, max);
-    let mut plot = page.plot(area, (0.0, 14.0), x.clone(), chart.bars.len() as f64..0.0)?;
+    let mut plot = page.plot(
+        area,
+        (Pt::ZERO, Pt(14.0)),
+        x.clone(),
+        chart.bars.len() as f64..0.0,
+    )?;
     let last = scale::ticks(&x, 7).pop();
     let number = scale::tick_label(&x, 7);
     let label = |tick: &f64| match Some(*tick) == last && !symbol.is_empty() {
@@ -68,35 +74,40 @@ pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
         &Axis::NONE,
     )?;
     for (row, bar) in chart.bars.iter().enumerate() {
-        let label = Style::PLAIN.fit(&bar.label, area.x - 8.0);
+        let label = Style::PLAIN.fit(&bar.label, area.x - Pt(8.0));
         let (_, y) = place(&plot, 0.0, row as f64 + 0.5);
-        page.text(area.x - 6.0, y + 2.8, &label, Style::PLAIN.at(HPos::Right))?;
+        page.text(
+            area.x - Pt(6.0),
+            y + Pt(2.8),
+            &label,
+            Style::PLAIN.at(HPos::Right),
+        )?;
         let scale = if chart.normalized {
             100.0 / total(bar)
         } else {
             1.0 / factor
         };
         let end = draw_bar(page, &plot, (row as f64, scale), bar, (chart, &fills))?;
-        let note = Style::MUTED.fit(&bar.note, WIDTH - area.right() - 6.0);
+        let note = Style::MUTED.fit(&bar.note, WIDTH - area.right() - Pt(6.0));
         let x = if chart.normalized { area.right() } else { end };
-        page.text(x + 6.0, y + 2.5, &note, Style::MUTED.halo())?;
+        page.text(x + Pt(6.0), y + Pt(2.5), &note, Style::MUTED.halo())?;
     }
-    Ok(area.bottom() + 18.0)
+    Ok(area.bottom() + Pt(18.0))
 }
 
 /// Where the bars go: labels at the left and notes at the right get what they need, within limits.
-fn area(chart: &StackedBars, top: f64) -> Rect {
+fn area(chart: &StackedBars, top: Pt) -> Rect {
     let left = Style::PLAIN.widest(chart.bars.iter().map(|bar| &bar.label));
     let right = Style::MUTED.widest(chart.bars.iter().map(|bar| &bar.note));
     let (left, right) = (
-        left.min(WIDTH * LABELS) + 10.0,
-        right.min(WIDTH * NOTES) + 12.0,
+        left.min(WIDTH * LABELS) + Pt(10.0),
+        right.min(WIDTH * NOTES) + Pt(12.0),
     );
     Rect::new(
         left,
         top,
         WIDTH - left - right,
-        chart.bars.len() as f64 * PITCH,
+        PITCH * chart.bars.len() as f64,
     )
 }
 
@@ -130,7 +141,7 @@ fn draw_bar(
     (row, scale): (f64, f64),
     bar: &Bar,
     (chart, fills): (&StackedBars, &[RGBColor]),
-) -> Drawn<f64> {
+) -> Drawn<Pt> {
     let mut start = 0.0;
     let total = total(bar);
     let shown = parts(bar)
@@ -139,7 +150,7 @@ fn draw_bar(
     for (value, (fill, part)) in shown {
         let end = start + value * scale;
         let ((left, y), (right, _)) = (place(plot, start, row + 0.5), place(plot, end, row + 0.5));
-        let edge = if right - left > 1.5 { 50 } else { 0 };
+        let edge = if right - left > Pt(1.5) { 50 } else { 0 };
         let (_, top) = place(plot, start, row + MARGIN);
         let (_, bottom) = place(plot, start, row + 1.0 - MARGIN);
         let number = Quantity::new(value, chart.unit);
@@ -152,8 +163,8 @@ fn draw_bar(
             color: palette::on(*fill),
             ..Style::SMALL.at(HPos::Center)
         };
-        if chart.parts.len() > 1 && style.width(&label) + 4.0 <= right - left {
-            page.text(f64::midpoint(left, right), y + 2.5, &label, style)?;
+        if chart.parts.len() > 1 && style.width(&label) + Pt(4.0) <= right - left {
+            page.text(left.midpoint(right), y + Pt(2.5), &label, style)?;
         }
         start = end;
     }

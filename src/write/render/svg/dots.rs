@@ -1,5 +1,6 @@
 //! Single repeats around their row's median.
 
+use crate::length::{Place, Pt};
 use std::ops::Range;
 
 use plotters::prelude::*;
@@ -12,14 +13,14 @@ use rooflens_document::Quantity;
 use rooflens_document::chart::Dots;
 use rooflens_document::words;
 
-const PITCH: f64 = 26.0;
-const RADIUS: f64 = 2.4;
+const PITCH: Pt = Pt(26.0);
+const RADIUS: Pt = Pt(2.4);
 /// The most ticks.
 const TICKS: usize = 8;
 
 /// Draws one row of dots a stage; returns the chart's height. The rows share an axis of deviations from
 /// the median, because stages last from microseconds to minutes.
-pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
+pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<Pt> {
     let rows: Vec<DotRow<'_>> = chart.rows.iter().map(DotRow::new).collect();
     let mut notes = Vec::new();
     for row in &rows {
@@ -30,10 +31,20 @@ pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
         .widest(chart.rows.iter().map(|(label, _)| label))
         .min(WIDTH * 0.3);
     let right = Style::MUTED.widest(&notes).min(WIDTH * 0.3);
-    let (left, right) = (left + 12.0, right + 16.0);
-    let area = Rect::new(left, 16.0, WIDTH - left - right, rows.len() as f64 * PITCH);
+    let (left, right) = (left + Pt(12.0), right + Pt(16.0));
+    let area = Rect::new(
+        left,
+        Pt(16.0),
+        WIDTH - left - right,
+        PITCH * rows.len() as f64,
+    );
     let x = axis(&rows);
-    let mut plot = page.plot(area, (0.0, 25.0), x.clone(), rows.len() as f64..0.0)?;
+    let mut plot = page.plot(
+        area,
+        (Pt::ZERO, Pt(25.0)),
+        x.clone(),
+        rows.len() as f64..0.0,
+    )?;
     let number = scale::tick_label(&x, TICKS);
     let label = |tick: &f64| match number(tick) {
         text if *tick > 0.0 => format!("+{text}"),
@@ -53,14 +64,19 @@ pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
     let zero = vec![(0.0, 0.0), (0.0, rows.len() as f64)];
     plot.plotting_area()
         .draw(&PathElement::new(zero, palette::AXIS.stroke_width(60)))?;
-    page.text(area.right() + 12.0, area.y - 6.0, "median", Style::MUTED)?;
+    page.text(
+        area.right() + Pt(12.0),
+        area.y - Pt(6.0),
+        "median",
+        Style::MUTED,
+    )?;
     for (n, (row, note)) in rows.iter().zip(&notes).enumerate() {
         let y = n as f64 + 0.5;
         let middle = place(&plot, 0.0, y).1;
-        let label = Style::PLAIN.fit(row.label, left - 12.0);
+        let label = Style::PLAIN.fit(row.label, left - Pt(12.0));
         page.text(
-            left - 8.0,
-            middle + 2.8,
+            left - Pt(8.0),
+            middle + Pt(2.8),
             &label,
             Style::PLAIN.at(HPos::Right),
         )?;
@@ -68,10 +84,15 @@ pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
         plot.plotting_area()
             .draw(&PathElement::new(line, palette::GRID.stroke_width(60)))?;
         draw_dots(page, &plot, y, &x, row)?;
-        let note = Style::MUTED.fit(note, right - 14.0);
-        page.text(area.right() + 12.0, middle + 2.5, &note, Style::MUTED)?;
+        let note = Style::MUTED.fit(note, right - Pt(14.0));
+        page.text(
+            area.right() + Pt(12.0),
+            middle + Pt(2.5),
+            &note,
+            Style::MUTED,
+        )?;
     }
-    Ok(area.bottom() + 28.0)
+    Ok(area.bottom() + Pt(28.0))
 }
 
 /// A row with its dots as percentages from the median.
@@ -128,17 +149,18 @@ fn axis(rows: &[DotRow<'_>]) -> Range<f64> {
 
 /// Draws dots; those that would cover an earlier one move up or down.
 fn draw_dots(page: &Page, plot: &Plane, y: f64, axis: &Range<f64>, row: &DotRow<'_>) -> Drawn {
-    let mut placed: Vec<(f64, f64)> = Vec::new();
+    let mut placed: Vec<Place> = Vec::new();
     for (value, outlier) in &row.dots {
         let (x, y) = place(plot, value.clamp(axis.start, axis.end), y);
         let shift = [0.0, -5.0, 5.0]
+            .map(Pt)
             .into_iter()
             .find(|shift| {
                 !placed
                     .iter()
-                    .any(|(px, ps)| (px - x).abs() < 2.0 * RADIUS && *ps == *shift)
+                    .any(|(px, ps)| (*px - x).abs() < RADIUS * 2.0 && *ps == *shift)
             })
-            .unwrap_or(0.0);
+            .unwrap_or(Pt::ZERO);
         placed.push((x, shift));
         match outlier {
             true => page.ring((x, y + shift))?,
@@ -167,15 +189,20 @@ fn label_far_outliers(
     if let Some(value) = farthest(&|value| value > axis.end) {
         let (x, y) = place(plot, axis.end, y);
         page.text(
-            x - 6.0,
-            y + 2.5,
+            x - Pt(6.0),
+            y + Pt(2.5),
             &format!("+{value:.0} %"),
             style.at(HPos::Right),
         )?;
     }
     if let Some(value) = farthest(&|value| value < axis.start) {
         let (x, y) = place(plot, axis.start, y);
-        page.text(x + 6.0, y + 2.5, &format!("−{:.0} %", value.abs()), style)?;
+        page.text(
+            x + Pt(6.0),
+            y + Pt(2.5),
+            &format!("−{:.0} %", value.abs()),
+            style,
+        )?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Flame graphs: frames of equal height, each as wide as its time, callers above what they call.
 
+use crate::length::Pt;
 use plotters::prelude::*;
 
 use super::page::{Drawn, Page, Rect, Style, WIDTH};
@@ -9,18 +10,18 @@ use rooflens_document::Quantity;
 use rooflens_document::chart::{Flame, FlameFrame};
 
 /// Height of a row, and what of it stays white.
-const ROW: f64 = 13.0;
-const GAP: f64 = 0.8;
+const ROW: Pt = Pt(13.0);
+const GAP: Pt = Pt(0.8);
 
 /// Space on each side of a label, and the least width that a label needs.
-const PADDING: f64 = 2.0;
-const READABLE: f64 = 15.0;
+const PADDING: Pt = Pt(2.0);
+const READABLE: Pt = Pt(15.0);
 
 /// Letters of a shortened label that a reader may recognize.
 const LEGIBLE: usize = 8;
 
 /// Draws the frames; returns the chart's height.
-pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<f64> {
+pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<Pt> {
     let top = legend::draw(page, &legend::entries(&chart.parts))?;
     let rows = chart
         .frames
@@ -28,13 +29,13 @@ pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<f64> {
         .map(|frame| frame.depth + 1)
         .max()
         .unwrap_or(0);
-    let area = Rect::new(0.0, top, WIDTH, f64::from(rows) * ROW + 1.0);
+    let area = Rect::new(Pt::ZERO, top, WIDTH, ROW * f64::from(rows) + Pt(1.0));
     for frame in &chart.frames {
         draw_frame(page, chart, frame, top)?;
     }
     let (factor, symbol) = Quantity::new(chart.total, chart.unit).scale();
     let x = scale::linear(0.0, chart.total / factor);
-    let mut plot = page.plot(area, (0.0, 16.0), x.clone(), 0.0..1.0)?;
+    let mut plot = page.plot(area, (Pt::ZERO, Pt(16.0)), x.clone(), 0.0..1.0)?;
     let number = scale::tick_label(&x, 7);
     let label = |tick: &f64| format!("{} {symbol}", number(tick));
     scale::draw(
@@ -47,17 +48,17 @@ pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<f64> {
         },
         &Axis::NONE,
     )?;
-    Ok(area.bottom() + 15.0)
+    Ok(area.bottom() + Pt(15.0))
 }
 
-fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: f64) -> Drawn {
-    let x = |value: f64| (value / chart.total).clamp(0.0, 1.0) * WIDTH;
+fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: Pt) -> Drawn {
+    let x = |value: f64| WIDTH * (value / chart.total).clamp(0.0, 1.0);
     let (from, to) = (x(frame.start), x(frame.start + frame.time));
-    if to.is_nan() || to <= from {
+    if to.0.is_nan() || to <= from {
         return Ok(());
     }
-    let y = top + f64::from(frame.depth) * ROW;
-    let area = Rect::new(from, y, (to - from - GAP).max(0.3), ROW - GAP);
+    let y = top + ROW * f64::from(frame.depth);
+    let area = Rect::new(from, y, (to - from - GAP).max(Pt(0.3)), ROW - GAP);
     let part = frame.part.and_then(|part| chart.parts.get(part));
     let fill = match part {
         Some(part) => palette::fill(part.color),
@@ -77,15 +78,15 @@ fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: f64) -> Drawn
         color: palette::on(fill),
         ..Style::SMALL
     };
-    let room = area.w - 2.0 * PADDING;
+    let room = area.w - PADDING * 2.0;
     match fitted(&frame.label, room, style).filter(|_| area.w >= READABLE) {
-        Some(label) => page.text(area.x + PADDING, y + 8.6, &label, style),
+        Some(label) => page.text(area.x + PADDING, y + Pt(8.6), &label, style),
         None => Ok(()),
     }
 }
 
 /// The name, the name without its namespace, or what fits of that, unless it says nothing.
-fn fitted(name: &str, room: f64, style: Style) -> Option<String> {
+fn fitted(name: &str, room: Pt, style: Style) -> Option<String> {
     if style.width(name) <= room {
         return Some(name.to_owned());
     }
@@ -124,7 +125,7 @@ mod tests {
         };
         let page = Page::new(rooflens_document::Catalogue::english());
         draw(&page, &chart).expect("drawn");
-        let svg = page.finish(100.0, "", "");
+        let svg = page.finish(Pt(100.0), "", "");
         assert!(
             svg.contains("<title>a_kernel_of_no_width · 10.0 ns · 1.00 %</title>"),
             "{svg}"

@@ -1,6 +1,7 @@
 //! Where labels go: no two overlap.
 
 use super::page::Rect;
+use crate::length::{Place, Pt};
 
 /// Places that are taken.
 #[derive(Debug, Default)]
@@ -18,9 +19,10 @@ impl Labels {
     }
 
     /// Marks a straight line as something to avoid.
-    pub(super) fn avoid_line(&mut self, from: (f64, f64), to: (f64, f64)) {
+    pub(super) fn avoid_line(&mut self, from: Place, to: Place) {
         for (x, y) in along(from, to) {
-            self.marks.push((Rect::new(x - 0.5, y - 0.5, 1.0, 1.0), 1));
+            self.marks
+                .push((Rect::new(x - Pt(0.5), y - Pt(0.5), Pt(1.0), Pt(1.0)), 1));
         }
     }
 
@@ -49,9 +51,9 @@ impl Labels {
 }
 
 /// Points along a line, two units apart.
-fn along(from: (f64, f64), to: (f64, f64)) -> impl Iterator<Item = (f64, f64)> {
+fn along(from: Place, to: Place) -> impl Iterator<Item = Place> {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let steps = (libm::hypot(dx, dy) / 2.0).clamp(1.0, 2000.0) as usize;
+    let steps = (dx.hypot(dy).0 / 2.0).clamp(1.0, 2000.0) as usize;
     (0..=steps).map(move |n| {
         let share = n as f64 / steps as f64;
         (from.0 + dx * share, from.1 + dy * share)
@@ -59,11 +61,11 @@ fn along(from: (f64, f64), to: (f64, f64)) -> impl Iterator<Item = (f64, f64)> {
 }
 
 /// The boxes of a text of `length` by `size` that starts at `(x, y)` and rises along the unit vector `(dx, dy)`.
-pub(super) fn slanted(x: f64, y: f64, direction: (f64, f64), length: f64, size: f64) -> Vec<Rect> {
+pub(super) fn slanted((x, y): Place, direction: (f64, f64), length: Pt, size: Pt) -> Vec<Rect> {
     let (dx, dy) = direction;
     // The middle of the text's height lies to the left of its direction.
-    let (mx, my) = (x + dy * size * 0.3, y - dx * size * 0.3);
-    along((mx, my), (mx + dx * length, my + dy * length))
+    let (mx, my) = (x + size * dy * 0.3, y - size * dx * 0.3);
+    along((mx, my), (mx + length * dx, my + length * dy))
         .map(|(x, y)| Rect::new(x - size * 0.4, y - size * 0.4, size * 0.8, size * 0.8))
         .collect()
 }
@@ -72,12 +74,14 @@ pub(super) fn slanted(x: f64, y: f64, direction: (f64, f64), length: f64, size: 
 mod tests {
     use super::*;
 
+    fn square(x: f64) -> Rect {
+        Rect::new(Pt(x), Pt::ZERO, Pt(10.0), Pt(10.0))
+    }
+
     #[test]
     fn labels_take_the_first_free_place() {
         let mut labels = Labels::default();
-        let here = vec![Rect::new(0.0, 0.0, 10.0, 10.0)];
-        let there = vec![Rect::new(20.0, 0.0, 10.0, 10.0)];
-        let candidates = [here, there];
+        let candidates = [vec![square(0.0)], vec![square(20.0)]];
         assert_eq!(labels.place(&candidates), Some(0));
         assert_eq!(labels.place(&candidates), Some(1));
         assert_eq!(labels.place(&candidates), None);
@@ -86,9 +90,9 @@ mod tests {
     #[test]
     fn marks_are_covered_only_if_nothing_else_is_free() {
         let mut labels = Labels::default();
-        labels.avoid_line((0.0, 5.0), (10.0, 5.0));
-        let over = vec![Rect::new(0.0, 0.0, 10.0, 10.0)];
-        let beside = vec![Rect::new(20.0, 0.0, 10.0, 10.0)];
+        labels.avoid_line((Pt::ZERO, Pt(5.0)), (Pt(10.0), Pt(5.0)));
+        let over = vec![square(0.0)];
+        let beside = vec![square(20.0)];
         assert_eq!(labels.place(&[over.clone(), beside]), Some(1));
         assert_eq!(labels.place(&[over]), Some(0));
     }

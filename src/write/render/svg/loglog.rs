@@ -1,5 +1,6 @@
 //! Plots with two logarithmic axes.
 
+use crate::length::Pt;
 use std::ops::Range;
 
 use plotters::coord::combinators::{IntoLogRange, LogCoord};
@@ -12,22 +13,22 @@ use rooflens_document::Quantity;
 use rooflens_document::chart::LogLog;
 use rooflens_schemas::Unit;
 
-const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 120.0;
-const RADIUS: f64 = 2.6;
+const LEFT: Pt = Pt(34.0);
+const HEIGHT: Pt = Pt(120.0);
+const RADIUS: Pt = Pt(2.6);
 
 /// A plot with two logarithmic axes.
 pub(super) type LogPlot = Plot<LogCoord<f64>, LogCoord<f64>>;
 
 /// Draws the plot; returns the chart's height.
-pub(super) fn draw(page: &Page, chart: &LogLog) -> Drawn<f64> {
+pub(super) fn draw(page: &Page, chart: &LogLog) -> Drawn<Pt> {
     let entries: Vec<_> = (0..).map(palette::line).zip(&chart.series).collect();
     let mut names = Vec::new();
     for (color, series) in &entries {
         names.push((*color, series.name.as_str()));
     }
-    let top = 14.0 + legend::draw(page, &names)?;
-    let area = Rect::new(LEFT, top, WIDTH - LEFT - 6.0, HEIGHT);
+    let top = Pt(14.0) + legend::draw(page, &names)?;
+    let area = Rect::new(LEFT, top, WIDTH - LEFT - Pt(6.0), HEIGHT);
     let points = || chart.series.iter().flat_map(|series| &series.points);
     let x = range(&mut points().map(|(x, _)| *x));
     let y = range(&mut points().map(|(_, y)| *y));
@@ -47,7 +48,7 @@ pub(super) fn draw(page: &Page, chart: &LogLog) -> Drawn<f64> {
             page.disc(place(&plot, *a, *b), RADIUS, color, &tooltip)?;
         }
     }
-    Ok(area.bottom() + 36.0)
+    Ok(area.bottom() + Pt(36.0))
 }
 
 /// A logarithmic axis that holds all positive values, with some room around them.
@@ -75,7 +76,7 @@ pub(super) fn frame(
     [below, above]: [&str; 2],
 ) -> Drawn<LogPlot> {
     let log = |axis: &Range<f64>| axis.clone().log_scale();
-    let mut plot = page.plot(area, (LEFT, 25.0), log(x), log(y))?;
+    let mut plot = page.plot(area, (LEFT, Pt(25.0)), log(x), log(y))?;
     let thin = palette::GRID.stroke_width(30);
     let mut lines = Vec::new();
     for value in between(x) {
@@ -96,7 +97,7 @@ pub(super) fn frame(
         grid: true,
     };
     scale::draw(&mut plot, &axis(below), &axis(""))?;
-    page.text(0.5, area.y - 7.0, above, Style::PLAIN)?;
+    page.text(Pt(0.5), area.y - Pt(7.0), above, Style::PLAIN)?;
     Ok(plot)
 }
 

@@ -1,5 +1,6 @@
 //! Weighted points in a plane, the heaviest numbered, with a key beneath.
 
+use crate::length::{Place, Pt};
 use plotters::style::Color as _;
 use plotters::style::text_anchor::HPos;
 
@@ -11,21 +12,21 @@ use rooflens_document::chart::{Color, Point};
 
 /// Points that get a number and a line in the key.
 const NUMBERED: usize = 10;
-const KEY_ROW: f64 = 11.0;
+const KEY_ROW: Pt = Pt(11.0);
 /// Radius of marks without a share.
-const UNWEIGHTED: f64 = 3.2;
+const UNWEIGHTED: Pt = Pt(3.2);
 
 /// A point with its place on the canvas.
 pub(super) struct Mark<'a> {
     point: &'a Point,
-    x: f64,
-    y: f64,
+    x: Pt,
+    y: Pt,
     detail: String,
 }
 
 impl<'a> Mark<'a> {
     /// A point at its place; `detail` is what its tooltip says after name and share.
-    pub(super) fn new(point: &'a Point, (x, y): (f64, f64), detail: String) -> Self {
+    pub(super) fn new(point: &'a Point, (x, y): Place, detail: String) -> Self {
         Self {
             point,
             x,
@@ -35,7 +36,7 @@ impl<'a> Mark<'a> {
     }
 
     /// The area is in proportion to the weight, down to a size that is still visible.
-    fn radius(&self) -> f64 {
+    fn radius(&self) -> Pt {
         if self.point.weight < 0.0 {
             return UNWEIGHTED;
         }
@@ -44,7 +45,7 @@ impl<'a> Mark<'a> {
         } else {
             0.0
         };
-        (weight.sqrt() * 24.0).clamp(1.8, 20.0)
+        Pt((weight.sqrt() * 24.0).clamp(1.8, 20.0))
     }
 
     /// Its share, if it has one.
@@ -55,7 +56,7 @@ impl<'a> Mark<'a> {
 
     fn bounds(&self) -> Rect {
         let radius = self.radius();
-        Rect::new(self.x - radius, self.y - radius, 2.0 * radius, 2.0 * radius)
+        Rect::new(self.x - radius, self.y - radius, radius * 2.0, radius * 2.0)
     }
 }
 
@@ -76,7 +77,7 @@ pub(super) fn draw_legend(
     page: &Page,
     points: &[Point],
     others: impl Iterator<Item = Color>,
-) -> Drawn<f64> {
+) -> Drawn<Pt> {
     let mut colors: Vec<Color> = points.iter().map(|point| point.color).collect();
     colors.extend(others);
     colors.sort_unstable();
@@ -142,7 +143,7 @@ fn draw_number(
     let style = Style::BOLD.at(HPos::Center);
     // Two numbers side by side must not read as one.
     let wide = format!(" {text} ");
-    let bounds = |(x, y): &(f64, f64)| style.bounds(*x, *y + 2.5, &wide);
+    let bounds = |(x, y): &Place| style.bounds(*x, *y + Pt(2.5), &wide);
     let mut places = places(mark);
     places.retain(|center| area.contains(&bounds(center)));
     let boxes: Vec<Vec<Rect>> = places.iter().map(|center| vec![bounds(center)]).collect();
@@ -150,9 +151,9 @@ fn draw_number(
         return Ok(false);
     };
     let (x, y) = places[best];
-    let distance = libm::hypot(x - mark.x, y - mark.y);
-    if distance > mark.radius() + 9.0 {
-        let share = (distance - 4.5) / distance;
+    let distance = (x - mark.x).hypot(y - mark.y);
+    if distance > mark.radius() + Pt(9.0) {
+        let share = (distance - Pt(4.5)) / distance;
         let end = (mark.x + (x - mark.x) * share, mark.y + (y - mark.y) * share);
         page.line(
             &[(mark.x, mark.y), end],
@@ -160,12 +161,12 @@ fn draw_number(
             "",
         )?;
     }
-    page.text(x, y + 2.5, &text, style.halo())?;
+    page.text(x, y + Pt(2.5), &text, style.halo())?;
     Ok(true)
 }
 
 /// Places for a number around a mark, the nearest first.
-fn places(mark: &Mark<'_>) -> Vec<(f64, f64)> {
+fn places(mark: &Mark<'_>) -> Vec<Place> {
     const DIRECTIONS: [(f64, f64); 8] = [
         (0.71, -0.71),
         (1.0, 0.0),
@@ -178,39 +179,44 @@ fn places(mark: &Mark<'_>) -> Vec<(f64, f64)> {
     ];
     let mut places = Vec::new();
     for ring in 0..12 {
-        let distance = mark.radius() + 5.0 + f64::from(ring) * 7.0;
+        let distance = mark.radius() + Pt(5.0) + Pt(7.0) * f64::from(ring);
         for (dx, dy) in DIRECTIONS {
-            places.push((mark.x + dx * distance, mark.y + dy * distance));
+            places.push((mark.x + distance * dx, mark.y + distance * dy));
         }
     }
     places
 }
 
 /// Draws the key of the numbered marks in two columns; returns its height.
-pub(super) fn draw_key(page: &Page, top: f64, numbered: &[&Mark<'_>]) -> Drawn<f64> {
+pub(super) fn draw_key(page: &Page, top: Pt, numbered: &[&Mark<'_>]) -> Drawn<Pt> {
     let rows = numbered.len().div_ceil(2);
     let column = WIDTH / 2.0;
     let style = Style::MUTED;
     for (n, mark) in numbered.iter().enumerate() {
-        let left = (n / rows.max(1)) as f64 * column;
-        let y = top + (n % rows.max(1)) as f64 * KEY_ROW + 7.0;
+        let left = column * (n / rows.max(1)) as f64;
+        let y = top + KEY_ROW * (n % rows.max(1)) as f64 + Pt(7.0);
         page.text(
-            left + 10.0,
+            left + Pt(10.0),
             y,
             &(n + 1).to_string(),
             Style::BOLD.at(HPos::Right),
         )?;
         page.disc(
-            (left + 16.5, y - 2.5),
-            2.8,
+            (left + Pt(16.5), y - Pt(2.5)),
+            Pt(2.8),
             palette::fill(mark.point.color),
             "",
         )?;
         let share = mark.share().unwrap_or_default();
-        let right = left + column - 8.0;
+        let right = left + column - Pt(8.0);
         page.text(right, y, &share, style.at(HPos::Right))?;
-        let room = right - style.width(&share) - 6.0 - (left + 22.0);
-        page.text(left + 22.0, y, &style.fit(&mark.point.label, room), style)?;
+        let room = right - style.width(&share) - Pt(6.0) - (left + Pt(22.0));
+        page.text(
+            left + Pt(22.0),
+            y,
+            &style.fit(&mark.point.label, room),
+            style,
+        )?;
     }
-    Ok(rows as f64 * KEY_ROW)
+    Ok(KEY_ROW * rows as f64)
 }

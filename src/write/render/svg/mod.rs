@@ -18,6 +18,7 @@ mod scatter;
 mod series;
 mod tracks;
 
+use crate::length::Pt;
 use plotters::style::RGBColor;
 use plotters::style::text_anchor::HPos;
 
@@ -38,8 +39,8 @@ pub fn draw(text: &'static Catalogue, chart: &Chart) -> String {
     let height = match &chart.plot {
         plot if is_empty(plot) => {
             let style = Style::MUTED.at(HPos::Center);
-            page.text(WIDTH / 2.0, 20.0, &words!(page, "chart.empty"), style)
-                .map(|()| 32.0)
+            page.text(WIDTH / 2.0, Pt(20.0), &words!(page, "chart.empty"), style)
+                .map(|()| Pt(32.0))
         }
         Plot::StackedBars(plot) => bars::draw(&page, plot),
         Plot::Roofline(plot) => roofline::draw(&page, plot),

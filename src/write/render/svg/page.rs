@@ -1,5 +1,6 @@
 //! The page that a chart is drawn on: plotters' elements at places in points.
 
+use crate::length::{Place, Pt};
 use rooflens_document::{Catalogue, Lang};
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ use crate::measure::sans;
 use crate::text::{escape, shorten};
 
 /// Width of every chart in points: that of the text around it.
-pub(super) const WIDTH: f64 = crate::measure::PAGE;
+pub(super) const WIDTH: Pt = crate::measure::PAGE;
 
 /// Size of a chart where nothing else sets it, on a page of Markdown say ÷ its size on paper: the smallest text has 9 points.
 const ENLARGED: f64 = 1.3;
@@ -39,28 +40,28 @@ pub(super) type Plane = Plot<RangedCoordf64, RangedCoordf64>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rect {
     /// Left edge.
-    pub(super) x: f64,
+    pub(super) x: Pt,
     /// Upper edge.
-    pub(super) y: f64,
+    pub(super) y: Pt,
     /// Width.
-    pub(super) w: f64,
+    pub(super) w: Pt,
     /// Height.
-    pub(super) h: f64,
+    pub(super) h: Pt,
 }
 
 impl Rect {
     /// A rectangle by its upper left corner and size.
-    pub(super) const fn new(x: f64, y: f64, w: f64, h: f64) -> Self {
+    pub(super) const fn new(x: Pt, y: Pt, w: Pt, h: Pt) -> Self {
         Self { x, y, w, h }
     }
 
     /// Right edge.
-    pub(super) fn right(&self) -> f64 {
+    pub(super) fn right(&self) -> Pt {
         self.x + self.w
     }
 
     /// Lower edge.
-    pub(super) fn bottom(&self) -> f64 {
+    pub(super) fn bottom(&self) -> Pt {
         self.y + self.h
     }
 
@@ -84,8 +85,8 @@ impl Rect {
 /// How a text looks.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
-    /// Font size in points.
-    pub(super) size: f64,
+    /// Font size.
+    pub(super) size: Pt,
     /// Fill.
     pub(super) color: RGBColor,
     /// Semi-bold.
@@ -101,7 +102,7 @@ pub(super) struct Style {
 impl Style {
     /// Ordinary text.
     pub(super) const PLAIN: Self = Self {
-        size: 8.0,
+        size: Pt(8.0),
         color: palette::INK,
         bold: false,
         anchor: HPos::Left,
@@ -111,7 +112,7 @@ impl Style {
 
     /// Smaller text.
     pub(super) const SMALL: Self = Self {
-        size: 7.0,
+        size: Pt(7.0),
         ..Self::PLAIN
     };
 
@@ -137,21 +138,21 @@ impl Style {
         Self { halo: true, ..self }
     }
 
-    /// Width of a text in points.
-    pub(super) fn width(self, text: &str) -> f64 {
+    /// Width of a text.
+    pub(super) fn width(self, text: &str) -> Pt {
         sans(text, self.size, self.bold)
     }
 
     /// Width of the widest text.
-    pub(super) fn widest<'a>(self, texts: impl IntoIterator<Item = &'a String>) -> f64 {
+    pub(super) fn widest<'a>(self, texts: impl IntoIterator<Item = &'a String>) -> Pt {
         texts
             .into_iter()
             .map(|text| self.width(text))
-            .fold(0.0, f64::max)
+            .fold(Pt::ZERO, Pt::max)
     }
 
     /// The box of a text at `x` on the baseline `y`.
-    pub(super) fn bounds(self, x: f64, y: f64, text: &str) -> Rect {
+    pub(super) fn bounds(self, x: Pt, y: Pt, text: &str) -> Rect {
         let width = self.width(text);
         let left = match self.anchor {
             HPos::Left => x,
@@ -161,13 +162,13 @@ impl Style {
         Rect::new(left, y - self.size * 0.78, width, self.size)
     }
 
-    /// `text` shortened in the middle until it is at most `limit` points wide.
-    pub(super) fn fit(self, text: &str, limit: f64) -> String {
+    /// `text` shortened in the middle until it is at most `limit` wide.
+    pub(super) fn fit(self, text: &str, limit: Pt) -> String {
         let mut length = text.chars().count();
         let mut fitted = text.to_owned();
         while length > 1 && self.width(&fitted) > limit {
             // A guess from the mean width, which ends within a few rounds.
-            let guess = (length as f64 * limit / self.width(&fitted)) as usize;
+            let guess = (limit * length as f64 / self.width(&fitted)) as usize;
             length = guess.clamp(1, length - 1);
             fitted = shorten(text, length);
         }
@@ -182,7 +183,7 @@ impl From<Style> for TextStyle<'static> {
         } else {
             FontStyle::Normal
         };
-        let font = FontDesc::new(FontFamily::SansSerif, style.size * 100.0, weight);
+        let font = FontDesc::new(FontFamily::SansSerif, style.size.0 * 100.0, weight);
         font.color(&style.color)
             .pos(Pos::new(style.anchor, VPos::Bottom))
     }
@@ -192,7 +193,7 @@ impl From<Style> for TextStyle<'static> {
 struct Points;
 
 impl CoordTranslate for Points {
-    type From = (f64, f64);
+    type From = Place;
 
     fn translate(&self, (x, y): &Self::From) -> BackendCoord {
         (hundredths(*x), hundredths(*y))
@@ -200,8 +201,8 @@ impl CoordTranslate for Points {
 }
 
 /// Points in the backend's unit; what is not a number is 0.
-fn hundredths(points: f64) -> i32 {
-    libm::round(points * 100.0) as i32
+fn hundredths(length: Pt) -> i32 {
+    libm::round(length.0 * 100.0) as i32
 }
 
 /// A page; it grows downwards.
@@ -229,7 +230,7 @@ impl Page {
 
 impl Page {
     /// Text at `x` on the baseline `y`.
-    pub(super) fn text(&self, x: f64, y: f64, text: &str, style: Style) -> Drawn {
+    pub(super) fn text(&self, x: Pt, y: Pt, text: &str, style: Style) -> Drawn {
         let mut attributes = String::new();
         if style.halo {
             attributes.push_str(
@@ -237,7 +238,8 @@ impl Page {
             );
         }
         if style.degrees != 0.0 {
-            let [degrees, x, y] = [-style.degrees, x, y].map(|v| f64::from(hundredths(v)) / 100.0);
+            let rounded = |number| f64::from(hundredths(Pt(number))) / 100.0;
+            let [degrees, x, y] = [-style.degrees, x.0, y.0].map(rounded);
             attributes.push_str(&format!(r#" transform="rotate({degrees} {x} {y})""#));
         }
         self.draw(
@@ -258,7 +260,7 @@ impl Page {
     }
 
     /// A line through points.
-    pub(super) fn line(&self, points: &[(f64, f64)], style: ShapeStyle, attributes: &str) -> Drawn {
+    pub(super) fn line(&self, points: &[Place], style: ShapeStyle, attributes: &str) -> Drawn {
         self.draw(
             PathElement::new(points, style).into_dyn(),
             "",
@@ -267,13 +269,7 @@ impl Page {
     }
 
     /// A translucent disc with a tooltip.
-    pub(super) fn disc(
-        &self,
-        at: (f64, f64),
-        radius: f64,
-        color: RGBColor,
-        tooltip: &str,
-    ) -> Drawn {
+    pub(super) fn disc(&self, at: Place, radius: Pt, color: RGBColor, tooltip: &str) -> Drawn {
         let style = color.mix(0.8).stroke_width(60).filled();
         let disc = Circle::new(at, hundredths(radius), style);
         self.draw(disc.into_dyn(), tooltip, String::new())
@@ -281,7 +277,7 @@ impl Page {
 
     fn draw(
         &self,
-        element: DynElement<'static, Svg, (f64, f64)>,
+        element: DynElement<'static, Svg, Place>,
         tooltip: &str,
         attributes: String,
     ) -> Drawn {
@@ -293,16 +289,16 @@ impl Page {
     }
 
     /// A hollow circle, which marks an outlier.
-    pub(super) fn ring(&self, at: (f64, f64)) -> Drawn {
+    pub(super) fn ring(&self, at: Place) -> Drawn {
         self.area
             .draw(&Circle::new(at, 230, palette::ALERT.stroke_width(100)))
     }
 
-    /// A plot whose axes enclose `area`, with `left` and `below` points for the labels of the axes.
+    /// A plot whose axes enclose `area`, with room of `left` and `below` for the labels of the axes.
     pub(super) fn plot<X: AsRangedCoord, Y: AsRangedCoord>(
         &self,
         area: Rect,
-        (left, below): (f64, f64),
+        (left, below): (Pt, Pt),
         x: X,
         y: Y,
     ) -> Drawn<Plot<X::CoordDescType, Y::CoordDescType>> {
@@ -318,7 +314,7 @@ impl Page {
     }
 
     /// The whole file.
-    pub(super) fn finish(self, height: f64, title: &str, description: &str) -> String {
+    pub(super) fn finish(self, height: Pt, title: &str, description: &str) -> String {
         let _ = self.whole.present();
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{:.1}pt" height="{:.1}pt" viewBox="0 0 {WIDTH} {height:.0}" role="img" font-family="{}">
@@ -328,12 +324,12 @@ impl Page {
 {}</svg>
 "##,
             WIDTH * ENLARGED,
-            libm::ceil(height) * ENLARGED,
+            height.ceil() * ENLARGED,
             face(self.text.lang()),
             escape(title),
             escape(description),
             self.body.borrow(),
-            height = libm::ceil(height),
+            height = height.ceil(),
         )
     }
 }
@@ -345,14 +341,14 @@ const fn face(lang: Lang) -> &'static str {
     }
 }
 
-/// The place on the page, in points, of a value in a plot.
-pub(super) fn place<X, Y>(plot: &Plot<X, Y>, x: f64, y: f64) -> (f64, f64)
+/// The place on the page of a value in a plot.
+pub(super) fn place<X, Y>(plot: &Plot<X, Y>, x: f64, y: f64) -> Place
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
 {
     let (x, y) = plot.backend_coord(&(x, y));
-    (f64::from(x) / 100.0, f64::from(y) / 100.0)
+    (Pt(f64::from(x) / 100.0), Pt(f64::from(y) / 100.0))
 }
 
 #[cfg(test)]
@@ -361,31 +357,32 @@ mod tests {
 
     #[test]
     fn touching_rectangles_do_not_overlap() {
-        let left = Rect::new(0.0, 0.0, 1.0, 1.0);
-        assert!(!left.overlaps(&Rect::new(1.0, 0.0, 1.0, 1.0)));
-        assert!(left.overlaps(&Rect::new(0.9, 0.9, 1.0, 1.0)));
+        let square = |x| Rect::new(Pt(x), Pt::ZERO, Pt(1.0), Pt(1.0));
+        let left = square(0.0);
+        assert!(!left.overlaps(&square(1.0)));
+        assert!(left.overlaps(&Rect::new(Pt(0.9), Pt(0.9), Pt(1.0), Pt(1.0))));
     }
 
     #[test]
     fn texts_of_a_chart_that_stands_alone_have_nine_points() {
-        let svg = Page::new(Catalogue::english()).finish(100.0, "t", "d");
+        let svg = Page::new(Catalogue::english()).finish(Pt(100.0), "t", "d");
         // 482 × 1.3 and 100 × 1.3.
         assert!(
             svg.contains(r#"width="626.6pt" height="130.0pt" viewBox="0 0 482 100""#),
             "{svg}"
         );
-        const { assert!(Style::SMALL.size * ENLARGED >= 9.0) };
+        const { assert!(Style::SMALL.size.0 * ENLARGED >= 9.0) };
     }
 
     #[test]
     fn fitted_texts_fit() {
-        for limit in [10.0, 40.0, 200.0] {
+        for limit in [10.0, 40.0, 200.0].map(Pt) {
             let fitted = Style::PLAIN.fit(&"kernel_".repeat(40), limit);
             assert!(
                 Style::PLAIN.width(&fitted) <= limit,
                 "{fitted} over {limit}"
             );
         }
-        assert_eq!(Style::PLAIN.fit("short", 100.0), "short");
+        assert_eq!(Style::PLAIN.fit("short", Pt(100.0)), "short");
     }
 }

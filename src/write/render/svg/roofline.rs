@@ -1,5 +1,6 @@
 //! The roofline plot: Williams, Waterman, Patterson (2009), doi:10.1145/1498765.1498785.
 
+use crate::length::{Place, Pt};
 use std::ops::Range;
 
 use plotters::style::Color as _;
@@ -14,17 +15,17 @@ use super::{palette, scale};
 use rooflens_document::chart::{Ceiling, Point, Roofline};
 use rooflens_document::{Quantity, words};
 
-const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 195.0;
+const LEFT: Pt = Pt(34.0);
+const HEIGHT: Pt = Pt(195.0);
 
 /// Radius of a kernel's marks at further memory levels.
-const LEVEL_RADIUS: f64 = 2.6;
+const LEVEL_RADIUS: Pt = Pt(2.6);
 
 /// Draws the plot; returns the chart's height.
-pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
+pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<Pt> {
     let levels = chart.levels.iter().map(|level| level.color);
-    let top = 14.0 + marks::draw_legend(page, &chart.points, levels)?;
-    let area = Rect::new(LEFT, top, WIDTH - LEFT - 6.0, HEIGHT);
+    let top = Pt(14.0) + marks::draw_legend(page, &chart.points, levels)?;
+    let area = Rect::new(LEFT, top, WIDTH - LEFT - Pt(6.0), HEIGHT);
     let (x, y) = axes(chart);
     let titles = [
         words!(page, "chart.intensity"),
@@ -55,16 +56,16 @@ pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
         page.disc(center, LEVEL_RADIUS, palette::fill(level.color), &tooltip)?;
     }
     let numbered = marks::draw(page, &mut labels, area, &marks)?;
-    let mut bottom = area.bottom() + 32.0;
+    let mut bottom = area.bottom() + Pt(32.0);
     bottom += marks::draw_key(page, bottom, &numbered)?;
     let left_out = chart.points.len() - marks.len();
     if left_out > 0 {
         let [left_out, points] = [left_out, chart.points.len()].map(|n| Quantity::count(n as u64));
         let note = words!(page, "chart.outside", left_out = left_out, points = points);
-        page.text(0.0, bottom + 9.0, &note, Style::MUTED)?;
-        bottom += 12.0;
+        page.text(Pt::ZERO, bottom + Pt(9.0), &note, Style::MUTED)?;
+        bottom += Pt(12.0);
     }
-    Ok(bottom + 4.0)
+    Ok(bottom + Pt(4.0))
 }
 
 /// Axes that hold the points and the ridges, with some room around them.
@@ -95,8 +96,8 @@ fn axes(chart: &Roofline) -> (Range<f64>, Range<f64>) {
 /// A roof on the page.
 struct Roof<'a> {
     ceiling: &'a Ceiling,
-    from: (f64, f64),
-    to: (f64, f64),
+    from: Place,
+    to: Place,
 }
 
 fn is_usable(ceiling: &Ceiling) -> bool {
@@ -182,12 +183,12 @@ fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> 
         ..Style::SMALL
     };
     let (dx, dy) = (roof.to.0 - roof.from.0, roof.to.1 - roof.from.1);
-    let length = libm::hypot(dx, dy);
-    if length < 1.0 {
+    let length = dx.hypot(dy);
+    if length < Pt(1.0) {
         return Ok(());
     }
     let direction = (dx / length, dy / length);
-    let flat = dy.abs() < 1e-9;
+    let flat = dy.abs() < Pt(1e-9);
     // The label of a short flat roof may begin left of it.
     let text = style.fit(
         &roof.ceiling.label,
@@ -197,22 +198,22 @@ fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> 
     // Left of a flat roof, above the slanted ones, nothing else stands.
     let mut starts = Vec::new();
     for step in 0..if flat { 24 } else { 0 } {
-        let x = roof.from.0 - width - 5.0 - 10.0 * f64::from(step);
+        let x = roof.from.0 - width - Pt(5.0) - Pt(10.0) * f64::from(step);
         starts.push((x, roof.from.1 + style.size * 0.35));
     }
     for share in 0..=16 {
         // Slanted labels prefer the lower left, flat ones the right end.
-        let along = f64::from(share) / 16.0 * (length - width - 10.0).max(0.0) + 5.0;
+        let along = (length - width - Pt(10.0)).max(Pt::ZERO) * (f64::from(share) / 16.0) + Pt(5.0);
         let along = if flat { length - width - along } else { along };
-        for offset in [3.0, -3.0 - style.size * 0.75] {
-            let x = roof.from.0 + direction.0 * along + direction.1 * offset;
-            let y = roof.from.1 + direction.1 * along - direction.0 * offset;
+        for offset in [Pt(3.0), Pt(-3.0) - style.size * 0.75] {
+            let x = roof.from.0 + along * direction.0 + offset * direction.1;
+            let y = roof.from.1 + along * direction.1 - offset * direction.0;
             starts.push((x, y));
         }
     }
     let (mut inside, mut candidates) = (Vec::new(), Vec::new());
     for (x, y) in starts {
-        let boxes = slanted(x, y, direction, width, style.size);
+        let boxes = slanted((x, y), direction, width, style.size);
         if boxes.iter().all(|rect| area.contains(rect)) {
             inside.push((x, y));
             candidates.push(boxes);
@@ -222,7 +223,7 @@ fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> 
         return Ok(());
     };
     let (x, y) = inside[best];
-    let degrees = libm::atan2(-dy, dx).to_degrees();
+    let degrees = libm::atan2(-dy.0, dx.0).to_degrees();
     page.text(
         x,
         y,

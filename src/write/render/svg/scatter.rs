@@ -1,5 +1,6 @@
 //! Scatter plots with linear axes.
 
+use crate::length::Pt;
 use plotters::style::Color;
 
 use super::labels::Labels;
@@ -9,22 +10,22 @@ use super::palette;
 use super::scale::{self, Axis};
 use rooflens_document::chart::Scatter;
 
-const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 195.0;
-const MARGIN: f64 = 10.0;
+const LEFT: Pt = Pt(34.0);
+const HEIGHT: Pt = Pt(195.0);
+const MARGIN: Pt = Pt(10.0);
 
 /// Draws the plot; returns the chart's height.
-pub(super) fn draw(page: &Page, chart: &Scatter) -> Drawn<f64> {
-    let top = 14.0 + marks::draw_legend(page, &chart.points, std::iter::empty())?;
-    let area = Rect::new(LEFT, top, WIDTH - LEFT - 8.0, HEIGHT);
+pub(super) fn draw(page: &Page, chart: &Scatter) -> Drawn<Pt> {
+    let top = Pt(14.0) + marks::draw_legend(page, &chart.points, std::iter::empty())?;
+    let area = Rect::new(LEFT, top, WIDTH - LEFT - Pt(8.0), HEIGHT);
     let (x, y) = (
         scale::linear(0.0, chart.x_max),
         scale::linear(0.0, chart.y_max),
     );
     // Marks at zero keep clear of the ticks.
-    let below = |end: f64, length: f64| -end * MARGIN / (length - MARGIN);
+    let below = |end: f64, length: Pt| -end * MARGIN.0 / (length - MARGIN).0;
     let ranges = (below(x.end, area.w)..x.end, below(y.end, area.h)..y.end);
-    let mut plot = page.plot(area, (LEFT, 25.0), ranges.0, ranges.1)?;
+    let mut plot = page.plot(area, (LEFT, Pt(25.0)), ranges.0, ranges.1)?;
     let (x_label, y_label) = (scale::tick_label(&x, 6), scale::tick_label(&y, 6));
     scale::draw(
         &mut plot,
@@ -42,9 +43,9 @@ pub(super) fn draw(page: &Page, chart: &Scatter) -> Drawn<f64> {
         },
     )?;
     page.text(
-        0.5,
-        area.y - 7.0,
-        &Style::PLAIN.fit(&chart.y_label, WIDTH - 10.0),
+        Pt(0.5),
+        area.y - Pt(7.0),
+        &Style::PLAIN.fit(&chart.y_label, WIDTH - Pt(10.0)),
         Style::PLAIN,
     )?;
     let mut labels = Labels::default();
@@ -65,6 +66,6 @@ pub(super) fn draw(page: &Page, chart: &Scatter) -> Drawn<f64> {
     marks::by_weight(&mut marks);
     marks::avoid(&mut labels, &marks);
     let numbered = marks::draw(page, &mut labels, area, &marks)?;
-    let bottom = area.bottom() + 32.0;
-    Ok(bottom + marks::draw_key(page, bottom, &numbered)? + 4.0)
+    let bottom = area.bottom() + Pt(32.0);
+    Ok(bottom + marks::draw_key(page, bottom, &numbered)? + Pt(4.0))
 }

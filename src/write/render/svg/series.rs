@@ -1,5 +1,6 @@
 //! Lines over time with the stages behind them: tracks of one line each.
 
+use crate::length::Pt;
 use rooflens_schemas::Unit;
 
 use super::page::{Drawn, Page};
@@ -7,10 +8,10 @@ use super::tracks::{Content, Shared, TITLE, stack};
 use rooflens_document::chart::{Line, Lines, Series, thin};
 use rooflens_document::words;
 
-const PANEL: f64 = 64.0;
+const PANEL: Pt = Pt(64.0);
 
 /// Draws all panels; returns the chart's height.
-pub(super) fn draw(page: &Page, chart: &Series) -> Drawn<f64> {
+pub(super) fn draw(page: &Page, chart: &Series) -> Drawn<Pt> {
     let mut lines = Vec::new();
     for panel in &chart.panels {
         let mut points = panel.points.clone();

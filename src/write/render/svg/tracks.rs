@@ -1,5 +1,6 @@
 //! Tracks that share a horizontal axis.
 
+use crate::length::Pt;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use rooflens_schemas::Unit;
@@ -13,22 +14,22 @@ use rooflens_document::Quantity;
 use rooflens_document::chart::{Areas, Lines, MarkRow, Part, Track, Tracks};
 
 /// Room for the numbers of vertical axes, and the most that labels of rows may take.
-const LEFT: f64 = 34.0;
-const LEFT_MOST: f64 = 120.0;
+const LEFT: Pt = Pt(34.0);
+const LEFT_MOST: Pt = Pt(120.0);
 /// Heights: of a track, of one that stands alone, of stacked areas where there are many, of a row of marks, of the
 /// label above a track.
-const TRACK: f64 = 44.0;
-const LONE_TRACK: f64 = 80.0;
-const LOW_TRACK: f64 = 30.0;
-const ROW: f64 = 12.0;
-pub(super) const TITLE: f64 = 16.5;
+const TRACK: Pt = Pt(44.0);
+const LONE_TRACK: Pt = Pt(80.0);
+const LOW_TRACK: Pt = Pt(30.0);
+const ROW: Pt = Pt(12.0);
+pub(super) const TITLE: Pt = Pt(16.5);
 /// Narrower bands have no edges.
-const LEAST_BAND: f64 = 8.0;
+const LEAST_BAND: Pt = Pt(8.0);
 /// Narrower marks would not show in print.
-const LEAST_MARK: f64 = 0.35;
+const LEAST_MARK: Pt = Pt(0.35);
 
 /// Draws all tracks; returns the chart's height.
-pub(super) fn draw(page: &Page, chart: &Tracks) -> Drawn<f64> {
+pub(super) fn draw(page: &Page, chart: &Tracks) -> Drawn<Pt> {
     let mut parts: Vec<Part> = Vec::new();
     for track in &chart.tracks {
         // Rows of marks carry their names.
@@ -45,7 +46,7 @@ pub(super) fn draw(page: &Page, chart: &Tracks) -> Drawn<f64> {
     let mut rows = Vec::new();
     for track in &chart.tracks {
         rows.push(match track {
-            Track::Marks(rows) => (rows.len() as f64 * ROW, Content::Marks(rows)),
+            Track::Marks(rows) => (ROW * rows.len() as f64, Content::Marks(rows)),
             Track::Areas(shares) if areas > 2 => (LOW_TRACK, Content::Areas(shares)),
             Track::Areas(shares) => (height(chart), Content::Areas(shares)),
             Track::Lines(lines) => (height(chart), Content::Lines(lines, None)),
@@ -53,14 +54,14 @@ pub(super) fn draw(page: &Page, chart: &Tracks) -> Drawn<f64> {
     }
     let shared = Shared::new(&chart.bands, chart.extent, chart.x_unit, &chart.x_label);
     let title = if matches!(rows.first(), Some((_, Content::Marks(_)))) {
-        2.0
+        Pt(2.0)
     } else {
         TITLE
     };
-    stack(page, top - 2.0 + title, &shared, &rows)
+    stack(page, top - Pt(2.0) + title, &shared, &rows)
 }
 
-fn height(chart: &Tracks) -> f64 {
+fn height(chart: &Tracks) -> Pt {
     if chart.tracks.len() > 1 {
         TRACK
     } else {
@@ -109,7 +110,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Start and end on the page of a stretch of the axis.
-    fn ends(&self, plot: &Plane, (start, end): (i64, i64)) -> (f64, f64) {
+    fn ends(&self, plot: &Plane, (start, end): (i64, i64)) -> (Pt, Pt) {
         (
             place(plot, self.x(start), 0.0).0,
             place(plot, self.x(end), 0.0).0,
@@ -129,41 +130,50 @@ fn with_unit(label: &str, symbol: &str) -> String {
 /// Draws tracks of given heights below `top`, and room for the names of bands; returns the chart's height.
 pub(super) fn stack(
     page: &Page,
-    top: f64,
+    top: Pt,
     shared: &Shared<'_>,
-    tracks: &[(f64, Content<'_>)],
-) -> Drawn<f64> {
-    let top = top + if shared.bands.is_empty() { 0.0 } else { 19.0 };
+    tracks: &[(Pt, Content<'_>)],
+) -> Drawn<Pt> {
+    let top = top
+        + if shared.bands.is_empty() {
+            Pt::ZERO
+        } else {
+            Pt(19.0)
+        };
     let left = left(tracks);
-    let mut area = Rect::new(left, top, WIDTH - left - 8.0, 0.0);
+    let mut area = Rect::new(left, top, WIDTH - left - Pt(8.0), Pt::ZERO);
     for (n, (height, content)) in tracks.iter().enumerate() {
         area.h = *height;
-        let below = if n + 1 == tracks.len() { 24.0 } else { 0.0 };
+        let below = if n + 1 == tracks.len() {
+            Pt(24.0)
+        } else {
+            Pt::ZERO
+        };
         let plot = draw_track(page, area, below, shared, content)?;
         if n == 0 {
             label_bands(page, area, &plot, shared)?;
         }
-        area.y += height + TITLE;
+        area.y += *height + TITLE;
     }
-    Ok(area.y - TITLE + 27.0)
+    Ok(area.y - TITLE + Pt(27.0))
 }
 
 /// Room for the labels of rows of marks.
-fn left(tracks: &[(f64, Content<'_>)]) -> f64 {
-    let mut widest = 0.0;
+fn left(tracks: &[(Pt, Content<'_>)]) -> Pt {
+    let mut widest = Pt::ZERO;
     for (_, content) in tracks {
         if let Content::Marks(rows) = content {
             let labels = rows.iter().map(|row| &row.label);
-            widest = f64::max(widest, Style::MUTED.widest(labels));
+            widest = widest.max(Style::MUTED.widest(labels));
         }
     }
-    (widest + 8.0).clamp(LEFT, LEFT_MOST)
+    (widest + Pt(8.0)).clamp(LEFT, LEFT_MOST)
 }
 
 fn draw_track(
     page: &Page,
     area: Rect,
-    below: f64,
+    below: Pt,
     shared: &Shared<'_>,
     content: &Content<'_>,
 ) -> Drawn<Plane> {
@@ -200,7 +210,7 @@ fn draw_track(
         },
     )?;
     let title = Style::BOLD.fit(&with_unit(label, symbol), WIDTH * 0.5);
-    page.text(0.5, area.y - 6.0, &title, Style::BOLD)?;
+    page.text(Pt(0.5), area.y - Pt(6.0), &title, Style::BOLD)?;
     match content {
         Content::Areas(areas) => draw_areas(&mut plot, areas, x.end)?,
         Content::Lines(lines, limit) => {
@@ -254,17 +264,24 @@ fn label_bands(page: &Page, area: Rect, plot: &Plane, shared: &Shared<'_>) -> Dr
     let mut labels = Labels::default();
     for (label, start, end) in bands.into_iter().take(200) {
         let (from, to) = shared.ends(plot, (*start, *end));
-        let text = style.fit(label, (to - from).max(70.0));
+        let text = style.fit(label, (to - from).max(Pt(70.0)));
         let half = style.width(&text) / 2.0;
-        if half * 2.0 > to - from && half * 2.0 > 70.0 {
+        if half * 2.0 > to - from && half * 2.0 > Pt(70.0) {
             continue;
         }
         let least = area.x + half;
-        let x = f64::midpoint(from, to).clamp(least, (area.right() - half).max(least));
-        let rows = [area.y - 15.0, area.y - 24.5];
+        let x = from
+            .midpoint(to)
+            .clamp(least, (area.right() - half).max(least));
+        let rows = [area.y - Pt(15.0), area.y - Pt(24.5)];
         let boxes = rows.map(|y| {
             let tight = style.bounds(x, y, &text);
-            vec![Rect::new(tight.x - 3.0, tight.y, tight.w + 6.0, tight.h)]
+            vec![Rect::new(
+                tight.x - Pt(3.0),
+                tight.y,
+                tight.w + Pt(6.0),
+                tight.h,
+            )]
         });
         if let Some(y) = labels.place(&boxes).and_then(|row| rows.get(row)) {
             page.text(x, *y, &text, style)?;
@@ -353,24 +370,27 @@ fn draw_limit(
         ..Style::MUTED.at(HPos::Right)
     };
     let label = style.fit(&format!("– – {label}"), WIDTH * 0.35);
-    page.text(area.right(), area.y - 6.0, &label, style)
+    page.text(area.right(), area.y - Pt(6.0), &label, style)
 }
 
 /// What lines, shades and rings mean, at the right above the track.
 fn draw_key(page: &Page, area: Rect, lines: &Lines) -> Drawn {
-    let (mut x, y) = (area.right(), area.y - 6.0);
-    let mut entry = |name: &str, draw: &dyn Fn(f64) -> Drawn| {
-        let name = Style::MUTED.fit(name, 110.0);
+    let (mut x, y) = (area.right(), area.y - Pt(6.0));
+    let mut entry = |name: &str, draw: &dyn Fn(Pt) -> Drawn| {
+        let name = Style::MUTED.fit(name, Pt(110.0));
         x -= Style::MUTED.width(&name);
         page.text(x, y, &name, Style::MUTED)?;
-        x -= 13.0;
+        x -= Pt(13.0);
         let drawn = draw(x);
-        x -= 10.0;
+        x -= Pt(10.0);
         drawn
     };
-    let swatch = |x, color: RGBColor| page.rect(Rect::new(x, y - 5.5, 10.0, 6.0), color.into(), "");
+    let swatch = |x, color: RGBColor| {
+        let area = Rect::new(x, y - Pt(5.5), Pt(10.0), Pt(6.0));
+        page.rect(area, color.into(), "")
+    };
     if !lines.outliers.is_empty() {
-        entry("outliers", &|x| page.ring((x + 6.0, y - 2.5)))?;
+        entry("outliers", &|x| page.ring((x + Pt(6.0), y - Pt(2.5))))?;
     }
     if let Some((name, shades)) = &lines.shades
         && !shades.is_empty()
@@ -384,7 +404,7 @@ fn draw_key(page: &Page, area: Rect, lines: &Lines) -> Drawn {
         entry(&line.name, &|x| match line.filled {
             true => swatch(x, palette::AREA),
             false => {
-                let ends = [(x, y - 2.5), (x + 10.0, y - 2.5)];
+                let ends = [(x, y - Pt(2.5)), (x + Pt(10.0), y - Pt(2.5))];
                 page.line(&ends, palette::line(number(lines, n)).stroke_width(110), "")
             }
         })?;
@@ -400,19 +420,24 @@ fn draw_marks(
     rows: &[MarkRow],
 ) -> Drawn {
     for (n, row) in rows.iter().enumerate() {
-        let y = area.y + n as f64 * ROW;
+        let y = area.y + ROW * n as f64;
         let style = Style::MUTED.at(HPos::Right);
         page.text(
-            area.x - 5.0,
-            y + 8.3,
-            &style.fit(&row.label, area.x - 6.0),
+            area.x - Pt(5.0),
+            y + Pt(8.3),
+            &style.fit(&row.label, area.x - Pt(6.0)),
             style,
         )?;
         let floor = [(area.x, y + ROW), (area.right(), y + ROW)];
         page.line(&floor, palette::GRID.stroke_width(50), "")?;
         for mark in &row.marks {
             let (from, to) = shared.ends(plot, *mark);
-            let mark = Rect::new(from, y + 1.5, (to - from).max(LEAST_MARK), ROW - 3.0);
+            let mark = Rect::new(
+                from,
+                y + Pt(1.5),
+                (to - from).max(LEAST_MARK),
+                ROW - Pt(3.0),
+            );
             page.rect(mark, palette::fill(row.color).into(), "")?;
         }
     }
@@ -442,8 +467,14 @@ mod tests {
         };
         let shared = Shared::new(&[], 300, rooflens_schemas::Unit::Count, "");
         let page = Page::new(rooflens_document::Catalogue::english());
-        stack(&page, 20.0, &shared, &[(44.0, Content::Areas(&areas))]).expect("drawn");
-        let size = page.finish(100.0, "", "").len();
+        stack(
+            &page,
+            Pt(20.0),
+            &shared,
+            &[(Pt(44.0), Content::Areas(&areas))],
+        )
+        .expect("drawn");
+        let size = page.finish(Pt(100.0), "", "").len();
         assert!(size < 40_000, "{size} bytes");
     }
 }

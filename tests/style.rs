@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -96,6 +97,111 @@ fn the_list_of_banned_words_is_read() {
     assert!(banned.is_match("the causes are told by name"));
     assert!(banned.is_match("Left\nout"));
     assert!(!banned.is_match("untold, besideness, unprofiled"));
+}
+
+/// Tests assert keys and arguments, so that a wording can change without a change to tests.
+#[test]
+fn tests_assert_no_sentence_of_a_report() {
+    let mut fragments = BTreeSet::new();
+    for path in files(Path::new("src/write/document/text"), "toml") {
+        fragments.extend(fragments_of_messages(&read(&path)));
+    }
+    assert!(fragments.len() > 5_000, "{} fragments", fragments.len());
+    let mut places = Vec::new();
+    for folder in ["src", "schemas", "capture", "tests"] {
+        for path in files(Path::new(folder), "rs") {
+            if INPUTS_OF_TESTS.contains(&path.to_string_lossy().as_ref()) {
+                continue;
+            }
+            for sentence in asserted_sentences(&test_code(&path), &fragments) {
+                places.push(format!("{}: {sentence}", path.display()));
+            }
+        }
+    }
+    assert!(
+        places.is_empty(),
+        "assert keys and arguments instead:\n{}",
+        places.join("\n")
+    );
+}
+
+#[test]
+fn a_sentence_in_a_test_is_seen() {
+    let fragments =
+        fragments_of_messages(r#"cause = "{stage} waits for the CPU to launch[ ({count} calls].""#);
+    let seen = |code: &str| asserted_sentences(code, &fragments).len();
+    assert_eq!(
+        seen(r#"contains("prefill waits for the CPU to launch")"#),
+        1
+    );
+    assert_eq!(seen(r#"contains("Waits for the CPU, to")"#), 1);
+    // Four words, and words around an argument.
+    assert_eq!(seen(r#"contains("waits for the CPU")"#), 0);
+    assert_eq!(seen(r#"contains("the CPU to launch 12 calls")"#), 0);
+}
+
+/// The sample report is an input of tests, in its own words; this file has examples.
+const INPUTS_OF_TESTS: [&str; 2] = ["tests/support/sample_report.rs", "tests/style.rs"];
+
+/// So many words in a row are a sentence; fewer may be a term.
+const SENTENCE: usize = 5;
+
+/// Each run of words of the messages of a catalogue, as long as a sentence, without arguments in it.
+fn fragments_of_messages(catalogue: &str) -> BTreeSet<String> {
+    let message = Regex::new(r#"(?m)^[^=\n]+ = (?:"((?:[^"\\]|\\.)*)"|'([^']*)')"#);
+    let argument = Regex::new(r"\{[^{}]*\}").expect("a valid pattern");
+    let mut fragments = BTreeSet::new();
+    for line in message.expect("a valid pattern").captures_iter(catalogue) {
+        let text = line.get(1).or(line.get(2)).expect("a message").as_str();
+        for part in argument.split(text) {
+            fragments.extend(runs_of_words(part));
+        }
+    }
+    fragments
+}
+
+/// The string literals of the code that have a fragment of a message.
+fn asserted_sentences(code: &str, fragments: &BTreeSet<String>) -> Vec<String> {
+    let literal = Regex::new(r#""((?:[^"\\]|\\.)*)""#).expect("a valid pattern");
+    let mut sentences = Vec::new();
+    for literal in literal.captures_iter(code) {
+        let mut runs = runs_of_words(&literal[1]).into_iter();
+        if runs.any(|run| fragments.contains(&run)) {
+            sentences.push(literal[1].to_owned());
+        }
+    }
+    sentences
+}
+
+/// A word, or a Chinese character.
+static WORD: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\p{Han}|[^\s\p{Han}]*[\p{L}\p{N}--\p{Han}][^\s\p{Han}]*").expect("a valid pattern")
+});
+
+/// Words in a row without punctuation and case; each Chinese character is a word.
+fn runs_of_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for word in WORD.find_iter(text) {
+        let word = word.as_str().trim_matches(|c: char| !c.is_alphanumeric());
+        words.push(word.to_lowercase());
+    }
+    words.windows(SENTENCE).map(|run| run.join(" ")).collect()
+}
+
+/// The code of tests in a file, without comments: all of it, the module of tests, or nothing.
+fn test_code(path: &Path) -> String {
+    let text = read(path);
+    let is_test = path.components().any(|part| part.as_os_str() == "tests")
+        || path.ends_with("tests.rs")
+        || path.to_string_lossy().ends_with("_tests.rs");
+    let start = match is_test {
+        true => Some(0),
+        false => text.find("#[cfg(test)]\nmod tests {"),
+    };
+    let code = start.map_or("", |start| &text[start..]);
+    let is_code = |line: &&str| !line.trim_start().starts_with("//");
+    let lines: Vec<&str> = code.lines().filter(is_code).collect();
+    lines.join("\n")
 }
 
 /// Fails with every place of the texts that has a banned word.

@@ -1,6 +1,7 @@
 //! The charts of the sample: nothing is clipped, covered or taken for markup.
 
 use super::*;
+use rooflens::document::Catalogue;
 
 /// A text with its place, as far as a reader of XML can tell.
 #[derive(Debug)]
@@ -146,7 +147,9 @@ fn a_roofline_shows_roofs_and_heaviest_kernels() {
     }
     // Three measured roofs are dashed.
     assert_eq!(svg.matches("stroke-dasharray").count(), 3);
-    assert!(svg.contains("1 of 40 points lie outside the plot."));
+    let arguments = [("left_out", "1".into()), ("points", "40".into())];
+    let outside = Catalogue::english().line("chart.outside", &arguments);
+    assert!(svg.contains(&outside), "{outside}");
 }
 
 #[test]

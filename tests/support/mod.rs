@@ -9,8 +9,9 @@ use std::sync::{LazyLock, Mutex, OnceLock};
 
 use rooflens::analysis::Facts;
 use rooflens::bundle::ArtifactFile;
-use rooflens::document::{Dataset, SectionContent};
+use rooflens::document::{Catalogue, Dataset, SectionContent};
 use rooflens::hardware::Hardware;
+use rooflens::sections;
 use rooflens::session::Session;
 use rooflens::{Analysis, Capture, Input, Options};
 
@@ -110,6 +111,14 @@ impl Deref for Loaded {
     fn deref(&self) -> &Self::Target {
         self.analysis
     }
+}
+
+/// The section with that id, with keys and arguments for sentences.
+pub(crate) fn section_keys(loaded: &Loaded, id: &str) -> SectionContent {
+    let keys = Catalogue::keys_and_arguments();
+    let sections = sections::run(&sections::Context::new(loaded.context(), keys));
+    let section = sections.into_iter().find(|(section, ..)| *section == id);
+    section.unwrap_or_else(|| panic!("no section {id}")).2
 }
 
 /// The data set of that id.

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use crate::Quantity;
+use crate::{Catalogue, Quantity};
 use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, Unit};
 
 use super::*;
@@ -148,6 +148,9 @@ fn references_that_name_no_single_metric_stay_and_are_told() {
         .iter()
         .map(|one| (one.message.as_str(), one.hint.as_deref()))
         .collect();
+    let words = Catalogue::english();
+    let unknown = words.line("notes.unknown", &[("reference", "none@x".into())]);
+    let all = words.line("notes.all", &[]);
     let expected = [
         (
             "the notes refer to mfu, which 2 metrics match",
@@ -159,10 +162,7 @@ fn references_that_name_no_single_metric_stay_and_are_told() {
                 "use one of stage_time@decode/nsys, stage_time@decode/torch, stage_time@decode/nsys#1",
             ),
         ),
-        (
-            "the notes refer to none@x, which is no metric of this report",
-            Some("metrics.json has the ids of all metrics"),
-        ),
+        (&*unknown, Some(&*all)),
         (
             "the notes refer to bus@decode, which is not available: no trace",
             None,

@@ -1,4 +1,11 @@
 //! Communication: collectives, how much of them is exposed, and which rank the others wait for.
+//!
+//! A collective is long on every rank but the last, because the others wait for it in the kernel. Kernel time alone
+//! therefore shows neither the slow rank nor the speed of the link.
+//!
+//! The same collective is matched across ranks first. The transfer is the duration on the last rank to arrive, and the
+//! rest of the others' durations is waiting. A cause is named only if work, clocks or idle time of the rank support it;
+//! otherwise the cause stays unknown.
 
 pub mod calls;
 pub mod lines;

@@ -1,4 +1,11 @@
 //! Operators, modules and Python functions of the PyTorch profiler.
+//!
+//! The CPU enters operators, modules and Python functions; the GPU works later. A GPU operation belongs to the
+//! innermost span around the start of the CUDA call that issued it.
+//!
+//! The position of GPU work in time was rejected as the criterion, because launches are asynchronous. Without links
+//! from work to calls, device times of callers are unknown, not 0. Spans of equal folded path are one node, so that
+//! layers of a model add up.
 
 pub mod backward;
 pub mod call_tree;

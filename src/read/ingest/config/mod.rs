@@ -1,4 +1,7 @@
 //! Descriptions of the workload and the machine: `workload.toml`, the model's `config.json`, `env.json` and `notes.md`.
+//!
+//! These files describe the run and hold no measurement. People and other programs write them, so an unreadable one is
+//! a diagnostic, and the measurements are still read.
 
 use rooflens_schemas::{ArtifactKind, Workload, python, workload};
 use serde_json::Value;

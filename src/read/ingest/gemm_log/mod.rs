@@ -2,6 +2,9 @@
 //!
 //! cuBLAS writes a block of lines a call, `I! … function … called:` and one `i!  name: type=…; val=…` an argument;
 //! cuBLASLt one line a call, of which the level `Trace` names sizes and algorithm. hipBLASLt writes the same.
+//!
+//! A log has sizes but neither kernels nor times on the clock of a pass. Its calls therefore stay in a table of their
+//! own, and analysis matches them to kernels by their order.
 
 mod cublas;
 mod lines;

@@ -1,5 +1,7 @@
 //! GPU operations of each stage, added up by class and by kernel.
 
+use std::ops::Div;
+
 use std::cmp::Reverse;
 
 use rooflens_schemas::Evidence;
@@ -9,11 +11,12 @@ use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known};
 use rooflens_session::{KernelId, Ns, PassId, Session};
+use rooflens_units::Ratio;
 
 const CLASSES: usize = KernelClass::ALL.len();
 
 /// Share of the time of a group from which on a class represents it.
-const DOMINANT: f64 = 0.95;
+const DOMINANT: Ratio = Ratio(0.95);
 
 /// GPU operations of the counted instances of a stage, of one process.
 #[derive(Clone, Debug, Default)]
@@ -56,9 +59,8 @@ impl StageWork {
                 .filter(|class| class.group() == group)
         };
         let whole: Ns = classes().map(|class| self.time(class)).sum();
-        classes().find(|class| {
-            whole > Ns::ZERO && self.time(*class).time().0 >= DOMINANT * whole.time().0
-        })
+        classes()
+            .find(|class| whole > Ns::ZERO && self.time(*class).time() >= whole.time() * DOMINANT)
     }
 
     /// Classes that occur, with operations and time, in report order.
@@ -75,7 +77,7 @@ impl StageWork {
     }
 
     /// A sum over all counted instances, per instance.
-    pub fn per_instance(&self, sum: f64) -> f64 {
+    pub fn per_instance<A: Div<f64, Output = A>>(&self, sum: A) -> A {
         sum / self.summary.counted.max(1) as f64
     }
 }

@@ -10,10 +10,7 @@ use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "unknown-kernels",
-    &[Threshold::ratio(
-        "thresholds.kernel_share",
-        Ratio(OTHER_LIMIT),
-    )],
+    &[Threshold::ratio("thresholds.kernel_share", OTHER_LIMIT)],
     outcome,
 )
 .on_measurement();
@@ -25,7 +22,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let Some(share) = kernels.share(kernels.other) else {
         return Outcome::INSUFFICIENT_DATA;
     };
-    if share < OTHER_LIMIT {
+    if share < OTHER_LIMIT.0 {
         return Outcome::PASSED;
     }
     let identities = &evidence.facts.identities;

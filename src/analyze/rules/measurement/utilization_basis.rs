@@ -14,7 +14,7 @@ use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Finding, Inline, Severity};
 use rooflens_schemas::Scope;
 use rooflens_sections::why_unknown;
-use rooflens_units::{FlopsPerSecond, Ratio, Time};
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "utilization-basis",
@@ -68,8 +68,8 @@ fn beaten(evidence: &Evidence<'_>) -> Vec<Draft> {
         };
         let arguments = arguments! {
             dtype = peak.dtype,
-            reached = FlopsPerSecond(peak.reached),
-            measured = FlopsPerSecond(peak.measured),
+            reached = peak.reached,
+            measured = peak.measured,
         };
         let draft = Draft::new(finding, arguments);
         drafts.push(draft.statement("beaten").advice("advice_beaten"));

@@ -16,6 +16,7 @@ use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::catalogue::{APPLICATION_SHARE, KERNEL_TIME, OTHER_SHARE};
 use rooflens_document::{Block, Inline, Quantity, SectionContent, View};
 use rooflens_session::{KernelId, Ns, PassId};
+use rooflens_units::Ratio;
 
 pub use tables::kernels as table;
 
@@ -38,11 +39,7 @@ const SHOWN_PASSES: usize = 3;
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let (session, facts) = (context.session, context.facts);
     let passes = context.results.kernels()?;
-    let classes = method!(
-        context,
-        "kernels.classes",
-        limit = Quantity::ratio(OTHER_LIMIT)
-    );
+    let classes = method!(context, "kernels.classes", limit = OTHER_LIMIT);
     let methods = vec![method!(context, "kernels"), classes];
     let mut findings = SectionContent {
         methods,
@@ -139,7 +136,7 @@ fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usiz
 fn application(context: &Context<'_>, pass: &PassKernels) -> Option<Block> {
     let share = pass
         .share(pass.application)
-        .filter(|share| *share >= OTHER_LIMIT)?;
+        .filter(|share| *share >= OTHER_LIMIT.0)?;
     let identities = &context.facts.identities;
     let named = |sum: &KernelSum| {
         let name = Inline::code(&identities[sum.kernel.index()].short);
@@ -186,7 +183,7 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Section
             .push(OTHER_SHARE.derived(scope.clone(), share, basis));
         findings
             .diagnostics
-            .extend(unclassified(context, pass, share));
+            .extend(unclassified(context, pass, Ratio(share)));
     }
     if let Some(share) = pass.share(application).filter(|_| application > Ns::ZERO) {
         let basis = format!("{application} ns of application kernels / {total} ns of kernel time");
@@ -200,13 +197,13 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Section
     }
 }
 
-fn unclassified(context: &Context<'_>, pass: &PassKernels, share: f64) -> Option<Diagnostic> {
+fn unclassified(context: &Context<'_>, pass: &PassKernels, share: Ratio) -> Option<Diagnostic> {
     let identities = &context.facts.identities;
     let worst = pass.of_class(identities, KernelClass::Other).next();
     let worst = worst.filter(|_| share >= OTHER_LIMIT)?;
     let message = format!(
         "{} of the kernel time of pass {} is in kernels of no known class, most of it in {}",
-        Quantity::ratio(share),
+        Quantity::from(share),
         context.session.pass_name(pass.pass),
         identities[worst.kernel.index()].short,
     );

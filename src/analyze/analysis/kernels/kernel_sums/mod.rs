@@ -12,13 +12,14 @@ use crate::engine::intervals::total;
 use crate::results::no_gpu_work;
 use crate::{Context, Facts, Known};
 use rooflens_session::{Arrange, Ns, PassId, Session};
+use rooflens_units::Ratio;
 
 pub use command::{ENOUGH, command};
 pub use rooflens_stages::selection::{Selected, Window, select, window, yaml};
 pub use sums::KernelSum;
 
 /// Share of kernel time in unclassified kernels, or in application kernels, from which on the report says so.
-pub const OTHER_LIMIT: f64 = 0.02;
+pub const OTHER_LIMIT: Ratio = Ratio(0.02);
 
 /// The kernels of one pass.
 #[derive(Clone, Debug, Default)]

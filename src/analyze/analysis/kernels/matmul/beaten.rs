@@ -9,9 +9,10 @@ use crate::engine::intervals::add;
 use crate::engine::measured_peaks::{Measured, gpu_name};
 use crate::{Context, Known};
 use rooflens_session::{KernelId, Ns, PassId};
+use rooflens_units::{FlopsPerSecond, Ratio};
 
 /// Rate ÷ measured peak from which on it is exceeded: less may be noise.
-const ABOVE: f64 = 1.02;
+const ABOVE: Ratio = Ratio(1.02);
 
 /// Time of launches that compute the same from which on their rate counts, nanoseconds.
 const ENOUGH: Ns = Ns(100_000);
@@ -21,10 +22,10 @@ const ENOUGH: Ns = Ns(100_000);
 pub struct Beaten {
     /// Dtype of the rate.
     pub dtype: &'static str,
-    /// Measured peak, operations per second.
-    pub measured: f64,
-    /// The highest rate that launches of one kernel and size have, operations per second.
-    pub reached: f64,
+    /// Measured peak.
+    pub measured: FlopsPerSecond,
+    /// The highest rate that launches of one kernel and size have.
+    pub reached: FlopsPerSecond,
 }
 
 /// The measured peaks that GEMMs of known sizes exceed, by dtype.
@@ -35,11 +36,12 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<Beaten>> {
         let dtype = dtype(&context.facts.identities[kernel.index()], &product);
         let name = gpu_name(session, Some(pass));
         let measured = Measured::recorded(context, &name).rate(context.gpu_spec(&name), dtype);
-        let Some(measured) = measured.filter(|_| time >= ENOUGH) else {
+        let Some(measured) = measured.filter(|_| time >= ENOUGH).map(FlopsPerSecond) else {
             continue;
         };
         let reached = product.shape.flops() * launches as f64 / time.time().0 * 1e9;
-        if reached < ABOVE * measured {
+        let reached = FlopsPerSecond(reached);
+        if reached < measured * ABOVE {
             continue;
         }
         let beaten = by_dtype.entry(dtype).or_insert(Beaten {

@@ -1,6 +1,7 @@
 //! Matrix kernels of each stage, each with the kernels that help it.
 
 use std::collections::BTreeMap;
+use std::ops::Div;
 
 use rooflens_schemas::Evidence;
 
@@ -55,7 +56,7 @@ pub struct Group {
 
 impl StageProducts {
     /// A sum over all counted instances, per instance.
-    pub fn per_instance(&self, sum: f64) -> f64 {
+    pub fn per_instance<A: Div<f64, Output = A>>(&self, sum: A) -> A {
         sum / self.summary.counted.max(1) as f64
     }
 

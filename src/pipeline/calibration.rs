@@ -2,7 +2,7 @@
 
 use rooflens_predict::{Calibration, Figure, Machine, Rate};
 use rooflens_schemas::StageKind;
-use rooflens_units::{Ratio, Seconds, Time};
+use rooflens_units::{Ratio, Time};
 
 use super::analyze::Analysis;
 use super::microbenchmarks::devices;
@@ -128,8 +128,8 @@ fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
             calibration.cases += group.cases.len();
             calibration.figures.push(Figure {
                 name: format!("{} {dtype}", group.operation).trim_end().to_owned(),
-                specified: Some(Seconds(predicted).into()),
-                measured: Seconds(measured).into(),
+                specified: Some(predicted.into()),
+                measured: measured.into(),
                 ratio: Some(Ratio(measured / predicted)),
                 error: Some(Ratio(apart)),
             });

@@ -2,6 +2,8 @@
 
 use rooflens_hardware::{Gpu, Hardware};
 
+use rooflens_units::{BytesPerSecond, FlopsPerByte, FlopsPerSecond, Seconds};
+
 use crate::fit::Fit;
 use crate::import::{Case, Device, Rate};
 
@@ -50,8 +52,8 @@ pub struct Ceiling {
     pub measured: f64,
     /// Per second, dense.
     pub specified: Option<f64>,
-    /// FLOP per byte from which on the rate bounds, not the bandwidth of a copy.
-    pub ridge: Option<f64>,
+    /// Arithmetic intensity from which on the rate bounds, not the bandwidth of a copy.
+    pub ridge: Option<FlopsPerByte>,
     /// The largest of single operations, not a sustained rate.
     pub from_cases: bool,
     /// Spread, clock and power of a sustained rate.
@@ -70,12 +72,12 @@ impl Ceiling {
 pub struct Judged<'a> {
     /// The case.
     pub case: &'a Case,
-    /// Median, least, greatest and 95th percentile of a launch, seconds.
-    pub times: [f64; 4],
-    /// Seconds at the measured ceilings, and whether the rate bounds.
-    pub roof: Option<(f64, bool)>,
-    /// Seconds at the specified ones.
-    pub specified: Option<f64>,
+    /// Median, least, greatest and 95th percentile of a launch.
+    pub times: [Seconds; 4],
+    /// Time at the measured ceilings, and whether the rate bounds.
+    pub roof: Option<(Seconds, bool)>,
+    /// Time at the specified ones.
+    pub specified: Option<Seconds>,
 }
 
 impl Judged<'_> {
@@ -108,18 +110,18 @@ pub struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// The launch floor, seconds, where it is at least half of the time of the smallest case: a line through longer launches
+    /// The launch floor where it is at least half of the time of the smallest case: a line through longer launches
     /// alone tells none.
-    pub fn floor(&self) -> Option<f64> {
+    pub fn floor(&self) -> Option<Seconds> {
         let (_, least) = self.points.first()?;
-        self.fit.floor.filter(|floor| 2.0 * floor >= *least)
+        self.fit.floor.filter(|floor| 2.0 * floor.0 >= *least)
     }
 }
 
 /// Rates by dtype and the bandwidth that roofline times divide by.
 struct Roofs<'r> {
-    rate: &'r dyn Fn(&str) -> Option<f64>,
-    bandwidth: Option<f64>,
+    rate: &'r dyn Fn(&str) -> Option<FlopsPerSecond>,
+    bandwidth: Option<BytesPerSecond>,
 }
 
 impl<'a> Results<'a> {
@@ -130,10 +132,10 @@ impl<'a> Results<'a> {
         let measured = |what: &str| ceilings.iter().find(|ceiling| ceiling.what == what);
         let of_gpu = |dtype: &str| rate_of(specified.as_ref()?, dtype);
         let reached = Roofs {
-            rate: &|dtype| measured(dtype).map(|ceiling| ceiling.measured),
-            bandwidth: measured("copy").map(|ceiling| ceiling.measured),
+            rate: &|dtype| Some(FlopsPerSecond(measured(dtype)?.measured)),
+            bandwidth: measured("copy").map(|copy| BytesPerSecond(copy.measured)),
         };
-        let bandwidth = specified.as_ref().map(|gpu| gpu.memory_bandwidth.0);
+        let bandwidth = specified.as_ref().map(|gpu| gpu.memory_bandwidth);
         let stated = Roofs {
             rate: &of_gpu,
             bandwidth,
@@ -235,9 +237,9 @@ impl Group<'_> {
         )
     }
 
-    /// Seconds of all cases with a roofline time: at the roofline, and measured.
-    pub fn sums(&self) -> (f64, f64) {
-        let (mut at_roof, mut measured) = (0.0, 0.0);
+    /// Times of all cases with a roofline time: at the roofline, and measured.
+    pub fn sums(&self) -> (Seconds, Seconds) {
+        let (mut at_roof, mut measured) = (Seconds::ZERO, Seconds::ZERO);
         for judged in &self.cases {
             if let Some((roof, _)) = judged.roof {
                 at_roof += roof;
@@ -249,7 +251,7 @@ impl Group<'_> {
 }
 
 impl Roofs<'_> {
-    fn time(&self, case: &Case) -> Option<(f64, bool)> {
+    fn time(&self, case: &Case) -> Option<(Seconds, bool)> {
         if BUS.contains(&case.operation.as_str()) {
             return None;
         }
@@ -263,7 +265,7 @@ impl Roofs<'_> {
 }
 
 /// The dense rate of a dtype as measurements name it.
-fn rate_of(gpu: &Gpu, dtype: &str) -> Option<f64> {
+fn rate_of(gpu: &Gpu, dtype: &str) -> Option<FlopsPerSecond> {
     // Libraries compute fp64 products on tensor cores where there are such.
     let names: &[&str] = match dtype {
         "fp64" => &["fp64_tensor", "fp64"],
@@ -273,7 +275,7 @@ fn rate_of(gpu: &Gpu, dtype: &str) -> Option<f64> {
     names
         .iter()
         .find_map(|name| gpu.peak(name))
-        .map(|peak| peak.dense.0)
+        .map(|peak| peak.dense)
 }
 
 fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
@@ -281,7 +283,7 @@ fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
     let mut add = |what: &str, is_bandwidth: bool, measured: f64, rate: Option<&Rate>| {
         let specified = match is_bandwidth {
             true => gpu.map(|gpu| gpu.memory_bandwidth.0),
-            false => gpu.and_then(|gpu| rate_of(gpu, what)),
+            false => gpu.and_then(|gpu| Some(rate_of(gpu, what)?.0)),
         };
         let earlier = ceilings.iter_mut().find(|ceiling| ceiling.what == what);
         let ceiling = Ceiling {
@@ -312,9 +314,9 @@ fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
             continue;
         };
         match (case.operation.as_str(), case.dtype.as_deref()) {
-            (COPY, _) => add("copy", true, case.bytes / median, None),
+            (COPY, _) => add("copy", true, (case.bytes / median).0, None),
             (operation, Some(dtype)) if GEMMS.contains(&operation) => {
-                add(dtype, false, case.flops / median, None);
+                add(dtype, false, (case.flops / median).0, None);
             }
             _ => {}
         }
@@ -323,7 +325,7 @@ fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
     if let Some(bandwidth) = copy.map(|copy| copy.measured) {
         for ceiling in &mut ceilings {
             if !ceiling.is_bandwidth {
-                ceiling.ridge = Some(ceiling.measured / bandwidth);
+                ceiling.ridge = Some(FlopsPerByte(ceiling.measured / bandwidth));
             }
         }
     }
@@ -349,8 +351,8 @@ fn series<'a>(cases: &[Judged<'a>]) -> Vec<Series<'a>> {
         for judged in cases {
             if key(judged) == (operation, dtype, in_flops) {
                 let case = judged.case;
-                let work = if in_flops { case.flops } else { case.bytes };
-                points.push((work, judged.times[0]));
+                let work = if in_flops { case.flops.0 } else { case.bytes.0 };
+                points.push((work, judged.times[0].0));
             }
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));

@@ -1,16 +1,18 @@
 //! Time against work: a fixed time and a rate by least squares.
 
+use rooflens_units::{Ratio, Seconds};
+
 /// time = floor + work ÷ rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
-    /// Seconds that a launch takes however little it does; none if the times do not resolve one.
-    pub floor: Option<f64>,
+    /// Time that a launch takes however little it does; none if the times do not resolve one.
+    pub floor: Option<Seconds>,
     /// Work per second beyond it.
     pub rate: f64,
     /// Coefficient of determination, by the same weights.
     pub r2: f64,
     /// The largest |time − fit| ÷ time.
-    pub residual: f64,
+    pub residual: Ratio,
     /// Points that it is made from.
     pub points: usize,
 }
@@ -45,6 +47,7 @@ impl Fit {
             true => (Some(floor), slope),
             false => (None, products / squares),
         };
+        let floor = floor.map(Seconds);
         let (rate, mean) = (1.0 / slope, times / weights);
         if !(rate > 0.0 && rate.is_finite()) {
             return None;
@@ -53,7 +56,7 @@ impl Fit {
             floor,
             rate,
             r2: 0.0,
-            residual: 0.0,
+            residual: Ratio::ZERO,
             points: points.len(),
         };
         let part = |from: &dyn Fn(f64) -> f64| -> f64 {
@@ -62,16 +65,16 @@ impl Fit {
             };
             points.iter().map(square).sum()
         };
-        fit.r2 = 1.0 - part(&|work| fit.at(work)) / part(&|_| mean);
-        let apart = points
-            .iter()
-            .map(|(work, time)| ((time - fit.at(*work)) / time).abs());
-        fit.residual = apart.fold(0.0, f64::max);
+        fit.r2 = 1.0 - part(&|work| fit.at(work).0) / part(&|_| mean);
+        for (work, time) in points {
+            let residual = ((time - fit.at(*work).0) / time).abs();
+            fit.residual = fit.residual.max(Ratio(residual));
+        }
         Some(fit)
     }
 
-    /// Seconds that it gives for some work.
-    pub fn at(&self, work: f64) -> f64 {
-        self.floor.unwrap_or(0.0) + work / self.rate
+    /// Time that it gives for some work.
+    pub fn at(&self, work: f64) -> Seconds {
+        self.floor.unwrap_or(Seconds::ZERO) + Seconds(work / self.rate)
     }
 }

@@ -1,6 +1,7 @@
 //! Reads `bench.json` and `peaks.json`.
 
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_units::{Bytes, Flops, Hertz, Ratio, Seconds, Watts};
 use serde_json::{Map, Value};
 
 /// A file to read.
@@ -33,11 +34,11 @@ pub struct Rate {
     /// FLOP, or bytes, per second at the median time.
     pub rate: Result<f64, String>,
     /// (Greatest − least) ÷ median of the times.
-    pub spread: Option<f64>,
-    /// Clock of the SMs meanwhile, hertz.
-    pub sm_clock: Option<f64>,
-    /// Power meanwhile, watts.
-    pub power: Option<f64>,
+    pub spread: Option<Ratio>,
+    /// Clock of the SMs meanwhile.
+    pub sm_clock: Option<Hertz>,
+    /// Power meanwhile.
+    pub power: Option<Watts>,
 }
 
 /// One operation of one size.
@@ -52,11 +53,11 @@ pub struct Case {
     /// What computed it.
     pub implementation: String,
     /// Operations of one launch.
-    pub flops: f64,
+    pub flops: Flops,
     /// Bytes that one launch moves at least.
-    pub bytes: f64,
-    /// Median, least, greatest and 95th percentile of the seconds of a launch, or why there are none.
-    pub times: Result<[f64; 4], String>,
+    pub bytes: Bytes,
+    /// Median, least, greatest and 95th percentile of the times of a launch, or why there are none.
+    pub times: Result<[Seconds; 4], String>,
     /// The launches were replayed from a CUDA graph; else the host enqueued each.
     pub in_graph: bool,
 }
@@ -190,9 +191,12 @@ fn rate(what: &str, entry: &Value, key: &str, unit: f64) -> Rate {
     Rate {
         what: what.to_owned(),
         rate,
-        spread: entry["spread"].as_f64().filter(|spread| *spread >= 0.0),
-        sm_clock: positive(clocks, "sm_mhz").map(|mhz| mhz * 1e6),
-        power: positive(clocks, "power_w"),
+        spread: entry["spread"]
+            .as_f64()
+            .filter(|spread| *spread >= 0.0)
+            .map(Ratio),
+        sm_clock: positive(clocks, "sm_mhz").map(|mhz| Hertz(mhz * 1e6)),
+        power: positive(clocks, "power_w").map(Watts),
     }
 }
 
@@ -203,7 +207,7 @@ fn case(entry: &Value) -> Option<Case> {
         None => {
             let [median, least, most, p95] =
                 ["median_s", "min_s", "max_s", "p95_s"].map(|key| positive(entry, key));
-            Ok([median?, least?, most?, p95?])
+            Ok([median?, least?, most?, p95?].map(Seconds))
         }
     };
     let work = |key: &str| {
@@ -217,8 +221,8 @@ fn case(entry: &Value) -> Option<Case> {
         operation,
         dtype: entry["dtype"].as_str().map(str::to_owned),
         implementation: text(object, "implementation"),
-        flops: work("flops")?,
-        bytes: work("bytes")?,
+        flops: Flops(work("flops")?),
+        bytes: Bytes(work("bytes")?),
         times,
         in_graph: entry["cuda_graph"] == true,
     })

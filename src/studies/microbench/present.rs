@@ -182,9 +182,7 @@ fn conclusion(pages: &Pages<'_>, results: &Results<'_>) -> Option<Vec<Inline>> {
         rate_share = share(rate),
         bandwidth = copy.map(Ceiling::measured),
         bandwidth_share = share(copy),
-        ridge = rate
-            .and_then(|rate| rate.ridge)
-            .map(|ridge| Quantity::new(ridge, Unit::FlopPerByte)),
+        ridge = rate.and_then(|rate| rate.ridge).map(Quantity::from),
         floor = floor(results),
     ))
 }
@@ -197,8 +195,8 @@ fn floor(results: &Results<'_>) -> Option<Quantity> {
         .filter(|series| series.on_device && !series.in_flops)
         .filter_map(Series::floor);
     floors
-        .min_by(f64::total_cmp)
-        .map(|seconds| Quantity::new(seconds * 1e9, Unit::Nanoseconds))
+        .min_by(Seconds::total_cmp)
+        .map(|floor| Quantity::from(floor.time()))
 }
 
 /// The operation that stays farthest below the measured roofline.
@@ -272,7 +270,7 @@ fn roofline_chart(pages: &Pages<'_>, number: usize, results: &Results<'_>) -> Op
     let mut points = Vec::new();
     for judged in &results.cases {
         let (case, time) = (judged.case, judged.times[0]);
-        let (x, y) = (case.flops / case.bytes, case.flops / time);
+        let (x, y) = (case.flops.0 / case.bytes.0, case.flops.0 / time.0);
         let is_of_dtype = case.dtype.as_ref() == Some(&rate.what);
         if is_of_dtype && judged.roof.is_some() && x > 0.0 && y > 0.0 {
             points.push(Mark {
@@ -345,7 +343,7 @@ fn cases<'t>(pages: &'t Pages<'_>) -> Table<'t, OfDevice<'t, Judged<'t>>> {
     columns! { pages, "microbench_cases", row: &OfDevice<'t, Judged<'t>> => {
         let (results, judged) = *row;
         let case = judged.case;
-        let [median, least, most, p95] = judged.times.map(Seconds);
+        let [median, least, most, p95] = judged.times;
         name "gpu" = pages.name(results), page if pages.several();
         name "case" = case.name.as_str(), page;
         name "operation" = case.operation.as_str();
@@ -357,10 +355,10 @@ fn cases<'t>(pages: &'t Pages<'_>) -> Table<'t, OfDevice<'t, Judged<'t>>> {
         time "max_ns" = most;
         Flop "flops" = case.flops;
         bytes "bytes" = case.bytes;
-        FlopPerSecond "flop_per_second" = (case.flops > 0.0).then(|| case.flops / median.0), page;
-        BytesPerSecond "bytes_per_second" = case.bytes / median.0, page;
+        FlopPerSecond "flop_per_second" = case.flops.is_positive().then(|| case.flops / median), page;
+        BytesPerSecond "bytes_per_second" = case.bytes / median, page;
         text "bound" = judged.bound().map(|bound| pages.text.word(bound).to_owned()), page;
-        time "roofline_ns" = judged.roof.map(|(time, _)| Seconds(time));
+        time "roofline_ns" = judged.roof.map(|(time, _)| time);
         share "efficiency" = judged.efficiency(), page;
         share "of_specified" = judged.of_specified();
     } }
@@ -408,7 +406,7 @@ fn fits(pages: &Pages<'_>) -> SectionContent {
         name "operation" = series.operation, page;
         text "dtype" = series.dtype.map(str::to_owned), page;
         count "points" = series.fit.points, page;
-        time "floor_ns" = series.floor().map(Seconds), page;
+        time "floor_ns" = series.floor(), page;
         text "rate" = Cell::Quantity(series.rate()), page;
         One "r2" = series.fit.r2, page;
         share "residual" = series.fit.residual, page;
@@ -445,7 +443,7 @@ fn fit_chart(pages: &Pages<'_>, number: usize, all_series: &[Series<'_>]) -> Cha
         let line = ends.map(|((from, _), (to, _))| {
             let work = |step: usize| from * libm::pow(to / from, step as f64 / STEPS as f64);
             (0..=STEPS)
-                .map(|step| micro((work(step), series.fit.at(work(step)))))
+                .map(|step| micro((work(step), series.fit.at(work(step)).0)))
                 .collect()
         });
         LogSeries {

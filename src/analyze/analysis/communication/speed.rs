@@ -13,6 +13,7 @@ use crate::system::power::reasons;
 use crate::system::power::sampled;
 use crate::system::power::samples::{Device, Sample};
 use rooflens_session::{Dim3, KernelId, Ns, Session};
+use rooflens_units::{Hertz, Ratio, Watts};
 
 /// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their
 /// launches may differ, for their work to be taken as equal. Persistent kernels have one grid for all sizes, so
@@ -21,21 +22,21 @@ const IN_COMMON: f64 = 0.9;
 const COUNTS: f64 = 0.02;
 
 /// The part of the slowdown of the same kernels that a lower clock must account for to be its reason.
-pub const BY_CLOCK: f64 = 0.5;
+pub const BY_CLOCK: Ratio = Ratio(0.5);
 
 /// What a line says of the speed of its GPU; absent where the artifacts do not say it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Speed {
     /// Times of kernels ÷ those of the same kernels on the rank that computes shortest, if both do the same.
     pub slowdown: Option<f64>,
-    /// Mean SM clock, hertz.
-    pub clock: Option<f64>,
+    /// Mean SM clock.
+    pub clock: Option<Hertz>,
     /// The clock of the rank that computes shortest ÷ this one.
-    pub clock_ratio: Option<f64>,
+    pub clock_ratio: Option<Ratio>,
     /// The reason that lowered the clock most often, and the share of the samples that state it.
     pub limit: Option<(&'static str, f64)>,
-    /// Most sampled power of the board, watts, and that of the rank that computes shortest.
-    pub power: (Option<f64>, Option<f64>),
+    /// Most sampled power of the board, and that of the rank that computes shortest.
+    pub power: (Option<Watts>, Option<Watts>),
     /// Number of its GPU.
     pub gpu: Option<u32>,
 }
@@ -51,28 +52,29 @@ struct Work {
 pub struct LowerClock {
     /// Time of the kernels ÷ that on the rank that computes shortest.
     pub slowdown: f64,
-    /// Mean SM clock in hertz of this rank and of that one.
-    pub clocks: (f64, f64),
+    /// Mean SM clock of this rank and of that one.
+    pub clocks: (Hertz, Hertz),
     /// The part of the slowdown that is as much as the clock is lower.
-    pub share: f64,
+    pub share: Ratio,
     /// What lowered the clock most often, and in what share of the samples.
     pub limit: Option<(&'static str, f64)>,
-    /// Most sampled power of the board of this rank and of that one, watts.
-    pub power: Option<(f64, f64)>,
+    /// Most sampled power of the board of this rank and of that one.
+    pub power: Option<(Watts, Watts)>,
 }
 
 impl Speed {
     /// The part of the slowdown that is as much as the clock is lower.
-    pub fn by_clock(&self) -> Option<f64> {
+    pub fn by_clock(&self) -> Option<Ratio> {
         let slowdown = self.slowdown.filter(|slowdown| *slowdown > 1.0)?;
-        Some(((self.clock_ratio? - 1.0) / (slowdown - 1.0)).clamp(0.0, 1.0))
+        let by_clock = (self.clock_ratio?.0 - 1.0) / (slowdown - 1.0);
+        Some(Ratio(by_clock.clamp(0.0, 1.0)))
     }
 
     /// The lower clock, if it is the reason of slower kernels.
     pub fn lower_clock(&self) -> Option<LowerClock> {
         let share = self.by_clock().filter(|share| *share >= BY_CLOCK)?;
         let (slowdown, clock) = (self.slowdown?, self.clock?);
-        let clocks = (clock, clock * self.clock_ratio?);
+        let clocks = (clock, clock * self.clock_ratio?.0);
         let power = self.power.0.zip(self.power.1);
         Some(LowerClock {
             slowdown,
@@ -98,12 +100,13 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
     for line in &mut *lines {
         let times = times(context, &run.members[line.member], line);
         let clocks = clocks[line.member].as_ref();
-        line.speed.clock = clocks.and_then(|clocks| clocks.mean(times.iter().copied()));
+        let clock = clocks.and_then(|clocks| clocks.mean(times.iter().copied()));
+        line.speed.clock = clock.map(Hertz);
         let member = &run.members[line.member];
         let samples = samples(context.session, member, sampled, &times);
         line.speed.limit = limit(&samples);
         let watts = samples.iter().filter_map(|sample| sample.watts);
-        line.speed.power.0 = watts.reduce(f64::max);
+        line.speed.power.0 = watts.reduce(Watts::max);
         line.speed.gpu = Some(context.session.gpus.ordinal[member.gpu.index()]);
     }
     let fastest: Vec<Option<usize>> = lines
@@ -122,7 +125,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
         speed.slowdown = slowdown;
         speed.power.1 = power;
         speed.clock_ratio = clock
-            .map(|(fast, clock)| fast / clock)
+            .map(|(fast, clock)| Ratio(fast / clock))
             .filter(|ratio| ratio.is_finite());
     }
 }

@@ -13,13 +13,13 @@ use rooflens_analysis::communication::work::WorkDifference;
 use rooflens_analysis::system::power::samples::power_limit;
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_schemas::{Scope, Unit};
-use rooflens_units::{Count, Hertz, Ratio, Time, Watts};
+use rooflens_units::{Count, Ratio, Time, Watts};
 
 pub(crate) static RULE: Rule = Rule::new(
     ID,
     &[
         Threshold::number("thresholds.imbalance", IMBALANCE),
-        Threshold::ratio("thresholds.by_clock", Ratio(BY_CLOCK)),
+        Threshold::ratio("thresholds.by_clock", BY_CLOCK),
     ],
     outcome,
 );
@@ -183,8 +183,8 @@ fn clock_root(evidence: &Evidence<'_>, lower: LowerClock, slowest: &Line, fastes
             evidence,
             "straggler.root_clock",
             rank = rank.as_str(),
-            clock = Hertz(lower.clocks.0),
-            fastest = Hertz(lower.clocks.1),
+            clock = lower.clocks.0,
+            fastest = lower.clocks.1,
             other = fastest.rank.to_string(),
             limit = limit,
         ),
@@ -242,13 +242,13 @@ fn by_clock(evidence: &Evidence<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec
         evidence,
         "straggler.by_clock",
         slowdown = Quantity::new(lower.slowdown, Unit::One),
-        clock = Hertz(lower.clocks.0),
-        fastest = Hertz(lower.clocks.1),
-        share = Ratio(lower.share),
+        clock = lower.clocks.0,
+        fastest = lower.clocks.1,
+        share = lower.share,
         limit = limit.map(Inline::code),
         samples = samples.map(Ratio),
-        power = power.map(Watts),
-        other_power = other_power.map(Watts),
+        power = power,
+        other_power = other_power,
         power_limit = power_limit.map(Watts),
     )
 }

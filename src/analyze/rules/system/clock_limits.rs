@@ -10,7 +10,7 @@ use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_cloc
 use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder, power_limit};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
 use rooflens_schemas::Scope;
-use rooflens_units::{Hertz, Ratio, Time, Watts};
+use rooflens_units::{Ratio, Time, Watts};
 
 pub(crate) static RULE: Rule = Rule::new(
     "clock-limits",
@@ -35,7 +35,11 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let Ok(power) = evidence.results.power() else {
         return Outcome::INSUFFICIENT_DATA;
     };
-    if !power.devices.iter().any(|device| device.busy > Some(0.0)) {
+    if !power
+        .devices
+        .iter()
+        .any(|device| device.busy > Some(Time::ZERO))
+    {
         return Outcome::InsufficientData(words!(evidence, "clock_limits.needs_work"));
     }
     // Of several sampled passes the first by name: `baseline`, unprofiled, where it is there.
@@ -43,7 +47,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let (mut drafts, mut said) = (Vec::new(), None);
     for device in &power.devices {
         for limit in &device.limits {
-            let Some(share) = limit.busy_share.map(Ratio) else {
+            let Some(share) = limit.busy_share else {
                 continue;
             };
             let is_large = lowers_clock(limit.reason) && share >= SHARE;
@@ -90,7 +94,7 @@ fn draft(
     if is_power && clocks.is_some() && saved < SAVED {
         return None;
     }
-    let most = device.whole.power_max.map(Watts);
+    let most = device.whole.power_max;
     let power_limit = power_limit(session, device.index).map(Watts);
     // NVML names the power limit as the reason, which sampled power has to bear out.
     let below = most
@@ -112,11 +116,11 @@ fn draft(
         meaning = below.is_none().then_some(meaning),
         most = most,
         limit = power_limit,
-        with = with.map(Hertz),
-        without = without.map(Hertz),
+        with = with,
+        without = without,
         pass = folder(session, device.artifact).map(Inline::code),
     };
-    let finding = saving(evidence, Time(device.busy.unwrap_or(0.0)), saved);
+    let finding = saving(evidence, device.busy.unwrap_or(Time::ZERO), saved);
     // Heat and hardware are faults of the machine: figures of this run are not its figures.
     let least_severity = if is_power {
         Severity::Note

@@ -16,6 +16,7 @@ use rooflens_analysis::time::upper_bounds::{Overhead, StageBounds, UpperBound, U
 use rooflens_session::CopyKind::{self, DeviceToHost, HostToDevice};
 use rooflens_session::MemoryKind::{Pageable, Pinned, Unknown};
 use rooflens_session::Ns;
+use rooflens_units::{Hertz, Watts};
 
 /// Copies to the GPU from pinned memory in a stage of 1000 ns.
 fn copying(exposed: i64) -> Made {
@@ -185,10 +186,10 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     let clocks = |share: f64| {
         let speed = Speed {
             slowdown: Some(1.5),
-            clock: Some(1.5e9),
-            clock_ratio: Some(1.0 + 0.5 * share),
+            clock: Some(Hertz(1.5e9)),
+            clock_ratio: Some(Ratio(1.0 + 0.5 * share)),
             limit: Some(("sw_power_cap", 0.75)),
-            power: (Some(698.0), Some(507.0)),
+            power: (Some(Watts(698.0)), Some(Watts(507.0))),
             gpu: Some(1),
         };
         ranks(1.2, speed).one(rule("straggler"))
@@ -234,8 +235,8 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
     // The same limit of the same GPU is reported once.
     let speed = Speed {
         slowdown: Some(1.5),
-        clock: Some(1e9),
-        clock_ratio: Some(1.5),
+        clock: Some(Hertz(1e9)),
+        clock_ratio: Some(Ratio(1.5)),
         limit: Some(("sw_power_cap", 1.0)),
         power: (None, None),
         gpu: Some(1),
@@ -244,13 +245,13 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
     let cap = |index| {
         let limit = ClockLimit {
             reason: POWER_CAP,
-            busy_share: Some(0.9),
-            busy_clock: (Some(1e9), Some(2e9)),
+            busy_share: Some(Ratio(0.9)),
+            busy_clock: (Some(Hertz(1e9)), Some(Hertz(2e9))),
             ..ClockLimit::default()
         };
         Device {
             index,
-            busy: Some(100.0),
+            busy: Some(Time(100.0)),
             limits: vec![limit],
             ..Device::default()
         }

@@ -9,7 +9,7 @@ use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::reasons::POWER_CAP;
 use rooflens_analysis::system::power::samples::{ClockLimit, Device};
 use rooflens_hardware::{Gpu, Peak};
-use rooflens_units::FlopsPerSecond;
+use rooflens_units::{FlopsPerSecond, Hertz, Ratio, Time, Watts};
 
 #[test]
 fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
@@ -211,7 +211,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
         let mut made = decode();
         made.stages[0].busy = Time(800.0);
         let device = |(busy, limits): (f64, &[ClockLimit])| Device {
-            busy: Some(busy),
+            busy: Some(Time(busy)),
             limits: limits.to_vec(),
             ..Device::default()
         };
@@ -224,9 +224,9 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     };
     let limit = |reason, share, busy_share, with: Option<f64>| ClockLimit {
         reason,
-        share,
-        busy_share: Some(busy_share),
-        busy_clock: (with, with.and(Some(2e9))),
+        share: Ratio(share),
+        busy_share: Some(Ratio(busy_share)),
+        busy_clock: (with.map(Hertz), with.and(Some(Hertz(2e9)))),
         ..ClockLimit::default()
     };
     let of_first = |limits: &[ClockLimit]| made([limits, &[]]);
@@ -246,7 +246,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
             .add_fact("env.json", "gpu 0", "power_limit_w", "700");
         made.known.power.as_mut().unwrap().devices[0]
             .whole
-            .power_max = Some(most);
+            .power_max = Some(Watts(most));
         words(&made.one(rule("clock-limits")).statement)
     };
     assert!(said(434.0).contains("most=434 W, limit=700 W"));

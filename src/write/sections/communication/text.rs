@@ -146,9 +146,9 @@ fn lower_clock(context: &Context<'_>, found: &LowerClock) -> Vec<Inline> {
         context,
         "communication.lower_clock",
         slowdown = Quantity::ratio(found.slowdown - 1.0),
-        own = Quantity::new(found.clocks.0, Unit::Hertz),
-        others = Quantity::new(found.clocks.1, Unit::Hertz),
-        share = Quantity::ratio(found.share),
+        own = found.clocks.0,
+        others = found.clocks.1,
+        share = found.share,
         reason = found.limit.map(|(reason, _)| Inline::code(reason)),
         samples = found.limit.map(|(_, share)| Quantity::ratio(share)),
     )

@@ -27,10 +27,10 @@ pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -
     let index = device.index;
     let lines: [(String, Unit, Value); 3] = [
         (words!(context, "power.power"), Unit::Watts, |sample| {
-            sample.watts
+            Some(sample.watts?.0)
         }),
         (words!(context, "power.clock"), Unit::Hertz, |sample| {
-            sample.sm_hz
+            Some(sample.sm_hz?.0)
         }),
         (words!(context, "power.throttled"), Unit::Ratio, |sample| {
             sample

@@ -6,6 +6,7 @@ mod tables;
 mod tests;
 
 use rooflens_schemas::{Evidence, Metric, Scope};
+use rooflens_units::Measure;
 
 use super::Section;
 use crate::Context;
@@ -143,20 +144,24 @@ fn metrics(
     let measured = [
         (
             &POWER_MEAN,
-            figures.power_mean,
+            figures.power_mean.map(Measure::number),
             format!("mean {of_samples}"),
         ),
         (
             &POWER_P95,
-            figures.power_p95,
+            figures.power_p95.map(Measure::number),
             format!("95th percentile {of_samples}"),
         ),
         (
             &SM_CLOCK_MEAN,
-            figures.sm_clock_mean,
+            figures.sm_clock_mean.map(Measure::number),
             format!("mean {of_samples}"),
         ),
-        (&THROTTLED_SHARE, figures.throttled, throttled),
+        (
+            &THROTTLED_SHARE,
+            figures.throttled.map(Measure::number),
+            throttled,
+        ),
     ];
     let stated = measured.into_iter();
     let mut metrics: Vec<Metric> = stated
@@ -165,7 +170,7 @@ fn metrics(
     metrics.extend(
         figures
             .energy
-            .map(|joules| ENERGY.derived(scope.clone(), joules, energy)),
+            .map(|joules| ENERGY.derived(scope.clone(), joules.0, energy)),
     );
     for metric in &mut metrics {
         metric.evidence.push(evidence.clone());

@@ -8,6 +8,7 @@ use rooflens_analysis::system::power::reasons;
 use rooflens_analysis::system::power::samples::{ClockLimit, Device, Figures, folder};
 use rooflens_document::{Block, Cell, SectionContent, Table, View};
 use rooflens_session::Session;
+use rooflens_units::Time;
 
 /// Rows of each table on the page.
 const SHOWN: usize = 20;
@@ -18,7 +19,7 @@ struct Row<'a> {
     pass: Option<&'a str>,
     device: u32,
     figures: &'a Figures,
-    busy: Option<f64>,
+    busy: Option<Time>,
 }
 
 /// Adds both data sets, and their views where they have rows.
@@ -76,7 +77,7 @@ fn table<'t>(context: &Context<'t>, stages: bool) -> Table<'t, Row<'t>> {
         Hertz "sm_clock_min_hz" = row.figures.sm_clock_min;
         Celsius "temperature_max_c" = row.figures.temperature_max, page;
         share "throttled_share" = row.figures.throttled, page;
-        time "busy_ns" = row.busy;
+        "busy_ns" = row.busy;
     } }
 }
 

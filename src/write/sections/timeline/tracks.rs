@@ -2,6 +2,7 @@
 
 use rooflens_schemas::Unit;
 use rooflens_session::Ns;
+use rooflens_units::Hertz;
 
 use crate::Context;
 use rooflens_analysis::system::power;
@@ -137,12 +138,12 @@ pub(super) fn nvml_tracks(
         single(
             words!(context, "timeline.power", gpu = gpu),
             Unit::Watts,
-            points(|s| s.watts),
+            points(|s| Some(s.watts?.0)),
         ),
         single(
             words!(context, "timeline.clock", gpu = gpu),
             Unit::Hertz,
-            points(|s| s.sm_hz),
+            points(|s| Some(s.sm_hz?.0)),
         ),
     ];
     let shaded = tracks.into_iter().flatten().map(|track| match track {
@@ -155,18 +156,18 @@ pub(super) fn nvml_tracks(
     shaded.collect()
 }
 
-/// The highest SM clock that was sampled on any GPU, hertz.
-fn highest_clock(context: &Context<'_>) -> f64 {
+/// The highest SM clock that was sampled on any GPU.
+fn highest_clock(context: &Context<'_>) -> Hertz {
     let samples = power::sampled(context)
         .iter()
         .flat_map(|device| &device.samples);
     samples
         .filter_map(|sample| sample.sm_hz)
-        .fold(0.0, f64::max)
+        .fold(Hertz::ZERO, Hertz::max)
 }
 
 /// Stretches from a sample at a low clock, with a reason for it, to the next sample without one.
-fn throttled(window: &Window, samples: &[(Ns, Sample)], highest: f64) -> Vec<(i64, i64)> {
+fn throttled(window: &Window, samples: &[(Ns, Sample)], highest: Hertz) -> Vec<(i64, i64)> {
     let is_low = |sample: &Sample| {
         sample
             .sm_hz

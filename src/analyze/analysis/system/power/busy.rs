@@ -3,6 +3,7 @@
 use super::samples::{Device, Sample};
 use crate::Context;
 use rooflens_stats::mean;
+use rooflens_units::{Hertz, Ratio, Time};
 
 /// The share of the period of each sample of a device in which the GPU was busy: the utilization where samples state
 /// it; else a sample within a stage is busy, and any other one is not.
@@ -11,25 +12,25 @@ pub(super) fn shares(context: &Context<'_>, device: &Device) -> Vec<f64> {
     match samples.iter().any(|sample| sample.utilization.is_some()) {
         true => samples
             .iter()
-            .map(|sample| sample.utilization.unwrap_or(0.0))
+            .map(|sample| sample.utilization.map_or(0.0, |share| share.0))
             .collect(),
         false => within_stages(context, device),
     }
 }
 
-/// Busy time of the sampled period, nanoseconds; none if no sample is busy.
-pub(super) fn time(device: &Device, shares: &[f64]) -> Option<f64> {
+/// Busy time of the sampled period; none if no sample is busy.
+pub(super) fn time(device: &Device, shares: &[f64]) -> Option<Time> {
     let share = mean(shares).filter(|share| *share > 0.0)?;
-    Some(share * device.whole.duration.time().0)
+    Some(share * device.whole.duration.time())
 }
 
 /// Share of the busy time in which a reason was set, of the samples that state reasons; and the mean SM clock of the
-/// busy time with it and without it, hertz.
+/// busy time with it and without it.
 pub(super) fn of_reason(
     samples: &[Sample],
     shares: &[f64],
     bit: u64,
-) -> (Option<f64>, (Option<f64>, Option<f64>)) {
+) -> (Option<Ratio>, (Option<Hertz>, Option<Hertz>)) {
     let matching = |set: bool| {
         let weighted = samples.iter().zip(shares.iter().copied());
         weighted
@@ -37,15 +38,15 @@ pub(super) fn of_reason(
     };
     let weight = |set| matching(set).map(|(_, share)| share).sum::<f64>();
     let clock = |set| {
-        let clocks = matching(set).filter_map(|(sample, share)| Some((sample.sm_hz?, share)));
+        let clocks = matching(set).filter_map(|(sample, share)| Some((sample.sm_hz?.0, share)));
         let (sum, weight) = clocks.fold((0.0, 0.0), |(sum, weights), (clock, share)| {
             (sum + clock * share, weights + share)
         });
-        (weight > 0.0).then(|| sum / weight)
+        (weight > 0.0).then(|| Hertz(sum / weight))
     };
     let (with, without) = (weight(true), weight(false));
     (
-        (with + without > 0.0).then(|| with / (with + without)),
+        (with + without > 0.0).then(|| Ratio(with / (with + without))),
         (clock(true), clock(false)),
     )
 }

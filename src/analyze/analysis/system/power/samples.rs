@@ -10,20 +10,21 @@ use crate::Context;
 use crate::engine::facts::StageInstance;
 use rooflens_session::{DeviceSampleId, GpuId, Ns, Session, StrId};
 use rooflens_stats::{mean, quantile};
+use rooflens_units::{Celsius, Hertz, Joules, Ratio, Time, Watts};
 
 /// One sample, reduced to what is computed with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// UTC time, nanoseconds since 1970.
     pub utc: Ns,
-    /// Board power, watts.
-    pub watts: Option<f64>,
-    /// SM clock, hertz.
-    pub sm_hz: Option<f64>,
-    /// Temperature, degrees Celsius.
-    pub celsius: Option<f64>,
+    /// Board power.
+    pub watts: Option<Watts>,
+    /// SM clock.
+    pub sm_hz: Option<Hertz>,
+    /// Temperature.
+    pub celsius: Option<Celsius>,
     /// Share of NVML's period in which a kernel ran.
-    pub utilization: Option<f64>,
+    pub utilization: Option<Ratio>,
     /// Bits of `nvmlClocksEventReasons`.
     pub reasons: Option<u64>,
 }
@@ -39,8 +40,8 @@ pub struct Device {
     pub samples: Vec<Sample>,
     /// Figures of the whole sampled period.
     pub whole: Figures,
-    /// Time of that in which the GPU was busy, nanoseconds; none if no sample shows it at work.
-    pub busy: Option<f64>,
+    /// Time of that in which the GPU was busy; none if no sample shows it at work.
+    pub busy: Option<Time>,
     /// Reasons for a limit of clocks that were set in some sample, by bit. That it was idle is none.
     pub limits: Vec<ClockLimit>,
     /// No other device was sampled.
@@ -54,22 +55,22 @@ pub struct Figures {
     pub samples: u64,
     /// Sampled period, or time of the instances that hold samples, nanoseconds.
     pub duration: Ns,
-    /// Mean power, watts.
-    pub power_mean: Option<f64>,
-    /// 95th percentile of power, watts.
-    pub power_p95: Option<f64>,
-    /// Most power, watts.
-    pub power_max: Option<f64>,
-    /// Joules: of a period the trapezoid sum over the samples, of a stage mean power × duration.
-    pub energy: Option<f64>,
-    /// Mean SM clock, hertz.
-    pub sm_clock_mean: Option<f64>,
-    /// Lowest SM clock, hertz.
-    pub sm_clock_min: Option<f64>,
-    /// Highest temperature, degrees Celsius.
-    pub temperature_max: Option<f64>,
+    /// Mean power.
+    pub power_mean: Option<Watts>,
+    /// 95th percentile of power.
+    pub power_p95: Option<Watts>,
+    /// Most power.
+    pub power_max: Option<Watts>,
+    /// Energy: of a period the trapezoid sum over the samples, of a stage mean power × duration.
+    pub energy: Option<Joules>,
+    /// Mean SM clock.
+    pub sm_clock_mean: Option<Hertz>,
+    /// Lowest SM clock.
+    pub sm_clock_min: Option<Hertz>,
+    /// Highest temperature.
+    pub temperature_max: Option<Celsius>,
     /// Samples with a reason that lowers the clock ÷ samples that state reasons.
-    pub throttled: Option<f64>,
+    pub throttled: Option<Ratio>,
 }
 
 /// A reason for a limit of clocks on a device.
@@ -80,13 +81,13 @@ pub struct ClockLimit {
     /// Samples in which it was set.
     pub samples: u64,
     /// The same as a share of the samples that state reasons.
-    pub share: f64,
-    /// Mean SM clock of the samples with it, and of those without, hertz.
-    pub clock: (Option<f64>, Option<f64>),
+    pub share: Ratio,
+    /// Mean SM clock of the samples with it, and of those without.
+    pub clock: (Option<Hertz>, Option<Hertz>),
     /// Share of the busy time in which it was set.
-    pub busy_share: Option<f64>,
-    /// Mean SM clock of the busy time with it, and without, hertz.
-    pub busy_clock: (Option<f64>, Option<f64>),
+    pub busy_share: Option<Ratio>,
+    /// Mean SM clock of the busy time with it, and without.
+    pub busy_clock: (Option<Hertz>, Option<Hertz>),
 }
 
 /// Figures of a stage on a device.
@@ -197,18 +198,17 @@ impl Device {
                 .samples
                 .iter()
                 .filter(|sample| sample.reasons.is_some_and(has));
-            mean(
-                &device_samples
-                    .filter_map(|sample| sample.sm_hz)
-                    .collect::<Vec<f64>>(),
-            )
+            let clocks: Vec<f64> = device_samples
+                .filter_map(|sample| Some(sample.sm_hz?.0))
+                .collect();
+            mean(&clocks).map(Hertz)
         };
         let limit = |(reason, samples)| {
             let (busy_share, busy_clock) = busy::of_reason(&self.samples, shares, reason);
             ClockLimit {
                 reason,
                 samples,
-                share: samples as f64 / stating.max(1) as f64,
+                share: Ratio(samples as f64 / stating.max(1) as f64),
                 clock: (clock(reason, true), clock(reason, false)),
                 busy_share,
                 busy_clock,
@@ -250,10 +250,11 @@ fn device(
         let row = row.index();
         Sample {
             utc: table.utc[row],
-            watts: table.power_mw[row].map(|mw| mw as f64 / 1e3),
-            sm_hz: table.sm_mhz[row].map(|mhz| f64::from(mhz) * 1e6),
-            celsius: table.temperature[row].map(f64::from),
-            utilization: table.gpu_util[row].map(|percent| f64::from(percent.min(100)) / 100.0),
+            watts: table.power_mw[row].map(|mw| Watts(mw as f64 / 1e3)),
+            sm_hz: table.sm_mhz[row].map(|mhz| Hertz(f64::from(mhz) * 1e6)),
+            celsius: table.temperature[row].map(|celsius| Celsius(celsius.into())),
+            utilization: table.gpu_util[row]
+                .map(|percent| Ratio(f64::from(percent.min(100)) / 100.0)),
             reasons: table.throttle_reasons[row],
         }
     };
@@ -286,37 +287,40 @@ impl Figures {
             values.sort_by(f64::total_cmp);
             values
         };
-        let power = sorted(|sample| sample.watts);
-        let clock = sorted(|sample| sample.sm_hz);
+        let power = sorted(|sample| Some(sample.watts?.0));
+        let clock = sorted(|sample| Some(sample.sm_hz?.0));
         let throttled: Vec<f64> = samples
             .iter()
             .filter_map(|sample| Some(f64::from(u8::from(reasons::lowers_clock(sample.reasons?)))))
             .collect();
         Self {
             samples: samples.len() as u64,
-            power_mean: mean(&power),
-            power_p95: quantile(&power, 0.95),
-            power_max: power.last().copied(),
-            sm_clock_mean: mean(&clock),
-            sm_clock_min: clock.first().copied(),
-            temperature_max: sorted(|sample| sample.celsius).last().copied(),
-            throttled: mean(&throttled),
+            power_mean: mean(&power).map(Watts),
+            power_p95: quantile(&power, 0.95).map(Watts),
+            power_max: power.last().copied().map(Watts),
+            sm_clock_mean: mean(&clock).map(Hertz),
+            sm_clock_min: clock.first().copied().map(Hertz),
+            temperature_max: sorted(|sample| Some(sample.celsius?.0))
+                .last()
+                .copied()
+                .map(Celsius),
+            throttled: mean(&throttled).map(Ratio),
             ..Self::default()
         }
     }
 }
 
 /// Joules by the trapezoid rule; `None` with fewer than two samples of power.
-fn energy(samples: &[Sample]) -> Option<f64> {
+fn energy(samples: &[Sample]) -> Option<Joules> {
     let powers: Vec<(Ns, f64)> = samples
         .iter()
-        .filter_map(|s| Some((s.utc, s.watts?)))
+        .filter_map(|s| Some((s.utc, s.watts?.0)))
         .collect();
     let joules = powers.windows(2).map(|pair| {
         let seconds = pair[1].0.saturating_sub(pair[0].0).time().0 / 1e9;
         seconds * (pair[0].1 + pair[1].1) / 2.0
     });
-    (powers.len() > 1).then(|| joules.sum())
+    (powers.len() > 1).then(|| Joules(joules.sum()))
 }
 
 /// Figures of the stages that hold samples of the device.
@@ -352,7 +356,7 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
         };
         figures.energy = figures
             .power_mean
-            .map(|watts| watts * duration.time().0 / 1e9);
+            .map(|watts| Joules(watts.0 * duration.time().0 / 1e9));
         let (device, artifact) = (device.index, device.artifact);
         stage_figures.push(StageFigures {
             stage,

@@ -240,7 +240,7 @@ impl Thresholds {
                 bound: of_level(lower),
             })
         };
-        let levels_below = Level::ALL.into_iter().filter(|other| *other != level);
+        let levels_below = Level::ALL.into_iter().filter(|below| *below != level);
         levels_below
             .filter_map(distance)
             .min_by(|a, b| a.points.total_cmp(&b.points))

@@ -89,7 +89,7 @@ impl Roofs {
 
     /// Flat roofs of some dtypes.
     pub fn rates(&self, dtypes: &[&str]) -> Vec<Roof> {
-        let of = |dtype: &str| {
+        let of_dtype = |dtype: &str| {
             let is_own = move |roof: &&Roof| matches!(roof.of, Peak::Dtype(own) if own == dtype);
             self.rates
                 .iter()
@@ -97,7 +97,7 @@ impl Roofs {
                 .copied()
                 .collect::<Vec<_>>()
         };
-        dtypes.iter().flat_map(|dtype| of(dtype)).collect()
+        dtypes.iter().flat_map(|dtype| of_dtype(dtype)).collect()
     }
 
     /// Slanted roofs of a level.

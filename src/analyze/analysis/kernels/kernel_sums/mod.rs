@@ -90,7 +90,7 @@ fn of_pass(sums: &[KernelSum], identities: &[KernelIdentity]) -> PassKernels {
     }
     let mut libraries: Vec<LibrarySum> = libraries.into_values().collect();
     libraries.arrange_by_key(|library| std::cmp::Reverse(library.total));
-    let of = |class| total(of_class(sums, identities, class).map(|sum| sum.total));
+    let class_time = |class| total(of_class(sums, identities, class).map(|sum| sum.total));
     PassKernels {
         pass: sums[0].pass,
         launches: sums
@@ -98,8 +98,8 @@ fn of_pass(sums: &[KernelSum], identities: &[KernelIdentity]) -> PassKernels {
             .map(|sum| sum.count)
             .fold(0, u64::saturating_add),
         total: total(sums.iter().map(|sum| sum.total)),
-        other: of(KernelClass::Other),
-        application: of(KernelClass::Application),
+        other: class_time(KernelClass::Other),
+        application: class_time(KernelClass::Application),
         sums: sums.to_vec(),
         libraries,
     }

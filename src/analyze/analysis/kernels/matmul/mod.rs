@@ -274,11 +274,12 @@ fn positions(facts: &Facts) -> Vec<Option<u32>> {
         outer.sort_unstable();
         for index in stage.instances.clone() {
             let instance = &facts.instances[index];
-            let after = outer
-                .partition_point(|it| (it.0, it.1) <= (instance.process.0, instance.host_start));
-            let around = after.checked_sub(1).map(|place| &mut outer[place]);
-            let around =
-                around.filter(|it| it.0 == instance.process.0 && instance.host_end <= it.2);
+            let after = outer.partition_point(|range| {
+                (range.0, range.1) <= (instance.process.0, instance.host_start)
+            });
+            let around = after.checked_sub(1).map(|index| &mut outer[index]);
+            let around = around
+                .filter(|range| range.0 == instance.process.0 && instance.host_end <= range.2);
             if let Some(around) = around {
                 positions[index] = Some(around.3);
                 around.3 += 1;

@@ -219,9 +219,9 @@ impl Sum {
         self.helpers = self.helpers.saturating_add(helpers);
         let Some(roof) = roof else { return };
         let number = launches as f64;
-        let plus = |sum: &mut Option<f64>, one: Option<f64>| {
-            if let Some(one) = one {
-                *sum = Some(sum.unwrap_or(0.0) + one * number);
+        let plus = |sum: &mut Option<f64>, amount: Option<f64>| {
+            if let Some(amount) = amount {
+                *sum = Some(sum.unwrap_or(0.0) + amount * number);
             }
         };
         plus(&mut self.flops, Some(roof.flops));

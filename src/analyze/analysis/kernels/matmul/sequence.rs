@@ -97,8 +97,8 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
                 Some(of_name) => of_name.partners(&keys, positions[instance], rank, &mut budget),
                 // A stage that the recorded pass does not name.
                 None => {
-                    let found = searches.find(&keys, rank).into_iter();
-                    found.map(|product| Some((product?, None))).collect()
+                    let agreed = searches.find(&keys, rank).into_iter();
+                    agreed.map(|product| Some((product?, None))).collect()
                 }
             };
             for (op, partner) in ops.iter().zip(partners) {

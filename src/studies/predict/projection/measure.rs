@@ -103,12 +103,11 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
     let instances: Vec<&StageInstance> = summary.counted_instances(facts).collect();
     let number = unit * instances.len().max(1) as f64;
     let over = |value: &dyn Fn(&StageInstance) -> Time| {
-        quartiles(
-            instances
-                .iter()
-                .map(|instance| value(instance) / unit)
-                .collect(),
-        )
+        let times: Vec<Time> = instances
+            .iter()
+            .map(|instance| value(instance) / unit)
+            .collect();
+        quartiles(&times)
     };
     let ops: usize = instances.iter().map(|instance| instance.ops.len()).sum();
     let of_graph = |op: &&OpIndex| {
@@ -128,7 +127,7 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
                 let per_step = steps.and(repeat.per_step());
                 times.push(per_step.map_or(repeat.duration.time(), Time));
             }
-            quartiles(times)
+            quartiles(&times)
         }
         None => over(&|instance| instance.time().unwrap_or(Ns::ZERO).time()),
     };
@@ -155,7 +154,7 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
 }
 
 /// First quartile, median and third quartile.
-fn quartiles(times: Vec<Time>) -> Interval {
+fn quartiles(times: &[Time]) -> Interval {
     let mut values: Vec<f64> = times.iter().map(|time| time.0).collect();
     values.sort_by(f64::total_cmp);
     let [low, mid, high] =

@@ -154,7 +154,7 @@ impl<'a> Products<'a> {
 
     fn communicates(&self) -> bool {
         let communication = self.evidence.communication(self.stage);
-        communication.is_some_and(|line| line.communication > 0.0)
+        communication.is_some_and(|line| line.communication > Time::ZERO)
     }
 
     /// The product with the most of a time; of equal ones the first.

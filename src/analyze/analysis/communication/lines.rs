@@ -15,11 +15,12 @@ use crate::engine::stages::WHOLE_CAPTURE;
 use crate::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
 use rooflens_session::{Arrange, GpuId, Ns, PassId, Session};
 use rooflens_stats::median;
+use rooflens_units::Time;
 
 /// The tiers of each GPU of a pass.
 type PassTiers = BTreeMap<GpuId, GpuTiers>;
 
-/// One rank in one stage, or in the whole pass: medians over measured iterations, nanoseconds.
+/// One rank in one stage, or in the whole pass: medians over measured iterations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// Member of the run.
@@ -33,19 +34,19 @@ pub struct Line {
     /// Measured iterations.
     pub instances: usize,
     /// First start to last end of the operations.
-    pub time: f64,
+    pub time: Time,
     /// Union of computing kernels.
-    pub compute: f64,
+    pub compute: Time,
     /// Union of collectives.
-    pub communication: f64,
+    pub communication: Time,
     /// The part of it in which no kernel of the GPU computes.
-    pub exposed: f64,
+    pub exposed: Time,
     /// No operation runs.
-    pub idle: f64,
+    pub idle: Time,
     /// Sum over matched collectives beyond the transfer; absent where none is matched.
-    pub wait: Option<f64>,
+    pub wait: Option<Time>,
     /// Sum over matched collectives of the time on the last rank to come.
-    pub transfer: Option<f64>,
+    pub transfer: Option<Time>,
     /// Sums over the instances, for shares that add up.
     pub sum: Sum,
     /// How fast its GPU was.
@@ -198,13 +199,13 @@ impl Measure<'_> {
 fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Line {
     let middle = |value: &dyn Fn(&Sum) -> Ns| {
         let values: Vec<f64> = sums.iter().map(|sum| value(sum).time().0).collect();
-        median(&values).unwrap_or(0.0)
+        Time(median(&values).unwrap_or(0.0))
     };
     let mut sum = Sum::default();
     for part in sums {
         sum.add(part);
     }
-    let matched = |value: f64| (sum.matched > 0).then_some(value);
+    let matched = |value: Time| (sum.matched > 0).then_some(value);
     Line {
         member: index,
         rank: member.rank,

@@ -13,7 +13,7 @@ use crate::system::power::reasons;
 use crate::system::power::sampled;
 use crate::system::power::samples::{Device, Sample};
 use rooflens_session::{Dim3, KernelId, Ns, Session};
-use rooflens_units::{Hertz, Ratio, Watts};
+use rooflens_units::{Hertz, Ratio, Time, Watts};
 
 /// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their
 /// launches may differ, for their work to be taken as equal. Persistent kernels have one grid for all sizes, so
@@ -134,7 +134,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
 fn fastest(context: &Context<'_>, lines: &[Line], line: &Line) -> Option<usize> {
     let same = |index: &&usize| lines[**index].stage_name(context) == line.stage_name(context);
     let computing: Vec<usize> = (0..lines.len())
-        .filter(|index| lines[*index].compute > 0.0)
+        .filter(|index| lines[*index].compute > Time::ZERO)
         .collect();
     computing.iter().filter(same).copied().min_by(|a, b| {
         lines[*a]

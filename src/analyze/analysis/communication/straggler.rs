@@ -10,9 +10,10 @@ use crate::Context;
 use crate::engine::intervals::total;
 use rooflens_session::Ns;
 use rooflens_stats::median;
+use rooflens_units::{Ratio, Time};
 
 /// Longest ÷ mean computing time of the ranks from which on one of them is a straggler of a stage.
-pub const IMBALANCE: f64 = 1.05;
+pub const IMBALANCE: Ratio = Ratio(1.05);
 
 /// Ranks of which a balance is reported at least.
 const MIN_RANKS: usize = 2;
@@ -35,12 +36,12 @@ pub struct Imbalance {
     pub slowest: usize,
     /// Line of the rank that computes shortest.
     pub fastest: usize,
-    /// Longest computing time, nanoseconds.
-    pub most: f64,
-    /// Shortest computing time, nanoseconds.
-    pub least: f64,
-    /// Mean computing time, nanoseconds.
-    pub mean: f64,
+    /// Longest computing time.
+    pub most: Time,
+    /// Shortest computing time.
+    pub least: Time,
+    /// Mean computing time.
+    pub mean: Time,
     /// The work of the slowest rank against that of the fastest.
     pub work: Option<WorkDifference>,
 }
@@ -67,10 +68,10 @@ pub struct Straggler {
 pub struct Cause {
     /// Name of the stage; none for the whole pass.
     pub stage: Option<String>,
-    /// Computing time of the rank and of the others, nanoseconds.
-    pub compute: (f64, f64),
-    /// Idle time of the rank and of the others, nanoseconds.
-    pub idle: (f64, f64),
+    /// Computing time of the rank and of the others.
+    pub compute: (Time, Time),
+    /// Idle time of the rank and of the others.
+    pub idle: (Time, Time),
     /// The larger of the two.
     pub reason: Reason,
 }
@@ -117,7 +118,7 @@ impl Imbalance {
         let fastest = *own
             .iter()
             .min_by(|a, b| compute(a).total_cmp(&compute(b)))?;
-        let mean = own.iter().map(compute).sum::<f64>() / own.len() as f64;
+        let mean = own.iter().map(compute).sum::<Time>() / own.len() as f64;
         let (most, least) = (compute(&slowest), compute(&fastest));
         let work = WorkDifference::of(context, run, &lines[slowest], &lines[fastest]);
         Some(Self {
@@ -132,8 +133,8 @@ impl Imbalance {
     }
 
     /// Longest ÷ mean computing time; absent where no rank computes.
-    pub fn ratio(&self) -> Option<f64> {
-        (self.mean > 0.0).then(|| self.most / self.mean)
+    pub fn ratio(&self) -> Option<Ratio> {
+        (self.mean > Time::ZERO).then(|| Ratio(self.most / self.mean))
     }
 
     /// Whether a rank computes so much shorter than the slowest one that it waits for it.
@@ -206,13 +207,13 @@ fn cause(context: &Context<'_>, lines: &[Line], member: usize) -> Option<Cause> 
         .filter(|line| line.stage_name(context) == stage)
         .collect();
     let member_line = same.iter().find(|line| line.member == member)?;
-    let median_of_others = |value: &dyn Fn(&Line) -> f64| {
+    let median_of_others = |value: &dyn Fn(&Line) -> Time| {
         let values: Vec<f64> = same
             .iter()
             .filter(|line| line.member != member)
-            .map(|line| value(line))
+            .map(|line| value(line).0)
             .collect();
-        median(&values)
+        median(&values).map(Time)
     };
     let compute = (member_line.compute, median_of_others(&|line| line.compute)?);
     let idle = (member_line.idle, median_of_others(&|line| line.idle)?);

@@ -11,6 +11,7 @@ use crate::{Facts, Options};
 use rooflens_hardware::Hardware;
 use rooflens_schemas::PassKind;
 use rooflens_session::Session;
+use rooflens_units::Time;
 
 fn ranks(session: &Session) -> Ranks {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
@@ -29,7 +30,7 @@ fn the_rank_that_computes_longest_is_the_straggler() {
     );
     assert_eq!(
         (imbalance.most, imbalance.least),
-        (12.0 * 63e3, 12.0 * 40e3)
+        (Time(12.0 * 63e3), Time(12.0 * 40e3))
     );
     // Rank 0 waits 20 µs in each of them.
     let straggler = found.straggler.unwrap();

@@ -31,12 +31,12 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, line: &Line) -> Option<Draft> {
-    let exposed = Time(line.exposed);
+    let exposed = line.exposed;
     let share = stage.share(exposed);
     if share < SHARE {
         return None;
     }
-    let wait = line.wait.map(|wait| Time(wait).min(exposed));
+    let wait = line.wait.map(|wait| wait.min(exposed));
     let of_exposed = wait.map(|wait| match exposed > Time::ZERO {
         true => Ratio::of(wait, exposed),
         false => Ratio::ZERO,

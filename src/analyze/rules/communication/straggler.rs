@@ -18,7 +18,7 @@ use rooflens_units::{Count, Ratio, Time, Watts};
 pub(crate) static RULE: Rule = Rule::new(
     ID,
     &[
-        Threshold::number("thresholds.imbalance", IMBALANCE),
+        Threshold::number("thresholds.imbalance", IMBALANCE.0),
         Threshold::ratio("thresholds.by_clock", BY_CLOCK),
     ],
     outcome,
@@ -68,7 +68,7 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
     let stage = slowest.stage_name(&evidence.context)?;
     let work = times.work.as_ref();
     let more = work.and_then(WorkDifference::more);
-    let (most, shortest) = (Time(times.most), Time(times.least));
+    let (most, shortest) = (times.most, times.least);
     // Work can be shared out, a slower GPU cannot.
     let (least, basis) = match more {
         Some(more) => (at_equal_work(times, more), "basis_work"),
@@ -144,7 +144,7 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
 fn at_equal_work(times: &Imbalance, more: f64) -> Time {
     let ranks = times.ranks.max(1) as f64;
     let part = (1.0 + (ranks - 1.0) / (1.0 + more)) / ranks;
-    Time(times.mean.min(times.most * part).max(times.least))
+    times.mean.min(times.most * part).max(times.least)
 }
 
 /// Rows of the batch on the slowest and on the fastest rank, and sequences where rows are whole ones.
@@ -261,9 +261,9 @@ mod tests {
     fn more_work_makes_no_rank_faster() {
         let times = |most, least, mean| Imbalance {
             ranks: 2,
-            most,
-            least,
-            mean,
+            most: Time(most),
+            least: Time(least),
+            mean: Time(mean),
             ..Imbalance::default()
         };
         let equal = |times, expected: f64| {

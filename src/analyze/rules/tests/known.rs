@@ -251,8 +251,8 @@ impl Made {
         let stage = Some(self.last_summary().stage);
         let lines = vec![Line {
             stage,
-            exposed,
-            wait,
+            exposed: Time(exposed),
+            wait: wait.map(Time),
             ..Line::default()
         }];
         let run = Run {

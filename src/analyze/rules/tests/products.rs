@@ -14,7 +14,7 @@ use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::{FlopSums, StageFlops};
 use rooflens_session::KernelId;
-use rooflens_units::Ratio;
+use rooflens_units::{Ratio, Time};
 
 /// A product: times of an instance, nanoseconds.
 #[derive(Clone, Copy)]
@@ -391,15 +391,15 @@ fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
                 ..Default::default()
             }
         };
-        let lines = vec![line(0, 100.0), line(1, most)];
+        let lines = vec![line(0, Time(100.0)), line(1, Time(most))];
         let mean = (100.0 + most) / 2.0;
         let imbalances = vec![Imbalance {
             ranks: 2,
             slowest: 1,
             fastest: 0,
-            most,
-            least: 100.0,
-            mean,
+            most: Time(most),
+            least: Time(100.0),
+            mean: Time(mean),
             work: None,
         }];
         let other = Member {

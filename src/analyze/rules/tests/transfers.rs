@@ -131,8 +131,8 @@ fn ranks(ratio: f64, speed: Speed) -> Made {
         member: rank as usize,
         rank,
         stage: Some(0),
-        time: 1000.0,
-        compute,
+        time: Time(1000.0),
+        compute: Time(compute),
         ..Line::default()
     };
     let member = |rank| Member {
@@ -144,9 +144,9 @@ fn ranks(ratio: f64, speed: Speed) -> Made {
         ranks: 2,
         slowest: 1,
         fastest: 0,
-        most: 900.0,
-        least: 600.0,
-        mean: 900.0 / ratio,
+        most: Time(900.0),
+        least: Time(600.0),
+        mean: Time(900.0 / ratio),
         work: None,
     };
     let run = Run {

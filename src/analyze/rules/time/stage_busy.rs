@@ -134,11 +134,11 @@ fn collectives(evidence: &Evidence<'_>, stage: &StageLine) -> (Vec<Inline>, Rati
     let Some(line) = evidence.communication(stage) else {
         return (Vec::new(), Ratio::ZERO);
     };
-    let exposed = Time(line.exposed);
+    let exposed = line.exposed;
     if stage.share(exposed) < ALONE {
         return (Vec::new(), Ratio::ZERO);
     }
-    let waiting = line.wait.map_or(Time::ZERO, |wait| Time(wait).min(exposed));
+    let waiting = line.wait.map_or(Time::ZERO, |wait| wait.min(exposed));
     let is_all = waiting >= exposed * ALL;
     let is_part = waiting > Time::ZERO && !is_all;
     let words = say!(

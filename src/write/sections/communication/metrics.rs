@@ -1,6 +1,7 @@
 //! The metrics of collectives, ranks and clocks.
 
 use rooflens_schemas::{Metric, PassKind, Scope};
+use rooflens_units::Time;
 
 use crate::Context;
 use rooflens_analysis::communication::Ranks;
@@ -21,20 +22,21 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
         Some(_) => format!("median of {} instances", line.instances),
         None => "first to last GPU operation of the pass".to_owned(),
     };
-    let time = |def: &MetricDef, value: f64, what: &str| {
-        def.derived(scope.clone(), value, format!("{what}; {over}"))
+    let time = |def: &MetricDef, value: Time, what: &str| {
+        def.derived(scope.clone(), value.0, format!("{what}; {over}"))
     };
-    let share = |def: &MetricDef, part: f64, whole: f64, of: &str| {
-        let ratio = (whole > 0.0).then(|| (part / whole, format!("{part} ns / {whole} ns {of}")));
+    let share = |def: &MetricDef, part: Time, whole: Time, of: &str| {
+        let basis = || format!("{} ns / {} ns {of}", part.0, whole.0);
+        let ratio = (whole > Time::ZERO).then(|| (part / whole, basis()));
         def.known(scope.clone(), ratio.ok_or_else(|| format!("no {of}")))
     };
-    let matched = |def: &MetricDef, value: Option<f64>, what: &str| {
+    let matched = |def: &MetricDef, value: Option<Time>, what: &str| {
         let (matched, calls) = (line.sum.matched, line.sum.calls);
         let basis = format!("sum over {matched} of {calls} collectives: {what}; {over}");
         let reason = || "no collective was found on another rank of this run".to_owned();
         def.known(
             scope.clone(),
-            value.map(|value| (value, basis)).ok_or_else(reason),
+            value.map(|value| (value.0, basis)).ok_or_else(reason),
         )
     };
     let (communication, exposed) = (line.communication, line.exposed);
@@ -84,9 +86,9 @@ pub(super) fn imbalances(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
         };
         let basis = format!(
             "computing {} ns on the slowest rank / {} ns on average over {} ranks",
-            imbalance.most, imbalance.mean, imbalance.ranks
+            imbalance.most.0, imbalance.mean.0, imbalance.ranks
         );
-        let more = imbalance.ratio().map(|ratio| (ratio, basis));
+        let more = imbalance.ratio().map(|ratio| (ratio.0, basis));
         IMBALANCE.known(
             scope,
             more.ok_or_else(|| "no rank computes in it".to_owned()),

@@ -1,6 +1,7 @@
 //! The data sets of ranks, collectives and messages.
 
 use rooflens_schemas::Unit;
+use rooflens_units::Time;
 
 use super::SHOWN;
 use crate::Context;
@@ -72,7 +73,7 @@ fn ranks_caption(context: &Context<'_>, runs: &[Ranks]) -> String {
         let imbalance = stages.max_by(|a, b| difference(a).total_cmp(&difference(b)))?;
         Some((
             &ranks.lines[imbalance.slowest],
-            imbalance.most / imbalance.least.max(1.0) - 1.0,
+            imbalance.most / imbalance.least.max(Time(1.0)) - 1.0,
         ))
     });
     words!(
@@ -121,14 +122,14 @@ fn ranks<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Line)> {
         text "pass" = ranks.run.name.clone();
         text "rank" = line.rank.to_string();
         count "instances" = line.instances;
-        time "time_ns" = line.time;
-        time "compute_ns" = line.compute;
-        time "communication_ns" = line.communication;
-        time "exposed_ns" = line.exposed;
-        share "exposed_share" = (line.time > 0.0).then(|| line.exposed / line.time);
-        time "idle_ns" = line.idle;
-        time "wait_ns" = line.wait;
-        time "transfer_ns" = line.transfer;
+        "time_ns" = line.time;
+        "compute_ns" = line.compute;
+        "communication_ns" = line.communication;
+        "exposed_ns" = line.exposed;
+        share "exposed_share" = (line.time > Time::ZERO).then(|| line.exposed / line.time);
+        "idle_ns" = line.idle;
+        "wait_ns" = line.wait;
+        "transfer_ns" = line.transfer;
         count "last" = {
             let whole = line.stage.is_none() && ranks.run.members.len() > 1;
             whole.then(|| ranks.last[line.member])

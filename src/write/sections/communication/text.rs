@@ -1,6 +1,7 @@
 //! What the section says.
 
 use rooflens_schemas::Unit;
+use rooflens_units::Time;
 
 use super::metrics;
 use crate::Context;
@@ -82,12 +83,11 @@ pub(super) fn straggler(context: &Context<'_>, ranks: &Ranks, found: &Straggler)
 
 /// What sets the straggler apart.
 fn because(context: &Context<'_>, ranks: &Ranks, found: &Straggler, cause: &Cause) -> Vec<Inline> {
-    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let whole_pass = || words!(context, "communication.whole_pass");
     let stage = cause.stage.clone().unwrap_or_else(whole_pass);
     let why = match cause.reason {
         Reason::MoreIdle => {
-            let (own, others) = (time(cause.idle.0), time(cause.idle.1));
+            let (own, others) = cause.idle;
             return say!(
                 context,
                 "communication.more_idle",
@@ -111,10 +111,10 @@ fn because(context: &Context<'_>, ranks: &Ranks, found: &Straggler, cause: &Caus
     say!(
         context,
         "communication.more_compute",
-        own = time(own),
+        own = own,
         stage = stage,
-        others = time(others),
-        more = Quantity::ratio(own / others.max(1.0) - 1.0),
+        others = others,
+        more = Quantity::ratio(own / others.max(Time(1.0)) - 1.0),
         why = why,
     )
 }

@@ -1,22 +1,8 @@
-//! Kernels that are chosen of the fixtures' exports: the same as `rooflens kernels --yaml` chooses. The analyzer's own test
-//! (`tests/kernel_lists.rs`) holds it to the same files.
+//! Kernels that are chosen by workload descriptions. `tests/kernel_lists.rs` of the analyzer compares both programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The lists in `tests/lists`: fixture, pass, stage.
-const LISTS: [(&str, &str, Option<&str>); 9] = [
-    ("h100-train", "nsys", Some("backward")),
-    ("h100-train", "nsys", Some("train_step")),
-    ("h100-vit-train", "nsys", None),
-    ("h100x2-parallel", "nsys", Some("step")),
-    ("h200-cuda-graph", "nsys-node", Some("decode_step")),
-    ("h200-llama-1b", "nsys", Some("decode")),
-    ("h200-llama-capture", "nsys", Some("prefill")),
-    ("h200-llama-capture", "nsys", Some("decode")),
-    ("h200x2-ddp", "nsys", Some("backward")),
-];
 
 /// The fixture as a bundle of this program: its export plain, in a pass `nsys`.
 fn bundle(folder: &Path, fixture: &str, pass: &str) -> PathBuf {
@@ -30,35 +16,6 @@ fn bundle(folder: &Path, fixture: &str, pass: &str) -> PathBuf {
     zstd::stream::copy_decode(packed, plain).expect("is packed");
     fs::copy(from.join("workload.toml"), bundle.join("workload.toml")).expect("is there");
     bundle
-}
-
-#[test]
-fn lists_are_those_of_the_analyzer() {
-    for (fixture, pass, stage) in LISTS {
-        let folder = tempfile::tempdir().expect("there is room");
-        let bundle = bundle(folder.path(), fixture, pass);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens-capture"));
-        command
-            .arg("kernels")
-            .arg(bundle)
-            .args(stage.map(|stage| ["--stage", stage]).iter().flatten());
-        let output = command.output().expect("starts");
-        assert!(
-            output.status.success(),
-            "{fixture}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let name = format!(
-            "tests/lists/{fixture}{}.yaml",
-            stage.map_or_else(String::new, |s| format!("-{s}"))
-        );
-        let expected = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&name));
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            expected.expect("is there"),
-            "{name}"
-        );
-    }
 }
 
 /// Lists the kernels of stage `decode` of a fixture with a description of its workload.

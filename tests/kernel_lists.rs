@@ -1,6 +1,7 @@
 //! `rooflens` and `rooflens-capture` choose the same kernels of the same stages. They share the crate that finds stages, but
 //! each reads an export with its own reader.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -208,7 +209,8 @@ fn workload(ranges: Vec<String>) -> impl Strategy<Value = (String, Option<&'stat
 #[test]
 fn both_programs_read_a_workload_in_the_same_way() {
     let small = ["h200-llama-1b/nsys-gated-decode", "h100-vit-train/nsys"];
-    let mut lists = 0;
+    // Where both programs refuse, nothing is compared.
+    let lists = Cell::new(0);
     for name in small {
         let pass = Path::new("fixtures").join(name);
         let fixture = pass.parent().expect("in a fixture");
@@ -222,12 +224,10 @@ fn both_programs_read_a_workload_in_the_same_way() {
         let mut runner = TestRunner::new_with_rng(config, rng);
         let outcome = runner.run(&workload(bundle.ranges()), |(text, stage)| {
             bundle.describe(text.as_bytes());
-            bundle.kernels(stage);
+            lists.set(lists.get() + usize::from(bundle.kernels(stage).is_some()));
             Ok(())
         });
         outcome.unwrap_or_else(|failure| panic!("{failure}"));
-        bundle.describe(b"");
-        lists += usize::from(bundle.kernels(None).is_some());
     }
-    assert_eq!(lists, small.len());
+    assert!(lists.get() >= 60, "{}", lists.get());
 }

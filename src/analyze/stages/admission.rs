@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::attribution::ThreadOps;
+use crate::tables::Exclusion;
 use rooflens_session::{Ns, RangeId, Session, ThreadId};
 
 /// Instances of a stage that may be open at once on a thread: the first of these numbers with which all instances hold no more
@@ -30,7 +31,7 @@ impl Admission {
     }
 
     /// Opens an instance, or says why it is excluded. Starts ascend.
-    pub(super) fn refuse(&mut self, thread: ThreadId, (start, end): (Ns, Ns)) -> Option<String> {
+    pub(super) fn refuse(&mut self, thread: ThreadId, (start, end): (Ns, Ns)) -> Option<Exclusion> {
         let open = self.open.entry(thread).or_default();
         while open.peek().is_some_and(|first| first.0 <= start) {
             open.pop();
@@ -40,8 +41,8 @@ impl Admission {
             return None;
         }
         Some(match self.most {
-            0 => "stages before it hold all operations that are analyzed".to_owned(),
-            most => format!("{most} others are open at once"),
+            0 => Exclusion::NoRoom,
+            most => Exclusion::Crowded(most),
         })
     }
 }
@@ -88,7 +89,7 @@ fn held(session: &Session, stage: &[RangeId], threads: &ThreadOps, most: usize) 
 mod tests {
     use rooflens_schemas::StageRule;
 
-    use crate::tables::StageTables;
+    use crate::tables::{Exclusion, StageTables};
     use rooflens_analysis::testing::Made;
 
     /// Twenty kernels, launched between 1000 and 1200, inside of these ranges.
@@ -108,14 +109,14 @@ mod tests {
     }
 
     /// Instances that hold all kernels, and why the last one holds none.
-    fn held(made: &Made) -> (usize, Option<String>) {
+    fn held(made: &Made) -> (usize, Option<Exclusion>) {
         let instances = StageTables::new(&made.session).instances;
         let full = instances
             .iter()
-            .filter(|one| one.ops.len() == 20 && one.excluded.is_none());
+            .filter(|instance| instance.ops.len() == 20 && instance.excluded.is_none());
         (
             full.count(),
-            instances.last().and_then(|one| one.excluded.clone()),
+            instances.last().and_then(|instance| instance.excluded),
         )
     }
 
@@ -123,7 +124,7 @@ mod tests {
     fn instances_open_at_once_are_as_many_as_the_input_may_cost() {
         // 300 requests, each of which begins and ends after the one before.
         let requests = || (0..300).map(|at| ("request".to_owned(), at, 10_000 + at));
-        let others = |most: usize| Some(format!("{most} others are open at once"));
+        let others = |most: usize| Some(Exclusion::Crowded(most));
         assert_eq!(held(&made(requests(), None)), (256, others(256)));
         // 64 of them hold 1280 kernels, 16 hold 320; with 8 for each kernel there is room for 160: 4 of them.
         assert_eq!(held(&made(requests(), Some(1280))), (64, others(64)));
@@ -141,8 +142,7 @@ mod tests {
             kind: None,
         };
         made.session.workload.stages = (0..10).map(rule).collect();
-        let why = "stages before it hold all operations that are analyzed";
-        assert_eq!(held(&made), (8, Some(why.to_owned())));
+        assert_eq!(held(&made), (8, Some(Exclusion::NoRoom)));
         made.session.work = None;
         assert_eq!(held(&made), (10, None));
     }

@@ -26,5 +26,5 @@ mod tests;
 mod updates;
 
 pub use tables::{
-    Attribution, Captured, OpIndex, OpSource, Ops, Stage, StageInstance, StageTables,
+    Attribution, Captured, Exclusion, OpIndex, OpSource, Ops, Stage, StageInstance, StageTables,
 };

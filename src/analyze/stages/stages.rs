@@ -10,7 +10,7 @@ use crate::admission::{self, Admission};
 use crate::attribution::{IssuedOp, ThreadOps, attribute, started};
 use crate::intervals::{Interval, add, total, union_length};
 use crate::stage_names::{Rule, is_of_user, is_update, rules};
-use crate::tables::{Ops, Stage, StageInstance, StageTables};
+use crate::tables::{Exclusion, Ops, Stage, StageInstance, StageTables};
 use crate::updates::between_updates;
 use rooflens_session::{Arrange, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 use rooflens_stats::modified_z_of_first;
@@ -289,7 +289,6 @@ impl StageTables {
                 host_end: end,
                 inferred: issued.iter().filter(|issued| issued.inferred).count() as u32,
                 ops: issued.iter().map(|issued| issued.op).collect(),
-                refused: refused.is_some(),
                 excluded: refused,
                 ..StageInstance::default()
             };
@@ -406,9 +405,11 @@ impl StageTables {
                 let spans = Spans::new(self, &self.stages[parent]);
                 for index in self.stages[stage].instances.clone() {
                     if let Some(outer) = spans.around(&self.instances[index])
-                        && !self.instances[index].refused
+                        && !self.instances[index]
+                            .excluded
+                            .is_some_and(Exclusion::is_refusal)
                     {
-                        self.instances[index].excluded = self.instances[outer].excluded.clone();
+                        self.instances[index].excluded = self.instances[outer].excluded;
                     }
                 }
             }
@@ -447,7 +448,7 @@ impl StageTables {
                     continue;
                 }
                 instance.excluded = if u64::from(instance.ordinal) < declared {
-                    Some("declared warm-up".to_owned())
+                    Some(Exclusion::DeclaredWarmup)
                 } else {
                     step_mismatch(instance.steps, expected)
                 };
@@ -499,8 +500,7 @@ impl StageTables {
             && let Some(z) = modified_z_of_first(&times)
             && z > WARMUP_Z
         {
-            let reason = format!("cold start: modified z-score {z:.1} against the later ones");
-            self.instances[counted[0]].excluded = Some(reason);
+            self.instances[counted[0]].excluded = Some(Exclusion::ColdStart { z });
         }
     }
 }
@@ -517,9 +517,9 @@ fn most_frequent(values: impl Iterator<Item = u64>) -> Option<u64> {
         .map(|(value, _)| value)
 }
 
-fn step_mismatch(steps: Option<u64>, expected: Option<u64>) -> Option<String> {
-    let (steps, expected) = (steps?, expected?);
-    (steps != expected).then(|| format!("{steps} steps instead of {expected}"))
+fn step_mismatch(steps: Option<u64>, usual: Option<u64>) -> Option<Exclusion> {
+    let (steps, usual) = (steps?, usual?);
+    (steps != usual).then_some(Exclusion::Steps { steps, usual })
 }
 
 /// Where the instances of a stage are, by thread: (start, end, index), ascending.

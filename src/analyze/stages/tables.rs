@@ -1,6 +1,7 @@
 //! The derived tables: GPU operations, stages and their instances.
 
 use std::cmp::Reverse;
+use std::fmt;
 
 use rooflens_schemas::StageKind;
 use rooflens_session::{
@@ -193,10 +194,61 @@ pub struct StageInstance {
     pub gpus: Vec<GpuId>,
     /// Decode steps in it, counted from the nested stage; absent if it has none.
     pub steps: Option<u64>,
-    /// Why it is excluded of the stage's aggregates, if it is; it is still shown.
-    pub excluded: Option<String>,
-    /// It would have cost too much, and holds no operations.
-    pub refused: bool,
+    /// Why it is excluded from the stage's aggregates, if it is; it is still shown.
+    pub excluded: Option<Exclusion>,
+}
+
+/// Why an instance is excluded from the aggregates of its stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Exclusion {
+    /// The workload description declares that many instances as warm-up.
+    DeclaredWarmup,
+    /// It is the first that counts, and an outlier against the later ones.
+    ColdStart {
+        /// Modified z-score of its time.
+        z: f64,
+    },
+    /// A loop that stopped early, or ran longer than the others.
+    Steps {
+        /// Steps of this instance.
+        steps: u64,
+        /// Steps of most instances.
+        usual: u64,
+    },
+    /// So many others are open at once on its thread: it holds no operations.
+    Crowded(usize),
+    /// Stages before it hold all operations that are analyzed: it holds none.
+    NoRoom,
+}
+
+impl Exclusion {
+    /// Whether the instance would have cost too much, and holds no operations.
+    pub const fn is_refusal(self) -> bool {
+        matches!(self, Self::Crowded(_) | Self::NoRoom)
+    }
+
+    /// Whether the instance did work that later ones do not repeat.
+    pub const fn is_warmup(self) -> bool {
+        matches!(self, Self::DeclaredWarmup | Self::ColdStart { .. })
+    }
+}
+
+/// The words of data files.
+impl fmt::Display for Exclusion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DeclaredWarmup => formatter.write_str("declared warm-up"),
+            Self::ColdStart { z } => write!(
+                formatter,
+                "cold start: modified z-score {z:.1} against the later ones"
+            ),
+            Self::Steps { steps, usual } => write!(formatter, "{steps} steps instead of {usual}"),
+            Self::Crowded(others) => write!(formatter, "{others} others are open at once"),
+            Self::NoRoom => {
+                formatter.write_str("stages before it hold all operations that are analyzed")
+            }
+        }
+    }
 }
 
 impl StageInstance {

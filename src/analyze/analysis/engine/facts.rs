@@ -6,7 +6,9 @@ use crate::engine::ranks;
 use crate::engine::stage_stats::{self, Summary};
 use rooflens_session::{Arrange, PassId, Session};
 use rooflens_stages::StageTables;
-pub use rooflens_stages::{Attribution, Captured, OpIndex, OpSource, Ops, Stage, StageInstance};
+pub use rooflens_stages::{
+    Attribution, Captured, Exclusion, OpIndex, OpSource, Ops, Stage, StageInstance,
+};
 
 /// The derived tables: those of stages, and what follows from them.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use rooflens_schemas::{PassKind, StageKind};
 
 use super::range;
-use crate::engine::facts::{Facts, Stage, StageInstance};
+use crate::engine::facts::{Exclusion, Facts, Stage, StageInstance};
 use crate::engine::stage_stats::summarize;
 use crate::{Context, Options, Results};
 use rooflens_hardware::Hardware;
@@ -35,7 +35,7 @@ pub fn look<T>(
         host_start: Ns(n as i64 * 1_000),
         host_end: Ns(n as i64 * 1_000 + 7),
         projection: Some((Ns::ZERO, Ns(*time))),
-        excluded: (n < left_out).then(|| "warm-up".to_owned()),
+        excluded: (n < left_out).then_some(Exclusion::DeclaredWarmup),
         ..StageInstance::default()
     };
     let tables = StageTables {

@@ -6,7 +6,7 @@ use rooflens_schemas::StageKind;
 
 use super::*;
 use crate::testing::{self, column, dataset, english, show_keys};
-use rooflens_analysis::engine::facts::{Facts, Stage, StageInstance};
+use rooflens_analysis::engine::facts::{Exclusion, Facts, Stage, StageInstance};
 use rooflens_analysis::engine::stage_stats::summarize;
 use rooflens_analysis::testing::{copy, push, session_of};
 use rooflens_analysis::{Options, Results};
@@ -116,13 +116,16 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
     let mut session = session_of(&launches);
     session.copies.push(copy(PassId(0), 4_000, 680..700));
     let mut facts = Facts::new(&session);
-    let stage = |ops: &[u32], excluded: Option<&str>| StageInstance {
+    let stage = |ops: &[u32], excluded: Option<Exclusion>| StageInstance {
         ops: ops.to_vec(),
         projection: Some((Ns::ZERO, Ns(700))),
-        excluded: excluded.map(str::to_owned),
+        excluded,
         ..StageInstance::default()
     };
-    facts.instances = vec![stage(&[0], Some("warm-up")), stage(&[1, 2, 3], None)];
+    facts.instances = vec![
+        stage(&[0], Some(Exclusion::DeclaredWarmup)),
+        stage(&[1, 2, 3], None),
+    ];
     facts.stages = vec![decode(0..2)];
     facts.summaries = summarize(&facts);
     let findings = findings_of(&session, &facts);

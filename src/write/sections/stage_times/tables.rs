@@ -111,7 +111,7 @@ fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t,
         count "kernels" = instance.ops.iter().filter(|op| facts.kernel(session, **op).is_some()).count();
         count "inferred" = instance.inferred;
         count "steps" = instance.steps;
-        text "excluded" = instance.excluded.clone().unwrap_or_default(), page;
+        text "excluded" = instance.excluded.map(|reason| reason.to_string()).unwrap_or_default(), page;
     } };
     if !facts
         .stages

@@ -76,6 +76,10 @@ macro_rules! metrics {
 
 metrics! {
     // Time.
+    CAPTURED_TIME "captured_time" Nanoseconds Neutral
+        "last − first event of the pass, once for each of its GPUs" "GPU operations, API calls, ranges, operators";
+    MEASURED_SHARE "measured_share" Ratio Higher
+        "time of the counted instances ÷ `captured_time`" "outermost stages; where instances overlap on a GPU, the earlier one has the time";
     STAGE_TIME "stage_time" Nanoseconds Lower
         "median projection of the counted instances; for unprofiled repeats the median wall time" "the pass in its scope says which; repeats: `timings.json`";
     TIME_PER_STEP "time_per_step" Nanoseconds Lower

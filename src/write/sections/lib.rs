@@ -11,6 +11,7 @@ extern crate rooflens_document;
 #[cfg(test)]
 pub mod testing;
 
+mod account;
 mod allocator;
 mod attention;
 mod baseline;
@@ -132,6 +133,7 @@ pub static SECTIONS: &[&Section] = &[
     &model::SECTION,
     &host::SECTION,
     &breakdown::SECTION,
+    &account::SECTION,
     &stage_times::SECTION,
     &idle::SECTION,
     &timeline::SECTION,

@@ -182,12 +182,7 @@ impl Summary {
 
     /// The stage's name, with the rank where several processes ran.
     pub fn label(&self, session: &Session, facts: &Facts) -> String {
-        let stage = self.stage(facts);
-        match rank_of(session, facts, self).filter(|_| is_named_by_rank(session, facts, stage.pass))
-        {
-            Some(rank) => format!("{} · rank {rank}", stage.name),
-            None => stage.name.clone(),
-        }
+        label(session, facts, self.stage, self.process)
     }
 
     /// Whether it is a phase of its own rather than a part of another stage.
@@ -201,11 +196,27 @@ impl Summary {
     }
 }
 
+/// The name of a stage, with the rank of the process where several processes ran.
+pub fn label(session: &Session, facts: &Facts, stage: usize, process: ProcessId) -> String {
+    let Stage { pass, name, .. } = &facts.stages[stage];
+    let rank = is_named_by_rank(session, facts, *pass)
+        .then(|| rank_in(session, facts, stage, process))
+        .flatten();
+    match rank {
+        Some(rank) => format!("{name} · rank {rank}"),
+        None => name.clone(),
+    }
+}
+
 /// The process's rank: the recorded one, or the ordinal of its GPU.
 pub fn rank_of(session: &Session, facts: &Facts, summary: &Summary) -> Option<u32> {
-    let recorded = session.processes.rank[summary.process.index()];
+    rank_in(session, facts, summary.stage, summary.process)
+}
+
+fn rank_in(session: &Session, facts: &Facts, stage: usize, process: ProcessId) -> Option<u32> {
+    let recorded = session.processes.rank[process.index()];
     recorded.or_else(|| {
-        let gpu = first_gpu(facts, summary.stage(facts), summary.process)?;
+        let gpu = first_gpu(facts, &facts.stages[stage], process)?;
         Some(session.gpus.ordinal[gpu.index()])
     })
 }

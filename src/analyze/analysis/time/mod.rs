@@ -6,6 +6,7 @@
 //! Busy time, gaps and other work add up to the projection, to the nanosecond. Each nanosecond of a gap has one cause.
 //! Upper bounds of gains overlap, so they are sorted and never added up.
 
+pub mod account;
 pub mod critical_path;
 pub mod drift;
 pub mod graphs;

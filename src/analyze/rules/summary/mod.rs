@@ -2,6 +2,7 @@
 
 mod actions;
 mod confidence;
+mod coverage;
 mod figures;
 
 use self::actions::{Action, Effect};
@@ -395,7 +396,7 @@ fn has_unprofiled(evidence: &Evidence<'_>) -> bool {
 
 /// How far the figures carry.
 fn limits(evidence: &Evidence<'_>, findings: &[Finding]) -> Sentences {
-    let mut sentences = Sentences::new();
+    let mut sentences = coverage::caveats(evidence);
     let (mut few, mut by_updates) = (Vec::new(), None);
     for stage in &evidence.stages {
         if stage.counted < ITERATIONS {

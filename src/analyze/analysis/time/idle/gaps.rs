@@ -51,7 +51,7 @@ struct OfGpu {
 }
 
 /// The gaps between all operations of each GPU, whatever stage they belong to.
-pub(super) struct Gaps {
+pub(in crate::time) struct Gaps {
     by_gpu: Vec<OfGpu>,
 }
 
@@ -75,7 +75,11 @@ impl Gaps {
     }
 
     /// The gaps of a GPU that reach into a window, each cut to it.
-    pub(super) fn within(&self, gpu: GpuId, window: Interval) -> impl Iterator<Item = Gap> {
+    pub(in crate::time) fn within(
+        &self,
+        gpu: GpuId,
+        window: Interval,
+    ) -> impl Iterator<Item = Gap> {
         self.reaching(gpu, window)
             .map(move |(gap, pieces)| gap.within(pieces, window))
     }

@@ -17,6 +17,7 @@ pub mod verdict;
 
 use crate::engine::facts::{Facts, StageInstance};
 use crate::engine::stage_stats::summaries;
+use crate::time::account::Account;
 use crate::{Context, Known};
 use rooflens_session::{PassId, ProcessId};
 
@@ -39,6 +40,8 @@ pub struct IdleTime {
     pub between: Vec<Between>,
     /// The queue over the outermost stages of the primary pass that take most time.
     pub queues: Vec<QueueOverTime>,
+    /// All captured time. It is made here because the gaps, which are large, live no longer.
+    pub account: Account,
 }
 
 /// What all lines are made of, each made in one sweep.
@@ -79,6 +82,7 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
     Ok(IdleTime {
         between: between::between(context, &inputs),
         queues: queue::over_time(context, &inputs.queues, &lines, primary),
+        account: Account::new(context, &inputs.gaps),
         lines,
     })
 }

@@ -1,0 +1,175 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use rooflens_session::{Launch, MemoryKind};
+
+use super::*;
+use crate::testing::{Made, launch};
+use crate::time::idle::Cause;
+
+/// Kind and time of each node, from the root to the leaves.
+fn tree(made: &Made) -> Vec<(usize, NodeKind, i64)> {
+    made.with(|context| {
+        let account = &context.results.idle().expect("computed").account;
+        check(context, account).expect("an exact account");
+        let mut depths: Vec<usize> = Vec::new();
+        let mut tree = Vec::new();
+        for node in &account.nodes {
+            let depth = node.parent.map_or(0, |parent| depths[parent] + 1);
+            depths.push(depth);
+            tree.push((depth, node.kind, node.time.0));
+        }
+        tree
+    })
+}
+
+/// What must hold of every account.
+fn check(context: &Context<'_>, account: &Account) -> Result<(), TestCaseError> {
+    for (parent, node) in account.nodes.iter().enumerate() {
+        prop_assert!(node.time >= Ns::ZERO, "{node:?}");
+        let children: Vec<Ns> = account
+            .children(parent)
+            .map(|(_, child)| child.time)
+            .collect();
+        if !children.is_empty() {
+            prop_assert_eq!(children.into_iter().sum::<Ns>(), node.time, "{:?}", node);
+        }
+    }
+    let facts = context.facts;
+    let shown: BTreeSet<usize> = account
+        .nodes
+        .iter()
+        .filter_map(|node| match node.kind {
+            NodeKind::Stage(stage, _) => Some(stage),
+            _ => None,
+        })
+        .collect();
+    for (index, stage) in facts.stages.iter().enumerate() {
+        let instances = facts.instances_of(stage);
+        let has_work = instances
+            .iter()
+            .any(|instance| instance.projection.is_some());
+        if stage.parent.is_none() && has_work && facts.run.contains(&stage.pass) {
+            prop_assert!(shown.contains(&index), "stage {} has no node", stage.name);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn each_moment_has_a_phase_and_within_it_a_kernel_or_a_cause() {
+    let mut made = Made::timeline();
+    // 0 to 20: set-up. [20, 70): a kernel for 40 and a copy that runs 10 longer.
+    made.call("cudaMalloc", 0, 5, 1);
+    made.range_at("step", 10, 100);
+    made.call("cudaLaunchKernel", 12, 14, 2);
+    made.kernel_at("gemm", 20, 60, 2);
+    made.call("cudaMemcpyAsync", 15, 17, 3);
+    made.copy_at(MemoryKind::Pinned, 50, 70, 3);
+    // [230, 290): kernels for 50 and 5 with 5 between them. Until 300 the range is open.
+    made.range_at("step", 200, 300);
+    made.call("cudaLaunchKernel", 210, 212, 4);
+    made.kernel_at("gemm", 230, 280, 4);
+    made.call("cudaLaunchKernel", 281, 284, 5);
+    made.kernel_at("gemm", 285, 290, 5);
+    let kinds: Vec<(usize, i64)> = tree(&made)
+        .into_iter()
+        .filter(|(_, kind, _)| !matches!(kind, NodeKind::Class(_) | NodeKind::Cause(_)))
+        .map(|(depth, _, time)| (depth, time))
+        .collect();
+    let expected = [
+        (0, 300), // the pass
+        (1, 300), // its GPU
+        (2, 20),  // before the first step
+        (3, 20),  // idle
+        (4, 20),  // before the first operation
+        (2, 110), // steps
+        (3, 110), // all of them steady
+        (4, 105), // busy
+        (6, 95),  // gemm
+        (6, 10),  // the copy where no kernel runs
+        (4, 5),   // idle
+        (2, 160), // between steps
+        (3, 160), // idle
+        (2, 10),  // after the last step
+        (3, 10),  // idle
+        (4, 10),  // after the last operation
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn work_of_others_is_no_busy_time_of_a_step() {
+    let mut made = Made::timeline();
+    // A step from 20 to 100 with kernels at both ends; a kernel outside of any range runs from 40 to 60.
+    made.call("cudaLaunchKernel", 0, 2, 1);
+    made.kernel_at("other", 40, 60, 1);
+    made.range_at("step", 5, 15);
+    made.call("cudaLaunchKernel", 6, 7, 2);
+    made.kernel_at("gemm", 20, 30, 2);
+    made.call("cudaLaunchKernel", 8, 9, 3);
+    made.kernel_at("gemm", 90, 100, 3);
+    let tree = tree(&made);
+    let time = |kind| {
+        let mut of_kind = tree.iter().filter(|node| node.1 == kind);
+        of_kind.next().map(|node| node.2)
+    };
+    assert_eq!(time(NodeKind::Busy), Some(20));
+    assert_eq!(time(NodeKind::Cause(Cause::OtherWork)), Some(20));
+}
+
+#[test]
+fn an_iteration_far_longer_than_most_is_slow() {
+    // Steps of 10, 11, 10, 12, 10 and 40; of the first five none is slow, however small their spread.
+    let slow = |lengths: &[i64]| {
+        let mut made = Made::timeline();
+        for (number, length) in (1..).zip(lengths) {
+            let start = 100 * number;
+            made.range_at("step", start, start + 90);
+            made.call("cudaLaunchKernel", start + 1, start + 2, number);
+            made.kernel_at("gemm", start + 5, start + 5 + length, number);
+        }
+        let slow = tree(&made)
+            .into_iter()
+            .filter_map(|(_, kind, time)| match kind {
+                NodeKind::Phase(Phase::Stage { iterations, .. }) => {
+                    (iterations == Iterations::Slow).then_some(time)
+                }
+                _ => None,
+            });
+        slow.sum::<i64>()
+    };
+    assert_eq!(slow(&[10, 11, 10, 12, 10, 40]), 40);
+    assert_eq!(slow(&[10, 11, 10, 12, 10]), 0);
+    assert_eq!(slow(&[10, 11, 40]), 0);
+}
+
+proptest! {
+    /// Ranges on one thread; kernels with their calls, on one of two GPUs; some calls lie outside of ranges.
+    #[test]
+    fn children_sum_to_their_parent_and_no_stage_is_missing(
+        ranges in prop::collection::vec((0_usize..3, 0_i64..900, 1_i64..200), 0..12),
+        kernels in prop::collection::vec((0_i64..1000, 0_i64..120, 0_i64..90, 0_usize..3, 0_u32..2), 1..40),
+    ) {
+        let mut made = Made::timeline();
+        for (name, start, length) in &ranges {
+            made.range_at(["prefill", "decode", "step"][*name], *start, start + length);
+        }
+        let pass = PassId(0);
+        for (number, (call, delay, duration, name, gpu)) in (1..).zip(&kernels) {
+            made.call("cudaLaunchKernel", *call, call + 2, number);
+            let name = ["gemm", "ncclDevKernel_AllReduce", "copy_kernel"][*name];
+            let kernel = made.session.kernel(name, name);
+            let gpu = made.session.gpu(pass, *gpu);
+            let start = call + 2 + delay;
+            let row = launch(pass, kernel, start..start + duration);
+            let correlation = Some(number);
+            made.session.launches.push(Launch { gpu, correlation, ..row });
+        }
+        made.with(|context| {
+            let account = &context.results.idle().expect("computed").account;
+            check(context, account)
+        })?;
+    }
+}

@@ -1,0 +1,82 @@
+//! How much of the captured time the figures of the first page are about.
+
+use rooflens_analysis::time::account::{Account, Iterations, NodeKind, Phase};
+use rooflens_document::{Inline, Quantity};
+use rooflens_session::Ns;
+use rooflens_units::Ratio;
+
+use crate::evidence::Evidence;
+
+/// Share of the captured time below which coverage is the first caveat.
+const COVERED: Ratio = Ratio(0.9);
+
+/// Share of the captured time that a part needs to be named.
+const NAMED: Ratio = Ratio(0.005);
+
+/// The caveats, the most important one first; none where the figures are about nearly all of the time.
+pub(super) fn caveats(evidence: &Evidence<'_>) -> Vec<Vec<Inline>> {
+    let Ok(idle) = evidence.results.idle() else {
+        return Vec::new();
+    };
+    let account = &idle.account;
+    let total = account.total();
+    let measured = Ratio::of(account.measured(), total);
+    if total == Ns::ZERO || evidence.stages.is_empty() {
+        return Vec::new();
+    }
+    let mut caveats = Vec::new();
+    if measured < COVERED {
+        let part = |is_part: &dyn Fn(Phase) -> bool| {
+            let parts = account.of_phases().filter(|(phase, _)| is_part(*phase));
+            let share = Ratio::of(parts.map(|(_, time)| time).sum(), total);
+            (share >= NAMED).then(|| Quantity::from(share))
+        };
+        let in_iterations = |kinds: &'static [Iterations]| {
+            part(&move |phase| match phase {
+                Phase::Stage { iterations, .. } => kinds.contains(&iterations),
+                _ => false,
+            })
+        };
+        caveats.push(say!(
+            evidence,
+            "summary.coverage",
+            measured = Quantity::from(measured),
+            total = Quantity::ns(total),
+            before = part(&|phase| phase == Phase::BeforeStages),
+            between = part(&|phase| matches!(phase, Phase::Between { .. })),
+            warmup = in_iterations(&[Iterations::Warmup, Iterations::ColdStart]),
+            lengths = in_iterations(&[Iterations::OtherLength]),
+            skipped = in_iterations(&[Iterations::NotAnalyzed]),
+            after = part(&|phase| phase == Phase::AfterStages)
+        ));
+    }
+    let unmeasured = unmeasured(evidence, account);
+    if !unmeasured.is_empty() {
+        let stages = unmeasured.join(evidence.text.comma());
+        let count = Quantity::count(unmeasured.len() as u64);
+        caveats.push(say!(
+            evidence,
+            "summary.unmeasured",
+            stages = stages,
+            count = count
+        ));
+    }
+    caveats
+}
+
+/// Outermost stages that take a notable part of the time and have no measured iteration, with their share.
+fn unmeasured(evidence: &Evidence<'_>, account: &Account) -> Vec<String> {
+    let mut stages = Vec::new();
+    for (index, node) in account.nodes.iter().enumerate() {
+        let share = Ratio::of(node.time, account.total());
+        let is_measured = account.children(index).any(|(_, child)| match child.kind {
+            NodeKind::Phase(phase) => phase.is_measured(),
+            _ => false,
+        });
+        if matches!(node.kind, NodeKind::Stage(..)) && !is_measured && share >= NAMED {
+            let name = node.kind.name(evidence.session, evidence.facts);
+            stages.push(format!("{name} ({})", Quantity::from(share)));
+        }
+    }
+    stages
+}

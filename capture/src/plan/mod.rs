@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 mod gate;
+mod metrics;
 pub(crate) mod ncu;
 mod nsys;
 mod quote;

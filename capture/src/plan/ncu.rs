@@ -6,7 +6,7 @@ use std::time::Duration;
 use rooflens_schemas::PassKind;
 
 use super::gate::Range;
-use super::{Harvest, PassPlan, in_steps, work_folder};
+use super::{Harvest, PassPlan, in_steps, metrics, work_folder};
 use crate::args::{CacheControl, ClockControl, Common, Gate, NcuOptions, Preset};
 use crate::kernels::Kernels;
 use crate::tools::Profiler;
@@ -230,10 +230,14 @@ fn sections(
             unknown.join(", ")
         ));
     }
-    Ok(known
+    let sections = known
         .into_iter()
-        .flat_map(|name| ["--section".to_owned(), name.to_owned()])
-        .collect())
+        .flat_map(|name| ["--section".to_owned(), name.to_owned()]);
+    let mut flags: Vec<String> = sections.collect();
+    if options.sections.is_empty() && ncu.knows("--metrics") {
+        flags.extend(metrics::flags());
+    }
+    Ok(flags)
 }
 
 fn control(options: &NcuOptions, ncu: &Profiler, notes: &mut Vec<String>) -> Vec<String> {

@@ -209,6 +209,16 @@ fn ncu_is_given_sections_that_it_lists_and_ranges_with_a_slash() {
 }
 
 #[test]
+fn presets_collect_metrics_of_faults_and_named_sections_do_not() {
+    let line = |line| ncu_line(line, None, recorded().ncu.expect("recorded")).expect("planned");
+    let conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum,";
+    assert!(line("ncu -o b -- x").contains(conflicts));
+    assert!(line("ncu -o b --preset memory -- x").contains(conflicts));
+    assert!(!line("ncu -o b --section Occupancy -- x").contains("--metrics"));
+    assert!(!line("ncu -o b --preset full -- x").contains("--metrics"));
+}
+
+#[test]
 fn where_time_is_short_a_launch_has_fewer_passes() {
     let ncu = recorded().ncu.expect("recorded");
     let Command::Ncu(arguments) = command("ncu -o run -- ./a") else {

@@ -18,8 +18,8 @@ use rooflens_stats::modified_z_of_first;
 /// Distinct outermost range names that become stages where no rule matches any range.
 const MAX_UNNAMED_STAGES: usize = 12;
 
-/// Modified z-score beyond which the first instance is a warm-up (Iglewicz and Hoaglin, 1993).
-pub const WARMUP_Z: f64 = 3.5;
+/// Modified z-score beyond which the first instance is a cold start.
+pub const WARMUP_Z: f64 = rooflens_stats::OUTLIER_Z;
 
 /// Name of the one stage of a pass without ranges.
 pub const WHOLE_CAPTURE: &str = "whole capture";
@@ -94,7 +94,7 @@ pub fn find(session: &Session, facts: &mut StageTables) {
         }
     }
     facts.nest_stages();
-    facts.exclude_warmup(session);
+    facts.mark_excluded(session);
 }
 
 /// The stages of a pass by rule; by outermost range names where no rule matches.
@@ -394,8 +394,9 @@ impl StageTables {
         }
     }
 
-    /// Marks instances that are no part of the aggregates, with the reason.
-    fn exclude_warmup(&mut self, session: &Session) {
+    /// Marks instances that are no part of the aggregates, with the reason: declared warm-up, a number of steps that is not
+    /// the usual one, or a cold start. A part of another stage has the reason of the instance around it.
+    fn mark_excluded(&mut self, session: &Session) {
         for stage in 0..self.stages.len() {
             self.exclude_in(session, stage);
         }
@@ -505,7 +506,7 @@ impl StageTables {
     }
 }
 
-/// The most frequent value; of equally frequent ones the largest.
+/// The most frequent value. Of equally frequent ones it is the largest: loops stop early more often than they run long.
 fn most_frequent(values: impl Iterator<Item = u64>) -> Option<u64> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     for value in values {

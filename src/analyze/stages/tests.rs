@@ -77,3 +77,29 @@ fn a_cold_start_of_loops_of_different_lengths_is_found_by_the_time_of_a_step() {
     // others take 99.7 to 99.8 ns for each of 30 to 60 steps.
     assert_eq!(counted(&made), [1, 2, 3, 4, 5]);
 }
+
+#[test]
+fn a_first_step_far_slower_than_the_others_is_a_cold_start() {
+    // Steps of 90, 10, 11, 10 and 12: the deviations from the median 11 are 79, 1, 0, 1 and 1, their median is 1, and
+    // the score of the first is 0.6745 * 79 = 53.
+    let excluded = |lengths: [i64; 5]| {
+        let mut made = Made::timeline();
+        for (number, length) in (1..).zip(lengths) {
+            let start = 200 * number;
+            made.range_at("step", start, start + 190);
+            made.launch(start + 1..start + 2, start + 5..start + 5 + length);
+        }
+        let instances = StageTables::new(&made.session).instances;
+        let excluded: Vec<bool> = instances
+            .iter()
+            .map(|step| step.excluded.is_some())
+            .collect();
+        excluded
+    };
+    assert_eq!(
+        excluded([90, 10, 11, 10, 12]),
+        [true, false, false, false, false]
+    );
+    // The same step in the middle is an outlier, and no cold start.
+    assert_eq!(excluded([10, 11, 90, 10, 12]), [false; 5]);
+}

@@ -131,7 +131,7 @@ const DATABASES: &[(&str, &str, &str)] = &[
     (
         "rocpd_metadata",
         "a database of rocprofv3 (rocpd)",
-        "export it: rocpd2csv -i FILE, or give a PyTorch trace of the run",
+        "give a PyTorch trace of the run",
     ),
 ];
 

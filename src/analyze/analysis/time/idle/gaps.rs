@@ -142,7 +142,11 @@ impl Whole {
     }
 }
 
-/// Cuts a gap into pieces, by time.
+/// Cuts a gap into pieces of one cause each. This is where causes of idle time are decided.
+///
+/// The operation that ends the gap decides: only what was issued late is waited for. If its call returned before the gap
+/// began, the work was in the queue, and the CPU is not the cause. Otherwise the GPU waited for that call, and
+/// [`cut_host`] looks at what its thread did until the call returned. The conditions are in `docs/methodology.md`.
 fn cut(context: &Context<'_>, calls: &Calls<'_>, gap: &sweep::Gap, pieces: &mut Vec<Piece>) {
     let (op, end) = (gap.op, gap.end);
     let mut whole = |cause| {

@@ -1,4 +1,6 @@
 //! Idle time: why each GPU waits within stages and between them, what launching costs, and what bounds a stage.
+//!
+//! `gaps::cut` decides the cause of each part of a gap; everything else sums these parts.
 
 pub mod between;
 mod calls;

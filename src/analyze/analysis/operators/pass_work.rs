@@ -1,18 +1,4 @@
-//! Operators, modules and Python functions of the PyTorch profiler.
-//!
-//! The CPU enters operators, modules and Python functions; the GPU works later. A GPU operation belongs to the
-//! innermost span around the start of the CUDA call that issued it.
-//!
-//! The position of GPU work in time was rejected as the criterion, because launches are asynchronous. Without links
-//! from work to calls, device times of callers are unknown, not 0. Spans of equal folded path are one node, so that
-//! layers of a model add up.
-
-pub mod backward;
-pub mod call_tree;
-pub mod calls;
-pub mod first_calls;
-pub mod modules;
-pub mod python;
+//! GPU work of a whole pass, the denominator of shares.
 
 use crate::engine::facts::Facts;
 use crate::engine::intervals::total;
@@ -28,7 +14,7 @@ pub struct PassWork {
 }
 
 impl PassWork {
-    fn of(facts: &Facts, pass: PassId) -> Self {
+    pub(super) fn of(facts: &Facts, pass: PassId) -> Self {
         let (own, ops) = (facts.ops_of(pass), &facts.ops);
         let linked = ops.api_call[own.clone()].iter().any(Option::is_some);
         Self {

@@ -29,7 +29,7 @@ pub mod engine {
     pub mod align;
     pub mod baseline;
     pub mod facts;
-    pub mod kernel_matching;
+    pub mod kernel_names;
     pub mod measured_peaks;
     pub mod moments;
     pub mod nesting;
@@ -45,7 +45,7 @@ pub mod engine {
     pub use rooflens_stages::{attribution, classify, intervals, stage_names, stages};
 }
 
-/// Kernels of the timeline: sums, GEMMs, attention, FLOPs by operator.
+/// Kernels of the timeline: sums, names, GEMMs, attention, FLOPs by operator.
 ///
 /// A timeline has names, grids and times of kernels, but no sizes of GEMMs. Sizes come from operators or logs, through
 /// the same stage of the pass that recorded them.
@@ -55,6 +55,7 @@ pub mod engine {
 pub mod kernels {
     pub mod attention;
     pub mod gemm;
+    pub mod kernel_matching;
     pub mod kernel_sums;
     pub mod matmul;
     pub mod operator_flops;
@@ -163,7 +164,7 @@ results! {
     /// Timed repeats of whole stages, unprofiled or not.
     baseline: engine::baseline::Baseline = engine::baseline::compute;
     /// Kernel names of all passes and their partners in the primary pass.
-    kernel_matching: engine::kernel_matching::KernelMatching = engine::kernel_matching::compute;
+    kernel_matching: kernels::kernel_matching::KernelMatching = kernels::kernel_matching::compute;
     /// Power and clocks by device and stage.
     power: system::power::Power = system::power::compute;
     /// What matrix kernels compute.

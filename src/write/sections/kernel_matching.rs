@@ -1,4 +1,4 @@
-//! Kernel identity: which kernel name of one tool is which of another, and how that was found.
+//! Kernel matching: which kernel name of one tool is which of another, and how that was found.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,12 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::identify;
-use rooflens_analysis::engine::kernel_matching::{How, MatchedName, md5_hex};
+use rooflens_analysis::engine::kernel_names::{How, md5_hex};
+use rooflens_analysis::kernels::kernel_matching::MatchedName;
 use rooflens_document::{Block, Inline, SectionContent, Table};
 use rooflens_session::PassId;
 
-/// Kernel identity.
+/// Kernel matching.
 pub(super) static SECTION: Section = Section {
     id: "identity",
     show,

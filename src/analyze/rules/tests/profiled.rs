@@ -16,7 +16,7 @@ use rooflens_analysis::counters::represent::matching::{
 use rooflens_analysis::counters::represent::{self, Gap, Sums};
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
-use rooflens_analysis::engine::kernel_matching::How;
+use rooflens_analysis::engine::kernel_names::How;
 use rooflens_analysis::kernels::matmul::roof::{Roof, Sum};
 use rooflens_analysis::kernels::matmul::stages::{Group as Products, StageProducts};
 use rooflens_analysis::kernels::stage_work::StageWork;

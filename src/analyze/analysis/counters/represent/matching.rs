@@ -9,7 +9,7 @@ use crate::counters::ncu::flops::{FlopCount, Part};
 use crate::counters::ncu::{Counters, KernelCounters, Level, Levels};
 use crate::engine::classify::KernelIdentity;
 use crate::engine::facts::{OpSource, Stage};
-use crate::engine::kernel_matching::{How, of_pass};
+use crate::engine::kernel_names::{How, of_pass};
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Facts, Known, Missing};
 use rooflens_session::{Arrange, Dim3, KernelId, LaunchId, Ns, PassId, ProfileId, Session};

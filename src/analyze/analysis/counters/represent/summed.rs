@@ -7,7 +7,7 @@ use super::matching::ALIKE;
 use super::{Likeness, Sums};
 use crate::counters::ncu::Counters;
 use crate::counters::ncu::bound::{Bound, THRESHOLDS};
-use crate::engine::kernel_matching::{How, Names};
+use crate::engine::kernel_names::{How, Names};
 use crate::kernels::kernel_sums::{KernelSum, PassKernels};
 use crate::{Classifier, Context, Known, Missing};
 use rooflens_session::{Arrange, KernelId, Ns, PassId, ProfileId};

@@ -1,15 +1,10 @@
-//! Which kernel name of one tool is which of another, and how that was found.
-
-mod names;
-mod signature;
+//! Kernel names of all passes and their partners in the primary pass.
 
 use std::collections::BTreeMap;
 
-use crate::engine::facts::OpSource;
-use crate::{Context, Facts, Known, Missing};
+use crate::engine::kernel_names::{How, of_pass};
+use crate::{Context, Known, Missing};
 use rooflens_session::{Arrange, KernelId, PassId, Session, StrId};
-
-pub use names::{How, Names, md5_hex};
 
 /// The kernel names of all passes, matched with those of the primary pass.
 pub struct KernelMatching {
@@ -88,18 +83,6 @@ impl KernelMatching {
         }
         passes.into_iter().collect()
     }
-}
-
-/// The kernels that ran in a pass, to be found by name.
-pub fn of_pass(session: &Session, facts: &Facts, pass: PassId) -> Names<KernelId> {
-    let mut ran = vec![false; session.kernels.len()];
-    for source in &facts.ops.source[facts.ops_of(pass)] {
-        if let OpSource::Launch(launch) = source {
-            ran[session.launches.kernel[launch.index()].index()] = true;
-        }
-    }
-    let kernels = session.kernels.ids().filter(|kernel| ran[kernel.index()]);
-    Names::new(kernels.map(|kernel| (session.kernel_name(kernel), kernel)))
 }
 
 /// The names of all other passes, with their numbers of launches.

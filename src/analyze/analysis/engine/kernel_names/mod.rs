@@ -1,10 +1,15 @@
-//! Which kernel of one tool is which of another.
+//! Which kernel name of one tool is which of another, and how that was found.
+
+mod signature;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use md5::{Digest, Md5};
 
-use super::signature::{signature, without_parameters};
+use crate::Facts;
+use crate::engine::facts::OpSource;
+use rooflens_session::{KernelId, PassId, Session};
+use signature::{signature, without_parameters};
 
 /// How a name was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +118,18 @@ impl<T: Copy + Ord> Names<T> {
         }
         (How::None, None)
     }
+}
+
+/// The kernels that ran in a pass, to be found by name.
+pub fn of_pass(session: &Session, facts: &Facts, pass: PassId) -> Names<KernelId> {
+    let mut ran = vec![false; session.kernels.len()];
+    for source in &facts.ops.source[facts.ops_of(pass)] {
+        if let OpSource::Launch(launch) = source {
+            ran[session.launches.kernel[launch.index()].index()] = true;
+        }
+    }
+    let kernels = session.kernels.ids().filter(|kernel| ran[kernel.index()]);
+    Names::new(kernels.map(|kernel| (session.kernel_name(kernel), kernel)))
 }
 
 /// What stands before template arguments and parameters.

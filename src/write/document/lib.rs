@@ -47,6 +47,8 @@ pub struct SectionContent {
     pub methods: Vec<Method>,
     /// Limits of the data that the analysis met.
     pub diagnostics: Vec<Diagnostic>,
+    /// Whether the section is about the capture, not about what it measured.
+    pub describes_capture: bool,
 }
 
 /// Blocks of the report alone.

@@ -15,7 +15,10 @@ pub(super) static SECTION: Section = Section { id: "model", show };
 const ROWS: usize = 24;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = SectionContent::default();
+    let mut findings = SectionContent {
+        describes_capture: true,
+        ..SectionContent::default()
+    };
     let Some(model) = alone(context) else {
         return Ok(findings);
     };

@@ -52,7 +52,10 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             series.map(|(_, time)| stage.summary.time / time), page if repeats;
     } };
     let caption = words!(context, "quality.caption", repeats = repeats.then_some(""));
-    let mut findings = SectionContent::default();
+    let mut findings = SectionContent {
+        describes_capture: true,
+        ..SectionContent::default()
+    };
     findings
         .main
         .push(Block::Table(table.view(caption, rows.len().min(SHOWN))));

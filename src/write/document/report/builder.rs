@@ -25,9 +25,6 @@ const BREAKDOWN: &str = "breakdown";
 /// Id of the findings' section in the appendix.
 const EVIDENCE: &str = "evidence";
 
-/// Sections about the capture, not about what it measured.
-const DESCRIBING: [&str; 3] = ["environment", "model", "quality"];
-
 /// Id of the statements about stages, which the summary has.
 const STAGE_STATEMENT: &str = "stage-busy";
 
@@ -83,6 +80,8 @@ pub struct Document<'a> {
     lists: Vec<Section>,
     /// Titles of the sections that only the appendix has.
     only_in_appendix: Vec<String>,
+    /// Ids of the sections about the capture, not about what it measured.
+    describing: Vec<String>,
     /// Whether a section about what was measured has a part in the report.
     has_main: bool,
     /// Whether there are figures or findings, whose terms the glossary explains.
@@ -101,6 +100,7 @@ impl<'a> Document<'a> {
             provenance,
             lists: Vec::new(),
             only_in_appendix: Vec::new(),
+            describing: Vec::new(),
             has_main: false,
             has_terms: false,
         }
@@ -165,7 +165,11 @@ impl<'a> Document<'a> {
         report.methods.extend(content.methods);
         report.datasets.extend(content.datasets);
         report.data_quality.extend(content.diagnostics);
-        self.has_main |= !DESCRIBING.contains(&id) && !content.main.is_empty();
+        if content.describes_capture {
+            self.describing.push(id.to_owned());
+        } else {
+            self.has_main |= !content.main.is_empty();
+        }
         if content.main.is_empty() && !content.blocks.iter().all(is_missing) {
             self.only_in_appendix.push(title.to_owned());
         }
@@ -194,7 +198,7 @@ impl<'a> Document<'a> {
     pub fn build_of_artifacts(mut self) -> Report {
         let is_partial = !self.has_main && is_measured(&self.report);
         if is_partial {
-            promote(&mut self.report);
+            promote(&mut self.report, &self.describing);
             self.only_in_appendix.clear();
         }
         let provenance = self.provenance;
@@ -298,9 +302,9 @@ fn illustrate(summary: &mut Vec<Block>, picture: Vec<Block>) {
 }
 
 /// A capture without figures for the report, such as counters alone, has its sections there instead of in the appendix.
-fn promote(report: &mut Report) {
+fn promote(report: &mut Report, describing: &[String]) {
     let is_figure = |section: &Section| {
-        let is_about = DESCRIBING.contains(&section.id.as_str()) || section.id == EVIDENCE;
+        let is_about = describing.contains(&section.id) || section.id == EVIDENCE;
         !is_about && !section.blocks.iter().all(is_missing)
     };
     let appendix = std::mem::take(&mut report.appendix);

@@ -23,7 +23,10 @@ pub(super) static SECTION: Section = Section {
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let (session, environment) = (context.session, context.results.environment()?);
-    let mut findings = SectionContent::default();
+    let mut findings = SectionContent {
+        describes_capture: true,
+        ..SectionContent::default()
+    };
     let is_described = !(environment.gpus.is_empty() && session.environment.is_empty());
     if !is_described && session.passes.is_empty() && !session.is_measured() {
         return Ok(findings);

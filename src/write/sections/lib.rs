@@ -30,6 +30,7 @@ mod host;
 mod idle;
 mod kernel_matching;
 pub mod kernels;
+mod measurement_quality;
 mod model;
 mod modules;
 mod ncu_kernels;
@@ -39,7 +40,6 @@ mod paths;
 mod power;
 mod products;
 mod python;
-mod quality;
 mod represent;
 mod roofline;
 mod snapshot;
@@ -160,7 +160,7 @@ pub static SECTIONS: &[&Section] = &[
     &allocator::SECTION,
     &power::SECTION,
     &kernel_matching::SECTION,
-    &quality::SECTION,
+    &measurement_quality::SECTION,
     &environment::SECTION,
 ];
 

@@ -38,7 +38,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             let (measured, all) = (stage.summary.counted, stage.summary.instances);
             words!(
                 context,
-                "quality.measured",
+                "measurement_quality.measured",
                 measured = measured.to_string(),
                 all = all.to_string()
             )
@@ -51,7 +51,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         text "profiled_ratio" =
             series.map(|(_, time)| stage.summary.time / time), page if repeats;
     } };
-    let caption = words!(context, "quality.caption", repeats = repeats.then_some(""));
+    let caption = words!(
+        context,
+        "measurement_quality.caption",
+        repeats = repeats.then_some("")
+    );
     let mut findings = SectionContent {
         describes_capture: true,
         ..SectionContent::default()

@@ -8,7 +8,7 @@ use regex::Regex;
 use rooflens::document::{Catalogue, Lang};
 
 /// Keys that are put together in code: their last part is an id, which must stand in the code.
-const BY_ID: [&str; 4] = ["columns", "tables", "sections", "thresholds"];
+const BY_ID: [&str; 2] = ["columns", "thresholds"];
 
 /// Keys of a rule's table that are put together in code.
 const OF_RULES: [&str; 5] = ["name", "do", "if", "cause", "advice_without_pytorch"];
@@ -107,6 +107,58 @@ fn all_languages_have_the_same_messages_with_the_same_arguments() {
     }
 }
 
+/// A column of a data set whose declaration names the data set has a heading: of the data set, or a shared one.
+#[test]
+fn each_column_has_a_heading() {
+    let declaration = Regex::new(r#"columns! \{\s*(?:\w+|Table::new\(\w+), "(\w+)""#);
+    let declaration = declaration.expect("a valid pattern");
+    let column = Regex::new(r#"(?m)^\s*(?:\w+ )*"(\w+)" ="#).expect("a valid pattern");
+    let keys: BTreeSet<&str> = Catalogue::english().keys().map(|(key, _)| key).collect();
+    let mut columns = 0;
+    let mut missing = Vec::new();
+    for (path, text) in files("src") {
+        for start in declaration.captures_iter(&text) {
+            let table = &start[1];
+            let rest = &text[start.get(0).expect("whole").end()..];
+            let lines = rest.split("} }").next().unwrap_or_default();
+            for column in column.captures_iter(lines) {
+                let column = &column[1];
+                columns += 1;
+                let of_table = format!("tables.{table}.{column}");
+                let of_all = format!("columns.{column}");
+                if !keys.contains(of_table.as_str()) && !keys.contains(of_all.as_str()) {
+                    missing.push(format!("{}: {of_table}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(columns > 400, "the scanner finds {columns} columns");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn no_data_set_repeats_a_shared_heading() {
+    let catalogues = Lang::ALL.map(Catalogue::of);
+    let headings =
+        catalogues.map(|catalogue| (catalogue.group("tables"), catalogue.group("columns")));
+    let mut repeated = Vec::new();
+    for key in headings[0].0.keys() {
+        let (_, column) = key.split_once('.').expect("a table and a column");
+        let is_shared = headings
+            .iter()
+            .all(|(tables, columns)| tables.get(key) == columns.get(column));
+        if is_shared {
+            repeated.push(key);
+        }
+    }
+    assert!(
+        headings[0].0.len() > 100,
+        "{} headings",
+        headings[0].0.len()
+    );
+    assert!(repeated.is_empty(), "{repeated:#?}");
+}
+
 #[test]
 fn each_message_is_used() {
     let said: BTreeSet<String> = calls().into_iter().map(|(_, key, _)| key).collect();
@@ -133,7 +185,7 @@ fn each_message_is_used() {
         match group {
             Some("words") => code.contains(&format!("\"{}\"", &key["words.".len()..])),
             Some("glossary" | "microbench_glossary" | "serving_glossary") => true,
-            Some("tables") => key
+            Some("sections" | "tables") => key
                 .split('.')
                 .skip(1)
                 .all(|id| id == "title" || ids.contains(id)),

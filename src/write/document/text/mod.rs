@@ -3,6 +3,10 @@
 //! The catalogue is TOML. `{name}` represents an argument, `{name?call|calls}` for the first word if that number is
 //! one, `` `code` `` and `**strong**` for themselves. A clause in `[ ]` is excluded if an argument in it is missing.
 //! A backslash takes the next character as it is. Numbers come in as [`Quantity`], so they look as everywhere.
+//!
+//! Files are by subject, and the catalogue joins them. The words of a section are in one file: `[sections.<id>]` has its
+//! title, `[tables.<id>]` the title of a data set and the headings of its columns, and further tables have captions and
+//! prose. `columns.toml` has the headings that several data sets share.
 
 mod template;
 
@@ -214,7 +218,7 @@ impl Catalogue {
 
     /// The heading of a section.
     pub fn heading(&'static self, section: &str) -> &'static str {
-        self.required(&format!("sections.{section}"))
+        self.required(&format!("sections.{section}.title"))
     }
 
     /// What a rule looks for.
@@ -245,7 +249,7 @@ impl Catalogue {
         self.line(&format!("tables.{table}.title"), &[])
     }
 
-    /// The heading of a column: the table's own, or that of all tables.
+    /// The heading of a column: that of the table, or that of all tables.
     pub fn column(&'static self, table: &str, column: &'static str) -> &'static str {
         let of_table = self.lines.get(&format!("tables.{table}.{column}"));
         // A table's `title` is that of the data set.

@@ -4,6 +4,7 @@
 //! `docs/methodology.md`.
 
 mod links;
+mod places;
 mod tutorial;
 
 use std::fmt::Write;

@@ -1,13 +1,14 @@
 //! Statistics of samples: medians, quantiles, outliers, intervals and histograms, one implementation each.
 //!
-//! Robust measures come first, because a handful of repeats may hold a cold one. All functions take plain numbers: the
-//! unit of a sample is that of its caller, who converts at the call. The alternative, functions over unit types, would
-//! make the capture program compile the units and schemas for two medians.
+//! Robust measures come first, because a handful of repeats may hold a cold one. Samples keep the type of their caller,
+//! with a unit or without: the median of times is a time. The arithmetic is that of plain numbers and compiled once.
 //!
 //! Sums run in the order of the values and the random generator is fixed, so that equal samples give equal bytes on
 //! every machine. There are two quantiles, and they differ in the last bit only: see [`quantile_from_nearer_end`].
 
 #![forbid(unsafe_code)]
+
+use rooflens_units::Real;
 
 /// Modified z-score beyond which a value is an outlier (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993).
 pub const OUTLIER_Z: f64 = 3.5;
@@ -26,37 +27,38 @@ const MAX_BOOTSTRAP: usize = 10_000;
 
 /// Statistics of a sample. One value has no spread: what needs two is absent, not 0.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Statistics {
+pub struct Statistics<R = f64> {
     /// Number of values.
     pub n: usize,
     /// Arithmetic mean.
-    pub mean: f64,
+    pub mean: R,
     /// Median.
-    pub median: f64,
+    pub median: R,
     /// Smallest value.
-    pub min: f64,
+    pub min: R,
     /// Largest value.
-    pub max: f64,
+    pub max: R,
     /// Sample standard deviation (n − 1).
-    pub std: Option<f64>,
+    pub std: Option<R>,
     /// Median absolute deviation from the median, unscaled.
-    pub mad: Option<f64>,
+    pub mad: Option<R>,
     /// 5th percentile, as [`quantile`] defines it.
-    pub p5: Option<f64>,
+    pub p5: Option<R>,
     /// 95th percentile, as [`quantile`] defines it.
-    pub p95: Option<f64>,
+    pub p95: Option<R>,
     /// 95 % bootstrap interval of the median: percentile method, 2000 resamples, fixed seed.
-    pub median_interval: Option<(f64, f64)>,
+    pub median_interval: Option<(R, R)>,
 }
 
-impl Statistics {
+impl<R: Real> Statistics<R> {
     /// The statistics of `values`; `None` if there is none or one is not finite.
-    pub fn of(values: &[f64]) -> Option<Self> {
-        if values.iter().any(|value| !value.is_finite()) {
+    pub fn of(values: &[R]) -> Option<Self> {
+        let unsorted = numbers(values);
+        if unsorted.iter().any(|value| !value.is_finite()) {
             return None;
         }
         let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_by(|a, b| a.real().total_cmp(&b.real()));
         let (first, last) = (*sorted.first()?, *sorted.last()?);
         let has_spread = values.len() > 1;
         Some(Self {
@@ -69,28 +71,37 @@ impl Statistics {
             mad: median_deviation(values).filter(|_| has_spread),
             p5: quantile(&sorted, 0.05).filter(|_| has_spread),
             p95: quantile(&sorted, 0.95).filter(|_| has_spread),
-            median_interval: median_interval(values),
+            median_interval: median_interval(&unsorted)
+                .map(|(low, high)| (R::of_real(low), R::of_real(high))),
         })
     }
 }
 
+/// The numbers of a sample.
+fn numbers<R: Real>(values: &[R]) -> Vec<f64> {
+    values.iter().map(|value| value.real()).collect()
+}
+
 /// Arithmetic mean, summed in order.
-pub fn mean(values: &[f64]) -> Option<f64> {
+pub fn mean<R: Real>(values: &[R]) -> Option<R> {
     if values.is_empty() {
         return None;
     }
-    Some(values.iter().sum::<f64>() / values.len() as f64)
+    let sum = values.iter().map(|value| value.real()).sum::<f64>();
+    Some(R::of_real(sum / values.len() as f64))
 }
 
 /// Standard deviation of a sample (n − 1); absent below two values.
-pub fn sample_deviation(values: &[f64]) -> Option<f64> {
+pub fn sample_deviation<R: Real>(values: &[R]) -> Option<R> {
     let degrees = values.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
-    Some((squares(values)? / degrees as f64).sqrt())
+    let variance = squares(&numbers(values))? / degrees as f64;
+    Some(R::of_real(variance.sqrt()))
 }
 
 /// Standard deviation of a whole population (n).
-pub fn population_deviation(values: &[f64]) -> Option<f64> {
-    Some((squares(values)? / values.len() as f64).sqrt())
+pub fn population_deviation<R: Real>(values: &[R]) -> Option<R> {
+    let variance = squares(&numbers(values))? / values.len() as f64;
+    Some(R::of_real(variance.sqrt()))
 }
 
 /// Sum of squared deviations from the mean.
@@ -105,8 +116,11 @@ fn squares(values: &[f64]) -> Option<f64> {
 }
 
 /// Median; the mean of the two middle values where their number is even.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
+pub fn median<R: Real>(values: &[R]) -> Option<R> {
+    median_of(numbers(values)).map(R::of_real)
+}
+
+fn median_of(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len().checked_sub(1)? / 2;
     let is_even = values.len().is_multiple_of(2);
     let (_, below, rest) = values.select_nth_unstable_by(middle, f64::total_cmp);
@@ -121,26 +135,27 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// Quantile of sorted values by linear interpolation between order statistics: position `share · (n − 1)` counted from
 /// 0 (type 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages", 1996; what NumPy and R take by default).
-pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+pub fn quantile<R: Real>(sorted: &[R], share: f64) -> Option<R> {
     let (below, above, part) = neighbors(sorted, share)?;
-    Some(below + (above - below) * part)
+    Some(R::of_real(below + (above - below) * part))
 }
 
 /// [`quantile`] that interpolates from the nearer of the two values, as `numpy.percentile` does.
 ///
 /// Load generators compute their percentiles with NumPy. Figures from their raw samples equal theirs to the last bit
 /// only with NumPy's order of operations, while [`quantile`] has that of DuckDB, which SQL of reports must reproduce.
-pub fn quantile_from_nearer_end(sorted: &[f64], share: f64) -> Option<f64> {
+pub fn quantile_from_nearer_end<R: Real>(sorted: &[R], share: f64) -> Option<R> {
     let (below, above, part) = neighbors(sorted, share)?;
-    if part < 0.5 {
-        Some(below + (above - below) * part)
+    let quantile = if part < 0.5 {
+        below + (above - below) * part
     } else {
-        Some(above - (above - below) * (1.0 - part))
-    }
+        above - (above - below) * (1.0 - part)
+    };
+    Some(R::of_real(quantile))
 }
 
 /// The order statistics around the position of a quantile, and the part of the way from the first to the second.
-fn neighbors(sorted: &[f64], share: f64) -> Option<(f64, f64, f64)> {
+fn neighbors<R: Real>(sorted: &[R], share: f64) -> Option<(f64, f64, f64)> {
     let last = sorted.len().checked_sub(1)?;
     let position = share.clamp(0.0, 1.0) * last as f64;
     let below = (position as usize).min(last);
@@ -150,21 +165,23 @@ fn neighbors(sorted: &[f64], share: f64) -> Option<(f64, f64, f64)> {
     } else {
         below
     };
-    Some((sorted[below], sorted[above], part))
+    Some((sorted[below].real(), sorted[above].real(), part))
 }
 
 /// Modified z-score of each value, 0.6745 · (x − median) / MAD; where the MAD is 0 the mean absolute deviation takes
 /// its place, (x − median) / (1.253314 · mean deviation). `None` where all values are equal or there are fewer than 3.
-pub fn modified_z(values: &[f64]) -> Option<Vec<f64>> {
+pub fn modified_z<R: Real>(values: &[R]) -> Option<Vec<f64>> {
     if values.len() < 3 {
         return None;
     }
-    let scale = z_scale(values)?;
+    let values = numbers(values);
+    let scale = z_scale(&values)?;
     Some(values.iter().map(|value| scale(*value)).collect())
 }
 
 /// Modified z-score of the first value against the rest, which need to be 3 at least.
-pub fn modified_z_of_first(values: &[f64]) -> Option<f64> {
+pub fn modified_z_of_first<R: Real>(values: &[R]) -> Option<f64> {
+    let values = numbers(values);
     let (first, rest) = values.split_first()?;
     if rest.len() < MIN_REST {
         return None;
@@ -174,7 +191,8 @@ pub fn modified_z_of_first(values: &[f64]) -> Option<f64> {
 
 /// How many times the median of the others the first value is, where they are too few to tell whether it is an outlier,
 /// and it would be one if they were not.
-pub fn doubtful_first(values: &[f64]) -> Option<f64> {
+pub fn doubtful_first<R: Real>(values: &[R]) -> Option<f64> {
+    let values = numbers(values);
     let (first, rest) = values.split_first()?;
     let too_few = (2..MIN_REST).contains(&rest.len());
     let z = z_scale(rest).filter(|_| too_few)?(*first);
@@ -197,8 +215,10 @@ fn z_scale(values: &[f64]) -> Option<impl Fn(f64) -> f64 + use<>> {
 }
 
 /// Median absolute deviation from the median, unscaled.
-pub fn median_deviation(values: &[f64]) -> Option<f64> {
-    median(&deviations(values, median(values)?))
+pub fn median_deviation<R: Real>(values: &[R]) -> Option<R> {
+    let values = numbers(values);
+    let center = median(&values)?;
+    median_of(deviations(&values, center)).map(R::of_real)
 }
 
 fn deviations(values: &[f64], center: f64) -> Vec<f64> {
@@ -257,57 +277,49 @@ impl Pcg {
 
 /// Samples between two edges of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bin {
-    pub from: f64,
-    pub to: f64,
+pub struct Bin<R = f64> {
+    pub from: R,
+    pub to: R,
     pub count: u64,
 }
 
 /// Equally wide bins of a round width from 0 or from the least sample to the 99th percentile, and one for what lies
 /// beyond it. Empty of less than two samples.
-pub fn histogram(sorted: &[f64], most: usize) -> Vec<Bin> {
+pub fn histogram<R: Real>(sorted: &[R], most: usize) -> Vec<Bin<R>> {
     let (Some(end), true) = (quantile_from_nearer_end(sorted, 0.99), sorted.len() > 1) else {
         return Vec::new();
     };
-    let low = sorted[0];
+    let (low, end) = (sorted[0].real(), end.real());
+    let bin = |from, to, count: usize| Bin {
+        from: R::of_real(from),
+        to: R::of_real(to),
+        count: count as u64,
+    };
     let width = round_up((end - low) / most.saturating_sub(2).max(1) as f64);
     if width <= 0.0 || !width.is_finite() {
-        let high = sorted[sorted.len() - 1];
-        return vec![Bin {
-            from: low,
-            to: high,
-            count: sorted.len() as u64,
-        }];
+        let high = sorted[sorted.len() - 1].real();
+        return vec![bin(low, high, sorted.len())];
     }
     let start = libm::floor(low / width) * width;
     let mut bins = Vec::new();
     let (mut counted, mut edge) = (0, start);
     for number in 1..=most {
         edge = start + width * number as f64;
-        let below = sorted.partition_point(|sample| *sample < edge);
-        bins.push(Bin {
-            from: edge - width,
-            to: edge,
-            count: (below - counted) as u64,
-        });
+        let below = sorted.partition_point(|sample| sample.real() < edge);
+        bins.push(bin(edge - width, edge, below - counted));
         counted = below;
         if edge > end {
             break;
         }
     }
     if counted < sorted.len() {
-        let beyond = (sorted.len() - counted) as u64;
-        bins.push(Bin {
-            from: edge,
-            to: f64::INFINITY,
-            count: beyond,
-        });
+        bins.push(bin(edge, f64::INFINITY, sorted.len() - counted));
     }
     bins
 }
 
 /// The next of 1, 2, 5 times a power of ten.
-pub fn round_up(value: f64) -> f64 {
+fn round_up(value: f64) -> f64 {
     let power = libm::pow(10.0, libm::floor(libm::log10(value)));
     for digit in [1.0, 2.0, 5.0, 10.0] {
         if digit * power >= value {
@@ -318,7 +330,7 @@ pub fn round_up(value: f64) -> f64 {
 }
 
 /// Points of the empirical distribution function: value, and share of samples up to it; `most` points at most.
-pub fn cumulative_shares(sorted: &[f64], most: usize) -> Vec<(f64, f64)> {
+pub fn cumulative_shares<R: Real>(sorted: &[R], most: usize) -> Vec<(R, f64)> {
     let Some(first) = sorted.first() else {
         return Vec::new();
     };
@@ -337,6 +349,8 @@ pub fn cumulative_shares(sorted: &[f64], most: usize) -> Vec<(f64, f64)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use rooflens_units::Seconds;
+
     use super::*;
 
     fn near(a: f64, b: f64) -> bool {
@@ -360,6 +374,20 @@ mod tests {
     }
 
     #[test]
+    fn figures_have_the_unit_of_their_sample() {
+        let times = [Seconds(1.0), Seconds(2.0), Seconds(6.0)];
+        assert_eq!(mean(&times), Some(Seconds(3.0)));
+        assert_eq!(median(&times), Some(Seconds(2.0)));
+        // Deviations from 3: 2, 1, 3; 14 ÷ 2 = 7.
+        assert_eq!(sample_deviation(&times), Some(Seconds(7.0_f64.sqrt())));
+        let statistics = Statistics::of(&times).unwrap();
+        assert_eq!(
+            (statistics.max, statistics.mad),
+            (Seconds(6.0), Some(Seconds(1.0)))
+        );
+    }
+
+    #[test]
     fn quantiles_from_the_nearer_end_are_those_of_numpy() {
         // Digit by digit what numpy.percentile([1, 2, 4, 8], [0, 50, 90, 99, 100]) prints.
         let samples = [1.0, 2.0, 4.0, 8.0];
@@ -367,7 +395,7 @@ mod tests {
             [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| quantile_from_nearer_end(&samples, share));
         let expected = [1.0, 3.0, 6.800000000000001, 7.879999999999999, 8.0];
         assert_eq!(quantiles, expected.map(Some));
-        assert_eq!(quantile_from_nearer_end(&[], 0.5), None);
+        assert_eq!(quantile_from_nearer_end::<f64>(&[], 0.5), None);
         assert_eq!(quantile_from_nearer_end(&[7.0], 0.99), Some(7.0));
     }
 
@@ -409,7 +437,7 @@ mod tests {
         // Five samples in steps of two: ranks 2, 4 and the last.
         let points = cumulative_shares(&[1.0, 2.0, 3.0, 4.0, 5.0], 3);
         assert_eq!(points, [(1.0, 0.0), (2.0, 0.4), (4.0, 0.8), (5.0, 1.0)]);
-        assert!(cumulative_shares(&[], 3).is_empty());
+        assert!(cumulative_shares::<f64>(&[], 3).is_empty());
     }
 
     #[test]
@@ -421,7 +449,7 @@ mod tests {
             (None, None, None, None)
         );
         assert_eq!(one.median_interval, None);
-        assert_eq!(Statistics::of(&[]), None);
+        assert_eq!(Statistics::<f64>::of(&[]), None);
         assert_eq!(Statistics::of(&[1.0, f64::NAN]), None);
     }
 

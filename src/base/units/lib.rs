@@ -21,6 +21,40 @@ pub trait Measure: Copy {
     fn number(self) -> f64;
 }
 
+/// A real number with a unit or a pure one: what samples of statistics consist of.
+pub trait Real: Copy {
+    /// The number as the type holds it: of [`Seconds`] the seconds.
+    fn real(self) -> f64;
+
+    /// The type that holds a number.
+    fn of_real(number: f64) -> Self;
+}
+
+impl Real for f64 {
+    fn real(self) -> f64 {
+        self
+    }
+
+    fn of_real(number: f64) -> Self {
+        number
+    }
+}
+
+/// Makes types that hold a number samples.
+macro_rules! reals {
+    ($($name:ident)*) => {$(
+        impl Real for $name {
+            fn real(self) -> f64 {
+                self.0
+            }
+
+            fn of_real(number: f64) -> Self {
+                Self(number)
+            }
+        }
+    )*};
+}
+
 /// Declares types that hold a number of one unit, and the macro `for_each_measure!`, which calls a macro with all of
 /// their names: conversions into cells, quantities and arguments are implemented once for all of them.
 macro_rules! measures {
@@ -86,6 +120,7 @@ macro_rules! measures {
             }
 
             arithmetic!($name, f64);
+            reals!($name);
 
             impl std::ops::Mul<$name> for f64 {
                 type Output = $name;
@@ -338,6 +373,7 @@ impl Measure for Ns {
 pub struct Seconds(pub f64);
 
 arithmetic!(Seconds, f64);
+reals!(Seconds);
 
 impl Seconds {
     /// No time.

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
 
-use super::stats_tables::{Table, nanoseconds, number, tables};
+use super::stats_tables::{self, Table, number, tables};
 use super::{Importer, IngestError, IngestErrorKind, MAX_GPUS, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
@@ -18,6 +18,7 @@ use rooflens_session::{
     Copy, CopyKind, Dim3, GpuId, Launch, MAX_DURATION, MAX_TIME, MemoryKind, Ns, PassId, ProcessId,
     Session,
 };
+use rooflens_units::Time;
 
 /// Reads GPU traces of `nsys stats`.
 pub static IMPORTER: Importer = Importer {
@@ -223,7 +224,7 @@ fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<Row> {
 fn time(cell: &str, scale: u32) -> Option<Ns> {
     match number::<i64>(cell) {
         Some(whole) => whole.checked_mul(i64::from(scale)).map(Ns),
-        None => nanoseconds(cell, scale).map(|time| Ns(time.round() as i64)),
+        None => stats_tables::time(cell, scale).map(Time::round),
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use rooflens_units::Time;
+
 /// Longest line that may be a head: of console tables it has the width of all columns.
 const MAX_HEAD: usize = 16 << 10;
 
@@ -201,10 +203,10 @@ pub(super) fn number<T: std::str::FromStr>(cell: &str) -> Option<T> {
     }
 }
 
-/// A time in nanoseconds, from a cell in units of `scale`.
-pub(super) fn nanoseconds(cell: &str, scale: u32) -> Option<f64> {
-    let value: f64 = number(cell)?;
-    Some(value * f64::from(scale)).filter(|time| (0.0..1e18).contains(time))
+/// A time from a cell in units of `scale` nanoseconds.
+pub(super) fn time(cell: &str, scale: u32) -> Option<Time> {
+    let time = f64::from(scale) * Time(number(cell)?);
+    (Time::ZERO..Time(1e18)).contains(&time).then_some(time)
 }
 
 #[cfg(test)]

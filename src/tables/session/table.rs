@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::Ns;
 use super::ids::*;
 use super::tables::Dim3;
+use rooflens_units::{Percent, Time};
 
 /// A column as it is declared.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,8 @@ elements! {
     i64: Kind::Int, value => Cell::Int(value);
     Ns: Kind::Int, value => Cell::Int(value.0);
     f64: Kind::Float, value => Cell::Float(value);
+    Time: Kind::Float, value => Cell::Float(value.0);
+    Percent: Kind::Float, value => Cell::Float(value.0);
     bool: Kind::Bool, value => Cell::Bool(value);
     StrId: Kind::Text, value => Cell::Interned(value);
     Dim3: Kind::Dim3, value => Cell::Dim3(value);

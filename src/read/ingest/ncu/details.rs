@@ -6,6 +6,7 @@ use super::header::Header;
 use super::merge::{Merge, Origin, Rule};
 use super::number::{Decimal, Value, value};
 use super::unit;
+use rooflens_units::Percent;
 
 /// Reads one row. Metric rows may end before the rule columns, rule rows leave the metric columns empty.
 pub(super) fn read(header: &Header, row: &StringRecord, decimal: Decimal, merge: &mut Merge<'_>) {
@@ -31,7 +32,7 @@ pub(super) fn read(header: &Header, row: &StringRecord, decimal: Decimal, merge:
     let rule = field("Rule Name");
     if !rule.is_empty() {
         let speedup = match value(field("Estimated Speedup"), decimal) {
-            Value::Number(percent) => Some(percent),
+            Value::Number(percent) => Some(Percent(percent)),
             Value::Empty | Value::Text(_) => None,
         };
         merge.rule(

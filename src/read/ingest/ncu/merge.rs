@@ -15,6 +15,7 @@ use rooflens_session::names::demangled;
 use rooflens_session::{
     KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule, Session, StrId,
 };
+use rooflens_units::Percent;
 
 /// The page that a metric is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub(super) struct Rule<'a> {
     pub(super) description: &'a str,
     /// `local`, `global` or empty.
     pub(super) speedup_kind: &'a str,
-    /// Percent.
-    pub(super) speedup: Option<f64>,
+    /// Estimated speedup.
+    pub(super) speedup: Option<Percent>,
 }
 
 /// The result of reading a file.

@@ -7,6 +7,7 @@ use tempfile::NamedTempFile;
 
 use super::*;
 use rooflens_session::Dim3;
+use rooflens_units::Percent;
 
 const IDENTITY: &str = r#""ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC""#;
 const LAUNCH: &str = r#""0","77","app","127.0.0.1","void f<1, 2>(int)","1","7","(128, 1, 1)","(32, 4, 1)","0","12.0""#;
@@ -154,7 +155,7 @@ fn details_rows_may_be_ragged_and_same_names_are_told_by_section_and_label() {
         .next()
         .unwrap();
     assert_eq!(session.text(*text), "CachePreferNone");
-    assert_eq!(session.profile_rules.speedup, [Some(75.76)]);
+    assert_eq!(session.profile_rules.speedup, [Some(Percent(75.76))]);
     assert_eq!(
         session.text(session.profile_rules.description[0]),
         "Too small, \"0.7\" waves"

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use rooflens_units::Percent;
+
 use super::wire::{Malformed, add, fields};
 
 /// The result of a rule.
@@ -24,8 +26,8 @@ pub(super) struct Rule<'a> {
     pub(super) description: String,
     /// What the estimated speedup refers to.
     pub(super) speedup_kind: &'static str,
-    /// Estimated speedup in percent.
-    pub(super) speedup: Option<f64>,
+    /// Estimated speedup.
+    pub(super) speedup: Option<Percent>,
     /// Metrics that the remark rests on.
     pub(super) focus: Vec<Focus<'a>>,
 }
@@ -81,7 +83,7 @@ fn item(message: &[u8]) -> Result<Option<Rule<'_>>, Malformed> {
                 for field in fields(value.bytes()?) {
                     match field? {
                         (1, value) => rule.speedup_kind = speedup_kind(value.number()?),
-                        (2, value) => rule.speedup = Some(value.float()?),
+                        (2, value) => rule.speedup = Some(Percent(value.float()?)),
                         _ => {}
                     }
                 }

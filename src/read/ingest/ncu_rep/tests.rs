@@ -10,6 +10,7 @@ use tempfile::NamedTempFile;
 use super::*;
 use crate::ncu;
 use rooflens_session::Dim3;
+use rooflens_units::Percent;
 
 /// A field of integer type.
 fn int(number: u64, value: u64) -> Vec<u8> {
@@ -320,7 +321,7 @@ fn a_rule_gives_one_remark_an_item_with_its_speedup_and_metrics() {
     let expected = [
         (
             ["LaunchStats", "Config", "OPT", "Too small", "global"],
-            Some(99.5),
+            Some(Percent(99.5)),
         ),
         (["LaunchStats", "Config", "INF", "See", ""], None),
     ];

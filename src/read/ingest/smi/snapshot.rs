@@ -87,9 +87,9 @@ fn state(
         sm_max_mhz: small(texts, &["max_clocks/sm_clock"]),
         memory_mhz: small(texts, &["clocks/mem_clock"]),
         memory_max_mhz: small(texts, &["max_clocks/mem_clock"]),
-        power_mw: scaled(texts, POWER, 1e3),
-        power_limit_mw: scaled(texts, POWER_LIMITS, 1e3),
-        power_default_mw: scaled(texts, DEFAULT_POWER, 1e3),
+        power_mw: scaled(texts, POWER, 1000),
+        power_limit_mw: scaled(texts, POWER_LIMITS, 1000),
+        power_default_mw: scaled(texts, DEFAULT_POWER, 1000),
         temperature: small(texts, &["temperature/gpu_temp"]),
         slowdown_temperature: small(texts, &["temperature/gpu_temp_slow_threshold"]),
         memory_used: scaled(texts, &["fb_memory_usage/used"], MIB),
@@ -111,7 +111,7 @@ fn state(
     }
 }
 
-const MIB: f64 = (1 << 20) as f64;
+const MIB: u32 = 1 << 20;
 
 /// The first text that is a value.
 fn stated<'t>(texts: &'t Texts, paths: &[&str]) -> Option<&'t str> {
@@ -135,8 +135,9 @@ fn small(texts: &Texts, paths: &[&str]) -> Option<u32> {
     (number <= f64::from(u32::MAX)).then_some(number as u32)
 }
 
-fn scaled(texts: &Texts, paths: &[&str], scale: f64) -> Option<u64> {
-    Some((number(stated(texts, paths)?)? * scale).round() as u64)
+fn scaled(texts: &Texts, paths: &[&str], scale: u32) -> Option<u64> {
+    let number = number(stated(texts, paths)?)?;
+    Some((number * f64::from(scale)).round() as u64)
 }
 
 /// The sum of the error counts of a period; of both layouts, whose names differ.

@@ -144,6 +144,7 @@ mod tests {
     use crate::testing::import_bytes;
     use rooflens_diagnostic::Location;
     use rooflens_session::Ns;
+    use rooflens_units::Time;
 
     fn read(text: &str) -> (Session, Diagnostics, Result<(), IngestError>) {
         let (result, session, diagnostics) = import_bytes(&IMPORTER, "sum.csv", text);
@@ -173,7 +174,7 @@ mod tests {
                 (sums.count[0], sums.total[0], sums.max[0]),
                 (3, Ns(300), Ns(110))
             );
-            assert_eq!((sums.min[0], sums.median[0]), (Ns(90), Some(99.5)));
+            assert_eq!((sums.min[0], sums.median[0]), (Ns(90), Some(Time(99.5))));
             assert_eq!(
                 diagnostics.iter().next().map(|loss| &loss.at),
                 Some(&Location::Line(3))

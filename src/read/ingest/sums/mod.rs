@@ -12,11 +12,12 @@ use std::borrow::Cow;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
 
-use super::stats_tables::{Table, nanoseconds, number, tables};
+use super::stats_tables::{self, Table, number, tables};
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_session::{KernelSum, Ns, PassId, Session};
+use rooflens_units::Time;
 
 pub(super) use calls::IMPORTER as CALLS;
 
@@ -39,14 +40,14 @@ struct Columns {
     std: Option<(usize, u32)>,
 }
 
-/// The figures of a row: times in nanoseconds.
+/// The figures of a row.
 struct Figures {
     count: u64,
     total: Ns,
     min: Ns,
     max: Ns,
-    median: Option<f64>,
-    std: Option<f64>,
+    median: Option<Time>,
+    std: Option<Time>,
 }
 
 impl Columns {
@@ -63,8 +64,8 @@ impl Columns {
     }
 
     fn figures(&self, cells: &[Cow<'_, str>]) -> Option<Figures> {
-        let time = |(index, scale): (usize, u32)| nanoseconds(cells.get(index)?, scale);
-        let whole = |column| time(column).map(|time| Ns(time.round() as i64));
+        let time = |(index, scale): (usize, u32)| stats_tables::time(cells.get(index)?, scale);
+        let whole = |column| time(column).map(Time::round);
         Some(Figures {
             count: number(cells.get(self.count)?)?,
             total: whole(self.total)?,
@@ -210,7 +211,7 @@ mod tests {
         );
         assert_eq!(
             (sums.min[0], sums.max[0], sums.median[0]),
-            (Ns(90), Ns(110), Some(99.5))
+            (Ns(90), Ns(110), Some(Time(99.5)))
         );
         assert_eq!(session.kernel_name(sums.kernel[0]), "void gemm<int, 4>(T1)");
         assert_eq!(session.passes.kind, [PassKind::Timeline]);
@@ -242,7 +243,7 @@ mod tests {
         );
         assert_eq!(
             (sums.median[0], session.kernel_name(sums.kernel[0])),
-            (Some(1740.5), "f<int, 2>(T)")
+            (Some(Time(1740.5)), "f<int, 2>(T)")
         );
     }
 

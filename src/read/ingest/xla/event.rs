@@ -60,10 +60,22 @@ struct Json<'a> {
     pid: i64,
     #[serde(default)]
     tid: i64,
-    ts: Option<f64>,
-    dur: Option<f64>,
+    ts: Option<Microseconds>,
+    dur: Option<Microseconds>,
     #[serde(borrow, default)]
     args: Args<'a>,
+}
+
+/// A time or a duration as traces hold it.
+#[derive(Clone, Copy, Deserialize)]
+struct Microseconds(f64);
+
+impl Microseconds {
+    /// The same time, if it is one that an importer lets in.
+    fn nanoseconds(self) -> Option<Ns> {
+        let time = (self.0 * 1e3).round();
+        (time.abs() <= MAX_TIME.time().0).then_some(Ns(time as i64))
+    }
 }
 
 /// Numbers are texts in most versions.
@@ -157,7 +169,8 @@ impl<'a> Trace<'a> {
             _ if correlation.is_some() => Event::Other,
             _ => return true,
         };
-        let (Some(start), Some(end)) = (nanoseconds(json.ts), end(json.ts, json.dur)) else {
+        let start = json.ts.and_then(Microseconds::nanoseconds);
+        let (Some(start), Some(end)) = (start, end(start, json.dur)) else {
             self.untimed += 1;
             return true;
         };
@@ -177,16 +190,10 @@ impl<'a> Trace<'a> {
     }
 }
 
-fn nanoseconds(microseconds: Option<f64>) -> Option<Ns> {
-    let time = (microseconds? * 1e3).round();
-    (time.abs() <= MAX_TIME.time().0).then_some(Ns(time as i64))
-}
-
-fn end(start: Option<f64>, duration: Option<f64>) -> Option<Ns> {
-    let (start, duration) = (nanoseconds(start)?, nanoseconds(duration)?);
-    (Ns::ZERO..=MAX_DURATION)
-        .contains(&duration)
-        .then(|| start + duration)
+fn end(start: Option<Ns>, duration: Option<Microseconds>) -> Option<Ns> {
+    let duration = duration?.nanoseconds()?;
+    let is_sound = (Ns::ZERO..=MAX_DURATION).contains(&duration);
+    is_sound.then_some(start? + duration)
 }
 
 /// The outermost object.

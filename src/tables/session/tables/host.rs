@@ -5,6 +5,7 @@ use crate::{
     ApiCallId, BackwardOperatorId, CallSumId, FrameId, GraphCreationId, GraphNodeId, KernelId,
     KernelSumId, Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
 };
+use rooflens_units::Time;
 
 /// Which interface an API call belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -249,9 +250,9 @@ table! {
         /// Longest launch, nanoseconds.
         max: Ns,
         /// Median duration, nanoseconds.
-        median: Option<f64>,
+        median: Option<Time>,
         /// Standard deviation of durations, nanoseconds.
-        std: Option<f64>,
+        std: Option<Time>,
     }
 }
 
@@ -273,8 +274,8 @@ table! {
         /// Longest call, nanoseconds.
         max: Ns,
         /// Median duration, nanoseconds.
-        median: Option<f64>,
+        median: Option<Time>,
         /// Standard deviation of durations, nanoseconds.
-        std: Option<f64>,
+        std: Option<Time>,
     }
 }

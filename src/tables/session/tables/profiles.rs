@@ -6,6 +6,7 @@ use crate::{
     PassId, ProfileFocusId, ProfileId, ProfileInstanceId, ProfileMetricId, ProfileReportId,
     ProfileRuleId, ProfileSectionId, StrId,
 };
+use rooflens_units::Percent;
 
 table! {
     /// Launches profiled by Nsight Compute.
@@ -71,7 +72,7 @@ table! {
         /// What the estimated speedup refers to: `global` or `local`; empty if none.
         speedup_kind: StrId,
         /// Estimated speedup in percent.
-        speedup: Option<f64>,
+        speedup: Option<Percent>,
     }
 }
 

@@ -254,9 +254,7 @@ fn stalls(context: &Context<'_>, group: &Group) -> Vec<Fact> {
 fn remark(context: &Context<'_>, row: &ProfileRule) -> Fact {
     let text = |id| context.session.text(id);
     let remark = first_sentence(text(row.description));
-    let speedup = row
-        .speedup
-        .map(|percent| Quantity::new(percent, Unit::Percent));
+    let speedup = row.speedup.map(Quantity::from);
     let sentence = match text(row.speedup_kind) {
         _ if speedup.is_none() => prose![remark],
         "global" => {

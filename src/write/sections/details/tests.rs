@@ -6,6 +6,7 @@ use rooflens_analysis::testing::counters::session;
 use rooflens_document::Cell;
 use rooflens_hardware::Hardware;
 use rooflens_session::{ProfileId, ProfileRule};
+use rooflens_units::Percent;
 
 const LAUNCHES: &str = "deep_dive";
 
@@ -41,7 +42,7 @@ fn add_rule(session: &mut Session, launch: usize, rule: &str, speedup: Option<(&
         kind: session.intern("OPT"),
         description: session.intern("Too small, 0.5 waves. Make it larger."),
         speedup_kind: session.intern(speedup.map_or("", |(kind, _)| kind)),
-        speedup: speedup.map(|(_, percent)| percent),
+        speedup: speedup.map(|(_, percent)| Percent(percent)),
     };
     session.profile_rules.push(row);
 }

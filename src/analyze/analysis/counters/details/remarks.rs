@@ -35,7 +35,7 @@ pub(super) fn advice(session: &Session) -> BTreeMap<ProfileId, Vec<ProfileRule>>
     }
     for remarks in by_launch.values_mut() {
         // Equal ones keep the order of the report.
-        let estimate = |row: &ProfileRule| row.speedup.unwrap_or(-1.0);
+        let estimate = |row: &ProfileRule| row.speedup.unwrap_or(Percent(-1.0));
         remarks.arrange_by(|a, b| estimate(b).total_cmp(&estimate(a)));
     }
     by_launch
@@ -105,12 +105,12 @@ fn add(
     }
     match (session.text(row.speedup_kind), row.speedup) {
         ("global", Some(percent)) => {
-            *sum.saved.get_or_insert(Seconds::ZERO) += seconds * percent / 100.0;
+            *sum.saved.get_or_insert(Seconds::ZERO) += seconds * percent.0 / 100.0;
         }
         ("local", Some(percent)) if seconds.is_positive() => {
             let so_far = sum.local.unwrap_or_default().0 * local.0;
             *local += seconds;
-            sum.local = Some(Percent((so_far + percent * seconds.0) / local.0));
+            sum.local = Some(Percent((so_far + percent.0 * seconds.0) / local.0));
         }
         _ => {}
     }

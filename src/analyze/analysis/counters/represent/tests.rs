@@ -112,7 +112,7 @@ fn without_a_timeline_launches_are_held_against_the_sums_of_their_kernels() {
         ("other", 100, 1, 0.0),
     ] {
         let kernel = session.kernel(name, "");
-        let (min, max, median, std) = (1, 1, Some(100.0), Some(std));
+        let (min, max, median, std) = (1, 1, Some(Time(100.0)), Some(Time(std)));
         let sum = KernelSum {
             pass,
             kernel,

@@ -86,8 +86,8 @@ fn imported(session: &Session, own: &[KernelSum]) -> Vec<KernelSum> {
         total: table.total[row],
         min: table.min[row],
         max: table.max[row],
-        median: table.median[row],
-        std: table.std[row],
+        median: table.median[row].map(|time| time.0),
+        std: table.std[row].map(|time| time.0),
     };
     let launched = |pass| own.binary_search_by(|sum| sum.pass.cmp(&pass)).is_ok();
     (0..table.len())

@@ -181,7 +181,7 @@ fn remarks(session: &Session) -> Vec<String> {
             row.description,
             row.speedup_kind,
         ];
-        let speedup = row.speedup.map(|percent| format!("{percent:.3e}"));
+        let speedup = row.speedup.map(|percent| format!("{:.3e}", percent.0));
         format!(
             "{ordinal} {:?} {speedup:?}",
             texts.map(|id| session.text(id))

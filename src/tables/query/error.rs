@@ -1,5 +1,6 @@
 //! What SQLite says, in words of the tables.
 
+use rooflens_units::Ratio;
 use rusqlite::{Error, ErrorCode};
 
 use super::Described;
@@ -8,7 +9,7 @@ use super::Described;
 const OFFERED: usize = 4;
 
 /// Likeness from which a name is offered, of 1.
-const ALIKE: f64 = 0.55;
+const ALIKE: Ratio = Ratio(0.55);
 
 /// Characters of a line of SQL that a message shows.
 const EXCERPT: usize = 100;
@@ -152,9 +153,10 @@ fn unknown_column(name: &str, sql: &str, tables: &[Described]) -> QueryError {
 /// The names that are like `name`, the most alike first.
 fn similar(name: &str, candidates: &[String]) -> Vec<String> {
     let name = name.to_lowercase();
-    let mut similar: Vec<(f64, &String)> = Vec::new();
+    let mut similar: Vec<(Ratio, &String)> = Vec::new();
     for candidate in candidates {
-        let mut likeness = strsim::normalized_damerau_levenshtein(&name, candidate);
+        let likeness = strsim::normalized_damerau_levenshtein(&name, candidate);
+        let mut likeness = Ratio(likeness);
         if candidate.contains(&name) || name.contains(candidate.as_str()) {
             likeness = likeness.max(ALIKE);
         }

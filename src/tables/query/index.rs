@@ -3,6 +3,8 @@
 use std::ffi::c_int;
 use std::ops::Range;
 
+use rooflens_units::{Count, Ratio};
+
 /// Rows of a table by a key, those of the same key in their order.
 pub(super) struct Index(Vec<(i64, u32)>);
 
@@ -42,7 +44,7 @@ struct Equal {
     column: usize,
     condition: usize,
     /// Estimated rows with the value.
-    rows: f64,
+    rows: Count,
 }
 
 /// A condition that gives an end of the values of a column.
@@ -58,12 +60,12 @@ pub(super) struct Path {
     /// Conditions whose values are wanted, in order.
     pub(super) constraints: Vec<usize>,
     /// Estimated rows that are read.
-    pub(super) rows: f64,
+    pub(super) rows: Count,
 }
 
 impl Path {
     /// Rows of an index.
-    const fn of_index(column: usize, bits: c_int, constraints: Vec<usize>, rows: f64) -> Self {
+    const fn of_index(column: usize, bits: c_int, constraints: Vec<usize>, rows: Count) -> Self {
         Self {
             number: (column as c_int) << BITS | bits,
             constraints,
@@ -72,7 +74,7 @@ impl Path {
     }
 
     /// Cost of the path, in rows of a walk through the table.
-    pub(super) fn cost(&self) -> f64 {
+    pub(super) fn cost(&self) -> Count {
         match self.number {
             0 => self.rows,
             _ => self.rows * LOOKUP,
@@ -87,7 +89,7 @@ const BELOW: c_int = 4;
 const BITS: u32 = 3;
 
 /// Cost of a row that is found by an index, in rows of a walk through the table.
-const LOOKUP: f64 = 2.0;
+const LOOKUP: Ratio = Ratio(2.0);
 
 /// Divisors of the rows of a table that give the estimated rows between two ends, and beyond one end.
 const BETWEEN: f64 = 20.0;
@@ -95,9 +97,9 @@ const BEYOND: f64 = 3.0;
 
 impl Plan {
     /// A condition that compares a column with one value, which about `rows` rows have.
-    pub(super) fn equal(&mut self, column: usize, condition: usize, rows: f64) {
+    pub(super) fn equal(&mut self, column: usize, condition: usize, rows: Count) {
         // The first column is the row number.
-        let rows = if column == 0 { 1.0 } else { rows };
+        let rows = if column == 0 { Count(1.0) } else { rows };
         self.equal.push(Equal {
             column,
             condition,
@@ -117,7 +119,7 @@ impl Plan {
 
     /// The path with the fewest rows of a table of `rows`.
     pub(super) fn choose(&self, rows: usize) -> Path {
-        let rows = rows as f64;
+        let rows = Count(rows as f64);
         let mut paths = Vec::new();
         for equal in &self.equal {
             let constraints = vec![equal.condition];

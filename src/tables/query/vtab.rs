@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rooflens_session::table::{Cell, Kind};
 use rooflens_session::view::ViewColumn;
 use rooflens_session::{Session, TABLES, TableOf};
+use rooflens_units::Count;
 use rusqlite::types::Value;
 use rusqlite::vtab::{
     Context, CreateVTab, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConnection,
@@ -85,14 +86,14 @@ impl View {
     }
 
     /// Rows that have one value of that column, about.
-    fn rows_of_a_value(&self, column: usize) -> f64 {
+    fn rows_of_a_value(&self, column: usize) -> Count {
         let values = match self.kind(column) {
             Some(Kind::Row(table)) => self.rows_of_table(table).max(1),
             Some(Kind::Bool) => 2,
             Some(Kind::Text) => 50,
             _ => self.rows() / 4 + 1,
         };
-        (self.rows() as f64 / values as f64).max(1.0)
+        Count(self.rows() as f64 / values as f64).max(Count(1.0))
     }
 
     /// Rows of a table by its name.
@@ -211,8 +212,8 @@ unsafe impl<'vtab> VTab<'vtab> for Rows {
             info.constraint_usage(*constraint).set_argv_index(argument);
         }
         info.set_idx_num(path.number);
-        info.set_estimated_cost(path.cost());
-        info.set_estimated_rows(path.rows as i64 + 1);
+        info.set_estimated_cost(path.cost().0);
+        info.set_estimated_rows(path.rows.0 as i64 + 1);
         Ok(true)
     }
 

@@ -81,9 +81,10 @@ impl Gpu {
             let Some(rate) = rates.get(*dtype) else {
                 continue;
             };
+            let rate_of_all = f64::from(sms) * *rate;
             self.peaks.push(Peak {
                 dtype: (*dtype).to_owned(),
-                dense: f64::from(sms) * *rate * self.boost_hz,
+                dense: rate_of_all * self.boost_hz,
                 sparse: None,
                 source: format!(
                     "computed: {sms} SMs × {} operations per SM and clock × {mhz} MHz; {source}",

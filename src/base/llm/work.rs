@@ -3,7 +3,7 @@
 //! GEMMs count 2·M·N·K; embedding look-ups, norms, softmax and activations count 0 (the
 //! convention of PaLM, appendix B). Attention counts 2 products per query-key pair and head.
 
-use rooflens_units::{Bytes, Flops};
+use rooflens_units::{Bytes, Count, Flops};
 
 use super::{Core, Layer, Llm, Matrix, Reach};
 
@@ -31,18 +31,18 @@ pub struct Shape {
 
 impl Shape {
     /// New positions of all sequences.
-    pub const fn tokens(&self) -> f64 {
-        self.batch as f64 * self.new as f64
+    pub const fn tokens(&self) -> Count {
+        Count(self.batch as f64 * self.new as f64)
     }
 }
 
 impl Matrix {
     /// Elements of the copies that `tokens` tokens touch: of experts E·(1 − (1 − k/E)^tokens), the expected distinct
     /// ones under uniform routing.
-    pub fn touched(&self, tokens: f64) -> f64 {
+    pub fn touched(&self, tokens: Count) -> f64 {
         let (copies, used) = (self.copies as f64, self.used as f64);
         let touched = match self.used < self.copies {
-            true => copies * (1.0 - libm::pow(1.0 - used / copies, tokens)),
+            true => copies * (1.0 - libm::pow(1.0 - used / copies, tokens.0)),
             false => copies,
         };
         touched * self.elements() as f64
@@ -160,7 +160,7 @@ pub fn parameters_per_token(llm: &Llm) -> f64 {
 /// Matrix parameters of all layers that a forward pass over `tokens` tokens must read, without the LM head.
 ///
 /// Of a mixture of experts only those that some token chose.
-pub fn parameters_read(llm: &Llm, tokens: f64) -> f64 {
+pub fn parameters_read(llm: &Llm, tokens: Count) -> f64 {
     over_matrices(llm, |matrix| matrix.touched(tokens))
 }
 
@@ -171,7 +171,7 @@ fn over_matrices(llm: &Llm, figure: impl Fn(&Matrix) -> f64) -> f64 {
 
 /// FLOPs of one forward pass.
 pub fn forward(llm: &Llm, shape: Shape, convention: Convention) -> Flops {
-    let projections = Flops(2.0 * shape.tokens() * parameters_per_token(llm));
+    let projections = Flops(2.0 * shape.tokens().0 * parameters_per_token(llm));
     let head = 2.0 * shape.batch as f64 * shape.logits as f64 * head_parameters(llm);
     projections + attention(llm, shape, convention) + Flops(head)
 }
@@ -190,7 +190,7 @@ pub fn kv_bytes_per_token(llm: &Llm, element: Bytes) -> Bytes {
 /// positions read, cache of the new positions written.
 pub fn forward_bytes(llm: &Llm, shape: Shape, element: Bytes) -> Bytes {
     let tokens = shape.tokens();
-    let embedding_rows = tokens * llm.hidden as f64;
+    let embedding_rows = tokens.0 * llm.hidden as f64;
     let weights = parameters_read(llm, tokens) + head_parameters(llm) + embedding_rows;
     (weights + llm.over_layers(|layer| layer.moved(shape))) * element
 }
@@ -307,8 +307,8 @@ mod tests {
         // Attention 4·100, router 40, two experts 300.
         assert_eq!(parameters_per_token(&llm), 400.0 + 40.0 + 300.0);
         // One token touches 2 experts; two tokens 4·(1 − (1/2)²) = 3.
-        assert_eq!(parameters_read(&llm, 1.0), 740.0);
-        assert_eq!(parameters_read(&llm, 2.0), 890.0);
+        assert_eq!(parameters_read(&llm, Count(1.0)), 740.0);
+        assert_eq!(parameters_read(&llm, Count(2.0)), 890.0);
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl Plan {
         let tokens = of_replica.tokens();
         for weights in &self.outside {
             let multiplied = match weights.part {
-                Part::Head => of_replica.batch as f64 * shape.logits as f64,
+                Part::Head => Count(of_replica.batch as f64 * shape.logits as f64),
                 _ => tokens,
             };
             pass.parts[weights.part as usize].add(self.matrices(weights, multiplied, tokens));
@@ -265,7 +265,7 @@ impl Plan {
         }
         if let Some(state) = &kind.state {
             let shards = tensor as f64;
-            let flops = Flops(shape.tokens() * state.flops as f64 / shards);
+            let flops = Flops(shape.tokens().0 * state.flops as f64 / shards);
             // A state is read and written once a pass.
             let element = self.setup.activations.element;
             let bytes = 2.0 * batch * state.elements as f64 * element / shards;
@@ -275,22 +275,22 @@ impl Plan {
     }
 
     /// Products of `multiplied` tokens with the copies that `seen` tokens choose.
-    fn matrices(&self, weights: &Weights, multiplied: f64, seen: f64) -> Cost {
+    fn matrices(&self, weights: &Weights, multiplied: Count, seen: Count) -> Cost {
         let (copies, used) = (weights.copies as f64, weights.used as f64);
         let (elements, shards) = (weights.elements as f64, weights.shards as f64);
         let touched = if weights.used < weights.copies {
-            copies * (1.0 - libm::pow(1.0 - used / copies, seen))
+            copies * (1.0 - libm::pow(1.0 - used / copies, seen.0))
         } else {
             copies
         };
-        let flops = Flops(2.0 * multiplied * used * elements / shards);
+        let flops = Flops(2.0 * multiplied.0 * used * elements / shards);
         let bytes = touched * elements * weights.format.element / shards;
         Cost::new(flops, weights.format.rate, bytes, self.bandwidth)
     }
 
     /// The size of the hidden states of so many tokens.
-    fn activations(&self, tokens: f64) -> Bytes {
-        tokens * self.hidden as f64 * self.setup.activations.element
+    fn activations(&self, tokens: Count) -> Bytes {
+        tokens.0 * self.hidden as f64 * self.setup.activations.element
     }
 
     fn transfer(&self, size: Bytes) -> Seconds {

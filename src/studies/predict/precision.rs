@@ -17,10 +17,10 @@ pub struct Precision {
     pub experts_only: bool,
 }
 
-const fn plain(name: &'static str, element: f64, rates: &'static [&'static str]) -> Precision {
+const fn plain(name: &'static str, element: Bytes, rates: &'static [&'static str]) -> Precision {
     Precision {
         name,
-        element: Bytes(element),
+        element,
         rates,
         scales: "",
         experts_only: false,
@@ -32,31 +32,31 @@ const SIXTEEN: &[&str] = &["bf16", "fp16"];
 /// All formats. Weights of 4 bits as integers are multiplied in 16 bits; those as floats too, where a GPU has no rate
 /// for them.
 pub const PRECISIONS: &[Precision] = &[
-    plain("fp32", 4.0, &["tf32", "fp32"]),
-    plain("bf16", 2.0, SIXTEEN),
-    plain("fp16", 2.0, &["fp16"]),
-    plain("fp8", 1.0, &["fp8", "bf16", "fp16"]),
-    plain("int8", 1.0, &["int8", "bf16", "fp16"]),
+    plain("fp32", Bytes(4.0), &["tf32", "fp32"]),
+    plain("bf16", Bytes(2.0), SIXTEEN),
+    plain("fp16", Bytes(2.0), &["fp16"]),
+    plain("fp8", Bytes(1.0), &["fp8", "bf16", "fp16"]),
+    plain("int8", Bytes(1.0), &["int8", "bf16", "fp16"]),
     Precision {
         scales: "4 bits, a 16-bit scale for 128",
-        ..plain("int4", 0.5 + 2.0 / 128.0, SIXTEEN)
+        ..plain("int4", Bytes(0.5 + 2.0 / 128.0), SIXTEEN)
     },
     Precision {
         scales: "4 bits, a 16-bit scale and a 4-bit zero point for 128",
-        ..plain("awq", 0.5 + 2.5 / 128.0, SIXTEEN)
+        ..plain("awq", Bytes(0.5 + 2.5 / 128.0), SIXTEEN)
     },
     Precision {
         scales: "4 bits, a 16-bit scale and a 4-bit zero point for 128",
-        ..plain("gptq", 0.5 + 2.5 / 128.0, SIXTEEN)
+        ..plain("gptq", Bytes(0.5 + 2.5 / 128.0), SIXTEEN)
     },
     Precision {
         scales: "4 bits, an 8-bit scale for 32; of a mixture of experts the routed experts only",
         experts_only: true,
-        ..plain("mxfp4", 0.5 + 1.0 / 32.0, &["fp4", "bf16", "fp16"])
+        ..plain("mxfp4", Bytes(0.5 + 1.0 / 32.0), &["fp4", "bf16", "fp16"])
     },
     Precision {
         scales: "4 bits, an 8-bit scale for 16",
-        ..plain("nvfp4", 0.5 + 1.0 / 16.0, &["fp4", "bf16", "fp16"])
+        ..plain("nvfp4", Bytes(0.5 + 1.0 / 16.0), &["fp4", "bf16", "fp16"])
     },
 ];
 

@@ -13,6 +13,7 @@ use rooflens::document::{
 use rooflens::report::{Meta, Report, Section};
 use rooflens::session::Ns;
 use rooflens_schemas::{Evidence, Scope, Tool, Unit};
+use rooflens_units::{Ratio, Time};
 
 /// A name that tries to be markup in every format, and to reorder the text around it.
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script> | #eval(\"x\") $\\alpha$ `tick` *b* _u_ [l](http://e.x) \u{202e}txet\u{7}";
@@ -421,7 +422,7 @@ fn points(count: usize, x: impl Fn(usize) -> f64, y: impl Fn(usize) -> f64) -> V
             label: kernel_name(n),
             x: x(n),
             y: y(n),
-            weight: 0.3 / (n + 1) as f64,
+            weight: Ratio(0.3 / (n + 1) as f64),
             color: colors[n % 4],
         })
         .collect()
@@ -537,13 +538,13 @@ fn flame() -> Chart {
     let frame = |label: &str, depth, start, time, part| FlameFrame {
         label: label.to_owned(),
         depth,
-        start,
-        time,
+        start: Time(start),
+        time: Time(time),
         part,
     };
     let plot = Flame {
         unit: Unit::Nanoseconds,
-        total: 1e9,
+        total: Time(1e9),
         parts: vec![Part {
             name: "matrix products".to_owned(),
             color: Color::Gemm,

@@ -2,7 +2,7 @@
 
 use rooflens_diagnostic::Diagnostics;
 use rooflens_document::chart::{
-    Ceiling as Roof, Color, LogLog, LogSeries, Plot, Point as Mark, Roofline,
+    Ceiling as Roof, Color, LogLog, LogSeries, NO_SHARE, Plot, Point as Mark, Roofline,
 };
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
@@ -17,9 +17,6 @@ use crate::analysis::{Ceiling, Group, Judged, Results, Series};
 /// Rows that pages show, and charts of fits.
 const SHOWN: usize = 40;
 const CHARTS: usize = 12;
-
-/// Weight of marks that are no shares of anything.
-const NO_SHARE: f64 = -1.0;
 
 /// Points by which a fitted line is drawn, for it is a curve on logarithmic axes.
 const STEPS: usize = 40;

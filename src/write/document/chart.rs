@@ -1,6 +1,7 @@
 //! Charts as data. `render/svg` draws them.
 
 use rooflens_schemas::Unit;
+use rooflens_units::{Ratio, Time};
 use serde::Serialize;
 
 /// A chart, with the sentence that a reader who cannot see it gets.
@@ -132,11 +133,14 @@ pub struct Point {
     pub x: f64,
     /// Vertical value.
     pub y: f64,
-    /// Share of the time, 0 to 1: the mark's area. Negative: the mark has no share, and one size.
-    pub weight: f64,
+    /// Share of the time, 0 to 1: the mark's area; or [`NO_SHARE`].
+    pub weight: Ratio,
     /// Colour group.
     pub color: Color,
 }
+
+/// Weight of a mark that is no share of anything: such marks have one size.
+pub const NO_SHARE: Ratio = Ratio(-1.0);
 
 /// A scatter plot with linear axes from 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -359,7 +363,7 @@ pub struct Flame {
     /// Unit of the times.
     pub unit: Unit,
     /// Full width: the time of the outermost frame.
-    pub total: f64,
+    pub total: Time,
     /// Colours of innermost frames; the legend.
     pub parts: Vec<Part>,
     /// Frames, callers before what they call.
@@ -373,10 +377,10 @@ pub struct FlameFrame {
     pub label: String,
     /// Row: number of frames around it.
     pub depth: u32,
-    /// Left edge, in the unit of the total.
-    pub start: f64,
-    /// Width, in the unit of the total.
-    pub time: f64,
+    /// Left edge.
+    pub start: Time,
+    /// Width.
+    pub time: Time,
     /// Its entry in `parts`; none: a caller, drawn in grey.
     pub part: Option<usize>,
 }

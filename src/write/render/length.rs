@@ -4,10 +4,16 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
 
+use rooflens_units::Ratio;
+
 /// A length or a place on the page in points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Serialize)]
 #[serde(transparent)]
 pub(crate) struct Pt(pub(crate) f64);
+
+/// An angle in degrees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Degrees(pub(crate) f64);
 
 /// A place on the page: distances from its left and upper edge.
 pub(crate) type Place = (Pt, Pt);
@@ -104,6 +110,14 @@ impl Mul<f64> for Pt {
 
     fn mul(self, factor: f64) -> Self {
         Self(self.0 * factor)
+    }
+}
+
+impl Mul<Ratio> for Pt {
+    type Output = Self;
+
+    fn mul(self, share: Ratio) -> Self {
+        self * share.0
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::length::Pt;
 use std::sync::LazyLock;
 
+use rooflens_units::Ratio;
 use ttf_parser::Face;
 
 /// Width of the text on a page in points: A4 with margins of 20 mm.
@@ -25,7 +26,7 @@ struct Widths {
 }
 
 /// Advance width of every character of IBM Plex Mono, in font sizes.
-const MONO: f64 = 0.6;
+const MONO: Ratio = Ratio(0.6);
 
 /// Width of a text in the sans face, without kerning.
 pub(crate) fn sans(text: &str, size: Pt, bold: bool) -> Pt {
@@ -62,7 +63,7 @@ fn advance(face: Option<&Face<'_>>, c: char) -> f64 {
 pub(crate) fn mono(text: &str, size: Pt) -> Pt {
     let advances = text
         .chars()
-        .map(|c| if is_east_asian(c) { 1.0 } else { MONO });
+        .map(|c| if is_east_asian(c) { 1.0 } else { MONO.0 });
     size * advances.sum::<f64>()
 }
 

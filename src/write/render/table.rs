@@ -2,6 +2,7 @@
 
 use crate::length::Pt;
 use rooflens_schemas::Unit;
+use rooflens_units::{Count, Ratio};
 
 use super::measure::{PAGE, is_east_asian, mono, mono_characters, sans};
 use super::text::{clean, shorten};
@@ -13,9 +14,9 @@ const PADDING: Pt = Pt(9.0);
 /// Narrowest column of names that still tells something.
 const NARROWEST: Pt = Pt(90.0);
 /// Size of the fixed-width face next to the other; the template sets the same.
-const MONO_SIZE: f64 = 0.9;
+const MONO_SIZE: Ratio = Ratio(0.9);
 /// From one line of a cell to the next in font sizes: cap height and leading.
-const LINE: f64 = 1.2;
+const LINE: Ratio = Ratio(1.2);
 /// What a row is higher than its lines: its insets less one leading.
 const MARGIN: Pt = Pt(1.4);
 /// Lines on which names may stand.
@@ -217,11 +218,11 @@ impl Draft {
     }
 
     /// Width that the heading needs on about so many lines.
-    fn heading(&self, size: Pt, lines: f64) -> Pt {
+    fn heading(&self, size: Pt, lines: Count) -> Pt {
         // East Asian text breaks between any two characters.
         let words = self.head.title.split(|c| c == ' ' || is_east_asian(c));
         let words = words.map(|word| sans(word, size, true));
-        let whole = sans(&self.head.title, size, true) / lines;
+        let whole = sans(&self.head.title, size, true) / lines.0;
         let whole = match self.head.title.contains(is_east_asian) {
             // Lines of whole characters, two at least.
             true => size * libm::ceil(whole / size).max(2.0),
@@ -322,7 +323,7 @@ fn fits_on(text: &str, line: usize, lines: usize) -> bool {
 
 /// The font size and the lines of headings: everything on one line if that is possible without small type,
 /// else the largest size at which names and long texts, giving way, keep a useful width.
-fn choose(drafts: &[Draft]) -> (Pt, f64) {
+fn choose(drafts: &[Draft]) -> (Pt, Count) {
     let full = |d: &Draft, size, lines| natural(d, size, lines);
     let least = |d: &Draft, size, lines| {
         if d.yields(size) {
@@ -331,23 +332,23 @@ fn choose(drafts: &[Draft]) -> (Pt, f64) {
             natural(d, size, lines)
         }
     };
-    let sum = |width: &dyn Fn(&Draft, Pt, f64) -> Pt, (size, lines): (Pt, f64)| {
+    let sum = |width: &dyn Fn(&Draft, Pt, Count) -> Pt, (size, lines): (Pt, Count)| {
         drafts.iter().map(|d| width(d, size, lines)).sum::<Pt>()
     };
-    let large =
-        [(8.0, 1.0), (8.0, 1.9), (8.0, 2.7), (7.5, 2.7)].map(|(size, lines)| (Pt(size), lines));
-    let small = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5].map(|size| (Pt(size), 2.7));
+    let large = [(8.0, 1.0), (8.0, 1.9), (8.0, 2.7), (7.5, 2.7)]
+        .map(|(size, lines)| (Pt(size), Count(lines)));
+    let small = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5].map(|size| (Pt(size), Count(2.7)));
     let fits_whole = large.into_iter().find(|choice| sum(&full, *choice) <= PAGE);
     let fits = || {
         small
             .into_iter()
             .find(|choice| sum(&least, *choice) <= PAGE)
     };
-    fits_whole.or_else(fits).unwrap_or((Pt(5.5), 2.7))
+    fits_whole.or_else(fits).unwrap_or((Pt(5.5), Count(2.7)))
 }
 
 /// Width at which no cell wraps.
-fn natural(draft: &Draft, size: Pt, lines: f64) -> Pt {
+fn natural(draft: &Draft, size: Pt, lines: Count) -> Pt {
     draft.content(size).max(draft.heading(size, lines)) + PADDING + Pt(0.5)
 }
 

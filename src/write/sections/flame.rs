@@ -5,6 +5,7 @@ mod tests;
 
 use rooflens_schemas::Unit;
 use rooflens_session::Ns;
+use rooflens_units::Time;
 
 use crate::Context;
 use crate::class_color;
@@ -35,7 +36,7 @@ struct Layout<'a> {
     weight: &'a dyn Fn(&Node) -> Ns,
     /// By (node, time descending).
     tips: Vec<Tip>,
-    total: f64,
+    total: Time,
     frames: Vec<FlameFrame>,
 }
 
@@ -169,7 +170,7 @@ fn layout(
     parts: Vec<Part>,
 ) -> Option<Flame> {
     let root = tree.nodes.first().filter(|_| tree.has_inner())?;
-    let total = weight(root).time().0;
+    let total = weight(root).time();
     let children = tree.children(weight);
     let mut layout = Layout {
         context,
@@ -180,10 +181,10 @@ fn layout(
         total,
         frames: Vec::new(),
     };
-    if total <= 0.0 {
+    if total <= Time::ZERO {
         return None;
     }
-    layout.place(0, &tree.label, 0.0, total);
+    layout.place(0, &tree.label, Time::ZERO, total);
     Some(Flame {
         unit: Unit::Nanoseconds,
         total,
@@ -194,7 +195,7 @@ fn layout(
 
 impl Layout<'_> {
     /// Places a node and all within it; at most [`MAX_ROWS`] levels.
-    fn place(&mut self, node: u32, label: &str, start: f64, time: f64) {
+    fn place(&mut self, node: u32, label: &str, start: Time, time: Time) {
         let depth = self.tree.nodes[node as usize].depth;
         self.frames.push(FlameFrame {
             label: label.to_owned(),
@@ -207,10 +208,10 @@ impl Layout<'_> {
             return;
         }
         let inner = self.inner(node);
-        let sum: f64 = inner.iter().map(|(time, ..)| *time).sum();
+        let sum: Time = inner.iter().map(|(time, ..)| *time).sum();
         // Spans of several threads at once can last longer than the one around them.
         let squeeze = if sum > time { time / sum } else { 1.0 };
-        let (mut at, mut rest, mut merged) = (start, 0.0, 0_usize);
+        let (mut at, mut rest, mut merged) = (start, Time::ZERO, 0_usize);
         for (time, label, what) in inner {
             let width = time * squeeze;
             if width < NARROW * self.total {
@@ -246,17 +247,18 @@ impl Layout<'_> {
     }
 
     /// What is directly within a node, the longest first: nodes, and the parts of tips.
-    fn inner(&self, node: u32) -> Vec<(f64, String, Result<u32, usize>)> {
+    fn inner(&self, node: u32) -> Vec<(Time, String, Result<u32, usize>)> {
         let nodes = self.children[node as usize].iter().map(|child| {
-            let time = (self.weight)(&self.tree.nodes[*child as usize]).time().0;
+            let time = (self.weight)(&self.tree.nodes[*child as usize]).time();
             (time, self.tree.label(*child).to_owned(), Ok(*child))
         });
         let from = self.tips.partition_point(|tip| tip.node < node);
         let to = self.tips.partition_point(|tip| tip.node <= node);
         let tips = self.tips[from..to]
             .iter()
-            .map(|tip| (tip.time.time().0, tip.label.clone(), Err(tip.part)));
-        let mut inner: Vec<_> = nodes.chain(tips).filter(|(time, ..)| *time > 0.0).collect();
+            .map(|tip| (tip.time.time(), tip.label.clone(), Err(tip.part)));
+        let mut inner: Vec<_> = nodes.chain(tips).collect();
+        inner.retain(|(time, ..)| time.is_positive());
         inner.sort_by(|a, b| {
             b.0.total_cmp(&a.0)
                 .then_with(|| a.1.cmp(&b.1))

@@ -1,8 +1,8 @@
 //! The charts of a prediction.
 
 use rooflens_document::chart::{
-    Bar, Ceiling, Chart, Color, Line, Lines, Plot, Point as Mark, Roofline, Scatter, StackedBars,
-    Track, Tracks,
+    Bar, Ceiling, Chart, Color, Line, Lines, NO_SHARE, Plot, Point as Mark, Roofline, Scatter,
+    StackedBars, Track, Tracks,
 };
 use rooflens_document::{Quantity, chart, words};
 use rooflens_llm::Part;
@@ -20,8 +20,6 @@ const MOST: u64 = 512;
 const GPUS: usize = 6;
 /// GPUs, formats and splits that have bars.
 const BARS: usize = 8;
-/// Marks have no weight of their own.
-const WEIGHT: f64 = -1.0;
 
 const fn color(part: Part) -> Color {
     match part {
@@ -204,7 +202,7 @@ fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
             label: words!(study, "predict.batch_of", batch = Quantity::count(*batch)),
             x: tpot.0 * 1e3,
             y: rate.0,
-            weight: WEIGHT,
+            weight: NO_SHARE,
             color: bound_color(&prediction.decode.total()),
         };
         x_max = x_max.max(point.x);
@@ -256,7 +254,7 @@ pub(super) fn roofline(study: &Study<'_>) -> Option<Chart> {
                 ),
                 x: total.intensity().0,
                 y: (total.flops / pass.time()).0,
-                weight: WEIGHT,
+                weight: NO_SHARE,
                 color: bound_color(&total),
             });
         }

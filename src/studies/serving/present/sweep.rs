@@ -1,6 +1,6 @@
 //! Sweeps over load: throughput, latency, and the knee.
 
-use rooflens_document::chart::{Color, Plot, Point as Mark, Scatter};
+use rooflens_document::chart::{Color, NO_SHARE, Plot, Point as Mark, Scatter};
 use rooflens_document::{
     Block, Chart, Inline, Quantity, SectionContent, Table, columns, say, words,
 };
@@ -14,9 +14,6 @@ use crate::analysis::sweep::{Axis, Point, Sweep, elasticity};
 /// Rows that pages show, and sweeps with charts.
 const SHOWN: usize = 40;
 const CHARTS: usize = 3;
-
-/// Weight of marks that are no shares of anything.
-const NO_SHARE: f64 = -1.0;
 
 /// Length of an axis over the greatest value on it.
 const MARGIN: f64 = 1.08;

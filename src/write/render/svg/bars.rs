@@ -9,16 +9,17 @@ use super::scale::{self, Axis};
 use super::{legend, palette};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{Bar, Part, StackedBars};
+use rooflens_units::Ratio;
 
 const PITCH: Pt = Pt(20.0);
-/// White above and below a bar, in rows.
-const MARGIN: f64 = 3.0 / PITCH.0;
+/// White above and below a bar.
+const MARGIN: Pt = Pt(3.0);
 /// Shares of the width that labels at the left and notes at the right may take.
-const LABELS: f64 = 0.36;
-const NOTES: f64 = 0.3;
+const LABELS: Ratio = Ratio(0.36);
+const NOTES: Ratio = Ratio(0.3);
 
 /// Share of a bar from which on a part can be seen, and has an entry in the legend.
-const SEEN: f64 = 0.002;
+const SEEN: Ratio = Ratio(0.002);
 
 /// Draws the bars; returns the chart's height.
 pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<Pt> {
@@ -31,7 +32,7 @@ pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<Pt> {
             } else {
                 longest
             };
-            parts(bar).nth(part).unwrap_or(0.0) >= SEEN * whole
+            parts(bar).nth(part).unwrap_or(0.0) >= SEEN.0 * whole
         };
         chart.bars.iter().any(share)
     };
@@ -151,8 +152,8 @@ fn draw_bar(
         let end = start + value * scale;
         let ((left, y), (right, _)) = (place(plot, start, row + 0.5), place(plot, end, row + 0.5));
         let edge = if right - left > Pt(1.5) { 50 } else { 0 };
-        let (_, top) = place(plot, start, row + MARGIN);
-        let (_, bottom) = place(plot, start, row + 1.0 - MARGIN);
+        let (_, top) = place(plot, start, row + MARGIN / PITCH);
+        let (_, bottom) = place(plot, start, row + 1.0 - MARGIN / PITCH);
         let number = Quantity::new(value, chart.unit);
         let share = Quantity::ratio(value / total);
         let tooltip = format!("{} · {} · {number} · {share}", bar.label, part.name);

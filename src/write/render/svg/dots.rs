@@ -12,6 +12,7 @@ use super::scale::{self, Axis};
 use rooflens_document::Quantity;
 use rooflens_document::chart::Dots;
 use rooflens_document::words;
+use rooflens_schemas::Unit;
 
 const PITCH: Pt = Pt(26.0);
 const RADIUS: Pt = Pt(2.4);
@@ -21,11 +22,12 @@ const TICKS: usize = 8;
 /// Draws one row of dots a stage; returns the chart's height. The rows share an axis of deviations from
 /// the median, because stages last from microseconds to minutes.
 pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<Pt> {
-    let rows: Vec<DotRow<'_>> = chart.rows.iter().map(DotRow::new).collect();
+    let mut rows = Vec::new();
     let mut notes = Vec::new();
-    for row in &rows {
-        let median = Quantity::new(row.median, chart.unit);
-        notes.push(format!("{median}, n = {}", row.dots.len()));
+    for (label, dots) in &chart.rows {
+        let row = DotRow::new(label, dots, chart.unit);
+        notes.push(format!("{}, n = {}", row.median, row.dots.len()));
+        rows.push(row);
     }
     let left = Style::PLAIN
         .widest(chart.rows.iter().map(|(label, _)| label))
@@ -98,12 +100,12 @@ pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<Pt> {
 /// A row with its dots as percentages from the median.
 struct DotRow<'a> {
     label: &'a str,
-    median: f64,
+    median: Quantity,
     dots: Vec<(f64, bool)>,
 }
 
 impl<'a> DotRow<'a> {
-    fn new((label, dots): &'a (String, Vec<(f64, bool)>)) -> Self {
+    fn new(label: &'a str, dots: &[(f64, bool)], unit: Unit) -> Self {
         let mut values = Vec::new();
         for (value, _) in dots {
             if value.is_finite() {
@@ -128,7 +130,7 @@ impl<'a> DotRow<'a> {
         }
         Self {
             label,
-            median,
+            median: Quantity::new(median, unit),
             dots: deviations,
         }
     }
@@ -213,12 +215,9 @@ mod tests {
 
     #[test]
     fn dots_are_deviations_from_the_median() {
-        let row = (
-            "prefill".to_owned(),
-            vec![(90.0, false), (100.0, false), (130.0, true)],
-        );
-        let row = DotRow::new(&row);
-        assert_eq!(row.median, 100.0);
+        let dots = [(90.0, false), (100.0, false), (130.0, true)];
+        let row = DotRow::new("prefill", &dots, Unit::Nanoseconds);
+        assert_eq!(row.median.value, 100.0);
         let shown: Vec<f64> = row.dots.iter().map(|d| (d.0 * 1e6).round() / 1e6).collect();
         assert_eq!(shown, [-10.0, 0.0, 30.0]);
     }

@@ -8,6 +8,7 @@ use super::scale::{self, Axis};
 use super::{legend, palette};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{Flame, FlameFrame};
+use rooflens_units::Time;
 
 /// Height of a row, and what of it stays white.
 const ROW: Pt = Pt(13.0);
@@ -33,8 +34,8 @@ pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<Pt> {
     for frame in &chart.frames {
         draw_frame(page, chart, frame, top)?;
     }
-    let (factor, symbol) = Quantity::new(chart.total, chart.unit).scale();
-    let x = scale::linear(0.0, chart.total / factor);
+    let (factor, symbol) = Quantity::from(chart.total).scale();
+    let x = scale::linear(0.0, chart.total.0 / factor);
     let mut plot = page.plot(area, (Pt::ZERO, Pt(16.0)), x.clone(), 0.0..1.0)?;
     let number = scale::tick_label(&x, 7);
     let label = |tick: &f64| format!("{} {symbol}", number(tick));
@@ -52,7 +53,7 @@ pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<Pt> {
 }
 
 fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: Pt) -> Drawn {
-    let x = |value: f64| WIDTH * (value / chart.total).clamp(0.0, 1.0);
+    let x = |time: Time| WIDTH * (time / chart.total).clamp(0.0, 1.0);
     let (from, to) = (x(frame.start), x(frame.start + frame.time));
     if to.0.is_nan() || to <= from {
         return Ok(());
@@ -70,7 +71,7 @@ fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: Pt) -> Drawn 
     let tooltip = format!(
         "{} · {} · {}",
         frame.label,
-        Quantity::new(frame.time, chart.unit),
+        Quantity::from(frame.time),
         Quantity::ratio(frame.time / chart.total)
     );
     page.rect(area, fill.filled(), &tooltip)?;
@@ -106,13 +107,13 @@ mod tests {
         let frame = |label: &str, depth, start, time, part| FlameFrame {
             label: label.to_owned(),
             depth,
-            start,
-            time,
+            start: Time(start),
+            time: Time(time),
             part,
         };
         let chart = Flame {
             unit: Unit::Nanoseconds,
-            total: 1000.0,
+            total: Time(1000.0),
             parts: vec![Part {
                 name: "matrix products".to_owned(),
                 color: Color::Gemm,

@@ -9,6 +9,7 @@ use super::page::{Drawn, Page, Rect, Style, WIDTH};
 use super::{legend, palette};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{Color, Point};
+use rooflens_units::Ratio;
 
 /// Points that get a number and a line in the key.
 const NUMBERED: usize = 10;
@@ -37,11 +38,12 @@ impl<'a> Mark<'a> {
 
     /// The area is in proportion to the weight, down to a size that is still visible.
     fn radius(&self) -> Pt {
-        if self.point.weight < 0.0 {
+        let weight = self.point.weight;
+        if weight < Ratio::ZERO {
             return UNWEIGHTED;
         }
-        let weight = if self.point.weight.is_finite() {
-            self.point.weight.clamp(0.0, 1.0)
+        let weight = if weight.is_finite() {
+            weight.0.clamp(0.0, 1.0)
         } else {
             0.0
         };
@@ -51,7 +53,8 @@ impl<'a> Mark<'a> {
     /// Its share, if it has one.
     fn share(&self) -> Option<String> {
         let weight = self.point.weight;
-        (weight.is_nan() || weight >= 0.0).then(|| Quantity::ratio(weight).to_string())
+        let has_share = weight.0.is_nan() || weight >= Ratio::ZERO;
+        has_share.then(|| Quantity::from(weight).to_string())
     }
 
     fn bounds(&self) -> Rect {

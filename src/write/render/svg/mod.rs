@@ -24,6 +24,7 @@ use plotters::style::text_anchor::HPos;
 
 use rooflens_document::chart::{Chart, Color, Plot};
 use rooflens_document::{Catalogue, words};
+use rooflens_units::Time;
 
 use page::{Page, Style, WIDTH};
 
@@ -65,7 +66,9 @@ fn is_empty(plot: &Plot) -> bool {
         Plot::LogLog(plot) => plot.series.iter().all(|series| series.points.is_empty()),
         Plot::Series(plot) => plot.panels.is_empty() || plot.duration <= 0,
         Plot::Dots(plot) => plot.rows.is_empty(),
-        Plot::Flame(plot) => plot.frames.is_empty() || plot.total.is_nan() || plot.total <= 0.0,
+        Plot::Flame(plot) => {
+            plot.frames.is_empty() || plot.total.0.is_nan() || plot.total <= Time::ZERO
+        }
         Plot::Tracks(plot) => plot.tracks.is_empty() || plot.extent <= 0,
     }
 }

@@ -1,7 +1,8 @@
 //! The page that a chart is drawn on: plotters' elements at places in points.
 
-use crate::length::{Place, Pt};
+use crate::length::{Degrees, Place, Pt};
 use rooflens_document::{Catalogue, Lang};
+use rooflens_units::Ratio;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -22,7 +23,7 @@ use crate::text::{escape, shorten};
 pub(super) const WIDTH: Pt = crate::measure::PAGE;
 
 /// Size of a chart where nothing else sets it, on a page of Markdown say ÷ its size on paper: the smallest text has 9 points.
-const ENLARGED: f64 = 1.3;
+const ENLARGED: Ratio = Ratio(1.3);
 
 /// Attributes of a dashed line.
 pub(super) const DASHED: &str = r#" stroke-dasharray="3 2""#;
@@ -96,7 +97,7 @@ pub(super) struct Style {
     /// White outline, so that the text stays readable over lines.
     pub(super) halo: bool,
     /// Angle by which it rises.
-    pub(super) degrees: f64,
+    pub(super) angle: Degrees,
 }
 
 impl Style {
@@ -107,7 +108,7 @@ impl Style {
         bold: false,
         anchor: HPos::Left,
         halo: false,
-        degrees: 0.0,
+        angle: Degrees(0.0),
     };
 
     /// Smaller text.
@@ -237,9 +238,9 @@ impl Page {
                 r##" stroke="#ffffff" stroke-width="2" stroke-linejoin="round" paint-order="stroke""##,
             );
         }
-        if style.degrees != 0.0 {
+        if style.angle != Degrees(0.0) {
             let rounded = |number| f64::from(hundredths(Pt(number))) / 100.0;
-            let [degrees, x, y] = [-style.degrees, x.0, y.0].map(rounded);
+            let [degrees, x, y] = [-style.angle.0, x.0, y.0].map(rounded);
             attributes.push_str(&format!(r#" transform="rotate({degrees} {x} {y})""#));
         }
         self.draw(
@@ -371,7 +372,7 @@ mod tests {
             svg.contains(r#"width="626.6pt" height="130.0pt" viewBox="0 0 482 100""#),
             "{svg}"
         );
-        const { assert!(Style::SMALL.size.0 * ENLARGED >= 9.0) };
+        const { assert!(Style::SMALL.size.0 * ENLARGED.0 >= 9.0) };
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The roofline plot: Williams, Waterman, Patterson (2009), doi:10.1145/1498765.1498785.
 
-use crate::length::{Place, Pt};
+use crate::length::{Degrees, Place, Pt};
 use std::ops::Range;
 
 use plotters::style::Color as _;
@@ -223,13 +223,13 @@ fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> 
         return Ok(());
     };
     let (x, y) = inside[best];
-    let degrees = libm::atan2(-dy.0, dx.0).to_degrees();
+    let angle = Degrees(libm::atan2(-dy.0, dx.0).to_degrees());
     page.text(
         x,
         y,
         &text,
         Style {
-            degrees,
+            angle,
             ..style.halo()
         },
     )

@@ -82,7 +82,7 @@ pub(super) enum Content<'a> {
 /// What all tracks share: the horizontal axis and the bands.
 pub(super) struct Shared<'a> {
     bands: &'a [(String, i64, i64)],
-    extent: f64,
+    extent: i64,
     factor: f64,
     title: String,
 }
@@ -98,7 +98,7 @@ impl<'a> Shared<'a> {
         let (factor, symbol) = Quantity::new(extent as f64, unit).scale();
         Self {
             bands,
-            extent: extent as f64,
+            extent,
             factor,
             title: with_unit(label, symbol),
         }
@@ -106,7 +106,7 @@ impl<'a> Shared<'a> {
 
     /// The coordinate of a value, which is at an end of the axis if it lies beyond it.
     fn x(&self, value: i64) -> f64 {
-        (value as f64).clamp(0.0, self.extent) / self.factor
+        (value as f64).clamp(0.0, self.extent as f64) / self.factor
     }
 
     /// Start and end on the page of a stretch of the axis.
@@ -178,7 +178,7 @@ fn draw_track(
     content: &Content<'_>,
 ) -> Drawn<Plane> {
     let (label, symbol, factor, y, count) = vertical(content);
-    let x = scale::linear(0.0, shared.x(shared.extent as i64));
+    let x = scale::linear(0.0, shared.x(shared.extent));
     let mut plot = page.plot(area, (area.x, below), x.clone(), y.clone())?;
     for (n, (_, start, end)) in shared.bands.iter().enumerate() {
         let corners = [(shared.x(*start), y.start), (shared.x(*end), y.end)];

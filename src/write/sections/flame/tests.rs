@@ -57,7 +57,14 @@ fn flame(chart: Option<Chart>) -> Flame {
 fn frames_lie_within_the_frames_that_call_them() {
     let [device, host] = flames(&decode());
     let frames = |flame: &Flame| -> Vec<(String, u32, f64, f64)> {
-        let one = |frame: &FlameFrame| (frame.label.clone(), frame.depth, frame.start, frame.time);
+        let one = |frame: &FlameFrame| {
+            (
+                frame.label.clone(),
+                frame.depth,
+                frame.start.0,
+                frame.time.0,
+            )
+        };
         flame.frames.iter().map(one).collect()
     };
     let kernel = device
@@ -79,14 +86,14 @@ fn frames_lie_within_the_frames_that_call_them() {
         frames(&device),
         expected.map(|(name, row, at, time)| (name.to_owned(), row, at, time))
     );
-    assert_eq!(host.total, 200.0);
+    assert_eq!(host.total, Time(200.0));
     // Calls of layers, of the mlp, of the stage.
     let calls = host
         .frames
         .iter()
         .filter(|frame| frame.part.is_some())
         .map(|frame| frame.time);
-    assert_eq!(calls.sum::<f64>(), 20.0);
+    assert_eq!(calls.sum::<Time>(), Time(20.0));
 }
 
 #[test]
@@ -109,7 +116,7 @@ fn narrow_frames_are_merged_and_keep_their_time() {
         .unwrap();
     assert_eq!(
         (merged.depth, merged.start, merged.time),
-        (1, 90_000.0, 9_900.0)
+        (1, Time(90_000.0), Time(9_900.0))
     );
     assert_eq!(device.frames.len(), 4);
 }

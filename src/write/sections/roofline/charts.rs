@@ -11,7 +11,7 @@ use rooflens_analysis::counters::roofline::group::Group;
 use rooflens_analysis::counters::roofline::roofs::{Peak, Roof, Roofs};
 use rooflens_document::chart::{Ceiling, Color, LevelMark, Plot, Point, Roofline, Scatter};
 use rooflens_document::{Chart, Quantity};
-use rooflens_units::Percent;
+use rooflens_units::{Percent, Ratio};
 
 /// Kernels of the chart of all memory levels: as many as get a number in it.
 const WITH_LEVELS: usize = 10;
@@ -81,7 +81,7 @@ fn point(group: &Group, (x, y): (f64, f64)) -> Point {
         label: group.short.clone(),
         x,
         y,
-        weight: group.share.0,
+        weight: group.share,
         color,
     }
 }
@@ -138,16 +138,16 @@ pub(super) fn level(
     let marks = pass.groups.iter().filter_map(mark).collect();
     let roofline = under(context, &pass.roofs, level, of_grids(context, marks));
     let largest = largest(&roofline.points)?;
-    let share = roofline.points.iter().map(|point| point.weight).sum();
+    let share: Ratio = roofline.points.iter().map(|point| point.weight).sum();
     let description = words!(
         context,
         "roofline.level.description",
         kernels = roofline.points.len().to_string(),
-        share = Quantity::ratio(share),
+        share = share,
         level = level.label(),
         ceilings = labels(context, &roofline),
         largest = largest.label.as_str(),
-        largest_share = Quantity::ratio(largest.weight),
+        largest_share = largest.weight,
         intensity = Quantity::new(largest.x, Unit::FlopPerByte),
         rate = Quantity::new(largest.y, Unit::FlopPerSecond),
     );
@@ -177,7 +177,7 @@ pub(super) fn normalized(context: &Context<'_>, name: &str, pass: &PassRoofline)
         "roofline.normalized.description",
         kernels = points.len().to_string(),
         largest = largest.label.as_str(),
-        largest_share = Quantity::ratio(largest.weight),
+        largest_share = largest.weight,
         memory = Quantity::new(largest.x, Unit::Percent),
         compute = Quantity::new(largest.y, Unit::Percent),
     );

@@ -98,7 +98,7 @@ fn a_mark_lies_at_flops_per_byte_and_flops_per_second() {
     // 4 GFLOP / 100 MB = 40 FLOP/B; 4 GFLOP / 200 µs = 20 TFLOP/s; 200 of 250 µs.
     assert!((point.x - 40.0).abs() < 1e-9);
     assert!((point.y / 20e12 - 1.0).abs() < 1e-12);
-    assert!((point.weight - 0.8).abs() < 1e-12);
+    assert!((point.weight.0 - 0.8).abs() < 1e-12);
     assert_eq!(point.color, Color::Other);
     assert_eq!(roofline.bandwidths[0].value, 1e12);
     assert_eq!(roofline.rates[0].value, 100e12);

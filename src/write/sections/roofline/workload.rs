@@ -156,7 +156,7 @@ fn kernel_chart(
             context,
             "workload.chart.one",
             kernel = Inline::code(&point.label),
-            of_time = Quantity::ratio(point.weight),
+            of_time = point.weight,
             rate = rate(point),
             intensity = Quantity::new(point.x, Unit::FlopPerByte),
         )
@@ -177,10 +177,10 @@ fn kernel_chart(
         "workload.chart.kernels",
         stage = label.as_str(),
         kernel = largest.label.as_str(),
-        of_time = Quantity::ratio(largest.weight),
+        of_time = largest.weight,
         rate = rate(largest),
     );
-    let share = Quantity::ratio(points.iter().map(|point| point.weight).sum());
+    let share: Ratio = points.iter().map(|point| point.weight).sum();
     let marks = words!(context, "workload.chart.kernels_marks", share = share);
     let id = format!("roofline-workload-{}", slug(&label));
     Some((chart(context, roofs, id, (title, marks), points)?, few))
@@ -233,7 +233,7 @@ fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option
     let x = work.intensity(Level::Dram)?;
     let y: FlopsPerSecond = work.per_second(work.flops())?;
     let label = context.facts.identities[work.kernel.index()].short.clone();
-    let weight = work.time.time() / stage.time.time();
+    let weight = Ratio::of(work.time.time(), stage.time.time());
     x.is_positive().then(|| Point {
         label,
         x: x.0,
@@ -251,7 +251,7 @@ fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Po
             label: format!("{label} · {name}"),
             x: x.0,
             y: y.0,
-            weight: weight.0,
+            weight,
             color,
         })
     };

@@ -123,7 +123,7 @@ fn marks_have_the_time_of_the_timeline() {
         .unwrap();
     assert!((product.x - 20_000.0 / 64_000.0).abs() < 1e-12);
     assert!((product.y / (20_000.0 / 110e-9) - 1.0).abs() < 1e-12);
-    assert!((product.weight - 110.0 / 450.0).abs() < 1e-12);
+    assert!((product.weight.0 - 110.0 / 450.0).abs() < 1e-12);
     // All 20 500 operations over the stage time.
     let stage = points(1)
         .iter()

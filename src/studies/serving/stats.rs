@@ -1,7 +1,7 @@
 //! Percentiles, histograms and distribution functions of samples.
 
 use rooflens_stats::{mean, population_deviation, quantile_from_nearer_end};
-use rooflens_units::{Count, Time};
+use rooflens_units::{Count, Ratio, Real, Time};
 
 /// Percentiles that reports show.
 pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
@@ -24,22 +24,24 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of samples in nanoseconds, in ascending order.
-    pub fn of(sorted: &[f64]) -> Self {
-        let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else {
-            return Self::default();
-        };
-        let figures = [
-            mean(sorted),
-            population_deviation(sorted),
-            Some(*min),
-            Some(*max),
-        ];
-        let percentiles =
-            PERCENTILES.map(|percent| quantile_from_nearer_end(sorted, percent / 100.0));
+    /// Of samples in ascending order.
+    pub fn of(sorted: &[Time]) -> Self {
+        let [mean, std, min, max] = figures(sorted);
         Self {
-            count: Some(Count(sorted.len() as f64)),
-            ..Self::in_unit(Time(1.0), figures, percentiles)
+            count: count(sorted),
+            mean,
+            std,
+            min,
+            max,
+            percentiles: percentiles(sorted),
+        }
+    }
+
+    /// Of samples in the unit of time of a file, in ascending order.
+    pub fn of_numbers(sorted: &[f64], unit: Time) -> Self {
+        Self {
+            count: count(sorted),
+            ..Self::in_unit(unit, figures(sorted), percentiles(sorted))
         }
     }
 
@@ -74,7 +76,7 @@ impl Spread {
 
     /// The same with all times multiplied.
     #[must_use]
-    pub fn scaled(self, factor: f64) -> Self {
+    pub fn scaled(self, factor: Ratio) -> Self {
         let scale = |time: Option<Time>| Some(time? * factor);
         Self {
             count: self.count,
@@ -87,10 +89,31 @@ impl Spread {
     }
 }
 
-/// Finite numbers in ascending order.
-pub fn sorted(samples: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut sorted: Vec<f64> = samples.into_iter().collect();
-    sorted.retain(|sample| sample.is_finite());
-    sorted.sort_by(f64::total_cmp);
+/// The number of samples; none of no sample.
+fn count<R>(samples: &[R]) -> Option<Count> {
+    (!samples.is_empty()).then_some(Count(samples.len() as f64))
+}
+
+/// Mean, population standard deviation, least and greatest sample.
+fn figures<R: Real>(sorted: &[R]) -> [Option<R>; 4] {
+    let (min, max) = (sorted.first(), sorted.last());
+    [
+        mean(sorted),
+        population_deviation(sorted),
+        min.copied(),
+        max.copied(),
+    ]
+}
+
+/// [`PERCENTILES`] of samples.
+fn percentiles<R: Real>(sorted: &[R]) -> [Option<R>; 4] {
+    PERCENTILES.map(|percent| quantile_from_nearer_end(sorted, percent / 100.0))
+}
+
+/// Finite samples in ascending order.
+pub fn sorted<R: Real>(samples: impl IntoIterator<Item = R>) -> Vec<R> {
+    let mut sorted: Vec<R> = samples.into_iter().collect();
+    sorted.retain(|sample| sample.real().is_finite());
+    sorted.sort_by(|a, b| a.real().total_cmp(&b.real()));
     sorted
 }

@@ -466,7 +466,7 @@ fn a_sweep_has_the_goodput_and_the_knee_of_its_samples() {
         panic!("one sweep")
     };
     // ln(output(64) ÷ output(32)) ÷ ln 2 is 0.08, and 0.48 from 16 to 32: by hand from expected.json.
-    let knee = sweep.knee.map(|knee| sweep.points[knee].load);
+    let knee = sweep.knee.map(|knee| sweep.points[knee].load.value);
     let rate = |n: usize| loads[n]["output_rate"].as_f64().expect("a number");
     let flat = |n: usize| libm::log2(rate(n + 1) / rate(n)) < 0.5;
     let first_flat = (0..5).rev().take_while(|n| flat(*n)).last();

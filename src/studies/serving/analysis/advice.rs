@@ -6,6 +6,7 @@ use super::bottleneck::{AT_BOUND, Limit, STALLED};
 use super::figures::Measure;
 use super::sweep::Axis;
 use crate::runs::Run;
+use rooflens_document::Quantity;
 use rooflens_units::{Count, Ratio, Time};
 
 /// Gain of the median TTFT from which on a limit at the knee is worth it.
@@ -19,9 +20,7 @@ pub enum Advice {
         /// Requests in flight at the knee.
         requests: Count,
         /// Load of the last point, on the sweep's axis.
-        last: f64,
-        /// Its axis.
-        axis: Axis,
+        last: Quantity,
         /// Median TTFT at the last point, and at the knee.
         ttft: (Time, Time),
         /// Throughput at the knee over that at the last point.
@@ -80,10 +79,8 @@ pub enum Advice {
     },
     /// Throughput still rises at the last point: measure beyond it.
     MoreLoad {
-        /// Load of the last point.
-        last: f64,
-        /// Its axis.
-        axis: Axis,
+        /// Load of the last point, on the sweep's axis.
+        last: Quantity,
     },
 }
 
@@ -163,23 +160,19 @@ fn sweep(results: &Results<'_>, run: usize) -> Option<Advice> {
     let sweep = results.sweep_of(run)?;
     let last = sweep.points.last()?;
     let Some(knee) = sweep.knee.map(|knee| &sweep.points[knee]) else {
-        return Some(Advice::MoreLoad {
-            last: last.load,
-            axis: sweep.axis,
-        });
+        return Some(Advice::MoreLoad { last: last.load });
     };
     let ttft = |run: usize| results.figures[run].typical(Measure::Ttft);
     let (at_last, at_knee) = (ttft(last.run)?, ttft(knee.run)?);
     let requests = match sweep.axis {
-        Axis::Concurrency => Count(knee.load),
+        Axis::Concurrency => Count(knee.load.value),
         Axis::Rate => results.figures[knee.run].in_flight?,
     };
     (at_last >= at_knee * WORTH).then(|| Advice::CapAtKnee {
         requests: Count(libm::ceil(requests.0)),
         last: last.load,
-        axis: sweep.axis,
         ttft: (at_last, at_knee),
-        kept: Ratio(knee.throughput / last.throughput),
+        kept: Ratio(knee.throughput.value / last.throughput.value),
     })
 }
 
@@ -207,12 +200,12 @@ fn bounds(results: &Results<'_>, run: usize) -> Vec<Advice> {
         (
             Measure::Ttft,
             &predicted.ttft,
-            slo.ttft.unwrap_or(Time(levels.ttft_p50_ms.bad * 1e6)),
+            slo.ttft.unwrap_or(levels.ttft_p50_ms.bad.time()),
         ),
         (
             Measure::Tpot,
             &predicted.tpot,
-            slo.tpot.unwrap_or(Time(levels.tpot_p50_ms.bad * 1e6)),
+            slo.tpot.unwrap_or(levels.tpot_p50_ms.bad.time()),
         ),
     ];
     for (measure, bound, limit) in limits {

@@ -152,16 +152,16 @@ impl Engine {
         }
         let (mut running, mut waiting, mut kv_cache) = (Vec::new(), Vec::new(), Vec::new());
         for sample in samples {
-            running.extend(sample.running.map(|count| count.0));
-            waiting.extend(sample.waiting.map(|count| count.0));
-            kv_cache.extend(sample.kv_cache.map(|share| share.0));
+            running.extend(sample.running);
+            waiting.extend(sample.waiting);
+            kv_cache.extend(sample.kv_cache);
         }
         let (running, waiting) = (sorted(running), sorted(waiting));
         Some(Self {
-            kv_p95: quantile_from_nearer_end(&sorted(kv_cache), 0.95).map(Ratio),
-            running: mean(&running).map(Count),
-            most_running: running.last().copied().map(Count),
-            waiting: mean(&waiting).map(Count),
+            kv_p95: quantile_from_nearer_end(&sorted(kv_cache), 0.95),
+            running: mean(&running),
+            most_running: running.last().copied(),
+            waiting: mean(&waiting),
             preemptions: growth(samples, |sample| sample.preemptions),
         })
     }

@@ -57,13 +57,13 @@ impl Measure {
 pub struct Dist {
     /// Its figures.
     pub spread: Spread,
-    /// Raw samples in nanoseconds, in ascending order; empty if the tool gave figures only.
-    pub samples: Vec<f64>,
+    /// Raw samples in ascending order; empty if the tool gave figures only.
+    pub samples: Vec<Time>,
 }
 
 impl Dist {
     fn of(samples: impl Iterator<Item = Time>, stated: &Spread) -> Self {
-        let samples = sorted(samples.map(|sample| sample.0));
+        let samples = sorted(samples);
         let spread = if samples.is_empty() {
             *stated
         } else {

@@ -83,21 +83,21 @@ fn summary(gpu: u32, mut samples: Vec<GpuSample>) -> Gpu {
     let (mut utilization, mut power) = (Vec::new(), Vec::new());
     let mut memory: Option<Bytes> = None;
     for sample in &samples {
-        utilization.extend(sample.utilization.map(|share| share.0));
-        power.extend(sample.power.map(|power| power.0));
+        utilization.extend(sample.utilization);
+        power.extend(sample.power);
         if let Some(used) = sample.memory_used {
             memory = Some(memory.map_or(used, |most| most.max(used)));
         }
     }
     let mut bands = [0.0; 5];
     for share in &utilization {
-        let band = BANDS.iter().position(|end| share < end);
+        let band = BANDS.iter().position(|end| share.0 < *end);
         bands[band.unwrap_or(BANDS.len() - 1)] += 1.0 / utilization.len() as f64;
     }
     Gpu {
         gpu,
-        utilization: mean(&utilization).map(Ratio),
-        power: mean(&power).map(Watts),
+        utilization: mean(&utilization),
+        power: mean(&power),
         memory,
         bands,
         samples,

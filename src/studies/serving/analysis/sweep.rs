@@ -2,11 +2,13 @@
 
 use super::figures::Figures;
 use crate::runs::Run;
+use rooflens_document::Quantity;
 use rooflens_session::Arrange;
+use rooflens_units::Ratio;
 
 /// Growth of throughput per growth of load, both as logarithms, below which a step adds load and little else. 1 is
 /// proportional growth.
-pub const ELASTICITY: f64 = 0.5;
+pub const ELASTICITY: Ratio = Ratio(0.5);
 
 /// What a sweep changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +21,10 @@ pub enum Axis {
 
 impl Axis {
     /// The load of a run on this axis.
-    pub fn of(self, run: &Run) -> Option<f64> {
+    pub fn of(self, run: &Run) -> Option<Quantity> {
         match self {
-            Self::Rate => Some(run.load.rate?.0),
-            Self::Concurrency => Some(run.load.concurrency?.0),
+            Self::Rate => run.load.rate.map(Quantity::from),
+            Self::Concurrency => run.load.concurrency.map(Quantity::from),
         }
     }
 }
@@ -31,11 +33,11 @@ impl Axis {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Load on the sweep's axis.
-    pub load: f64,
+    pub load: Quantity,
     /// Index of the run.
     pub run: usize,
     /// Output tokens per second; answers per second where those are not known for all runs.
-    pub throughput: f64,
+    pub throughput: Quantity,
 }
 
 /// Runs by rising load.
@@ -78,9 +80,9 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
         let in_tokens = group.iter().all(|run| figures[*run].output_rate.is_some());
         let rate = |run: usize| {
             if in_tokens {
-                Some(figures[run].output_rate?.0)
+                figures[run].output_rate.map(Quantity::from)
             } else {
-                Some(figures[run].request_rate?.0)
+                figures[run].request_rate.map(Quantity::from)
             }
         };
         let point = |run: &usize| {
@@ -91,7 +93,12 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
             })
         };
         let mut points: Vec<Point> = group.iter().filter_map(point).collect();
-        points.arrange_by(|a, b| a.load.total_cmp(&b.load).then(a.run.cmp(&b.run)));
+        points.arrange_by(|a, b| {
+            a.load
+                .value
+                .total_cmp(&b.load.value)
+                .then(a.run.cmp(&b.run))
+        });
         points.dedup_by(|later, first| later.load == first.load);
         (axis, in_tokens, points)
     };
@@ -108,8 +115,9 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
 }
 
 /// Growth of throughput per growth of load between two points.
-pub fn elasticity(from: &Point, to: &Point) -> f64 {
-    libm::log(to.throughput / from.throughput) / libm::log(to.load / from.load)
+pub fn elasticity(from: &Point, to: &Point) -> Ratio {
+    let throughput = libm::log(to.throughput.value / from.throughput.value);
+    Ratio(throughput / libm::log(to.load.value / from.load.value))
 }
 
 fn knee(points: &[Point]) -> Option<usize> {

@@ -3,30 +3,48 @@
 use serde::Deserialize;
 
 use super::figures::{Figures, Measure};
-use rooflens_units::Ratio;
+use rooflens_units::{Percent, Ratio, Time, TokensPerSecond};
 
 /// Levels. Times are milliseconds, utilization percent.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
-    /// Median time to first token, milliseconds.
-    pub ttft_p50_ms: Level,
-    /// Median time per output token, milliseconds.
-    pub tpot_p50_ms: Level,
-    /// Output tokens per second.
-    pub output_tokens_per_second: Level,
-    /// GPU utilization, percent.
+    /// Median time to first token.
+    pub ttft_p50_ms: Level<Milliseconds>,
+    /// Median time per output token.
+    pub tpot_p50_ms: Level<Milliseconds>,
+    /// Throughput of output tokens.
+    pub output_tokens_per_second: Level<TokensPerSecond>,
+    /// GPU utilization.
     pub gpu_utilization_percent: Range,
+}
+
+/// A time as a profile states it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd)]
+#[serde(transparent)]
+pub struct Milliseconds(pub f64);
+
+impl Milliseconds {
+    /// The same time in nanoseconds.
+    pub const fn time(self) -> Time {
+        Time(self.0 * 1e6)
+    }
+}
+
+impl From<Time> for Milliseconds {
+    fn from(time: Time) -> Self {
+        Self(time.0 / 1e6)
+    }
 }
 
 /// Two levels: good on one side, bad on the other, fair between them.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Level {
+pub struct Level<M> {
     /// Good from here on.
-    pub good: f64,
+    pub good: M,
     /// Bad from here on.
-    pub bad: f64,
+    pub bad: M,
 }
 
 /// A range that is good.
@@ -34,29 +52,29 @@ pub struct Level {
 #[serde(deny_unknown_fields)]
 pub struct Range {
     /// Lower end.
-    pub low: f64,
+    pub low: Percent,
     /// Upper end.
-    pub high: f64,
+    pub high: Percent,
 }
 
 impl Default for Thresholds {
     fn default() -> Self {
         Self {
             ttft_p50_ms: Level {
-                good: 100.0,
-                bad: 500.0,
+                good: Milliseconds(100.0),
+                bad: Milliseconds(500.0),
             },
             tpot_p50_ms: Level {
-                good: 50.0,
-                bad: 100.0,
+                good: Milliseconds(50.0),
+                bad: Milliseconds(100.0),
             },
             output_tokens_per_second: Level {
-                good: 200.0,
-                bad: 150.0,
+                good: TokensPerSecond(200.0),
+                bad: TokensPerSecond(150.0),
             },
             gpu_utilization_percent: Range {
-                low: 80.0,
-                high: 95.0,
+                low: Percent(80.0),
+                high: Percent(95.0),
             },
         }
     }
@@ -84,9 +102,9 @@ impl Grade {
     }
 }
 
-impl Level {
+impl<M: PartialOrd> Level<M> {
     /// The grade of a value. Whether more is better follows from the order of the levels.
-    pub fn grade(&self, value: f64) -> Grade {
+    pub fn grade(&self, value: M) -> Grade {
         let rising = self.good > self.bad;
         match (rising, value) {
             (true, value) if value > self.good => Grade::Good,
@@ -107,14 +125,14 @@ impl Thresholds {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// The grade of a median in nanoseconds, for figures that have levels.
+    /// The grade of a median, for figures that have levels.
     pub fn of(&self, figures: &Figures, measure: Measure) -> Option<Grade> {
         let level = self.level(measure)?;
-        Some(level.grade(figures.typical(measure)?.0 / 1e6))
+        Some(level.grade(figures.typical(measure)?.into()))
     }
 
     /// The levels of a measure.
-    pub const fn level(&self, measure: Measure) -> Option<&Level> {
+    pub const fn level(&self, measure: Measure) -> Option<&Level<Milliseconds>> {
         match measure {
             Measure::Ttft => Some(&self.ttft_p50_ms),
             Measure::Tpot => Some(&self.tpot_p50_ms),
@@ -125,7 +143,7 @@ impl Thresholds {
     /// The grade of a utilization between 0 and 1: good within the range, bad below it.
     pub fn utilization(&self, share: Ratio) -> Grade {
         let range = &self.gpu_utilization_percent;
-        match share.0 * 100.0 {
+        match Percent(share.0 * 100.0) {
             percent if percent < range.low => Grade::Bad,
             percent if percent > range.high => Grade::Fair,
             _ => Grade::Good,

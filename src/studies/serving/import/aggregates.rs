@@ -14,7 +14,7 @@ use super::json::{
 };
 use crate::runs::{Load, Run, Stated, Tool};
 use crate::stats::{Spread, sorted};
-use rooflens_units::{Count, Time, TokensPerSecond};
+use rooflens_units::{Count, Ratio, Time, TokensPerSecond};
 
 /// A result of InferenceX: times are seconds, throughputs are per GPU.
 pub(super) fn inference_x(value: &Value) -> Option<Run> {
@@ -227,10 +227,13 @@ pub(super) fn optimum(value: &Value) -> Option<Run> {
         if values.is_empty() {
             return Some(json::spread(object, unit, &names));
         }
-        Some(Spread::of(&values).scaled(unit.0))
+        Some(Spread::of_numbers(&values, unit))
     };
     let per_token = stage("per_token").and_then(latency);
-    let by_steps = || Some(latency(decode)?.scaled(1.0 / steps.filter(|steps| *steps >= 1.0)?));
+    let by_steps = || {
+        let steps = steps.filter(|steps| *steps >= 1.0)?;
+        Some(latency(decode)?.scaled(Ratio(1.0 / steps)))
+    };
     let rate = &decode["throughput"];
     let stated = Stated {
         output_rate: tokens_per_second(rate, "value")

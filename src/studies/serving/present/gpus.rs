@@ -91,7 +91,14 @@ fn lines(page: &Page<'_>) -> Option<Chart> {
     let start = timed.iter().filter_map(|gpu| gpu.samples[0].utc).min()?;
     let last = timed.iter().filter_map(|gpu| gpu.samples.last()?.utc);
     let end = last.max()?;
-    let low = page.results.options.thresholds.gpu_utilization_percent.low / 100.0;
+    let low = page
+        .results
+        .options
+        .thresholds
+        .gpu_utilization_percent
+        .low
+        .0
+        / 100.0;
     let mut panels = Vec::new();
     for gpu in timed {
         let mut points = Vec::new();

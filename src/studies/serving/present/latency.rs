@@ -125,9 +125,9 @@ fn drawn(page: &Page<'_>, measure: Measure) -> Vec<usize> {
 /// Share of the samples up to a value.
 fn distribution(page: &Page<'_>, measure: Measure) -> Option<Chart> {
     let runs = drawn(page, measure);
-    let mut samples_of_runs: Vec<(&Run, &[f64])> = Vec::new();
+    let mut samples_of_runs: Vec<(&Run, &[Time])> = Vec::new();
     // What lies beyond the 99th percentiles would squeeze all else.
-    let mut end: Option<f64> = None;
+    let mut end: Option<Time> = None;
     for run in runs {
         let samples = page.results.figures[run].dist(measure).samples.as_slice();
         let p99 = quantile_from_nearer_end(samples, 0.99)?;
@@ -141,12 +141,12 @@ fn distribution(page: &Page<'_>, measure: Measure) -> Option<Chart> {
         let mut points = Vec::new();
         for (value, share) in cumulative_shares(samples, POINTS) {
             if value <= end {
-                points.push((libm::round(value) as i64, share));
+                points.push((value.round().0, share));
             }
         }
         // To the end of the axis, beyond the longest sample too.
         if let Some((_, share)) = points.last() {
-            points.push((libm::round(end) as i64, *share));
+            points.push((end.round().0, *share));
         }
         let load = || page.load_of(run).unwrap_or_else(|| run.label.clone());
         curves.push(Line {
@@ -175,7 +175,7 @@ fn distribution(page: &Page<'_>, measure: Measure) -> Option<Chart> {
         plot: Plot::Tracks(Tracks {
             x_label: measure_name,
             x_unit: Unit::Nanoseconds,
-            extent: libm::ceil(end) as i64,
+            extent: libm::ceil(end.0) as i64,
             bands: Vec::new(),
             tracks: vec![Track::Lines(lines)],
         }),
@@ -195,13 +195,9 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
     for bin in bins {
         bars.push(Bar {
             label: if bin.to.is_finite() {
-                format!(
-                    "{} – {}",
-                    Quantity::from(Time(bin.from)),
-                    Quantity::from(Time(bin.to))
-                )
+                format!("{} – {}", Quantity::from(bin.from), Quantity::from(bin.to))
             } else {
-                format!("≥ {}", Quantity::from(Time(bin.from)))
+                format!("≥ {}", Quantity::from(bin.from))
             },
             values: vec![bin.count as f64],
             note: Quantity::count(bin.count).to_string(),
@@ -231,7 +227,7 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
 
 /// The histograms of all runs, as data.
 fn bins(page: &Page<'_>, content: &mut SectionContent) {
-    let mut rows: Vec<(&Run, Measure, Bin)> = Vec::new();
+    let mut rows: Vec<(&Run, Measure, Bin<Time>)> = Vec::new();
     for (index, run) in page.runs() {
         for measure in Measure::ALL {
             let samples = &page.results.figures[index].dist(measure).samples;
@@ -243,7 +239,7 @@ fn bins(page: &Page<'_>, content: &mut SectionContent) {
     if rows.is_empty() {
         return;
     }
-    let table = columns! { page, "serving_histograms", (run, measure, bin): &(&Run, Measure, Bin) => {
+    let table = columns! { page, "serving_histograms", (run, measure, bin): &(&Run, Measure, Bin<Time>) => {
         name "run" = run.label.clone(), page;
         text "measure" = name(page, *measure), page;
         time "from_ns" = bin.from, page;

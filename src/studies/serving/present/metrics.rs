@@ -36,7 +36,7 @@ fn saturation(results: &Results<'_>, sweep: &Sweep) -> Metric {
     match sweep.knee {
         Some(knee) => SATURATION_LOAD.derived(
             scope,
-            sweep.points[knee].load,
+            sweep.points[knee].load.value,
             format!("{axis}; {} loads", sweep.points.len()),
         ),
         None => SATURATION_LOAD.unavailable(

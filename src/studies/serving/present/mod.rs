@@ -18,7 +18,6 @@ use rooflens_schemas::Unit;
 use rooflens_units::Ratio;
 
 use crate::analysis::Results;
-use crate::analysis::sweep::Axis;
 use crate::runs::Run;
 
 /// Results, and the words for them.
@@ -69,7 +68,7 @@ pub fn report(
     document.method(method!(
         page,
         "serving",
-        elasticity = Quantity::new(crate::analysis::sweep::ELASTICITY, Unit::One),
+        elasticity = times(crate::analysis::sweep::ELASTICITY),
         queued = crate::analysis::bottleneck::QUEUED,
         full = crate::analysis::bottleneck::KV_FULL,
         bound = times(crate::analysis::bottleneck::AT_BOUND),
@@ -81,16 +80,10 @@ pub fn report(
 
 impl Page<'_> {
     /// A load with its unit.
-    pub(crate) fn load(&self, axis: Axis, load: f64) -> String {
-        match axis {
-            Axis::Rate => Quantity::new(load, Unit::RequestsPerSecond).to_string(),
-            Axis::Concurrency => {
-                words!(
-                    self,
-                    "serving.concurrent",
-                    count = Quantity::new(load, Unit::Count)
-                )
-            }
+    pub(crate) fn load(&self, load: Quantity) -> String {
+        match load.unit {
+            Unit::Count => words!(self, "serving.concurrent", count = load),
+            _ => load.to_string(),
         }
     }
 
@@ -98,10 +91,10 @@ impl Page<'_> {
     pub(crate) fn load_of(&self, run: &Run) -> Option<String> {
         let load = &run.load;
         if let Some(rate) = load.rate {
-            return Some(self.load(Axis::Rate, rate.0));
+            return Some(self.load(rate.into()));
         }
         if let Some(concurrency) = load.concurrency {
-            return Some(self.load(Axis::Concurrency, concurrency.0));
+            return Some(self.load(concurrency.into()));
         }
         load.burst.then(|| words!(self, "serving.burst"))
     }

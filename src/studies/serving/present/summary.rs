@@ -4,7 +4,7 @@ use rooflens_document::{
     Block, Cell, Inline, Quantity, SectionContent, Table, columns, say, words,
 };
 use rooflens_schemas::Unit;
-use rooflens_units::{Count, Ratio, Time, TokensPerSecond};
+use rooflens_units::Count;
 
 use super::latency::name;
 use super::{Page, times};
@@ -260,20 +260,20 @@ fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
                 "serving.bad",
                 what = format!("{} P50", name(page, measure)),
                 value = median,
-                limit = Time(level.bad * 1e6)
+                limit = level.bad.time()
             ));
         }
     }
     let level = &levels.output_tokens_per_second;
     if let Some(rate) = figures.output_rate
-        && level.grade(rate.0) == Grade::Bad
+        && level.grade(rate) == Grade::Bad
     {
         sentences.push(say!(
             page,
             "serving.bad",
             what = words!(page, "serving.figure.output"),
             value = rate,
-            limit = TokensPerSecond(level.bad)
+            limit = level.bad
         ));
     }
     sentences
@@ -287,9 +287,9 @@ fn beyond(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
     Some(say!(
         page,
         "serving.beyond",
-        load = page.load(sweep.axis, last.load),
-        times = Quantity::new(last.load / knee.load, Unit::One),
-        ratio = Quantity::new(last.throughput / knee.throughput, Unit::One),
+        load = page.load(last.load),
+        times = Quantity::new(last.load.value / knee.load.value, Unit::One),
+        ratio = Quantity::new(last.throughput.value / knee.throughput.value, Unit::One),
         before = ttft(knee.run),
         after = ttft(last.run),
     ))
@@ -346,8 +346,8 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
                 label: format!("{}, {label}", name(page, measure)),
                 value: value.into(),
                 at_last: figures_at_last.and_then(percentile).map(Quantity::from),
-                levels: level.map(|level| bounds(level, milliseconds)),
-                grade: level.map(|level| level.grade(value.0 / 1e6)),
+                levels: level.map(|level| bounds(level, |time| time.time().into())),
+                grade: level.map(|level| level.grade(value.into())),
             });
         }
     }
@@ -357,8 +357,8 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
             label: words!(page, "serving.figure.output"),
             value: rate.into(),
             at_last: figures_at_last.and_then(|figures| figures.output_rate.map(Quantity::from)),
-            levels: Some(bounds(level, tokens_per_second)),
-            grade: Some(level.grade(rate.0)),
+            levels: Some(bounds(level, Quantity::from)),
+            grade: Some(level.grade(rate)),
         });
     }
     if let Some(rate) = figures.request_rate {
@@ -383,26 +383,18 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
     rows
 }
 
-fn milliseconds(number: f64) -> Quantity {
-    Time(number * 1e6).into()
-}
-
-fn tokens_per_second(number: f64) -> Quantity {
-    TokensPerSecond(number).into()
-}
-
 /// Mean utilization of all GPUs.
 fn utilization(page: &Page<'_>) -> Option<FirstPageFigure> {
     let mut shares = Vec::new();
     for gpu in &page.results.gpus {
-        shares.extend(gpu.utilization.map(|share| share.0));
+        shares.extend(gpu.utilization);
     }
-    let mean = Ratio(rooflens_stats::mean(&shares)?);
+    let mean = rooflens_stats::mean(&shares)?;
     let levels = &page.results.options.thresholds;
     let range = &levels.gpu_utilization_percent;
     let (low, high) = (
-        Quantity::ratio(range.low / 100.0),
-        Quantity::ratio(range.high / 100.0),
+        Quantity::ratio(range.low.0 / 100.0),
+        Quantity::ratio(range.high.0 / 100.0),
     );
     Some(FirstPageFigure {
         label: words!(page, "serving.figure.gpu"),
@@ -414,7 +406,10 @@ fn utilization(page: &Page<'_>) -> Option<FirstPageFigure> {
 }
 
 /// Where a figure is good and where it is bad.
-fn bounds(level: &Level, quantity: impl Fn(f64) -> Quantity) -> (String, String) {
+fn bounds<M: Copy + PartialOrd>(
+    level: &Level<M>,
+    quantity: impl Fn(M) -> Quantity,
+) -> (String, String) {
     let (good, bad) = if level.good > level.bad {
         (">", "<")
     } else {
@@ -462,11 +457,10 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
         Advice::CapAtKnee {
             requests,
             last,
-            axis,
             ttft,
             kept,
         } => {
-            let (load, kept) = (page.load(*axis, *last), *kept);
+            let (load, kept) = (page.load(*last), *kept);
             let (at_last, at_knee) = *ttft;
             (
                 words!(page, "serving.cap.do", requests = *requests),
@@ -534,8 +528,8 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             ),
             words!(page, "serving.gpus_more.effect", half = *bound / 2.0),
         ),
-        Advice::MoreLoad { last, axis } => (
-            words!(page, "serving.load_more.do", load = page.load(*axis, *last)),
+        Advice::MoreLoad { last } => (
+            words!(page, "serving.load_more.do", load = page.load(*last)),
             words!(page, "serving.load_more.why"),
             words!(page, "serving.load_more.effect"),
         ),

@@ -4,8 +4,7 @@ use rooflens_document::chart::{Color, NO_SHARE, Plot, Point as Mark, Scatter};
 use rooflens_document::{
     Block, Chart, Inline, Quantity, SectionContent, Table, columns, say, words,
 };
-use rooflens_schemas::Unit;
-use rooflens_units::{RequestsPerSecond, Time};
+use rooflens_units::{Ratio, RequestsPerSecond, Time};
 
 use super::{Page, add};
 use crate::analysis::figures::Measure;
@@ -16,14 +15,13 @@ const SHOWN: usize = 40;
 const CHARTS: usize = 3;
 
 /// Length of an axis over the greatest value on it.
-const MARGIN: f64 = 1.08;
+const MARGIN: Ratio = Ratio(1.08);
 
 /// A point with its sweep's number, and the growth from the point before.
 struct SweepStep<'a> {
-    sweep: &'a Sweep,
     number: usize,
     point: &'a Point,
-    growth: Option<f64>,
+    growth: Option<Ratio>,
     is_knee: bool,
 }
 
@@ -64,7 +62,6 @@ fn steps(number: usize, sweep: &Sweep) -> Vec<SweepStep<'_>> {
     let mut before: Option<&Point> = None;
     for (index, point) in sweep.points.iter().enumerate() {
         steps.push(SweepStep {
-            sweep,
             number,
             point,
             growth: before.map(|before| elasticity(before, point)),
@@ -84,7 +81,7 @@ fn table<'t>(page: &'t Page<'_>) -> Table<'t, SweepStep<'t>> {
         let figures = &results.figures[run];
         let ttft = &figures.dist(Measure::Ttft).spread;
         count "sweep" = step.number + 1, page if several;
-        text "load" = page.load(step.sweep.axis, step.point.load), page;
+        text "load" = page.load(step.point.load), page;
         name "run" = results.runs[run].label.clone();
         RequestsPerSecond "requests_per_second" = figures.request_rate, page;
         TokensPerSecond "output_tokens_per_second" = figures.output_rate, page;
@@ -101,7 +98,7 @@ fn table<'t>(page: &'t Page<'_>) -> Table<'t, SweepStep<'t>> {
 /// Where throughput stops to follow the load.
 fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
     let (first, last) = (&sweep.points[0], &sweep.points[sweep.points.len() - 1]);
-    let load = |point: &Point| page.load(sweep.axis, point.load);
+    let load = |point: &Point| page.load(point.load);
     match sweep.knee.map(|knee| &sweep.points[knee]) {
         Some(knee) => say!(
             page,
@@ -110,8 +107,8 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
             first = load(first),
             last = load(last),
             knee = Inline::strong(load(knee)),
-            throughput = rate(sweep, knee),
-            at_last = rate(sweep, last),
+            throughput = knee.throughput,
+            at_last = last.throughput,
         ),
         None => say!(
             page,
@@ -119,7 +116,7 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
             count = Quantity::count(sweep.points.len() as u64),
             first = load(first),
             last = load(last),
-            throughput = rate(sweep, last),
+            throughput = last.throughput,
         ),
     }
 }
@@ -138,19 +135,9 @@ pub(super) fn best_goodput(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>
     Some(say!(
         page,
         "serving.best_goodput",
-        load = page.load(sweep.axis, point.load),
+        load = page.load(point.load),
         rate = rate
     ))
-}
-
-/// The throughput of a point with its unit.
-pub(super) const fn rate(sweep: &Sweep, point: &Point) -> Quantity {
-    let unit = if sweep.in_tokens {
-        Unit::TokensPerSecond
-    } else {
-        Unit::RequestsPerSecond
-    };
-    Quantity::new(point.throughput, unit)
 }
 
 /// Marks of the points whose position is known.
@@ -166,7 +153,7 @@ fn marks(
         };
         let is_knee = sweep.knee == Some(index);
         marks.push(Mark {
-            label: page.load(sweep.axis, point.load),
+            label: page.load(point.load),
             x,
             y,
             weight: NO_SHARE,
@@ -181,7 +168,7 @@ fn plane(x_label: String, y_label: String, points: Vec<Mark>) -> Option<Plot> {
     for mark in &points {
         (x_max, y_max) = (x_max.max(mark.x), y_max.max(mark.y));
     }
-    let (x_max, y_max) = (x_max * MARGIN, y_max * MARGIN);
+    let (x_max, y_max) = (x_max * MARGIN.0, y_max * MARGIN.0);
     (points.len() > 1 && x_max > 0.0 && y_max > 0.0).then_some(Plot::Scatter(Scatter {
         x_label,
         y_label,
@@ -198,7 +185,9 @@ fn throughput(page: &Page<'_>, number: usize, sweep: &Sweep) -> Option<Chart> {
         Axis::Rate => words!(page, "serving.axis.rate"),
         Axis::Concurrency => words!(page, "serving.axis.concurrency"),
     };
-    let points = marks(page, sweep, |point| Some((point.load, point.throughput)));
+    let points = marks(page, sweep, |point| {
+        Some((point.load.value, point.throughput.value))
+    });
     Some(Chart {
         id: format!("sweep-throughput-{}", number + 1),
         title: words!(page, "serving.sweep_throughput"),
@@ -218,7 +207,7 @@ fn y_label(page: &Page<'_>, sweep: &Sweep) -> String {
 fn latency(page: &Page<'_>, number: usize, sweep: &Sweep) -> Option<Chart> {
     let ttft = |point: &Point| page.results.figures[point.run].typical(Measure::Ttft);
     let points = marks(page, sweep, |point| {
-        Some((point.throughput, ttft(point)?.0 / 1e6))
+        Some((point.throughput.value, ttft(point)?.0 / 1e6))
     });
     Some(Chart {
         id: format!("sweep-latency-{}", number + 1),

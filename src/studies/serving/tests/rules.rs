@@ -5,7 +5,7 @@ use crate::analysis::bottleneck::{Limit, Source};
 use crate::analysis::changes::Verdict;
 use crate::analysis::goodput::Slo;
 use crate::analysis::predicted::{Bound, Predicted};
-use crate::analysis::thresholds::{Grade, Thresholds};
+use crate::analysis::thresholds::{Grade, Milliseconds, Thresholds};
 use crate::analysis::{Options, Results};
 use crate::import::Input;
 use crate::runs::{EngineSample, GpuSample, Load, Run, Tool};
@@ -70,8 +70,7 @@ fn the_knee_is_where_throughput_stops_to_follow() {
     assert!((last.waiting.expect("known").share().0 - 190.0 / 240.0).abs() < 1e-12);
     let cap = Advice::CapAtKnee {
         requests: Count(2.0),
-        last: 4.0,
-        axis: crate::analysis::sweep::Axis::Concurrency,
+        last: Count(4.0).into(),
         ttft: (240.0 * MS, 60.0 * MS),
         kept: Ratio(0.95),
     };
@@ -87,10 +86,8 @@ fn a_sweep_that_rises_has_no_knee() {
     let options = Options::default();
     let results = Results::compute(&input, &options).expect("runs");
     assert_eq!(results.sweeps[0].knee, None);
-    assert!(matches!(
-        results.advice[..],
-        [Advice::MoreLoad { last: 2.0, .. }]
-    ));
+    let last = Count(2.0).into();
+    assert_eq!(results.advice, [Advice::MoreLoad { last }]);
 }
 
 #[test]
@@ -206,10 +203,11 @@ fn another_setup_is_compared_at_the_same_load() {
 #[test]
 fn levels_come_from_a_profile() {
     let levels = Thresholds::default();
-    let grades = [99.0, 100.0, 500.0, 501.0].map(|ms| levels.ttft_p50_ms.grade(ms));
+    let grades = [99.0, 100.0, 500.0, 501.0].map(|ms| levels.ttft_p50_ms.grade(Milliseconds(ms)));
     assert_eq!(grades, [Grade::Good, Grade::Fair, Grade::Fair, Grade::Bad]);
     assert_eq!(
-        [201.0, 175.0, 149.0].map(|rate| levels.output_tokens_per_second.grade(rate)),
+        [201.0, 175.0, 149.0]
+            .map(|rate| levels.output_tokens_per_second.grade(TokensPerSecond(rate))),
         [Grade::Good, Grade::Fair, Grade::Bad]
     );
     assert_eq!(
@@ -218,7 +216,7 @@ fn levels_come_from_a_profile() {
     );
     let own = Thresholds::parse("ttft_p50_ms = { good = 10, bad = 20 }").expect("a profile");
     assert_eq!(
-        (own.ttft_p50_ms.grade(15.0), own.tpot_p50_ms),
+        (own.ttft_p50_ms.grade(Milliseconds(15.0)), own.tpot_p50_ms),
         (Grade::Fair, levels.tpot_p50_ms)
     );
     assert!(Thresholds::parse("ttft = 3").is_err());

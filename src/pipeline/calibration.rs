@@ -131,7 +131,7 @@ fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
                 specified: Some(predicted.into()),
                 measured: measured.into(),
                 ratio: Some(Ratio(measured / predicted)),
-                error: Some(Ratio(apart)),
+                error: Some(apart),
             });
         }
     }

@@ -1,8 +1,11 @@
 //! Ceilings of a device, how far its cases are from them, and fits of time against size.
 
+use rooflens_document::Quantity;
 use rooflens_hardware::{Gpu, Hardware};
+use rooflens_schemas::Unit;
+use rooflens_units::{BytesPerSecond, FlopsPerByte, FlopsPerSecond, Ratio, Seconds};
 
-use rooflens_units::{BytesPerSecond, FlopsPerByte, FlopsPerSecond, Seconds};
+use rooflens_stats::quantile_from_nearer_end;
 
 use crate::fit::Fit;
 use crate::import::{Case, Device, Rate};
@@ -46,12 +49,10 @@ pub struct Results<'a> {
 pub struct Ceiling {
     /// A dtype, or `copy`, `read`, `write`.
     pub what: String,
-    /// Bytes rather than FLOP per second.
-    pub is_bandwidth: bool,
-    /// Per second.
-    pub measured: f64,
-    /// Per second, dense.
-    pub specified: Option<f64>,
+    /// Bytes, or FLOP, per second.
+    pub measured: Quantity,
+    /// The same, dense.
+    pub specified: Option<Quantity>,
     /// Arithmetic intensity from which on the rate bounds, not the bandwidth of a copy.
     pub ridge: Option<FlopsPerByte>,
     /// The largest of single operations, not a sustained rate.
@@ -62,8 +63,13 @@ pub struct Ceiling {
 
 impl Ceiling {
     /// Measured ÷ specified.
-    pub fn efficiency(&self) -> Option<f64> {
-        Some(self.measured / self.specified?)
+    pub fn efficiency(&self) -> Option<Ratio> {
+        Some(Ratio(self.measured.value / self.specified?.value))
+    }
+
+    /// Whether it is of bytes rather than of FLOP.
+    pub fn is_bandwidth(&self) -> bool {
+        self.measured.unit == Unit::BytesPerSecond
     }
 }
 
@@ -82,13 +88,13 @@ pub struct Judged<'a> {
 
 impl Judged<'_> {
     /// Share of the measured roofline.
-    pub fn efficiency(&self) -> Option<f64> {
-        Some(self.roof?.0 / self.times[0])
+    pub fn efficiency(&self) -> Option<Ratio> {
+        Some(Ratio(self.roof?.0 / self.times[0]))
     }
 
     /// Share of the specified roofline.
-    pub fn of_specified(&self) -> Option<f64> {
-        Some(self.specified? / self.times[0])
+    pub fn of_specified(&self) -> Option<Ratio> {
+        Some(Ratio(self.specified? / self.times[0]))
     }
 }
 
@@ -132,8 +138,8 @@ impl<'a> Results<'a> {
         let measured = |what: &str| ceilings.iter().find(|ceiling| ceiling.what == what);
         let of_gpu = |dtype: &str| rate_of(specified.as_ref()?, dtype);
         let reached = Roofs {
-            rate: &|dtype| Some(FlopsPerSecond(measured(dtype)?.measured)),
-            bandwidth: measured("copy").map(|copy| BytesPerSecond(copy.measured)),
+            rate: &|dtype| Some(FlopsPerSecond(measured(dtype)?.measured.value)),
+            bandwidth: measured("copy").map(|copy| BytesPerSecond(copy.measured.value)),
         };
         let bandwidth = specified.as_ref().map(|gpu| gpu.memory_bandwidth);
         let stated = Roofs {
@@ -190,7 +196,7 @@ impl<'a> Results<'a> {
     /// The dtype that the first page is about: bf16 if there is one, else the first rate.
     pub fn headline(&self) -> Option<&Ceiling> {
         self.ceiling("bf16")
-            .or_else(|| self.ceilings.iter().find(|ceiling| !ceiling.is_bandwidth))
+            .or_else(|| self.ceilings.iter().find(|ceiling| !ceiling.is_bandwidth()))
     }
 }
 
@@ -209,32 +215,32 @@ pub struct Group<'a> {
 
 impl Group<'_> {
     /// A share of each case that has it, ascending.
-    pub fn shares(&self, share: fn(&Judged<'_>) -> Option<f64>) -> Vec<f64> {
-        let mut shares: Vec<f64> = self
+    pub fn shares(&self, share: fn(&Judged<'_>) -> Option<Ratio>) -> Vec<Ratio> {
+        let mut shares: Vec<Ratio> = self
             .cases
             .iter()
             .filter_map(|judged| share(judged))
             .collect();
-        shares.sort_by(f64::total_cmp);
+        shares.sort_by(Ratio::total_cmp);
         shares
     }
 
     /// The median efficiency against the measured roofline.
-    pub fn median(&self) -> Option<f64> {
-        rooflens_stats::quantile_from_nearer_end(&self.shares(|judged| judged.efficiency()), 0.5)
+    pub fn median(&self) -> Option<Ratio> {
+        let efficiencies = self.shares(|judged| judged.efficiency());
+        quantile_from_nearer_end(&efficiencies, 0.5)
     }
 
     /// The median share of the specified roofline.
-    pub fn median_of_specified(&self) -> Option<f64> {
-        rooflens_stats::quantile_from_nearer_end(&self.shares(|judged| judged.of_specified()), 0.5)
+    pub fn median_of_specified(&self) -> Option<Ratio> {
+        let shares = self.shares(|judged| judged.of_specified());
+        quantile_from_nearer_end(&shares, 0.5)
     }
 
     /// The median of |roofline time − time| ÷ time.
-    pub fn apart(&self) -> Option<f64> {
-        rooflens_stats::quantile_from_nearer_end(
-            &self.shares(|judged| Some((judged.efficiency()? - 1.0).abs())),
-            0.5,
-        )
+    pub fn apart(&self) -> Option<Ratio> {
+        let errors = self.shares(|judged| Some((judged.efficiency()? - Ratio::ONE).abs()));
+        quantile_from_nearer_end(&errors, 0.5)
     }
 
     /// Times of all cases with a roofline time: at the roofline, and measured.
@@ -280,15 +286,14 @@ fn rate_of(gpu: &Gpu, dtype: &str) -> Option<FlopsPerSecond> {
 
 fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
     let mut ceilings: Vec<Ceiling> = Vec::new();
-    let mut add = |what: &str, is_bandwidth: bool, measured: f64, rate: Option<&Rate>| {
-        let specified = match is_bandwidth {
-            true => gpu.map(|gpu| gpu.memory_bandwidth.0),
-            false => gpu.and_then(|gpu| Some(rate_of(gpu, what)?.0)),
+    let mut add = |what: &str, measured: Quantity, rate: Option<&Rate>| {
+        let specified = match measured.unit {
+            Unit::BytesPerSecond => gpu.map(|gpu| gpu.memory_bandwidth.into()),
+            _ => gpu.and_then(|gpu| Some(rate_of(gpu, what)?.into())),
         };
         let earlier = ceilings.iter_mut().find(|ceiling| ceiling.what == what);
         let ceiling = Ceiling {
             what: what.to_owned(),
-            is_bandwidth,
             measured,
             specified,
             ridge: None,
@@ -298,15 +303,14 @@ fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
         match earlier {
             // A sustained rate stands; of several, and of cases, the largest does.
             Some(earlier) if rate.is_none() && !earlier.from_cases => {}
-            Some(earlier) if earlier.measured >= measured => {}
+            Some(earlier) if earlier.measured.value >= measured.value => {}
             Some(earlier) => *earlier = ceiling,
             None => ceilings.push(ceiling),
         }
     };
     for rate in &device.rates {
-        let is_bandwidth = matches!(rate.what.as_str(), "copy" | "read" | "write");
         if let Ok(measured) = rate.rate {
-            add(&rate.what, is_bandwidth, measured, Some(rate));
+            add(&rate.what, measured, Some(rate));
         }
     }
     for case in &device.cases {
@@ -314,22 +318,22 @@ fn ceilings(device: &Device, gpu: Option<&Gpu>) -> Vec<Ceiling> {
             continue;
         };
         match (case.operation.as_str(), case.dtype.as_deref()) {
-            (COPY, _) => add("copy", true, (case.bytes / median).0, None),
+            (COPY, _) => add("copy", (case.bytes / median).into(), None),
             (operation, Some(dtype)) if GEMMS.contains(&operation) => {
-                add(dtype, false, (case.flops / median).0, None);
+                add(dtype, (case.flops / median).into(), None);
             }
             _ => {}
         }
     }
     let copy = ceilings.iter().find(|ceiling| ceiling.what == "copy");
-    if let Some(bandwidth) = copy.map(|copy| copy.measured) {
+    if let Some(bandwidth) = copy.map(|copy| copy.measured.value) {
         for ceiling in &mut ceilings {
-            if !ceiling.is_bandwidth {
-                ceiling.ridge = Some(FlopsPerByte(ceiling.measured / bandwidth));
+            if !ceiling.is_bandwidth() {
+                ceiling.ridge = Some(FlopsPerByte(ceiling.measured.value / bandwidth));
             }
         }
     }
-    ceilings.sort_by_key(|ceiling| ceiling.is_bandwidth);
+    ceilings.sort_by_key(Ceiling::is_bandwidth);
     ceilings
 }
 

@@ -10,7 +10,7 @@ pub struct Fit {
     /// Work per second beyond it.
     pub rate: f64,
     /// Coefficient of determination, by the same weights.
-    pub r2: f64,
+    pub r2: Ratio,
     /// The largest |time − fit| ÷ time.
     pub residual: Ratio,
     /// Points that it is made from.
@@ -55,7 +55,7 @@ impl Fit {
         let mut fit = Self {
             floor,
             rate,
-            r2: 0.0,
+            r2: Ratio::ZERO,
             residual: Ratio::ZERO,
             points: points.len(),
         };
@@ -65,7 +65,7 @@ impl Fit {
             };
             points.iter().map(square).sum()
         };
-        fit.r2 = 1.0 - part(&|work| fit.at(work).0) / part(&|_| mean);
+        fit.r2 = Ratio(1.0 - part(&|work| fit.at(work).0) / part(&|_| mean));
         for (work, time) in points {
             let residual = ((time - fit.at(*work).0) / time).abs();
             fit.residual = fit.residual.max(Ratio(residual));

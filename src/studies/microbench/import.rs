@@ -1,7 +1,8 @@
 //! Reads `bench.json` and `peaks.json`.
 
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
-use rooflens_units::{Bytes, Flops, Hertz, Ratio, Seconds, Watts};
+use rooflens_document::Quantity;
+use rooflens_units::{Bytes, BytesPerSecond, Flops, FlopsPerSecond, Hertz, Ratio, Seconds, Watts};
 use serde_json::{Map, Value};
 
 /// A file to read.
@@ -32,7 +33,7 @@ pub struct Rate {
     /// A dtype, `copy`, `read` or `write`.
     pub what: String,
     /// FLOP, or bytes, per second at the median time.
-    pub rate: Result<f64, String>,
+    pub rate: Result<Quantity, String>,
     /// (Greatest − least) ÷ median of the times.
     pub spread: Option<Ratio>,
     /// Clock of the SMs meanwhile.
@@ -131,23 +132,21 @@ fn add(
     diagnostics: &mut Diagnostics,
 ) {
     let rates = document.get("matmul").and_then(Value::as_object);
-    let rates = rates
-        .into_iter()
-        .flatten()
-        .map(|(what, entry)| (what.as_str(), entry, "tflops", 1e12));
+    for (what, entry) in rates.into_iter().flatten() {
+        let unit = FlopsPerSecond(1e12);
+        device.rates.push(rate(what, entry, "tflops", unit.into()));
+    }
     let memory = [
         ("copy", "gb_per_s_read_plus_write"),
         ("read", "gb_per_s"),
         ("write", "gb_per_s"),
     ];
-    let memory = memory
-        .into_iter()
-        .filter_map(|(what, key)| Some((what, document.get(what)?, key, 1e9)));
-    device.rates.extend(
-        rates
-            .chain(memory)
-            .map(|(what, entry, key, unit)| rate(what, entry, key, unit)),
-    );
+    for (what, key) in memory {
+        let unit = BytesPerSecond(1e9);
+        let entry = document.get(what);
+        let rate = entry.map(|entry| rate(what, entry, key, unit.into()));
+        device.rates.extend(rate);
+    }
     let cases = document
         .get("cases")
         .and_then(Value::as_array)
@@ -180,11 +179,11 @@ fn add(
     }
 }
 
-fn rate(what: &str, entry: &Value, key: &str, unit: f64) -> Rate {
+fn rate(what: &str, entry: &Value, key: &str, unit: Quantity) -> Rate {
     let rate = match entry {
         Value::String(reason) => Err(reason.clone()),
         entry => positive(entry, key)
-            .map(|value| value * unit)
+            .map(|number| Quantity::new(number * unit.value, unit.unit))
             .ok_or_else(|| format!("no {key}")),
     };
     let clocks = &entry["clocks"];

@@ -4,7 +4,7 @@
 //! files → import → Device (rates, cases) → analysis (ceilings, efficiency, fits) → present → rooflens_document::report::Report
 //! ```
 //!
-//! Times are seconds, rates per second, work is FLOP and bytes, all `f64`. The roofline time of a case is
+//! The roofline time of a case is
 //! max(FLOPs ÷ rate, bytes ÷ bandwidth) (Williams, Waterman and Patterson, CACM 52(4), 2009).
 
 #![forbid(unsafe_code)]

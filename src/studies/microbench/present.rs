@@ -107,26 +107,6 @@ impl<'a> Pages<'a> {
 }
 
 impl Ceiling {
-    const fn per_second(&self, value: f64) -> Quantity {
-        let unit = if self.is_bandwidth {
-            Unit::BytesPerSecond
-        } else {
-            Unit::FlopPerSecond
-        };
-        Quantity::new(value, unit)
-    }
-
-    const fn measured(&self) -> Quantity {
-        self.per_second(self.measured)
-    }
-
-    fn specified(&self) -> Cell {
-        match self.specified {
-            Some(value) => Cell::Quantity(self.per_second(value)),
-            None => Cell::Missing,
-        }
-    }
-
     const fn basis(&self) -> &'static str {
         if self.from_cases {
             "best case"
@@ -168,16 +148,16 @@ fn summary(pages: &Pages<'_>) -> SectionContent {
 fn conclusion(pages: &Pages<'_>, results: &Results<'_>) -> Option<Vec<Inline>> {
     let rate = results.headline();
     let copy = results.ceiling("copy");
-    let share = |ceiling: Option<&Ceiling>| Some(Quantity::ratio(ceiling?.efficiency()?));
+    let share = |ceiling: Option<&Ceiling>| Some(Quantity::from(ceiling?.efficiency()?));
     rate.or(copy)?;
     Some(say!(
         pages,
         "microbench.conclusion",
         gpu = Inline::strong(pages.name(results)),
         dtype = rate.map(|rate| rate.what.clone()),
-        rate = rate.map(Ceiling::measured),
+        rate = rate.map(|rate| rate.measured),
         rate_share = share(rate),
-        bandwidth = copy.map(Ceiling::measured),
+        bandwidth = copy.map(|copy| copy.measured),
         bandwidth_share = share(copy),
         ridge = rate.and_then(|rate| rate.ridge).map(Quantity::from),
         floor = floor(results),
@@ -208,7 +188,7 @@ fn worst(pages: &Pages<'_>, results: &Results<'_>) -> Option<Vec<Inline>> {
         "microbench.worst",
         operation = Inline::code(group.operation),
         dtype = group.dtype.map(str::to_owned),
-        share = Quantity::ratio(share),
+        share = share,
         cases = Quantity::count(group.cases.len() as u64),
     ))
 }
@@ -219,9 +199,9 @@ fn ceilings<'t>(pages: &'t Pages<'_>) -> Table<'t, OfDevice<'t, Ceiling>> {
         let rate = ceiling.rate.as_ref();
         name "gpu" = pages.name(results), page if pages.several();
         text "ceiling" = ceiling.what.as_str(), page;
-        text "measured" = Cell::Quantity(ceiling.measured()), page;
+        text "measured" = Cell::Quantity(ceiling.measured), page;
         share "spread" = rate.and_then(|rate| rate.spread), page;
-        text "specified" = ceiling.specified(), page;
+        text "specified" = ceiling.specified.map(Cell::Quantity), page;
         share "of_specified" = ceiling.efficiency(), page;
         FlopPerByte "ridge" = ceiling.ridge, page;
         Hertz "sm_clock_hz" = rate.and_then(|rate| rate.sm_clock), page;
@@ -242,27 +222,15 @@ fn roofline(pages: &Pages<'_>) -> SectionContent {
 fn roofline_chart(pages: &Pages<'_>, number: usize, results: &Results<'_>) -> Option<Chart> {
     let (rate, copy) = (results.headline()?, results.ceiling("copy")?);
     let roofs = |ceiling: &Ceiling| {
-        let label = |value, key: &str| {
-            format!(
-                "{} {} {}",
-                ceiling.what,
-                ceiling.per_second(value),
-                pages.text.word(key)
-            )
+        let roof = |rate: Quantity, key: &str, measured: bool| Roof {
+            label: format!("{} {rate} {}", ceiling.what, pages.text.word(key)),
+            value: rate.value,
+            measured,
         };
-        let measured = Roof {
-            label: label(ceiling.measured, "measured"),
-            value: ceiling.measured,
-            measured: true,
-        };
-        let specified = ceiling.specified.map(|value| Roof {
-            label: label(value, "specified"),
-            value,
-            measured: false,
-        });
-        std::iter::once(measured)
-            .chain(specified)
-            .collect::<Vec<_>>()
+        let mut roofs = vec![roof(ceiling.measured, "measured", true)];
+        let specified = ceiling.specified;
+        roofs.extend(specified.map(|rate| roof(rate, "specified", false)));
+        roofs
     };
     let mut points = Vec::new();
     for judged in &results.cases {

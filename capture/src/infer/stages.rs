@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::StageKind;
 use rooflens_schemas::workload::BUILT_IN_STAGES;
+use rooflens_units::Ratio;
 use serde_json::{Map, Value, json};
 
 use super::facts::{Notes, Stage};
 
 /// An instance at the beginning that is longer than this many medians is warm-up.
-const SLOW: f64 = 1.5;
+const SLOW: Ratio = Ratio(1.5);
 
 /// Stages that are written: those that have a kind, then the longest.
 const MAX_STAGES: usize = 40;
@@ -172,7 +173,7 @@ fn leading_slow(ms: &[f64]) -> usize {
     };
     ms[..half]
         .iter()
-        .take_while(|one| **one > SLOW * median)
+        .take_while(|one| **one > SLOW.0 * median)
         .count()
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rooflens_schemas::PassKind;
+use rooflens_units::Seconds;
 
 use super::gate::Range;
 use super::{Harvest, PassPlan, in_steps, metrics, work_folder};
@@ -17,8 +18,8 @@ const LAUNCHES: u64 = 60;
 /// Launches of a list's window that are profiled at most: a kernel that ran once may lie far from the rest.
 const WINDOW: u64 = 300;
 
-/// Seconds that a launch takes with the default sections: measured on an H100 and on H200s, 0.6 to 0.7.
-pub(crate) const LAUNCH: f64 = 0.65;
+/// Time that a launch takes with the default sections: measured on an H100 and on H200s, 0.6 to 0.7.
+pub(crate) const LAUNCH: Seconds = Seconds(0.65);
 
 /// Sections that every preset but the full set consists of: for rooflines, bound classes and their reasons.
 const BASE: [&str; 10] = [
@@ -123,8 +124,10 @@ pub(super) struct Planned {
 
 impl Planned {
     fn is_short_of_time(self) -> bool {
-        let seconds = self.launches.unwrap_or(LAUNCHES) as f64 * LAUNCH;
-        self.time.is_some_and(|time| seconds > time.as_secs_f64())
+        let launches = self.launches.unwrap_or(LAUNCHES);
+        let needed = LAUNCH * launches as f64;
+        self.time
+            .is_some_and(|time| needed > Seconds(time.as_secs_f64()))
     }
 }
 

@@ -3,24 +3,25 @@
 use std::time::{Duration, Instant};
 
 use rooflens_schemas::PassKind;
+use rooflens_units::{Count, Ratio, Seconds};
 
 use crate::plan::ncu::LAUNCH;
 use crate::plan::{Harvest, PassPlan, Step};
 
-/// How many times as long as the unprofiled run a pass takes, and seconds on top of it: of ncu, without the launches
+/// How many times as long as the unprofiled run a pass takes, and the time on top of it: of ncu, without the launches
 /// that it profiles. On two H200s nsys took 1.3 to 1.5 times as long.
-const TIMELINE: (f64, f64) = (1.4, 5.0);
-const OPERATORS: (f64, f64) = (1.3, 3.0);
-const COUNTERS: (f64, f64) = (1.0, 10.0);
+const TIMELINE: (Ratio, Seconds) = (Ratio(1.4), Seconds(5.0));
+const OPERATORS: (Ratio, Seconds) = (Ratio(1.3), Seconds(3.0));
+const COUNTERS: (Ratio, Seconds) = (Ratio(1.0), Seconds(10.0));
 
-/// How long all passes may take if nobody says: so many times the unprofiled run, and seconds on top of it.
-const USUAL: (f64, f64) = (4.0, 60.0);
+/// How long all passes may take if nobody says: so many times the unprofiled run, and the time on top of it.
+const USUAL: (Ratio, Seconds) = (Ratio(4.0), Seconds(60.0));
 
 /// Launches that are thought of before they are known.
-const LAUNCHES: f64 = 30.0;
+const LAUNCHES: Count = Count(30.0);
 
-/// The unprofiled run, as long as it is not known, in seconds.
-const UNKNOWN: f64 = 30.0;
+/// The unprofiled run, as long as it is not known.
+const UNKNOWN: Seconds = Seconds(30.0);
 
 /// Time for all passes.
 pub(super) struct Budget {
@@ -48,22 +49,19 @@ impl Budget {
     /// How long a pass takes; none before the unprofiled run is measured.
     pub(super) fn estimate(&self, pass: &PassPlan) -> Option<Duration> {
         self.baseline
-            .map(|_| Duration::from_secs_f64(self.seconds(pass)))
+            .map(|_| Duration::from_secs_f64(self.time(pass).0))
     }
 
     /// How long the launches of ncu may take, as the last pass; none where nobody knows how long anything takes.
     pub(super) fn launches(&self) -> Option<Duration> {
-        let (once, spent) = (
-            self.baseline?.as_secs_f64(),
-            self.begin.elapsed().as_secs_f64(),
-        );
+        let once = seconds(self.baseline?);
+        let spent = seconds(self.begin.elapsed());
         let left = match self.end {
-            Some(end) => end.saturating_duration_since(Instant::now()).as_secs_f64(),
-            None => USUAL.0 * once + USUAL.1 - spent,
+            Some(end) => seconds(end.saturating_duration_since(Instant::now())),
+            None => once * USUAL.0 + USUAL.1 - spent,
         };
-        Some(Duration::from_secs_f64(
-            (left - COUNTERS.0 * once - COUNTERS.1).max(0.0),
-        ))
+        let left = left - once * COUNTERS.0 - COUNTERS.1;
+        Some(Duration::from_secs_f64(left.max(Seconds::ZERO).0))
     }
 
     /// How long a pass may take, if time is limited: what the others leave or, if that is too little for all, its part.
@@ -72,45 +70,49 @@ impl Budget {
         pass: &PassPlan,
         later: impl Iterator<Item = &'a Step>,
     ) -> Option<Duration> {
-        let left = self
-            .end?
-            .saturating_duration_since(Instant::now())
-            .as_secs_f64();
+        let left = seconds(self.end?.saturating_duration_since(Instant::now()));
         if self.baseline.is_none() {
             // The others are profiled runs of the same: nobody knows better.
-            return Some(Duration::from_secs_f64(left / 4.0));
+            return Some(Duration::from_secs_f64(left.0 / 4.0));
         }
-        let own = self.seconds(pass);
-        let later: f64 = later.map(|step| self.seconds_of(step)).sum();
-        let limit = if own + later < left {
+        let needed = self.time(pass);
+        let later: Seconds = later.map(|step| self.time_of(step)).sum();
+        let limit = if needed + later < left {
             left - later
         } else {
-            left * own / (own + later)
+            Seconds(left.0 * needed.0 / (needed + later).0)
         };
-        Some(Duration::from_secs_f64(limit))
+        Some(Duration::from_secs_f64(limit.0))
     }
 
-    fn seconds_of(&self, step: &Step) -> f64 {
+    fn time_of(&self, step: &Step) -> Seconds {
         match step {
-            Step::Pass(pass) | Step::Counters(pass) => self.seconds(pass),
-            Step::Snapshot { .. } | Step::Skip { .. } => 0.0,
+            Step::Pass(pass) | Step::Counters(pass) => self.time(pass),
+            Step::Snapshot { .. } | Step::Skip { .. } => Seconds::ZERO,
         }
     }
 
-    fn seconds(&self, pass: &PassPlan) -> f64 {
-        let once = self.baseline.map_or(UNKNOWN, |wall| wall.as_secs_f64());
+    fn time(&self, pass: &PassPlan) -> Seconds {
+        let once = self.baseline.map_or(UNKNOWN, seconds);
         let (factor, more) = match pass.kind {
             PassKind::Timeline => TIMELINE,
             PassKind::Operators => OPERATORS,
             PassKind::Counters => COUNTERS,
-            _ => (1.0, 0.0),
+            _ => (Ratio::ONE, Seconds::ZERO),
         };
         let launches = match &pass.harvest {
-            Harvest::Ncu(export) => export.planned.map_or(LAUNCHES, |planned| planned as f64),
-            _ => 0.0,
+            Harvest::Ncu(export) => export
+                .planned
+                .map_or(LAUNCHES, |planned| Count(planned as f64)),
+            _ => Count::ZERO,
         };
-        f64::from(pass.repeats + pass.warmup) * once * factor + more + launches * LAUNCH
+        let runs = f64::from(pass.repeats + pass.warmup);
+        once * runs * factor + more + LAUNCH * launches
     }
+}
+
+fn seconds(time: Duration) -> Seconds {
+    Seconds(time.as_secs_f64())
 }
 
 #[cfg(test)]

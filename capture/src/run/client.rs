@@ -44,8 +44,8 @@ pub(crate) struct Client {
 pub(crate) struct Served {
     /// Exit code; none if it was ended because all steps of the window were over.
     pub(crate) code: Option<i32>,
-    /// Seconds until the server was ready.
-    pub(crate) ready: f64,
+    /// Time until the server was ready.
+    pub(crate) ready: Duration,
 }
 
 /// A client that runs or waits.
@@ -75,13 +75,14 @@ impl Client {
         while !self.is_ready() {
             goes_on(stopped).then_some(())?;
         }
-        let ready = start.elapsed().as_secs_f64();
+        let ready = start.elapsed();
         if let Some(folder) = &self.window {
             // Without the file no step counts, and the notes say so.
             let _ = files::write(&folder.join(READY_FILE), "");
         }
         say(&format!(
-            "the server is ready after {ready:.1} s: the client begins"
+            "the server is ready after {:.1} s: the client begins",
+            ready.as_secs_f64()
         ));
         let served = Served {
             code: self.load(logs, stopped)?,

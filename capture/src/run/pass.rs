@@ -133,21 +133,17 @@ pub(super) fn run(
 
 /// What the manifest says of a client.
 fn client_note(served: Option<Served>) -> String {
-    match served {
-        Some(Served {
-            code: Some(code),
-            ready,
-        }) => {
-            format!(
-                "the server was ready after {ready:.1} s and ended when the client had, with exit code {code}"
-            )
-        }
-        Some(Served { code: None, ready }) => {
-            format!(
-                "the server was ready after {ready:.1} s; it and its client were ended when all was recorded"
-            )
-        }
-        None => "the server ended before its client: see logs".to_owned(),
+    let Some(Served { code, ready }) = served else {
+        return "the server ended before its client: see logs".to_owned();
+    };
+    let ready = ready.as_secs_f64();
+    match code {
+        Some(code) => format!(
+            "the server was ready after {ready:.1} s and ended when the client had, with exit code {code}"
+        ),
+        None => format!(
+            "the server was ready after {ready:.1} s; it and its client were ended when all was recorded"
+        ),
     }
 }
 

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rooflens_schemas::{LoadMode, ServingRun, serving};
+use rooflens_units::Seconds;
 
 use super::DURATION;
 use super::args::ServeArguments;
@@ -31,7 +32,7 @@ const SHOWN: Duration = Duration::from_millis(500);
 const WARM: u32 = 16;
 
 /// A request that was sent later than this was not sent when it was due.
-const LATE_S: f64 = 0.01;
+const LATE: Seconds = Seconds(0.01);
 
 /// Seed of the warm-up: of no level.
 const WARM_UP: u64 = u64::MAX;
@@ -58,7 +59,7 @@ pub(super) struct Tally {
     /// By reason.
     failed: BTreeMap<String, u64>,
     /// How long after it was due a request was sent, at most.
-    late_s: f64,
+    delay: Seconds,
     late: u64,
 }
 
@@ -106,7 +107,7 @@ impl Test<'_> {
             .and_then(|()| self.run(&level, &name, &mut file))
             .and_then(|tally| file.flush().map(|()| tally))
             .map_err(CaptureError::io(&path))?;
-        let seconds = level.start.elapsed().as_secs_f64();
+        let time = level.start.elapsed();
         match scraper.map(super::scrape::Scraper::finish).transpose() {
             Ok(scraped) => {
                 let (metrics, outcome) = scraped.unzip();
@@ -115,9 +116,9 @@ impl Test<'_> {
             }
             Err(reason) => self.notes.push(reason),
         }
-        say(&format!("{name}: {}", tally.describe(seconds)));
+        say(&format!("{name}: {}", tally.describe(time)));
         if tally.late > 0 {
-            let (late, sent, most) = (tally.late, tally.sent, tally.late_s * 1e3);
+            let (late, sent, most) = (tally.late, tally.sent, tally.delay.0 * 1e3);
             self.notes.push(format!(
                 "{name}: {late} of {sent} requests were sent more than 10 ms late, at most {most:.1} ms: \
                  this program did not keep up"
@@ -159,7 +160,7 @@ impl Test<'_> {
 
     fn write_header(&self, level: &Level<'_>, out: &mut impl Write) -> io::Result<()> {
         let (mode, rate, concurrency) = match level.load {
-            Load::Open(rate) => (LoadMode::Open, Some(rate), None),
+            Load::Open(rate) => (LoadMode::Open, Some(rate.0), None),
             Load::Closed(concurrency) => (LoadMode::Closed, None, Some(concurrency.into())),
         };
         let header = ServingRun {
@@ -226,7 +227,7 @@ impl Test<'_> {
                 shown = Instant::now();
                 show(&format!(
                     "{name}: {}",
-                    tally.describe(level.start.elapsed().as_secs_f64())
+                    tally.describe(level.start.elapsed())
                 ));
             }
         }
@@ -236,9 +237,9 @@ impl Test<'_> {
     }
 
     fn count(&self, tally: &mut Tally, record: Record) {
-        let late_s = record.request.start_s - record.request.scheduled_s;
-        tally.late += u64::from(late_s > LATE_S);
-        tally.late_s = tally.late_s.max(late_s);
+        let delay = Seconds(record.request.start_s - record.request.scheduled_s);
+        tally.late += u64::from(delay > LATE);
+        tally.delay = tally.delay.max(delay);
         let Some(reason) = record.request.error else {
             tally.ok += 1;
             return;
@@ -256,7 +257,8 @@ impl Test<'_> {
 }
 
 impl Tally {
-    fn describe(&self, seconds: f64) -> String {
+    fn describe(&self, time: Duration) -> String {
+        let seconds = time.as_secs_f64();
         let failed: u64 = self.failed.values().sum();
         let reasons: Vec<String> = self
             .failed

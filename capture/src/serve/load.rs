@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use rooflens_units::{RequestsPerSecond, Seconds};
+
 /// Longest prompt or answer, in tokens.
 const MOST_TOKENS: u32 = 1_000_000;
 
 /// A level of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
-    /// Poisson arrivals, in requests a second.
-    Open(f64),
+    /// Poisson arrivals.
+    Open(RequestsPerSecond),
     /// So many requests in flight.
     Closed(u32),
 }
@@ -18,7 +20,7 @@ impl Load {
     /// The name of its file, without the ending.
     pub(super) fn name(self) -> String {
         match self {
-            Self::Open(rate) => format!("open-{rate}"),
+            Self::Open(rate) => format!("open-{}", rate.0),
             Self::Closed(concurrency) => format!("closed-{concurrency}"),
         }
     }
@@ -68,16 +70,16 @@ impl Random {
 /// Arrival times of a Poisson process since its start, without end.
 pub(super) struct Arrivals {
     random: Random,
-    rate: f64,
-    seconds: f64,
+    rate: RequestsPerSecond,
+    time: Seconds,
 }
 
 impl Arrivals {
-    pub(super) fn new(rate: f64, random: Random) -> Self {
+    pub(super) fn new(rate: RequestsPerSecond, random: Random) -> Self {
         Self {
             random,
             rate,
-            seconds: 0.0,
+            time: Seconds::ZERO,
         }
     }
 }
@@ -86,8 +88,8 @@ impl Iterator for Arrivals {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        self.seconds += self.random.exponential() / self.rate;
-        Duration::try_from_secs_f64(self.seconds).ok()
+        self.time += Seconds(self.random.exponential() / self.rate.0);
+        Duration::try_from_secs_f64(self.time.0).ok()
     }
 }
 
@@ -98,7 +100,7 @@ pub(crate) enum Lengths {
     /// Both ends included.
     Uniform(u32, u32),
     LogNormal {
-        median: f64,
+        median: u32,
         sigma: f64,
     },
     /// One of these.
@@ -119,7 +121,7 @@ impl Lengths {
         }
         if let Some(shape) = text.strip_prefix("lognormal:") {
             let parse = |(median, sigma): (&str, &str)| {
-                let median = f64::from(length(median)?);
+                let median = length(median)?;
                 let sigma = sigma
                     .parse()
                     .ok()
@@ -161,7 +163,7 @@ impl Lengths {
             Self::Fixed(length) => *length,
             Self::Uniform(first, last) => first + random.below((last - first) as usize + 1) as u32,
             Self::LogNormal { median, sigma } => {
-                let length = median * libm::exp(sigma * random.normal());
+                let length = f64::from(*median) * libm::exp(sigma * random.normal());
                 length.round().clamp(1.0, f64::from(MOST_TOKENS)) as u32
             }
             Self::Sampled(lengths) => lengths[random.below(lengths.len())],
@@ -192,7 +194,7 @@ mod tests {
     #[test]
     fn arrivals_are_a_poisson_process() {
         let n = 100_000;
-        let times: Vec<f64> = Arrivals::new(50.0, Random::new(7, 0))
+        let times: Vec<f64> = Arrivals::new(RequestsPerSecond(50.0), Random::new(7, 0))
             .take(n)
             .map(|at| at.as_secs_f64())
             .collect();
@@ -206,7 +208,7 @@ mod tests {
         assert!((mean / 0.02 - 1.0).abs() < 0.013, "{mean}");
         assert!((square.sqrt() / 0.02 - 1.0).abs() < 0.02, "{square}");
         assert!((long - 0.367_879).abs() < 0.006, "{long}");
-        let again = Arrivals::new(50.0, Random::new(7, 0)).take(3);
+        let again = Arrivals::new(RequestsPerSecond(50.0), Random::new(7, 0)).take(3);
         assert!(
             again
                 .map(|at| at.as_secs_f64())

@@ -26,6 +26,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rooflens_schemas::{Pass, PassKind};
+use rooflens_units::RequestsPerSecond;
 
 use crate::args::{Profilers, SnapshotArguments};
 use crate::error::CaptureError;
@@ -191,7 +192,8 @@ fn sampler(test: &mut Test<'_>, folder: &Path) -> Option<Sampler> {
 
 /// The levels in their order, each once: their files have their names.
 fn loads(arguments: &ServeArguments) -> Result<Vec<Load>, CaptureError> {
-    let open = arguments.rate.iter().copied().map(Load::Open);
+    let rates = arguments.rate.iter().copied().map(RequestsPerSecond);
+    let open = rates.map(Load::Open);
     let closed = arguments.concurrency.iter().copied().map(Load::Closed);
     let loads: Vec<Load> = open.chain(closed).collect();
     match loads

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use rooflens_units::{Bytes, Flops};
+
 use crate::cuda::Dtype;
 
 /// An operation.
@@ -348,13 +350,13 @@ impl Case {
     }
 
     /// FLOP of one launch. Exact below 2⁵³.
-    pub(crate) fn flops(&self) -> f64 {
-        (self.kind.description().flops)(self)
+    pub(crate) fn flops(&self) -> Flops {
+        Flops((self.kind.description().flops)(self))
     }
 
     /// Bytes that one launch must move. Exact below 2⁵³.
-    pub(crate) fn bytes(&self) -> f64 {
-        (self.kind.description().bytes)(self)
+    pub(crate) fn bytes(&self) -> Bytes {
+        Bytes((self.kind.description().bytes)(self))
     }
 
     fn f(&self, name: &str) -> f64 {
@@ -423,7 +425,7 @@ mod tests {
         ];
         let linear = case(Kind::Linear, Dtype::Bf16, &sizes);
         // 2·6·5·7 + 6·7 = 462; 2·(6·5 + 7·5 + 6·7 + 7) = 228.
-        assert_eq!((linear.flops(), linear.bytes()), (462.0, 228.0));
+        assert_eq!((linear.flops().0, linear.bytes().0), (462.0, 228.0));
         assert_eq!(
             linear.name(),
             "linear bf16 batch=2 sequence=3 in=5 out=7 bias=1"
@@ -441,9 +443,9 @@ mod tests {
         ];
         let prefill = case(Kind::AttentionPrefill, Dtype::Bf16, &sizes);
         // 10 of 16 pairs, two products of 2·8 FLOP each, 2 heads: 10·2·16·2 = 640.
-        assert_eq!(prefill.flops(), 640.0);
+        assert_eq!(prefill.flops().0, 640.0);
         // Q and O 2·4·8, K and V 1·4·8 elements: 2·(64 + 64 + 32 + 32).
-        assert_eq!(prefill.bytes(), 384.0);
+        assert_eq!(prefill.bytes().0, 384.0);
         let sizes = [
             ("batch", 3),
             ("context", 5),
@@ -454,7 +456,7 @@ mod tests {
         let decode = case(Kind::AttentionDecode, Dtype::Fp16, &sizes);
         // 3·4 heads · 5 keys · 2 products · 16 FLOP = 1920; Q, O 3·4·8 and K, V 3·2·5·8 elements.
         assert_eq!(
-            (decode.flops(), decode.bytes()),
+            (decode.flops().0, decode.bytes().0),
             (1920.0, 2.0 * (2.0 * 96.0 + 2.0 * 240.0))
         );
     }
@@ -464,13 +466,13 @@ mod tests {
         let sizes = [("batch", 2), ("sequence", 8), ("hidden", 64)];
         let of = |kind| case(kind, Dtype::Fp32, &sizes);
         // 16 rows of 64 elements of 4 bytes: 4096 bytes.
-        assert_eq!(of(Kind::RmsNorm).bytes(), 2.0 * 4096.0 + 256.0);
-        assert_eq!(of(Kind::LayerNorm).bytes(), 2.0 * 4096.0 + 512.0);
-        assert_eq!(of(Kind::SiluMul).bytes(), 3.0 * 4096.0);
-        assert_eq!(of(Kind::RmsNorm).flops(), 4.0 * 1024.0);
+        assert_eq!(of(Kind::RmsNorm).bytes().0, 2.0 * 4096.0 + 256.0);
+        assert_eq!(of(Kind::LayerNorm).bytes().0, 2.0 * 4096.0 + 512.0);
+        assert_eq!(of(Kind::SiluMul).bytes().0, 3.0 * 4096.0);
+        assert_eq!(of(Kind::RmsNorm).flops().0, 4.0 * 1024.0);
         let softmax = [("batch", 1), ("heads", 2), ("sequence", 3), ("keys", 4)];
         assert_eq!(
-            case(Kind::Softmax, Dtype::Bf16, &softmax).bytes(),
+            case(Kind::Softmax, Dtype::Bf16, &softmax).bytes().0,
             2.0 * 2.0 * 24.0
         );
     }
@@ -489,13 +491,13 @@ mod tests {
         ];
         let conv = case(Kind::Conv2d, Dtype::Bf16, &sizes);
         // (5 + 2 − 3)/2 + 1 = 3 rows, (4 + 2 − 3)/2 + 1 = 2 columns; 2·6·2·27 FLOP.
-        assert_eq!((conv.image(), conv.flops()), ((3, 2), 648.0));
-        assert_eq!(conv.bytes(), 2.0 * (60.0 + 54.0 + 12.0));
+        assert_eq!((conv.image(), conv.flops().0), ((3, 2), 648.0));
+        assert_eq!(conv.bytes().0, 2.0 * (60.0 + 54.0 + 12.0));
         let sizes = [("batch", 2), ("sequence", 3), ("in", 5), ("hidden", 7)];
         let lstm = case(Kind::Lstm, Dtype::Fp32, &sizes);
         // Six products of a vector of 12 by 12 × 28: 2·12·28·6 = 4032.
         assert_eq!(
-            (lstm.flops(), lstm.bytes()),
+            (lstm.flops().0, lstm.bytes().0),
             (4032.0, 4.0 * (30.0 + 336.0 + 42.0))
         );
     }
@@ -506,7 +508,7 @@ mod tests {
         let rotary = case(Kind::Rotary, Dtype::Bf16, &rotary);
         // 192 elements; tables 2 × 3 × 4 numbers of 4 bytes.
         assert_eq!(
-            (rotary.flops(), rotary.bytes()),
+            (rotary.flops().0, rotary.bytes().0),
             (576.0, 2.0 * 2.0 * 192.0 + 96.0)
         );
         let embedding = [
@@ -516,12 +518,12 @@ mod tests {
             ("vocabulary", 9),
         ];
         assert_eq!(
-            case(Kind::Embedding, Dtype::Bf16, &embedding).bytes(),
+            case(Kind::Embedding, Dtype::Bf16, &embedding).bytes().0,
             2.0 * 96.0 + 12.0
         );
         let copy = case(Kind::CopyDevice, Dtype::Bf16, &[("bytes", 100)]);
         assert_eq!(
-            (copy.bytes(), copy.name().as_str()),
+            (copy.bytes().0, copy.name().as_str()),
             (200.0, "copy_d2d bytes=100")
         );
     }

@@ -37,8 +37,8 @@ pub(super) struct Header {
 pub(super) fn to_json(header: &Header, outcomes: &[Outcome]) -> Value {
     let Plan {
         samples,
-        sample_s,
-        warmup_s,
+        sample_time,
+        warmup_time,
     } = header.plan;
     json!({
         "version": 1,
@@ -46,7 +46,7 @@ pub(super) fn to_json(header: &Header, outcomes: &[Outcome]) -> Value {
         "compute_capability": format!("{}.{}", header.capability.0, header.capability.1),
         "l2_bytes": header.l2_bytes,
         "libraries": header.libraries,
-        "plan": {"samples": samples, "sample_ms": sample_s * 1e3, "warmup_ms": warmup_s * 1e3},
+        "plan": {"samples": samples, "sample_ms": sample_time.0 * 1e3, "warmup_ms": warmup_time.0 * 1e3},
         "cases": outcomes.iter().map(case_json).collect::<Vec<_>>(),
     })
 }
@@ -79,8 +79,8 @@ fn case_json(outcome: &Outcome) -> Value {
             peak_memory_bytes,
         }) => {
             timed.add_to(&mut entry);
-            entry["flop_per_s"] = json!(case.flops() / timed.seconds.median);
-            entry["bytes_per_s"] = json!(case.bytes() / timed.seconds.median);
+            entry["flop_per_s"] = json!(case.flops() / timed.times.median);
+            entry["bytes_per_s"] = json!(case.bytes() / timed.times.median);
             entry["input_copies"] = json!(copies);
             if let Some(implementation) = implementation {
                 entry["implementation"] = json!(implementation);
@@ -124,13 +124,13 @@ pub(super) fn line(outcome: &Outcome) -> String {
     let case = &outcome.case;
     match &outcome.result {
         Ok(measured) => {
-            let median = measured.timed.seconds.median;
+            let median = measured.timed.times.median;
             format!(
                 "{} {:.3} us, {:.1} TFLOP/s, {:.0} GB/s",
                 case.name(),
-                median * 1e6,
-                case.flops() / median / 1e12,
-                case.bytes() / median / 1e9,
+                median.0 * 1e6,
+                (case.flops() / median).0 / 1e12,
+                (case.bytes() / median).0 / 1e9,
             )
         }
         Err(reason) => format!("{} failed: {reason}", case.name()),
@@ -141,9 +141,11 @@ pub(super) fn line(outcome: &Outcome) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use rooflens_units::Seconds;
+
     use super::*;
     use crate::bench::operation::Kind;
-    use crate::cuda::{Dtype, Statistics};
+    use crate::cuda::{Dtype, statistics};
 
     fn outcomes() -> [Outcome; 2] {
         let sizes = BTreeMap::from([("batch", 1), ("m", 10), ("n", 10), ("k", 50)]);
@@ -152,10 +154,10 @@ mod tests {
             dtype: Dtype::Bf16,
             sizes,
         };
-        let seconds = Statistics::of(&[0.5, 1.5, 1.0]).expect("not empty");
+        let times = statistics([0.5, 1.5, 1.0].map(Seconds).into()).expect("not empty");
         let implementation = Some("a library".to_owned());
         let timed = Measurement {
-            seconds,
+            times,
             launches: 4,
             in_graph: true,
         };
@@ -181,8 +183,8 @@ mod tests {
     fn header() -> Header {
         let plan = Plan {
             samples: 3,
-            sample_s: 0.002,
-            warmup_s: 0.05,
+            sample_time: Seconds(0.002),
+            warmup_time: Seconds(0.05),
         };
         let (gpu, libraries) = ("GPU".to_owned(), Value::Null);
         Header {

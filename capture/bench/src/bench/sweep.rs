@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rooflens_units::{Bytes, Flops, Seconds};
 use serde::Deserialize;
 
 use super::operation::{Case, DESCRIPTIONS, Description, Kind};
@@ -80,11 +81,11 @@ impl Sweep {
         if !(3..=100_000).contains(&samples) {
             return Err("samples must be from 3 to 100000".to_owned());
         }
-        let [sample_s, warmup_s] = times.map(|ms| ms / 1e3);
+        let [sample_time, warmup_time] = times.map(|ms| Seconds(ms / 1e3));
         let plan = Plan {
             samples,
-            sample_s,
-            warmup_s,
+            sample_time,
+            warmup_time,
         };
         let mut cases = Vec::new();
         for entry in &document.case {
@@ -178,7 +179,7 @@ fn check(case: &Case, description: &Description) -> Result<(), String> {
             return Err(format!("{name} = {value}: expected {least} to {most}"));
         }
     }
-    if case.bytes() > 1e15 || case.flops() > 1e21 {
+    if case.bytes() > Bytes(1e15) || case.flops() > Flops(1e21) {
         return Err(format!("{}: too large", case.name()));
     }
     Ok(())
@@ -208,8 +209,8 @@ mod tests {
             sweep.plan,
             Plan {
                 samples: 5,
-                sample_s: 2e-3,
-                warmup_s: 0.05
+                sample_time: Seconds(2e-3),
+                warmup_time: Seconds(0.05)
             }
         );
         assert_eq!(sweep.cases.len(), 2 * 2 * 2 + 1);

@@ -33,5 +33,5 @@ pub(crate) use kernels::{Argument, Grid, Kernel, Source};
 pub(crate) use libraries::{cudnn_version, load_cudnn};
 pub(crate) use matmul::{Matmul, Operands, Product};
 pub(crate) use nvtx::Nvtx;
-pub(crate) use statistics::Statistics;
+pub(crate) use statistics::{spread, statistics};
 pub(crate) use timing::{Measurement, Operation, Plan, fastest, measure};

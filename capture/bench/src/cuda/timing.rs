@@ -1,19 +1,22 @@
 //! Timing by events on the device.
 
 use cudarc::driver::{CudaEvent, CudaGraph, result, sys};
+use rooflens_stats::Statistics;
+use rooflens_units::Seconds;
 use serde_json::{Value, json};
 
-use super::{CudaError, Device, Statistics};
+use super::statistics::to_json;
+use super::{CudaError, Device, statistics};
 
 /// How an operation is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Plan {
     /// Number of samples.
     pub(crate) samples: usize,
-    /// Shortest time of a sample, in seconds: shorter operations are launched several times in one.
-    pub(crate) sample_s: f64,
-    /// Shortest time of warm-up before the first sample, in seconds.
-    pub(crate) warmup_s: f64,
+    /// Shortest time of a sample: shorter operations are launched several times in one.
+    pub(crate) sample_time: Seconds,
+    /// Shortest time of warm-up before the first sample.
+    pub(crate) warmup_time: Seconds,
 }
 
 /// An operation that is measured.
@@ -26,10 +29,11 @@ pub(crate) struct Operation<'a> {
     pub(crate) in_graph: bool,
 }
 
-/// What was measured: seconds per launch.
+/// What was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measurement {
-    pub(crate) seconds: Statistics,
+    /// Times of a launch.
+    pub(crate) times: Statistics<Seconds>,
     /// Launches in each sample.
     pub(crate) launches: usize,
     /// They were replayed from a CUDA graph; else the host enqueued each, and is what a short one waits for.
@@ -41,8 +45,8 @@ impl Measurement {
     pub(crate) fn add_to(&self, entry: &mut Value) {
         entry["launches_per_sample"] = json!(self.launches);
         entry["cuda_graph"] = json!(self.in_graph);
-        if let (Value::Object(entry), Value::Object(seconds)) = (entry, self.seconds.to_json()) {
-            entry.extend(seconds);
+        if let (Value::Object(entry), Value::Object(times)) = (entry, to_json(&self.times)) {
+            entry.extend(times);
         }
     }
 }
@@ -75,24 +79,24 @@ pub(crate) fn measure(
         Some(graph) => graph.launch().map_err(CudaError::driver("launch a graph")),
         None => (sample * launches..(sample + 1) * launches).try_for_each(&mut *launch),
     };
-    let (mut first, mut spent) = (0, 0.0);
-    while first < graphs.len() || spent < plan.warmup_s {
+    let (mut first, mut spent) = (0, Seconds::ZERO);
+    while first < graphs.len() || spent < plan.warmup_time {
         spent += timer.time(|| enqueue(first), || ())?;
         first += 1;
     }
-    let mut seconds = Vec::with_capacity(plan.samples);
+    let mut times = Vec::with_capacity(plan.samples);
     for number in 0..plan.samples.max(1) {
         let observed = || {
             if number == plan.samples / 2 {
                 observe()
             }
         };
-        seconds.push(timer.time(|| enqueue(first + number), observed)? / launches as f64);
+        times.push(timer.time(|| enqueue(first + number), observed)? / launches as f64);
     }
-    let seconds = Statistics::of(&seconds)
+    let times = statistics(times)
         .ok_or_else(|| CudaError::Unsupported("a measurement without samples".to_owned()))?;
     Ok(Measurement {
-        seconds,
+        times,
         launches,
         in_graph: !graphs.is_empty(),
     })
@@ -107,8 +111,8 @@ fn launches_of_a_sample(
     timer.time(|| launch(0), || ())?;
     let mut launches = 1;
     let mut last = timer.time(|| launch(1), || ())?;
-    while last < plan.sample_s && launches < 1 << 16 {
-        let factor = (plan.sample_s / last.max(1e-7) * 1.1).clamp(2.0, 16.0);
+    while last < plan.sample_time && launches < 1 << 16 {
+        let factor = (plan.sample_time / last.max(Seconds(1e-7)) * 1.1).clamp(2.0, 16.0);
         launches = (launches as f64 * factor).ceil() as usize;
         last = timer.time(|| (0..launches).try_for_each(&mut *launch), || ())?;
     }
@@ -137,12 +141,12 @@ fn capture(
 
 /// The candidate of the shortest time among those that work; the first failure if none does.
 pub(crate) fn fastest<T>(
-    candidates: impl IntoIterator<Item = Result<(f64, T), CudaError>>,
-) -> Result<(f64, T), CudaError> {
-    let mut best: Result<(f64, T), Option<CudaError>> = Err(None);
+    candidates: impl IntoIterator<Item = Result<(Seconds, T), CudaError>>,
+) -> Result<(Seconds, T), CudaError> {
+    let mut best: Result<(Seconds, T), Option<CudaError>> = Err(None);
     for candidate in candidates {
         match (&best, candidate) {
-            (Ok((seconds, _)), Ok(faster)) if faster.0 < *seconds => best = Ok(faster),
+            (Ok((time, _)), Ok(faster)) if faster.0 < *time => best = Ok(faster),
             (Err(_), Ok(first)) => best = Ok(first),
             (Err(None), Err(error)) => best = Err(Some(error)),
             _ => {}
@@ -169,12 +173,12 @@ impl<'d> Timer<'d> {
         Ok(Self { device, start, end })
     }
 
-    /// Seconds that the GPU takes for what is enqueued; `meanwhile` is called before they are waited for.
+    /// Time that the GPU takes for what is enqueued; `meanwhile` is called before they are waited for.
     fn time(
         &self,
         enqueue: impl FnOnce() -> Result<(), CudaError>,
         meanwhile: impl FnOnce(),
-    ) -> Result<f64, CudaError> {
+    ) -> Result<Seconds, CudaError> {
         let stream = self.device.stream();
         self.start
             .record(stream)
@@ -189,10 +193,10 @@ impl<'d> Timer<'d> {
     }
 }
 
-/// Seconds between two recorded events that have been waited for.
+/// Time between two recorded events that have been waited for.
 ///
 /// cudarc asks drivers for `cuEventElapsedTime_v2`, which those before CUDA 12.8 do not have.
-fn elapsed(start: &CudaEvent, end: &CudaEvent) -> Result<f64, CudaError> {
+fn elapsed(start: &CudaEvent, end: &CudaEvent) -> Result<Seconds, CudaError> {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
     let mut milliseconds = 0f32;
     // SAFETY: the driver is loaded, exports this function with this signature since CUDA 3, and both events live.
@@ -203,5 +207,5 @@ fn elapsed(start: &CudaEvent, end: &CudaEvent) -> Result<f64, CudaError> {
     };
     let status: Result<(), result::DriverError> = status.result();
     status.map_err(CudaError::driver("elapsed time"))?;
-    Ok(f64::from(milliseconds) * 1e-3)
+    Ok(Seconds(f64::from(milliseconds) * 1e-3))
 }

@@ -1,52 +1,55 @@
 //! The file `peaks.json`, and the same as text.
 
+use std::ops::Div;
+
+use rooflens_units::{BytesPerSecond, FlopsPerSecond};
 use serde_json::{Map, Value, json};
 
-use crate::cuda::{Dtype, Measurement};
+use crate::cuda::{Dtype, Measurement, spread};
 
 /// One measurement; or the reason why there is none.
-pub(super) type Outcome = Result<Measured, String>;
+pub(super) type Outcome<R> = Result<Measured<R>, String>;
 
 /// A measured rate.
 #[derive(Debug, Clone)]
-pub(super) struct Measured {
+pub(super) struct Measured<R> {
     pub(super) timed: Measurement,
-    /// FLOP, or bytes, of one launch.
-    pub(super) work: f64,
+    /// FLOPs, or bytes, of a launch per its median time.
+    pub(super) rate: R,
     /// Clocks and power meanwhile, or null.
     pub(super) clocks: Value,
     /// An object of what else is to be known, such as the algorithm.
     pub(super) note: Value,
 }
 
-impl Measured {
-    /// Work per second at the median time.
-    pub(super) fn rate(&self) -> f64 {
-        self.work / self.timed.seconds.median
-    }
-
-    fn to_json(&self, key: &str, scale: f64) -> Value {
+impl<R: Copy + Div<Output = f64>> Measured<R> {
+    /// The entry of the file, with the rate in a unit.
+    fn to_json(&self, key: &str, unit: R) -> Value {
         let mut entry = self.note.clone();
         self.timed.add_to(&mut entry);
-        entry[key] = json!(self.rate() / scale);
+        entry[key] = json!(self.rate / unit);
         entry["clocks"] = self.clocks.clone();
         entry
     }
 }
 
+/// The units of rates in the file.
+const TERA: FlopsPerSecond = FlopsPerSecond(1e12);
+const GIGA: BytesPerSecond = BytesPerSecond(1e9);
+
 /// Rates of memory.
 #[derive(Debug, Clone)]
 pub(super) struct Memory {
-    pub(super) copy: Outcome,
-    pub(super) read: Outcome,
-    pub(super) write: Outcome,
+    pub(super) copy: Outcome<BytesPerSecond>,
+    pub(super) read: Outcome<BytesPerSecond>,
+    pub(super) write: Outcome<BytesPerSecond>,
 }
 
 /// All of the file.
 pub(super) struct Peaks {
     pub(super) gpu: String,
     pub(super) size: u64,
-    pub(super) matmul: Vec<(Dtype, Outcome)>,
+    pub(super) matmul: Vec<(Dtype, Outcome<FlopsPerSecond>)>,
     pub(super) memory: Memory,
     pub(super) clocks: Value,
     pub(super) libraries: Value,
@@ -58,16 +61,16 @@ impl Peaks {
         let matmul: Map<String, Value> = self
             .matmul
             .iter()
-            .map(|(dtype, outcome)| (dtype.name().to_owned(), entry(outcome, "tflops", 1e12)))
+            .map(|(dtype, outcome)| (dtype.name().to_owned(), entry(outcome, "tflops", TERA)))
             .collect();
         json!({
             "version": 1,
             "gpu": self.gpu,
             "size": self.size,
             "matmul": matmul,
-            "copy": entry(&self.memory.copy, "gb_per_s_read_plus_write", 1e9),
-            "read": entry(&self.memory.read, "gb_per_s", 1e9),
-            "write": entry(&self.memory.write, "gb_per_s", 1e9),
+            "copy": entry(&self.memory.copy, "gb_per_s_read_plus_write", GIGA),
+            "read": entry(&self.memory.read, "gb_per_s", GIGA),
+            "write": entry(&self.memory.write, "gb_per_s", GIGA),
             "ridge": self.ridges(),
             "clocks": self.clocks,
             "libraries": self.libraries,
@@ -82,7 +85,7 @@ impl Peaks {
         let rates = self.matmul.iter().filter_map(|(dtype, outcome)| {
             Some((
                 dtype.name().to_owned(),
-                json!(outcome.as_ref().ok()?.rate() / copy.rate()),
+                json!(outcome.as_ref().ok()?.rate / copy.rate),
             ))
         });
         rates.collect()
@@ -91,49 +94,57 @@ impl Peaks {
     /// One line a measurement.
     pub(super) fn to_text(&self) -> String {
         let mut lines = vec![self.gpu.clone()];
-        let line = |name: &str, outcome: &Outcome, scale: f64, unit: &str| match outcome {
-            Ok(measured) => {
-                let spread = measured.timed.seconds.spread() * 100.0;
-                format!(
-                    "{name:10} {:9.1} {unit} (spread {spread:.1} %)",
-                    measured.rate() / scale
-                )
-            }
-            Err(reason) => format!("{name:10} {reason}"),
-        };
         for (dtype, outcome) in &self.matmul {
-            lines.push(line(dtype.name(), outcome, 1e12, "TFLOP/s"));
+            lines.push(line(dtype.name(), outcome, TERA, "TFLOP/s"));
         }
         let Memory { copy, read, write } = &self.memory;
-        lines.push(line("copy", copy, 1e9, "GB/s read plus write"));
-        lines.push(line("read", read, 1e9, "GB/s"));
-        lines.push(line("write", write, 1e9, "GB/s"));
+        lines.push(line("copy", copy, GIGA, "GB/s read plus write"));
+        lines.push(line("read", read, GIGA, "GB/s"));
+        lines.push(line("write", write, GIGA, "GB/s"));
         lines.join("\n")
     }
 }
 
-fn entry(outcome: &Outcome, key: &str, scale: f64) -> Value {
+fn entry<R: Copy + Div<Output = f64>>(outcome: &Outcome<R>, key: &str, unit: R) -> Value {
     match outcome {
-        Ok(measured) => measured.to_json(key, scale),
+        Ok(measured) => measured.to_json(key, unit),
         Err(reason) => Value::String(reason.clone()),
+    }
+}
+
+fn line<R: Copy + Div<Output = f64>>(
+    name: &str,
+    outcome: &Outcome<R>,
+    unit: R,
+    symbol: &str,
+) -> String {
+    match outcome {
+        Ok(measured) => {
+            let rate = measured.rate / unit;
+            let spread = spread(&measured.timed.times).0 * 100.0;
+            format!("{name:10} {rate:9.1} {symbol} (spread {spread:.1} %)")
+        }
+        Err(reason) => format!("{name:10} {reason}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::cuda::Statistics;
+    use rooflens_units::{Bytes, Flops, Seconds};
 
-    fn measured(seconds: f64, work: f64) -> Outcome {
-        let seconds = Statistics::of(&[seconds]).expect("not empty");
+    use super::*;
+    use crate::cuda::statistics;
+
+    fn measured<W: Div<Seconds>>(seconds: f64, work: W) -> Outcome<W::Output> {
+        let times = statistics(vec![Seconds(seconds)]).expect("not empty");
         let timed = Measurement {
-            seconds,
+            times,
             launches: 1,
             in_graph: true,
         };
         Ok(Measured {
+            rate: work / timed.times.median,
             timed,
-            work,
             clocks: Value::Null,
             note: json!({}),
         })
@@ -142,12 +153,12 @@ mod tests {
     #[test]
     fn rates_and_ridges_follow_from_work_and_median_time() {
         let memory = Memory {
-            copy: measured(0.5, 2e12),
-            read: measured(0.25, 1e12),
+            copy: measured(0.5, Bytes(2e12)),
+            read: measured(0.25, Bytes(1e12)),
             write: Err("no room".to_owned()),
         };
         let fp8 = (Dtype::Fp8E4m3, Err("not supported".to_owned()));
-        let matmul = vec![(Dtype::Bf16, measured(0.002, 1.6e12)), fp8];
+        let matmul = vec![(Dtype::Bf16, measured(0.002, Flops(1.6e12))), fp8];
         let peaks = Peaks {
             gpu: "GPU".to_owned(),
             size: 8192,

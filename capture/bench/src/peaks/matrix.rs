@@ -1,5 +1,6 @@
 //! Rates of square GEMMs.
 
+use rooflens_units::{Flops, FlopsPerSecond, Seconds};
 use serde_json::json;
 
 use super::document::{Measured, Outcome};
@@ -15,12 +16,12 @@ const CANDIDATES: usize = 16;
 /// How each is tried.
 const TRIAL: Plan = Plan {
     samples: 3,
-    sample_s: 2e-3,
-    warmup_s: 0.0,
+    sample_time: Seconds(2e-3),
+    warmup_time: Seconds::ZERO,
 };
 
 /// Each format in turn; one that fails costs that one.
-pub(super) fn measure_all(gpu: &Gpu<'_>, size: u64) -> Vec<(Dtype, Outcome)> {
+pub(super) fn measure_all(gpu: &Gpu<'_>, size: u64) -> Vec<(Dtype, Outcome<FlopsPerSecond>)> {
     let one = |dtype| one(gpu, size, dtype).map_err(|error| error.to_string());
     Dtype::ALL
         .into_iter()
@@ -45,10 +46,10 @@ impl Way {
     }
 }
 
-/// Seconds of one launch in a short trial, with the way.
-type Trial = (f64, Way);
+/// The time of a launch in a short trial, with the way.
+type Trial = (Seconds, Way);
 
-fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
+fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured<FlopsPerSecond>, CudaError> {
     let (device, elements) = (gpu.device, size * size);
     let (x, w) = (
         device.random(dtype, elements, 1)?,
@@ -82,7 +83,7 @@ fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
             by_lt(device, product, operands),
             by_blas(device, product, operands),
         ];
-        trials.map(|trial| trial.map(|(seconds, way)| (seconds, (transposed, way))))
+        trials.map(|trial| trial.map(|(time, way)| (time, (transposed, way))))
     });
     let (_, (transposed, way)) = fastest(trials)?;
     let note = json!({
@@ -90,9 +91,8 @@ fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
         "library": if matches!(way, Way::Lt(_)) { "cuBLASLt" } else { "cuBLAS" },
     });
     let size = size as f64;
-    measured(gpu, 2.0 * size * size * size, note, &mut |_| {
-        way.launch(device, operands)
-    })
+    let work = Flops(2.0 * size * size * size);
+    measured(gpu, work, note, &mut |_| way.launch(device, operands))
 }
 
 fn by_blas(device: &Device, product: Product, operands: Operands<'_>) -> Result<Trial, CudaError> {
@@ -103,23 +103,23 @@ fn by_blas(device: &Device, product: Product, operands: Operands<'_>) -> Result<
 /// The product with the fastest of its algorithms.
 fn by_lt(device: &Device, product: Product, operands: Operands<'_>) -> Result<Trial, CudaError> {
     let mut matmul = Matmul::new(device, product, None, CANDIDATES)?;
-    let (seconds, algorithm) = fastest((0..matmul.candidates()).map(|algorithm| {
+    let (time, algorithm) = fastest((0..matmul.candidates()).map(|algorithm| {
         matmul.choose(algorithm);
         Ok((trial(device, &mut |_| matmul.launch(operands))?, algorithm))
     }))?;
     matmul.choose(algorithm);
-    Ok((seconds, Way::Lt(matmul)))
+    Ok((time, Way::Lt(matmul)))
 }
 
 fn trial(
     device: &Device,
     launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
-) -> Result<f64, CudaError> {
+) -> Result<Seconds, CudaError> {
     let operation = Operation {
         launch,
         copies: 1,
         in_graph: false,
     };
     let trial = measure(device, TRIAL, operation, &mut || ())?;
-    Ok(trial.seconds.median)
+    Ok(trial.times.median)
 }

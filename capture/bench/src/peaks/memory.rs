@@ -1,5 +1,6 @@
 //! Bandwidth of the GPU's memory.
 
+use rooflens_units::{Bytes, BytesPerSecond};
 use serde_json::json;
 
 use super::document::{Memory, Outcome};
@@ -14,7 +15,7 @@ pub(super) fn measure_all(gpu: &Gpu<'_>) -> Memory {
     let [from, to] = match buffers(gpu.device) {
         Ok(buffers) => buffers,
         Err(error) => {
-            let failed: Outcome = Err(error.to_string());
+            let failed: Outcome<BytesPerSecond> = Err(error.to_string());
             return Memory {
                 copy: failed.clone(),
                 read: failed.clone(),
@@ -24,7 +25,7 @@ pub(super) fn measure_all(gpu: &Gpu<'_>) -> Memory {
     };
     let run = |bytes: u64, launch: &mut dyn FnMut(usize) -> Result<(), CudaError>| {
         let note = json!({"bytes": bytes});
-        measured(gpu, bytes as f64, note, launch).map_err(|error| error.to_string())
+        measured(gpu, Bytes(bytes as f64), note, launch).map_err(|error| error.to_string())
     };
     let stream = |name, buffer: &Buffer, sink: Option<&Buffer>| {
         let kernel = gpu.device.kernel(Source::Stream, Dtype::Fp32, name);

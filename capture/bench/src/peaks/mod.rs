@@ -4,10 +4,12 @@ mod document;
 mod matrix;
 mod memory;
 
+use std::ops::Div;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rooflens_capture::{CaptureError, renew_manifest};
+use rooflens_units::Seconds;
 use serde_json::Value;
 
 use crate::BenchError;
@@ -59,11 +61,11 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, BenchError> {
     let path = file(&arguments.output);
     let device = Device::open(arguments.device, arguments.python_libraries)?;
     let clocks = ClockReader::new(&device);
-    let warmup_s = f64::from(arguments.warmup) * 1e-3;
+    let warmup_time = Seconds(f64::from(arguments.warmup) * 1e-3);
     let plan = Plan {
         samples: arguments.samples as usize,
-        sample_s: 2e-3,
-        warmup_s,
+        sample_time: Seconds(2e-3),
+        warmup_time,
     };
     let gpu = Gpu {
         device: &device,
@@ -94,13 +96,13 @@ struct Gpu<'a> {
     plan: Plan,
 }
 
-/// Measures an operation of that much work, in FLOP or bytes.
-fn measured(
+/// Measures an operation of that much work: FLOPs or bytes.
+fn measured<W: Div<Seconds>>(
     gpu: &Gpu<'_>,
-    work: f64,
+    work: W,
     note: Value,
     launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
-) -> Result<Measured, CudaError> {
+) -> Result<Measured<W::Output>, CudaError> {
     let mut clocks = Value::Null;
     let operation = Operation {
         launch,
@@ -111,8 +113,8 @@ fn measured(
         clocks = gpu.clocks.now()
     })?;
     Ok(Measured {
+        rate: work / timed.times.median,
         timed,
-        work,
         clocks,
         note,
     })

@@ -9,6 +9,8 @@ mod rows;
 use std::rc::Rc;
 use std::slice;
 
+use rooflens_units::{Bytes, Seconds};
+
 use super::operation::{Case, Kind};
 use crate::cuda::{
     Argument, Buffer, CudaError, Device, Dtype, Fill, Grid, Kernel, Operands, Operation, Place,
@@ -129,8 +131,8 @@ pub(super) struct Setup<'a> {
 /// How the ways of an operation are tried.
 const TRIAL: Plan = Plan {
     samples: 3,
-    sample_s: 1e-3,
-    warmup_s: 0.0,
+    sample_time: Seconds(1e-3),
+    warmup_time: Seconds::ZERO,
 };
 
 /// Prepares a case: by the fastest of its ways.
@@ -151,7 +153,7 @@ pub(super) fn prepare<'a>(device: &'a Device, case: &'a Case) -> Result<Workload
             way.operation(case.kind, setup.copies),
             &mut || (),
         )?;
-        Ok((timed.seconds.median, way))
+        Ok((timed.times.median, way))
     });
     fastest(timed).map(|(_, way)| way)
 }
@@ -178,8 +180,8 @@ pub(super) fn ways(kind: Kind) -> &'static [Way] {
 }
 
 /// So many copies that those between two uses of the same one are twice the L2 cache.
-pub(super) fn copies(bytes: f64, l2_bytes: u64) -> u64 {
-    let twice = (2.0 * l2_bytes as f64 / bytes.max(1.0)).ceil() as u64;
+pub(super) fn copies(bytes: Bytes, l2_bytes: u64) -> u64 {
+    let twice = (2.0 * l2_bytes as f64 / bytes.0.max(1.0)).ceil() as u64;
     twice.saturating_add(1).min(MOST_COPIES)
 }
 
@@ -190,9 +192,9 @@ impl<'a> Setup<'a> {
         let (copies, free) = (copies(case.bytes(), device.l2_bytes), device.free_memory()?);
         // Twice the bytes that move: what else is allocated is a workspace, or a scratch matrix, and is checked then.
         let needed = case.bytes() * 2.0;
-        if needed > free as f64 {
+        if needed.0 > free as f64 {
             return Err(CudaError::Memory {
-                needed: needed as u64,
+                needed: needed.0 as u64,
                 free,
             });
         }
@@ -298,9 +300,9 @@ mod tests {
     #[test]
     fn the_copies_between_two_uses_fill_the_cache_twice() {
         // 100 bytes of cache: 200 / 60 = 3.3, so four others come between.
-        assert_eq!(copies(60.0, 100), 5);
-        assert_eq!(copies(1e9, 100), 2);
-        assert_eq!(copies(1.0, 60 << 20), MOST_COPIES);
-        assert_eq!(copies(0.0, 0), 1);
+        assert_eq!(copies(Bytes(60.0), 100), 5);
+        assert_eq!(copies(Bytes(1e9), 100), 2);
+        assert_eq!(copies(Bytes(1.0), 60 << 20), MOST_COPIES);
+        assert_eq!(copies(Bytes::ZERO, 0), 1);
     }
 }

@@ -2,10 +2,11 @@
 
 mod looking;
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroUsize, ParseFloatError};
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use rooflens_units::Ratio;
 
 pub(super) use looking::{Inspect, Kernels, Metrics, Query, Sort};
 
@@ -237,8 +238,8 @@ pub(super) struct Predict {
     #[arg(long, value_name = "GB/S")]
     pub(super) link: Option<f64>,
     /// Share of each prompt that is cached already.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    pub(super) cached_prefix: f64,
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
+    pub(super) cached_prefix: Ratio,
     /// Prompt tokens of a prefill pass at most, over all sequences.
     #[arg(long, value_name = "TOKENS")]
     pub(super) chunk: Option<u64>,
@@ -246,8 +247,8 @@ pub(super) struct Predict {
     #[arg(long, value_name = "TOKENS:ACCEPTANCE")]
     pub(super) speculate: Option<String>,
     /// Share of device memory for weights and cache.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
-    pub(super) memory_utilization: f64,
+    #[arg(long, value_name = "SHARE", default_value = "0.9", value_parser = ratio)]
+    pub(super) memory_utilization: Ratio,
     /// Longest time to first token, milliseconds: batch sizes that keep it are recommended.
     #[arg(long, value_name = "MS")]
     pub(super) ttft_limit: Option<f64>,
@@ -449,4 +450,9 @@ pub(super) enum Classifier {
     Rooflens,
     /// SM % minus DRAM % against ±5 points.
     Seed,
+}
+
+/// A share as a number; its range is checked with the values of other options.
+fn ratio(text: &str) -> Result<Ratio, ParseFloatError> {
+    text.parse().map(Ratio)
 }

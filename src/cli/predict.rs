@@ -186,10 +186,11 @@ fn setup(args: &Args, llm: &Llm) -> Result<Setup, CliError> {
         "bf16"
     };
     let activations = precision(name)?;
-    let share = |name: &str, value: f64| match (0.0..=1.0).contains(&value) {
-        true => Ok(Ratio(value)),
+    let share = |name: &str, share: Ratio| match (Ratio::ZERO..=Ratio::ONE).contains(&share) {
+        true => Ok(share),
         false => Err(CliError::Usage(format!(
-            "--{name} {value}: expected a share of 0 to 1"
+            "--{name} {}: expected a share of 0 to 1",
+            share.0
         ))),
     };
     let speculation = args.speculate.as_deref().map(speculation).transpose()?;

@@ -97,10 +97,10 @@ fn verdict() -> Vec<Finding> {
             id: "launch-bound",
             title: "Launch-bound: decode".to_owned(),
             severity: rooflens::document::Severity::Critical,
-            weight_ns: 1.511e9,
+            weight_ns: Time(1.511e9),
             gain: Some(Gain {
-                saved_ns: 1.511e9,
-                of_ns: 3.603e9,
+                saved_ns: Time(1.511e9),
+                of_ns: Time(3.603e9),
                 of: "decode".to_owned(),
                 basis: "stage time without the gaps in which the host was launching".to_owned(),
                 kind: GainKind::Idle,
@@ -145,7 +145,7 @@ fn verdict() -> Vec<Finding> {
         },
         Finding {
             id: "hostile",
-            weight_ns: 1.0,
+            weight_ns: Time(1.0),
             statement: vec![
                 "The kernel ".into(),
                 Inline::Code(long_name(7)),
@@ -324,7 +324,7 @@ fn stages() -> Dataset {
             Cell::Text(stage.to_owned()),
             Cell::Int(wall),
             Cell::Float(busy),
-            Cell::maybe(mfu),
+            Cell::from(mfu),
             Cell::Text(note.to_owned()),
         ]
     };

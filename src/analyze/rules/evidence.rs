@@ -264,8 +264,8 @@ impl<'a> Evidence<'a> {
         }
         let label = stage.label.as_str();
         let gain = Gain {
-            saved_ns: idle.pool.causes.sum(causes).time().0,
-            of_ns: idle.pool.time.time().0,
+            saved_ns: idle.pool.causes.sum(causes).time(),
+            of_ns: idle.pool.time.time(),
             of: words!(self, "findings.all_iterations", stage = label),
             basis: String::new(),
             kind: GainKind::Stalls,
@@ -366,15 +366,15 @@ impl<'a> Evidence<'a> {
         let is_known = whole > Time::ZERO;
         let saved = if is_known { saved.min(whole) } else { saved };
         let gain = Gain {
-            saved_ns: saved.0,
-            of_ns: whole.0,
+            saved_ns: saved,
+            of_ns: whole,
             of: words!(self, "findings.the_run"),
             basis: String::new(),
             kind: GainKind::Run,
         };
         Finding {
             scope: self.pass_scope(),
-            weight_ns: saved.0,
+            weight_ns: saved,
             severity: Severity::of_share(gain.share()),
             gain: is_known.then_some(gain),
             ..Finding::default()

@@ -45,7 +45,7 @@ use std::cmp::Ordering;
 
 use rooflens_analysis::Context;
 use rooflens_document::{Catalogue, Finding, GainKind, SectionContent, Severity};
-use rooflens_units::{Count, Ratio, Time};
+use rooflens_units::Count;
 
 use evidence::Evidence;
 use rule::Outcome;
@@ -89,8 +89,8 @@ fn by_stage(evidence: &Evidence<'_>, findings: Vec<Finding>) -> Vec<Finding> {
                 evidence,
                 "findings.also_rank",
                 rank = rank.to_string(),
-                saved = Time(gain.saved_ns),
-                share = Ratio(gain.share()),
+                saved = gain.saved_ns,
+                share = gain.share(),
             )),
             _ => kept.push(finding),
         }

@@ -232,7 +232,7 @@ impl StageLine {
         let saved = saved.clamp(Time::ZERO, self.time);
         let mut finding = self.bounded(saved, saved.min(self.reference()), GainKind::Work);
         if let Some(gain) = &mut finding.gain
-            && self.busy.0 < BUSY.0 * gain.of_ns
+            && self.busy < gain.of_ns * BUSY
         {
             // Shorter kernels save nothing where the CPU cannot launch them sooner.
             gain.basis += &words!(self, "findings.if_idle_stays");
@@ -257,8 +257,8 @@ impl StageLine {
         let mut finding = self.saving(saved.min(self.busy));
         finding.severity = Severity::Note;
         if let Some(gain) = &mut finding.gain {
-            gain.saved_ns = saved.clamp(Time::ZERO, self.busy).0;
-            gain.of_ns = self.busy.0;
+            gain.saved_ns = saved.clamp(Time::ZERO, self.busy);
+            gain.of_ns = self.busy;
             gain.kind = GainKind::WorkAfterCpu;
             gain.of = words!(self, "findings.busy_time", stage = self.label());
             gain.basis = words!(self, "findings.after_host");
@@ -269,7 +269,11 @@ impl StageLine {
     fn bounded(&self, profiled: Time, saved: Time, kind: GainKind) -> Finding {
         let total = saved * self.counted;
         let is_timed = self.run > Time::ZERO;
-        let share = if is_timed { total / self.run } else { 0.0 };
+        let share = if is_timed {
+            Ratio::of(total, self.run)
+        } else {
+            Ratio::ZERO
+        };
         let (mut of, mut basis) = (self.label.clone(), String::new());
         if self.unprofiled.is_some() {
             of = words!(self, "findings.unprofiled", stage = of);
@@ -283,13 +287,12 @@ impl StageLine {
                 basis += &words!(self, "findings.no_more_than_idle");
             }
         }
-        let (saved_ns, of_ns) = (saved.0, self.reference().0);
         Finding {
-            weight_ns: total.0,
+            weight_ns: total,
             severity: Severity::of_share(share),
             gain: Some(Gain {
-                saved_ns,
-                of_ns,
+                saved_ns: saved,
+                of_ns: self.reference(),
                 of,
                 basis,
                 kind,

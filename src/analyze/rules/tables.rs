@@ -3,7 +3,7 @@
 use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule};
 use rooflens_document::finding::{CRITICAL_SHARE, WARNING_SHARE};
-use rooflens_document::{Catalogue, Dataset, Finding, Gain, Inline, Method, Quantity, Table};
+use rooflens_document::{Catalogue, Dataset, Finding, Gain, Inline, Method, Table};
 use rooflens_session::Arrange;
 use rooflens_units::Time;
 
@@ -15,11 +15,11 @@ fn words(inlines: &[Inline]) -> Option<String> {
 }
 
 fn saved(finding: &Finding) -> Option<Time> {
-    Some(Time(finding.gain.as_ref()?.saved_ns))
+    Some(finding.gain.as_ref()?.saved_ns)
 }
 
 fn whole(finding: &Finding) -> Option<Time> {
-    Some(Time(finding.gain.as_ref()?.of_ns))
+    Some(finding.gain.as_ref()?.of_ns)
 }
 
 /// One row a finding, in the order of their weight.
@@ -148,7 +148,7 @@ pub(crate) fn method(evidence: &Evidence<'_>) -> Method {
     method!(
         evidence,
         "findings",
-        critical = Quantity::ratio(CRITICAL_SHARE),
-        warning = Quantity::ratio(WARNING_SHARE),
+        critical = CRITICAL_SHARE,
+        warning = WARNING_SHARE,
     )
 }

@@ -82,11 +82,6 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// A number if there is one.
-    pub fn maybe(value: Option<f64>) -> Self {
-        value.map_or(Self::Missing, Self::Float)
-    }
-
     /// A text as a name from the data, which pages may shorten.
     #[must_use]
     pub fn into_name(self) -> Self {

@@ -1,15 +1,16 @@
 //! What a rule found: a statement, what it rests on, how much it could bring, and what to do.
 
 use rooflens_schemas::{Evidence, Scope};
+use rooflens_units::{Ratio, Time};
 use serde::Serialize;
 
 use super::Inline;
 
 /// Share of a run's stage time from which on a finding is critical.
-pub const CRITICAL_SHARE: f64 = 0.20;
+pub const CRITICAL_SHARE: Ratio = Ratio(0.20);
 
 /// Share of a run's stage time from which on a finding is a warning.
-pub const WARNING_SHARE: f64 = 0.05;
+pub const WARNING_SHARE: Ratio = Ratio(0.05);
 
 /// A statement made of metrics, with what it rests on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -22,8 +23,8 @@ pub struct Finding {
     pub severity: Severity,
     /// Pass, stage and rank that it is about; empty for the whole bundle.
     pub scope: Scope,
-    /// How much of the run's time it could save at most, or is about, in nanoseconds: orders findings.
-    pub weight_ns: f64,
+    /// How much of the run's time it could save at most, or is about: orders findings.
+    pub weight_ns: Time,
     /// The statement.
     pub statement: Vec<Inline>,
     /// What could be saved at most, if that can be reported.
@@ -70,7 +71,7 @@ pub enum Severity {
 
 impl Severity {
     /// The severity of what could save this share of a run.
-    pub fn of_share(share: f64) -> Self {
+    pub fn of_share(share: Ratio) -> Self {
         match share {
             share if share >= CRITICAL_SHARE => Self::Critical,
             share if share >= WARNING_SHARE => Self::Warning,
@@ -91,10 +92,10 @@ impl Severity {
 /// The most that a change could save: a bound, not a promise. Bounds of several findings overlap and must not be added.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gain {
-    /// Time saved at most, nanoseconds.
-    pub saved_ns: f64,
-    /// Time that it is a part of, nanoseconds.
-    pub of_ns: f64,
+    /// Time saved at most.
+    pub saved_ns: Time,
+    /// Time that it is a part of.
+    pub of_ns: Time,
     /// Whose time that is: a stage, or the run.
     pub of: String,
     /// Formula and assumption.
@@ -124,11 +125,11 @@ pub enum GainKind {
 
 impl Gain {
     /// Saved time as a share of the whole; 0 of nothing.
-    pub fn share(&self) -> f64 {
-        if self.of_ns > 0.0 {
-            self.saved_ns / self.of_ns
+    pub fn share(&self) -> Ratio {
+        if self.of_ns.is_positive() {
+            Ratio::of(self.saved_ns, self.of_ns)
         } else {
-            0.0
+            Ratio::ZERO
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Tool, Unit};
+use rooflens_schemas::{Evidence, Tool};
 
 use super::svg;
 use super::table::{Names, Table};
@@ -91,14 +91,13 @@ impl Page {
 
     /// `saves at most 12.0 ms of 33.7 ms of decode (35.6 %)`.
     pub(crate) fn gain(&self, gain: &Gain) -> String {
-        let time = |value| Quantity::new(value, Unit::Nanoseconds);
         cleaned(&words!(
             self,
             "page.saves",
-            saved = time(gain.saved_ns),
-            of = time(gain.of_ns),
+            saved = gain.saved_ns,
+            of = gain.of_ns,
             whole = gain.of.as_str(),
-            share = Quantity::ratio(gain.share()),
+            share = gain.share(),
         ))
     }
 

@@ -72,7 +72,7 @@ fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {
     };
     let finding = Finding {
         title,
-        weight_ns: series.excess(),
+        weight_ns: Time(series.excess()),
         evidence: vec![series.evidence(session)],
         scope: series.scope(session),
         ..Finding::default()

@@ -5,13 +5,13 @@ use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Root, Severity};
 use rooflens_session::Arrange;
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
 
 /// Share of its whole from which on a gain is an action, where none is a warning.
-const LEAST: f64 = 0.01;
+const LEAST: Ratio = Ratio(0.01);
 
 /// A finding that could save time, and whose.
 pub(super) struct Action<'a> {
@@ -94,7 +94,7 @@ fn effect<'a>(evidence: &'a Evidence<'_>, finding: &Finding, kind: GainKind) -> 
 impl<'a> Action<'a> {
     fn new(evidence: &'a Evidence<'_>, finding: &'a Finding) -> Option<Self> {
         let gain = finding.gain.as_ref()?;
-        let is_now = gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
+        let is_now = gain.saved_ns.is_positive() && gain.kind != GainKind::WorkAfterCpu;
         if finding.on_measurement || !is_now {
             return None;
         }
@@ -165,7 +165,7 @@ impl<'a> Action<'a> {
     pub(super) fn saves_of(&self, stage: &StageLine) -> Time {
         let mut stages = self.stages();
         match stages.find(|(_, saved)| saved.key() == stage.key()) {
-            Some((gain, _)) => Time(gain.saved_ns),
+            Some((gain, _)) => gain.saved_ns,
             None => Time::ZERO,
         }
     }

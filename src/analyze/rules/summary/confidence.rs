@@ -59,7 +59,7 @@ fn of_stage(
     let repeats = evidence.unprofiled_series(stage).and_then(warm);
     let times = repeats.clone().or_else(|| iterations(evidence, stage));
     let scatter = times.as_ref().and_then(scatter);
-    let share = Ratio(gain.share());
+    let share = gain.share();
     if let Some(within) = scatter
         && within >= share
     {

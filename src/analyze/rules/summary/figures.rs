@@ -221,9 +221,9 @@ pub(super) fn effect(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
     words!(
         evidence,
         "summary.effect",
-        saved = Time(gain.saved_ns),
+        saved = gain.saved_ns,
         whole = gain.of.as_str(),
-        share = Ratio(gain.share()),
+        share = gain.share(),
     )
 }
 

@@ -167,7 +167,7 @@ fn graph_line(evidence: &Evidence<'_>, graph: &StageGraph) -> Option<Vec<Inline>
 
 fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
     let cause = action.cause(evidence.text);
-    let (saved, whole) = (Time(action.gain.saved_ns), Time(action.gain.of_ns));
+    let (saved, whole) = (action.gain.saved_ns, action.gain.of_ns);
     match action.effect {
         Effect::Stage(stage) if action.gain.kind == GainKind::Measured => {
             let graph = evidence.replay(stage);
@@ -325,10 +325,10 @@ fn after(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) 
             "summary.after_line",
             stage = Inline::strong(&stage.label),
             cause = actions::cause(evidence.text, next),
-            saved = Time(gain.saved_ns),
-            of = Time(gain.of_ns),
+            saved = gain.saved_ns,
+            of = gain.of_ns,
             whole = gain.of.as_str(),
-            share = Ratio(gain.share()),
+            share = gain.share(),
         ));
     }
     sentences

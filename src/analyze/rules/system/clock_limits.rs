@@ -149,11 +149,11 @@ fn saving(evidence: &Evidence<'_>, busy: Time, share: Ratio) -> Finding {
     let weight = evidence.busy_time() * share;
     let is_known = busy > Time::ZERO && share > Ratio::ZERO;
     Finding {
-        severity: Severity::of_share(weight / evidence.run_time().max(Time(1.0))),
-        weight_ns: weight.0,
+        severity: Severity::of_share(Ratio::of(weight, evidence.run_time().max(Time(1.0)))),
+        weight_ns: weight,
         gain: is_known.then(|| Gain {
-            saved_ns: (busy * share).0,
-            of_ns: busy.0,
+            saved_ns: busy * share,
+            of_ns: busy,
             of: words!(evidence, "clock_limits.of"),
             basis: String::new(),
             kind: GainKind::Run,

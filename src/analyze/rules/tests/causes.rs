@@ -14,7 +14,7 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
     let made = decode().busy(0.2).idle(Cause::Launching, 600.0);
     let found = made.one(rule("launch-bound"));
     assert!(words(&found.statement).starts_with("launch_bound.statement{bound=decode, idle=findings.idles{stage=decode, share=60.0 %, most=60.0 %"));
-    assert_eq!((saved(&found), found.weight_ns), (600.0, 6000.0));
+    assert_eq!((saved(&found), found.weight_ns.0), (600.0, 6000.0));
     // A replay of all operations allocates nothing either, but synchronizing calls stay.
     let more = decode()
         .idle(Cause::Launching, 600.0)
@@ -75,10 +75,10 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     made = made.repeats("decode", "baseline", Some(40), &[7000]);
     made.stages[0].busy = Time(300.0);
     let found = made.one(rule("launch-bound"));
-    assert_eq!(found.weight_ns, 4000.0);
+    assert_eq!(found.weight_ns.0, 4000.0);
     let gain = found.gain.unwrap();
     assert_eq!(
-        (gain.saved_ns, gain.of_ns, gain.of.as_str()),
+        (gain.saved_ns.0, gain.of_ns.0, gain.of.as_str()),
         (400.0, 700.0, "findings.unprofiled{stage=decode}")
     );
     assert!(
@@ -94,7 +94,7 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     let made = decode().steps(4.0).idle(Cause::Launching, 600.0);
     let made = made.repeats("decode", "baseline", Some(40), &[12_000]);
     let gain = made.one(rule("launch-bound")).gain.unwrap();
-    assert_eq!((gain.saved_ns, gain.of_ns), (600.0, 1200.0));
+    assert_eq!((gain.saved_ns.0, gain.of_ns.0), (600.0, 1200.0));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn causes_of_idle_time_have_a_rule_each() {
         let found = holds.one(rule);
         assert!((saved(&found) - expected).abs() < 1e-9, "{}", rule.id);
         assert!(
-            (found.weight_ns - 10.0 * expected).abs() < 1e-9,
+            (found.weight_ns.0 - 10.0 * expected).abs() < 1e-9,
             "{}",
             rule.id
         );
@@ -309,7 +309,7 @@ fn what_few_iterations_have_is_told_of_them() {
         "allocator_stalls.statement{idle=findings.idles{stage=decode, most=24.0 %, few=1, all=11, time=240 ns}}"
     );
     let gain = found.gain.unwrap();
-    let whole = (gain.saved_ns, gain.of_ns, gain.of.as_str());
+    let whole = (gain.saved_ns.0, gain.of_ns.0, gain.of.as_str());
     assert_eq!(
         whole,
         (240.0, 11_000.0, "findings.all_iterations{stage=decode}")

@@ -15,7 +15,7 @@ fn a_cold_first_repeat_is_told_from_other_outliers() {
     };
     let cold = made(0).one(rule("repeat-outliers"));
     assert_eq!(cold.title, "repeat_outliers.title_cold{stage=decode}");
-    assert_eq!(cold.weight_ns, 60.0);
+    assert_eq!(cold.weight_ns.0, 60.0);
     assert!(words(&cold.advice.unwrap()).contains("mean=42.0 ns"));
     assert_eq!(made(3).one(rule("repeat-outliers")).advice, None);
     // Far by score, 1.049 times the median by time; and 1.051 times.

@@ -29,7 +29,7 @@ use rooflens_analysis::{self, Context, Facts, Options};
 use rooflens_document::{Catalogue, Cell, Inline, Severity};
 use rooflens_hardware::Hardware;
 use rooflens_session::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
-use rooflens_units::Bytes;
+use rooflens_units::{Bytes, Ratio, Time};
 
 /// Results and stages of one pass `nsys`.
 struct Made {
@@ -333,7 +333,7 @@ fn covered_by(rule: &Rule) -> String {
 }
 
 fn saved(observation: &Finding) -> f64 {
-    observation.gain.as_ref().expect("a bound").saved_ns
+    observation.gain.as_ref().expect("a bound").saved_ns.0
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
     let order: Vec<(&str, Severity, f64)> = found
         .observations
         .iter()
-        .map(|one| (one.id, one.severity, one.weight_ns))
+        .map(|one| (one.id, one.severity, one.weight_ns.0))
         .collect();
     assert_eq!(
         order,

@@ -53,7 +53,7 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
     // Ten instances with the median of 50 ns each are 500; 1100 − 500 = 600 of 10 × 1000 ns are 6 %, 990 − 500 are 4.9 %.
     let found = made(1100).one(rule("host-pauses"));
     assert!((saved(&found) - 600.0).abs() < 1e-9);
-    assert_eq!(found.gain.as_ref().unwrap().of_ns, 10_000.0);
+    assert_eq!(found.gain.as_ref().unwrap().of_ns.0, 10_000.0);
     // 400 of 500 ns are one stall; most stalls, by number, end with another kernel.
     let text = words(&found.statement);
     let expected =

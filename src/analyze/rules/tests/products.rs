@@ -133,7 +133,7 @@ fn only_products_far_above_the_roofline_count_as_waste() {
     let near = compute(140.0, 100.0);
     let found = made(&[compute(150.0, 100.0), near]).one(rule("gemm-roofline"));
     assert_eq!(saved(&found), 50.0);
-    assert_eq!(found.weight_ns, 500.0, "ten instances");
+    assert_eq!(found.weight_ns.0, 500.0, "ten instances");
     let text = words(&found.statement);
     assert!(text.starts_with(
         "gemm_roofline.statement{time=150 ns, stage=decode, share=30.0 %, whole=products.gpu_time"
@@ -435,11 +435,14 @@ fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
     let gain = |found: &Finding| found.gain.clone().unwrap();
     // Busy for 400 of 1000 ns: 350 of these 400, and no more than a note.
     let bound = with(400.0);
-    assert_eq!((gain(&bound).saved_ns, gain(&bound).of_ns), (350.0, 400.0));
+    assert_eq!(
+        (gain(&bound).saved_ns.0, gain(&bound).of_ns.0),
+        (350.0, 400.0)
+    );
     assert_eq!(gain(&bound).of, "findings.busy_time{stage=decode}");
     assert_eq!(bound.severity, Severity::Note);
     assert_eq!(
-        (gain(&with(500.0)).saved_ns, gain(&with(500.0)).of_ns),
+        (gain(&with(500.0)).saved_ns.0, gain(&with(500.0)).of_ns.0),
         (350.0, 1000.0)
     );
 }

@@ -141,8 +141,8 @@ fn ranks_that_do_alike_are_told_once() {
             ..scope("nsys", "backward")
         },
         gain: Some(Gain {
-            saved_ns: saved,
-            of_ns: 1000.0,
+            saved_ns: Time(saved),
+            of_ns: Time(1000.0),
             of: String::new(),
             basis: String::new(),
             kind: GainKind::Work,

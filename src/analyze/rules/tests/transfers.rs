@@ -29,7 +29,7 @@ fn work_that_nothing_hides_is_said() {
         let found = holds.one(rule);
         assert!((saved(&found) - expected).abs() < 1e-9, "{}", rule.id);
         assert!(
-            (found.weight_ns - 10.0 * expected).abs() < 1e-9,
+            (found.weight_ns.0 - 10.0 * expected).abs() < 1e-9,
             "{}",
             rule.id
         );

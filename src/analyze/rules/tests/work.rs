@@ -153,7 +153,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     assert!(words(&found.advice.unwrap()).contains("no_tensor_cores.advice_convolution"));
     // What lies outside of stages counts, and so does the time there: a run of 50 000 ns with stages of 20 000.
     assert_eq!(
-        made.one(rule("no-tensor-cores")).gain.unwrap().of_ns,
+        made.one(rule("no-tensor-cores")).gain.unwrap().of_ns.0,
         20_000.0
     );
     let pass = PassId(0);
@@ -164,7 +164,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
         ..Ops::default()
     };
     assert_eq!(
-        made.one(rule("no-tensor-cores")).gain.unwrap().of_ns,
+        made.one(rule("no-tensor-cores")).gain.unwrap().of_ns.0,
         50_000.0
     );
 }
@@ -236,7 +236,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     let found = of_first(&[cap.clone(), idle.clone()]).one(rule("clock-limits"));
     // Half of the busy time at three quarters of the clock: 12.5 % of 4000 ns, and of the ten times 800 ns that the GPU
     // is busy in stages, which are 5 % of the run of 20 000 ns.
-    assert!((saved(&found) - 500.0).abs() < 1e-9 && (found.weight_ns - 1000.0).abs() < 1e-9);
+    assert!((saved(&found) - 500.0).abs() < 1e-9 && (found.weight_ns.0 - 1000.0).abs() < 1e-9);
     assert_eq!(found.severity, Severity::Warning);
     assert!(words(&found.statement).contains("reason=sw_power_cap, share=50.0 %"));
     // Samples of at most 434 of 700 W do not bear the limit out; 670 W do.

@@ -75,8 +75,8 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         covers = range.map(|(_, covers)| Ratio(covers)),
     };
     let gain = Gain {
-        saved_ns: idle.0,
-        of_ns: run.0,
+        saved_ns: idle,
+        of_ns: run,
         of: words!(evidence, "between_stages.run", label = whose),
         basis: String::new(),
         kind: GainKind::Run,
@@ -84,7 +84,7 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let finding = Finding {
         scope: between.scope(context),
         severity: Severity::of_share(gain.share()),
-        weight_ns: idle.0,
+        weight_ns: idle,
         gain: Some(gain),
         evidence: vec![between.evidence(context)],
         title: label,

@@ -52,15 +52,15 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
     let main = ended.as_ref().filter(|ended| ended.share >= HALF);
     let known = main.and_then(|main| known_cause(evidence, stage, main));
     let gain = Gain {
-        saved_ns: pauses.beyond.0,
-        of_ns: measured(evidence, stage).0,
+        saved_ns: pauses.beyond,
+        of_ns: measured(evidence, stage),
         of: words!(evidence, "host_pauses.of"),
         basis: String::new(),
         kind: GainKind::Stalls,
     };
     let finding = Finding {
         severity: Severity::of_share(gain.share()),
-        weight_ns: pauses.beyond.0,
+        weight_ns: pauses.beyond,
         gain: Some(gain),
         ..stage.note()
     };

@@ -49,7 +49,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 
 fn draft(evidence: &Evidence<'_>, stage: &StageLine) -> Draft {
     let finding = Finding {
-        weight_ns: (stage.time * stage.counted).0,
+        weight_ns: stage.time * stage.counted,
         query: stage.window.as_ref().map(Window::idle),
         ..stage.note_on_figures()
     };

@@ -6,6 +6,7 @@
 
 use rooflens_diagnostic::Diagnostics;
 use rooflens_schemas::{Manifest, MetricValue, Tool};
+use rooflens_units::Ratio;
 
 use super::{Meta, Notes, Report, Section, notes};
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
 const SHOWN_FINDINGS: usize = 6;
 
 /// Share of its whole, a stage or the run, from which on a gain is worth a card.
-const MATERIAL: f64 = 0.01;
+const MATERIAL: Ratio = Ratio(0.01);
 
 /// The section whose chart belongs to the summary.
 const BREAKDOWN: &str = "breakdown";
@@ -247,7 +248,10 @@ fn is_about_run(finding: &&Finding) -> bool {
 }
 
 fn is_material(finding: &Finding) -> bool {
-    let share = finding.gain.as_ref().map_or(0.0, |gain| gain.share());
+    let share = finding
+        .gain
+        .as_ref()
+        .map_or(Ratio::ZERO, |gain| gain.share());
     finding.severity > Severity::Note || share >= MATERIAL
 }
 

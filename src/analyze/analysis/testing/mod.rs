@@ -6,6 +6,7 @@ pub mod counters;
 pub mod drift;
 pub mod overlap;
 pub mod represent;
+mod trace;
 
 use std::ops::Range as Span;
 
@@ -19,6 +20,8 @@ use rooflens_session::{
     KernelId, Launch, MemoryKind, Ns, OffCpuTime, Operator, OperatorId, OsCall, Overhead, PassId,
     ProcessId, Range, RangeKind, Session, StrId, ThreadId, Timing,
 };
+
+pub use trace::trace;
 
 /// Intervals by start and end.
 pub fn intervals<const N: usize>(times: [(i64, i64); N]) -> [Interval; N] {

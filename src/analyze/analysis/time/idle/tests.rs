@@ -7,13 +7,13 @@ use rooflens_schemas::workload::StageRule;
 use super::gaps::{Gap, Gaps};
 use super::*;
 use crate::Context;
-use crate::testing::Made;
-use rooflens_session::{GpuId, MemoryKind, Ns, OsCall, ThreadId};
+use crate::testing::{trace, with_results};
+use rooflens_session::{GpuId, Ns, Session};
 
 const US: i64 = 1000;
 
-fn gaps(made: &Made) -> Vec<Gap> {
-    made.with(|context| {
+fn gaps(session: &Session) -> Vec<Gap> {
+    with_results(session, |context| {
         let calls = Calls::new(context.session, &context.facts.ops);
         Gaps::new(context, &calls)
             .within(GpuId(0), (Ns::MIN / 4, Ns::MAX / 4))
@@ -22,58 +22,49 @@ fn gaps(made: &Made) -> Vec<Gap> {
 }
 
 /// What `look` gives of the line of the stage of that name.
-fn of_line<T>(made: &Made, stage: &str, look: impl FnOnce(&Line, &Context<'_>) -> T) -> T {
-    made.with(|context| {
+fn of_line<T>(session: &Session, stage: &str, look: impl FnOnce(&Line, &Context<'_>) -> T) -> T {
+    with_results(session, |context| {
         let mut lines = context.results.idle().unwrap().lines.iter();
-        let own = |line: &&Line| line.summary.stage(context.facts).name == stage;
-        look(lines.find(own).unwrap(), context)
+        let is_stage = |line: &&Line| line.summary.stage(context.facts).name == stage;
+        look(lines.find(is_stage).unwrap(), context)
     })
 }
 
-fn stage(made: &mut Made, name: &str) {
+fn stage(session: &mut Session, name: &str) {
     let (name, pattern, kind) = (name.to_owned(), None, None);
-    made.session.workload.stages.push(StageRule {
+    session.workload.stages.push(StageRule {
         name,
         pattern,
         kind,
     });
 }
 
-/// A kernel until 100, then what `add` makes: time by cause of the gap that begins there.
-fn times_after_100(add: impl FnOnce(&mut Made)) -> Vec<(Cause, Ns)> {
-    let mut made = Made::timeline();
-    made.call("cudaLaunchKernel", -20, -10, 1);
-    made.kernel_at("axpy", 0, 100, 1);
-    add(&mut made);
-    let gaps = gaps(&made);
+/// A kernel until 100, then these events: time by cause of the gap that begins there.
+fn times_after_100(events: &str) -> Vec<(Cause, Ns)> {
+    let gaps = gaps(&trace(&format!("launch -20..-10 -> axpy 0..100\n{events}")));
     assert_eq!((gaps.len(), gaps[0].start), (1, Ns(100)));
     assert_eq!(gaps[0].times.total(), gaps[0].end - Ns(100));
     gaps[0].times.causes().collect()
 }
 
-/// The kernel of a launch call that starts at `start` and lasts 10, another 5 after its return.
-fn launch(made: &mut Made, start: i64) {
-    made.call("cudaLaunchKernel", start, start + 10, 2);
-    made.kernel_at("axpy", start + 15, start + 20, 2);
-}
-
+/// The kernel of a launch call of 10 begins another 5 after its return.
 #[test]
 fn the_host_issues_or_computes_by_the_length_of_its_pauses() {
     // The thread made no call from -10 on: a pause of 99 999 until 99 989, and one of 100 000.
-    let times = times_after_100(|made| launch(made, 99_989));
+    let times = times_after_100("launch 99_989..99_999 -> axpy 100_004..100_009");
     assert_eq!(
         times,
         [(Cause::Launching, Ns(99_899)), (Cause::Queue, Ns(5))]
     );
-    let times = times_after_100(|made| launch(made, 99_990));
+    let times = times_after_100("launch 99_990..100_000 -> axpy 100_005..100_010");
     let (code, call) = ((Cause::HostCode, Ns(99_890)), (Cause::Launching, Ns(10)));
     assert_eq!(times, [call, code, (Cause::Queue, Ns(5))]);
     // A call in between makes two pauses of it: one from -10, and one of 99 989 or 99 990.
-    for (start, code) in [(149_999, 0), (150_010, 100_000)] {
-        let mut times = times_after_100(|made| {
-            made.call("cudaEventRecord", 50_000, 50_010, 3);
-            launch(made, start);
-        });
+    for (launch, code) in [
+        ("launch 149_999..150_009 -> axpy 150_014..150_019", 0),
+        ("launch 150_010..150_020 -> axpy 150_025..150_030", 100_000),
+    ] {
+        let mut times = times_after_100(&format!("cudaEventRecord 50_000..50_010\n{launch}"));
         times.retain(|(cause, _)| *cause == Cause::HostCode);
         let expected = [(Cause::HostCode, Ns(code))];
         assert_eq!(times, expected[..usize::from(code > 0)]);
@@ -95,10 +86,8 @@ fn a_call_has_the_time_within_it_and_no_more() {
         ("cudaGraphInstantiateWithFlags", Cause::FirstUse),
         ("cudaMemcpy", Cause::Copy),
     ] {
-        let times = times_after_100(|made| {
-            made.call(name, 20, 140, 3);
-            launch(made, 185);
-        });
+        let call = format!("{name} 20..140\n launch 185..195 -> axpy 200..205");
+        let times = times_after_100(&call);
         // 45 between the calls and 10 in the launch.
         let mut expected = vec![
             (Cause::Launching, Ns(55)),
@@ -114,10 +103,8 @@ fn a_call_has_the_time_within_it_and_no_more() {
         "cudaMemPrefetchAsync",
         "cudaHostGetDevicePointer",
     ] {
-        let times = times_after_100(|made| {
-            made.call(name, 20, 140, 3);
-            launch(made, 185);
-        });
+        let call = format!("{name} 20..140\n launch 185..195 -> axpy 200..205");
+        let times = times_after_100(&call);
         assert_eq!(
             times,
             [(Cause::Launching, Ns(95)), (Cause::Queue, Ns(5))],
@@ -129,13 +116,13 @@ fn a_call_has_the_time_within_it_and_no_more() {
 /// A gap from 100 to 200, ended by a call from 185 to 195; the host waits in a call from 100 to 150.
 #[test]
 fn the_profiler_goes_before_calls_and_these_before_the_system_and_the_scheduler() {
-    let times = times_after_100(|made| {
-        made.overhead(110, 120);
-        made.call("cudaStreamSynchronize", 90, 150, 3);
-        made.os_call(140, 160);
-        made.off_cpu(130, 170);
-        launch(made, 185);
-    });
+    let times = times_after_100(
+        "overhead CUPTI Buffer flush 110..120
+         cudaStreamSynchronize 90..150
+         os read 140..160
+         off-cpu 130..170
+         launch 185..195 -> axpy 200..205",
+    );
     // [110, 120) profiler; to 150 sync; to 160 system; to 170 off; to 195 launching.
     let expected = [
         (Cause::Launching, Ns(25)),
@@ -151,10 +138,10 @@ fn the_profiler_goes_before_calls_and_these_before_the_system_and_the_scheduler(
 /// The host waits until 105 in a synchronizing call, computes for 200 000, and launches.
 #[test]
 fn what_follows_a_synchronizing_call_is_not_its_time() {
-    let times = times_after_100(|made| {
-        made.call("cudaStreamSynchronize", 10, 105, 3);
-        launch(made, 200_105);
-    });
+    let times = times_after_100(
+        "cudaStreamSynchronize 10..105
+         launch 200_105..200_115 -> axpy 200_120..200_125",
+    );
     let code = (Cause::HostCode, Ns(200_000));
     assert_eq!(
         times,
@@ -170,23 +157,21 @@ fn what_follows_a_synchronizing_call_is_not_its_time() {
 /// The call returned at 110; what becomes of its thread then is not why the GPU waits.
 #[test]
 fn after_the_return_of_the_launch_the_device_takes_its_time() {
-    let times = times_after_100(|made| {
-        made.off_cpu(110, 199);
-        made.call("cudaLaunchKernel", 105, 110, 2);
-        made.call("cudaStreamSynchronize", 115, 300, 3);
-        made.kernel_at("axpy", 200, 210, 2);
-    });
+    let times = times_after_100(
+        "off-cpu 110..199
+         launch 105..110 -> axpy 200..210
+         cudaStreamSynchronize 115..300",
+    );
     assert_eq!(times, [(Cause::Launching, Ns(10)), (Cause::Queue, Ns(90))]);
 }
 
 /// Waiting for a lock within a launch call is part of that call.
 #[test]
 fn calls_of_the_system_within_cuda_calls_do_not_count() {
-    let times = times_after_100(|made| {
-        made.os_call(105, 190);
-        made.call("cudaLaunchKernel", 105, 190, 2);
-        made.kernel_at("axpy", 195, 200, 2);
-    });
+    let times = times_after_100(
+        "os read 105..190
+         launch 105..190 -> axpy 195..200",
+    );
     assert_eq!(times, [(Cause::Launching, Ns(90)), (Cause::Queue, Ns(5))]);
 }
 
@@ -194,16 +179,17 @@ fn calls_of_the_system_within_cuda_calls_do_not_count() {
 /// The others last 10; of 1 600 each it is less than ten times as long.
 #[test]
 fn the_first_launch_of_a_kernel_that_lasts_is_first_use() {
-    let long = |name: &'static str, short: i64, length: i64| {
-        let mut made = Made::timeline();
-        for number in 0..3 {
-            let at = number * 20_000;
-            made.call("cudaLaunchKernel", at, at + short, number);
-            made.kernel_at("axpy", at + 2000, at + 2100, number);
-        }
-        made.call("cudaLaunchKernel", 50_000, 50_000 + length, 9);
-        made.kernel_at(name, 49_990 + length, 51_000 + length, 9);
-        gaps(&made).last().unwrap().times.of(Cause::FirstUse)
+    let long = |name: &str, short: i64, length: i64| {
+        let (returned, begun, ended) = (50_000 + length, 49_990 + length, 51_000 + length);
+        let session = trace(&format!(
+            "launch 0..{short} -> axpy 2000..2100
+             launch 20_000..{} -> axpy 22_000..22_100
+             launch 40_000..{} -> axpy 42_000..42_100
+             launch 50_000..{returned} -> {name} {begun}..{ended}",
+            20_000 + short,
+            40_000 + short,
+        ));
+        gaps(&session).last().unwrap().times.of(Cause::FirstUse)
     };
     // The kernel begins 10 before the call returns.
     assert_eq!(long("gemm", 10, 150_000), Ns(149_990));
@@ -214,64 +200,43 @@ fn the_first_launch_of_a_kernel_that_lasts_is_first_use() {
 
 #[test]
 fn a_copy_blocks_if_its_host_memory_is_pageable() {
-    for (memory, expected) in [
-        (
-            MemoryKind::Pageable,
-            vec![(Cause::Launching, Ns(10)), (Cause::Copy, Ns(70))],
-        ),
-        (MemoryKind::Pinned, vec![(Cause::Launching, Ns(80))]),
-    ] {
-        let times = times_after_100(|made| {
-            made.call("cudaMemcpyAsync", 110, 190, 2);
-            made.copy_at(memory, 180, 189, 2);
-        });
-        assert_eq!(times, expected);
-    }
+    let times = |memory: &str| {
+        let copy = format!("cudaMemcpyAsync 110..190 -> memcpy HtoD {memory} 180..189");
+        times_after_100(&copy)
+    };
+    let (launching, copy) = ((Cause::Launching, Ns(10)), (Cause::Copy, Ns(70)));
+    assert_eq!(times("pageable"), [launching, copy]);
+    assert_eq!(times("pinned"), [(Cause::Launching, Ns(80))]);
 }
 
 #[test]
 fn work_that_was_issued_before_the_gap_waits_in_the_queue() {
-    let after = |end: i64, name: &'static str| {
-        times_after_100(move |made| {
-            made.call("cudaLaunchKernel", 20, end, 2);
-            made.kernel_at(name, 200, 210, 2);
-        })
-    };
-    assert_eq!(after(100, "axpy"), [(Cause::Queue, Ns(100))]);
+    let times = times_after_100("launch 20..100 -> axpy 200..210");
+    assert_eq!(times, [(Cause::Queue, Ns(100))]);
     // The call had not returned.
-    assert_eq!(
-        after(101, "axpy"),
-        [(Cause::Launching, Ns(1)), (Cause::Queue, Ns(99))]
-    );
-    let collective = after(100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
-    assert_eq!(collective, [(Cause::Communication, Ns(100))]);
+    let times = times_after_100("launch 20..101 -> axpy 200..210");
+    assert_eq!(times, [(Cause::Launching, Ns(1)), (Cause::Queue, Ns(99))]);
+    let collective = "launch 20..100 -> ncclDevKernel_AllReduce_Sum_f32_RING_LL 200..210";
+    let times = times_after_100(collective);
+    assert_eq!(times, [(Cause::Communication, Ns(100))]);
 }
 
 #[test]
 fn without_a_call_or_with_one_that_comes_too_late_the_cause_is_unknown() {
     let unknown = [(Cause::Unknown, Ns(100))];
-    assert_eq!(
-        times_after_100(|made| made.kernel_at("axpy", 200, 210, 9)),
-        unknown
-    );
-    let late = |made: &mut Made| {
-        made.call("cudaLaunchKernel", 201, 205, 2);
-        made.kernel_at("axpy", 200, 210, 2);
-    };
+    assert_eq!(times_after_100("stream 7: axpy 200..210"), unknown);
+    let late = "launch 201..205 -> axpy 200..210";
     assert_eq!(times_after_100(late), unknown);
 }
 
 /// A graph launch that returns at 100: only the gap before its first kernel is the host's.
 #[test]
 fn kernels_of_one_graph_launch_wait_for_each_other() {
-    let mut made = Made::timeline();
-    made.call("cudaLaunchKernel", 0, 5, 1);
-    made.kernel_at("axpy", 6, 10, 1);
-    made.call("cudaGraphLaunch", 15, 100, 2);
-    for start in [20, 30, 40] {
-        made.kernel_at("axpy", start, start + 5, 2);
-    }
-    let found: Vec<_> = gaps(&made)
+    let session = trace(
+        "launch 0..5 -> axpy 6..10
+         cudaGraphLaunch 15..100 -> axpy 20..25, axpy 30..35, axpy 40..45",
+    );
+    let found: Vec<_> = gaps(&session)
         .iter()
         .map(|gap| (gap.start, gap.end, gap.times.main()))
         .collect();
@@ -289,12 +254,12 @@ fn kernels_of_one_graph_launch_wait_for_each_other() {
 /// A gap from 100 to 200: a synchronizing call until 130, then launching until 195. Windows cut it.
 #[test]
 fn a_window_cuts_a_gap_to_the_nanosecond() {
-    let mut made = Made::timeline();
-    made.call("cudaLaunchKernel", -20, -10, 1);
-    made.kernel_at("axpy", 0, 100, 1);
-    made.call("cudaStreamSynchronize", 50, 130, 3);
-    launch(&mut made, 185);
-    made.with(|context| {
+    let session = trace(
+        "launch -20..-10 -> axpy 0..100
+         cudaStreamSynchronize 50..130
+         launch 185..195 -> axpy 200..205",
+    );
+    with_results(&session, |context| {
         let gaps = Gaps::new(context, &Calls::new(context.session, &context.facts.ops));
         let within = |window| gaps.within(GpuId(0), window).next().unwrap();
         let cut = within((Ns(120), Ns(140)));
@@ -316,16 +281,14 @@ fn a_window_cuts_a_gap_to_the_nanosecond() {
 /// Stage: [0, 10) and [30, 40). Another stage's kernel at [15, 20). Idle 20 = 5 + 10 of gaps + 5 of other work.
 #[test]
 fn operations_of_others_are_no_gaps() {
-    let mut made = Made::timeline();
-    made.range_at("prefill", -10, 0);
-    made.call("cudaLaunchKernel", -10, -9, 1);
-    made.call("cudaLaunchKernel", -8, -7, 2);
-    made.kernel_at("axpy", 0, 10, 1);
-    made.kernel_at("axpy", 30, 40, 2);
-    made.range_at("decode", 1, 9);
-    made.call("cudaLaunchKernel", 2, 3, 3);
-    made.kernel_at("axpy", 15, 20, 3);
-    of_line(&made, "prefill", |line, _| {
+    let session = trace(
+        "range prefill -10..0
+         launch -10..-9 -> axpy 0..10
+         launch -8..-7 -> axpy 30..40
+         range decode 1..9
+         launch 2..3 -> axpy 15..20",
+    );
+    of_line(&session, "prefill", |line, _| {
         let of = |cause: Cause| line.of(cause);
         assert_eq!(
             (of(Cause::Queue), of(Cause::OtherWork), of(Cause::Unknown)),
@@ -338,13 +301,13 @@ fn operations_of_others_are_no_gaps() {
 /// time of 30 the second waits 10 and the third 20: a mean depth of 1, and 3 before the first begins.
 #[test]
 fn the_queue_of_three_launches() {
-    let mut made = Made::timeline();
-    made.range_at("prefill", 0, 8);
-    for number in 0..3 {
-        made.call("cudaLaunchKernel", 4 + number, 5 + number, number);
-        made.kernel_at("axpy", 10 + 10 * number, 20 + 10 * number, number);
-    }
-    of_line(&made, "prefill", |line, context| {
+    let session = trace(
+        "range prefill 0..8
+         launch 4..5 -> axpy 10..20
+         launch 5..6 -> axpy 20..30
+         launch 6..7 -> axpy 30..40",
+    );
+    of_line(&session, "prefill", |line, context| {
         let launches = &line.launches;
         assert_eq!(launches.queue_time, Some(14.0));
         assert_eq!((launches.depth_mean(), launches.depth_max), (Some(1.0), 3));
@@ -371,13 +334,12 @@ fn the_queue_of_three_launches() {
 /// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
 #[test]
 fn launching_is_in_calls_and_between_them() {
-    let mut made = Made::timeline();
-    made.range_at("prefill", 0, 26);
-    made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel_at("axpy", 2, 10, 1);
-    made.call("cudaLaunchKernel", 15, 25, 2);
-    made.kernel_at("axpy", 30, 32, 2);
-    of_line(&made, "prefill", |line, _| {
+    let session = trace(
+        "range prefill 0..26
+         launch 0..1 -> axpy 2..10
+         launch 15..25 -> axpy 30..32",
+    );
+    of_line(&session, "prefill", |line, _| {
         assert_eq!(
             (line.of(Cause::Launching), line.launching_in_calls),
             (Ns(15), Ns(10))
@@ -398,25 +360,16 @@ fn launching_is_in_calls_and_between_them() {
 /// of another library, from 100 to 160, before it launches at 170.
 #[test]
 fn calls_of_the_system_are_named_by_their_time_in_gaps() {
-    let mut made = Made::timeline();
-    made.range_at("prefill", 0, 200);
-    made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel_at("axpy", 2, 10, 1);
-    made.os_call(5, 9);
-    made.os_call(20, 90);
-    made.os_call(100, 160);
-    let (pass, name) = (made.pass, made.session.intern("fread"));
-    let outer = OsCall {
-        start: Ns(95),
-        end: Ns(165),
-        name,
-        pass,
-        thread: ThreadId(0),
-    };
-    made.session.os_calls.push(outer);
-    made.call("cudaLaunchKernel", 170, 175, 2);
-    made.kernel_at("axpy", 180, 190, 2);
-    of_line(&made, "prefill", |line, context| {
+    let session = trace(
+        "range prefill 0..200
+         launch 0..1 -> axpy 2..10
+         os read 5..9
+         os read 20..90
+         os read 100..160
+         os fread 95..165
+         launch 170..175 -> axpy 180..190",
+    );
+    of_line(&session, "prefill", |line, context| {
         let named = line
             .os_calls
             .iter()
@@ -432,23 +385,25 @@ fn calls_of_the_system_are_named_by_their_time_in_gaps() {
 /// Eleven steps of 1 ms busy and 1 ms in which the host computes; the second allocates for 24 ms more.
 #[test]
 fn what_one_step_of_eleven_does_is_told_as_such() {
-    let (mut made, mut at) = (Made::timeline(), 0);
+    let (mut events, mut at) = (String::new(), 0);
     for step in 0..11 {
         let more = if step == 1 { 24_000 * US } else { 0 };
-        made.range_at("step", at, at + 2000 * US + more);
-        made.call("cudaLaunchKernel", at, at + 10, 2 * step);
-        made.kernel_at("forward", at + 10, at + 500 * US, 2 * step);
+        let (half, second, end) = (at + 500 * US, at + 1500 * US + more, at + 2000 * US + more);
+        events += &format!("range step {at}..{end}\n");
+        events += &format!("launch {at}..{} -> forward {}..{half}\n", at + 10, at + 10);
         if more > 0 {
-            made.call("cudaMalloc", at + 500 * US, at + 500 * US + more, 900);
+            events += &format!("cudaMalloc {half}..{}\n", half + more);
         }
-        let second = at + 1500 * US + more;
-        made.call("cudaLaunchKernel", second - 10, second, 2 * step + 1);
-        made.kernel_at("backward", second, second + 500 * US, 2 * step + 1);
-        at += 2000 * US + more;
+        events += &format!(
+            "launch {}..{second} -> backward {second}..{end}\n",
+            second - 10
+        );
+        at = end;
     }
-    made.session.workload.warmup = Some(0);
-    stage(&mut made, "step");
-    of_line(&made, "step", |line, context| {
+    let mut session = trace(&events);
+    session.workload.warmup = Some(0);
+    stage(&mut session, "step");
+    of_line(&session, "step", |line, context| {
         // The time of a step is from its first kernel on: 10 ns less.
         let (time, slow) = (2000 * US - 10, 26_000 * US - 10);
         assert_eq!(line.pool.time, Ns(10 * time + slow));
@@ -472,17 +427,17 @@ fn what_one_step_of_eleven_does_is_told_as_such() {
 /// library is in the call, two of one function are before it.
 #[test]
 fn cpu_samples_count_while_the_gpu_waits_for_the_host() {
-    let mut made = Made::timeline();
-    made.range_at("decode", 0, 300_000);
-    made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel_at("axpy", 2, 10, 1);
-    for time in [9, 10, 150_000, 200_026] {
-        made.sample(time, "python3.12", "_PyEval_EvalFrameDefault");
-    }
-    made.sample(200_022, "libcuda.so.580.95.05", "");
-    made.call("cudaLaunchKernel", 200_020, 200_025, 2);
-    made.kernel_at("axpy", 200_030, 200_032, 2);
-    of_line(&made, "decode", |line, context| {
+    let session = trace(
+        "range decode 0..300_000
+         launch 0..1 -> axpy 2..10
+         sample python3.12 _PyEval_EvalFrameDefault 9
+         sample python3.12 _PyEval_EvalFrameDefault 10
+         sample python3.12 _PyEval_EvalFrameDefault 150_000
+         sample python3.12 _PyEval_EvalFrameDefault 200_026
+         sample libcuda.so.580.95.05 200_022
+         launch 200_020..200_025 -> axpy 200_030..200_032",
+    );
+    of_line(&session, "decode", |line, context| {
         let text = |id| context.session.text(id).to_owned();
         let libraries = line.libraries(context.session);
         let libraries: Vec<_> = libraries
@@ -505,22 +460,15 @@ fn cpu_samples_count_while_the_gpu_waits_for_the_host() {
 /// The same gap with a thread that no CPU ran for 150 000 of it.
 #[test]
 fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
-    let made = |off: bool| {
-        let mut made = Made::timeline();
-        made.range_at("decode", 0, 300_000);
-        made.call("cudaLaunchKernel", 0, 1, 1);
-        made.kernel_at("axpy", 2, 10, 1);
-        if off {
-            made.off_cpu(-50, 60);
-            made.off_cpu(50_000, 199_950);
-        }
-        made.call("cudaLaunchKernel", 200_020, 200_025, 2);
-        made.kernel_at("axpy", 200_030, 200_032, 2);
-        of_line(&made, "decode", |line, _| {
+    let events = "range decode 0..300_000
+        launch 0..1 -> axpy 2..10
+        launch 200_020..200_025 -> axpy 200_030..200_032\n";
+    let of_gap = |events: &str| {
+        of_line(&trace(events), "decode", |line, _| {
             (line.longest[0].clone(), line.of_stage(Cause::OffCpu))
         })
     };
-    let (long, time) = made(true);
+    let (long, time) = of_gap(&format!("{events}off-cpu -50..60\noff-cpu 50_000..199_950"));
     let gap = long.gap;
     assert_eq!(
         (gap.end - gap.start, long.off_cpu),
@@ -529,26 +477,26 @@ fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
     // Of 60 before the first event 50 are the GPU's; 49 950 host code and 70 more, 5 in the call, 5 latency.
     assert_eq!((gap.times.main(), time), (Cause::OffCpu, Ok(150_000.0)));
     // Without events of the scheduler it is not known: not 0.
-    let (long, time) = made(false);
+    let (long, time) = of_gap(events);
     assert!(long.off_cpu.is_none() && time.is_err());
 }
 
 /// Three steps with a loader between: the GPU works 100, waits 50 (20 of it before `load` begins), works 100.
 #[test]
 fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
-    let mut made = Made::timeline();
-    for step in 0..3 {
-        let at = step * 150 * US;
-        if step > 0 {
-            // The host issues the next step after loading, 1 µs before the GPU starts.
-            made.range_at("load", at - 30 * US, at - 2 * US);
-        }
-        made.range_at("step", at - 2 * US, at + 10 * US);
-        made.call("cudaLaunchKernel", at - US, at + US, step);
-        made.kernel_at("work", at, at + 100 * US, step);
-    }
-    stage(&mut made, "step");
-    made.with(|context| {
+    // The host issues the next step after loading, 1 µs before the GPU starts.
+    let mut session = trace(
+        "range step -2us..10us
+         launch -1us..1us -> work 0us..100us
+         range load 120us..148us
+         range step 148us..160us
+         launch 149us..151us -> work 150us..250us
+         range load 270us..298us
+         range step 298us..310us
+         launch 299us..301us -> work 300us..400us",
+    );
+    stage(&mut session, "step");
+    with_results(&session, |context| {
         let between = &context.results.idle().unwrap().between[0];
         assert_eq!(between.pairs.len(), 1);
         let pair = &between.pairs[0];
@@ -580,18 +528,20 @@ fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
 /// Work of no stage is no idle time, and what lies next to an instance that does not count is excluded.
 #[test]
 fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
-    let mut made = Made::timeline();
-    for step in 0..4 {
-        let at = step * 150 * US;
-        made.range_at("step", at - 2 * US, at + 10 * US);
-        made.call("cudaLaunchKernel", at - US, at + US, step);
-        made.kernel_at("work", at, at + 100 * US, step);
-    }
-    made.call("cudaLaunchKernel", 260 * US, 261 * US, 9);
-    made.kernel_at("outside", 270 * US, 280 * US, 9);
-    made.session.workload.warmup = Some(1);
-    stage(&mut made, "step");
-    made.with(|context| {
+    let mut session = trace(
+        "range step -2us..10us
+         launch -1us..1us -> work 0us..100us
+         range step 148us..160us
+         launch 149us..151us -> work 150us..250us
+         launch 260us..261us -> outside 270us..280us
+         range step 298us..310us
+         launch 299us..301us -> work 300us..400us
+         range step 448us..460us
+         launch 449us..451us -> work 450us..550us",
+    );
+    session.workload.warmup = Some(1);
+    stage(&mut session, "step");
+    with_results(&session, |context| {
         let between = &context.results.idle().unwrap().between[0];
         // Steps 1 to 3 count: two times of 50 µs, 10 of the first with a kernel of no stage.
         assert_eq!(

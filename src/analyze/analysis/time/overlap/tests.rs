@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::Options;
 use crate::engine::facts::Facts;
-use crate::testing::overlap::{GEMM, session_of};
+use crate::testing::trace;
 use rooflens_hardware::Hardware;
 use rooflens_session::{Ns, Session};
 
+const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 
 fn overlap(session: &Session) -> Overlap {
@@ -23,10 +24,11 @@ fn overlap(session: &Session) -> Overlap {
 fn times_by_number_of_streams_and_by_pairs_of_kinds() {
     // Stream 7: products [0, 10) and [10, 20). Stream 8: all-reduce [5, 15). Stream 9: copy [12, 25).
     //  0– 5 one stream; 5–12 two (product + all-reduce); 12–15 three; 15–20 two (product + copy); 20–25 one.
-    let session = session_of(
-        &[(7, GEMM, 0, 10), (7, GEMM, 10, 20), (8, REDUCE, 5, 15)],
-        &[(9, 12, 25)],
-    );
+    let session = trace(&format!(
+        "stream 7: {GEMM} 0..10, {GEMM} 10..20
+         stream 8: {REDUCE} 5..15
+         stream 9: memcpy HtoD 12..25",
+    ));
     let found = overlap(&session);
     assert_eq!((found.busy, found.concurrent), (Ns(25), Ns(15)));
     assert_eq!(found.by_streams, [Ns(10), Ns(12), Ns(3)]);
@@ -52,7 +54,10 @@ fn times_by_number_of_streams_and_by_pairs_of_kinds() {
 #[test]
 fn kernels_of_one_stream_that_overlap_are_concurrent_on_one_stream() {
     // A launch that begins before its predecessor ends (programmatic dependent launch), and a memset of no length.
-    let session = session_of(&[(7, GEMM, 0, 10), (7, GEMM, 8, 20)], &[(9, 5, 5)]);
+    let session = trace(&format!(
+        "stream 7: {GEMM} 0..10, {GEMM} 8..20
+         stream 9: memset 5..5",
+    ));
     let found = overlap(&session);
     assert_eq!(
         (found.busy, found.concurrent, found.by_streams),
@@ -72,7 +77,8 @@ proptest::proptest! {
             .iter()
             .map(|(stream, start, length, kind)| (*stream, [GEMM, REDUCE][*kind], *start, start + length))
             .collect();
-        let found = overlap(&session_of(&launches, &[]));
+        let line = |(stream, kernel, start, end): &_| format!("stream {stream}: {kernel} {start}..{end}\n");
+        let found = overlap(&trace(&launches.iter().map(line).collect::<String>()));
         let (mut busy, mut concurrent, mut by_streams, mut mixed) = (0, 0, [0; 3], 0);
         for t in 0..150 {
             let on: Vec<_> = launches.iter().filter(|(_, _, start, end)| (*start..*end).contains(&t)).collect();

@@ -146,32 +146,17 @@ fn group_times(context: &Context<'_>, summary: &Summary) -> GroupTimes {
 
 #[cfg(test)]
 mod tests {
-    use rooflens_schemas::PassKind;
-
     use super::*;
-    use crate::testing::{copy, launch};
-    use crate::{Facts, Options};
-    use rooflens_hardware::Hardware;
-    use rooflens_session::Session;
+    use crate::testing::{trace, with_results};
 
     /// A GEMM in [0, 10), an all-reduce in [5, 20), a copy in [15, 30): 10 + 10 + 10 = busy 30.
     #[test]
     fn overlap_belongs_to_computing_then_to_communication_then_to_copies() {
-        let mut session = Session::default();
-        let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
-        session.process(pass, 0, 1);
-        session.gpu(pass, 0);
-        let gemm = session.kernel("ampere_sgemm_128x64_tn", "");
-        let reduce = session.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "");
-        session.launches.push(launch(pass, gemm, 0..10));
-        session.launches.push(launch(pass, reduce, 5..20));
-        session.copies.push(copy(pass, 1, 15..30));
-        let (facts, hardware, options) = (
-            Facts::new(&session),
-            Hardware::default(),
-            Options::default(),
+        let session = trace(
+            "stream 7: ampere_sgemm_128x64_tn 0..10, memcpy HtoD 15..30
+             stream 8: ncclDevKernel_AllReduce_Sum_f32_RING_LL 5..20",
         );
-        let times = compute(&Context::new(&session, &facts, &hardware, &options)).expect("work");
+        let times = with_results(&session, |context| compute(context).expect("work"));
         let stage = &times.stages[0];
         let expected = [
             ClassGroup::Gemm,

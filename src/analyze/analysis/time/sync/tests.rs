@@ -6,33 +6,33 @@ use super::charges::charge;
 use super::*;
 use crate::Facts;
 use crate::engine::sweep::gaps;
-use crate::testing::Made;
+use crate::testing::{trace, with_results};
+use rooflens_session::Session;
 
 /// Kernels at [10, 100), [130, 140), [150, 160), [200, 210); the host waits at [20, 105) and [165, 166).
-fn program() -> Made {
-    let mut program = Made::timeline();
-    program.range_at("decode", 0, 300);
-    program.launch(0..5, 10..100);
-    program.call("cudaStreamSynchronize", 20, 105, -1);
-    program.launch(110..115, 130..140);
-    // Issued before the gap [140, 150) begins: the queue's.
-    program.launch(116..120, 150..160);
-    program.call("cudaMemcpy", 165, 166, -1);
-    program.launch(170..175, 200..210);
-    program
+fn program() -> Session {
+    trace(
+        "range decode 0..300
+         launch 0..5 -> gemm 10..100
+         cudaStreamSynchronize 20..105
+         launch 110..115 -> gemm 130..140
+         launch 116..120 -> gemm 150..160 // issued before the gap [140, 150) begins: the queue's
+         cudaMemcpy 165..166
+         launch 170..175 -> gemm 200..210",
+    )
 }
 
 #[test]
 fn each_gap_is_charged_to_the_first_wait_in_it() {
-    let Made { session, pass, .. } = program();
+    let session = program();
     let facts = Facts::new(&session);
-    let gaps = gaps(&session, &facts, facts.ops_of(pass));
+    let gaps = gaps(&session, &facts, facts.ops_of(PassId(0)));
     let found: Vec<(Ns, Ns)> = gaps.iter().map(|gap| (gap.start, gap.end)).collect();
     assert_eq!(
         found,
         [(Ns(100), Ns(130)), (Ns(140), Ns(150)), (Ns(160), Ns(200))]
     );
-    let charges = charge(&session, &facts, pass);
+    let charges = charge(&session, &facts, PassId(0));
     let charged: Vec<(Ns, Ns)> = charges
         .calls
         .iter()
@@ -44,12 +44,13 @@ fn each_gap_is_charged_to_the_first_wait_in_it() {
 
 #[test]
 fn a_wait_that_ended_before_the_gap_is_not_charged() {
-    let mut program = Made::timeline();
-    program.launch(0..5, 10..100);
-    program.call("cudaEventSynchronize", 20, 60, -1);
-    program.launch(110..115, 130..140);
-    let facts = Facts::new(&program.session);
-    let charges = charge(&program.session, &facts, program.pass);
+    let session = trace(
+        "launch 0..5 -> gemm 10..100
+         cudaEventSynchronize 20..60
+         launch 110..115 -> gemm 130..140",
+    );
+    let facts = Facts::new(&session);
+    let charges = charge(&session, &facts, PassId(0));
     assert_eq!(
         charges
             .calls
@@ -62,7 +63,7 @@ fn a_wait_that_ended_before_the_gap_is_not_charged() {
 
 #[test]
 fn stages_and_places_hold_what_their_calls_cost() {
-    program().with(|context| {
+    with_results(&program(), |context| {
         let own = &context.results.sync().unwrap().passes[0];
         let stage = &own.stages[0];
         assert_eq!(

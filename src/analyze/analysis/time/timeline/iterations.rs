@@ -123,25 +123,24 @@ fn calls(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Trace, with_results};
-    use rooflens_schemas::PassKind;
-    use rooflens_session::Ns;
+    use crate::testing::{trace, with_results};
+    use rooflens_session::{Ns, Session};
 
     /// Two steps of two kernels, each of which starts 5 ns after its launch and 3 ns after the call returned.
-    fn session() -> Trace {
-        let mut trace = Trace::new(PassKind::Timeline, "k");
-        for start in [100, 200] {
-            trace.range("step", start, start + 50);
-            for at in [start + 5, start + 15] {
-                trace.launch_in(0, (at, at + 2), (at + 5, at + 9));
-            }
-        }
-        trace
+    fn session() -> Session {
+        trace(
+            "range step 100..150
+             launch 105..107 -> k 110..114
+             launch 115..117 -> k 120..124
+             range step 200..250
+             launch 205..207 -> k 210..214
+             launch 215..217 -> k 220..224",
+        )
     }
 
     #[test]
     fn an_iteration_has_its_operations_and_the_calls_that_launched_them() {
-        let session = session().session;
+        let session = session();
         with_results(&session, |context| {
             let found = find(context);
             let [iteration] = found.as_slice() else {

@@ -4,22 +4,14 @@
 
 use super::bins::{Window, means, mix};
 use super::*;
-use crate::Options;
 use crate::engine::classify::ClassGroup;
-use crate::engine::facts::Facts;
 use crate::engine::intervals::union_length;
 use crate::engine::segments::{Segment, exclusive};
-use crate::testing::one_pass;
-use rooflens_hardware::Hardware;
-use rooflens_session::{Ns, Session};
+use crate::testing::{trace, with_results};
+use rooflens_session::Ns;
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-
-fn with<T>(session: &Session, look: impl Fn(&Context<'_>) -> T) -> T {
-    let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
-    look(&Context::new(session, &facts, &hardware, &options))
-}
 
 #[test]
 fn a_stretch_holds_what_ran_in_it() {
@@ -28,8 +20,10 @@ fn a_stretch_holds_what_ran_in_it() {
         start: Ns::ZERO,
         end: Ns(600),
     };
-    let session = one_pass(&[(GEMM, 1, 4), (REDUCE, 3, 8), (GEMM, 599, 600)]);
-    let bins = with(&session, |context| mix(&window, &exclusive(context, 0..3)));
+    let session = trace(&format!(
+        "stream 7: {GEMM} 1..4, {REDUCE} 3..8, {GEMM} 599..600"
+    ));
+    let bins = with_results(&session, |context| mix(&window, &exclusive(context, 0..3)));
     let of = |group: ClassGroup| -> Vec<Ns> {
         bins.iter().take(5).map(|bin| bin[group as usize]).collect()
     };
@@ -57,8 +51,9 @@ proptest::proptest! {
             .map(|(start, length, kind)| ([GEMM, REDUCE][*kind], *start, start + length))
             .collect();
         sorted.sort_by_key(|(_, start, end)| (*start, *end));
-        let session = one_pass(&sorted);
-        let (overview, bins) = with(&session, |context| {
+        let line = |(kernel, start, end): &_| format!("stream 7: {kernel} {start}..{end}\n");
+        let session = trace(&sorted.iter().map(line).collect::<String>());
+        let (overview, bins) = with_results(&session, |context| {
             let overview = overview::of_pass(context, PassId(0)).unwrap();
             (overview.window, overview.gpus[0].1.clone())
         });

@@ -3,21 +3,19 @@
 #![allow(clippy::unwrap_used)]
 
 use super::Overhead;
-use crate::testing::Made;
-use rooflens_session::{MemoryKind, Ns};
+use crate::testing::{trace, with_results};
+use rooflens_session::Ns;
 
 /// 100: `gemm` [0, 40), launching until 55 and 5 of latency, `axpy` [60, 80), a copy [70, 100) of which 20 stand alone.
 #[test]
 fn what_is_thought_away_is_gone_from_the_stage_time() {
-    let mut made = Made::timeline();
-    made.range_at("prefill", 0, 70);
-    made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel_at("gemm", 0, 40, 1);
-    made.call("cudaLaunchKernel", 50, 55, 2);
-    made.kernel_at("axpy", 60, 80, 2);
-    made.call("cudaMemcpyAsync", 56, 57, 3);
-    made.copy_at(MemoryKind::Pinned, 70, 100, 3);
-    made.with(|context| {
+    let session = trace(
+        "range prefill 0..70
+         launch 0..1 -> gemm 0..40
+         launch 50..55 -> axpy 60..80
+         cudaMemcpyAsync 56..57 -> memcpy HtoD pinned 70..100",
+    );
+    with_results(&session, |context| {
         let bounds = &context.results.upper_bounds().unwrap().stages[0];
         let times = Overhead::ALL.map(|what| bounds.get(what).ok().map(|bound| bound.new_time()));
         // Without sizes of products nothing is known of them.
@@ -31,19 +29,18 @@ fn what_is_thought_away_is_gone_from_the_stage_time() {
 /// Three instances of 10, 20 and 100 with a gap of 0, 5 and 80, all of it launching: 85 of 130. The median time is 20.
 #[test]
 fn all_instances_decide() {
-    let mut made = Made::timeline();
-    for (number, (start, length, gap)) in [(0, 10, 0), (1000, 20, 5), (2000, 100, 80)]
-        .into_iter()
-        .enumerate()
-    {
-        made.range_at("prefill", start, start + length);
-        let (first, second) = (2 * number as i64, 2 * number as i64 + 1);
-        made.call("cudaLaunchKernel", start, start + 1, first);
-        made.kernel_at("axpy", start, start + 5, first);
-        made.call("cudaLaunchKernel", start + 1 + gap, start + 5 + gap, second);
-        made.kernel_at("axpy", start + 5 + gap, start + length, second);
-    }
-    made.with(|context| {
+    let session = trace(
+        "range prefill 0..10
+         launch 0..1 -> axpy 0..5
+         launch 1..5 -> axpy 5..10
+         range prefill 1000..1020
+         launch 1000..1001 -> axpy 1000..1005
+         launch 1006..1010 -> axpy 1010..1020
+         range prefill 2000..2100
+         launch 2000..2001 -> axpy 2000..2005
+         launch 2081..2085 -> axpy 2085..2100",
+    );
+    with_results(&session, |context| {
         assert_eq!(context.results.idle().unwrap().lines[0].idle(), Ns(85));
         let bounds = &context.results.upper_bounds().unwrap().stages[0];
         let expected = 20.0 - 20.0 * (85.0 / 130.0);

@@ -90,27 +90,27 @@ mod tests {
     use rooflens_schemas::StageRule;
 
     use crate::tables::{Exclusion, StageTables};
-    use rooflens_analysis::testing::Made;
+    use rooflens_analysis::testing::trace;
+    use rooflens_session::Session;
 
     /// Twenty kernels, launched between 1000 and 1200, inside of these ranges.
-    fn made(ranges: impl Iterator<Item = (String, i64, i64)>, work: Option<u64>) -> Made {
-        let mut made = Made::timeline();
-        for at in 0..20 {
-            made.launch(
-                1000 + 10 * at..1005 + 10 * at,
-                1005 + 10 * at..1009 + 10 * at,
-            );
+    fn session(ranges: impl Iterator<Item = (String, i64, i64)>, work: Option<u64>) -> Session {
+        let mut events = String::new();
+        for call in (1000..1200).step_by(10) {
+            let (begun, ended) = (call + 5, call + 9);
+            events += &format!("launch {call}..{begun} -> gemm {begun}..{ended}\n");
         }
         for (name, start, end) in ranges {
-            made.range_at(&name, start, end);
+            events += &format!("range {name} {start}..{end}\n");
         }
-        made.session.work = work;
-        made
+        let mut session = trace(&events);
+        session.work = work;
+        session
     }
 
     /// Instances that hold all kernels, and why the last one holds none.
-    fn held(made: &Made) -> (usize, Option<Exclusion>) {
-        let instances = StageTables::new(&made.session).instances;
+    fn held(session: &Session) -> (usize, Option<Exclusion>) {
+        let instances = StageTables::new(session).instances;
         let full = instances
             .iter()
             .filter(|instance| instance.ops.len() == 20 && instance.excluded.is_none());
@@ -125,25 +125,25 @@ mod tests {
         // 300 requests, each of which begins and ends after the one before.
         let requests = || (0..300).map(|at| ("request".to_owned(), at, 10_000 + at));
         let others = |most: usize| Some(Exclusion::Crowded(most));
-        assert_eq!(held(&made(requests(), None)), (256, others(256)));
+        assert_eq!(held(&session(requests(), None)), (256, others(256)));
         // 64 of them hold 1280 kernels, 16 hold 320; with 8 for each kernel there is room for 160: 4 of them.
-        assert_eq!(held(&made(requests(), Some(1280))), (64, others(64)));
-        assert_eq!(held(&made(requests(), Some(1279))), (16, others(16)));
-        assert_eq!(held(&made(requests(), Some(0))), (4, others(4)));
+        assert_eq!(held(&session(requests(), Some(1280))), (64, others(64)));
+        assert_eq!(held(&session(requests(), Some(1279))), (16, others(16)));
+        assert_eq!(held(&session(requests(), Some(0))), (4, others(4)));
     }
 
     #[test]
     fn of_stages_that_lie_in_each_other_the_first_are_analyzed() {
         let ranges = (0..10).map(|at| (format!("s{at}"), at, 10_000 - at));
-        let mut made = made(ranges, Some(0));
+        let mut session = session(ranges, Some(0));
         let rule = |at| StageRule {
             name: format!("s{at}"),
             pattern: Some(format!("s{at}")),
             kind: None,
         };
-        made.session.workload.stages = (0..10).map(rule).collect();
-        assert_eq!(held(&made), (8, Some(Exclusion::NoRoom)));
-        made.session.work = None;
-        assert_eq!(held(&made), (10, None));
+        session.workload.stages = (0..10).map(rule).collect();
+        assert_eq!(held(&session), (8, Some(Exclusion::NoRoom)));
+        session.work = None;
+        assert_eq!(held(&session), (10, None));
     }
 }

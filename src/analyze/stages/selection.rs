@@ -364,43 +364,18 @@ pub fn function(session: &Session, kernel: KernelId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rooflens_analysis::testing::launch;
-    use rooflens_schemas::PassKind;
-    use rooflens_session::{GpuId, Launch, ProcessId};
+    use rooflens_analysis::testing::trace;
 
-    /// Two kernels of one function, launched in turn; the second has the most time.
-    fn session() -> Session {
-        let mut session = Session::default();
-        let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
-        let a = session.kernel("void f<int>(int*)", "f");
-        let b = session.kernel("void f<float>(float*)", "f");
-        // (kernel, duration, grid): b's grid 8 has the most time, 160, and its median is 40.
-        let rows = [
-            (a, 10, 8),
-            (b, 40, 8),
-            (b, 90, 8),
-            (a, 10, 8),
-            (b, 30, 8),
-            (b, 140, 64),
-        ];
-        for (index, (kernel, duration, grid)) in rows.into_iter().enumerate() {
-            let start = 1000 * index as i64;
-            let grid = Dim3 {
-                x: grid,
-                y: 1,
-                z: 1,
-            };
-            let row = launch(pass, kernel, start..start + duration);
-            session.launches.push(Launch { grid, ..row });
-        }
-        session.process(pass, 0, 1);
-        session.gpu(pass, 0);
-        session
-    }
+    /// Two kernels of one function, launched in turn; the second has the most time: 160 with grid 8, where its median is 40.
+    const LAUNCHES: &str = "
+        stream 7: void f<int>(int*) <<<8>>> 0..10, void f<float>(float*) <<<8>>> 1000..1040
+        stream 7: void f<float>(float*) <<<8>>> 2000..2090, void f<int>(int*) <<<8>>> 3000..3010
+        stream 7: void f<float>(float*) <<<8>>> 4000..4030, void f<float>(float*) <<<64>>> 5000..5140
+    ";
 
     #[test]
     fn launches_are_numbered_by_function_and_the_typical_ones_are_chosen() {
-        let session = session();
+        let session = trace(LAUNCHES);
         let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 1).expect("there are kernels");
         assert_eq!(selected.len(), 1);
@@ -413,7 +388,7 @@ mod tests {
 
     #[test]
     fn one_long_launch_outweighs_several_short_ones_of_another_grid() {
-        let mut session = session();
+        let mut session = trace(LAUNCHES);
         session.launches.end[5] += Ns(100);
         let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 1).expect("there are kernels");
@@ -423,7 +398,7 @@ mod tests {
 
     #[test]
     fn the_window_is_the_shortest_run_with_a_typical_launch_of_each() {
-        let session = session();
+        let session = trace(LAUNCHES);
         let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 2).expect("there are kernels");
         // a lasts 10 in launches 0 and 3; b's median of grid 8 is 40, in launch 1 alone: 0 and 1 are neighbours.
@@ -451,20 +426,13 @@ mod tests {
 
     #[test]
     fn collectives_and_other_ranks_are_left_out() {
-        let mut session = session();
-        let nccl = session.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)", "nccl");
-        let a = session.launches.kernel[0];
-        let row = |start, kernel, process| Launch {
-            gpu: GpuId(process),
-            process: ProcessId(process),
-            grid: Dim3 { x: 8, y: 1, z: 1 },
-            ..launch(PassId(0), kernel, start..start + 500)
-        };
-        session.process(PassId(0), 1, 2);
-        session.gpu(PassId(0), 1);
         // A long collective of the first rank, and long launches of f by the second.
-        session.launches.push(row(500, nccl, 0));
-        session.launches.push(row(600, a, 1));
+        let others = "
+            stream 7: ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T) <<<8>>> 500..1000
+            rank 1
+            stream 7: void f<int>(int*) <<<8>>> 600..1100
+        ";
+        let session = trace(&[LAUNCHES, others].concat());
         let facts = StageTables::new(&session);
         let selected = select(&session, &facts, None, 3).expect("there are kernels");
         let names: Vec<&str> = selected.iter().map(|one| one.name.as_str()).collect();
@@ -476,7 +444,7 @@ mod tests {
 
     #[test]
     fn an_unknown_stage_selects_nothing() {
-        let session = session();
+        let session = trace(LAUNCHES);
         let facts = StageTables::new(&session);
         assert_eq!(select(&session, &facts, Some("prefill"), 5), None);
     }

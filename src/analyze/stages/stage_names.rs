@@ -105,19 +105,15 @@ fn kind_of(name: &str) -> StageKind {
 mod tests {
     use super::*;
     use crate::stages::WHOLE_CAPTURE;
-    use rooflens_analysis::testing::{Trace, push};
-    use rooflens_schemas::PassKind;
-    use rooflens_session::PassId;
+    use rooflens_analysis::testing::trace;
 
     #[test]
     fn operators_and_collectives_are_no_stages_and_steps_of_the_profiler_are() {
         let stages = |ranges: &[(&str, i64, i64)]| {
-            let mut trace = Trace::new(PassKind::Timeline, "kernel");
-            ranges
-                .iter()
-                .for_each(|(name, start, end)| trace.range(name, *start, *end));
-            push(&mut trace.session, PassId(0), "kernel", 0, 1);
-            let stages = StageTables::new(&trace.session).stages;
+            let range = |(name, start, end): &_| format!("range {name} {start}..{end}\n");
+            let ranges: String = ranges.iter().map(range).collect();
+            let session = trace(&format!("{ranges}stream 7: kernel 0..1"));
+            let stages = StageTables::new(&session).stages;
             stages
                 .into_iter()
                 .map(|stage| (stage.name, stage.kind))

@@ -1,7 +1,8 @@
 //! Loops of different lengths, as prompts of different sizes make them.
 
 use crate::tables::StageTables;
-use rooflens_analysis::testing::Made;
+use rooflens_analysis::testing::trace;
+use rooflens_session::Session;
 
 /// Time between the starts of two loops, and of two steps.
 const LOOP: i64 = 10_000;
@@ -9,23 +10,33 @@ const STEP: i64 = 100;
 
 /// `generate()` once for each length: a range `decode` with a range `decode_step` for each token, which launches a
 /// kernel of 50 ns.
-fn generated(lengths: &[i64]) -> Made {
-    let mut made = Made::timeline();
+fn generated(lengths: &[i64]) -> Session {
+    let mut events = String::new();
     for (call, length) in (0..).zip(lengths) {
         let begin = 1000 + call * LOOP;
-        made.range_at("decode", begin, begin + length * STEP);
-        for step in 0..*length {
-            let time = begin + step * STEP;
-            made.range_at("decode_step", time, time + STEP);
-            made.launch(time + 1..time + 5, time + 5..time + 55);
-        }
+        events += &decode(begin, *length, STEP, 50);
     }
-    made
+    trace(&events)
+}
+
+/// A loop with steps of `step` ns, each with a kernel of `busy` ns.
+fn decode(begin: i64, length: i64, step: i64, busy: i64) -> String {
+    let mut events = format!("range decode {begin}..{}\n", begin + length * step);
+    for number in 0..length {
+        let start = begin + number * step;
+        let (call, kernel, end) = (start + 1, start + 5, start + step);
+        events += &format!("range decode_step {start}..{end}\n");
+        events += &format!(
+            "launch {call}..{kernel} -> gemm {kernel}..{}\n",
+            kernel + busy
+        );
+    }
+    events
 }
 
 /// Numbers of the loops that are counted.
-fn counted(made: &Made) -> Vec<u32> {
-    let tables = StageTables::new(&made.session);
+fn counted(session: &Session) -> Vec<u32> {
+    let tables = StageTables::new(session);
     let stage = tables.stages.iter().find(|stage| stage.name == "decode");
     let loops = tables.instances_of(stage.expect("decode is a stage"));
     let counted = loops.iter().filter(|decode| decode.excluded.is_none());
@@ -39,9 +50,9 @@ fn loops_of_different_lengths_all_count() {
 
 #[test]
 fn warm_up_of_loops_of_different_lengths_is_excluded() {
-    let mut made = generated(&[6, 3, 8, 5, 7]);
-    made.session.workload.warmup = Some(2);
-    assert_eq!(counted(&made), [2, 3, 4]);
+    let mut session = generated(&[6, 3, 8, 5, 7]);
+    session.workload.warmup = Some(2);
+    assert_eq!(counted(&session), [2, 3, 4]);
 }
 
 #[test]
@@ -51,31 +62,25 @@ fn a_loop_that_stops_early_does_not_count() {
 
 #[test]
 fn a_stated_length_that_few_loops_have_excludes_none() {
-    let mut made = generated(&[6, 3, 8, 5, 7]);
-    made.session.workload.output_tokens = Some(8);
-    assert_eq!(counted(&made), [0, 1, 2, 3, 4]);
+    let mut session = generated(&[6, 3, 8, 5, 7]);
+    session.workload.output_tokens = Some(8);
+    assert_eq!(counted(&session), [0, 1, 2, 3, 4]);
     // Four of the five have it: the fifth stopped early.
-    let mut made = generated(&[8, 8, 8, 5, 8]);
-    made.session.workload.output_tokens = Some(8);
-    assert_eq!(counted(&made), [0, 1, 2, 4]);
+    let mut session = generated(&[8, 8, 8, 5, 8]);
+    session.workload.output_tokens = Some(8);
+    assert_eq!(counted(&session), [0, 1, 2, 4]);
 }
 
 #[test]
 fn a_cold_start_of_loops_of_different_lengths_is_found_by_the_time_of_a_step() {
-    let mut made = Made::timeline();
+    let mut events = String::new();
     for (call, length) in (0..).zip([3, 30, 50, 60, 45, 35]) {
-        let begin = 1000 + call * LOOP;
         let step = if call == 0 { 1000 } else { STEP };
-        made.range_at("decode", begin, begin + length * step);
-        for number in 0..length {
-            let time = begin + number * step;
-            made.range_at("decode_step", time, time + step);
-            made.launch(time + 1..time + 5, time + 5..time + step - 5);
-        }
+        events += &decode(1000 + call * LOOP, length, step, step - 10);
     }
     // The first loop takes 2990 ns, 997 for each step: less than any other loop, and ten times as much for each step. The
     // others take 99.7 to 99.8 ns for each of 30 to 60 steps.
-    assert_eq!(counted(&made), [1, 2, 3, 4, 5]);
+    assert_eq!(counted(&trace(&events)), [1, 2, 3, 4, 5]);
 }
 
 #[test]

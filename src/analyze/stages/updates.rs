@@ -99,23 +99,26 @@ impl StageTables {
 mod tests {
     use super::*;
     use crate::tables::StageInstance;
-    use rooflens_analysis::testing::Trace;
-    use rooflens_schemas::PassKind;
+    use rooflens_analysis::testing::trace;
     use rooflens_session::Ns;
 
     /// Updates end at 10, 20, 40 and 60; a thread of the backward pass launches, too.
     /// Next to a thread with three updates, one with four: its steps are the process's.
     #[test]
     fn the_thread_with_most_updates_tells_the_steps_of_its_process() {
-        let mut trace = Trace::new(PassKind::Operators, "kernel");
-        trace.launch(0, 15, (20, 21));
-        for (thread, ends) in [(0, &[11, 21, 31][..]), (1, &[5, 25, 35, 45])] {
-            for end in ends {
-                trace.range("Optimizer.step#Adam.step", end - 1, *end);
-                *trace.session.ranges.thread.last_mut().expect("a range") = ThreadId(thread);
-            }
-        }
-        let facts = StageTables::new(&trace.session);
+        let session = trace(
+            "pass torch operators
+             launch 15..20 -> kernel 20..21
+             range Optimizer.step#Adam.step 10..11
+             range Optimizer.step#Adam.step 20..21
+             range Optimizer.step#Adam.step 30..31
+             thread 2
+             range Optimizer.step#Adam.step 4..5
+             range Optimizer.step#Adam.step 24..25
+             range Optimizer.step#Adam.step 34..35
+             range Optimizer.step#Adam.step 44..45",
+        );
+        let facts = StageTables::new(&session);
         let of = |one: &StageInstance| (one.host_start, one.host_end, one.ops.len());
         let steps: Vec<_> = facts
             .instances_of(&facts.stages[0])
@@ -130,16 +133,25 @@ mod tests {
 
     #[test]
     fn steps_without_ranges_run_from_update_to_update() {
-        let mut trace = Trace::new(PassKind::Operators, "kernel");
-        for end in [10, 20, 40, 60] {
-            trace.range("Optimizer.zero_grad#Adam.zero_grad", end - 4, end - 3);
-            trace.range("Optimizer.step#Adam.step", end - 2, end);
-        }
-        // Before the first update, in the first step, twice in the second, and behind the last update.
-        for (thread, call) in [(0, 2), (0, 12), (1, 22), (0, 39), (0, 61)] {
-            trace.launch(thread, call, (call + 5, call + 7));
-        }
-        let facts = StageTables::new(&trace.session);
+        // Launches before the first update, in the first step, twice in the second, and behind the last update.
+        let session = trace(
+            "pass torch operators
+             launch 2..7 -> kernel 7..9
+             range Optimizer.zero_grad#Adam.zero_grad 6..7
+             range Optimizer.step#Adam.step 8..10
+             launch 12..17 -> kernel 17..19
+             range Optimizer.zero_grad#Adam.zero_grad 16..17
+             range Optimizer.step#Adam.step 18..20
+             range Optimizer.zero_grad#Adam.zero_grad 36..37
+             range Optimizer.step#Adam.step 38..40
+             launch 39..44 -> kernel 44..46
+             range Optimizer.zero_grad#Adam.zero_grad 56..57
+             range Optimizer.step#Adam.step 58..60
+             launch 61..66 -> kernel 66..68
+             thread 2
+             launch 22..27 -> kernel 27..29",
+        );
+        let facts = StageTables::new(&session);
         assert_eq!((facts.stages.len(), facts.is_between_updates(0)), (1, true));
         let of = |one: &StageInstance| (one.host_start, one.host_end, one.ops.len());
         let steps: Vec<_> = facts

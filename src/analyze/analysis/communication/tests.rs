@@ -5,11 +5,10 @@
 use super::operation::Operation;
 use super::straggler::Reason;
 use super::*;
-use crate::testing::Trace;
 use crate::testing::communication::session;
+use crate::testing::trace;
 use crate::{Facts, Options};
 use rooflens_hardware::Hardware;
-use rooflens_schemas::PassKind;
 use rooflens_session::Session;
 use rooflens_units::Time;
 
@@ -41,17 +40,19 @@ fn the_rank_that_computes_longest_is_the_straggler() {
 
 #[test]
 fn the_range_around_the_call_tells_what_a_kernel_of_messages_does() {
-    let kernel = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)";
-    let mut trace = Trace::new(PassKind::Operators, kernel);
-    trace.range("step", 0, 400);
-    trace.range("nccl:_reduce_scatter_base", 90, 120);
-    trace.range("nccl:coalesced", 190, 220);
     // In the range, in one that names no operation, on another thread, and behind all.
-    trace.launch(0, 100, (110, 150));
-    trace.launch(0, 200, (210, 250));
-    trace.launch(1, 100, (260, 270));
-    trace.launch(0, 300, (310, 350));
-    let found = ranks(&trace.session);
+    let kernel = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)";
+    let found = ranks(&trace(&format!(
+        "pass torch operators
+         range step 0..400
+         range nccl:_reduce_scatter_base 90..120
+         range nccl:coalesced 190..220
+         launch 100..105 -> {kernel} 110..150
+         launch 200..205 -> {kernel} 210..250
+         launch 300..305 -> {kernel} 310..350
+         thread 2
+         launch 100..105 -> {kernel} 260..270"
+    )));
     let operations: Vec<Operation> = found.run.calls().map(|call| call.operation).collect();
     let message = Operation::SendReceive;
     assert_eq!(

@@ -230,31 +230,23 @@ fn is_named_by_rank(session: &Session, facts: &Facts, pass: PassId) -> bool {
 mod tests {
     use super::{middle, summaries};
     use crate::engine::facts::Facts;
-    use crate::testing::{Made, launch};
-    use rooflens_session::{Launch, PassId};
+    use crate::testing::trace;
+    use rooflens_session::PassId;
 
     #[test]
     fn stages_are_named_by_rank_where_several_processes_have_gpu_work() {
-        let label = |made: &Made| {
-            let facts = Facts::new(&made.session);
-            summaries(&facts, PassId(0))[0].label(&made.session, &facts)
+        let label = |events: &str| {
+            let session = trace(&format!(
+                "range step 0..100
+                 launch 10..15 -> gemm 20..60
+                 {events}"
+            ));
+            let facts = Facts::new(&session);
+            summaries(&facts, PassId(0))[0].label(&session, &facts)
         };
-        let mut made = Made::timeline();
-        made.range_at("step", 0, 100);
-        made.launch(10..15, 20..60);
-        let idle = made.session.process(PassId(0), 2, 2);
-        assert_eq!(
-            label(&made),
-            "step",
-            "one that compiles or loads data is no rank"
-        );
-        let kernel = made.session.kernel("gemm", "gemm");
-        let other = launch(PassId(0), kernel, 20..60);
-        made.session.launches.push(Launch {
-            process: idle,
-            ..other
-        });
-        assert_eq!(label(&made), "step · rank 0");
+        // A process that compiles or loads data is no rank.
+        assert_eq!(label("rank 1"), "step");
+        assert_eq!(label("rank 1\nstream 7: gemm 20..60"), "step · rank 0");
     }
 
     #[test]

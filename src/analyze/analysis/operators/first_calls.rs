@@ -145,35 +145,21 @@ fn sizes(session: &Session, calls: &[usize]) -> Option<(i64, i64)> {
 mod tests {
     use super::*;
     use crate::engine::nesting::Span;
-    use rooflens_schemas::PassKind;
-    use rooflens_session::Operator;
+    use crate::testing::trace;
+    use rooflens_session::ThreadId;
 
     /// Calls of one operator one after the other: shapes and duration, nanoseconds.
     fn calls(list: &[(&str, i64)]) -> Vec<FirstCalls> {
-        let mut session = Session::default();
-        let pass = session.add_pass("torch", PassKind::Operators, "trace.json");
-        let process = session.process(pass, 1, 1);
-        let thread = session.thread(process, 1);
-        let name = session.intern("aten::op");
-        let mut time = 0;
+        let (mut events, mut time) = ("pass torch operators\n".to_owned(), 0);
         for (shapes, duration) in list {
-            let shapes = session.intern(shapes);
-            session.operators.push(Operator {
-                start: Ns(time),
-                end: Ns(time + duration),
-                name,
-                pass,
-                thread,
-                shapes,
-                external: None,
-                types: StrId::default(),
-                inputs: StrId::default(),
-            });
-            time += duration;
+            let end = time + duration;
+            events += &format!("operator aten::op {shapes} {time}..{end}\n");
+            time = end;
         }
+        let session = trace(&events);
         let operators = &session.operators;
         let span = |row: usize| Span {
-            thread,
+            thread: ThreadId(0),
             start: operators.start[row],
             end: operators.end[row],
         };

@@ -1,7 +1,8 @@
 //! Two ranks that meet in collectives, and their messages.
 
-use rooflens_schemas::PassKind;
-use rooflens_session::{Collective, DeviceSample, Launch, LaunchId, Ns, PassId, Session};
+use rooflens_session::{Collective, DeviceSample, LaunchId, Ns, Session};
+
+use super::trace;
 
 pub const US: i64 = 1000;
 
@@ -11,34 +12,19 @@ pub const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)";
 /// for 40 µs and waits until rank 1, which computes for `slow` µs, has come; the message takes 5 µs, and rank 1
 /// computes during the last 2 µs of it.
 pub fn session(steps: i64, slow: i64, kernels: [&str; 2]) -> Session {
-    let mut session = Session::default();
-    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    let mut events = String::new();
     for step in 0..steps {
         // A little irregular, as all steps are.
-        let begin = (step * 100 + step % 3) * US;
-        let done = begin + (slow + 5) * US;
+        let begin = step * 100 + step % 3;
+        let done = begin + slow + 5;
         for (rank, compute) in [40, slow].into_iter().enumerate() {
-            let arrived = begin + compute * US;
-            launch(&mut session, pass, rank, kernels[rank], (begin, arrived));
-            launch(&mut session, pass, rank, ALL_REDUCE, (arrived, done));
+            let (kernel, arrived) = (kernels[rank], begin + compute);
+            events += &format!("rank {rank}\nstream 7: {kernel} {begin}us..{arrived}us\n");
+            events += &format!("stream 17: {ALL_REDUCE} {arrived}us..{done}us\n");
         }
-        launch(&mut session, pass, 1, "adam", (done - 2 * US, done + US));
+        events += &format!("stream 7: adam {}us..{}us\n", done - 2, done + 1);
     }
-    session
-}
-
-fn launch(session: &mut Session, pass: PassId, rank: usize, name: &str, (start, end): (i64, i64)) {
-    let kernel = session.kernel(name, "");
-    let process = session.process(pass, rank as i64, rank as i64);
-    let gpu = session.gpu(pass, rank as u32);
-    let stream = if name.starts_with("nccl") { 17 } else { 7 };
-    let launch = super::launch(pass, kernel, start..end);
-    session.launches.push(Launch {
-        gpu,
-        process,
-        stream,
-        ..launch
-    });
+    trace(&events)
 }
 
 /// An NVML sample of each GPU every 10 µs: rank 0 at 1.98 GHz, rank 1 at 1.44 GHz under a power cap.
@@ -67,34 +53,25 @@ pub fn sample(session: &mut Session, until: i64) {
 /// Rank 0 sends 1 MB to rank 1 three times. Rank 1 waits 30 µs for the first, which takes 10 µs; rank 0 waits in the
 /// second for the 8 µs until rank 1 comes, and needs 17 µs; the third is done before rank 1 comes, and nobody waits.
 pub fn messages() -> Session {
-    let mut session = Session::default();
-    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
-    let times = [
-        [(30, 40), (100, 125), (200, 210)],
-        [(0, 40), (108, 125), (250, 258)],
-    ];
-    for (rank, (operation, times)) in ["ncclSend", "ncclRecv"].into_iter().zip(times).enumerate() {
-        for (start, end) in times {
-            launch(
-                &mut session,
-                pass,
-                rank,
-                "ncclDevKernel_SendRecv(T)",
-                (start * US, end * US),
-            );
-            let group = session.intern("0xab");
-            let at = session.launches.len() - 1;
-            let collective = collective(&mut session, at, operation);
-            let own = |sends: usize| Some(if rank == sends { 1_000_000 } else { 0 });
-            let (bytes_in, bytes_out, peer) = (own(0), own(1), Some(1 - rank as u32));
-            session.collectives.push(Collective {
-                group,
-                bytes_in,
-                bytes_out,
-                peer,
-                ..collective
-            });
-        }
+    let kernel = "ncclDevKernel_SendRecv(T)";
+    let mut session = trace(&format!(
+        "rank 0
+         stream 17: {kernel} 30us..40us, {kernel} 100us..125us, {kernel} 200us..210us
+         rank 1
+         stream 17: {kernel} 0us..40us, {kernel} 108us..125us, {kernel} 250us..258us"
+    ));
+    for launch in 0..6 {
+        let rank = launch / 3;
+        let operation = ["ncclSend", "ncclRecv"][rank];
+        let bytes = |sender: usize| Some(if rank == sender { 1_000_000 } else { 0 });
+        let row = Collective {
+            group: session.intern("0xab"),
+            bytes_in: bytes(0),
+            bytes_out: bytes(1),
+            peer: Some(1 - rank as u32),
+            ..collective(&mut session, launch, operation)
+        };
+        session.collectives.push(row);
     }
     session
 }

@@ -43,28 +43,23 @@ fn needed(work: &StageWork, share: Ratio) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Made;
-    use crate::{Facts, Options, Results};
-    use rooflens_hardware::Hardware;
-    use rooflens_schemas::PassKind;
+    use crate::testing::{trace, with_results};
 
     #[test]
     fn the_kernels_with_most_of_the_time_of_a_stage() {
-        let mut made = Made::default();
-        made.pass("nsys", PassKind::Timeline);
-        made.range("decode", &|made| {
-            [("a", 60), ("b", 30), ("c", 10)]
-                .iter()
-                .for_each(|one| made.kernel_of(one.0, one.1));
-        });
-        let (session, hardware, options) = (&made.session, Hardware::default(), Options::default());
-        let facts = Facts::new(session);
-        let results = Results::compute(&Context::new(session, &facts, &hardware, &options));
-        let work = &results.stage_work().expect("never missing")[0];
-        // 60 of 100, then 90, then all.
-        assert_eq!(
-            [0.5, 0.6, 0.7, 0.9, 0.91].map(|share| needed(work, Ratio(share))),
-            [1, 1, 2, 2, 3]
+        let session = trace(
+            "range decode 0..106
+             launch 0..1 -> a 1..61
+             launch 62..63 -> b 63..93
+             launch 94..95 -> c 95..105",
         );
+        with_results(&session, |context| {
+            let work = &context.results.stage_work().expect("never missing")[0];
+            // 60 of 100, then 90, then all.
+            assert_eq!(
+                [0.5, 0.6, 0.7, 0.9, 0.91].map(|share| needed(work, Ratio(share))),
+                [1, 1, 2, 2, 3]
+            );
+        });
     }
 }

@@ -100,12 +100,12 @@ fn imported(session: &Session, own: &[KernelSum]) -> Vec<KernelSum> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::session_of;
+    use crate::testing::trace;
 
     #[test]
     fn totals_medians_and_sample_deviations() {
         // Kernel a ran 10, 20 and 60 ns: mean 30, median 20, std √((400+100+900)/2) = √700.
-        let session = session_of(&[("a", 0, 10), ("b", 20, 25), ("a", 30, 50), ("a", 100, 160)]);
+        let session = trace("stream 7: a 0..10, b 20..25, a 30..50, a 100..160");
         let sums = kernel_sums(&session);
         assert_eq!(sums.len(), 2);
         let a = &sums[0];
@@ -125,13 +125,13 @@ mod tests {
 
     #[test]
     fn an_even_number_of_launches_has_the_mean_of_the_two_in_the_middle_as_median() {
-        let session = session_of(&[("a", 0, 1), ("a", 10, 14), ("a", 20, 26), ("a", 30, 130)]);
+        let session = trace("stream 7: a 0..1, a 10..14, a 20..26, a 30..130");
         assert_eq!(kernel_sums(&session)[0].median, Some(5.0));
     }
 
     #[test]
     fn imported_sums_count_only_where_there_are_no_launches() {
-        let mut session = session_of(&[("a", 0, 10)]);
+        let mut session = trace("stream 7: a 0..10");
         let sums_only = session.add_pass("sums", rooflens_schemas::PassKind::Timeline, "sums.csv");
         let kernel = session.kernel("b", "");
         for pass in [PassId(0), sums_only] {

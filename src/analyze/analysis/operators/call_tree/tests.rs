@@ -2,49 +2,32 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::PassKind;
-
 use super::*;
-use crate::testing::Trace;
-use crate::{Facts, Options, Results};
-use rooflens_hardware::Hardware;
+use crate::testing::{trace, with_results};
+use rooflens_session::Session;
 
 const PASS: PassId = PassId(0);
 
-/// The kernels of all are GEMMs.
-fn capture() -> Trace {
-    Trace::new(PassKind::Timeline, "ampere_sgemm_128x64_tn")
-}
-
-fn with<T>(capture: &Trace, look: impl Fn(&Context<'_>) -> T) -> T {
-    let facts = Facts::new(&capture.session);
-    let (hardware, options) = (Hardware::default(), Options::default());
-    let context = Context::new(&capture.session, &facts, &hardware, &options);
-    look(&context.with(&Results::compute(&context)))
-}
-
-fn trees(capture: &Trace, with_operators: bool) -> Vec<Tree> {
+fn trees(session: &Session, with_operators: bool) -> Vec<Tree> {
     let spans = match with_operators {
-        true => Spans::of_operators(&capture.session),
-        false => Spans::of_modules(&capture.session),
+        true => Spans::of_operators(session),
+        false => Spans::of_modules(session),
     };
-    with(capture, |context| super::trees(context, &spans, PASS))
+    with_results(session, |context| super::trees(context, &spans, PASS))
 }
 
 /// `decode` [0, 200) holds layers 0 [10, 100) and 1 [100, 180); layer 0 holds its `mlp` [20, 60). Calls: at 30
 /// in the mlp, at 70 in layer 0, at 110 in layer 1, at 190 in none of them.
-fn decode() -> Trace {
-    let mut capture = capture();
-    capture.range("decode", 0, 200);
-    capture.range("model.layers.0", 10, 100);
-    capture.range("model.layers.0.mlp", 20, 60);
-    capture.range("model.layers.1", 100, 180);
-    capture.launch(0, 30, (1_000, 1_100));
-    capture.launch(0, 70, (1_050, 1_200));
-    capture.launch(0, 110, (1_300, 1_400));
-    capture.launch(0, 190, (1_500, 1_507));
-    capture
-}
+const DECODE: &str = "
+    range decode 0..200
+    range model.layers.0 10..100
+    range model.layers.0.mlp 20..60
+    range model.layers.1 100..180
+    launch 30..35 -> gemm 1_000..1_100
+    launch 70..75 -> gemm 1_050..1_200
+    launch 110..115 -> gemm 1_300..1_400
+    launch 190..195 -> gemm 1_500..1_507
+";
 
 fn node<'a>(tree: &'a Tree, path: &str) -> &'a Node {
     let at = (0..tree.nodes.len())
@@ -55,7 +38,7 @@ fn node<'a>(tree: &'a Tree, path: &str) -> &'a Node {
 
 #[test]
 fn spans_of_equal_path_add_up() {
-    let all = trees(&decode(), false);
+    let all = trees(&trace(DECODE), false);
     let [tree] = &all[..] else { panic!("{all:?}") };
     assert!(tree.has_modules());
     let layers = node(tree, "model.layers.*");
@@ -99,12 +82,14 @@ fn spans_of_equal_path_add_up() {
 
 #[test]
 fn a_library_s_ranges_are_no_modules_and_parts_of_stages_neither() {
-    let mut capture = capture();
-    capture.range("decode", 0, 200);
-    capture.range("decode_step", 10, 100);
-    capture.range_in("NCCL", "ncclAllReduce", 20, 60);
-    capture.launch(0, 30, (1_000, 1_100));
-    let tree = &trees(&capture, false)[0];
+    let mut session = trace(
+        "range decode 0..200
+         range decode_step 10..100
+         range ncclAllReduce 20..60
+         launch 30..35 -> gemm 1_000..1_100",
+    );
+    session.ranges.domain[2] = session.strings.intern("NCCL");
+    let tree = &trees(&session, false)[0];
     assert!(tree.has_inner() && !tree.has_modules());
     assert_eq!(tree.nodes.len(), 2);
     assert_eq!(node(tree, "decode_step").sum.within.device, Ns(100));
@@ -113,12 +98,14 @@ fn a_library_s_ranges_are_no_modules_and_parts_of_stages_neither() {
 /// Another thread issues work while the stage's thread waits in `backward`.
 #[test]
 fn operators_of_another_thread_stand_below_the_range_that_was_lent() {
-    let mut capture = capture();
-    capture.range("backward", 0, 200);
-    capture.operator(1, "MmBackward0", (20, 60), "");
-    capture.operator(1, "aten::mm", (25, 55), "");
-    capture.launch(1, 30, (1_000, 1_100));
-    let tree = &trees(&capture, true)[0];
+    let session = trace(
+        "range backward 0..200
+         thread 2
+         operator MmBackward0 20..60
+         operator aten::mm 25..55
+         launch 30..35 -> gemm 1_000..1_100",
+    );
+    let tree = &trees(&session, true)[0];
     let product = node(tree, "MmBackward0 / aten::mm");
     assert_eq!(
         (product.sum.own.device, product.sum.within.launches),
@@ -137,17 +124,14 @@ fn operators_of_another_thread_stand_below_the_range_that_was_lent() {
 
 #[test]
 fn module_frames_are_modules_and_other_frames_are_not() {
-    let mut capture = capture();
-    capture.range("forward", 0, 200);
-    for (name, start, end) in [
-        ("nn.Module: Block_0", 10, 90),
-        ("nn.Module: Block_1", 100, 190),
-        ("<built-in>", 20, 30),
-    ] {
-        capture.frame(name, start, end);
-    }
-    capture.launch(0, 30, (1_000, 1_100));
-    let tree = &trees(&capture, false)[0];
+    let session = trace(
+        "range forward 0..200
+         frame nn.Module: Block_0 10..90
+         frame nn.Module: Block_1 100..190
+         frame <built-in> 20..30
+         launch 30..35 -> gemm 1_000..1_100",
+    );
+    let tree = &trees(&session, false)[0];
     assert_eq!(tree.nodes.len(), 2);
     let block = node(tree, "Block");
     assert_eq!(
@@ -160,19 +144,18 @@ fn module_frames_are_modules_and_other_frames_are_not() {
 /// matrix work of unknown sizes next to it.
 #[test]
 fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
-    let mut capture = capture();
-    capture.range("forward", 0, 200);
-    capture.range("layers.0", 10, 90);
-    capture.range("layers.1", 100, 190);
-    for at in [20, 110] {
-        let shapes = "[[8,32],[32,16]]";
-        capture.operator(0, "aten::mm", (at, at + 20), shapes);
-    }
-    capture.launch(0, 30, (1_000, 1_100));
-    capture.launch(0, 120, (1_100, 1_160));
-    capture.launch(0, 150, (1_160, 1_200));
+    let session = trace(
+        "range forward 0..200
+         range layers.0 10..90
+         range layers.1 100..190
+         operator aten::mm [[8,32],[32,16]] 20..40
+         operator aten::mm [[8,32],[32,16]] 110..130
+         launch 30..35 -> ampere_sgemm_128x64_tn 1_000..1_100
+         launch 120..125 -> ampere_sgemm_128x64_tn 1_100..1_160
+         launch 150..155 -> ampere_sgemm_128x64_tn 1_160..1_200",
+    );
     for with_operators in [false, true] {
-        let tree = &trees(&capture, with_operators)[0];
+        let tree = &trees(&session, with_operators)[0];
         let layers = node(tree, "layers.*");
         let expected = Flops {
             full: 16_384.0,
@@ -184,7 +167,7 @@ fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
         let own = if with_operators { 0.0 } else { 16_384.0 };
         assert_eq!(layers.flops_self, own);
     }
-    let tree = &trees(&capture, true)[0];
+    let tree = &trees(&session, true)[0];
     let product = node(tree, "layers.* / aten::mm");
     assert_eq!(
         (product.flops_self, product.flops.counted),
@@ -200,19 +183,20 @@ fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
 /// A backward pass on another thread and in another stage: its work belongs to the layer of its forward operator too.
 #[test]
 fn work_of_the_backward_pass_belongs_to_the_nodes_of_its_forward_operators() {
-    let mut capture = capture();
-    capture.range("forward", 0, 100);
-    capture.range("layers.0", 10, 90);
-    let forward = capture.operator(0, "aten::mm", (20, 60), "");
-    capture.launch(0, 30, (1_000, 1_100));
-    capture.range("backward", 200, 300);
-    let operator = capture.operator(1, "MmBackward0", (210, 260), "");
-    capture.tie(operator, forward);
-    capture.operator(1, "aten::mm", (215, 255), "");
-    capture.launch(1, 220, (1_200, 1_270));
-    // Work without a forward operator.
-    capture.launch(1, 270, (1_300, 1_330));
-    let all = trees(&capture, false);
+    let session = trace(
+        "range forward 0..100
+         range layers.0 10..90
+         operator aten::mm 20..60
+         launch 30..35 -> gemm 1_000..1_100
+         range backward 200..300
+         thread 2
+         operator MmBackward0 210..260
+         backward MmBackward0 of aten::mm
+         operator aten::mm 215..255
+         launch 220..225 -> gemm 1_200..1_270
+         launch 270..275 -> gemm 1_300..1_330 // without a forward operator",
+    );
+    let all = trees(&session, false);
     let [forward, backward] = &all[..] else {
         panic!("{all:?}")
     };
@@ -240,7 +224,7 @@ fn work_of_the_backward_pass_belongs_to_the_nodes_of_its_forward_operators() {
         (Ns(100), Ns::ZERO)
     );
     assert!(forward.has_backward() && !backward.has_backward());
-    let product = node(&trees(&capture, true)[0], "layers.* / aten::mm").clone();
+    let product = node(&trees(&session, true)[0], "layers.* / aten::mm").clone();
     assert_eq!(
         (product.sum.within.backward, product.sum.own.backward),
         (Ns(70), Ns(70))
@@ -250,33 +234,37 @@ fn work_of_the_backward_pass_belongs_to_the_nodes_of_its_forward_operators() {
 /// A checkpoint: the backward pass computes `aten::mm` again, on its own thread, and then its gradient.
 #[test]
 fn what_the_backward_pass_computes_again_belongs_to_what_was_checkpointed() {
-    let mut capture = capture();
-    capture.range("forward", 0, 100);
-    capture.range("layers.0", 10, 90);
-    let checkpoint = capture.operator(0, "CheckpointFunction", (20, 60), "");
-    capture.launch(0, 30, (1_000, 1_100));
-    let outer = capture.operator(1, "CheckpointFunctionBackward", (200, 290), "");
-    let again = capture.operator(1, "aten::mm", (210, 220), "");
-    capture.launch(1, 212, (1_200, 1_220));
-    let inner = capture.operator(1, "MmBackward0", (240, 260), "");
-    capture.launch(1, 245, (1_250, 1_257));
-    capture.tie(outer, checkpoint);
-    capture.tie(inner, again);
-    let tree = &trees(&capture, false)[0];
+    let checkpoint = "
+        range forward 0..100
+        range layers.0 10..90
+        operator CheckpointFunction 20..60
+        launch 30..35 -> gemm 1_000..1_100
+        thread 2
+        operator CheckpointFunctionBackward 200..290
+        backward CheckpointFunctionBackward of CheckpointFunction
+        operator aten::mm 210..220
+        launch 212..217 -> gemm 1_200..1_220
+        operator MmBackward0 240..260
+        backward MmBackward0 of aten::mm
+        launch 245..250 -> gemm 1_250..1_257
+    ";
+    let tree = &trees(&trace(checkpoint), false)[0];
     assert_eq!(node(tree, "layers.*").sum.within.backward, Ns(27));
     // Ties in a circle end.
-    capture.tie(inner, inner);
-    assert_eq!(trees(&capture, false).len(), 1);
+    let circle = trace(&[checkpoint, "backward MmBackward0 of MmBackward0"].concat());
+    assert_eq!(trees(&circle, false).len(), 1);
 }
 
 #[test]
 fn the_whole_capture_has_the_operators_of_all_threads() {
-    let mut capture = capture();
-    capture.operator(0, "aten::mm", (20, 60), "");
-    capture.operator(1, "aten::mm", (25, 55), "");
-    capture.launch(0, 30, (1_000, 1_100));
-    capture.launch(1, 35, (1_100, 1_150));
-    let tree = &trees(&capture, true)[0];
+    let session = trace(
+        "operator aten::mm 20..60
+         launch 30..35 -> gemm 1_000..1_100
+         thread 2
+         operator aten::mm 25..55
+         launch 35..40 -> gemm 1_100..1_150",
+    );
+    let tree = &trees(&session, true)[0];
     let product = node(tree, "aten::mm");
     assert_eq!(
         (
@@ -290,18 +278,17 @@ fn the_whole_capture_has_the_operators_of_all_threads() {
 
 #[test]
 fn a_pass_whose_stages_hold_little_of_its_time_has_a_tree_of_its_own() {
-    let mut capture = decode();
-    let whole_of = |capture: &Trace| {
-        let spans = Spans::of_operators(&capture.session);
-        with(capture, |context| {
+    let whole_of = |events: &str| {
+        let session = trace(&[DECODE, events].concat());
+        let spans = Spans::of_operators(&session);
+        with_results(&session, |context| {
             whole(context, &spans, PASS, &super::trees(context, &spans, PASS))
         })
     };
-    assert_eq!(whole_of(&capture), None);
+    assert_eq!(whole_of(""), None);
     // 1000 ns of work outside of the stage, of an operator in [400, 450), against 357 in it.
-    capture.operator(0, "aten::mm", (400, 450), "");
-    capture.launch(0, 410, (2_000, 3_000));
-    let tree = whole_of(&capture).unwrap();
+    let outside = "operator aten::mm 400..450\nlaunch 410..415 -> gemm 2_000..3_000";
+    let tree = whole_of(outside).unwrap();
     assert_eq!(
         (
             tree.nodes[0].sum.within.device,
@@ -319,11 +306,11 @@ fn a_pass_whose_stages_hold_little_of_its_time_has_a_tree_of_its_own() {
 
 #[test]
 fn spans_without_end_do_not_grow_a_tree_without_end() {
-    let mut capture = capture();
-    capture.range("decode", 0, 2_000);
-    (1..900).for_each(|at| capture.range("again", at, 2_000 - at));
-    capture.launch(0, 950, (3_000, 3_100));
-    let tree = &trees(&capture, false)[0];
+    let again = |at| format!("range again {at}..{}\n", 2_000 - at);
+    let spans: String = (1..900).map(again).collect();
+    let launch = "launch 950..955 -> gemm 3_000..3_100";
+    let session = trace(&format!("range decode 0..2_000\n{spans}{launch}"));
+    let tree = &trees(&session, false)[0];
     assert_eq!(tree.nodes.len() as u32, MAX_DEPTH);
     let deepest = tree.nodes.last().unwrap();
     // The spans below it are its own time: from 47 to 1953, less the call.

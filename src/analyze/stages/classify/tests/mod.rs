@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::KernelClass::{self, *};
 use super::{identify, identities, signature};
-use rooflens_analysis::testing::session_of;
+use rooflens_analysis::testing::trace;
 use rooflens_schemas::PassKind;
 
 /// Name, class, library, dtype.
@@ -614,7 +614,7 @@ fn code_of_the_program_is_told_by_the_marks_of_its_programming_model() {
 #[test]
 fn a_kernel_of_no_library_is_the_programs_own_unless_a_framework_ran() {
     let classes = |names: &[&str], pass: PassKind| {
-        let mut session = session_of(&[]);
+        let mut session = trace("");
         session.add_pass("pass", pass, "file");
         let kernels: Vec<_> = names.iter().map(|name| session.kernel(name, "")).collect();
         let identities = identities(&session);

@@ -278,11 +278,11 @@ mod tests {
 
     use super::*;
     use crate::testing::keys;
-    use rooflens_analysis::testing::{session_of, with_results};
+    use rooflens_analysis::testing::{trace, with_results};
 
     /// Title of the chart, and names of its parts.
-    fn chart_of(launches: &[(&str, i64, i64)]) -> (String, Vec<String>) {
-        with_results(&session_of(launches), |context| {
+    fn chart_of(kernels: &str) -> (String, Vec<String>) {
+        with_results(&trace(&format!("stream 7: {kernels}")), |context| {
             let findings = show(&keys(context)).unwrap();
             let [Block::Chart(chart), ..] = findings.main.as_slice() else {
                 panic!("no chart")
@@ -307,15 +307,18 @@ mod tests {
         const CONVOLUTION: &str = "sm80_xmma_fprop_implicit_gemm_f16f16_tilesize128x128x32";
         const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
         // 96 of 100 ns are convolutions, then 90.
-        let (title, parts) = chart_of(&[(CONVOLUTION, 0, 96), (GEMM, 96, 100)]);
+        let (title, parts) = chart_of(&format!("{CONVOLUTION} 0..96, {GEMM} 96..100"));
         assert_eq!(title, all_is("convolution"));
         assert_eq!(parts, ["convolution", "idle"]);
-        let (title, parts) = chart_of(&[(CONVOLUTION, 0, 90), (GEMM, 90, 100)]);
+        let (title, parts) = chart_of(&format!("{CONVOLUTION} 0..90, {GEMM} 90..100"));
         assert_eq!(title, all_is("matrix products, convolutions"));
         assert_eq!(parts, ["matrix products, convolutions", "idle"]);
-        let (title, parts) = chart_of(&[("solver(int)", 0, 100)]);
+        let (title, parts) = chart_of("solver(int) 0..100");
         assert_eq!(title, all_is("application"));
         assert_eq!(parts, ["application", "idle"]);
-        assert_eq!(chart_of(&[(GEMM, 0, 100)]).1, ["matrix products", "idle"]);
+        assert_eq!(
+            chart_of(&format!("{GEMM} 0..100")).1,
+            ["matrix products", "idle"]
+        );
     }
 }

@@ -22,6 +22,7 @@ use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::engine::facts::Stage;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::testing::trace;
 use rooflens_analysis::time::drift;
 use rooflens_analysis::time::idle::line::CauseGaps;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
@@ -52,13 +53,9 @@ fn scope(pass: &str, stage: &str) -> Scope {
 
 impl Default for Made {
     fn default() -> Self {
-        let mut session = Session::default();
-        let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
-        session.process(pass, 1, 1);
-        session.gpu(pass, 0);
         Self {
             known: rooflens_analysis::Results::NONE,
-            session,
+            session: trace(""),
             facts: Facts::default(),
             hardware: Hardware::default(),
             options: Options::default(),

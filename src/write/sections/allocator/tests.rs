@@ -2,92 +2,50 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::PassKind;
-
 use super::*;
 use crate::testing::{self, column, dataset, show, show_keys};
-use rooflens_analysis::testing::{Made, api_call, copy};
+use rooflens_analysis::testing::trace;
 use rooflens_document::Cell;
 use rooflens_document::chart::Plot;
-use rooflens_session::{ApiCall, Copy, MemoryEvent, Ns, ThreadId};
+use rooflens_session::{MemoryEvent, Ns, PassId, Session, ThreadId};
 
-struct Trace {
-    made: Made,
-    allocated: i64,
-}
+/// A trace with the stage `prefill` in [100, 300), whose one GPU operation lies there too.
+const PREFILL: &str = "
+    pass torch operators
+    range prefill 100..300
+    cudaMemcpyAsync 110..115 -> memcpy HtoD 130..140
+";
 
-impl Trace {
-    /// A trace with the stage `prefill` in [100, 300), whose one GPU operation lies there too.
-    fn new() -> Self {
-        let mut trace = Self {
-            made: Made::default(),
-            allocated: 1_000,
-        };
-        trace.made.pass("torch", PassKind::Operators);
-        trace.range("prefill", 100, 300);
-        trace.copy(110, 1);
-        trace
-    }
-
-    fn range(&mut self, name: &str, start: i64, end: i64) {
-        self.made.span(name, start..end);
-    }
-
-    /// A copy that a call at `at` issues.
-    fn copy(&mut self, at: i64, correlation: i64) {
-        let (pass, correlation) = (self.made.pass, Some(correlation));
-        self.call("cudaMemcpyAsync", at, at + 5, correlation);
-        self.made.session.copies.push(Copy {
-            correlation,
-            ..copy(pass, 1, at + 20..at + 30)
-        });
-    }
-
-    fn call(&mut self, name: &str, start: i64, end: i64, correlation: Option<i64>) {
-        let name = self.made.session.intern(name);
-        let call = api_call(self.made.pass, name, start..end);
-        self.made.session.api_calls.push(ApiCall {
-            correlation,
-            ..call
-        });
-    }
-
-    fn operator(&mut self, name: &str, start: i64, end: i64) {
-        self.made.time = end;
-        self.made.operator(start, name, "", "");
-    }
-
-    /// Allocates at an address, or frees what is there; 2000 bytes are reserved.
-    fn event(&mut self, time: i64, address: u64, bytes: i64) {
-        self.allocated += bytes;
-        self.made.session.memory_events.push(MemoryEvent {
+/// Allocates at an address, or frees what is there: time, address, bytes. 1000 bytes are allocated before, and 2000
+/// are reserved.
+fn add_events(session: &mut Session, events: &[(i64, u64, i64)]) {
+    let mut allocated = 1_000;
+    for (time, address, bytes) in events.iter().copied() {
+        allocated += bytes;
+        session.memory_events.push(MemoryEvent {
             time: Ns(time),
-            pass: self.made.pass,
+            pass: PassId(0),
             thread: Some(ThreadId(0)),
             device: Some(0),
             address,
             bytes,
-            allocated: Some(self.allocated),
+            allocated: Some(allocated),
             reserved: Some(2_000),
         });
     }
-
-    fn findings(&self) -> SectionContent {
-        show(&SECTION, &self.made.session)
-    }
 }
 
-/// 1000 bytes are allocated before; +100 at 50, +600 at 150, +200 at 200, −600 at 250, −200 at 400.
-fn prefill() -> Trace {
-    let mut trace = Trace::new();
-    trace.operator("aten::mm", 140, 260);
-    trace.operator("aten::empty", 145, 160);
-    trace.event(50, 1, 100);
-    trace.event(150, 2, 600);
-    trace.event(200, 3, 200);
-    trace.event(250, 2, -600);
-    trace.event(400, 3, -200);
-    trace
+/// Five events within and around two operators.
+fn prefill() -> SectionContent {
+    let operators = "
+        operator aten::mm 140..260
+        operator aten::empty 145..160
+    ";
+    let mut session = trace(&[PREFILL, operators].concat());
+    let allocated = [(50, 1, 100), (150, 2, 600), (200, 3, 200)];
+    let freed = [(250, 2, -600), (400, 3, -200)];
+    add_events(&mut session, &[&allocated[..], &freed].concat());
+    show(&SECTION, &session)
 }
 
 fn metric(findings: &SectionContent, id: &str, stage: Option<&str>) -> Option<f64> {
@@ -96,7 +54,7 @@ fn metric(findings: &SectionContent, id: &str, stage: Option<&str>) -> Option<f6
 
 #[test]
 fn a_state_holds_until_the_next_event() {
-    let findings = prefill().findings();
+    let findings = prefill();
     // 1900 from 200 to 250.
     assert_eq!(
         metric(&findings, "memory_peak_allocated", Some("prefill")),
@@ -128,7 +86,7 @@ fn a_state_holds_until_the_next_event() {
 
 #[test]
 fn the_peak_is_held_by_what_no_event_freed() {
-    let findings = prefill().findings();
+    let findings = prefill();
     let holders = dataset(&findings, "memory_at_peak");
     let held = ["operator", "range", "allocations", "bytes"]
         .map(|id| -> Vec<String> { column(holders, id).iter().map(Cell::plain).collect() });
@@ -144,15 +102,12 @@ fn the_peak_is_held_by_what_no_event_freed() {
 
 #[test]
 fn the_chart_keeps_peaks_of_long_traces() {
-    let mut trace = Trace::new();
-    for time in 0..10_000 {
-        trace.event(10 * time, 7, 100);
-        trace.event(10 * time + 5, 7, -100);
-    }
-    trace.event(100_001, 8, 900);
-    trace.event(100_002, 8, -900);
-    trace.event(200_000, 9, 1);
-    let findings = show_keys(&SECTION, &trace.made.session);
+    let mut session = trace(PREFILL);
+    let pair = |time: i64| [(10 * time, 7, 100), (10 * time + 5, 7, -100)];
+    let mut events: Vec<_> = (0..10_000).flat_map(pair).collect();
+    events.extend([(100_001, 8, 900), (100_002, 8, -900), (200_000, 9, 1)]);
+    add_events(&mut session, &events);
+    let findings = show_keys(&SECTION, &session);
     let chart = findings.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
         _ => None,
@@ -177,12 +132,13 @@ fn the_chart_keeps_peaks_of_long_traces() {
 
 #[test]
 fn calls_that_allocate_count_within_stages() {
-    let mut trace = Trace::new();
-    trace.call("cudaMalloc", 50, 60, None);
-    trace.call("cudaMalloc", 150, 180, None);
-    trace.call("cudaFree", 190, 200, None);
-    trace.call("cudaMemsetAsync", 210, 220, None);
-    let findings = trace.findings();
+    let calls = "
+        cudaMalloc 50..60
+        cudaMalloc 150..180
+        cudaFree 190..200
+        cudaMemsetAsync 210..220
+    ";
+    let findings = show(&SECTION, &trace(&[PREFILL, calls].concat()));
     assert_eq!(
         metric(&findings, "allocator_calls", Some("prefill")),
         Some(2.0)
@@ -192,23 +148,23 @@ fn calls_that_allocate_count_within_stages() {
         None,
         "no allocator events"
     );
-    let none = Trace::new().findings();
+    let none = show(&SECTION, &trace(PREFILL));
     assert_eq!(metric(&none, "allocator_calls", Some("prefill")), Some(0.0));
     assert!(none.blocks.is_empty(), "nothing to say");
 }
 
 #[test]
 fn calls_within_a_part_of_a_stage_are_listed_once() {
-    let mut trace = Trace::new();
-    trace.range("decode", 400, 500);
-    trace.range("decode_step", 410, 490);
-    trace.copy(415, 2);
-    trace.call("cudaMalloc", 420, 430, None);
-    // A step outside of the stage, as in warm-up.
-    trace.range("decode_step", 600, 700);
-    trace.copy(610, 3);
-    trace.call("cudaMalloc", 620, 630, None);
-    let findings = trace.findings();
+    let decode = "
+        range decode 400..500
+        range decode_step 410..490
+        cudaMemcpyAsync 415..420 -> memcpy HtoD 435..445
+        cudaMalloc 420..430
+        range decode_step 600..700 // outside of the stage, as in warm-up
+        cudaMemcpyAsync 610..615 -> memcpy HtoD 630..640
+        cudaMalloc 620..630
+    ";
+    let findings = show(&SECTION, &trace(&[PREFILL, decode].concat()));
     let stages = column(dataset(&findings, "allocator_calls"), "stage");
     assert_eq!(stages, ["decode", "decode_step"].map(Cell::from));
     assert_eq!(

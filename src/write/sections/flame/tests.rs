@@ -3,47 +3,38 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::testing::english;
-use rooflens_schemas::PassKind;
 
 use super::*;
 use rooflens_analysis::operators::call_tree::{Spans, trees};
-use rooflens_analysis::testing::Trace;
-use rooflens_analysis::{Facts, Options, Results};
-use rooflens_hardware::Hardware;
+use rooflens_analysis::testing::{trace, with_results};
 use rooflens_session::PassId;
-
-const KERNEL: &str = "ampere_sgemm_128x64_tn";
 
 /// `decode` [0, 200) holds layers 0 [10, 100) and 1 [100, 180); layer 0 holds its `mlp` [20, 60). Calls: at 30
 /// in the mlp, at 70 in layer 0, at 110 in layer 1, at 190 in none of them.
-fn decode() -> Trace {
-    let mut capture = Trace::new(PassKind::Timeline, KERNEL);
-    capture.range("decode", 0, 200);
-    capture.range("model.layers.0", 10, 100);
-    capture.range("model.layers.0.mlp", 20, 60);
-    capture.range("model.layers.1", 100, 180);
-    capture.launch(0, 30, (1_000, 1_100));
-    capture.launch(0, 70, (1_050, 1_200));
-    capture.launch(0, 110, (1_300, 1_400));
-    capture.launch(0, 190, (1_500, 1_507));
-    capture
-}
+const DECODE: &str = "
+    range decode 0..200
+    range model.layers.0 10..100
+    range model.layers.0.mlp 20..60
+    range model.layers.1 100..180
+    launch 30..35 -> gemm 1_000..1_100
+    launch 70..75 -> gemm 1_050..1_200
+    launch 110..115 -> gemm 1_300..1_400
+    launch 190..195 -> gemm 1_500..1_507
+";
 
 /// Of GPU time and of host time of the first stage.
-fn flames(capture: &Trace) -> [Flame; 2] {
-    let facts = Facts::new(&capture.session);
-    let (hardware, options) = (Hardware::default(), Options::default());
-    let context = rooflens_analysis::Context::new(&capture.session, &facts, &hardware, &options);
-    let results = Results::compute(&context);
-    let context = context.with(&results);
-    let tree = &trees(&context, &Spans::of_modules(&capture.session), PassId(0))[0];
-    let id = || "flame".to_owned();
-    let context = english(&context);
-    [
-        of_device(&context, tree, id()),
-        of_host(&context, tree, id()),
-    ]
-    .map(flame)
+fn flames(events: &str) -> [Flame; 2] {
+    let session = trace(events);
+    with_results(&session, |context| {
+        let tree = &trees(context, &Spans::of_modules(&session), PassId(0))[0];
+        let id = || "flame".to_owned();
+        let context = english(context);
+        let charts = [
+            of_device(&context, tree, id()),
+            of_host(&context, tree, id()),
+        ];
+        charts.map(flame)
+    })
 }
 
 fn flame(chart: Option<Chart>) -> Flame {
@@ -55,7 +46,7 @@ fn flame(chart: Option<Chart>) -> Flame {
 
 #[test]
 fn frames_lie_within_the_frames_that_call_them() {
-    let [device, host] = flames(&decode());
+    let [device, host] = flames(DECODE);
     let frames = |flame: &Flame| -> Vec<(String, u32, f64, f64)> {
         let one = |frame: &FlameFrame| {
             (
@@ -98,16 +89,20 @@ fn frames_lie_within_the_frames_that_call_them() {
 
 #[test]
 fn narrow_frames_are_merged_and_keep_their_time() {
-    let mut capture = Trace::new(PassKind::Timeline, KERNEL);
-    capture.range("decode", 0, 2_000);
-    for at in 0..100 {
+    let mut events = "range decode 0..2_000\n".to_owned();
+    for number in 0..100 {
+        let begin = 10 * number;
         // Names that do not fold.
-        capture.range(&format!("part{at}x"), 10 * at, 10 * at + 10);
-        let time = if at == 0 { 90_000 } else { 100 };
-        let start = 100_000 * (at + 1);
-        capture.launch(0, 10 * at + 1, (start, start + time));
+        events += &format!("range part{number}x {begin}..{}\n", begin + 10);
+        let start = 100_000 * (number + 1);
+        let end = start + if number == 0 { 90_000 } else { 100 };
+        events += &format!(
+            "launch {}..{} -> gemm {start}..{end}\n",
+            begin + 1,
+            begin + 6
+        );
     }
-    let [device, _] = flames(&capture);
+    let [device, _] = flames(&events);
     // 99 ranges of 100 ns each are 0.1 % of 99 900 ns, and 9.9 % together.
     let merged = device
         .frames

@@ -2,30 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::{MetricValue, PassKind};
+use rooflens_schemas::MetricValue;
 
 use super::*;
 use crate::testing::{column, dataset, show};
-use rooflens_analysis::testing::{Made, Node};
+use rooflens_analysis::testing::trace;
 use rooflens_document::Chart;
 use rooflens_document::chart::Plot;
-use rooflens_session::{Frame, GpuId, GraphLaunch, Ns, Operator, PassId, ProcessId, ThreadId};
+use rooflens_session::{GpuId, GraphLaunch, Ns, PassId, ProcessId};
 
-fn replay(made: &mut Made, start: i64, kernels: &[Node<'_>]) {
-    made.issue("cudaGraphLaunch", start..start + 3, kernels);
-}
-
-/// One kernel a call, each launched 1 after the other from `start` on.
-fn eager(made: &mut Made, start: i64, names: &[&str]) {
-    for (at, name) in names.iter().enumerate() {
-        let start = start + 2 * at as i64;
-        let kernel = (*name, start + 1, start + 2, None);
-        made.issue("cudaLaunchKernel", start..start + 1, &[kernel]);
-    }
-}
-
-fn findings(made: &Made) -> SectionContent {
-    show(&SECTION, &made.session)
+fn findings(events: &str) -> SectionContent {
+    show(&SECTION, &trace(events))
 }
 
 fn metric<'a>(findings: &'a SectionContent, id: &str, stage: Option<&str>) -> &'a MetricValue {
@@ -47,27 +34,17 @@ fn cells(findings: &SectionContent, id: &str, columns: &[&str]) -> Vec<Vec<Strin
 
 /// Replays [100, 120), [130, 150), [150, 170) of two kernels of 8 each, 4 apart; between the first two runs
 /// another kernel in [122, 126).
-fn three_replays() -> Made {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    made.span("decode", 10..60);
-    for (call, start) in [(20, 100), (30, 130), (40, 150)] {
-        replay(
-            &mut made,
-            call,
-            &[
-                ("a", start, start + 8, Some(1)),
-                ("b", start + 12, start + 20, Some(2)),
-            ],
-        );
-    }
-    made.issue("cudaLaunchKernel", 25..26, &[("c", 122, 126, None)]);
-    made
-}
+const THREE_REPLAYS: &str = "
+    range decode 10..60
+    cudaGraphLaunch 20..23 -> a #1 100..108, b #2 112..120
+    cudaLaunchKernel 25..26 -> c 122..126
+    cudaGraphLaunch 30..33 -> a #1 130..138, b #2 142..150
+    cudaGraphLaunch 40..43 -> a #1 150..158, b #2 162..170
+";
 
 #[test]
 fn replays_gaps_and_what_is_idle() {
-    let findings = findings(&three_replays());
+    let findings = findings(THREE_REPLAYS);
     let of = |id| value(&findings, id, Some("decode"));
     assert_eq!(of("graph_replays"), 3.0);
     assert_eq!(of("graph_replay_time"), 20.0);
@@ -96,7 +73,7 @@ fn replays_gaps_and_what_is_idle() {
 
 #[test]
 fn the_bar_adds_up_to_the_time_from_first_to_last_replay() {
-    let findings = findings(&three_replays());
+    let findings = findings(THREE_REPLAYS);
     let bars = findings.blocks.iter().find_map(|block| match block {
         Block::Chart(Chart {
             plot: Plot::StackedBars(bars),
@@ -110,15 +87,13 @@ fn the_bar_adds_up_to_the_time_from_first_to_last_replay() {
 
 #[test]
 fn replays_in_instances_that_do_not_count_are_left_out() {
-    let mut made = three_replays();
-    made.span("decode", 70..90);
-    replay(
-        &mut made,
-        75,
-        &[("a", 200, 290, Some(1)), ("b", 290, 300, Some(2))],
-    );
-    made.session.workload.warmup = Some(1);
-    let findings = findings(&made);
+    let another = "
+        range decode 70..90
+        cudaGraphLaunch 75..78 -> a #1 200..290, b #2 290..300
+    ";
+    let mut session = trace(&[THREE_REPLAYS, another].concat());
+    session.workload.warmup = Some(1);
+    let findings = show(&SECTION, &session);
     assert_eq!(value(&findings, "graph_replays", Some("decode")), 1.0);
     assert_eq!(value(&findings, "graph_replay_time", Some("decode")), 100.0);
     // One replay has none before it in its instance.
@@ -131,25 +106,17 @@ fn replays_in_instances_that_do_not_count_are_left_out() {
 
 #[test]
 fn graphs_are_told_apart_by_nodes_and_without_them_by_kernels() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    replay(
-        &mut made,
-        1,
-        &[("a", 10, 11, Some(1)), ("b", 11, 12, Some(2))],
+    // The trace lost node 1 of the second replay; nodes 3 and 4 run the same kernels in another graph.
+    let findings = findings(
+        "pass nsys timeline
+         cudaGraphLaunch 1..4 -> a #1 10..11, b #2 11..12
+         cudaGraphLaunch 2..5 -> b #2 21..22
+         cudaGraphLaunch 3..6 -> a #3 30..31, b #4 31..32
+         pass torch operators
+         cudaGraphLaunch 1..4 -> a 10..11, b 11..12
+         cudaGraphLaunch 2..5 -> b 20..21, a 21..22
+         cudaGraphLaunch 3..6 -> b 30..31, b 31..32",
     );
-    // The trace lost node 1 of this replay; nodes 3 and 4 run the same kernels in another graph.
-    replay(&mut made, 2, &[("b", 21, 22, Some(2))]);
-    replay(
-        &mut made,
-        3,
-        &[("a", 30, 31, Some(3)), ("b", 31, 32, Some(4))],
-    );
-    made.pass("torch", PassKind::Operators);
-    replay(&mut made, 1, &[("a", 10, 11, None), ("b", 11, 12, None)]);
-    replay(&mut made, 2, &[("b", 20, 21, None), ("a", 21, 22, None)]);
-    replay(&mut made, 3, &[("b", 30, 31, None), ("b", 31, 32, None)]);
-    let findings = findings(&made);
     let rows = cells(&findings, "graphs", &["pass", "graph", "replays"]);
     let expected = [
         ["nsys", "graph 1", "2"],
@@ -162,12 +129,9 @@ fn graphs_are_told_apart_by_nodes_and_without_them_by_kernels() {
 
 #[test]
 fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    made.span("decode", 0..50);
-    made.issue("cudaGraphLaunch", 5..7, &[]);
-    for (start, correlation) in [(100, Some(1)), (130, None)] {
-        made.session.graph_launches.push(GraphLaunch {
+    let mut session = trace("range decode 0..50\ncudaGraphLaunch 5..7");
+    for (start, correlation) in [(100, Some(0)), (130, None)] {
+        session.graph_launches.push(GraphLaunch {
             start: Ns(start),
             end: Ns(start + 20),
             pass: PassId(0),
@@ -178,7 +142,7 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
             graph: Some(4),
         });
     }
-    let findings = findings(&made);
+    let findings = show(&SECTION, &session);
     let MetricValue::Unavailable { reason } = metric(&findings, "graph_busy_share", Some("decode"))
     else {
         panic!("nothing is known of what runs inside")
@@ -217,10 +181,7 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
 
 #[test]
 fn a_bundle_without_graphs_has_no_section() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    eager(&mut made, 0, &["a", "b"]);
-    let findings = findings(&made);
+    let findings = findings("launch 0..1 -> a 1..2\nlaunch 2..3 -> b 3..4");
     assert!(
         findings.blocks.is_empty() && findings.metrics.is_empty() && findings.methods.is_empty()
     );
@@ -231,51 +192,21 @@ fn a_bundle_without_graphs_has_no_section() {
 /// `x` only runs in the graph, `y` only without it.
 #[test]
 fn an_eager_pass_names_the_kernels_of_replays() {
-    let mut made = Made::default();
-    made.pass("eager", PassKind::Operators);
-    made.span("step", 0..20);
-    eager(&mut made, 2, &["a", "b", "y", "a"]);
-    let name = made.session.intern("aten::mm");
-    let empty = made.session.intern("");
-    let thread = ThreadId(0);
-    made.session.operators.push(Operator {
-        start: Ns(4),
-        end: Ns(6),
-        name,
-        pass: PassId(0),
-        thread,
-        external: None,
-        shapes: empty,
-        types: empty,
-        inputs: empty,
-    });
-    for (text, start, end) in [
-        ("nn.Module: net_0", 1, 12),
-        ("nn.Module: fc1_0", 3, 7),
-        ("f", 4, 5),
-    ] {
-        let name = made.session.intern(text);
-        made.session.frames.push(Frame {
-            start: Ns(start),
-            end: Ns(end),
-            name,
-            pass: PassId(0),
-            thread,
-        });
-    }
-    made.pass("graph", PassKind::Operators);
-    let kernels = |at: i64| {
-        [
-            ("a", at, at + 10),
-            ("b", at + 10, at + 30),
-            ("x", at + 30, at + 31),
-            ("a", at + 31, at + 41),
-        ]
-        .map(|(name, start, end)| (name, start, end, None))
-    };
-    replay(&mut made, 5, &kernels(100));
-    replay(&mut made, 6, &kernels(200));
-    let findings = findings(&made);
+    let findings = findings(
+        "pass eager operators
+         range step 0..20
+         frame nn.Module: net_0 1..12
+         frame nn.Module: fc1_0 3..7
+         operator aten::mm 4..6
+         frame f 4..5
+         launch 2..3 -> a 3..4
+         launch 4..5 -> b 5..6
+         launch 6..7 -> y 7..8
+         launch 8..9 -> a 9..10
+         pass graph operators
+         cudaGraphLaunch 5..8 -> a 100..110, b 110..130, x 130..131, a 131..141
+         cudaGraphLaunch 6..9 -> a 200..210, b 210..230, x 230..231, a 231..241",
+    );
     // 80 of 82 ns have a twin.
     assert_eq!(
         value(&findings, "graph_eager_matched_share", None),
@@ -328,29 +259,29 @@ fn an_eager_pass_names_the_kernels_of_replays() {
 /// kernel keeps its twin; without, each order is aligned, and a kernel that moved past another one has no partner.
 #[test]
 fn the_order_may_change_from_replay_to_replay() {
-    let rows = |nodes: [Option<u64>; 2]| {
-        let mut made = Made::default();
-        made.pass("nsys", PassKind::Timeline);
-        made.span("outer", 0..9);
-        made.span("left", 0..2);
-        made.span("right", 2..9);
-        eager(&mut made, 0, &["a", "b"]);
-        let [a, b] = nodes;
+    let rows = |[a, b]: [&str; 2]| {
         // Cut off: of the first replay only one kernel is in the trace.
-        replay(&mut made, 10, &[("b", 50, 60, b)]);
-        replay(&mut made, 20, &[("a", 100, 110, a), ("b", 110, 120, b)]);
-        replay(&mut made, 30, &[("b", 200, 210, b), ("a", 205, 215, a)]);
+        let findings = findings(&format!(
+            "range outer 0..9
+             range left 0..2
+             range right 2..9
+             launch 0..1 -> a 1..2
+             launch 2..3 -> b 3..4
+             cudaGraphLaunch 10..13 -> b{b} 50..60
+             cudaGraphLaunch 20..23 -> a{a} 100..110, b{b} 110..120
+             cudaGraphLaunch 30..33 -> b{b} 200..210, a{a} 205..215"
+        ));
         cells(
-            &findings(&made),
+            &findings,
             "graph_nodes_by_range",
             &["range", "operations", "total_ns"],
         )
     };
     assert_eq!(
-        rows([Some(1), Some(2)]),
+        rows([" #1", " #2"]),
         [["right", "3", "30"], ["left", "2", "20"]]
     );
-    let without = rows([None, None]);
+    let without = rows(["", ""]);
     assert_eq!(without.len(), 3);
     assert_eq!(
         without.iter().find(|row| row[0].is_empty()).unwrap()[1],
@@ -360,20 +291,13 @@ fn the_order_may_change_from_replay_to_replay() {
 
 #[test]
 fn work_of_another_kind_is_no_twin() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    made.span("eager", 0..9);
-    eager(&mut made, 0, &["a", "p", "q"]);
-    replay(
-        &mut made,
-        20,
-        &[
-            ("a", 100, 110, Some(1)),
-            ("b", 110, 120, Some(2)),
-            ("c", 120, 130, Some(3)),
-        ],
+    let findings = findings(
+        "range eager 0..9
+         launch 0..1 -> a 1..2
+         launch 2..3 -> p 3..4
+         launch 4..5 -> q 5..6
+         cudaGraphLaunch 20..23 -> a #1 100..110, b #2 110..120, c #3 120..130",
     );
-    let findings = findings(&made);
     assert_eq!(value(&findings, "graph_eager_matched_share", None), 0.0);
     let rows = cells(
         &findings,

@@ -4,35 +4,25 @@
 
 use super::*;
 use crate::testing::{column, dataset, metric, show};
-use rooflens_analysis::testing::Made;
+use rooflens_analysis::testing::trace;
 use rooflens_document::Cell;
 use rooflens_document::chart::{Chart, Plot, Track};
-use rooflens_session::MemoryKind;
 
 /// What a page shows of a gap: 10 to 200 030 in the range `layer`, in a pause of the host.
 #[test]
 fn the_longest_gaps_say_where_the_host_was() {
-    let mut made = Made::timeline();
-    made.range_at("decode", 0, 300_000);
-    made.range_at("layer", 20, 200_050);
-    made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel_at("axpy", 2, 10, 1);
-    made.os_call(100_000, 100_030);
-    for (name, start, end) in [
-        ("/home/me/run/train.py(3): main", 5, 300_000),
-        ("/home/me/run/data.py(7): __next__", 50, 200_010),
-        (
-            "<built-in method acquire of lock object at 0x7f00>",
-            100,
-            200_000,
-        ),
-        ("/home/me/run/data.py(9): other", 200_000, 200_010),
-    ] {
-        made.frame(name, start, end);
-    }
-    made.call("cudaLaunchKernel", 200_020, 200_025, 2);
-    made.kernel_at("axpy", 200_030, 200_032, 2);
-    let found = show(&SECTION, &made.session);
+    let session = trace(
+        "range decode 0..300_000
+         range layer 20..200_050
+         launch 0..1 -> axpy 2..10
+         os read 100_000..100_030
+         frame /home/me/run/train.py(3): main 5..300_000
+         frame /home/me/run/data.py(7): __next__ 50..200_010
+         frame <built-in method acquire of lock object at 0x7f00> 100..200_000
+         frame /home/me/run/data.py(9): other 200_000..200_010
+         launch 200_020..200_025 -> axpy 200_030..200_032",
+    );
+    let found = show(&SECTION, &session);
     let of = |id| column(dataset(&found, "gaps"), id)[0].clone();
     assert_eq!(
         of("frame"),
@@ -52,13 +42,13 @@ fn the_longest_gaps_say_where_the_host_was() {
 /// The queue of three launches: calls return at 5, 6 and 7, kernels begin at 10, 20 and 30.
 #[test]
 fn the_queue_over_time_is_a_chart() {
-    let mut made = Made::timeline();
-    made.range_at("prefill", 0, 8);
-    for number in 0..3 {
-        made.call("cudaLaunchKernel", 4 + number, 5 + number, number);
-        made.kernel_at("axpy", 10 + 10 * number, 20 + 10 * number, number);
-    }
-    let found = show(&SECTION, &made.session);
+    let session = trace(
+        "range prefill 0..8
+         launch 4..5 -> axpy 10..20
+         launch 5..6 -> axpy 20..30
+         launch 6..7 -> axpy 30..40",
+    );
+    let found = show(&SECTION, &session);
     // Busy throughout: with work that waits until 30, and without from then on.
     let shares = found.blocks.iter().find_map(|block| match block {
         Block::Chart(Chart {
@@ -83,15 +73,13 @@ fn the_queue_over_time_is_a_chart() {
 /// 100: `gemm` [0, 40), launching until 55 and 5 of latency, `axpy` [60, 80), a copy [70, 100) of which 20 stand alone.
 #[test]
 fn gains_are_listed_from_the_greatest() {
-    let mut made = Made::timeline();
-    made.range_at("prefill", 0, 70);
-    made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel_at("gemm", 0, 40, 1);
-    made.call("cudaLaunchKernel", 50, 55, 2);
-    made.kernel_at("axpy", 60, 80, 2);
-    made.call("cudaMemcpyAsync", 56, 57, 3);
-    made.copy_at(MemoryKind::Pinned, 70, 100, 3);
-    let found = show(&SECTION, &made.session);
+    let session = trace(
+        "range prefill 0..70
+         launch 0..1 -> gemm 0..40
+         launch 50..55 -> axpy 60..80
+         cudaMemcpyAsync 56..57 -> memcpy HtoD pinned 70..100",
+    );
+    let found = show(&SECTION, &session);
     // The copies with 20 first, then two of 15 in their order; a gain of 0 is no row.
     let whats = column(dataset(&found, "bounds"), "what");
     let expected = [

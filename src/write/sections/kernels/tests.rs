@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::{self, column, dataset, english, show_keys};
 use rooflens_analysis::engine::facts::{Exclusion, Facts, Stage, StageInstance};
 use rooflens_analysis::engine::stage_stats::summarize;
-use rooflens_analysis::testing::{copy, push, session_of};
+use rooflens_analysis::testing::trace;
 use rooflens_analysis::{Options, Results};
 use rooflens_document::Cell;
 use rooflens_hardware::Hardware;
@@ -44,13 +44,9 @@ fn metric(findings: &SectionContent, id: &str, class: Option<&str>) -> Option<f6
 #[test]
 fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
     // gemm 30 + 30, silu 20, an unknown kernel 20: 100 ns in all.
-    let launches = [
-        (GEMM, 0, 30),
-        (SILU, 30, 50),
-        (GEMM, 50, 80),
-        ("solver(int)", 80, 100),
-    ];
-    let session = session_of(&launches);
+    let session = trace(&format!(
+        "stream 7: {GEMM} 0..30, {SILU} 30..50, {GEMM} 50..80, solver(int) 80..100"
+    ));
     let facts = Facts::new(&session);
     let findings = findings_of(&session, &facts);
     let kernels = dataset(&findings, "kernels");
@@ -85,12 +81,9 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
 #[test]
 fn the_programs_own_kernels_are_named() {
     // 80 of 100 ns in functions of no library, the rest in cuFFT's.
-    let launches = [
-        ("solver(int)", 0, 60),
-        ("probe(int)", 60, 80),
-        (FFT, 80, 100),
-    ];
-    let session = session_of(&launches);
+    let session = trace(&format!(
+        "stream 7: solver(int) 0..60, probe(int) 60..80, {FFT} 80..100"
+    ));
     let facts = Facts::new(&session);
     let findings = findings_of(&session, &facts);
     assert_eq!(metric(&findings, "application_share", None), Some(0.8));
@@ -112,9 +105,9 @@ fn the_programs_own_kernels_are_named() {
 #[test]
 fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
     // Instance 0 is warm-up. Instance 1: gemm 60, silu 20, copy 20.
-    let launches = [(GEMM, 0, 500), (GEMM, 600, 660), (SILU, 660, 680)];
-    let mut session = session_of(&launches);
-    session.copies.push(copy(PassId(0), 4_000, 680..700));
+    let session = trace(&format!(
+        "stream 7: {GEMM} 0..500, {GEMM} 600..660, {SILU} 660..680, memcpy HtoD 680..700"
+    ));
     let mut facts = Facts::new(&session);
     let stage = |ops: &[u32], excluded: Option<Exclusion>| StageInstance {
         ops: ops.to_vec(),
@@ -148,15 +141,11 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
 #[test]
 fn ranks_have_classes_of_their_own() {
     // Rank 0: gemm 10 of 40 ns, then communication; rank 1: gemm 10 of 20 ns.
-    let nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-    let mut session = session_of(&[
-        (GEMM, 0, 10),
-        (nccl, 10, 40),
-        (GEMM, 50, 60),
-        (SILU, 60, 70),
-    ]);
-    let (gpu, process) = (session.gpu(PassId(0), 1), session.process(PassId(0), 2, 2));
-    session.launches.process[2..].fill(process);
+    let session = trace(&format!(
+        "stream 7: {GEMM} 0..10, ncclDevKernel_AllReduce_Sum_f32_RING_LL 10..40
+         rank 1
+         stream 7: {GEMM} 50..60, {SILU} 60..70"
+    ));
     let mut facts = Facts::new(&session);
     let instance = |ops: [u32; 2], process, gpu| StageInstance {
         process,
@@ -167,7 +156,7 @@ fn ranks_have_classes_of_their_own() {
     };
     facts.instances = vec![
         instance([0, 1], ProcessId(0), GpuId(0)),
-        instance([2, 3], process, gpu),
+        instance([2, 3], ProcessId(1), GpuId(1)),
     ];
     facts.stages = vec![decode(0..2)];
     facts.summaries = summarize(&facts);
@@ -186,12 +175,12 @@ fn ranks_have_classes_of_their_own() {
 
 #[test]
 fn timelines_are_shown_and_other_passes_stay_in_the_data_sets() {
-    let mut session = Session::default();
-    let torch = session.add_pass("torch", PassKind::Operators, "torch/trace.json");
-    let nsys = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
-    push(&mut session, torch, GEMM, 0, 10);
-    push(&mut session, nsys, GEMM, 0, 12);
-    push(&mut session, nsys, SILU, 12, 15);
+    let session = trace(&format!(
+        "pass torch operators
+         stream 7: {GEMM} 0..10
+         pass nsys timeline
+         stream 7: {GEMM} 0..12, {SILU} 12..15"
+    ));
     let facts = Facts::new(&session);
     let findings = findings_of(&session, &facts);
     let tables: Vec<(usize, usize)> = findings
@@ -219,5 +208,5 @@ fn nothing_to_show_is_said() {
     };
     let missing = kernels(&Session::default()).unwrap_err();
     assert_eq!(missing.0, "missing.gpu_work");
-    assert_eq!(kernels(&session_of(&[(GEMM, 0, 1)])), Ok(1));
+    assert_eq!(kernels(&trace("stream 7: gemm 0..1")), Ok(1));
 }

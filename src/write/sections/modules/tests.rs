@@ -2,39 +2,29 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::PassKind;
-
 use super::*;
 use crate::testing::{column, dataset, show};
-use rooflens_analysis::testing::{api_call, copy, operator, range};
+use rooflens_analysis::testing::trace;
 use rooflens_document::{Cell, View};
-use rooflens_session::{ApiCall, BackwardOperator, Copy, PassId, Session};
 
-/// Adds a pass with ranges on one thread and one copy of 10 ns, issued at 35.
-fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, i64, i64)]) -> PassId {
-    let pass = session.add_pass(kind.label(), kind, "artifact");
-    let process = session.process(pass, 1, 1);
-    session.thread(process, 1);
-    session.gpu(pass, 0);
-    for (name, start, end) in ranges.iter().copied() {
-        let name = session.intern(name);
-        session.ranges.push(range(pass, name, start..end));
-    }
-    let name = session.intern("cudaMemcpyAsync");
-    let correlation = Some(1);
-    session.api_calls.push(ApiCall {
-        correlation,
-        ..api_call(pass, name, 35..38)
-    });
-    session.copies.push(Copy {
-        correlation,
-        ..copy(pass, 1, 100..110)
-    });
-    pass
-}
+const TIMELINE: &str = "pass timeline timeline\n";
+const TORCH: &str = "pass torch operators\n";
 
-fn run_on(session: &Session) -> SectionContent {
-    show(&SECTION, session)
+/// One copy of 10 ns, issued at 35.
+const COPY: &str = "cudaMemcpyAsync 35..38 -> memcpy HtoD 100..110\n";
+
+/// Ranges on one thread, and the copy.
+const MODULES: &str = "
+    range decode 0..90
+    range layers.0 10..50
+    range layers.0.mlp 20..40
+    range head 60..80
+    cudaMemcpyAsync 35..38 -> memcpy HtoD 100..110
+";
+
+/// What the section shows of events.
+fn run_on(events: &[&str]) -> SectionContent {
+    show(&SECTION, &trace(&events.concat()))
 }
 
 fn views(findings: &SectionContent) -> Vec<&View> {
@@ -55,18 +45,9 @@ fn charts(findings: &SectionContent) -> usize {
         .count()
 }
 
-const MODULES: [(&str, i64, i64); 4] = [
-    ("decode", 0, 90),
-    ("layers.0", 10, 50),
-    ("layers.0.mlp", 20, 40),
-    ("head", 60, 80),
-];
-
 #[test]
 fn modules_are_listed_in_the_order_of_their_tree() {
-    let mut session = Session::default();
-    add_pass(&mut session, PassKind::Timeline, &MODULES);
-    let findings = run_on(&session);
+    let findings = run_on(&[TIMELINE, MODULES]);
     assert_eq!((views(&findings).len(), charts(&findings)), (1, 2));
     let data = dataset(&findings, "modules");
     // The one copy is of the mlp; the head has no work.
@@ -80,11 +61,8 @@ fn modules_are_listed_in_the_order_of_their_tree() {
 
 #[test]
 fn a_view_begins_at_the_rows_of_its_stage() {
-    let mut session = Session::default();
     // Two passes with modules: the section shows the timeline, which comes second.
-    add_pass(&mut session, PassKind::Operators, &MODULES);
-    add_pass(&mut session, PassKind::Timeline, &MODULES);
-    let findings = run_on(&session);
+    let findings = run_on(&[TORCH, MODULES, TIMELINE, MODULES]);
     let [view] = views(&findings)[..] else {
         panic!("one table")
     };
@@ -97,44 +75,29 @@ fn a_view_begins_at_the_rows_of_its_stage() {
 
 #[test]
 fn stages_alone_are_no_modules() {
-    let mut session = Session::default();
-    add_pass(&mut session, PassKind::Timeline, &[("decode", 0, 90)]);
-    assert!(run_on(&session).blocks.is_empty());
+    let stage = "range decode 0..90\n";
+    assert!(run_on(&[stage, COPY]).blocks.is_empty());
     // Steps make a flame graph, but no table.
-    let mut session = Session::default();
-    add_pass(
-        &mut session,
-        PassKind::Timeline,
-        &[("decode", 0, 90), ("decode_step", 10, 50)],
-    );
-    let findings = run_on(&session);
+    let findings = run_on(&[stage, "range decode_step 10..50\n", COPY]);
     assert_eq!((views(&findings).len(), charts(&findings)), (0, 2));
     assert!(findings.datasets.is_empty());
 }
 
 #[test]
 fn trees_of_passes_with_operators_are_drawn_by_their_section() {
-    let mut session = Session::default();
-    let pass = add_pass(&mut session, PassKind::Operators, &MODULES);
-    let name = session.intern("aten::copy_");
-    session.operators.push(operator(pass, name, 30..39));
-    let findings = run_on(&session);
+    let findings = run_on(&[TORCH, MODULES, "operator aten::copy_ 30..39"]);
     assert_eq!((views(&findings).len(), charts(&findings)), (1, 0));
 }
 
 #[test]
 fn backward_work_has_a_column_where_a_pass_tells_it() {
-    let mut session = Session::default();
-    add_pass(&mut session, PassKind::Timeline, &MODULES);
-    let pass = add_pass(&mut session, PassKind::Operators, &MODULES);
-    let name = session.intern("op");
     // Forward within the mlp; its gradient around the copy of 10 ns.
-    let [forward, operator] =
-        [22..24, 34..39].map(|time| session.operators.push(operator(pass, name, time)));
-    session
-        .backward_operators
-        .push(BackwardOperator { operator, forward });
-    let findings = run_on(&session);
+    let backward = "
+        operator forward 22..24
+        operator gradient 34..39
+        backward gradient of forward
+    ";
+    let findings = run_on(&[TIMELINE, MODULES, TORCH, MODULES, backward]);
     let shown = views(&findings);
     let [timeline, torch] = &shown[..] else {
         panic!("{} tables", shown.len())

@@ -2,22 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::PassKind;
-
 use super::*;
 use crate::testing::{self, column, dataset, show};
 use rooflens_analysis::operators::calls;
-use rooflens_analysis::testing::Trace;
+use rooflens_analysis::testing::trace;
 use rooflens_analysis::{Facts, Options};
 use rooflens_document::{Cell, Dataset};
 use rooflens_hardware::Hardware;
 
-fn empty() -> Trace {
-    Trace::new(PassKind::Operators, "gemm_kernel")
-}
-
-fn section(trace: &Trace) -> SectionContent {
-    show(&SECTION, &trace.session)
+fn section(events: &[&str]) -> SectionContent {
+    let events = [&["pass torch operators\n"], events].concat();
+    show(&SECTION, &trace(&events.concat()))
 }
 
 /// The cell of an operator in a column.
@@ -32,17 +27,15 @@ fn metric(findings: &SectionContent, id: &str) -> Option<f64> {
 }
 
 /// linear [0, 100) around mm [10, 60), which makes a call [20, 30) whose kernel takes 1000 ns.
-fn linear() -> Trace {
-    let mut trace = empty();
-    trace.operator(0, "aten::linear", (0, 100), "[[8,32],[16,32],[]]");
-    trace.operator(0, "aten::mm", (10, 60), "[[8,32],[32,16]]");
-    trace.launch_in(0, (20, 30), (500, 1_500));
-    trace
-}
+const LINEAR: &str = "
+    operator aten::linear [[8,32],[16,32],[]] 0..100
+    operator aten::mm [[8,32],[32,16]] 10..60
+    launch 20..30 -> gemm_kernel 500..1_500
+";
 
 #[test]
 fn own_time_is_without_what_is_nested_and_device_time_goes_to_the_innermost() {
-    let findings = section(&linear());
+    let findings = section(&[LINEAR]);
     let operators = dataset(&findings, "operators");
     let int = |operator, column| match cell(operators, operator, column) {
         Cell::Int(value) => value,
@@ -72,7 +65,7 @@ fn own_time_is_without_what_is_nested_and_device_time_goes_to_the_innermost() {
 
 #[test]
 fn flops_are_counted_once_at_the_innermost_operator_with_a_formula() {
-    let findings = section(&linear());
+    let findings = section(&[LINEAR]);
     let operators = dataset(&findings, "operators");
     // 2 · 8 · 16 · 32 in 1000 ns are 8.192 GFLOP/s, for mm and for the linear around it.
     for operator in ["aten::mm", "aten::linear"] {
@@ -89,11 +82,11 @@ fn flops_are_counted_once_at_the_innermost_operator_with_a_formula() {
 
 #[test]
 fn totals_of_recursive_operators_count_the_outer_call_once() {
-    let mut trace = empty();
-    trace.operator(0, "aten::arange", (0, 100), "");
-    trace.operator(0, "aten::arange", (20, 80), "");
-    trace.launch_in(0, (30, 40), (500, 507));
-    let findings = section(&trace);
+    let findings = section(&["
+        operator aten::arange 0..100
+        operator aten::arange 20..80
+        launch 30..40 -> gemm_kernel 500..507
+    "]);
     let operators = dataset(&findings, "operators");
     assert_eq!(cell(operators, "aten::arange", "calls"), Cell::Int(2));
     assert_eq!(
@@ -113,12 +106,13 @@ fn totals_of_recursive_operators_count_the_outer_call_once() {
 
 #[test]
 fn threads_do_not_nest_in_one_another_and_work_outside_operators_is_in_no_row() {
-    let mut trace = empty();
-    trace.operator(0, "aten::forward_part", (0, 100), "");
-    trace.operator(1, "MmBackward0", (10, 50), "");
-    trace.launch_in(1, (20, 30), (500, 530));
-    trace.launch_in(1, (60, 70), (600, 610));
-    let findings = section(&trace);
+    let findings = section(&["
+        operator aten::forward_part 0..100
+        thread 2
+        operator MmBackward0 10..50
+        launch 20..30 -> gemm_kernel 500..530
+        launch 60..70 -> gemm_kernel 600..610
+    "]);
     let operators = dataset(&findings, "operators");
     assert_eq!(
         cell(operators, "aten::forward_part", "host_self_ns"),
@@ -141,9 +135,7 @@ fn threads_do_not_nest_in_one_another_and_work_outside_operators_is_in_no_row() 
 
 #[test]
 fn without_gpu_work_device_times_are_missing_and_not_zero() {
-    let mut trace = empty();
-    trace.operator(0, "aten::mm", (0, 100), "[[8,32],[32,16]]");
-    let findings = section(&trace);
+    let findings = section(&["operator aten::mm [[8,32],[32,16]] 0..100"]);
     let operators = dataset(&findings, "operators");
     assert_eq!(cell(operators, "aten::mm", "device_self_ns"), Cell::Missing);
     assert_eq!(cell(operators, "aten::mm", "flop_rate"), Cell::Missing);
@@ -163,11 +155,11 @@ fn without_gpu_work_device_times_are_missing_and_not_zero() {
 
 #[test]
 fn operators_are_listed_by_device_time_and_again_by_host_time() {
-    let mut trace = empty();
-    trace.operator(0, "slow_on_host", (0, 1_000), "");
-    trace.operator(0, "slow_on_device", (1_000, 1_100), "");
-    trace.launch_in(0, (1_010, 1_020), (2_000, 9_000));
-    let findings = section(&trace);
+    let findings = section(&["
+        operator slow_on_host 0..1_000
+        operator slow_on_device 1_000..1_100
+        launch 1_010..1_020 -> gemm_kernel 2_000..9_000
+    "]);
     let first = |id: &str| column(dataset(&findings, id), "name")[0].clone();
     assert_eq!(first("operators"), Cell::Name("slow_on_device".to_owned()));
     assert_eq!(
@@ -178,14 +170,14 @@ fn operators_are_listed_by_device_time_and_again_by_host_time() {
 
 #[test]
 fn calls_without_gpu_work_within_are_told_apart_from_those_with() {
-    let mut trace = empty();
     // A cast that copies, and one that does nothing.
-    trace.operator(0, "aten::to", (0, 100), "");
-    trace.operator(0, "aten::copy_", (10, 90), "");
-    trace.launch_in(0, (20, 30), (500, 600));
-    trace.operator(0, "aten::to", (200, 207), "");
-    trace.operator(0, "aten::view", (300, 303), "");
-    let findings = section(&trace);
+    let findings = section(&["
+        operator aten::to 0..100
+        operator aten::copy_ 10..90
+        launch 20..30 -> gemm_kernel 500..600
+        operator aten::to 200..207
+        operator aten::view 300..303
+    "]);
     let quiet = dataset(&findings, "operators_without_gpu_work");
     assert_eq!(
         column(quiet, "name"),
@@ -203,10 +195,12 @@ fn calls_without_gpu_work_within_are_told_apart_from_those_with() {
 
 #[test]
 fn threads_are_listed_with_their_own_times() {
-    let mut trace = linear();
-    trace.operator(1, "MmBackward0", (10, 50), "");
-    trace.launch_in(1, (20, 30), (2_000, 2_030));
-    let findings = section(&trace);
+    let backward = "
+        thread 2
+        operator MmBackward0 10..50
+        launch 20..30 -> gemm_kernel 2_000..2_030
+    ";
+    let findings = section(&[LINEAR, backward]);
     let threads = dataset(&findings, "operator_threads");
     // 50 of linear and 40 of mm; 40 − 10.
     assert_eq!(column(threads, "host_self_ns"), [90, 30].map(Cell::Int));
@@ -215,34 +209,22 @@ fn threads_are_listed_with_their_own_times() {
         let of_threads = |block: &&Block| matches!(block, Block::Table(view) if view.dataset == "operator_threads");
         findings.blocks.iter().filter(of_threads).count()
     };
-    assert_eq!((shown(&findings), shown(&section(&linear()))), (1, 0));
+    assert_eq!((shown(&findings), shown(&section(&[LINEAR]))), (1, 0));
 }
 
 /// 1000 ns of a product; on the thread of the backward pass 700 of its gradient and 300 of accumulation.
 #[test]
 fn gradients_are_listed_by_the_operator_of_the_forward_pass() {
-    let mut trace = linear();
-    let engine = "autograd::engine::evaluate_function: ";
-    trace.operator(1, &format!("{engine}MmBackward0"), (200, 300), "");
-    trace.operator(1, "MmBackward0", (210, 290), "");
-    trace.launch_in(1, (220, 230), (3_000, 3_700));
-    trace.operator(
-        1,
-        &format!("{engine}torch::autograd::AccumulateGrad"),
-        (300, 400),
-        "",
-    );
-    trace.launch_in(1, (320, 330), (4_000, 4_300));
-    let operators = &trace.session.operators;
-    let find = |name: &str| {
-        operators
-            .ids()
-            .find(|id| trace.session.text(operators.name[id.index()]) == name)
-            .unwrap()
-    };
-    let (operator, forward) = (find("MmBackward0"), find("aten::mm"));
-    trace.tie(operator, forward);
-    let findings = section(&trace);
+    let gradients = "
+        thread 2
+        operator autograd::engine::evaluate_function: MmBackward0 200..300
+        operator MmBackward0 210..290
+        backward MmBackward0 of aten::mm
+        launch 220..230 -> gemm_kernel 3_000..3_700
+        operator autograd::engine::evaluate_function: torch::autograd::AccumulateGrad 300..400
+        launch 320..330 -> gemm_kernel 4_000..4_300
+    ";
+    let findings = section(&[LINEAR, gradients]);
     let backward = dataset(&findings, "backward_by_operator");
     assert_eq!(backward.rows.len(), 1);
     let of = |column| cell(backward, "aten::linear / aten::mm", column);
@@ -259,15 +241,16 @@ fn gradients_are_listed_by_the_operator_of_the_forward_pass() {
         cell(tree, "aten::linear", "flop_rate"),
         Cell::Float(8.192e9)
     );
-    assert_eq!(metric(&section(&linear()), "backward_coverage"), None);
+    assert_eq!(metric(&section(&[LINEAR]), "backward_coverage"), None);
 }
 
 #[test]
 fn paths_tell_callers_apart() {
-    let mut trace = linear();
-    trace.operator(0, "aten::mm", (200, 250), "[[8,32],[32,16]]");
-    trace.launch_in(0, (210, 220), (3_000, 3_010));
-    let findings = section(&trace);
+    let another = "
+        operator aten::mm [[8,32],[32,16]] 200..250
+        launch 210..220 -> gemm_kernel 3_000..3_010
+    ";
+    let findings = section(&[LINEAR, another]);
     let tree = dataset(&findings, "operator_tree");
     let time = |path| cell(tree, path, "device_total_ns");
     assert_eq!(time("aten::linear / aten::mm"), Cell::Int(1000));
@@ -295,5 +278,5 @@ fn sessions_without_a_trace_say_what_to_record() {
     };
     let missing = made(&Session::default()).unwrap_err();
     assert_eq!(missing.0, "missing.operators");
-    assert!(made(&linear().session).is_ok());
+    assert!(made(&trace(LINEAR)).is_ok());
 }

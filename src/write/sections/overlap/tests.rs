@@ -4,19 +4,21 @@ use rooflens_schemas::MetricValue;
 
 use super::*;
 use crate::testing::{column, dataset, show};
-use rooflens_analysis::testing::overlap::{GEMM, session_of};
+use rooflens_analysis::testing::trace;
 use rooflens_document::Cell;
 
 #[test]
 fn one_stream_makes_no_section() {
-    let one = session_of(&[(7, GEMM, 0, 10), (7, GEMM, 8, 20)], &[]);
-    let found = show(&SECTION, &one);
+    let found = show(&SECTION, &trace("stream 7: gemm 0..10, gemm 8..20"));
     assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
 }
 
 #[test]
 fn the_share_is_of_busy_time() {
-    let session = session_of(&[(7, GEMM, 0, 10)], &[(9, 6, 16), (9, 90, 94)]);
+    let session = trace(
+        "stream 7: gemm 0..10
+         stream 9: memcpy HtoD 6..16, memcpy HtoD 90..94",
+    );
     let found = show(&SECTION, &session);
     // 4 of 20 ns; the whole capture is the one stage, so the pass is not counted again.
     let values: Vec<_> = found

@@ -2,40 +2,31 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::PassKind;
-
 use super::*;
 use crate::testing::{column, dataset, metric, show, show_keys};
-use rooflens_analysis::testing::Trace;
+use rooflens_analysis::testing::trace;
 use rooflens_document::chart::Plot;
 use rooflens_document::{Cell, Dataset};
 
-fn empty() -> Trace {
-    Trace::new(PassKind::Operators, "axpy")
-}
-
-fn section(trace: &Trace) -> SectionContent {
-    show(&SECTION, &trace.session)
+fn section(events: &[&str]) -> SectionContent {
+    show(&SECTION, &trace(&events.concat()))
 }
 
 /// `main` [0, 1000) calls `step` [100, 400) and [500, 900). The first step computes in `loss` [200, 300) within the
 /// frames of a module, of PyTorch's call of it and of a built-in function; the second calls itself.
-fn training() -> Trace {
-    let mut trace = empty();
-    trace.frame("/srv/jobs/example/train.py(9): main", 0, 1_000);
-    trace.frame("/srv/jobs/example/train.py(3): step", 100, 400);
-    trace.frame("nn.Module: Loss_0", 190, 310);
-    trace.frame("torch/nn/modules/module.py(1783): _call_impl", 195, 305);
-    trace.frame("/srv/jobs/example/loss.py(1): loss", 200, 300);
-    trace.frame("<built-in method add of Tensor object at 0x7f00>", 210, 290);
-    trace.frame("/srv/jobs/example/train.py(3): step", 500, 900);
-    trace.frame("/srv/jobs/example/train.py(3): step", 600, 700);
-    // In `loss`, in the inner and in the outer second step. The GPU idles in [270, 630) and [640, 810).
-    trace.launch(0, 220, (250, 270));
-    trace.launch(0, 620, (630, 640));
-    trace.launch(0, 800, (810, 840));
-    trace
-}
+const TRAINING: &str = "pass torch operators
+    frame /srv/jobs/example/train.py(9): main 0..1_000
+    frame /srv/jobs/example/train.py(3): step 100..400
+    frame nn.Module: Loss_0 190..310
+    frame torch/nn/modules/module.py(1783): _call_impl 195..305
+    frame /srv/jobs/example/loss.py(1): loss 200..300
+    frame <built-in method add of Tensor object at 0x7f00> 210..290
+    frame /srv/jobs/example/train.py(3): step 500..900
+    frame /srv/jobs/example/train.py(3): step 600..700
+    launch 220..225 -> axpy 250..270 // in `loss`; the GPU idles in [270, 630)
+    launch 620..625 -> axpy 630..640 // in the inner second step; the GPU idles in [640, 810)
+    launch 800..805 -> axpy 810..840 // in the outer second step
+";
 
 fn ints(dataset: &Dataset, function: &str, columns: &[&str]) -> Vec<i64> {
     let name = Cell::Name(function.to_owned());
@@ -49,7 +40,7 @@ fn ints(dataset: &Dataset, function: &str, columns: &[&str]) -> Vec<i64> {
 
 #[test]
 fn times_belong_to_the_innermost_function_and_to_those_around_it() {
-    let findings = section(&training());
+    let findings = section(&[TRAINING]);
     let functions = dataset(&findings, "python_functions");
     let [main, step, loss] = [
         "example/train.py:9(main)",
@@ -88,7 +79,7 @@ fn times_belong_to_the_innermost_function_and_to_those_around_it() {
 
 #[test]
 fn functions_are_listed_by_device_time_and_again_by_host_time() {
-    let findings = section(&training());
+    let findings = section(&[TRAINING]);
     let first = |id: &str| column(dataset(&findings, id), "function")[0].plain();
     assert_eq!(first("python_functions"), "example/train.py:3(step)");
     assert_eq!(
@@ -102,14 +93,14 @@ fn functions_are_listed_by_device_time_and_again_by_host_time() {
 
 #[test]
 fn paths_and_flame_graphs_are_of_the_functions_alone() {
-    let findings = section(&training());
+    let findings = section(&[TRAINING]);
     let tree = dataset(&findings, "python_tree");
     let path = "example/train.py:9(main) / example/train.py:3(step) / example/loss.py:1(loss)";
     assert_eq!(
         ints(tree, path, &["device_total_ns", "host_total_ns", "depth"]),
         [20, 100, 3]
     );
-    let keys = show_keys(&SECTION, &training().session);
+    let keys = show_keys(&SECTION, &trace(TRAINING));
     let chart = keys.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
         _ => None,
@@ -140,12 +131,14 @@ fn paths_and_flame_graphs_are_of_the_functions_alone() {
 
 #[test]
 fn work_of_the_backward_pass_belongs_to_the_function_of_its_forward_operator() {
-    let mut trace = training();
-    let forward = trace.operator(0, "op", (210, 230), "");
-    let operator = trace.operator(1, "op", (910, 990), "");
-    trace.tie(operator, forward);
-    trace.launch(1, 920, (930, 937));
-    let findings = section(&trace);
+    let backward = "
+        operator forward 210..230
+        thread 2
+        operator gradient 910..990
+        backward gradient of forward
+        launch 920..925 -> axpy 930..937
+    ";
+    let findings = section(&[TRAINING, backward]);
     let functions = dataset(&findings, "python_functions");
     let of = |name| ints(functions, name, &["backward_ns", "device_total_ns"]);
     assert_eq!(of("example/loss.py:1(loss)"), [7, 20]);
@@ -159,13 +152,9 @@ fn work_of_the_backward_pass_belongs_to_the_function_of_its_forward_operator() {
 
 #[test]
 fn without_gpu_work_device_times_are_missing_and_without_functions_all_is() {
-    let mut trace = empty();
-    trace.frame("train.py(9): main", 0, 1_000);
-    let findings = section(&trace);
+    let findings = section(&["pass torch operators\nframe train.py(9): main 0..1_000"]);
     let functions = dataset(&findings, "python_functions");
     assert_eq!(column(functions, "device_self_ns"), [Cell::Missing]);
-    let mut trace = empty();
-    trace.frame("nn.Module: Linear_0", 0, 1_000);
-    let findings = section(&trace);
+    let findings = section(&["pass torch operators\nframe nn.Module: Linear_0 0..1_000"]);
     assert!(findings.blocks.is_empty() && findings.datasets.is_empty());
 }

@@ -2,20 +2,21 @@
 
 use super::*;
 use crate::testing::{column, dataset, show};
-use rooflens_analysis::testing::Made;
+use rooflens_analysis::testing::trace;
 use rooflens_document::Cell;
 
 /// The greatest wait is at start-up, before the range: it comes last, and in a table of its own.
 #[test]
 fn waits_outside_of_stages_come_after_those_within() {
-    let mut program = Made::timeline();
-    program.launch(-9_000..-8_990, -8_980..-8_000);
-    program.call("cudaDeviceSynchronize", -8_500, -7_900, -1);
-    program.range_at("decode", 0, 300);
-    program.launch(0..5, 10..100);
-    program.call("cudaStreamSynchronize", 20, 105, -1);
-    program.launch(110..115, 130..140);
-    let found = show(&SECTION, &program.session);
+    let session = trace(
+        "launch -9_000..-8_990 -> gemm -8_980..-8_000
+         cudaDeviceSynchronize -8_500..-7_900
+         range decode 0..300
+         launch 0..5 -> gemm 10..100
+         cudaStreamSynchronize 20..105
+         launch 110..115 -> gemm 130..140",
+    );
+    let found = show(&SECTION, &session);
     let data = dataset(&found, "synchronization");
     let (stages, calls) = (column(data, "stage"), column(data, "call"));
     let name = |name: &str| Cell::Name(name.to_owned());
@@ -40,8 +41,6 @@ fn waits_outside_of_stages_come_after_those_within() {
 
 #[test]
 fn without_waits_nothing_is_said() {
-    let mut program = Made::timeline();
-    program.launch(0..5, 10..100);
-    let found = show(&SECTION, &program.session);
+    let found = show(&SECTION, &trace("launch 0..5 -> gemm 10..100"));
     assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
 }

@@ -6,12 +6,10 @@ use rooflens_schemas::MetricValue;
 
 use super::*;
 use crate::testing::{column, dataset, show, show_keys};
-use rooflens_analysis::testing::one_pass;
+use rooflens_analysis::testing::trace;
 use rooflens_document::Cell;
 use rooflens_document::chart::{Plot, Track};
 use rooflens_session::{CounterSample, DeviceSample, Ns, PassId, Session};
-
-const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 
 fn sample(session: &mut Session, name: &str, time: i64, value: f64) {
     let (pass, metric) = (PassId(0), session.intern(name));
@@ -28,7 +26,7 @@ fn sample(session: &mut Session, name: &str, time: i64, value: f64) {
 #[test]
 fn a_stage_has_the_mean_of_the_samples_in_its_projection() {
     // The kernel runs in [100, 400]: of the samples 10, 20, 60 the last two count. No tensor counter was sampled.
-    let mut session = one_pass(&[(GEMM, 100, 400)]);
+    let mut session = trace("stream 7: gemm 100..400");
     for (time, value) in [(50, 10.0), (100, 20.0), (400, 60.0), (401, 90.0)] {
         sample(&mut session, "SMs Active [Throughput %]", time, value);
         sample(
@@ -88,7 +86,7 @@ fn a_stage_has_the_mean_of_the_samples_in_its_projection() {
 
 #[test]
 fn a_stage_between_two_samples_has_no_mean() {
-    let mut session = one_pass(&[(GEMM, 100, 400)]);
+    let mut session = trace("stream 7: gemm 100..400");
     sample(&mut session, "SM Active", 50, 10.0);
     sample(&mut session, "SM Active", 1_050, 10.0);
     let findings = show(&SECTION, &session);
@@ -108,7 +106,7 @@ fn a_stage_between_two_samples_has_no_mean() {
 fn power_is_shown_where_its_samples_fall_in_the_pass() {
     // Zero of the pass is 1000 in UTC: samples at 1000, 1100, 1200 lie in it, 1300 behind it. In the middle
     // one the clock is 95 % of the highest, with a reason; 98 % later is not worth a mark.
-    let mut session = one_pass(&[(GEMM, 0, 250)]);
+    let mut session = trace("stream 7: gemm 0..250");
     session.passes.utc_origin[0] = Some(Ns(1_000));
     let artifact = session.intern("nvml.csv");
     for (utc, watts, clock, reasons) in [

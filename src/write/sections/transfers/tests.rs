@@ -2,92 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::PassKind;
-
 use super::*;
 use crate::testing::{self, column, dataset, show};
+use rooflens_analysis::testing::trace;
 use rooflens_document::Cell;
-use rooflens_session::{
-    Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, PassId, ProcessId, Session,
-};
-
-fn copy(session: &mut Session, times: (i64, i64), bytes: u64, kind: CopyKind, host: MemoryKind) {
-    let device = MemoryKind::Device;
-    let (source, destination) = match kind {
-        CopyKind::HostToDevice => (host, device),
-        CopyKind::DeviceToHost => (device, host),
-        _ => (device, device),
-    };
-    session.copies.push(Copy {
-        start: Ns(times.0),
-        end: Ns(times.1),
-        kind,
-        bytes,
-        source,
-        destination,
-        pass: PassId(0),
-        gpu: GpuId(0),
-        process: ProcessId(0),
-        stream: 7,
-        correlation: None,
-        graph_node: None,
-        graph: None,
-    });
-}
+use rooflens_session::Session;
 
 /// A kernel at [100, 200), a pageable copy at [150, 250), a pinned one at [240, 300), a memset, one back.
 fn session() -> Session {
-    let mut session = Session::default();
-    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
-    let gpu = session.gpu(pass, 0);
-    let process = session.process(pass, 1, 1);
-    let kernel = session.kernel("gemm", "");
-    let (grid, block) = (Dim3::default(), Dim3::default());
-    session.launches.push(Launch {
-        start: Ns(100),
-        end: Ns(200),
-        kernel,
-        pass,
-        gpu,
-        process,
-        stream: 7,
-        correlation: None,
-        grid,
-        block,
-        registers: None,
-        shared_bytes: None,
-        graph_node: None,
-        graph: None,
-    });
-    copy(
-        &mut session,
-        (150, 250),
-        3 << 20,
-        CopyKind::HostToDevice,
-        MemoryKind::Pageable,
-    );
-    copy(
-        &mut session,
-        (240, 300),
-        1 << 20,
-        CopyKind::HostToDevice,
-        MemoryKind::Pinned,
-    );
-    copy(
-        &mut session,
-        (300, 310),
-        512,
-        CopyKind::Memset,
-        MemoryKind::Unknown,
-    );
-    copy(
-        &mut session,
-        (320, 330),
-        1000,
-        CopyKind::DeviceToHost,
-        MemoryKind::Unknown,
-    );
-    session
+    trace(
+        "stream 7: gemm 100..200
+         stream 7: memcpy HtoD pageable 3MiB 150..250, memcpy HtoD pinned 1MiB 240..300
+         stream 7: memset 512B 300..310, memcpy DtoH 1000B 320..330",
+    )
 }
 
 /// The metric of the whole pass, of a direction or of all copies.

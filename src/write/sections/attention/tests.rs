@@ -6,26 +6,26 @@ use rooflens_schemas::PassKind;
 
 use super::*;
 use crate::testing::{column, dataset, show_gpu};
-use rooflens_analysis::testing::Made;
+use rooflens_analysis::testing::Program;
 use rooflens_document::Cell;
 
 const FORWARD: &str = "flash_fwd_splitkv_kernel";
 const COMBINE: &str = "flash_fwd_splitkv_combine_kernel";
 
 /// Two decode steps, of 5 and 6 keys, of which the pass with operators has the first alone.
-fn made() -> Made {
-    let mut made = Made::default();
-    let step = |made: &mut Made| {
-        made.kernel_of(FORWARD, 40);
-        made.kernel_of(COMBINE, 10);
+fn program() -> Program {
+    let mut program = Program::default();
+    let step = |program: &mut Program| {
+        program.kernel_of(FORWARD, 40);
+        program.kernel_of(COMBINE, 10);
     };
-    made.pass("torch", PassKind::Operators);
-    made.range("decode", &|made| {
-        made.range("decode_step", &|made| {
-            let start = made.time;
-            step(made);
+    program.pass("torch", PassKind::Operators);
+    program.range("decode", &|program| {
+        program.range("decode_step", &|program| {
+            let start = program.time;
+            step(program);
             let shapes = "[[2,8,1,16],[2,4,5,16],[2,4,5,16],[],[],[],[],[]]";
-            made.operator(
+            program.operator(
                 start,
                 "aten::scaled_dot_product_attention",
                 shapes,
@@ -33,18 +33,18 @@ fn made() -> Made {
             );
         });
     });
-    made.pass("nsys", PassKind::Timeline);
-    made.range("decode", &|made| {
+    program.pass("nsys", PassKind::Timeline);
+    program.range("decode", &|program| {
         for _ in 0..2 {
-            made.range("decode_step", &step);
+            program.range("decode_step", &step);
         }
     });
-    made
+    program
 }
 
 #[test]
 fn the_keys_of_a_loop_grow_and_its_steps_are_one_row() {
-    let found = show_gpu(&SECTION, &made().session, "H200");
+    let found = show_gpu(&SECTION, &program().session, "H200");
     let dataset = dataset(&found, "attention");
     let cells = |row: usize, ids: &[&str]| -> Vec<Cell> {
         ids.iter()

@@ -6,16 +6,16 @@ use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
 use crate::testing::show_gpu;
-use rooflens_analysis::testing::Made;
+use rooflens_analysis::testing::Program;
 use rooflens_llm::Decoder;
 use rooflens_session::CounterSample;
 
 /// A prefill of one layer: 1 of 8 tokens, sizes of two dtypes, 1000 ns of kernels in a row.
-fn made() -> Made {
-    let mut made = Made::default();
-    made.pass("torch", PassKind::Operators);
-    made.range("prefill", &|made| {
-        made.kernel_of(
+fn program() -> Program {
+    let mut program = Program::default();
+    program.pass("torch", PassKind::Operators);
+    program.range("prefill", &|program| {
+        program.kernel_of(
             "void at::native::vectorized_elementwise_kernel<4>(int)",
             198,
         );
@@ -23,15 +23,15 @@ fn made() -> Made {
             ("nvjet_tst_64x8_64x16_2x1_v_bz_TNT", "c10::BFloat16"),
             ("nvjet_qqtst_64x8_64x16_2x1_v_bz_TNT", "c10::Float8_e4m3fn"),
         ] {
-            let start = made.time;
-            made.kernel_of(name, 398);
-            made.operator(start, "aten::_scaled_mm", "[[512,512],[512,512]]", dtype);
+            let start = program.time;
+            program.kernel_of(name, 398);
+            program.operator(start, "aten::_scaled_mm", "[[512,512],[512,512]]", dtype);
         }
     });
-    let metric = made.session.intern("GPC Clock Frequency [MHz]");
+    let metric = program.session.intern("GPC Clock Frequency [MHz]");
     for (time, value) in [(-5, 1.0), (100, 1000.0), (900, 1440.0), (90_000, 1.0)] {
-        let pass = made.pass;
-        made.session.counter_samples.push(CounterSample {
+        let pass = program.pass;
+        program.session.counter_samples.push(CounterSample {
             time: Ns(time),
             metric,
             value,
@@ -39,10 +39,10 @@ fn made() -> Made {
             gpu: None,
         });
     }
-    made.session.workload.batch = Some(1);
-    made.session.workload.prompt_tokens = Some(8);
-    made.session.workload.dtype = Some("bf16".to_owned());
-    made.session.model = Some(
+    program.session.workload.batch = Some(1);
+    program.session.workload.prompt_tokens = Some(8);
+    program.session.workload.dtype = Some("bf16".to_owned());
+    program.session.model = Some(
         Decoder {
             hidden: 1024,
             intermediate: 1024,
@@ -55,11 +55,11 @@ fn made() -> Made {
         }
         .into(),
     );
-    made
+    program
 }
 
-fn findings(made: &Made) -> SectionContent {
-    show_gpu(&SECTION, &made.session, "H200")
+fn findings(program: &Program) -> SectionContent {
+    show_gpu(&SECTION, &program.session, "H200")
 }
 
 fn value(findings: &SectionContent, id: &str) -> MetricValue {
@@ -80,7 +80,7 @@ fn near(found: &MetricValue, expected: f64) -> bool {
 
 #[test]
 fn each_dtype_counts_at_its_own_peak() {
-    let findings = findings(&made());
+    let findings = findings(&program());
     // 2·512³ FLOPs each, at 989.4 and at 1978.9 TFLOP/s; from the first kernel's start to the last one's end the two
     // launches between them add 2 ns each to 994.
     let one = 2.0 * 512.0 * 512.0 * 512.0;
@@ -101,7 +101,7 @@ fn each_dtype_counts_at_its_own_peak() {
 
 #[test]
 fn the_clock_of_the_stage_scales_the_peak() {
-    let findings = findings(&made());
+    let findings = findings(&program());
     // Parameters 4·1024² + 2·1024², 8 tokens; 36 pairs · 4·128 · 8 heads; head 2·1024·1000.
     let flops =
         2.0 * 8.0 * 6.0 * 1024.0 * 1024.0 + 36.0 * 4.0 * 128.0 * 8.0 + 2.0 * 1024.0 * 1000.0;
@@ -112,10 +112,10 @@ fn the_clock_of_the_stage_scales_the_peak() {
 
 #[test]
 fn more_than_the_peak_allows_is_an_error() {
-    let mut made = made();
-    let shapes = made.session.intern("[[512,512],[512,5120]]");
-    made.session.operators.shapes.fill(shapes);
-    let findings = findings(&made);
+    let mut program = program();
+    let shapes = program.session.intern("[[512,512],[512,5120]]");
+    program.session.operators.shapes.fill(shapes);
+    let findings = findings(&program);
     assert!(matches!(
         value(&findings, "mixed_dtype_utilization"),
         MetricValue::Unavailable { .. }

@@ -7,7 +7,7 @@ use rooflens_schemas::{MetricValue, PassKind};
 use super::*;
 use crate::testing::{column, dataset, english, show_gpu, show_gpu_keys};
 use rooflens_analysis::kernels::gemm::above_roofline;
-use rooflens_analysis::testing::Made;
+use rooflens_analysis::testing::Program;
 use rooflens_analysis::{Facts, Options, Results};
 use rooflens_document::Cell;
 use rooflens_hardware::Hardware;
@@ -16,8 +16,8 @@ use rooflens_session::{Llm, MeasuredPeak};
 
 const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
-fn findings(made: &Made) -> SectionContent {
-    show_gpu(&SECTION, &made.session, "H200")
+fn findings(program: &Program) -> SectionContent {
+    show_gpu(&SECTION, &program.session, "H200")
 }
 
 fn value<'a>(findings: &'a SectionContent, id: &str) -> &'a MetricValue {
@@ -31,25 +31,25 @@ fn value<'a>(findings: &'a SectionContent, id: &str) -> &'a MetricValue {
 
 /// A stage of 400 ns of GPU time, 300 of them of a product of `m`×4096 by 4096×64. One of 100 ns before it shows how
 /// short such a kernel can be.
-fn with_product(m: u64) -> Made {
-    let mut made = Made::default();
-    made.pass("torch", PassKind::Operators);
-    made.kernel_of(NAME, 100);
-    made.range("prefill", &|made| {
-        made.kernel_of(
+fn with_product(m: u64) -> Program {
+    let mut program = Program::default();
+    program.pass("torch", PassKind::Operators);
+    program.kernel_of(NAME, 100);
+    program.range("prefill", &|program| {
+        program.kernel_of(
             "void at::native::vectorized_elementwise_kernel<4>(int)",
             100,
         );
-        let start = made.time;
-        made.kernel_of(NAME, 300);
-        made.operator(
+        let start = program.time;
+        program.kernel_of(NAME, 300);
+        program.operator(
             start,
             "aten::mm",
             &format!("[[{m},4096],[4096,64]]"),
             "c10::BFloat16",
         );
     });
-    made
+    program
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn a_memory_bound_product_against_the_bandwidth() {
 
 #[test]
 fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() {
-    let mut made = with_product(8);
+    let mut program = with_product(8);
     for (what, median) in [("bf16", 800e12), ("copy", 4e12)] {
-        let [gpu, what, artifact] = ["", what, ""].map(|text| made.session.intern(text));
+        let [gpu, what, artifact] = ["", what, ""].map(|text| program.session.intern(text));
         let peak = MeasuredPeak {
             gpu,
             what,
@@ -92,9 +92,9 @@ fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() 
             max: None,
             artifact,
         };
-        made.session.measured_peaks.push(peak);
+        program.session.measured_peaks.push(peak);
     }
-    let findings = findings(&made);
+    let findings = findings(&program);
     // The same bytes at 4 TB/s are 147.7 ns.
     let recoverable = value(&findings, "gemm_recoverable").number().unwrap();
     assert!(
@@ -121,14 +121,14 @@ fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() 
 #[test]
 fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so() {
     let notes = |experts: u64, known: bool| {
-        let mut made = if known {
+        let mut program = if known {
             with_product(8)
         } else {
-            Made::default()
+            Program::default()
         };
         if !known {
-            made.pass("nsys", PassKind::Timeline);
-            made.range("prefill", &|made| made.kernel(NAME));
+            program.pass("nsys", PassKind::Timeline);
+            program.range("prefill", &|program| program.kernel(NAME));
         }
         let mut model: Llm = Decoder {
             layers: 1,
@@ -137,9 +137,9 @@ fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so()
         }
         .into();
         model.outline.experts = experts;
-        made.session.model = Some(model);
+        program.session.model = Some(model);
         let is_note = |block: &&Block| matches!(block, Block::Prose(_));
-        findings(&made).blocks.iter().filter(is_note).count()
+        findings(&program).blocks.iter().filter(is_note).count()
     };
     assert_eq!(notes(8, false), 1);
     // Operators recorded all sizes; a dense model.
@@ -150,15 +150,15 @@ fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so()
 #[test]
 fn convolutions_stand_beside_the_gemms() {
     let said = |with: bool| {
-        let mut made = Made::default();
-        made.pass("nsys", PassKind::Timeline);
-        made.range("train_step", &|made| {
-            made.kernel_of(NAME, 300);
+        let mut program = Program::default();
+        program.pass("nsys", PassKind::Timeline);
+        program.range("train_step", &|program| {
+            program.kernel_of(NAME, 300);
             if with {
-                made.kernel_of("sm90_xmma_wgrad_implicit_gemm_bf16bf16", 150);
+                program.kernel_of("sm90_xmma_wgrad_implicit_gemm_bf16bf16", 150);
             }
         });
-        let main = show_gpu_keys(&SECTION, &made.session, "H200").main;
+        let main = show_gpu_keys(&SECTION, &program.session, "H200").main;
         let Some(Block::Facts(facts)) = main.into_iter().next() else {
             panic!("no facts")
         };
@@ -190,10 +190,10 @@ fn a_product_above_the_peak_is_an_error() {
 
 #[test]
 fn without_sizes_nothing_is_recoverable_and_without_products_there_is_no_section() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    made.range("prefill", &|made| made.kernel(NAME));
-    let unknown = findings(&made);
+    let mut program = Program::default();
+    program.pass("nsys", PassKind::Timeline);
+    program.range("prefill", &|program| program.kernel(NAME));
+    let unknown = findings(&program);
     assert!(matches!(
         value(&unknown, "gemm_recoverable"),
         MetricValue::Unavailable { .. }
@@ -205,17 +205,17 @@ fn without_sizes_nothing_is_recoverable_and_without_products_there_is_no_section
         .filter(|block| matches!(block, Block::Missing(_)))
         .count();
     assert_eq!(missing, 1);
-    assert!(findings(&Made::default()).blocks.is_empty());
+    assert!(findings(&Program::default()).blocks.is_empty());
 }
 
 #[test]
 fn a_log_alone_is_shown_by_size() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
+    let mut program = Program::default();
+    program.pass("nsys", PassKind::Timeline);
     [3, 3, 5]
         .into_iter()
-        .for_each(|m| made.log((8, m, 4), (64, 8), 1));
-    let found = findings(&made);
+        .for_each(|m| program.log((8, m, 4), (64, 8), 1));
+    let found = findings(&program);
     let ids = [
         "shape", "m", "n", "k", "batch", "dtype", "tile", "calls", "flops",
     ];
@@ -256,14 +256,14 @@ fn a_log_alone_is_shown_by_size() {
 /// As above: 590 848 bytes take 123.09 ns of 300.
 #[test]
 fn what_a_stage_gains_with_its_products_at_the_roofline() {
-    let made = with_product(8);
+    let program = with_product(8);
     let hardware = Hardware::builtin();
     let options = Options {
         gpu: Some("H200".to_owned()),
         ..Options::default()
     };
-    let facts = Facts::new(&made.session);
-    let context = rooflens_analysis::Context::new(&made.session, &facts, &hardware, &options);
+    let facts = Facts::new(&program.session);
+    let context = rooflens_analysis::Context::new(&program.session, &facts, &hardware, &options);
     let results = Results::compute(&context);
     let context = context.with(&results);
     let above = above_roofline(&context);

@@ -6,27 +6,27 @@ use rooflens_schemas::PassKind;
 
 use super::*;
 use crate::testing::{metric, show_gpu, show_gpu_keys};
-use rooflens_analysis::testing::Made;
+use rooflens_analysis::testing::Program;
 use rooflens_llm::Decoder;
 
 const ADD: &str = "void at::native::vectorized_elementwise_kernel<4>(int)";
 
 /// A decode of 1000 ns, half of it busy, and a stage of another pass with nothing known.
-fn made(known: bool) -> Made {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    made.range("decode", &|made| {
-        made.kernel_of(ADD, 250);
-        made.time += 498;
-        made.kernel_of(ADD, 250);
+fn program(known: bool) -> Program {
+    let mut program = Program::default();
+    program.pass("nsys", PassKind::Timeline);
+    program.range("decode", &|program| {
+        program.kernel_of(ADD, 250);
+        program.time += 498;
+        program.kernel_of(ADD, 250);
     });
-    made.session.workload.dtype = Some("bf16".to_owned());
+    program.session.workload.dtype = Some("bf16".to_owned());
     if known {
-        made.session.workload.batch = Some(1);
-        made.session.workload.prompt_tokens = Some(8);
-        made.session.workload.output_tokens = Some(1);
+        program.session.workload.batch = Some(1);
+        program.session.workload.prompt_tokens = Some(8);
+        program.session.workload.output_tokens = Some(1);
         // 4·64² + 2·64·128 = 32 768 parameters, a head of 64·100 and one row of the embedding; 2·64 a cached position.
-        made.session.model = Some(
+        program.session.model = Some(
             Decoder {
                 hidden: 64,
                 intermediate: 128,
@@ -40,16 +40,16 @@ fn made(known: bool) -> Made {
             .into(),
         );
     }
-    made
+    program
 }
 
-fn findings(made: &Made) -> SectionContent {
-    show_gpu(&SECTION, &made.session, "H200")
+fn findings(program: &Program) -> SectionContent {
+    show_gpu(&SECTION, &program.session, "H200")
 }
 
 #[test]
 fn a_decode_that_is_busy_half_of_the_time_has_twice_its_mbu_in_kernels() {
-    let findings = findings(&made(true));
+    let findings = findings(&program(true));
     let value = |id: &str| metric(&findings, id, |_| true).unwrap();
     // Weights, head, one embedding row; 9 positions read and 1 written; 2 bytes each, in 1000 ns at 4.8 TB/s.
     let bytes = 2.0 * (32_768.0 + 6_400.0 + 64.0 + 10.0 * 128.0);
@@ -60,7 +60,7 @@ fn a_decode_that_is_busy_half_of_the_time_has_twice_its_mbu_in_kernels() {
 
 #[test]
 fn a_stage_without_counted_work_is_in_no_table_and_the_reason_is_said_once() {
-    let findings = show_gpu_keys(&SECTION, &made(false).session, "H200");
+    let findings = show_gpu_keys(&SECTION, &program(false).session, "H200");
     assert!(findings.datasets.is_empty());
     let said: Vec<&Block> = findings
         .blocks

@@ -5,7 +5,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::testing::Made;
+use crate::testing::Program;
 use rooflens_session::PassId;
 
 const NSYS: &str = "void Kernel<(int)128, (bool)1>_nvjet_tst_64x8_64x16_2x1_v_bz_TNT(T1::Params)";
@@ -14,9 +14,9 @@ const SPLIT: &str = "nvjet_tst_64x8_64x16_4x1_v_bz_splitK_TNT";
 const REDUCE: &str = "void cublasLt::splitKreduce_kernel<32>(int)";
 
 /// Rows M and source of the kernels of a pass, in the order in which they ran.
-fn found(made: &Made, pass: u32) -> Vec<Option<(u64, Source, bool)>> {
-    let facts = Facts::new(&made.session);
-    let products = Products::new(&made.session, &facts);
+fn found(program: &Program, pass: u32) -> Vec<Option<(u64, Source, bool)>> {
+    let facts = Facts::new(&program.session);
+    let products = Products::new(&program.session, &facts);
     let ops =
         (0..facts.ops.len() as OpIndex).filter(|op| facts.ops.pass[*op as usize] == PassId(pass));
     ops.map(|op| {
@@ -31,16 +31,16 @@ fn found(made: &Made, pass: u32) -> Vec<Option<(u64, Source, bool)>> {
 }
 
 /// A recorded pass in which one kernel computes two sizes.
-fn recorded() -> Made {
-    let mut made = Made::default();
-    made.pass("torch", PassKind::Operators);
-    made.range("prefill", &|made| {
-        made.product(16, &[TORCH]);
-        made.product(32, &[SPLIT, REDUCE]);
-        made.product(64, &[TORCH]);
-        made.product(16, &[TORCH]);
+fn recorded() -> Program {
+    let mut program = Program::default();
+    program.pass("torch", PassKind::Operators);
+    program.range("prefill", &|program| {
+        program.product(16, &[TORCH]);
+        program.product(32, &[SPLIT, REDUCE]);
+        program.product(64, &[TORCH]);
+        program.product(16, &[TORCH]);
     });
-    made
+    program
 }
 
 #[test]
@@ -54,20 +54,24 @@ fn an_operator_gives_its_kernels_its_sizes_once() {
 
 #[test]
 fn a_range_that_is_named_after_an_operator_gives_its_sizes() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
+    let mut program = Program::default();
+    program.pass("nsys", PassKind::Timeline);
     let linear =
         "aten::linear, op_id = 1, sizes = [[2, 16, 4], [8, 4], [8]], input_op_ids = [(0,0)]";
     let addmm = "aten::addmm, seq = 7, op_id = 2, sizes = [[8], [32, 4], [4, 8], [], []]";
-    made.range("prefill", &|made| {
-        made.range(linear, &|made| made.range(addmm, &|made| made.kernel(NSYS)));
-        made.range("aten::mul, sizes = [[32, 8], []]", &|made| {
-            made.kernel(NSYS)
+    program.range("prefill", &|program| {
+        program.range(linear, &|program| {
+            program.range(addmm, &|program| program.kernel(NSYS))
         });
-        made.range("aten::mm, sizes = [[16, 4]", &|made| made.kernel(NSYS));
+        program.range("aten::mul, sizes = [[32, 8], []]", &|program| {
+            program.kernel(NSYS)
+        });
+        program.range("aten::mm, sizes = [[16, 4]", &|program| {
+            program.kernel(NSYS)
+        });
     });
-    let facts = Facts::new(&made.session);
-    let products = Products::new(&made.session, &facts);
+    let facts = Facts::new(&program.session);
+    let products = Products::new(&program.session, &facts);
     let of = |op: OpIndex| {
         products
             .get(op)
@@ -83,35 +87,35 @@ fn a_range_that_is_named_after_an_operator_gives_its_sizes() {
 
 #[test]
 fn the_same_kernels_in_the_same_order_have_the_same_sizes() {
-    let mut made = recorded();
-    made.pass("nsys", PassKind::Timeline);
-    made.range("prefill", &|made| {
+    let mut program = recorded();
+    program.pass("nsys", PassKind::Timeline);
+    program.range("prefill", &|program| {
         [NSYS, SPLIT, REDUCE, NSYS, NSYS]
             .iter()
-            .for_each(|kernel| made.kernel(kernel));
+            .for_each(|kernel| program.kernel(kernel));
     });
     use Source::SameOrder;
     let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
         .map(|(m, main)| Some((m, SameOrder, main)));
-    assert_eq!(found(&made, 1), expected);
+    assert_eq!(found(&program, 1), expected);
 }
 
 #[test]
 fn a_sequence_that_is_alike_is_aligned_and_one_that_is_not_is_left() {
-    let mut made = recorded();
-    made.pass("nsys", PassKind::Timeline);
-    made.range("prefill", &|made| {
+    let mut program = recorded();
+    program.pass("nsys", PassKind::Timeline);
+    program.range("prefill", &|program| {
         // A product of another kernel between them.
         [NSYS, SPLIT, REDUCE, "other_gemm", NSYS, NSYS]
             .iter()
-            .for_each(|kernel| made.kernel(kernel));
+            .for_each(|kernel| program.kernel(kernel));
     });
-    made.range("prefill", &|made| {
+    program.range("prefill", &|program| {
         ["other_gemm", "other_gemm", NSYS]
             .iter()
-            .for_each(|kernel| made.kernel(kernel));
+            .for_each(|kernel| program.kernel(kernel));
     });
-    let sizes: Vec<Option<u64>> = found(&made, 1)
+    let sizes: Vec<Option<u64>> = found(&program, 1)
         .iter()
         .map(|found| found.map(|it| it.0))
         .collect();
@@ -120,18 +124,18 @@ fn a_sequence_that_is_alike_is_aligned_and_one_that_is_not_is_left() {
         [Some(16), Some(32), Some(32), None, Some(64), Some(16)]
     );
     assert_eq!(sizes[6..], [None, None, None]);
-    assert_eq!(found(&made, 1)[0].unwrap().1, Source::Aligned);
+    assert_eq!(found(&program, 1)[0].unwrap().1, Source::Aligned);
 }
 
 #[test]
 fn a_stage_without_a_name_in_the_trace_is_found_by_its_kernels() {
-    let mut made = recorded();
-    made.pass("nsys", PassKind::Timeline);
+    let mut program = recorded();
+    program.pass("nsys", PassKind::Timeline);
     let kernels = [SPLIT, REDUCE, NSYS, NSYS];
-    made.range("backward", &|made| {
-        kernels.iter().for_each(|kernel| made.kernel(kernel))
+    program.range("backward", &|program| {
+        kernels.iter().for_each(|kernel| program.kernel(kernel))
     });
-    let sizes: Vec<u64> = found(&made, 1)
+    let sizes: Vec<u64> = found(&program, 1)
         .iter()
         .map(|found| found.unwrap().0)
         .collect();
@@ -140,36 +144,36 @@ fn a_stage_without_a_name_in_the_trace_is_found_by_its_kernels() {
 
 #[test]
 fn a_log_gives_sizes_by_the_order_of_tiles() {
-    let mut made = Made::default();
-    made.pass("nsys", PassKind::Timeline);
-    made.range("prefill", &|made| {
+    let mut program = Program::default();
+    program.pass("nsys", PassKind::Timeline);
+    program.range("prefill", &|program| {
         [NSYS, SPLIT, REDUCE, NSYS, NSYS]
             .iter()
-            .for_each(|kernel| made.kernel(kernel));
+            .for_each(|kernel| program.kernel(kernel));
     });
     // Column-major in the log: 8 × m. A call of another tile stands before.
-    made.log((8, 1, 4), (128, 128), 1);
+    program.log((8, 1, 4), (128, 128), 1);
     for (m, parts) in [(16, 1), (32, 3), (64, 1), (16, 1)] {
-        made.log((8, m, 4), (64, 8), parts);
+        program.log((8, m, 4), (64, 8), parts);
     }
     use Source::Log;
     let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
         .map(|(m, main)| Some((m, Log, main)));
-    assert_eq!(found(&made, 0), expected);
+    assert_eq!(found(&program, 0), expected);
     // A second place with other sizes: only what both agree on is taken.
     for (m, parts) in [(16, 1), (32, 3), (65, 1), (16, 1)] {
-        made.log((8, m, 4), (64, 8), parts);
+        program.log((8, m, 4), (64, 8), parts);
     }
-    assert_eq!(found(&made, 0)[3], None);
-    assert_eq!(found(&made, 0)[4].unwrap().0, 16);
+    assert_eq!(found(&program, 0)[3], None);
+    assert_eq!(found(&program, 0)[4].unwrap().0, 16);
 }
 
 #[test]
 fn a_log_that_contradicts_operators_is_counted_and_a_transposed_call_is_none() {
-    let mut made = recorded();
+    let mut program = recorded();
     for (m, n, parts) in [(16, 8, 1), (8, 32, 3), (8, 65, 1), (8, 16, 1)] {
-        made.log((m, n, 4), (64, 8), parts);
+        program.log((m, n, 4), (64, 8), parts);
     }
-    let facts = Facts::new(&made.session);
-    assert_eq!(Products::new(&made.session, &facts).contradictions(), 1);
+    let facts = Facts::new(&program.session);
+    assert_eq!(Products::new(&program.session, &facts).contradictions(), 1);
 }

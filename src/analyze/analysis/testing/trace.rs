@@ -355,7 +355,7 @@ fn timed(text: &str) -> Parsed<(&str, Span<i64>)> {
 }
 
 fn no_time(text: &str) -> String {
-    format!("expected `START..END`, in this order, at the end of `{text}`")
+    format!("expected `START..END`, in this order, after `{text}`")
 }
 
 fn time(word: &str) -> Option<Span<i64>> {
@@ -565,11 +565,11 @@ mod tests {
                 "launch 0..5\n\nrange decode 9..0",
                 "line 3, `range decode 9..0`: expected `START..END`",
             ),
-            ("launch -> gemm 0..1", "at the end of `launch`"),
+            ("launch -> gemm 0..1", "after `launch`"),
             ("range 0..1", "an event has no name"),
-            ("launch 0..1 -> gemm", "at the end of `gemm`"),
+            ("launch 0..1 -> gemm", "after `gemm`"),
             ("launch 0..1 -> 2..3", "an operation has no name"),
-            ("off-cpu 5", "at the end of `5`"),
+            ("off-cpu 5", "after `5`"),
             ("thread two", "`two` is no number"),
             (
                 "stream 7: memcpy HtoX 0..1",

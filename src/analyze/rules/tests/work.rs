@@ -297,11 +297,12 @@ fn pace_and_memory_have_limits() {
         Outcome::PASSED
     );
     assert_eq!(pace(-0.04).outcome(rule("uneven-pace")), Outcome::PASSED);
-    let reason = "5 instances count; a trend needs 8";
     let mut short = pace(0.08);
     let series = &mut short.known.drift.as_mut().unwrap().series[0];
     (series.trend, series.drift) = (None, None);
     series.instances.truncate(5);
+    let reason = series.change().unwrap_err();
+    assert!(reason.contains('5') && reason.contains('8'), "{reason}");
     let why = format!("uneven_pace.needs{{least=8, stage=decode, reason={reason}}}");
     assert_eq!(
         silent(short.outcome(rule("uneven-pace"))),

@@ -6,6 +6,7 @@ use rooflens_schemas::MetricValue;
 
 use super::*;
 use crate::testing::{column, dataset, show};
+use rooflens_analysis::engine::facts::Captured;
 use rooflens_analysis::testing::trace;
 use rooflens_document::Chart;
 use rooflens_document::chart::Plot;
@@ -167,10 +168,7 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
         "graph_nodes_by_range",
         &["range", "found", "total_ns"],
     );
-    assert_eq!(
-        rows,
-        [["", "traced as a whole, created outside of the trace", "40"]]
-    );
+    assert_eq!(rows, [["", Captured::Whole.reason(), "40"]]);
     assert!(
         findings
             .metrics
@@ -304,8 +302,5 @@ fn work_of_another_kind_is_no_twin() {
         "graph_nodes_by_range",
         &["range", "found", "operations"],
     );
-    assert_eq!(
-        rows,
-        [["", "the artifact has no events of graph nodes", "3"]]
-    );
+    assert_eq!(rows, [["", Captured::NoEvents.reason(), "3"]]);
 }

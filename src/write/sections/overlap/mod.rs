@@ -174,10 +174,11 @@ fn metric(context: &Context<'_>, line: &Line) -> Option<Metric> {
         gpu: (gpus > 1).then(|| session.gpus.ordinal[line.gpu.index()]),
         ..Scope::default()
     };
-    let (concurrent, busy) = (line.overlap.concurrent, line.overlap.busy);
-    let basis = format!(
-        "{concurrent} ns with two or more operations at once ÷ {busy} ns busy, {} streams",
-        line.overlap.streams.len()
+    let basis = basis!(
+        "basis.concurrent_share",
+        concurrent = line.overlap.concurrent,
+        busy = line.overlap.busy,
+        streams = line.overlap.streams.len()
     );
     let mut metric = CONCURRENT_SHARE.derived(scope, line.overlap.concurrent_share()?, basis);
     let rows = line.operations as u64;

@@ -27,10 +27,13 @@ fn the_share_is_of_busy_time() {
         .map(|metric| metric.value.clone())
         .collect();
     assert_eq!(values, [MetricValue::Derived { value: 0.2 }]);
-    assert_eq!(
-        found.metrics[0].basis,
-        "4 ns with two or more operations at once ÷ 20 ns busy, 2 streams"
+    let basis = basis!(
+        "basis.concurrent_share",
+        concurrent = 4,
+        busy = 20,
+        streams = 2
     );
+    assert_eq!(found.metrics[0].basis, basis);
     // Stream 9 copies for 14 ns, 4 of them next to the kernel; the kernel's stream is the less busy one.
     let cell = |id| column(dataset(&found, "stream_overlap"), id).remove(0);
     assert_eq!([cell("stream"), cell("other")], ["9", "7"].map(Cell::from));

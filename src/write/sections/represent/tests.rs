@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
+use super::launches::verdict;
 use super::*;
 use crate::testing::{column, dataset, metric, numbers, show, show_keys};
+use rooflens_analysis::counters::represent::Likeness;
 use rooflens_analysis::testing::counters::session as profiled;
 use rooflens_analysis::testing::represent::session;
 use rooflens_document::Cell;
@@ -28,7 +30,7 @@ fn each_profiled_launch_has_a_verdict() {
     );
     assert_eq!(
         cell(3, "verdict"),
-        "kernel not in the timeline (not matched)"
+        verdict(Likeness::NotInTimeline, "not matched", "")
     );
     assert!(matches!(column(launches, "kernel")[0], Cell::Name(_)));
 }
@@ -41,7 +43,7 @@ fn a_grid_that_the_stage_lacks_is_said() {
         dataset(&show(&SECTION, &session), "representativeness"),
         "verdict",
     );
-    let lacks = Cell::Text("grid does not occur in whole capture".to_owned());
+    let lacks = Cell::Text(verdict(Likeness::NoGrid, "", "whole capture"));
     assert!(verdicts.contains(&lacks), "{verdicts:?}");
 }
 

@@ -4,8 +4,8 @@ use super::*;
 use crate::testing::{charts, column, dataset, numbers, show_keys_on, show_on};
 use rooflens_analysis::counters::roofline::device;
 use rooflens_analysis::testing::counters::{count, session};
-use rooflens_document::Cell;
 use rooflens_document::chart::{Color, Plot};
+use rooflens_document::{Catalogue, Cell};
 use rooflens_hardware::{Gpu, Hardware, Peak};
 use rooflens_session::{MeasuredPeak, PassId, ProfileId, Session, StrId};
 use rooflens_units::{BytesPerSecond, FlopsPerSecond};
@@ -113,8 +113,8 @@ fn a_kernel_without_operations_is_listed_beside_the_plot() {
     let unplotted = dataset(&findings, "roofline_unplotted");
     // The copy in no roofline; the product in none of L2 and L1, where nothing was counted.
     assert_eq!(unplotted.rows.len(), 3);
-    let reason = Cell::Text("no floating-point operations counted".to_owned());
-    assert!(column(unplotted, "reason").contains(&reason));
+    let reason = Catalogue::english().line("roofline.unplotted.no_flops", &[]);
+    assert!(column(unplotted, "reason").contains(&Cell::Text(reason)));
     assert!((numbers(unplotted, "time_share")[2] - 0.2).abs() < 1e-12);
 }
 

@@ -136,11 +136,11 @@ fn metrics(context: &Context<'_>, timeline: &Timeline, (gpu, of): &Sums<'_>) -> 
             .iter()
             .filter_map(|counter| gpu.sampled.get(counter));
         let names: Vec<&str> = sampled.map(|sampled| session.text(sampled.name)).collect();
-        let basis = format!(
-            "{}, mean of {} samples within the projections of {} instances",
-            names.join(" + "),
-            of.samples(),
-            of.instances
+        let basis = basis!(
+            "basis.sampled",
+            counters = names.join(" + "),
+            samples = of.samples(),
+            instances = of.instances
         );
         let mut metric = metric.measured(scope.clone(), value, basis);
         metric.evidence.push(evidence.clone());
@@ -155,15 +155,14 @@ fn why(gpu: &GpuCounters, of: &StageSums, counters: &[Counter]) -> String {
         .iter()
         .any(|counter| !gpu.sampled.contains_key(counter))
     {
-        return "the sampled metric set has no such counter; choose another with --gpu-metrics-set"
-            .to_owned();
+        return basis!("basis.no_counter");
     }
     let every = gpu
         .period()
         .map(|ns| Quantity::new(ns, Unit::Nanoseconds).to_string());
-    format!(
-        "no sample lies within the stage's {}; one was taken every {}",
-        Quantity::ns(of.time),
-        every.unwrap_or_else(|| "–".to_owned())
+    basis!(
+        "basis.no_sample",
+        time = Quantity::ns(of.time),
+        period = every.unwrap_or_else(|| "–".to_owned())
     )
 }

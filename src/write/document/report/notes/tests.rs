@@ -33,6 +33,7 @@ fn read_all(text: &str) -> (Vec<Block>, Diagnostics) {
     let mut on_rank = metric("stage_time", "decode", "nsys", Some(4e6), Unit::Nanoseconds);
     on_rank.scope.rank = Some(1);
     let report = Report {
+        text: Catalogue::keys_and_arguments(),
         metrics: vec![
             metric("mfu", "prefill", "nsys", Some(0.412), Unit::Ratio),
             metric("mfu", "decode", "nsys", Some(0.05), Unit::Ratio),
@@ -148,23 +149,20 @@ fn references_that_name_no_single_metric_stay_and_are_told() {
         .iter()
         .map(|one| (one.message.as_str(), one.hint.as_deref()))
         .collect();
-    let words = Catalogue::english();
-    let unknown = words.line("notes.unknown", &[("reference", "none@x".into())]);
-    let all = words.line("notes.all", &[]);
     let expected = [
         (
-            "the notes refer to mfu, which 2 metrics match",
-            Some("use one of mfu@prefill/nsys, mfu@decode/nsys"),
+            "notes.ambiguous{reference=mfu, count=2}",
+            Some("notes.one_of{names=mfu@prefill/nsys, mfu@decode/nsys}"),
         ),
         (
-            "the notes refer to stage_time@decode, which 3 metrics match",
+            "notes.ambiguous{reference=stage_time@decode, count=3}",
             Some(
-                "use one of stage_time@decode/nsys, stage_time@decode/torch, stage_time@decode/nsys#1",
+                "notes.one_of{names=stage_time@decode/nsys, stage_time@decode/torch, stage_time@decode/nsys#1}",
             ),
         ),
-        (&*unknown, Some(&*all)),
+        ("notes.unknown{reference=none@x}", Some("notes.all")),
         (
-            "the notes refer to bus@decode, which is not available: no trace",
+            "notes.unavailable{reference=bus@decode, reason=no trace}",
             None,
         ),
     ];

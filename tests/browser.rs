@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::Command;
 
+use rooflens::document::Catalogue;
 use rooflens::render::{Format, RenderOptions, render};
 use rooflens::report::Kind;
 
@@ -98,12 +99,26 @@ fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
         lines[10..12],
         ["Kernels on the roofline of device memory", "true"]
     );
-    let launch = "launched by cudaLaunchKernel, which takes 5 µs and begins 7.5 µs earlier";
-    assert_eq!(
-        lines[12..],
-        [
-            "1",
-            &format!("gemm &lt;b&gt;: 31.2 µs, starts at 9.5 µs; {launch}")
-        ]
+    let words = |key: &str, values: &[(&str, &str)]| {
+        let line = Catalogue::english().line(key, &[]);
+        let fill = |line: String, (name, value): &(&str, &str)| line.replace(name, value);
+        values.iter().fold(line, fill)
+    };
+    let operation = words(
+        "page.iteration_event",
+        &[
+            ("%name", "gemm &lt;b&gt;"),
+            ("%duration", "31.2 µs"),
+            ("%start", "9.5 µs"),
+        ],
     );
+    let launch = words(
+        "page.iteration_call",
+        &[
+            ("%name", "cudaLaunchKernel"),
+            ("%duration", "5 µs"),
+            ("%before", "7.5 µs"),
+        ],
+    );
+    assert_eq!(lines[12..], ["1", &format!("{operation}; {launch}")]);
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use rooflens::document::{Arg, Catalogue};
 use rooflens::render::{Format, RenderOptions, Rendered, render};
 use rooflens::report::Kind;
 use rooflens_schemas::MetricsFile;
@@ -21,6 +22,15 @@ fn document(kind: Kind, format: Format) -> Rendered {
 
 fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
     std::str::from_utf8(&rendered.files[path]).unwrap()
+}
+
+/// A message of the catalogue.
+fn words(key: &str, arguments: &[(&str, Arg)]) -> String {
+    Catalogue::english().line(key, arguments)
+}
+
+fn more_rows() -> String {
+    words("page.more_rows", &[("file", "kernels".into())])
 }
 
 #[cfg(feature = "pdf")]
@@ -195,7 +205,7 @@ mod markdown {
     fn tables_show_what_the_view_asks_for_and_say_what_is_left_out() {
         let rendered = rendered(Format::Markdown);
         let markdown = text(&rendered, "report.md");
-        assert!(markdown.contains("more rows in kernels.csv"));
+        assert!(markdown.contains(&more_rows()));
         let cells = first_cells(markdown);
         assert!(cells.contains(&"triton_poi_fused_add_mul_silu_38".to_owned()));
         // The appendix has every name whole, also the hostile one: only what cannot be shown is replaced.
@@ -232,7 +242,7 @@ mod markdown {
             let rendered = document(kind, Format::Markdown);
             let markdown = text(&rendered, &rendered.main).to_owned();
             let part = markdown
-                .split_once("\n## Analyst's notes\n")?
+                .split_once(&format!("\n## {}\n", words("page.notes", &[])))?
                 .1
                 .split("\n## ")
                 .next()?
@@ -243,7 +253,7 @@ mod markdown {
         assert_eq!(quoted(Kind::Summary).as_deref(), Some(notes.as_str()));
         assert_eq!(quoted(Kind::Appendix), None);
         assert!(notes.lines().all(|line| line.starts_with('>')), "{notes}");
-        assert!(notes.contains("not computed by Rooflens"));
+        assert!(notes.contains(&words("page.notes_mark", &[])));
         let items = events(&notes)
             .into_iter()
             .filter(|one| matches!(one, Event::Start(Tag::Item)));
@@ -257,8 +267,16 @@ mod markdown {
     fn what_is_missing_is_said() {
         let rendered = rendered(Format::Markdown);
         let markdown = text(&rendered, "report.md");
-        assert!(markdown.contains("> Not available: no counters: capture an ncu pass"));
-        assert!(markdown.contains("> Not available: A table that is not there"));
+        let not_available = words("page.not_available", &[]);
+        for missing in [
+            "no counters: capture an ncu pass",
+            "A table that is not there",
+        ] {
+            assert!(
+                markdown.contains(&format!("> {not_available}: {missing}")),
+                "{missing}"
+            );
+        }
         assert!(markdown.contains("(1\u{202f}200 times)"));
     }
 }
@@ -374,8 +392,10 @@ mod html {
             .replace('<', "&lt;")
             .replace('>', "&gt;");
         assert!(html.contains(&format!("<th scope=\"row\"><code>{name}</code></th>")));
-        assert!(html.contains("Not available: no counters: capture an ncu pass"));
-        assert!(html.contains("more rows in kernels.csv"));
+        let not_available = words("page.not_available", &[]);
+        let missing = format!("{not_available}: no counters: capture an ncu pass");
+        assert!(html.contains(&missing));
+        assert!(html.contains(&more_rows()));
         // The chart of the summary and the six of the sections.
         assert_eq!(html.matches("<svg ").count(), 7);
         // Tables of 40 and 53 rows; the others have 2 and 3.

@@ -280,10 +280,8 @@ mod tests {
         let Block::Table(table) = &blocks[0] else {
             panic!("{blocks:?}")
         };
-        assert_eq!(
-            (table.rows.len(), table.note.as_deref()),
-            (2439, Some("more rows in kernels.csv"))
-        );
+        let note = Catalogue::english().line("page.more_rows", &[("file", "kernels".into())]);
+        assert_eq!((table.rows.len(), &table.note), (2439, &Some(note)));
         let Block::Facts(kept) = &blocks[1] else {
             panic!("{blocks:?}")
         };

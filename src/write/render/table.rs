@@ -429,7 +429,8 @@ mod tests {
             .unwrap()
             .note
         };
-        assert_eq!(note(0, 20).unwrap(), "more rows in kernels.csv");
+        let more_rows = Catalogue::english().line("page.more_rows", &[("file", "kernels".into())]);
+        assert_eq!(note(0, 20).unwrap(), more_rows);
         assert_eq!(note(0, 143), None);
         assert_eq!(
             Table::new(

@@ -1,6 +1,9 @@
 """GPU time of the backward pass by operators of the forward pass, from a raw PyTorch trace and nothing else.
 
-    zstd -dc fixtures/h200x2-ddp/torch/rank0.pt.trace.json.zst | python3 tests/reference/backward.py
+usage: backward.py [TRACE.json]
+
+Without an argument: derives these times and their share of what autograd issued for both ranks of `h200x2-ddp` from
+`torch/rankN.pt.trace.json`, for `tests/data/expected`.
 
 Follows the arrows (`fwdbwd`) that PyTorch draws, where the importer goes by sequence numbers. An arrow ends at a node's
 function; what the engine does around it has the same sequence number and belongs to the same forward operator.
@@ -10,11 +13,16 @@ import collections
 import json
 import sys
 
+import expected
+
+# Ranges that are stages, and so no part of a path.
+STAGES = ("forward", "backward", "optimizer", "train_step", "ProfilerStep#")
 
 
-def load(file):
+def load(path):
     # Times as texts, so that none goes through floating point before it is a whole number of nanoseconds.
-    trace = json.load(file, parse_float=lambda text: text)
+    with open(path, encoding="utf-8") as file:
+        trace = json.load(file, parse_float=lambda text: text)
     for event in trace["traceEvents"]:
         if "ts" in event and event.get("ph") in ("X", "s", "f"):
             whole, _, part = str(event["ts"]).partition(".")
@@ -52,17 +60,19 @@ def innermost(lane, time):
     return found
 
 
-def main():
-    events = load(sys.stdin)
+def backward(path):
+    """Time by path of forward operators, and all time that autograd issued."""
+    events = load(path)
     operators = [event for event in events if event.get("cat") == "cpu_op"]
-    lanes = nest(operators)
+    annotations = [event for event in events if event.get("cat") == "user_annotation"]
+    lanes = nest(operators + annotations)
     at = {(one["lane"], one["start"]): one for one in operators}
     arrows = {"s": {}, "f": {}}
     for event in events:
         if event.get("cat") == "fwdbwd":
             arrows[event["ph"]][event["id"]] = at[(event["lane"], event["start"])]
     forward = {id(node): arrows["s"][key] for key, node in arrows["f"].items()}
-    number = lambda one: (one["args"].get("Sequence number"), one["args"].get("Fwd thread id"))
+    number = lambda one: (one.get("args", {}).get("Sequence number"), one.get("args", {}).get("Fwd thread id"))
     calls = {}
     for event in events:
         if event.get("cat") in ("cuda_runtime", "cuda_driver"):
@@ -91,12 +101,38 @@ def main():
         if tie is not None:
             path = []
             while tie is not None:
-                path.append(tie["name"])
+                if not tie["name"].startswith(STAGES):
+                    path.append(tie["name"])
                 tie = tie["around"]
             sums[" / ".join(reversed(path))] += time
-    for path, time in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
+    return sums, engine
+
+
+def derive():
+    figures = []
+    for rank in (0, 1):
+        with expected.unpacked("h200x2-ddp", f"torch/rank{rank}.pt.trace.json") as path:
+            sums, engine = backward(path)
+        scope = {"pass": f"torch · rank {rank}"}
+        for path, time in in_order(sums):
+            row = {**scope, "path": path}
+            figures.append(expected.cell("backward_by_operator", "backward_ns", time, "nanoseconds", **row))
+        tied = sum(sums.values())
+        figures.append(expected.cell("backward_by_operator", "backward_ns", tied, "nanoseconds", **scope))
+        figures.append(expected.metric("backward_coverage", tied / engine, "ratio", **scope))
+    expected.write(__file__, "h200x2-ddp", figures)
+
+
+def in_order(sums):
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
+
+def main(path):
+    sums, engine = backward(path)
+    for path, time in in_order(sums):
         print(time, path)
     print(sum(sums.values()), "of", engine, "ns that autograd issued")
 
 
-main()
+if __name__ == "__main__":
+    main(sys.argv[1]) if len(sys.argv) > 1 else derive()

@@ -1,6 +1,9 @@
 """Communication figures of a capture of several ranks, derived without Rooflens.
 
-usage: communication.py EXPORT.sqlite [NVML.csv] | communication.py RANK0.json[.gz] RANK1.json[.gz] ...
+usage: communication.py | communication.py EXPORT.sqlite [NVML.csv] | communication.py RANK0.json[.gz] RANK1.json[.gz] ...
+
+Without arguments: derives the figures of `h200x2-ddp` and `h100x2-parallel` from the export, the NVML samples and the traces
+of both ranks, for `tests/data/expected`.
 
 One nsys export with all ranks in it, or one PyTorch trace a rank. Prints, for each rank, the whole pass and
 (nsys) each range that the default domain names: communication, exposed communication, waiting and transfer
@@ -9,7 +12,7 @@ recorded; who waits in messages; and by range how much slower the same kernels a
 mean SM clocks if NVML samples are given. Uses the standard library alone.
 """
 
-import bisect
+import contextlib
 import csv
 import gzip
 import json
@@ -19,6 +22,8 @@ import struct
 import sys
 from collections import defaultdict
 from decimal import Decimal
+
+import expected
 
 
 def union(intervals):
@@ -236,42 +241,171 @@ def waiting(pairs):
     return waits
 
 
+class Run:
+    """Two ranks whose collectives are paired."""
+
+    def __init__(self, paths):
+        self.ranks = nsys(paths[0]) if len(paths) == 1 else [kineto(path) for path in paths]
+        self.pairs, self.shift = match(self.ranks)
+        self.halves = halves(self.pairs)
+        self.offset = statistics.median(self.halves)
+        self.waits = waiting(self.pairs)
+        self.sent = [pair for pair in self.pairs if is_message(pair[0])]
+
+    def residuals(self):
+        return [abs(half - self.offset) for half in self.halves]
+
+    def whole(self, at):
+        rank = self.ranks[at]
+        return figures(rank, rank.nccl, rank.nccl + rank.compute + rank.copies, self.waits[at])
+
+    def stages(self, at):
+        """The figures of each instance, by name of its range."""
+        by_name = defaultdict(list)
+        for window in sorted(self.ranks[at].ranges):
+            nccl, compute, copies = attributed(self.ranks[at], window)
+            ops = nccl + compute + copies
+            if ops:
+                by_name[window[2]].append(figures(self.ranks[at], nccl, ops, self.waits[at]))
+        return by_name
+
+    def bus(self, at):
+        """By operation: calls of a recorded size, bytes on the bus and time of transfer."""
+        found = {}
+        for name in sorted({row[5][0] for row in self.ranks[at].nccl if row[5]}):
+            sized = [row for row in self.ranks[at].nccl if row[5] and row[5][0] == name]
+            waits = self.waits[at]
+            time = sum(waits[row][1] if row in waits else row[1] - row[0] for row in sized)
+            factor = 1 if any(word in name.lower() for word in ("allreduce", "send", "recv")) else 0.5  # of 2 ranks
+            found[name] = len(sized), sum(row[5][1] for row in sized) * factor, time
+        return found
+
+    def waits_of_messages(self):
+        return [sum(self.waits[at][pair[at]][0] for pair in self.sent) for at in (0, 1)]
+
+    def transfer(self):
+        """Median time of the transfer of a message."""
+        return statistics.median([self.waits[0][pair[0]][1] for pair in self.sent]) if self.sent else None
+
+
+def middle(rows):
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
 def main(paths):
     nvml = samples(paths.pop(), paths[0]) if paths[-1].endswith(".csv") else []
-    ranks = nsys(paths[0]) if len(paths) == 1 else [kineto(path) for path in paths]
-    pairs, shift = match(ranks)
+    run = Run(paths)
     last = [0, 0]
-    for pair in pairs:
+    for pair in run.pairs:
         durations = [row[1] - row[0] for row in pair]
         if durations[0] != durations[1] and not is_message(pair[0]):
             last[durations.index(min(durations))] += 1
-    half = halves(pairs)
-    offset = statistics.median(half)
-    waits = waiting(pairs)
-    print("shift", shift, "pairs", len(pairs), "last", last, "offsets", -offset, offset,
-          "residual", statistics.median(abs(x - offset) for x in half), max(abs(x - offset) for x in half))
-    for at, rank in enumerate(ranks):
-        everything = rank.nccl + rank.compute + rank.copies
-        print("rank", at, "whole", figures(rank, rank.nccl, everything, waits[at]))
-        by_name = defaultdict(list)
-        for window in sorted(rank.ranges):
-            nccl, compute, copies = attributed(rank, window)
-            ops = nccl + compute + copies
-            if ops:
-                by_name[window[2]].append(figures(rank, nccl, ops, waits[at]))
-        for name, rows in by_name.items():
-            print("rank", at, name, len(rows), {key: statistics.median(row[key] for row in rows) for key in rows[0]})
-        for name in sorted({row[5][0] for row in rank.nccl if row[5]}):
-            sized = [row for row in rank.nccl if row[5] and row[5][0] == name]
-            time = sum(waits[at][row][1] if row in waits[at] else row[1] - row[0] for row in sized)
-            size = sum(row[5][1] for row in sized)
-            factor = 1 if any(word in name.lower() for word in ("allreduce", "send", "recv")) else 0.5  # of 2 ranks
-            print("rank", at, name, len(sized), "bus", size * factor, "B", time, "ns", size * factor / time * 1e9, "B/s")
-    sent = [pair for pair in pairs if is_message(pair[0])]
-    print("messages", len(sent), "waits", [sum(waits[at][pair[at]][0] for pair in sent) for at in (0, 1)], "transfer",
-          statistics.median([waits[0][pair[0]][1] for pair in sent]) if sent else None)
-    if ranks[0].ranges:
-        speeds(ranks, nvml)
+    residuals = run.residuals()
+    print("shift", run.shift, "pairs", len(run.pairs), "last", last, "offsets", -run.offset, run.offset,
+          "residual", statistics.median(residuals), max(residuals))
+    for at in range(len(run.ranks)):
+        print("rank", at, "whole", run.whole(at))
+        for name, rows in run.stages(at).items():
+            print("rank", at, name, len(rows), middle(rows))
+        for name, (calls, size, time) in run.bus(at).items():
+            print("rank", at, name, calls, "bus", size, "B", time, "ns", size / time * 1e9, "B/s")
+    print("messages", len(run.sent), "waits", run.waits_of_messages(), "transfer", run.transfer())
+    if run.ranks[0].ranges:
+        for name, ratio, clocks in speeds(run.ranks, nvml):
+            print(name, "slowdown", ratio, "clocks, samples under the power cap, samples", clocks)
+
+
+def times(found, **scope):
+    """The four times of a rank in one scope."""
+    names = {"comm_time": "comm", "comm_exposed": "exposed", "comm_wait": "wait", "comm_transfer": "transfer"}
+    return [expected.metric(name, found[key], "nanoseconds", **scope) for name, key in names.items()]
+
+
+# Names of NCCL and of PyTorch.
+CLASSES = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
+           "ncclAlltoAll": "all-to-all", "ncclSend": "send", "ncclRecv": "receive", "allreduce": "all-reduce",
+           "_allgather_base": "all-gather", "_reduce_scatter_base": "reduce-scatter", "all_to_all": "all-to-all",
+           "all_to_allv": "all-to-all", "send": "send", "recv": "receive"}
+
+
+def bandwidths(run, pass_name):
+    found = []
+    for at in (0, 1):
+        for name, (_, size, time) in run.bus(at).items():
+            scope = {"pass": pass_name, "rank": at, "class": CLASSES[name]}
+            found.append(expected.metric("bus_bandwidth", size / time * 1e9, "bytes_per_second", 1e-9, **scope))
+    return found
+
+
+def of_ddp():
+    bundle, stage = "h200x2-ddp", "train_step"
+    with expected.unpacked(bundle, "nsys/timeline.sqlite") as path:
+        run = Run([path])
+    found, steps = [], [middle(run.stages(at)[stage]) for at in (0, 1)]
+    for at in (0, 1):
+        found += times(run.whole(at), **{"pass": "nsys", "rank": at})
+        found += times(steps[at], **{"pass": "nsys", "stage": stage, "rank": at})
+        share = steps[at]["exposed"] / steps[at]["time"]
+        scope = {"pass": "nsys", "stage": stage, "rank": at}
+        found.append(expected.metric("comm_exposed_share", share, "ratio", 1e-12, **scope))
+    compute = [step["compute"] for step in steps]
+    imbalance = max(compute) / statistics.mean(compute)
+    found.append(expected.metric("imbalance", imbalance, "one", 1e-12, **{"pass": "nsys", "stage": stage}))
+    residual = statistics.median(run.residuals())
+    found.append(expected.metric("clock_residual", residual, "nanoseconds", **{"pass": "nsys"}))
+    with contextlib.ExitStack() as stack:
+        traces = [expected.unpacked(bundle, f"torch/rank{at}.pt.trace.json") for at in (0, 1)]
+        run = Run([stack.enter_context(trace) for trace in traces])
+    for at in (0, 1):
+        found += times(run.whole(at), **{"pass": f"torch · rank {at}", "rank": at})
+    found += bandwidths(run, "torch")
+    residual = statistics.median(run.residuals())
+    found.append(expected.metric("clock_residual", residual, "nanoseconds", **{"pass": "torch"}))
+    expected.write(__file__, bundle, found)
+
+
+def of_parallel():
+    bundle, stage = "h100x2-parallel", "step"
+    with contextlib.ExitStack() as stack:
+        export = stack.enter_context(expected.unpacked(bundle, "nsys/timeline.sqlite"))
+        nvml = samples(stack.enter_context(expected.unpacked(bundle, "nsys/nvml.csv")), export)
+        run = Run([export])
+    found = []
+    for at in (0, 1):
+        found += times(run.whole(at), **{"pass": "nsys", "rank": at})
+        found += times(middle(run.stages(at)[stage]), **{"pass": "nsys", "stage": stage, "rank": at})
+    found += bandwidths(run, "nsys")
+    residual = statistics.median(run.residuals())
+    found.append(expected.metric("clock_residual", residual, "nanoseconds", **{"pass": "nsys"}))
+    found += messages(run, "nsys")
+    for name, ratio, clocks in speeds(run.ranks, nvml):
+        if name == stage:
+            for at, (clock, *_) in enumerate(clocks):
+                row = {"pass": "nsys", "stage": stage, "rank": str(at)}
+                found.append(expected.cell("ranks", "sm_clock_hz", clock * 1e6, "hertz", 1e-9, **row))
+            slow, (_, capped, count) = {"pass": "nsys", "stage": stage, "rank": "1"}, clocks[1]
+            found.append(expected.cell("ranks", "slowdown", ratio[1], "one", 1e-9, **slow))
+            by_clock = (clocks[0][0] / clocks[1][0] - 1) / (ratio[1] - 1)
+            found.append(expected.cell("ranks", "by_clock", by_clock, "ratio", 1e-9, **slow))
+            found.append(expected.cell("ranks", "clock_limit_share", capped / count, "ratio", 1e-9, **slow))
+    with contextlib.ExitStack() as stack:
+        traces = [expected.unpacked(bundle, f"torch/rank{at}.pt.trace.json") for at in (0, 1)]
+        run = Run([stack.enter_context(trace) for trace in traces])
+    found += bandwidths(run, "torch") + messages(run, "torch")
+    expected.write(__file__, bundle, found)
+
+
+def messages(run, pass_name):
+    """The messages that rank 0 sends to rank 1, all of one size."""
+    row = {"pass": pass_name, "from": "0", "to": "1"}
+    size, transfer, (sender, receiver) = run.sent[0][0][5][1], run.transfer(), run.waits_of_messages()
+    return [
+        expected.cell("messages", "count", len(run.sent), "count", **row),
+        expected.cell("messages", "sender_wait_ns", sender, "nanoseconds", **row),
+        expected.cell("messages", "receiver_wait_ns", receiver, "nanoseconds", **row),
+        expected.cell("messages", "transfer_ns", transfer, "nanoseconds", **row),
+        expected.cell("messages", "bandwidth", size / transfer * 1e9, "bytes_per_second", 1e-9, **row),
+    ]
 
 
 def is_message(row):
@@ -304,10 +438,12 @@ def speeds(ranks, nvml):
             inside = [row for row in nvml if row[1] == at and any(start <= row[0] <= end for start, end in spans)]
             reasons = [bool(row[3] & 4) for row in inside]
             clocks.append((statistics.mean(row[2] for row in inside), sum(reasons), len(reasons)) if inside else None)
-        print(name, "slowdown", ratio, "clocks, samples under the power cap, samples", clocks)
+        yield name, ratio, clocks
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    main(sys.argv[1:])
+    if len(sys.argv) > 1:
+        main(sys.argv[1:])
+    else:
+        of_ddp()
+        of_parallel()

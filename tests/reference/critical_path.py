@@ -1,6 +1,9 @@
 """The critical path of one step of a capture with one rank or two, derived without Rooflens.
 
-usage: critical_path.py EXPORT.sqlite RANGE [SKIP [INSTANCE]]
+usage: critical_path.py [EXPORT.sqlite RANGE [SKIP [INSTANCE]]]
+
+Without arguments: derives the length of the path and the share of each category for FIXTURES from `timeline.sqlite` of their
+passes, for `tests/data/expected`.
 
 SKIP is how many instances at the begin do not count, INSTANCE one of all, from 0; without it, the one of median length
 is taken. Walks back from the last GPU operation of the instance to what was waited for last, by the rules
@@ -15,11 +18,23 @@ import sys
 from collections import defaultdict
 
 import communication
+import expected
 
 MASK = ~0xFFFFFF
+CATEGORIES = ("compute", "communication", "copy", "gap", "launch", "calls", "host", "unknown")
+# Fixture, pass, stage, and the instance where it is not the one of median length: of the eager decoding the one that is
+# nearest to the median shares of idle time, and of the steps in `step` the fourth.
+FIXTURES = [
+    ("h200x2-ddp", "nsys", "train_step", None),
+    ("h200-cuda-graph", "nsys-node", "decode", None),
+    ("h200-graph-ranges", "nsys-node", "decode", None),
+    ("h200-llama-8b", "nsys", "decode", 4),
+    ("h100x2-parallel", "nsys", "step", 3),
+]
 
 
-def main(path, name, skip=0, chosen=None):
+def critical_path(path, name, skip=0, chosen=None):
+    """The length of the step, and the time by category."""
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     texts = dict(db.execute("select id, value from StringIds"))
     runtime = sorted(
@@ -181,11 +196,28 @@ def main(path, name, skip=0, chosen=None):
                 until(by_end[pid][index][1], "host")
                 node = by_end[pid][index]
     until(begin, "unknown")
-    early = sum(call_for[op] is None and launched[op] is not None for op in ops)
-    print("length", length, dict(times), "sum", sum(times.values()), "floor", floor, "of", len(ops), "early", early)
+    return length, times
+
+
+def derive():
+    for bundle, pass_name, stage, instance in FIXTURES:
+        with expected.unpacked(bundle, f"{pass_name}/timeline.sqlite") as path:
+            length, times = critical_path(path, stage, 0, instance)
+        assert length == sum(times.values())
+        scope = {"pass": pass_name, "stage": stage}
+        figures = [expected.metric("critical_path", length, "nanoseconds", **scope)]
+        for category in CATEGORIES:
+            share = times[category] / length
+            figures.append(expected.metric(f"critical_path_share_{category}", share, "ratio", 1e-12, **scope))
+        # The data set is of this one step.
+        figures.append(expected.cell("critical_path", "time_ns", length, "nanoseconds"))
+        expected.write(__file__, bundle, figures)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4, 5):
+    if len(sys.argv) == 1:
+        derive()
+    elif len(sys.argv) in (3, 4, 5):
+        print(*critical_path(*sys.argv[1:3], *map(int, sys.argv[3:])))
+    else:
         sys.exit(__doc__)
-    main(*sys.argv[1:3], *map(int, sys.argv[3:]))

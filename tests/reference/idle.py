@@ -1,6 +1,9 @@
 """Idle time by cause of one stage, derived from an nsys SQLite export without Rooflens.
 
-usage: idle.py EXPORT STAGE [SKIP [TAKE]]
+usage: idle.py [EXPORT STAGE [SKIP [TAKE]]]
+
+Without arguments: derives idle time by cause, its spread over instances, and the time with an empty queue of the stages in
+FIXTURES from `timeline.sqlite` of their passes, for `tests/data/expected`.
 
 STAGE is the name of NVTX ranges, or - for the whole capture as one; SKIP the number of leading instances of each
 process that do not count, TAKE the number of those after them that do (all).
@@ -9,8 +12,7 @@ docs/methodology.md: in brackets the median, the least and greatest share of an 
 1 %; then of each instance and GPU the mean depth of the queue and
 the time in which it is empty, and which instance is shown.
 Written to be read: it colours the moments of a gap from the weakest reason to the strongest, moment by moment between all
-points at which something begins or ends, and shares no code and no algorithm with the program. The numbers of
-tests/fixtures/idle.rs come from here.
+points at which something begins or ends, and shares no code and no algorithm with the program.
 """
 
 import bisect
@@ -20,6 +22,24 @@ import sqlite3
 import statistics
 import sys
 
+import expected
+
+# Fixture, pass, stage, and the leading instances that are warm-up by workload.toml; of `forward` the first has a cold start.
+FIXTURES = [
+    ("h100-vit-train", "nsys", "train_step", 1),
+    ("h200-llama-8b", "nsys", "prefill", 2),
+    ("h200-llama-8b", "nsys", "decode", 2),
+    ("h200-llama-8b", "nsys", "decode_step", 4),
+    ("h200-qwen-0.5b", "nsys", "prefill", 2),
+    ("h200-qwen-0.5b", "nsys", "decode", 2),
+    ("h200-cuda-graph", "nsys-node", "eager", 0),
+    ("h200-cuda-graph", "nsys-node", "decode", 0),
+    ("h200-cuda-graph", "nsys-node", "offload", 0),
+    ("h200-cuda-graph", "nsys-graph", "decode", 0),
+    ("h200-llama-1b", "nsys", "decode", 2),
+    ("h200-llama-1b", "nsys-gated-decode", "decode", 0),
+    ("h200x2-ddp", "nsys", "forward", 1),
+]
 SHORT_STRETCH = 100_000
 # Names without cuda, cu or hip.
 FIRST_USE = ("Module", "Library", "Link", "FuncLoad", "KernelGetFunction", "GraphInstantiate")
@@ -241,11 +261,14 @@ class Capture:
         return sum(end - start for start, end in inside) / (end - start), end - start - covered
 
     def own(self, process, start, end, thread):
-        """The operations of an instance, by GPU."""
+        """The operations of an instance, by GPU. Threads without ranges, as of autograd, work for the only one with some."""
+        with_ranges = {other for _, _, other, *_ in self.ranges if other and process_of(other) == process}
         own = collections.defaultdict(list)
         for op in self.ops:
-            found = self.call_of.get((op.process, op.correlation))
-            if thread is None or found and found[0] == thread and start <= found[1][0] < end:
+            issuer, call = self.call_of.get((op.process, op.correlation), (None, None))
+            if issuer not in with_ranges and with_ranges == {thread} and op.process == process:
+                issuer = thread
+            if thread is None or call and issuer == thread and start <= call[0] < end:
                 own[op.gpu].append((op.start, op.end))
         return own
 
@@ -304,7 +327,43 @@ def main(path, stage, skip=0, take=None):
             print(f"  instance of {one[0]} on GPU {gpu}: queue depth {depth!r}, empty for {empty}{mark}")
 
 
+def figures(capture, pass_name, stage, skip):
+    """Figures of a stage; on several GPUs each rank is a process with one of them."""
+    found = list(capture.idle(stage, skip, None))
+    for process, gpu, instances in found:
+        scope = {"pass": pass_name, "stage": stage if len(found) == 1 else f"{stage} · rank {gpu}"}
+        spreads = {label: spread(instances, cause) for cause, label in LABELS.items()}
+        idle = sum(times[0] for times in spreads.values())
+        yield expected.cell("idle", "total_ns", idle, "nanoseconds", **scope)
+        for label, (time, median, least, most, occurs) in spreads.items():
+            if time:
+                row = {**scope, "cause": label}
+                yield expected.cell("idle", "total_ns", time, "nanoseconds", **row)
+                yield expected.cell("idle", "median_ns", median, "nanoseconds", **row)
+                yield expected.cell("idle", "least_share", least, "ratio", 1e-12, **row)
+                yield expected.cell("idle", "most_share", most, "ratio", 1e-12, **row)
+                yield expected.cell("idle", "occurs_in", occurs, "count", **row)
+                yield expected.cell("idle", "instances", len(instances), "count", **row)
+        empty = sum(capture.queue(process, gpu, *one[2:])[1] for one in instances)
+        share = empty / sum(one[0] for one in instances)
+        yield expected.cell("launch_figures", "queue_empty_share", share, "ratio", 1e-12, **scope)
+
+
+def derive():
+    parts, captures = collections.defaultdict(list), {}
+    for bundle, pass_name, stage, skip in FIXTURES:
+        if (bundle, pass_name) not in captures:
+            with expected.unpacked(bundle, f"{pass_name}/timeline.sqlite") as path:
+                captures[bundle, pass_name] = Capture(path)
+        parts[bundle] += figures(captures[bundle, pass_name], pass_name, stage, skip)
+    for bundle, part in parts.items():
+        expected.write(__file__, bundle, part)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4, 5):
+    if len(sys.argv) == 1:
+        derive()
+    elif len(sys.argv) in (3, 4, 5):
+        main(*sys.argv[1:])
+    else:
         sys.exit(__doc__)
-    main(*sys.argv[1:])

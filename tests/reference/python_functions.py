@@ -1,6 +1,9 @@
 """GPU time, host time and launches by function of Python, from a raw PyTorch trace and nothing else.
 
-    zstd -dc fixtures/h200-llama-capture/torch/trace.pt.trace.json.zst | python3 tests/reference/python_functions.py
+usage: python_functions.py [TRACE.json]
+
+Without an argument: derives the functions with most own device time or idle time of `h200-llama-capture` from
+`torch/trace.pt.trace.json`, for `tests/data/expected`.
 
 Prints own device time, own host time, device time, idle time and own idle time in nanoseconds, calls and function.
 Nests frames by the ids that PyTorch gave them (`Python parent id`), not by time.
@@ -11,6 +14,11 @@ import collections
 import json
 import re
 import sys
+
+import expected
+
+# Functions of each order that are compared.
+LISTED = 10
 
 
 def nanoseconds(value):
@@ -28,8 +36,10 @@ def label(name):
     return f"{'/'.join(path.split('/')[-2:])}:{line}({function})"
 
 
-def main():
-    events = json.load(sys.stdin, parse_float=lambda text: text)["traceEvents"]
+def functions_of(path):
+    """Six figures by function, and all time of the GPU."""
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file, parse_float=lambda text: text)["traceEvents"]
     for event in events:
         if event.get("ph") == "X":
             event["start"] = nanoseconds(event["ts"])
@@ -124,9 +134,33 @@ def main():
         if around is None:
             sum_[2] += frame["device"]
             sum_[3] += frame["idle"]
+    return sums, total
+
+
+def derive():
+    with expected.unpacked("h200-llama-capture", "torch/trace.pt.trace.json") as path:
+        sums, total = functions_of(path)
+    columns = ["device_self_ns", "host_self_ns", "device_total_ns", "idle_ns", "idle_self_ns", "calls"]
+    by_device, by_idle = (sorted(sums, key=lambda name: -sums[name][at])[:LISTED] for at in (0, 3))
+    figures = []
+    for name in dict.fromkeys(by_device + by_idle):
+        for column, value in zip(columns, sums[name]):
+            unit = "count" if column == "calls" else "nanoseconds"
+            figures.append(expected.cell("python_functions", column, value, unit, function=name))
+    for at, column in ((0, "device_self_ns"), (5, "calls")):
+        whole = sum(sum_[at] for sum_ in sums.values())
+        figures.append(expected.cell("python_functions", column, whole, "count" if at == 5 else "nanoseconds"))
+    share = sum(sum_[0] for sum_ in sums.values()) / total
+    figures.append(expected.metric("python_coverage", share, "ratio", **{"pass": "torch"}))
+    expected.write(__file__, "h200-llama-capture", figures)
+
+
+def main(path):
+    sums, total = functions_of(path)
     for name, sum_ in sorted(sums.items(), key=lambda item: (-item[1][0], -item[1][1], item[0])):
         print(*sum_, name)
     print(sum(sum_[0] for sum_ in sums.values()), "of", total, "ns of the GPU")
 
 
-main()
+if __name__ == "__main__":
+    main(sys.argv[1]) if len(sys.argv) > 1 else derive()

@@ -15,6 +15,7 @@ pub mod python;
 pub mod ranges;
 pub mod serving;
 pub mod steps;
+pub mod text;
 pub mod workload;
 
 pub use environment::{Environment, Fact, FactValue};

@@ -6,7 +6,7 @@ use super::load::{check, errors, load, strict};
 use super::term::Term;
 use crate::analysis::kernels::kernel_sums::yaml;
 use crate::document::{Cell, Dataset};
-use crate::render::text::{clean, quoted};
+use crate::render::text::clean;
 
 /// Columns of the printed table; the pass where there are several.
 const COLUMNS: [&str; 7] = [
@@ -101,7 +101,7 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
         let message = format!("no kernel{stage} in the timeline of the input");
         return Err(CliError::unusable(message));
     };
-    let text = yaml(&list.kernels, list.window, quoted);
+    let text = yaml(&list.kernels, list.window);
     term.print(text.as_bytes())?;
     errors(capture.diagnostics.iter())
 }

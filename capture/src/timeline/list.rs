@@ -70,16 +70,12 @@ pub(crate) fn list(
     }
     let window = window_among(session, PASS, &launches, &selected);
     Ok(Listed {
-        yaml: yaml(&selected, window, quoted),
+        yaml: yaml(&selected, window),
         mangled: mangled.into_iter().collect(),
         names,
         place: stage.and_then(|stage| place(timeline, stage, &selected)),
         unit: timeline.unit_window(&selected),
     })
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn unknown(name: &str, timeline: &Timeline) -> String {

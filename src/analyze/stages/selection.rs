@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::classify::KernelClass;
 use crate::tables::OpSource;
 use crate::tables::StageTables;
+use rooflens_schemas::text::quoted;
 use rooflens_session::{Dim3, KernelId, LaunchId, Ns, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
@@ -190,8 +191,8 @@ pub fn select_among(
     selected
 }
 
-/// The list as `--kernels` of the capture program reads it. `quoted` makes JSON strings, which are YAML.
-pub fn yaml(selected: &[Selected], window: Option<Window>, quoted: fn(&str) -> String) -> String {
+/// The list as `--kernels` of the capture program reads it.
+pub fn yaml(selected: &[Selected], window: Option<Window>) -> String {
     let mut text =
         String::from("# launches: numbers among all launches of the function, from 0\nkernels:\n");
     for kernel in selected {

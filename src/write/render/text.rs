@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use rooflens_document::is_symbol;
+use rooflens_schemas::text::is_harmful;
+pub use rooflens_schemas::text::{json, quoted};
 
 /// Marks a character that was in the data and must not, or cannot, reach a page.
 pub(crate) const REPLACEMENT: char = '\u{fffd}';
@@ -18,27 +20,6 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(text)
     }
-}
-
-/// JSON in which characters that [`clean`] replaces are escaped: a reader gets the name as it was, a terminal does not.
-pub fn json(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_harmful(c) && c != '\n' {
-            let units = c.encode_utf16(&mut [0; 2]).to_vec();
-            for unit in units {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// A text as a string of JSON, which is one of YAML and TOML too. Characters that [`clean`] replaces are escaped.
-pub fn quoted(text: &str) -> String {
-    json(&serde_json::Value::from(text).to_string())
 }
 
 /// Text for SVG and HTML: markup in names stays text.
@@ -104,19 +85,6 @@ pub(crate) fn join(data: &mut serde_json::Value) {
     }
 }
 
-fn is_harmful(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{fdd0}'..='\u{fdef}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{fffe}'..='\u{ffff}'
-            | '\u{e0000}'..='\u{e007f}')
-}
-
 /// `text` in at most `limit` characters. Of a path the last names stay, for they tell most; of a single name the
 /// middle is excluded: that of a kernel tells most at both ends.
 pub(crate) fn shorten(text: &str, limit: usize) -> String {
@@ -178,17 +146,6 @@ mod tests {
         join(&mut data);
         assert_eq!(data[0]["text"], "47.3\u{a0}%");
         assert_eq!([&data[1]["text"], &data[2]["sql"]], ["7 % 2", "7 % 2"]);
-    }
-
-    #[test]
-    fn json_keeps_names_that_act_as_escapes() {
-        let name = "a\u{1b}[2J\u{202e}\u{9b}\u{e0041}\n";
-        let text = json(&serde_json::to_string_pretty(&[name]).unwrap_or_default());
-        assert!(text.is_ascii() && !text.contains('\u{1b}'), "{text}");
-        assert_eq!(
-            serde_json::from_str::<Vec<String>>(&text).ok(),
-            Some(vec![name.to_owned()])
-        );
     }
 
     #[test]

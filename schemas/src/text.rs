@@ -1,0 +1,58 @@
+//! Texts from the data in files that both programs write.
+
+/// Whether a character is a control character, reorders the text around it, or is no character at all.
+pub fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fdd0}'..='\u{fdef}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{fffe}'..='\u{ffff}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// JSON in which harmful characters are escaped: a reader gets the name as it was, a terminal does not.
+pub fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_harmful(c) && c != '\n' {
+            let units = c.encode_utf16(&mut [0; 2]).to_vec();
+            for unit in units {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A text as a string of JSON, which is one of YAML and TOML too. Harmful characters are escaped.
+pub fn quoted(text: &str) -> String {
+    json(&serde_json::Value::from(text).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_names_that_act_as_escapes() {
+        let name = "a\u{1b}[2J\u{202e}\u{9b}\u{e0041}\n";
+        let text = json(&serde_json::to_string_pretty(&[name]).unwrap_or_default());
+        assert!(text.is_ascii() && !text.contains('\u{1b}'), "{text}");
+        assert_eq!(
+            serde_json::from_str::<Vec<String>>(&text).ok(),
+            Some(vec![name.to_owned()])
+        );
+    }
+
+    #[test]
+    fn quoted_text_escapes_what_acts_on_a_terminal() {
+        let name = "a\"\u{7f}\u{85}\u{202e}é";
+        assert_eq!(quoted(name), "\"a\\\"\\u007f\\u0085\\u202eé\"");
+    }
+}

@@ -12,8 +12,12 @@ use rooflens_session::{Ns, RangeId, Session, ThreadId};
 /// than the input may cost.
 const MOST: [usize; 5] = [256, 64, 16, 4, 1];
 
-/// Operations that instances may hold together in any capture, for each that there is.
-const HELD: u64 = 8;
+/// Operations that instances may hold together in any capture: each costs about a microsecond.
+const HELD_FLOOR: u64 = 1 << 19;
+
+/// The same for each operation. Bytes of the input would not do: the analyzer and the capture program have different
+/// files of one run, and must exclude the same instances.
+const HELD: u64 = 64;
 
 /// The instances of one stage, by start, that may open.
 pub(super) struct Admission {
@@ -50,7 +54,7 @@ impl Admission {
 /// How many instances of each stage may be open at once. One at a time may be too much where many stages lie in each other: then
 /// the later ones have none.
 pub(super) fn limits(session: &Session, stages: &[&[RangeId]], threads: &ThreadOps) -> Vec<usize> {
-    let room = session.work.unwrap_or(u64::MAX).max(HELD * threads.total());
+    let room = HELD_FLOOR.max(HELD * threads.total());
     let fits = |most: usize| {
         let mut left = room;
         let mut take = |stage: &&[RangeId]| {
@@ -93,57 +97,61 @@ mod tests {
     use rooflens_analysis::testing::trace;
     use rooflens_session::Session;
 
-    /// Twenty kernels, launched between 1000 and 1200, inside of these ranges.
-    fn session(ranges: impl Iterator<Item = (String, i64, i64)>, work: Option<u64>) -> Session {
+    /// Kernels, launched at 1000 and every ten after it, inside of these ranges.
+    fn session(kernels: usize, ranges: impl Iterator<Item = (String, i64, i64)>) -> Session {
         let mut events = String::new();
-        for call in (1000..1200).step_by(10) {
+        for call in (1000..).step_by(10).take(kernels) {
             let (begun, ended) = (call + 5, call + 9);
             events += &format!("launch {call}..{begun} -> gemm {begun}..{ended}\n");
         }
         for (name, start, end) in ranges {
             events += &format!("range {name} {start}..{end}\n");
         }
-        let mut session = trace(&events);
-        session.work = work;
-        session
+        trace(&events)
     }
 
     /// Instances that hold all kernels, and why the last one holds none.
     fn held(session: &Session) -> (usize, Option<Exclusion>) {
+        let kernels = session.launches.len();
         let instances = StageTables::new(session).instances;
         let full = instances
             .iter()
-            .filter(|instance| instance.ops.len() == 20 && instance.excluded.is_none());
-        (
-            full.count(),
-            instances.last().and_then(|instance| instance.excluded),
-        )
+            .filter(|instance| instance.ops.len() == kernels && instance.excluded.is_none());
+        let last = instances.last();
+        (full.count(), last.and_then(|instance| instance.excluded))
     }
 
     #[test]
-    fn instances_open_at_once_are_as_many_as_the_input_may_cost() {
+    fn instances_open_at_once_are_as_many_as_the_operations_allow() {
         // 300 requests, each of which begins and ends after the one before.
-        let requests = || (0..300).map(|at| ("request".to_owned(), at, 10_000 + at));
+        let range = |name: &str, at: i64| (name.to_owned(), at, 1_000_000 + at);
+        let requests = || (0..300).map(|at| range("request", 2 * at));
+        let calls = (0..300).map(|at| range("call", 2 * at + 1));
         let others = |most: usize| Some(Exclusion::Crowded(most));
-        assert_eq!(held(&session(requests(), None)), (256, others(256)));
-        // 64 of them hold 1280 kernels, 16 hold 320; with 8 for each kernel there is room for 160: 4 of them.
-        assert_eq!(held(&session(requests(), Some(1280))), (64, others(64)));
-        assert_eq!(held(&session(requests(), Some(1279))), (16, others(16)));
-        assert_eq!(held(&session(requests(), Some(0))), (4, others(4)));
+        assert_eq!(held(&session(20, requests())), (256, others(256)));
+        // There is room for 2^19 operations: 256 requests with 2048 kernels, or 64 with one more.
+        assert_eq!(held(&session(2048, requests())), (256, others(256)));
+        assert_eq!(held(&session(2049, requests())), (64, others(64)));
+        // From 8192 kernels on there is room for 64 times as many: 64 requests, or 16 each of two kinds.
+        assert_eq!(held(&session(8200, requests())), (64, others(64)));
+        let both = requests().chain(calls);
+        assert_eq!(held(&session(8200, both)), (32, others(16)));
     }
 
     #[test]
     fn of_stages_that_lie_in_each_other_the_first_are_analyzed() {
-        let ranges = (0..10).map(|at| (format!("s{at}"), at, 10_000 - at));
-        let mut session = session(ranges, Some(0));
-        let rule = |at| StageRule {
-            name: format!("s{at}"),
-            pattern: Some(format!("s{at}")),
-            kind: None,
+        let stages = |count: i64| {
+            let ranges = (0..count).map(|at| (format!("s{at}"), at, 1_000_000 - at));
+            let mut session = session(8200, ranges);
+            let rule = |at| StageRule {
+                name: format!("s{at}"),
+                pattern: Some(format!("s{at}")),
+                kind: None,
+            };
+            session.workload.stages = (0..count).map(rule).collect();
+            held(&session)
         };
-        session.workload.stages = (0..10).map(rule).collect();
-        assert_eq!(held(&session), (8, Some(Exclusion::NoRoom)));
-        session.work = None;
-        assert_eq!(held(&session), (10, None));
+        assert_eq!(stages(70), (64, Some(Exclusion::NoRoom)));
+        assert_eq!(stages(10), (10, None));
     }
 }

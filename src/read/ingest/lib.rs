@@ -38,7 +38,7 @@ use rooflens_schemas::ArtifactKind;
 use rooflens_bundle::{ArtifactFile, Bundle};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_session::Session;
-use rooflens_session::budget::{rows_of, work_of};
+use rooflens_session::budget::rows_of;
 
 pub use error::{IngestError, IngestErrorKind};
 pub use identify::{Prefix, identify};
@@ -106,7 +106,6 @@ pub fn import(
 ) -> Session {
     let mut session = Session::default();
     session.limit = Some(rows_of(bundle.input_bytes));
-    session.work = Some(work_of(bundle.input_bytes));
     for importer in IMPORTERS {
         for file in bundle
             .files

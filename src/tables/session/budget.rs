@@ -23,13 +23,6 @@ pub const ROWS_RATIO: u64 = 24;
 /// Bytes that analyses take for each launch profiled by Nsight Compute, next to its rows: a report shows each.
 pub const PROFILE_BYTES: u64 = 2 << 10;
 
-/// Operations that the iterations of stages may hold together in the analysis of any input: each costs about a microsecond, and
-/// iterations that are open at once, as requests of a server are, hold the same ones.
-pub const WORK_FLOOR: u64 = 1 << 19;
-
-/// Further ones for each byte of the input.
-pub const WORK_RATIO: u64 = 1;
-
 /// Bytes that an input may still inflate to; its files share it.
 #[derive(Clone, Debug)]
 pub struct Inflation(Arc<AtomicU64>);
@@ -55,11 +48,6 @@ impl Inflation {
 /// Bytes of tables and texts that an input of so many bytes may fill.
 pub const fn rows_of(input: u64) -> u64 {
     input.saturating_mul(ROWS_RATIO).saturating_add(ROWS_FLOOR)
-}
-
-/// Operations that the iterations of stages of an input of so many bytes may hold together.
-pub const fn work_of(input: u64) -> u64 {
-    input.saturating_mul(WORK_RATIO).saturating_add(WORK_FLOOR)
 }
 
 #[cfg(test)]

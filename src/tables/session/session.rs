@@ -104,8 +104,6 @@ pub struct Session {
     pub notes: Option<(String, String)>,
     /// Bytes that tables and texts may take; without one there is no limit.
     pub limit: Option<u64>,
-    /// Operations that iterations of stages may hold together; without one there is no limit.
-    pub work: Option<u64>,
     kernel_index: FxHashMap<StrId, KernelId>,
     process_index: FxHashMap<(PassId, i64), ProcessId>,
     thread_index: FxHashMap<(ProcessId, i64), ThreadId>,

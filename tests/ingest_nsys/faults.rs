@@ -93,7 +93,7 @@ fn rows_of_wrong_types_are_left_out_and_counted() {
     // 100.0 is a whole number.
     assert_eq!(read.session.launches.start, [Ns(10), Ns(100)]);
     assert_eq!(read.codes()[0], ("nsys/bad-rows", Severity::DataLoss, 4));
-    let message = "rows of CUPTI_ACTIVITY_KIND_KERNEL that make no sense are left out; \
+    let message = "rows of CUPTI_ACTIVITY_KIND_KERNEL that make no sense are skipped; \
                    the first: row 2, end 25 lies before start 30";
     assert_eq!(read.messages()[0], message);
     let message = |at: usize| {

@@ -8,12 +8,14 @@
 
 #![forbid(unsafe_code)]
 
+mod journal;
 mod pages;
 mod record;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use journal::Journal;
 pub use pages::Pages;
 pub use record::{Record, Value};
 pub use tree::Tree;

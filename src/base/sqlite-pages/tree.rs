@@ -129,6 +129,27 @@ impl Tree<'_> {
         self.numbers[self.leaves..].chunks((CHUNK_BYTES / self.pages.page_size).max(1))
     }
 
+    /// Calls `each` with all records, in the order of their rowids.
+    ///
+    /// # Errors
+    /// When a page cannot be read or makes no sense, and those of `each`.
+    pub fn rows<E: From<Error>>(
+        &self,
+        mut each: impl FnMut(&Record<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut last = None;
+        for leaves in self.chunks() {
+            let Some((first, end)) = self.records(leaves, &mut each)? else {
+                continue;
+            };
+            if last.is_some_and(|last| last >= first) {
+                return Err(self.disorder().into());
+            }
+            last = Some(end);
+        }
+        Ok(())
+    }
+
     /// Calls `each` with the records on these leaves. Gives the first and the last rowid.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use rooflens_bundle::ContentError;
 use rooflens_diagnostic::{Diagnostic, Location, Severity};
+use rooflens_exports::MissingColumn;
 use rooflens_session::budget::{ROWS_FLOOR, ROWS_RATIO};
 
 /// An artifact that could not be read: what, where, and what to do.
@@ -106,6 +107,12 @@ impl From<std::io::Error> for IngestErrorKind {
         Self::Content {
             error: ContentError::Io(error),
         }
+    }
+}
+
+impl From<MissingColumn> for IngestErrorKind {
+    fn from(MissingColumn { table, column }: MissingColumn) -> Self {
+        Self::MissingColumn { table, column }
     }
 }
 

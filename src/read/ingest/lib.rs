@@ -37,14 +37,12 @@ use rooflens_schemas::ArtifactKind;
 
 use rooflens_bundle::{ArtifactFile, Bundle};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_exports::MAX_GPUS;
 use rooflens_session::Session;
 use rooflens_session::budget::rows_of;
 
 pub use error::{IngestError, IngestErrorKind};
 pub use identify::{Prefix, identify};
-
-/// GPUs, and processes that use them, that an artifact may be of: more than any machine has.
-const MAX_GPUS: usize = 256;
 
 /// Recordings that are read of an input: analyses look at all of them for each.
 const MAX_PASSES: usize = 1024;

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use rooflens_sqlite_pages::Journal;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -15,15 +16,6 @@ use crate::{IngestError, IngestErrorKind};
 /// With these bytes a rollback journal begins, and ends if other databases were part of its transaction.
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// Journals of SQLite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Journal {
-    /// `-journal`: pages as they were before a transaction that did not end.
-    Rollback,
-    /// `-wal`: pages of transactions that are not in the file yet.
-    Wal,
-}
-
 /// A copy of an export in which nothing is left to be settled; removed on drop.
 pub(crate) struct Settled {
     _folder: TempDir,
@@ -31,46 +23,18 @@ pub(crate) struct Settled {
     pub(crate) path: PathBuf,
 }
 
-impl Journal {
-    const ALL: [Self; 2] = [Self::Rollback, Self::Wal];
-
-    /// The suffix after the name of the database.
-    pub(crate) const fn ending(self) -> &'static str {
-        match self {
-            Self::Rollback => "-journal",
-            Self::Wal => "-wal",
-        }
-    }
-
-    /// The journal of a database, unless it is empty. SQLite marks a finished one by a zero at its start.
-    pub(crate) fn find(database: &Path) -> Option<Self> {
-        Self::ALL.into_iter().find(|journal| {
-            let mut first = [0];
-            let path = journal.path(database);
-            let is_file = fs::symlink_metadata(&path).is_ok_and(|file| file.is_file());
-            is_file
-                && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())
-                && first != [0]
-        })
-    }
-
-    fn path(self, database: &Path) -> PathBuf {
-        let mut path = database.as_os_str().to_owned();
-        path.push(self.ending());
-        path.into()
-    }
-
+impl Settled {
     /// Lets SQLite settle the journal in a copy of the database.
     ///
     /// # Errors
     /// When there is no room for the copy, SQLite cannot use the journal, or the journal names other files: SQLite
     /// would delete them.
-    pub(crate) fn settle(self, database: &Path) -> Result<Settled, IngestError> {
+    pub(crate) fn new(database: &Path, journal: Journal) -> Result<Self, IngestError> {
         let folder = TempDir::new()?;
         let path = folder.path().join("export.sqlite");
-        let journal = self.path(&path);
-        let most = fs::copy(database, &path)? + fs::copy(self.path(database), &journal)?;
-        if self == Self::Rollback && ends_in_magic(&journal)? {
+        let copy = journal.path(&path);
+        let most = fs::copy(database, &path)? + fs::copy(journal.path(database), &copy)?;
+        if journal == Journal::Rollback && ends_in_magic(&copy)? {
             let message = "its journal is part of a transaction over several files";
             return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
         }
@@ -89,7 +53,7 @@ impl Journal {
             let message = "its journal makes it longer than both are";
             return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
         }
-        Ok(Settled {
+        Ok(Self {
             _folder: folder,
             path,
         })
@@ -163,7 +127,7 @@ mod tests {
             [1, 2],
             "the file alone holds what was never committed"
         );
-        let settled = Journal::Rollback.settle(&path).unwrap();
+        let settled = Settled::new(&path, Journal::Rollback).unwrap();
         assert_eq!(rows(&settled.path), [1, 2]);
         assert!(fs::read(&path).unwrap() == before && Journal::Rollback.path(&path).exists());
     }
@@ -173,7 +137,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = interrupted(folder.path(), "WAL");
         assert_eq!(Journal::find(&path), Some(Journal::Wal));
-        assert_eq!(rows(&Journal::Wal.settle(&path).unwrap().path), [1, 2]);
+        assert_eq!(
+            rows(&Settled::new(&path, Journal::Wal).unwrap().path),
+            [1, 2]
+        );
         assert!(Journal::Wal.path(&path).exists());
     }
 
@@ -240,7 +207,7 @@ mod tests {
         journal.extend(sum.to_be_bytes());
         journal.extend(MAGIC);
         fs::write(Journal::Rollback.path(&path), journal).unwrap();
-        assert!(Journal::Rollback.settle(&path).is_err());
+        assert!(Settled::new(&path, Journal::Rollback).is_err());
         assert_eq!(fs::read(&victim).unwrap(), b"keep");
     }
 

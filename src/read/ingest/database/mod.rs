@@ -8,7 +8,6 @@
 //! What must hold: both ways give the same rows in the same order, and a damaged page is an error, never a wrong value.
 
 mod journal;
-mod row;
 mod sqlite;
 #[cfg(test)]
 mod tests;
@@ -19,14 +18,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use rooflens_sqlite_pages::{Pages, Tree};
+use rooflens_exports::{Cells, Selected, pick};
+use rooflens_sqlite_pages::{Pages, Tree, Value};
+use rusqlite::types::ValueRef;
 
 use crate::{IngestError, IngestErrorKind};
 use sqlite::{Table, locked_connection, quoted};
 
-pub(super) use journal::{Journal, Settled};
-use row::Cells;
-pub(super) use row::{BadRows, Row, RowError, Want};
+pub(super) use journal::Settled;
+pub(super) use rooflens_exports::{BadRows, Row, RowError, Want};
 
 /// Rows that a thread reads before it counts them.
 const ROWS_AT_ONCE: u64 = 256;
@@ -102,7 +102,7 @@ impl Database {
         let Some(facts) = self.tables.get(table) else {
             return Ok(None);
         };
-        let picks = facts.pick(table, wants)?;
+        let picks = pick(table, &facts.columns, wants).map_err(IngestErrorKind::from)?;
         let tree = match facts.is_plain && self.pages.is_utf8 {
             true => self.pages.tree(facts.root)?,
             false => None,
@@ -197,7 +197,7 @@ impl Source<'_> {
         while let Some(row) = rows.next()? {
             number += 1;
             if let Err(error) = visit(&Row {
-                cells: Cells::Sql(row),
+                cells: Cells::Selected(&SqlRow(row)),
                 wants: self.wants,
             }) {
                 bad.add(number, &error);
@@ -282,17 +282,19 @@ impl Table {
         let list: Vec<_> = picks.iter().map(name).collect();
         format!("SELECT {} FROM {}", list.join(", "), quoted(table))
     }
+}
 
-    /// The column of each want.
-    fn pick(&self, table: &str, wants: &[Want]) -> Result<Vec<Option<usize>>, IngestError> {
-        let find = |name: &str| self.columns.iter().position(|column| column == name);
-        let pick = |want: &Want| match want {
-            Want::May(names) => Ok(names.iter().find_map(|name| find(name))),
-            Want::Need(name) => find(name).map(Some).ok_or_else(|| {
-                let (table, column) = (table.to_owned(), (*name).to_owned());
-                IngestErrorKind::MissingColumn { table, column }.into()
-            }),
-        };
-        wants.iter().map(pick).collect()
+/// A row of SQLite, which selects the columns in the order of the wants.
+struct SqlRow<'a>(&'a rusqlite::Row<'a>);
+
+impl Selected for SqlRow<'_> {
+    fn value(&self, index: usize) -> Value<'_> {
+        match self.0.get_ref(index) {
+            Ok(ValueRef::Null) | Err(_) => Value::Null,
+            Ok(ValueRef::Integer(value)) => Value::Int(value),
+            Ok(ValueRef::Real(value)) => Value::Real(value),
+            Ok(ValueRef::Text(text)) => Value::Text(text),
+            Ok(ValueRef::Blob(blob)) => Value::Blob(blob),
+        }
     }
 }

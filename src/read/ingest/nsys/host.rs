@@ -1,20 +1,18 @@
 //! The host's side: CUDA calls, synchronizations, graph nodes.
 
+use rooflens_exports::nsys::{CALL_COLUMNS, CALLS, CallRow};
+
 use super::Import;
-use super::names::LocalKeys;
+use super::local_keys::LocalKeys;
 use crate::IngestError;
 use crate::abi::without_abi_suffix;
 use crate::database::{Row, Want};
 use rooflens_session::mark_nested;
 use rooflens_session::{
-    ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, Ns, ProcessId, StrId, Synchronization,
-    ThreadId,
+    ApiCall, ApiCalls, GraphCreation, GraphNode, Ns, ProcessId, StrId, Synchronization, ThreadId,
 };
 
 use Want::{May, Need};
-
-/// Event class of driver calls; every other class of the table is the runtime's.
-const DRIVER_CLASS: i64 = 1;
 
 #[derive(Default)]
 struct Chunk {
@@ -24,50 +22,26 @@ struct Chunk {
 }
 
 impl Import<'_> {
-    /// Reads CUDA calls, synchronizations and graph nodes.
-    pub(super) fn host(&mut self) -> Result<(), IngestError> {
-        self.api_calls()?;
-        self.synchronizations()?;
-        self.graph_nodes()?;
-        self.graph_creations()
-    }
-
-    fn api_calls(&mut self) -> Result<(), IngestError> {
-        let wants = [
-            Need("start"),
-            Need("end"),
-            May(&["eventClass"]),
-            Need("globalTid"),
-            May(&["correlationId"]),
-            Need("nameId"),
-        ];
+    /// Reads CUDA calls.
+    pub(super) fn api_calls(&mut self) -> Result<(), IngestError> {
         let pass = self.pass;
         let read_call = |chunk: &mut Chunk, row: &Row<'_>| {
-            let (start, end) = row.interval()?;
-            let level = match row.maybe(2)? {
-                Some(DRIVER_CLASS) => ApiLevel::Driver,
-                _ => ApiLevel::Runtime,
-            };
-            let thread = ThreadId(chunk.threads.number(row.int(3)?));
-            let name = StrId(chunk.names.number(row.int(5)?));
-            let (process, correlation) = (ProcessId::default(), row.maybe(4)?);
-            let nested = false;
+            let call = CallRow::read(row)?;
             chunk.rows.push(ApiCall {
-                start,
-                end,
-                name,
-                level,
-                nested,
+                start: call.start,
+                end: call.end,
+                name: StrId(chunk.names.number(call.name)),
+                level: call.level,
+                nested: false,
                 pass,
-                process,
-                thread,
-                correlation,
+                process: ProcessId::default(),
+                thread: ThreadId(chunk.threads.number(call.thread)),
+                correlation: call.correlation,
             });
             Ok(())
         };
-        let table = "CUPTI_ACTIVITY_KIND_RUNTIME";
-        let (chunks, bad) = self.database.scan(table, &wants, read_call)?;
-        self.report_bad_rows(table, &bad);
+        let (chunks, bad) = self.database.scan(CALLS, &CALL_COLUMNS, read_call)?;
+        self.report_bad_rows(CALLS, &bad);
         let first = self.session.api_calls.len();
         self.session
             .api_calls
@@ -102,7 +76,8 @@ impl Import<'_> {
         self.session.intern(without_abi_suffix(&name))
     }
 
-    fn synchronizations(&mut self) -> Result<(), IngestError> {
+    /// Reads waits.
+    pub(super) fn synchronizations(&mut self) -> Result<(), IngestError> {
         let wants = [
             Need("start"),
             Need("end"),
@@ -150,7 +125,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn graph_nodes(&mut self) -> Result<(), IngestError> {
+    /// Reads nodes of graphs as they were captured.
+    pub(super) fn graph_nodes(&mut self) -> Result<(), IngestError> {
         let wants = [
             Need("start"),
             May(&["globalTid"]),
@@ -186,7 +162,7 @@ impl Import<'_> {
     }
 
     /// Graphs as they were captured; a row with `graphExecId` tells of an instantiation and is no creation.
-    fn graph_creations(&mut self) -> Result<(), IngestError> {
+    pub(super) fn graph_creations(&mut self) -> Result<(), IngestError> {
         let wants = [
             Need("start"),
             May(&["globalTid"]),

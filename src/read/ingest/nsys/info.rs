@@ -2,20 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rooflens_exports::nsys::{self, SESSION_START_COLUMNS, SESSION_STARTS, pid_of};
 use rustc_hash::FxHashMap;
 
 use super::Import;
 use crate::IngestError;
-use crate::database::Want;
+use crate::database::{Row, Want};
 use rooflens_diagnostic::Severity;
 use rooflens_session::{GpuId, Ns, ProcessId, StrId, ThreadId};
 
 use Want::{May, Need};
-
-/// The low bits of a global id are the thread; the rest is the global process id.
-pub(super) const THREAD_MASK: i64 = 0xff_ffff;
-
-pub(super) const PROCESS_BITS: u32 = 24;
 
 /// How CUDA ordinals of processes map to the capture's own GPU numbers.
 #[derive(Default)]
@@ -75,38 +71,25 @@ fn cuda_ordinals(cuda_devices: &[((i64, i64), u32)]) -> BTreeMap<u32, Option<u32
 }
 
 impl Import<'_> {
-    /// Reads everything that later tables refer to.
-    pub(super) fn info(&mut self) -> Result<(), IngestError> {
-        self.versions()?;
-        self.session_start()?;
-        self.gpus()?;
-        self.device_map()
-    }
-
     /// The session's id of a global process id (or of any global id of a thread of it).
     pub(super) fn process(&mut self, global: i64) -> ProcessId {
-        let native = global & !THREAD_MASK;
-        let pid = (global >> PROCESS_BITS) & THREAD_MASK;
-        self.session.process(self.pass, native, pid)
+        nsys::process(self.session, self.pass, global)
     }
 
     /// The session's id of a global thread id.
     pub(super) fn thread(&mut self, global: i64) -> ThreadId {
-        let process = self.process(global);
-        self.session.thread(process, global & THREAD_MASK)
+        nsys::thread(self.session, self.pass, global)
     }
 
     /// The GPU that a process calls by this CUDA ordinal.
-    pub(super) fn gpu(&mut self, process: i64, cuda_ordinal: i64) -> GpuId {
-        let pid = (process >> PROCESS_BITS) & THREAD_MASK;
-        let ordinal = self.devices.by_process.get(&(pid, cuda_ordinal)).copied();
-        self.session.gpu(
-            self.pass,
-            ordinal.unwrap_or(cuda_ordinal.clamp(0, 0xffff) as u32),
-        )
+    pub(super) fn gpu(&mut self, process: i64, cuda_ordinal: u32) -> GpuId {
+        let key = (pid_of(process), i64::from(cuda_ordinal));
+        let ordinal = self.devices.by_process.get(&key).copied();
+        self.session.gpu(self.pass, ordinal.unwrap_or(cuda_ordinal))
     }
 
-    fn versions(&mut self) -> Result<(), IngestError> {
+    /// Versions of nsys and of the export.
+    pub(super) fn versions(&mut self) -> Result<(), IngestError> {
         let wants = [Need("name"), Need("value")];
         let mut facts = Vec::new();
         for table in ["EXPORT_META_DATA", "META_DATA_EXPORT"] {
@@ -170,20 +153,21 @@ impl Import<'_> {
     }
 
     /// Time zero of the capture in UTC.
-    fn session_start(&mut self) -> Result<(), IngestError> {
-        let (parts, _) = self.database.scan(
-            "TARGET_INFO_SESSION_START_TIME",
-            &[May(&["utcEpochNs"])],
-            |out: &mut Option<Ns>, row| {
-                *out = row.maybe_time(0)?;
-                Ok(())
-            },
-        )?;
+    pub(super) fn session_start(&mut self) -> Result<(), IngestError> {
+        let read_start = |out: &mut Option<Ns>, row: &Row<'_>| {
+            *out = row.maybe_time(0)?.or(*out);
+            Ok(())
+        };
+        let (parts, bad) =
+            self.database
+                .scan(SESSION_STARTS, &SESSION_START_COLUMNS, read_start)?;
+        self.report_bad_rows(SESSION_STARTS, &bad);
         self.session.passes.utc_origin[self.pass.index()] = parts.into_iter().flatten().next();
         Ok(())
     }
 
-    fn gpus(&mut self) -> Result<(), IngestError> {
+    /// GPUs as the capture describes them.
+    pub(super) fn gpus(&mut self) -> Result<(), IngestError> {
         let wants = [
             May(&["id", "deviceId"]),
             May(&["name"]),
@@ -273,18 +257,19 @@ impl Import<'_> {
         gpus.clock_hz[gpu] = info.clock_hz;
     }
 
-    fn device_map(&mut self) -> Result<(), IngestError> {
+    /// The GPU of each CUDA ordinal of a process.
+    pub(super) fn device_map(&mut self) -> Result<(), IngestError> {
         let wants = [Need("gpuId"), Need("cudaId"), Need("pid")];
-        let (parts, _) = self.database.scan(
-            "TARGET_INFO_CUDA_DEVICE",
-            &wants,
-            |out: &mut Vec<((i64, i64), u32)>, row| {
-                if let Some(gpu) = row.maybe_fit(0)? {
-                    out.push(((row.int(2)?, row.int(1)?), gpu));
-                }
-                Ok(())
-            },
-        )?;
+        let table = "TARGET_INFO_CUDA_DEVICE";
+        let (parts, bad) =
+            self.database
+                .scan(table, &wants, |out: &mut Vec<((i64, i64), u32)>, row| {
+                    if let Some(gpu) = row.maybe_fit(0)? {
+                        out.push(((row.int(2)?, row.int(1)?), gpu));
+                    }
+                    Ok(())
+                })?;
+        self.report_bad_rows(table, &bad);
         let cuda_devices: Vec<((i64, i64), u32)> = parts.into_iter().flatten().collect();
         for (gpu, ordinal) in cuda_ordinals(&cuda_devices) {
             let row = self.session.gpu(self.pass, gpu).index();
@@ -294,14 +279,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Names of the processes and threads that the tables before this one spoke of; the export names
-    /// every process of the machine.
-    pub(super) fn host_names(&mut self) -> Result<(), IngestError> {
-        self.process_names()?;
-        self.thread_names()
-    }
-
-    fn process_names(&mut self) -> Result<(), IngestError> {
+    /// Names of the processes that the tables before this one mention; the export names every process of the machine.
+    pub(super) fn process_names(&mut self) -> Result<(), IngestError> {
         let wants = [Need("globalPid"), May(&["name"])];
         let (parts, _) =
             self.database
@@ -313,7 +292,7 @@ impl Import<'_> {
                 })?;
         let pids = self.known_pids();
         for (global, name) in parts.into_iter().flatten() {
-            if pids.contains(&((global >> PROCESS_BITS) & THREAD_MASK)) {
+            if pids.contains(&pid_of(global)) {
                 let process = self.process(global);
                 self.session.processes.name[process.index()] = self.session.intern(&name);
             }
@@ -321,7 +300,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn thread_names(&mut self) -> Result<(), IngestError> {
+    /// The same of threads.
+    pub(super) fn thread_names(&mut self) -> Result<(), IngestError> {
         let wants = [Need("nameId"), Need("globalTid")];
         let (parts, _) = self
             .database
@@ -333,7 +313,7 @@ impl Import<'_> {
             })?;
         let pids = self.known_pids();
         for (name, global) in parts.into_iter().flatten() {
-            if pids.contains(&((global >> PROCESS_BITS) & THREAD_MASK)) {
+            if pids.contains(&pid_of(global)) {
                 let thread = self.thread(global);
                 let name: StrId = self.names.intern(name, self.session);
                 self.session.threads.name[thread.index()] = name;
@@ -373,7 +353,7 @@ impl Import<'_> {
                 3 => Severity::DataLoss,
                 _ => continue,
             };
-            let process = process.map(|global| (global >> PROCESS_BITS) & THREAD_MASK);
+            let process = process.map(pid_of);
             if is_of_no_use(&text) && is_beside(process, &pids) {
                 continue;
             }

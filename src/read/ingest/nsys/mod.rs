@@ -15,8 +15,8 @@ mod counters;
 mod host;
 mod info;
 mod json_lines;
+mod local_keys;
 mod made;
-mod names;
 pub mod parquet;
 mod payloads;
 mod ranges;
@@ -26,6 +26,7 @@ mod work;
 
 use std::collections::BTreeSet;
 
+use rooflens_exports::nsys::{self, Names, STRING_COLUMNS, STRINGS};
 use rooflens_schemas::{ArtifactKind, PassKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -33,11 +34,11 @@ use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_session::{PassId, ProcessId, Session, StrId};
+use rooflens_sqlite_pages::Journal;
 
-use crate::database::{BadRows, Database, Journal, Settled};
+use crate::database::{BadRows, Database, Row, Settled};
 use info::Devices;
 pub use made::{Cell, MadeExport};
-use names::Names;
 
 /// Reads Nsight Systems SQLite exports.
 pub static IMPORTER: Importer = Importer {
@@ -45,16 +46,6 @@ pub static IMPORTER: Importer = Importer {
     sniff,
     import,
 };
-
-/// Tables of which at least one must be there for a file to be an nsys export.
-const MARKS: [&str; 6] = [
-    "StringIds",
-    "META_DATA_EXPORT",
-    "EXPORT_META_DATA",
-    "CUPTI_ACTIVITY_KIND_KERNEL",
-    "TARGET_INFO_SYSTEM_ENV",
-    "NVTX_EVENTS",
-];
 
 /// Bytes that a row takes in memory at the least, while its table is read.
 const ROW_BYTES: u64 = 48;
@@ -94,7 +85,7 @@ fn import(
     let settled = settle(&plain.path, file, diagnostics);
     let path = settled.as_ref().map_or(&plain.path, |copy| &copy.path);
     let database = Database::open(path, session.room() / ROW_BYTES)?;
-    if !MARKS.iter().any(|table| database.has(table)) || database.has("StringTable") {
+    if !nsys::is_export(|table| database.has(table)) {
         let unknown = "an SQLite file, but none of its tables is one of Nsight Systems";
         let format = crate::unread::database(|table| database.has(table));
         let message = format.map_or(unknown.to_owned(), |(what, _)| {
@@ -106,36 +97,38 @@ fn import(
             None => error,
         });
     }
-    let names = Names::read(&database)?;
     let pass = session.add_pass(&file.pass, PassKind::Timeline, &file.path);
     let mut import = Import {
         file,
         database: &database,
         pass,
-        names,
+        names: Names::default(),
         devices: Devices::default(),
         callers: FxHashSet::default(),
         host_only: false,
         session,
         diagnostics,
     };
-    import.info()?;
+    import.names()?;
+    import.facts();
     let work = import.work();
-    import.messages()?;
+    let messages = import.messages();
+    import.or_without(messages);
     work?;
     import.rank();
-    import.host()?;
+    // Ties of stages are decided by ids of processes and threads, so the tables that decide stages come first.
+    import.api_calls()?;
     let payloads = import.ranges()?;
+    import.graphs_and_waits();
     import.collectives(&payloads);
     import.host_only = import.is_host_only();
-    import.system()?;
-    import.scheduling()?;
-    import.cpu_samples()?;
-    import.host_names()?;
-    import.counters()?;
+    import.rest();
     import.say_what_is_missing();
     Ok(())
 }
+
+/// Reads a table that decides no stage.
+type ReadTable<'a> = fn(&mut Import<'a>) -> Result<(), IngestError>;
 
 /// Reads a JSON Lines export through an SQLite export in a temporary folder.
 fn import_json_lines(
@@ -170,7 +163,7 @@ fn settle(
     diagnostics: &mut Diagnostics,
 ) -> Option<Settled> {
     let journal = Journal::find(path)?;
-    let settled = journal.settle(path);
+    let settled = Settled::new(path, journal);
     let ending = journal.ending();
     let (severity, message) = match (&settled, journal) {
         (Err(error), _) => {
@@ -197,7 +190,7 @@ fn settle(
     settled.ok()
 }
 
-impl Import<'_> {
+impl<'a> Import<'a> {
     /// The rank that the manifest or the file's name states, if one process has all of the GPU work. If each of several
     /// has a GPU of its own, it is that of the first GPU, and those of the others follow, as launchers number them.
     fn rank(&mut self) {
@@ -236,14 +229,69 @@ impl Import<'_> {
         !tables.iter().any(|table| table.contains(&self.pass))
     }
 
+    fn names(&mut self) -> Result<(), IngestError> {
+        let read_string = |out: &mut Vec<(i64, Box<str>)>, row: &Row<'_>| {
+            out.extend(nsys::string(row)?.map(|(id, text)| (id, text.into())));
+            Ok(())
+        };
+        let (parts, bad) = self.database.scan(STRINGS, &STRING_COLUMNS, read_string)?;
+        self.report_bad_rows(STRINGS, &bad);
+        self.names = parts.into_iter().flatten().collect();
+        Ok(())
+    }
+
+    /// Reads everything that later tables refer to.
+    fn facts(&mut self) {
+        self.read_tables(&[
+            Self::versions,
+            Self::session_start,
+            Self::gpus,
+            Self::device_map,
+        ]);
+    }
+
+    /// Reads waits, and graphs as they were captured.
+    fn graphs_and_waits(&mut self) {
+        self.read_tables(&[
+            Self::synchronizations,
+            Self::graph_nodes,
+            Self::graph_creations,
+        ]);
+    }
+
+    /// Reads what is of interest only of processes with CUDA calls or ranges.
+    fn rest(&mut self) {
+        self.read_tables(&[
+            Self::system,
+            Self::scheduling,
+            Self::cpu_samples,
+            Self::process_names,
+            Self::thread_names,
+            Self::counters,
+        ]);
+    }
+
+    fn read_tables(&mut self, tables: &[ReadTable<'a>]) {
+        for read in tables {
+            let outcome = read(self);
+            self.or_without(outcome);
+        }
+    }
+
+    /// The content of a table that decides no stage. One that cannot be read loses only its own rows.
+    fn or_without<T: Default>(&mut self, outcome: Result<T, IngestError>) -> T {
+        outcome.unwrap_or_else(|error| {
+            let message = format!("a table is skipped: {error}");
+            self.say(Severity::DataLoss, "nsys/table", message, None, 1);
+            T::default()
+        })
+    }
+
     /// Turns rows that could not be read into one diagnostic a table.
     fn report_bad_rows(&mut self, table: &str, bad: &BadRows) {
-        let Some((first, count)) = bad.summary() else {
-            return;
-        };
-        let message =
-            format!("rows of {table} that make no sense are left out; the first: {first}");
-        self.say(Severity::DataLoss, "nsys/bad-rows", message, None, count);
+        if let Some((message, count)) = bad.message(table) {
+            self.say(Severity::DataLoss, "nsys/bad-rows", message, None, count);
+        }
     }
 
     fn say(

@@ -1,7 +1,7 @@
 //! The scheduler's events: when no CPU ran a thread.
 
 use super::Import;
-use super::names::LocalKeys;
+use super::local_keys::LocalKeys;
 use crate::IngestError;
 use crate::database::{Row, RowError, Want};
 use rooflens_session::{MAX_DURATION, MAX_TIME, Ns, OffCpuTime, ThreadId};

@@ -1,10 +1,10 @@
 //! Calls of the operating system's libraries, and what nsys says of its own overhead.
 
+use rooflens_exports::nsys::pid_of;
 use rustc_hash::FxHashSet;
 
 use super::Import;
-use super::info::{PROCESS_BITS, THREAD_MASK};
-use super::names::LocalKeys;
+use super::local_keys::LocalKeys;
 use crate::IngestError;
 use crate::database::{Row, Want};
 use rooflens_session::{Ns, OsCall, Overhead, StrId, ThreadId};
@@ -70,8 +70,7 @@ impl Import<'_> {
             let Some(thread) = row.maybe(2)? else {
                 return Ok(());
             };
-            // The process number within a global thread id.
-            if pids.is_none_or(|pids| pids.contains(&((thread >> PROCESS_BITS) & THREAD_MASK))) {
+            if pids.is_none_or(|pids| pids.contains(&pid_of(thread))) {
                 let name = chunk.names.number(row.maybe(3)?);
                 chunk
                     .rows

@@ -145,12 +145,9 @@ impl Import<'_> {
     }
 
     fn report(&mut self, table: &str, bad: &BadRows) {
-        let Some((first, count)) = bad.summary() else {
-            return;
-        };
-        let message =
-            format!("rows of {table} that make no sense are left out; the first: {first}");
-        self.lose(message, count);
+        if let Some((message, count)) = bad.message(table) {
+            self.lose(message, count);
+        }
     }
 
     fn lose(&mut self, message: String, count: u64) {

@@ -16,10 +16,9 @@ use crate::error::CaptureError;
 use crate::kernels::Kernels;
 use crate::plan::{self, PassPlan, Step, counters};
 use crate::run::{Outcome, Session};
+use crate::say;
 use crate::snapshot::runner::System;
-use rooflens_schemas::Workload;
-
-use crate::timeline::{self, Timeline, workload_of};
+use crate::timeline::{self, Timeline};
 use crate::tools::{self, Probe};
 
 /// `baseline`
@@ -81,14 +80,13 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
 
 /// `kernels`
 pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureError> {
-    let (export, workload) = match arguments.input.is_dir() {
-        true => {
-            let export = arguments.input.join("nsys/timeline.sqlite");
-            (export, workload_of(&arguments.input))
-        }
-        false => (arguments.input.clone(), Workload::default()),
+    let input = &arguments.input;
+    let (export, timeline) = match input.is_dir() {
+        true => (input.join(timeline::EXPORT), Timeline::of_bundle(input)),
+        false => (input.clone(), Timeline::open(input)),
     };
-    let timeline = Timeline::open(&export, workload).map_err(CaptureError::io(&export))?;
+    let timeline = timeline.map_err(CaptureError::io(&export))?;
+    timeline.notes().iter().for_each(|note| say(note));
     let listed = timeline::list(
         &timeline,
         arguments.stage.as_deref(),

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rooflens_schemas::{Artifact, ArtifactKind, Manifest, PassKind, Workload, manifest};
+use rooflens_schemas::{Artifact, ArtifactKind, Manifest, PassKind, manifest};
 use rooflens_session::Ns;
 
 use crate::error::CaptureError;
@@ -138,7 +138,12 @@ impl Merged {
 
     /// Counts the ranks of a timeline, and tells its clock from that of the first host.
     fn timeline(&mut self, number: usize, path: &Path) -> Result<(), CaptureError> {
-        let timeline = Timeline::open(path, Workload::default()).map_err(CaptureError::io(path))?;
+        let timeline = Timeline::open(path).map_err(CaptureError::io(path))?;
+        for note in timeline.notes() {
+            let note = format!("host {number}: {note}");
+            say(&note);
+            self.notes.push(note);
+        }
         self.rank += timeline.processes().max(1);
         match &self.first {
             None => self.first = Some(timeline),

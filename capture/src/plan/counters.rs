@@ -12,7 +12,7 @@ use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_
 use crate::args::{AllArguments, Gate};
 use crate::files;
 use crate::kernels::Kernels;
-use crate::timeline::{self, Listed, Timeline, workload_of};
+use crate::timeline::{self, Listed, Timeline};
 use crate::tools::Profiler;
 
 /// What the injected module reads.
@@ -41,15 +41,18 @@ pub(crate) fn passes(
     time: Option<Duration>,
 ) -> Vec<Step> {
     let bundle = &arguments.common.output;
-    let export = bundle.join("nsys/timeline.sqlite");
     let read = || {
-        let timeline =
-            Timeline::open(&export, workload_of(bundle)).map_err(|error| error.to_string())?;
+        let timeline = Timeline::of_bundle(bundle).map_err(|error| error.to_string())?;
         let (lists, mut steps) = lists(arguments, &timeline)?;
         steps.extend(planned(arguments, ncu, &timeline, lists, time));
+        for step in &mut steps {
+            if let Step::Pass(pass) = step {
+                pass.notes.extend_from_slice(timeline.notes());
+            }
+        }
         Ok(steps)
     };
-    let read = if export.exists() {
+    let read = if bundle.join(timeline::EXPORT).exists() {
         read()
     } else {
         Err("no timeline".to_owned())

@@ -18,4 +18,4 @@ mod telling;
 
 pub(crate) use masker::Masker;
 pub(crate) use secrets::Secrets;
-pub(crate) use sqlite::{Database, Table};
+pub(crate) use sqlite::{Database, Schema};

@@ -23,7 +23,7 @@ pub(crate) struct Schema {
     pub(crate) tables: Vec<Table>,
     /// Names in small letters of tables that have an index.
     pub(crate) indexed: Vec<String>,
-    /// Tables of other kinds.
+    /// Tables of other kinds, and damaged ones.
     pub(crate) unreadable: Vec<String>,
 }
 
@@ -34,11 +34,24 @@ pub(crate) struct Table {
     root: u32,
     /// Names of the columns.
     pub(crate) columns: Vec<String>,
+    /// The column whose value is the rowid, which records do not repeat.
+    pub(crate) rowid: Option<usize>,
+    /// Records hold the columns in this order, and one that is not there is `NULL`. Of others only SQLite knows all values.
+    pub(crate) is_plain: bool,
 }
 
 impl Database {
-    /// Opens a file that no one else writes.
+    /// Opens a file to be overwritten, which no one else writes.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Self::with(path, OpenOptions::new().read(true).write(true))
+    }
+
+    /// Opens a file to be read.
+    pub(crate) fn open_to_read(path: &Path) -> io::Result<Self> {
+        Self::with(path, OpenOptions::new().read(true))
+    }
+
+    fn with(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let pages = Pages::open(path)?;
         if !pages.is_utf8 {
             return Err(io::Error::new(
@@ -48,7 +61,7 @@ impl Database {
         }
         Ok(Self {
             pages,
-            file: OpenOptions::new().read(true).write(true).open(path)?,
+            file: options.open(path)?,
         })
     }
 
@@ -61,13 +74,9 @@ impl Database {
 
     /// What the file says it holds.
     pub(crate) fn schema(&self) -> io::Result<Schema> {
-        let own = Table {
-            name: String::new(),
-            root: 1,
-            columns: Vec::new(),
-        };
+        let of_schema = Table::new(String::new(), 1, "");
         let mut schema = Schema::default();
-        self.rows(&own, |row| {
+        self.rows(&of_schema, |row| {
             let [kind, name, of, sql] = [0, 1, 2, 4].map(|column| row.value(column).text());
             let root = row
                 .value(3)
@@ -76,12 +85,8 @@ impl Database {
                 .unwrap_or(0);
             let (name, of) = (name.unwrap_or_default().to_owned(), of.unwrap_or_default());
             match (kind, sql) {
-                (Some("table"), Some(sql)) if root > 0 && self.pages.tree(root)?.is_some() => {
-                    schema.tables.push(Table {
-                        name,
-                        root,
-                        columns: columns(sql),
-                    });
+                (Some("table"), Some(sql)) if root > 0 && self.is_tree(root) => {
+                    schema.tables.push(Table::new(name, root, sql));
                 }
                 (Some("view" | "trigger"), _) if root == 0 => {}
                 (Some("index"), _) => schema.indexed.push(of.to_ascii_lowercase()),
@@ -96,13 +101,17 @@ impl Database {
     pub(crate) fn rows(
         &self,
         table: &Table,
-        mut each: impl FnMut(&Record<'_>) -> io::Result<()>,
+        each: impl FnMut(&Record<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let Some(tree) = self.pages.tree(table.root)? else {
-            return Ok(());
-        };
-        tree.chunks()
-            .try_for_each(|leaves| tree.records(leaves, &mut each).map(drop))
+        match self.pages.tree(table.root)? {
+            Some(tree) => tree.rows(each),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a table with row ids begins at this page.
+    fn is_tree(&self, root: u32) -> bool {
+        self.pages.tree(root).is_ok_and(|tree| tree.is_some())
     }
 
     /// Writes this byte over a value.
@@ -121,6 +130,33 @@ impl Database {
 }
 
 impl Table {
+    /// The table of a `CREATE TABLE name (column type, …)`.
+    fn new(name: String, root: u32, sql: &str) -> Self {
+        let mut table = Self {
+            name,
+            root,
+            columns: Vec::new(),
+            rowid: None,
+            is_plain: true,
+        };
+        for words in definitions(sql) {
+            let Some((name, rest)) = words.split_first() else {
+                continue;
+            };
+            let definition = rest.join(" ").to_ascii_uppercase();
+            if ROWIDS.contains(&definition.as_str()) {
+                table.rowid = Some(table.columns.len());
+            } else {
+                let is_known = |word: &String| !FOR_SQLITE.iter().any(|known| is(word, known));
+                table.is_plain &= words.iter().all(is_known);
+            }
+            if !CONSTRAINTS.iter().any(|constraint| is(name, constraint)) {
+                table.columns.push(name.clone());
+            }
+        }
+        table
+    }
+
     /// Where a column is.
     pub(crate) fn column(&self, name: &str) -> Option<usize> {
         self.columns
@@ -129,8 +165,22 @@ impl Table {
     }
 }
 
-/// Names of the columns of `CREATE TABLE name (column type, …)`. nsys explains its columns in comments.
-fn columns(sql: &str) -> Vec<String> {
+/// Words that begin a constraint of a table.
+const CONSTRAINTS: [&str; 5] = ["PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "CONSTRAINT"];
+
+/// Columns whose value is the rowid.
+const ROWIDS: [&str; 2] = ["INTEGER PRIMARY KEY", "INTEGER NOT NULL PRIMARY KEY"];
+
+/// Words of columns that records may lack, or that may be the rowid in another way.
+const FOR_SQLITE: [&str; 4] = ["PRIMARY", "DEFAULT", "GENERATED", "AS"];
+
+fn is(word: &str, keyword: &str) -> bool {
+    word.eq_ignore_ascii_case(keyword)
+}
+
+/// The words of each definition of a column or constraint in `CREATE TABLE name (…)`, without quotes and parentheses.
+/// nsys explains its columns in comments.
+fn definitions(sql: &str) -> Vec<Vec<String>> {
     let lines = sql
         .lines()
         .map(|line| line.split("--").next().unwrap_or_default());
@@ -148,27 +198,23 @@ fn columns(sql: &str) -> Vec<String> {
             '\'' => quoted = !quoted,
             '(' if !quoted => depth += 1,
             ')' if !quoted => depth -= 1,
-            ',' if !quoted && depth == 0 => parts.push(std::mem::take(&mut part)),
             _ => {}
         }
-        part.push(if c == ',' && depth == 0 && !quoted {
-            ' '
+        if c == ',' && !quoted && depth == 0 {
+            parts.push(std::mem::take(&mut part));
+        } else if matches!(c, '(' | ')') {
+            part.push(' ');
         } else {
-            c
-        });
+            part.push(c);
+        }
     }
     parts.push(part);
-    let name = |part: &String| {
-        let word = part
-            .split_whitespace()
-            .next()?
-            .trim_matches(['"', '`', '[', ']', ')']);
-        let is_constraint = ["PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "CONSTRAINT"]
-            .iter()
-            .any(|start| word.eq_ignore_ascii_case(start));
-        (!word.is_empty() && !is_constraint).then(|| word.to_owned())
+    let words = |part: &String| {
+        let words = part.split_whitespace();
+        let plain = words.map(|word| word.trim_matches(['"', '`', '[', ']']).to_owned());
+        plain.collect()
     };
-    parts.iter().filter_map(name).collect()
+    parts.iter().map(words).collect()
 }
 
 #[cfg(test)]

@@ -4,23 +4,24 @@
 //! session, and finds what the analyzer does not need: where in the workload ncu starts and stops, the unit that
 //! repeats where no range says it, and how the clocks of hosts differ.
 //!
-//! The reader is not the analyzer's importer, which would bring SQLite's C code and threads to the GPU machine. What must
-//! hold: launches, API calls and ranges get the ids that the importer gives them, because ties are decided by ids.
+//! The reader is not the analyzer's importer, which would bring SQLite's C code and threads to the GPU machine. Both decode
+//! rows by `rooflens-exports`. What must hold: kernels, launches, API calls, ranges, processes and threads get the ids that
+//! the importer gives them, because ties are decided by ids. An export that only SQLite can read is refused.
 
+#[cfg(test)]
+mod agreement;
 mod clocks;
 mod list;
 mod read;
 mod stop;
 mod unit;
+mod workload;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::Path;
 
-use rooflens_schemas::{Workload, workload};
-use rooflens_session::pattern::whole_match_among;
 use rooflens_session::{LaunchId, Ns, PassId, ProcessId, RangeId, Session};
 use rooflens_stages::selection::{duration, first_process, in_order};
 use rooflens_stages::{OpSource, Stage, StageInstance, StageTables};
@@ -33,8 +34,8 @@ pub(crate) use stop::stops;
 /// The one pass of the session.
 const PASS: PassId = PassId(0);
 
-/// Stages of a description beyond which the analyzer refuses it.
-const MAX_STAGES: usize = 200;
+/// The export of a bundle.
+pub(crate) const EXPORT: &str = "nsys/timeline.sqlite";
 
 /// An export with its stages.
 #[derive(Debug, Default)]
@@ -47,6 +48,8 @@ pub(crate) struct Timeline {
     mangled: Vec<Option<String>>,
     /// When it begins, nanoseconds since 1970.
     origin: Option<Ns>,
+    /// What is skipped, and why.
+    notes: Vec<String>,
 }
 
 /// The CUDA call that issued a launch.
@@ -56,27 +59,29 @@ struct Call {
     thread: u32,
 }
 
-/// The description of a bundle's workload. Without one, and where the analyzer refuses it, there are only built-in stages.
-pub(crate) fn workload_of(bundle: &Path) -> Workload {
-    let text = fs::read_to_string(bundle.join(workload::FILE_NAME)).unwrap_or_default();
-    let workload: Workload = toml::from_str(&text).unwrap_or_default();
-    let count = workload.stages.len();
-    for rule in &workload.stages {
-        let pattern = rule.pattern.as_deref().unwrap_or_default();
-        if count > MAX_STAGES || whole_match_among(pattern, count).is_err() {
-            return Workload::default();
-        }
-    }
-    workload
-}
-
 impl Timeline {
-    /// Reads an export of a pass `nsys` of this workload.
-    pub(crate) fn open(path: &Path, workload: Workload) -> io::Result<Self> {
+    /// Reads an export of a pass `nsys`, of which nothing describes the workload.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut timeline = read::read(path)?;
-        timeline.session.workload = workload;
         timeline.find_stages();
         Ok(timeline)
+    }
+
+    /// Reads the export of a bundle with the description of its workload. Without one, and with a refused one, there are
+    /// only built-in stages.
+    pub(crate) fn of_bundle(bundle: &Path) -> io::Result<Self> {
+        let mut timeline = read::read(&bundle.join(EXPORT))?;
+        match workload::of_bundle(bundle) {
+            Ok(workload) => timeline.session.workload = workload,
+            Err(reason) => timeline.notes.push(reason),
+        }
+        timeline.find_stages();
+        Ok(timeline)
+    }
+
+    /// What of the export and the description is skipped, and why.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     fn find_stages(&mut self) {

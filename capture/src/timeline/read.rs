@@ -1,333 +1,235 @@
 //! The tables of an export as a session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use rooflens_schemas::PassKind;
-use rooflens_session::{
-    ApiCall, ApiLevel, Copy, CopyKind, Dim3, GpuId, GraphLaunch, Launch, MAX_DURATION, MAX_TIME,
-    MemoryKind, Ns, ProcessId, Range, RangeKind, Session, StrId, ThreadId, mark_nested,
+use rooflens_exports::nsys::{
+    self, CALL_COLUMNS, CALLS, COPY_COLUMNS, CallRow, CopyRow, EVENT_COLUMNS, EVENTS, Event,
+    GRAPH_COLUMNS, GRAPHS, GraphRow, KERNEL_COLUMNS, KERNELS, KernelRow, MEMCPYS, MEMSETS, Names,
+    SESSION_START_COLUMNS, SESSION_STARTS, STRING_COLUMNS, STRINGS, Work,
 };
-use rooflens_sqlite_pages::Record;
+use rooflens_exports::{BadRows, Cells, MAX_GPUS, Row, RowError, Want, pick};
+use rooflens_schemas::PassKind;
+use rooflens_session::{ApiCall, GpuId, Ns, ProcessId, Session, StrId, mark_nested};
+use rooflens_sqlite_pages::Journal;
 
 use super::{PASS, Timeline};
-use crate::redact::{Database, Table};
-
-/// Event types of `NVTX_EVENTS`, the same in all versions.
-const PUSH_POP: i64 = 59;
-const START_END: i64 = 60;
-const DOMAIN: i64 = 75;
-
-/// The low bits of a global id: the thread. Those of the process follow.
-const THREAD: i64 = 0xff_ffff;
-const PROCESS_BITS: u32 = 24;
+use crate::redact::{Database, Schema};
 
 /// The open export.
 struct Reader {
     database: Database,
-    tables: Vec<Table>,
-    strings: HashMap<i64, String>,
+    schema: Schema,
+    /// What is skipped, and why.
+    notes: Vec<String>,
 }
 
-/// A row with the columns of its table by name; those that a version does not have read as nothing.
-struct Row<'a>(&'a Table, &'a Record<'a>);
-
-impl Row<'_> {
-    fn int(&self, name: &str) -> Option<i64> {
-        self.1.value(self.0.column(name)?).int()
-    }
-
-    fn time(&self, name: &str) -> Option<Ns> {
-        self.int(name).map(Ns)
-    }
-
-    /// 0 where the version has no such column; nothing where the row has no number.
-    fn int_or_no_column(&self, name: &str) -> Option<i64> {
-        match self.0.column(name) {
-            Some(column) => self.1.value(column).int(),
-            None => Some(0),
-        }
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.1.value(self.0.column(name)?).text()
-    }
-
-    /// Start and end, unless they are no times of a capture.
-    fn interval(&self) -> Option<(Ns, Ns)> {
-        let (start, end) = (self.time("start")?, self.time("end")?);
-        let is_valid = start >= -MAX_TIME && (start..=MAX_TIME).contains(&end);
-        (is_valid && end - start <= MAX_DURATION).then_some((start, end))
-    }
-
-    /// A count that fits 32 bits; 0 where there is none.
-    fn count(&self, name: &str) -> u32 {
-        let count = self.int(name).unwrap_or(0);
-        u32::try_from(count).unwrap_or(0)
-    }
-
-    fn dimensions(&self, [x, y, z]: [&str; 3]) -> Dim3 {
-        let (x, y, z) = (self.count(x), self.count(y), self.count(z));
-        Dim3 { x, y, z }
-    }
-}
-
-/// The columns that all tables of GPU work have in common.
-struct Work {
-    start: Ns,
-    end: Ns,
-    process: ProcessId,
-    gpu: GpuId,
-    stream: u64,
-    correlation: Option<i64>,
-}
-
-impl Work {
-    fn of(session: &mut Session, row: &Row<'_>) -> Option<Self> {
-        let (start, end) = row.interval()?;
-        let device = u32::try_from(row.int_or_no_column("deviceId")?).ok()?;
-        let stream = row.int_or_no_column("streamId")? as u64;
-        let process = process(session, row.int("globalPid").unwrap_or(0));
-        let (gpu, correlation) = (session.gpu(PASS, device), row.int("correlationId"));
-        Some(Self {
-            start,
-            end,
-            process,
-            gpu,
-            stream,
-            correlation,
-        })
-    }
-}
-
-fn process(session: &mut Session, global: i64) -> ProcessId {
-    session.process(PASS, global & !THREAD, (global >> PROCESS_BITS) & THREAD)
-}
-
-fn thread(session: &mut Session, global: i64) -> ThreadId {
-    let process = process(session, global);
-    session.thread(process, global & THREAD)
-}
-
+/// Reads an export.
+///
+/// # Errors
+/// It cannot be read, is none of nsys, or only SQLite can read it.
 pub(super) fn read(path: &Path) -> io::Result<Timeline> {
-    let database = Database::open(path)?;
-    let tables = database.schema()?.tables;
+    if let Some(journal) = Journal::find(path) {
+        let ending = journal.ending();
+        return Err(invalid(format!(
+            "its writer was stopped before the end, because a journal ({ending}) is there: export the report again"
+        )));
+    }
+    let database = Database::open_to_read(path)?;
+    let schema = database.schema()?;
     let mut reader = Reader {
         database,
-        tables,
-        strings: HashMap::new(),
+        schema,
+        notes: Vec::new(),
     };
-    reader.strings = reader.strings()?;
+    if !nsys::is_export(|table| reader.has(table)) {
+        return Err(invalid("none of its tables is one of Nsight Systems"));
+    }
     let mut timeline = Timeline::default();
     timeline.session.add_pass("nsys", PassKind::Timeline, "");
-    reader.kernels(&mut timeline)?;
+    // The order of the analyzer's importer: it numbers processes, threads and kernels.
+    let mut names = reader.strings()?;
+    reader.kernels(&mut timeline, &names)?;
     let session = &mut timeline.session;
-    reader.copies(session)?;
+    reader.copies(session, MEMCPYS, CopyRow::memcpy)?;
+    reader.copies(session, MEMSETS, CopyRow::memset)?;
     reader.graphs(session)?;
     reader.calls(session)?;
-    reader.ranges(session)?;
-    reader.rows("TARGET_INFO_SESSION_START_TIME", |row| {
-        timeline.origin = row.time("utcEpochNs").or(timeline.origin);
-    })?;
+    reader.ranges(session, &mut names)?;
+    timeline.origin = reader.origin();
+    timeline.notes = reader.notes;
     Ok(timeline)
 }
 
+fn invalid(reason: impl Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.to_string())
+}
+
+/// Process and GPU of a row.
+fn ids(session: &mut Session, work: &Work) -> (ProcessId, GpuId) {
+    let process = nsys::process(session, PASS, work.process);
+    (process, session.gpu(PASS, work.device))
+}
+
+/// Refuses a table of work of more processes than a machine runs.
+fn few_processes(processes: &HashSet<i64>) -> io::Result<()> {
+    let count = processes.len();
+    if count <= MAX_GPUS {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "the number of processes is {count}, expected at most {MAX_GPUS}"
+    )))
+}
+
 impl Reader {
-    fn rows(&self, table: &str, mut each: impl FnMut(&Row<'_>)) -> io::Result<()> {
-        let Some(table) = self.tables.iter().find(|known| known.name == table) else {
+    /// Whether the export has a table.
+    fn has(&self, table: &str) -> bool {
+        let tables = self.schema.tables.iter().map(|table| &table.name);
+        let mut names = tables.chain(&self.schema.unreadable);
+        names.any(|name| name == table)
+    }
+
+    /// Calls `each` for the rows of a table. A row for which it fails is skipped and noted.
+    fn scan(
+        &mut self,
+        name: &str,
+        wants: &[Want],
+        mut each: impl FnMut(&Row<'_>) -> Result<(), RowError>,
+    ) -> io::Result<()> {
+        if !self.has(name) {
             return Ok(());
+        }
+        let table = self.schema.tables.iter().find(|table| table.name == name);
+        let Some(table) = table.filter(|table| table.is_plain) else {
+            return Err(invalid(format!("{name} is no ordinary table")));
         };
+        let picks = pick(name, &table.columns, wants).map_err(invalid)?;
+        let mut bad = BadRows::default();
         self.database.rows(table, |record| {
-            each(&Row(table, record));
+            let cells = Cells::Record {
+                record,
+                picks: &picks,
+                rowid: table.rowid,
+            };
+            if let Err(error) = each(&Row { cells, wants }) {
+                bad.add(record.rowid, &error);
+            }
             Ok(())
-        })
-    }
-
-    fn strings(&self) -> io::Result<HashMap<i64, String>> {
-        let mut strings = HashMap::new();
-        self.rows("StringIds", |row| {
-            if let Some(text) = row.text("value") {
-                // The column of an integer primary key is the row id, and empty in the record.
-                strings.insert(row.int("id").unwrap_or(row.1.rowid), text.to_owned());
-            }
         })?;
-        Ok(strings)
-    }
-
-    /// The text of an id; a number in angle brackets for an id that the file does not explain.
-    fn string(&self, id: i64) -> String {
-        let text = self.strings.get(&id).cloned();
-        text.unwrap_or_else(|| format!("<string {id}>"))
-    }
-
-    fn kernels(&self, timeline: &mut Timeline) -> io::Result<()> {
-        let Timeline {
-            session, mangled, ..
-        } = timeline;
-        let mut kernels = HashMap::new();
-        self.rows("CUPTI_ACTIVITY_KIND_KERNEL", |row| {
-            let Some(name) = row.int("demangledName") else {
-                return;
-            };
-            let Some(work) = Work::of(session, row) else {
-                return;
-            };
-            let short = row.int("shortName").unwrap_or(name);
-            let kernel = *kernels
-                .entry((name, short))
-                .or_insert_with(|| session.kernel(&self.string(name), &self.string(short)));
-            if mangled.len() <= kernel.index() {
-                let id = row.int("mangledName");
-                mangled.push(id.and_then(|id| self.strings.get(&id).cloned()));
-            }
-            let (fixed, dynamic) = (
-                row.count("staticSharedMemory"),
-                row.count("dynamicSharedMemory"),
-            );
-            session.launches.push(Launch {
-                start: work.start,
-                end: work.end,
-                kernel,
-                pass: PASS,
-                gpu: work.gpu,
-                process: work.process,
-                stream: work.stream,
-                correlation: work.correlation,
-                grid: row.dimensions(["gridX", "gridY", "gridZ"]),
-                block: row.dimensions(["blockX", "blockY", "blockZ"]),
-                registers: None,
-                shared_bytes: Some(fixed.saturating_add(dynamic)),
-                graph_node: None,
-                graph: None,
-            });
-        })
-    }
-
-    fn copies(&self, session: &mut Session) -> io::Result<()> {
-        for table in ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"] {
-            self.rows(table, |row| {
-                let Some(bytes) = row.int("bytes").and_then(|bytes| u64::try_from(bytes).ok())
-                else {
-                    return;
-                };
-                if let Some(work) = Work::of(session, row) {
-                    session.copies.push(Copy {
-                        start: work.start,
-                        end: work.end,
-                        kind: CopyKind::Unknown,
-                        bytes,
-                        source: MemoryKind::Unknown,
-                        destination: MemoryKind::Unknown,
-                        pass: PASS,
-                        gpu: work.gpu,
-                        process: work.process,
-                        stream: work.stream,
-                        correlation: work.correlation,
-                        graph_node: None,
-                        graph: None,
-                    });
-                }
-            })?;
+        if let Some((message, count)) = bad.message(name) {
+            self.notes.push(format!("{message} ({count} in all)"));
         }
         Ok(())
     }
 
-    fn graphs(&self, session: &mut Session) -> io::Result<()> {
-        self.rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", |row| {
-            if let Some(work) = Work::of(session, row) {
-                session.graph_launches.push(GraphLaunch {
-                    start: work.start,
-                    end: work.end,
-                    pass: PASS,
-                    gpu: work.gpu,
-                    process: work.process,
-                    stream: work.stream,
-                    correlation: work.correlation,
-                    graph: None,
-                });
-            }
-        })
+    fn strings(&mut self) -> io::Result<Names> {
+        let mut strings: Vec<(i64, Box<str>)> = Vec::new();
+        self.scan(STRINGS, &STRING_COLUMNS, |row| {
+            strings.extend(nsys::string(row)?.map(|(id, text)| (id, text.into())));
+            Ok(())
+        })?;
+        Ok(strings.into_iter().collect())
     }
 
-    fn calls(&self, session: &mut Session) -> io::Result<()> {
-        self.rows("CUPTI_ACTIVITY_KIND_RUNTIME", |row| {
-            let (Some((start, end)), Some(global)) = (row.interval(), row.int("globalTid")) else {
-                return;
-            };
-            let thread = thread(session, global);
+    fn kernels(&mut self, timeline: &mut Timeline, names: &Names) -> io::Result<()> {
+        let mangled_name = KERNEL_COLUMNS.len();
+        let mut wants = KERNEL_COLUMNS.to_vec();
+        wants.push(Want::May(&["mangledName"]));
+        let session = &mut timeline.session;
+        let (mut processes, mut kernels) = (HashSet::new(), HashMap::new());
+        self.scan(KERNELS, &wants, |row| {
+            let launch = KernelRow::read(row)?;
+            processes.insert(launch.work.process);
+            let (name, short) = (launch.name, launch.short);
+            let kernel = *kernels
+                .entry((name, short))
+                .or_insert_with(|| session.kernel(&names.text(name), &names.text(short)));
+            if timeline.mangled.len() <= kernel.index() {
+                let id = row.maybe(mangled_name).unwrap_or_default();
+                let mangled = id.and_then(|id| names.get(id)).map(str::to_owned);
+                timeline.mangled.push(mangled);
+            }
+            let ids = ids(session, &launch.work);
+            session.launches.push(launch.launch(PASS, ids, kernel));
+            Ok(())
+        })?;
+        few_processes(&processes)
+    }
+
+    fn copies(
+        &mut self,
+        session: &mut Session,
+        table: &str,
+        read: fn(&Row<'_>) -> Result<CopyRow, RowError>,
+    ) -> io::Result<()> {
+        let mut processes = HashSet::new();
+        self.scan(table, &COPY_COLUMNS, |row| {
+            let copy = read(row)?;
+            processes.insert(copy.work.process);
+            let ids = ids(session, &copy.work);
+            session.copies.push(copy.copy(PASS, ids));
+            Ok(())
+        })?;
+        few_processes(&processes)
+    }
+
+    fn graphs(&mut self, session: &mut Session) -> io::Result<()> {
+        let mut processes = HashSet::new();
+        self.scan(GRAPHS, &GRAPH_COLUMNS, |row| {
+            let graph = GraphRow::read(row)?;
+            processes.insert(graph.work.process);
+            let ids = ids(session, &graph.work);
+            session.graph_launches.push(graph.launch(PASS, ids));
+            Ok(())
+        })?;
+        few_processes(&processes)
+    }
+
+    fn calls(&mut self, session: &mut Session) -> io::Result<()> {
+        self.scan(CALLS, &CALL_COLUMNS, |row| {
+            let call = CallRow::read(row)?;
+            let thread = nsys::thread(session, PASS, call.thread);
             session.api_calls.push(ApiCall {
-                start,
-                end,
+                start: call.start,
+                end: call.end,
+                // No stage depends on it.
                 name: StrId::default(),
-                level: ApiLevel::Runtime,
+                level: call.level,
                 nested: false,
                 pass: PASS,
                 process: session.threads.process[thread.index()],
                 thread,
-                correlation: row.int("correlationId"),
+                correlation: call.correlation,
             });
+            Ok(())
         })?;
         mark_nested(&mut session.api_calls, 0);
         Ok(())
     }
 
-    /// Pushed and started ranges. One that was never closed ends with the capture.
-    fn ranges(&self, session: &mut Session) -> io::Result<()> {
-        let mut domains: HashMap<(i64, i64), StrId> = HashMap::new();
-        let mut domain_of_range = Vec::new();
-        let mut last = Ns::ZERO;
-        self.rows("NVTX_EVENTS", |row| {
-            let (Some(kind), Some(start)) = (row.int("eventType"), row.time("start")) else {
-                return;
-            };
-            let end = row.time("end");
-            let is_event = matches!(kind, PUSH_POP | START_END | DOMAIN);
-            let is_valid = end.is_none_or(|end| (start..=MAX_TIME).contains(&end));
-            if !is_event || !is_valid || start < -MAX_TIME || start > MAX_TIME {
-                return;
-            }
-            let text = row.text("text").map(str::to_owned);
-            let text = text.or_else(|| row.int("textId").map(|id| self.string(id)));
-            let name = session.intern(&text.unwrap_or_default());
-            let global = row.int("globalTid").unwrap_or(0);
-            let domain = (global & !THREAD, row.int("domainId").unwrap_or(0));
-            last = last.max(end.unwrap_or(start));
-            if kind == DOMAIN {
-                domains.insert(domain, name);
-                return;
-            }
-            domain_of_range.push(domain);
-            let kind = match kind {
-                PUSH_POP => RangeKind::PushPop,
-                _ => RangeKind::StartEnd,
-            };
-            let thread = thread(session, global);
-            session.ranges.push(Range {
-                start,
-                end: end.unwrap_or(start),
-                name,
-                domain: StrId::default(),
-                kind,
-                unclosed: end.is_none(),
-                pass: PASS,
-                thread,
-            });
+    fn ranges(&mut self, session: &mut Session, names: &mut Names) -> io::Result<()> {
+        let mut events: Vec<Event> = Vec::new();
+        self.scan(EVENTS, &EVENT_COLUMNS, |row| {
+            events.extend(Event::read(row)?);
+            Ok(())
         })?;
-        for ends in [
-            &session.launches.end,
-            &session.copies.end,
-            &session.graph_launches.end,
-            &session.api_calls.end,
-        ] {
-            last = ends.iter().copied().fold(last, Ns::max);
-        }
-        for (row, domain) in domain_of_range.iter().enumerate() {
-            session.ranges.domain[row] = domains.get(domain).copied().unwrap_or_default();
-            if session.ranges.unclosed[row] {
-                session.ranges.end[row] = last.max(session.ranges.start[row]);
-            }
-        }
+        nsys::add_ranges(session, PASS, names, &events);
         Ok(())
+    }
+
+    /// When the export begins. No stage depends on it.
+    fn origin(&mut self) -> Option<Ns> {
+        let mut origin = None;
+        let read = self.scan(SESSION_STARTS, &SESSION_START_COLUMNS, |row| {
+            origin = row.maybe_time(0)?.or(origin);
+            Ok(())
+        });
+        if let Err(error) = read {
+            self.notes.push(format!("a table is skipped: {error}"));
+        }
+        origin
     }
 }

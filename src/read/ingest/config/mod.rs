@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, COMMAND_LINE};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use rooflens_session::pattern::whole_match_among;
+use rooflens_session::pattern::check_stages;
 use rooflens_session::{Session, llm};
 
 /// Reads `workload.toml`. Unknown keys are errors: the file is written by hand, and a typo must not pass.
@@ -46,9 +46,6 @@ pub const UNSUPPORTED: &str = "model/unsupported";
 /// No file of these kinds is larger in good faith.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Rules of stages beyond which a description is refused: each is compiled, and compared with each name.
-const MAX_STAGES: usize = 200;
-
 /// Notes are read by people: these are a hundred pages.
 const MAX_NOTES: u64 = 256 << 10;
 
@@ -75,24 +72,11 @@ fn import_workload(
         error.set_input(None); // Without it the message is one line; the place is in `at`.
         IngestError::from(error).at(location)
     })?;
-    let stages = workload.stages.len();
-    if stages > MAX_STAGES {
-        return Err(IngestErrorKind::Value {
-            what: "the number of stages".to_owned(),
-            found: stages.to_string(),
-            expected: "at most 200",
-        }
-        .into());
-    }
-    for rule in &workload.stages {
-        if let Err(error) = whole_match_among(rule.pattern.as_deref().unwrap_or(""), stages) {
-            return Err(IngestError::from(IngestErrorKind::Value {
-                what: format!("the pattern of stage {}", rule.name),
-                found: error.to_string().replace('\n', " "),
-                expected: "a regular expression",
-            }));
-        }
-    }
+    check_stages(&workload.stages).map_err(|fault| IngestErrorKind::Value {
+        what: fault.what,
+        found: fault.found,
+        expected: fault.expected,
+    })?;
     if session.workload != Workload::default() {
         let message = "a second workload description; the first one counts";
         let diagnostic = Diagnostic::new(Severity::Notice, "workload/second", message);

@@ -178,7 +178,7 @@ macro_rules! table {
         }
 
         #[doc = concat!("One row of [`", stringify!($table), "`].")]
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, PartialEq)]
         pub struct $row {
             $( $(#[doc = $column_doc])+ pub $column: $type, )+
         }

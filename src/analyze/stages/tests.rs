@@ -88,13 +88,17 @@ fn a_first_step_far_slower_than_the_others_is_a_cold_start() {
     // Steps of 90, 10, 11, 10 and 12: the deviations from the median 11 are 79, 1, 0, 1 and 1, their median is 1, and
     // the score of the first is 0.6745 * 79 = 53.
     let excluded = |lengths: [i64; 5]| {
-        let mut made = Made::timeline();
+        let mut events = String::new();
         for (number, length) in (1..).zip(lengths) {
             let start = 200 * number;
-            made.range_at("step", start, start + 190);
-            made.launch(start + 1..start + 2, start + 5..start + 5 + length);
+            events += &format!("range step {start}..{}\n", start + 190);
+            let (call, launched, kernel) = (start + 1, start + 2, start + 5);
+            events += &format!(
+                "launch {call}..{launched} -> gemm {kernel}..{}\n",
+                kernel + length
+            );
         }
-        let instances = StageTables::new(&made.session).instances;
+        let instances = StageTables::new(&trace(&events)).instances;
         let excluded: Vec<bool> = instances
             .iter()
             .map(|step| step.excluded.is_some())

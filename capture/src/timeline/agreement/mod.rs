@@ -347,16 +347,13 @@ fn instances(tables: &StageTables) -> Vec<StageInstance> {
 /// Instances of each stage, operations attributed to them, and how many instances are excluded for each reason.
 fn per_stage(
     tables: &StageTables,
-) -> BTreeMap<(PassId, &str), (usize, usize, BTreeMap<&str, usize>)> {
+) -> BTreeMap<(PassId, &str), (usize, usize, BTreeMap<String, usize>)> {
     let mut stages = BTreeMap::new();
     for stage in &tables.stages {
         let instances = tables.instances_of(stage);
-        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for reason in instances
-            .iter()
-            .filter_map(|instance| instance.excluded.as_deref())
-        {
-            *reasons.entry(reason).or_default() += 1;
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        for reason in instances.iter().filter_map(|instance| instance.excluded) {
+            *reasons.entry(reason.to_string()).or_default() += 1;
         }
         let operations = instances.iter().map(|instance| instance.ops.len()).sum();
         let row = (instances.len(), operations, reasons);

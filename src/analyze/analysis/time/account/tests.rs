@@ -2,15 +2,13 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use rooflens_session::{Launch, MemoryKind};
-
 use super::*;
-use crate::testing::{Made, launch};
+use crate::testing::{trace, with_results};
 use crate::time::idle::Cause;
 
-/// Kind and time of each node, from the root to the leaves.
-fn tree(made: &Made) -> Vec<(usize, NodeKind, i64)> {
-    made.with(|context| {
+/// Depth, kind and time of each node, from the root to the leaves.
+fn tree(events: &str) -> Vec<(usize, NodeKind, i64)> {
+    with_results(&trace(events), |context| {
         let account = &context.results.idle().expect("computed").account;
         check(context, account).expect("an exact account");
         let mut depths: Vec<usize> = Vec::new();
@@ -59,21 +57,16 @@ fn check(context: &Context<'_>, account: &Account) -> Result<(), TestCaseError> 
 
 #[test]
 fn each_moment_has_a_phase_and_within_it_a_kernel_or_a_cause() {
-    let mut made = Made::timeline();
     // 0 to 20: set-up. [20, 70): a kernel for 40 and a copy that runs 10 longer.
-    made.call("cudaMalloc", 0, 5, 1);
-    made.range_at("step", 10, 100);
-    made.call("cudaLaunchKernel", 12, 14, 2);
-    made.kernel_at("gemm", 20, 60, 2);
-    made.call("cudaMemcpyAsync", 15, 17, 3);
-    made.copy_at(MemoryKind::Pinned, 50, 70, 3);
     // [230, 290): kernels for 50 and 5 with 5 between them. Until 300 the range is open.
-    made.range_at("step", 200, 300);
-    made.call("cudaLaunchKernel", 210, 212, 4);
-    made.kernel_at("gemm", 230, 280, 4);
-    made.call("cudaLaunchKernel", 281, 284, 5);
-    made.kernel_at("gemm", 285, 290, 5);
-    let kinds: Vec<(usize, i64)> = tree(&made)
+    let events = "cudaMalloc 0..5
+        range step 10..100
+        launch 12..14 -> gemm 20..60
+        cudaMemcpyAsync 15..17 -> memcpy HtoD pinned 1B 50..70
+        range step 200..300
+        launch 210..212 -> gemm 230..280
+        launch 281..284 -> gemm 285..290";
+    let kinds: Vec<(usize, i64)> = tree(events)
         .into_iter()
         .filter(|(_, kind, _)| !matches!(kind, NodeKind::Class(_) | NodeKind::Cause(_)))
         .map(|(depth, _, time)| (depth, time))
@@ -101,16 +94,13 @@ fn each_moment_has_a_phase_and_within_it_a_kernel_or_a_cause() {
 
 #[test]
 fn work_of_others_is_no_busy_time_of_a_step() {
-    let mut made = Made::timeline();
     // A step from 20 to 100 with kernels at both ends; a kernel outside of any range runs from 40 to 60.
-    made.call("cudaLaunchKernel", 0, 2, 1);
-    made.kernel_at("other", 40, 60, 1);
-    made.range_at("step", 5, 15);
-    made.call("cudaLaunchKernel", 6, 7, 2);
-    made.kernel_at("gemm", 20, 30, 2);
-    made.call("cudaLaunchKernel", 8, 9, 3);
-    made.kernel_at("gemm", 90, 100, 3);
-    let tree = tree(&made);
+    let tree = tree(
+        "launch 0..2 -> other 40..60
+        range step 5..15
+        launch 6..7 -> gemm 20..30
+        launch 8..9 -> gemm 90..100",
+    );
     let time = |kind| {
         let mut of_kind = tree.iter().filter(|node| node.1 == kind);
         of_kind.next().map(|node| node.2)
@@ -123,14 +113,17 @@ fn work_of_others_is_no_busy_time_of_a_step() {
 fn an_iteration_far_longer_than_most_is_slow() {
     // Steps of 10, 11, 10, 12, 10 and 40; of the first five none is slow, however small their spread.
     let slow = |lengths: &[i64]| {
-        let mut made = Made::timeline();
+        let mut events = String::new();
         for (number, length) in (1..).zip(lengths) {
             let start = 100 * number;
-            made.range_at("step", start, start + 90);
-            made.call("cudaLaunchKernel", start + 1, start + 2, number);
-            made.kernel_at("gemm", start + 5, start + 5 + length, number);
+            events += &format!("range step {start}..{}\n", start + 90);
+            let (call, launched, kernel) = (start + 1, start + 2, start + 5);
+            events += &format!(
+                "launch {call}..{launched} -> gemm {kernel}..{}\n",
+                kernel + length
+            );
         }
-        let slow = tree(&made)
+        let slow = tree(&events)
             .into_iter()
             .filter_map(|(_, kind, time)| match kind {
                 NodeKind::Phase(Phase::Stage { iterations, .. }) => {
@@ -146,28 +139,24 @@ fn an_iteration_far_longer_than_most_is_slow() {
 }
 
 proptest! {
-    /// Ranges on one thread; kernels with their calls, on one of two GPUs; some calls lie outside of ranges.
+    /// Ranges on one thread; kernels of two ranks, each on its own GPU; some calls lie outside of ranges.
     #[test]
     fn children_sum_to_their_parent_and_no_stage_is_missing(
         ranges in prop::collection::vec((0_usize..3, 0_i64..900, 1_i64..200), 0..12),
         kernels in prop::collection::vec((0_i64..1000, 0_i64..120, 0_i64..90, 0_usize..3, 0_u32..2), 1..40),
     ) {
-        let mut made = Made::timeline();
+        let mut events = String::new();
         for (name, start, length) in &ranges {
-            made.range_at(["prefill", "decode", "step"][*name], *start, start + length);
+            let name = ["prefill", "decode", "step"][*name];
+            events += &format!("range {name} {start}..{}\n", start + length);
         }
-        let pass = PassId(0);
-        for (number, (call, delay, duration, name, gpu)) in (1..).zip(&kernels) {
-            made.call("cudaLaunchKernel", *call, call + 2, number);
+        for (call, delay, duration, name, rank) in &kernels {
             let name = ["gemm", "ncclDevKernel_AllReduce", "copy_kernel"][*name];
-            let kernel = made.session.kernel(name, name);
-            let gpu = made.session.gpu(pass, *gpu);
-            let start = call + 2 + delay;
-            let row = launch(pass, kernel, start..start + duration);
-            let correlation = Some(number);
-            made.session.launches.push(Launch { gpu, correlation, ..row });
+            let (launched, start) = (call + 2, call + 2 + delay);
+            let end = start + duration;
+            events += &format!("rank {rank}\nlaunch {call}..{launched} -> {name} {start}..{end}\n");
         }
-        made.with(|context| {
+        with_results(&trace(&events), |context| {
             let account = &context.results.idle().expect("computed").account;
             check(context, account)
         })?;

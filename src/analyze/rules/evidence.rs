@@ -6,7 +6,7 @@ use rooflens_schemas::Scope;
 
 use crate::rule::{Look, Outcome};
 use crate::stage::{Key, StageLine, stage_lines};
-use rooflens_analysis::communication::lines::Line as RankLine;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::classify::KernelClass;
@@ -17,7 +17,7 @@ use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
@@ -150,7 +150,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Idle time of a stage; of several GPUs that of the first.
-    pub(crate) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
+    pub(crate) fn idle(&self, (stage, process): Key) -> Option<&'a StageIdle> {
         let idle_of_gpus = self.results.idle().ok()?.of(stage, process);
         idle_of_gpus.min_by_key(|idle| self.session.gpus.ordinal[idle.gpu.index()])
     }
@@ -169,7 +169,7 @@ impl<'a> Evidence<'a> {
         &self,
         cause: Cause,
         share: Ratio,
-        look: impl Fn(&StageLine, &'a Line, Time) -> Look,
+        look: impl Fn(&StageLine, &'a StageIdle, Time) -> Look,
     ) -> Outcome {
         let outcome = self.each_stage(|stage| {
             let Some(idle) = self.idle(stage.key()) else {
@@ -192,7 +192,7 @@ impl<'a> Evidence<'a> {
     pub(crate) fn idles(
         &self,
         stage: &StageLine,
-        idle: &Line,
+        idle: &StageIdle,
         causes: &[Cause],
         saved: Time,
     ) -> Vec<Inline> {
@@ -214,7 +214,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// What CPU samples found of the issuing threads while the GPU waited for them, in words; nothing of few samples.
-    pub(crate) fn sampled(&self, idle: &Line) -> Option<Vec<Inline>> {
+    pub(crate) fn sampled(&self, idle: &StageIdle) -> Option<Vec<Inline>> {
         let total = idle.samples();
         let mut parts = Vec::new();
         for (library, samples) in idle.libraries(self.session) {
@@ -251,7 +251,7 @@ impl<'a> Evidence<'a> {
     pub(crate) fn saving_idle(
         &self,
         stage: &StageLine,
-        idle: &Line,
+        idle: &StageIdle,
         causes: &[Cause],
         saved: Time,
     ) -> Finding {
@@ -526,7 +526,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Communication of a stage.
-    pub(crate) fn communication(&self, stage: &StageLine) -> Option<&'a RankLine> {
+    pub(crate) fn communication(&self, stage: &StageLine) -> Option<&'a RankTimes> {
         let communication = self.results.communication().ok()?;
         communication.of_stage(self.summary(stage)?)
     }

@@ -5,7 +5,7 @@ use crate::sql::Window;
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
 use rooflens_analysis::time::idle::line::Parts;
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Quantity, Query};
 use rooflens_session::Ns;
 
@@ -19,7 +19,7 @@ const ALLOCATES: &str = "(name LIKE 'cudaMalloc%' OR name LIKE 'cudaFree%' OR na
 
 impl Evidence<'_> {
     /// The query that gives idle time of a cause in an instance, or else all of its idle time.
-    pub(crate) fn query(&self, stage: &StageLine, line: &Line, cause: Cause) -> Option<Query> {
+    pub(crate) fn query(&self, stage: &StageLine, line: &StageIdle, cause: Cause) -> Option<Query> {
         // Of what few iterations have, the typical one shows nothing.
         if line.spread(&[cause]).is_rare() {
             return None;

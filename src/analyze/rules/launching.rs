@@ -1,6 +1,6 @@
 //! Idle time while launching, and host code between launches: the judgement that several rules share.
 
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_units::{Count, Ratio, Time};
 
 use crate::evidence::Evidence;
@@ -36,7 +36,7 @@ pub(crate) fn launching(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Ti
 pub(crate) fn largest(
     evidence: &Evidence<'_>,
     stage: &StageLine,
-    idle: &Line,
+    idle: &StageIdle,
 ) -> Option<(Cause, Time)> {
     let mut largest: Option<(Cause, Time)> = None;
     for (cause, pooled) in idle.causes() {
@@ -56,12 +56,12 @@ pub(crate) fn largest(
 }
 
 /// Whether host code lies between launches rather than in one place.
-pub(crate) fn is_between(idle: &Line) -> bool {
+pub(crate) fn is_between(idle: &StageIdle) -> bool {
     idle.gaps_per_instance(Cause::HostCode) >= BETWEEN
 }
 
 /// Whether PyTorch launches many operations one by one, with host code between them.
-pub(crate) fn is_many(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> bool {
+pub(crate) fn is_many(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> bool {
     let is_many = stage.operations >= MANY && !evidence.replays_graphs(stage);
     evidence.platform.pytorch && is_many && is_between(idle)
 }

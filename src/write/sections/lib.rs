@@ -61,7 +61,7 @@ use rooflens_schemas::Scope;
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
-use rooflens_analysis::time::idle::Line;
+use rooflens_analysis::time::idle::StageIdle;
 use rooflens_analysis::{Known, Missing};
 use rooflens_document::chart::Color;
 use rooflens_document::{Block, Catalogue, Inline, SectionContent};
@@ -207,7 +207,7 @@ fn focus(context: &Context<'_>) -> Option<Summary> {
     let idle = context.results.idle().ok()?;
     let gemms = context.results.gemm().map_or(&[][..], |stages| stages);
     let (order, outermost, _) = idle.ordered(context);
-    let lost = |line: &Line| {
+    let lost = |line: &StageIdle| {
         let mut products = gemms.iter();
         let products = products.find(|products| is_same(&products.summary, &line.summary));
         let above = products.and_then(StageProducts::recoverable);

@@ -3,7 +3,7 @@
 use crate::Context;
 use rooflens_analysis::engine::spans::Sum;
 use rooflens_analysis::operators::PassWork;
-use rooflens_analysis::operators::call_tree::{Flops, Node, Tree};
+use rooflens_analysis::operators::call_tree::{Node, NodeFlops, Tree};
 use rooflens_analysis::operators::calls::{OperatorSum, ThreadSum};
 use rooflens_analysis::operators::python::FunctionSum;
 use rooflens_document::{Cell, Dataset, Table};
@@ -101,8 +101,8 @@ pub(super) fn on_host<C: Into<Cell>>(place: &Place<'_>, value: C) -> Option<C> {
     (node(place).sum.calls > 0).then_some(value)
 }
 
-fn flops(place: &Place<'_>) -> Option<Flops> {
-    Some(node(place).flops).filter(Flops::is_any_counted)
+fn flops(place: &Place<'_>) -> Option<NodeFlops> {
+    Some(node(place).flops).filter(NodeFlops::is_any_counted)
 }
 
 fn device(place: &Place<'_>) -> Option<f64> {

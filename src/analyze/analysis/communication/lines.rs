@@ -22,7 +22,7 @@ type PassTiers = BTreeMap<GpuId, GpuTiers>;
 
 /// One rank in one stage, or in the whole pass: medians over measured iterations.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
+pub struct RankTimes {
     /// Member of the run.
     pub member: usize,
     /// Its rank.
@@ -76,7 +76,7 @@ pub(super) fn lines(
     context: &Context<'_>,
     run: &Run,
     waits: &FxHashMap<OpIndex, Wait>,
-) -> Vec<Line> {
+) -> Vec<RankTimes> {
     let mut lines = Vec::new();
     let mut tiers: BTreeMap<PassId, PassTiers> = BTreeMap::new();
     for (index, member) in run.members.iter().enumerate() {
@@ -92,14 +92,15 @@ pub(super) fn lines(
             },
         ));
     }
-    let talks = |line: &Line| {
-        let same = |candidate: &&Line| candidate.stage_name(context) == line.stage_name(context);
+    let talks = |line: &RankTimes| {
+        let same =
+            |candidate: &&RankTimes| candidate.stage_name(context) == line.stage_name(context);
         lines
             .iter()
             .filter(same)
             .any(|candidate| candidate.sum.calls > 0)
     };
-    let mut kept: Vec<Line> = lines.iter().filter(|line| talks(line)).cloned().collect();
+    let mut kept: Vec<RankTimes> = lines.iter().filter(|line| talks(line)).cloned().collect();
     kept.arrange_by_key(|line| {
         (
             line.stage.is_some(),
@@ -113,7 +114,7 @@ pub(super) fn lines(
 }
 
 /// Stages in the order of the first member's pass.
-fn order(context: &Context<'_>, run: &Run, line: &Line) -> usize {
+fn order(context: &Context<'_>, run: &Run, line: &RankTimes) -> usize {
     let (first, name) = (run.members[0].pass, line.stage_name(context));
     let mut stages = context.facts.stages.iter();
     stages
@@ -121,7 +122,7 @@ fn order(context: &Context<'_>, run: &Run, line: &Line) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<Line> {
+fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<RankTimes> {
     let (facts, member) = (measure.context.facts, measure.member);
     let whole = measure.sum(&mut facts.ops_of(member.pass).map(|op| op as OpIndex));
     let mut lines = vec![line(index, member, None, &[whole])];
@@ -196,7 +197,7 @@ impl Measure<'_> {
     }
 }
 
-fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Line {
+fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> RankTimes {
     let middle = |value: &dyn Fn(&Sum) -> Ns| {
         let values: Vec<f64> = sums.iter().map(|sum| value(sum).time().0).collect();
         Time(median(&values).unwrap_or(0.0))
@@ -206,7 +207,7 @@ fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Li
         sum.add(part);
     }
     let matched = |value: Time| (sum.matched > 0).then_some(value);
-    Line {
+    RankTimes {
         member: index,
         rank: member.rank,
         pass: member.pass,
@@ -245,7 +246,7 @@ impl Sum {
     }
 }
 
-impl Line {
+impl RankTimes {
     /// Name of the stage; none for the whole pass.
     pub fn stage_name<'a>(&self, context: &Context<'a>) -> Option<&'a str> {
         self.stage.map(|stage| &*context.facts.stages[stage].name)

@@ -28,7 +28,7 @@ use crate::{Context, Known};
 use rooflens_session::{Ns, PassId};
 
 use calls::{Call, Run};
-use lines::Line;
+use lines::RankTimes;
 use matching::Matching;
 use messages::Pair;
 use straggler::{Imbalance, Straggler};
@@ -52,7 +52,7 @@ pub struct Ranks {
     /// Of matched collectives, by operation.
     pub waits: FxHashMap<OpIndex, Wait>,
     /// The whole pass, then the stages, each by rank.
-    pub lines: Vec<Line>,
+    pub lines: Vec<RankTimes>,
     /// By member: collectives in which it came last.
     pub last: Vec<u64>,
     /// Kinds of collectives by (member, time descending).
@@ -99,8 +99,8 @@ fn measured(context: &Context<'_>) -> Vec<bool> {
 
 impl Communication {
     /// What a stage's process communicates in it; of several GPUs the first.
-    pub fn of_stage(&self, summary: &Summary) -> Option<&Line> {
-        let is_same = |ranks: &Ranks, line: &Line| {
+    pub fn of_stage(&self, summary: &Summary) -> Option<&RankTimes> {
+        let is_same = |ranks: &Ranks, line: &RankTimes| {
             line.stage == Some(summary.stage)
                 && ranks.run.members[line.member].process == summary.process
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::calls::{Member, Run};
-use super::lines::Line;
+use super::lines::RankTimes;
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource, StageInstance};
 use crate::engine::intervals::total;
@@ -87,7 +87,7 @@ impl Speed {
 }
 
 /// Finds the speeds of all lines of a run.
-pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
+pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [RankTimes]) {
     if run.members.len() < 2 {
         return;
     }
@@ -117,7 +117,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
         let Some(fastest) = fastest.filter(|fastest| *fastest != at) else {
             continue;
         };
-        let work = |line: &Line| Work::of(context, &run.members[line.member], line);
+        let work = |line: &RankTimes| Work::of(context, &run.members[line.member], line);
         let slowdown = work(&lines[at]).slowdown(&work(&lines[fastest]));
         let clock = lines[fastest].speed.clock.zip(lines[at].speed.clock);
         let power = lines[fastest].speed.power.0;
@@ -131,7 +131,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
 }
 
 /// The line of the same stage whose rank computes shortest.
-fn fastest(context: &Context<'_>, lines: &[Line], line: &Line) -> Option<usize> {
+fn fastest(context: &Context<'_>, lines: &[RankTimes], line: &RankTimes) -> Option<usize> {
     let same = |index: &&usize| lines[**index].stage_name(context) == line.stage_name(context);
     let computing: Vec<usize> = (0..lines.len())
         .filter(|index| lines[*index].compute > Time::ZERO)
@@ -148,7 +148,7 @@ fn fastest(context: &Context<'_>, lines: &[Line], line: &Line) -> Option<usize> 
 fn instances<'a>(
     context: &'a Context<'_>,
     member: &'a Member,
-    line: &Line,
+    line: &RankTimes,
 ) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
     let stage = line
         .stage
@@ -160,7 +160,7 @@ fn instances<'a>(
 }
 
 /// The times of a line: projections of instances, or the whole pass.
-fn times(context: &Context<'_>, member: &Member, line: &Line) -> Vec<(Ns, Ns)> {
+fn times(context: &Context<'_>, member: &Member, line: &RankTimes) -> Vec<(Ns, Ns)> {
     let (facts, ops) = (context.facts, &context.facts.ops);
     if line.stage.is_some() {
         return instances(context, member, line)
@@ -215,7 +215,7 @@ fn limit(samples: &[&Sample]) -> Option<(&'static str, f64)> {
 }
 
 impl Work {
-    fn of(context: &Context<'_>, member: &Member, line: &Line) -> Self {
+    fn of(context: &Context<'_>, member: &Member, line: &RankTimes) -> Self {
         let mut work = Self {
             by_kernel: BTreeMap::new(),
             instances: 1,

@@ -3,7 +3,7 @@
 
 use super::Ranks;
 use super::calls::Run;
-use super::lines::Line;
+use super::lines::RankTimes;
 use super::speed::LowerClock;
 use super::work::WorkDifference;
 use crate::Context;
@@ -32,9 +32,9 @@ const DIFFERENCE: f64 = 0.02;
 pub struct Imbalance {
     /// Ranks that run it, two or more.
     pub ranks: usize,
-    /// Line of the rank that computes longest.
+    /// RankTimes of the rank that computes longest.
     pub slowest: usize,
-    /// Line of the rank that computes shortest.
+    /// RankTimes of the rank that computes shortest.
     pub fastest: usize,
     /// Longest computing time.
     pub most: Time,
@@ -92,7 +92,7 @@ pub enum Reason {
 }
 
 /// The balance of each stage with several ranks, in the order of the lines.
-pub(super) fn imbalances(context: &Context<'_>, run: &Run, lines: &[Line]) -> Vec<Imbalance> {
+pub(super) fn imbalances(context: &Context<'_>, run: &Run, lines: &[RankTimes]) -> Vec<Imbalance> {
     let mut by_stage: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let name = line.stage_name(context);
@@ -110,7 +110,7 @@ pub(super) fn imbalances(context: &Context<'_>, run: &Run, lines: &[Line]) -> Ve
 }
 
 impl Imbalance {
-    fn of(context: &Context<'_>, run: &Run, lines: &[Line], own: &[usize]) -> Option<Self> {
+    fn of(context: &Context<'_>, run: &Run, lines: &[RankTimes], own: &[usize]) -> Option<Self> {
         let compute = |index: &usize| lines[*index].compute;
         let slowest = *own
             .iter()
@@ -138,7 +138,7 @@ impl Imbalance {
     }
 
     /// Whether a rank computes so much shorter than the slowest one that it waits for it.
-    pub fn waits(&self, line: &Line) -> bool {
+    pub fn waits(&self, line: &RankTimes) -> bool {
         line.compute * (1.0 + DIFFERENCE) < self.most
     }
 
@@ -151,7 +151,7 @@ impl Imbalance {
 /// The rank that came last more often than chance explains, and why.
 pub(super) fn find(context: &Context<'_>, ranks: &Ranks) -> Option<Straggler> {
     let mut straggler = last_by_chance(&ranks.last)?;
-    let is_other = |line: &&Line| line.stage.is_none() && line.member != straggler.member;
+    let is_other = |line: &&RankTimes| line.stage.is_none() && line.member != straggler.member;
     let waits: Vec<Ns> = ranks
         .lines
         .iter()
@@ -200,14 +200,14 @@ fn upper_tail(n: u64, k: u64, p: f64) -> f64 {
 }
 
 /// Compares a member with the others in the stage with the most communication.
-fn cause(context: &Context<'_>, lines: &[Line], member: usize) -> Option<Cause> {
+fn cause(context: &Context<'_>, lines: &[RankTimes], member: usize) -> Option<Cause> {
     let stage = main_stage(context, lines);
-    let same: Vec<&Line> = lines
+    let same: Vec<&RankTimes> = lines
         .iter()
         .filter(|line| line.stage_name(context) == stage)
         .collect();
     let member_line = same.iter().find(|line| line.member == member)?;
-    let median_of_others = |value: &dyn Fn(&Line) -> Time| {
+    let median_of_others = |value: &dyn Fn(&RankTimes) -> Time| {
         let values: Vec<f64> = same
             .iter()
             .filter(|line| line.member != member)
@@ -234,7 +234,7 @@ fn cause(context: &Context<'_>, lines: &[Line], member: usize) -> Option<Cause> 
 }
 
 /// The outermost stage whose ranks communicate longest; none, the whole pass, where no stage does.
-fn main_stage<'a>(context: &Context<'a>, lines: &[Line]) -> Option<&'a str> {
+fn main_stage<'a>(context: &Context<'a>, lines: &[RankTimes]) -> Option<&'a str> {
     let outermost = |stage: usize| context.facts.stages[stage].parent.is_none();
     let stages = lines
         .iter()
@@ -245,7 +245,7 @@ fn main_stage<'a>(context: &Context<'a>, lines: &[Line]) -> Option<&'a str> {
 }
 
 /// Why a rank computes longer: the same kernels are slower, or else there is more work.
-fn of_longer_computing(line: &Line) -> Reason {
+fn of_longer_computing(line: &RankTimes) -> Reason {
     match line
         .speed
         .slowdown

@@ -1,7 +1,7 @@
 //! What a rank computes in a stage against another one: sizes of GEMMs where they are known, and operations.
 
 use super::calls::Run;
-use super::lines::Line;
+use super::lines::RankTimes;
 use crate::Context;
 use crate::kernels::matmul::Gemm;
 use crate::kernels::matmul::stages::StageProducts;
@@ -26,16 +26,21 @@ pub struct WorkDifference {
 
 impl WorkDifference {
     /// Compares the work of two lines of a run; none for the whole pass.
-    pub(super) fn of(context: &Context<'_>, run: &Run, own: &Line, other: &Line) -> Option<Self> {
-        let process = |line: &Line| run.members[line.member].process;
-        let operations = |line: &Line| {
+    pub(super) fn of(
+        context: &Context<'_>,
+        run: &Run,
+        own: &RankTimes,
+        other: &RankTimes,
+    ) -> Option<Self> {
+        let process = |line: &RankTimes| run.members[line.member].process;
+        let operations = |line: &RankTimes| {
             let stage = line.stage?;
             let mut summaries = context.facts.summaries.iter();
             let summary = summaries
                 .find(|summary| (summary.stage, summary.process) == (stage, process(line)))?;
             Some(summary.operations)
         };
-        let products = |line: &Line| {
+        let products = |line: &RankTimes| {
             let mut stages = context.results.gemm().ok()?.iter();
             let of_line = |products: &&StageProducts| {
                 (Some(products.summary.stage), products.summary.process)

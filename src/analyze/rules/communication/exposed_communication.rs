@@ -7,7 +7,7 @@ use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::sql::Window;
 use crate::stage::{ALL, StageLine};
-use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_document::{Finding, Inline};
 use rooflens_units::{Ratio, Time};
@@ -30,7 +30,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, line: &Line) -> Option<Draft> {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, line: &RankTimes) -> Option<Draft> {
     let exposed = line.exposed;
     let share = stage.share(exposed);
     if share < SHARE {

@@ -6,7 +6,7 @@ use crate::imbalances::{RULE as ID, UnevenStage, uneven_stages};
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::communication::Ranks;
-use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::communication::speed::{BY_CLOCK, LowerClock};
 use rooflens_analysis::communication::straggler::{IMBALANCE, Imbalance};
 use rooflens_analysis::communication::work::WorkDifference;
@@ -54,7 +54,11 @@ fn is_primary(evidence: &Evidence<'_>, (ranks, imbalance): UnevenStage<'_>) -> b
 }
 
 /// The stage of the primary pass that a line is of.
-fn stage_line<'a>(evidence: &'a Evidence<'_>, ranks: &Ranks, line: &Line) -> Option<&'a StageLine> {
+fn stage_line<'a>(
+    evidence: &'a Evidence<'_>,
+    ranks: &Ranks,
+    line: &RankTimes,
+) -> Option<&'a StageLine> {
     let process = ranks.run.members[line.member].process;
     let key = (line.stage?, process);
     evidence.stages.iter().find(|stage| stage.key() == key)
@@ -175,7 +179,12 @@ impl Rows {
 }
 
 /// A rank is slower than the fastest one by its clock.
-fn clock_root(evidence: &Evidence<'_>, lower: LowerClock, slowest: &Line, fastest: &Line) -> Root {
+fn clock_root(
+    evidence: &Evidence<'_>,
+    lower: LowerClock,
+    slowest: &RankTimes,
+    fastest: &RankTimes,
+) -> Root {
     let rank = slowest.rank.to_string();
     let limit = lower.limit.map(|(name, _)| name);
     Root {
@@ -200,7 +209,12 @@ fn clock_root(evidence: &Evidence<'_>, lower: LowerClock, slowest: &Line, fastes
 }
 
 /// A rank is slower than the fastest one by its work: in sequences where both have whole ones, else in rows.
-fn work_root(evidence: &Evidence<'_>, rows: &Rows, slowest: &Line, fastest: &Line) -> Option<Root> {
+fn work_root(
+    evidence: &Evidence<'_>,
+    rows: &Rows,
+    slowest: &RankTimes,
+    fastest: &RankTimes,
+) -> Option<Root> {
     let (rank, other) = (slowest.rank.to_string(), fastest.rank.to_string());
     let other_rows = rows.rows.1?;
     let has_sequences = rows.sequences.0.is_some() && rows.sequences.1.is_some();

@@ -5,7 +5,7 @@ use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{SLOWED, StageLine};
 use rooflens_analysis::time::idle::line::Parts;
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_session::Ns;
 use rooflens_stats::median;
@@ -62,7 +62,7 @@ fn time(parts: &Parts) -> f64 {
 }
 
 /// Times of the iterations that neither set up more than the others nor are slow or hold slow steps, nanoseconds.
-fn warm(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Vec<f64> {
+fn warm(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Vec<f64> {
     let iterations = &idle.instances;
     let is_usual = iterations.len() >= USUAL;
     let set_ups: Vec<f64> = iterations.iter().map(set_up).collect();

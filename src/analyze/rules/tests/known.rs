@@ -4,7 +4,7 @@ use std::mem::replace;
 
 use super::*;
 use rooflens_analysis::communication::calls::{Member, Run};
-use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::communication::{Communication, Ranks};
 use rooflens_analysis::engine::classify::{GroupTimes, KernelClass, KernelIdentity};
 use rooflens_analysis::engine::stage_stats::Summary;
@@ -249,11 +249,11 @@ impl Made {
     /// Collectives of the stage that was added last: exposed and waiting time.
     pub(super) fn collectives(mut self, exposed: f64, wait: Option<f64>) -> Self {
         let stage = Some(self.last_summary().stage);
-        let lines = vec![Line {
+        let lines = vec![RankTimes {
             stage,
             exposed: Time(exposed),
             wait: wait.map(Time),
-            ..Line::default()
+            ..RankTimes::default()
         }];
         let run = Run {
             members: vec![Member::default()],

@@ -25,7 +25,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::testing::trace;
 use rooflens_analysis::time::drift;
 use rooflens_analysis::time::idle::line::CauseGaps;
-use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
+use rooflens_analysis::time::idle::{Cause, IdleTime, StageIdle};
 use rooflens_analysis::{self, Context, Facts, Options};
 use rooflens_document::{Catalogue, Cell, Inline, Severity};
 use rooflens_hardware::Hardware;
@@ -106,7 +106,7 @@ impl Made {
     }
 
     /// The idle time of a stage, of which the GPU computes so long.
-    fn line(&mut self, stage: usize, time: f64, busy: f64) -> &mut Line {
+    fn line(&mut self, stage: usize, time: f64, busy: f64) -> &mut StageIdle {
         if self.known.idle.is_err() {
             self.known.idle = Ok(IdleTime::default());
         }
@@ -116,7 +116,7 @@ impl Made {
             .iter()
             .position(|line| line.summary.stage == stage);
         let at = at.unwrap_or_else(|| {
-            idle.lines.push(Line::made(stage, time));
+            idle.lines.push(StageIdle::made(stage, time));
             idle.lines.len() - 1
         });
         idle.lines[at].pool.busy[0] = Ns((10.0 * busy) as i64);
@@ -124,7 +124,7 @@ impl Made {
     }
 
     /// The idle time of the stage that was added last.
-    fn last_line(&mut self) -> &mut Line {
+    fn last_line(&mut self) -> &mut StageIdle {
         let stage = self.last();
         let (index, time, busy) = (stage.stage, stage.time, stage.time * stage.busy_share);
         self.line(index, time.0, busy.0)

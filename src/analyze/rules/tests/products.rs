@@ -383,7 +383,7 @@ fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
         let stage = Some(made.last_summary().stage);
         let line = |member, compute| {
             let rank = member as u32;
-            communication::lines::Line {
+            communication::lines::RankTimes {
                 member,
                 rank,
                 stage,

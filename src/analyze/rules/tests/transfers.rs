@@ -3,7 +3,7 @@
 use super::*;
 use rooflens_analysis::Missing;
 use rooflens_analysis::communication::calls::{Member, Run};
-use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::communication::speed::Speed;
 use rooflens_analysis::communication::straggler::Imbalance;
 use rooflens_analysis::communication::work::WorkDifference;
@@ -127,13 +127,13 @@ fn ranks(ratio: f64, speed: Speed) -> Made {
         let stage = made.stages.last_mut().unwrap();
         (stage.stage, stage.process, stage.scope.rank) = (0, ProcessId(rank), Some(rank));
     }
-    let line = |rank: u32, compute: f64| Line {
+    let line = |rank: u32, compute: f64| RankTimes {
         member: rank as usize,
         rank,
         stage: Some(0),
         time: Time(1000.0),
         compute: Time(compute),
-        ..Line::default()
+        ..RankTimes::default()
     };
     let member = |rank| Member {
         process: ProcessId(rank),
@@ -155,7 +155,7 @@ fn ranks(ratio: f64, speed: Speed) -> Made {
     };
     let lines = vec![
         line(0, 600.0),
-        Line {
+        RankTimes {
             speed,
             ..line(1, 900.0)
         },

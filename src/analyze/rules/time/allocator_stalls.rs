@@ -5,7 +5,7 @@ use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::memory::allocator::Allocator;
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_units::{Ratio, Time};
 
@@ -64,7 +64,7 @@ fn calls(evidence: &Evidence<'_>, stage: &StageLine, allocator: &Allocator) -> O
     Some(draft.statement("calls").advice("calls_advice").next(None))
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -> Draft {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Time) -> Draft {
     let finding = Finding {
         query: evidence.query(stage, idle, Cause::Allocator),
         ..evidence.saving_idle(stage, idle, &[Cause::Allocator], saved)

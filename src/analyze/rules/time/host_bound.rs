@@ -7,7 +7,7 @@ use crate::pauses;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{StageLine, Workload, workload};
 use rooflens_analysis::time::idle::line::OCCURS;
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::ranges::DATA_LOADER;
 use rooflens_units::{Ratio, Time};
@@ -41,7 +41,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Option<Draft> {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Draft> {
     // Pauses that typical instances do not have are another rule's.
     let code = pauses::host_code(evidence, stage)?;
     let system = Time(idle.of_stage(Cause::Os).unwrap_or(0.0));
@@ -111,7 +111,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Option<Draf
 }
 
 /// The calls of the operating system with most of that idle time.
-fn os_calls(evidence: &Evidence<'_>, idle: &Line) -> Option<Vec<Inline>> {
+fn os_calls(evidence: &Evidence<'_>, idle: &StageIdle) -> Option<Vec<Inline>> {
     let whole = idle.of(Cause::Os).time().0;
     let mut names = Vec::new();
     for (name, time) in &idle.os_calls {
@@ -124,7 +124,7 @@ fn os_calls(evidence: &Evidence<'_>, idle: &Line) -> Option<Vec<Inline>> {
 }
 
 /// The part of the host code of the longest gaps in which the loop waits for PyTorch's data loader.
-fn in_loader(evidence: &Evidence<'_>, idle: &Line) -> Option<Ratio> {
+fn in_loader(evidence: &Evidence<'_>, idle: &StageIdle) -> Option<Ratio> {
     let (mut code, mut of_loader) = (Time::ZERO, Time::ZERO);
     for gap in &idle.longest {
         let time = gap.gap.times.of(Cause::HostCode).time();
@@ -139,7 +139,7 @@ fn in_loader(evidence: &Evidence<'_>, idle: &Line) -> Option<Ratio> {
 }
 
 /// What such a program does on the CPU; and where PyTorch launches many operations one by one, what does without.
-fn advice(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Vec<Inline> {
+fn advice(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Vec<Inline> {
     let mut text = match workload(stage.kind) {
         Workload::Training => say!(evidence, "host_bound.advice_training"),
         Workload::Inference => say!(evidence, "host_bound.advice_inference"),

@@ -6,7 +6,7 @@ use crate::launching::{RULE as ID, SHARE, is_between, largest, launching};
 use crate::pauses;
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::time::idle::{Cause, Line, Verdict};
+use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
 use rooflens_document::{Finding, GainKind, Inline};
 use rooflens_units::{Count, Time};
 
@@ -25,7 +25,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, launching: Time) -> Draft {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, launching: Time) -> Draft {
     let (finding, basis) = gain(evidence, stage, idle, launching);
     let finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],
@@ -56,7 +56,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, launching: Tim
 fn gain(
     evidence: &Evidence<'_>,
     stage: &StageLine,
-    idle: &Line,
+    idle: &StageIdle,
     launching: Time,
 ) -> (Finding, &'static str) {
     if let Some(replay) = evidence.replay(stage).and_then(|graph| graph.figures.time) {
@@ -81,7 +81,7 @@ fn gain(
 
 /// Idle time of a typical iteration that is gone when one launch replays all its operations: the medians of all causes of
 /// the host except for synchronizing calls, copies that block, and host code in one place.
-fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Time {
+fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Time {
     let mut replayed = Time::ZERO;
     for cause in Cause::HOST {
         let median = idle.median_of(cause).ok().map(Time);

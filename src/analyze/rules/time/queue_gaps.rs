@@ -4,7 +4,7 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_session::Ns;
 use rooflens_units::{Ratio, Time};
@@ -38,7 +38,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -> Draft {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Time) -> Draft {
     let gaps = idle.gaps[Cause::Queue as usize].gaps;
     let is_replayed = evidence.replays_graphs(stage);
     // Of graphs traced as a whole it is not known what is idle inside.
@@ -80,13 +80,13 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -
     }
 }
 
-fn mean_gap(idle: &Line) -> Option<Time> {
+fn mean_gap(idle: &StageIdle) -> Option<Time> {
     let gaps = idle.gaps[Cause::Queue as usize].gaps;
     (gaps > 0).then(|| Time(idle.of(Cause::Queue).time().0 / gaps as f64))
 }
 
 /// Whether the gaps are long, on the mean or for half of their time.
-fn is_held_up(idle: &Line) -> bool {
+fn is_held_up(idle: &StageIdle) -> bool {
     let mut held_up: Ns = Ns::ZERO;
     for (shortest, _, bin) in idle.histogram.used() {
         if shortest >= HELD_UP {

@@ -8,7 +8,7 @@ use crate::rule::{Outcome, Rule, Threshold};
 use crate::sql::Window;
 use crate::stage::{ALL, BUSY, StageLine};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
@@ -160,7 +160,7 @@ struct Why {
 }
 
 /// What few iterations have is detected by the rule of the cause; of the baseline's median it says nothing.
-fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line) -> Why {
+fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Why {
     let recurring = |cause: Cause, time: Time| match cause {
         Cause::HostCode if stage.baseline().is_some() => {
             pauses::host_code(evidence, stage).unwrap_or(time)

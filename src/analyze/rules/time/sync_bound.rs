@@ -4,7 +4,7 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
 use rooflens_units::{Count, Ns, Ratio, Time};
@@ -29,7 +29,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &Line, saved: Time) -> Draft {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Time) -> Draft {
     let sync = evidence.results.sync().ok();
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
     let (call, around) = of_stage

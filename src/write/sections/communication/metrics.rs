@@ -6,7 +6,7 @@ use rooflens_units::Time;
 use crate::Context;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::calls::{Member, Run};
-use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::communication::straggler::Imbalance;
 use rooflens_analysis::communication::sums::Traffic;
 use rooflens_document::MetricDef;
@@ -16,7 +16,7 @@ use rooflens_document::catalogue::{
 };
 
 /// The metrics of one line.
-pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+pub(super) fn of_line(context: &Context<'_>, line: &RankTimes) -> Vec<Metric> {
     let scope = line.scope(context);
     let over = match line.stage {
         Some(_) => format!("median of {} instances", line.instances),

@@ -13,7 +13,7 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::communication::Ranks;
-use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::communication::straggler::CHANCE;
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Chart, Quantity, SectionContent};
@@ -70,13 +70,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
     let part = |name, color| Part { name, color };
     let stages = ranks.lines.iter().any(|line| line.stage.is_some());
-    let shown: Vec<&Line> = ranks
+    let shown: Vec<&RankTimes> = ranks
         .lines
         .iter()
         .filter(|line| line.stage.is_some() == stages)
         .take(SHOWN)
         .collect();
-    let bar = |line: &&Line| {
+    let bar = |line: &&RankTimes| {
         let parts = line.sum.parts;
         let idle = line.sum.time - parts.busy;
         let rest = parts.busy - parts.compute - parts.communication_exposed;
@@ -97,10 +97,11 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
             ),
         }
     };
-    let share =
-        |line: &Line| line.sum.parts.communication_exposed.time() / line.sum.time.max(Ns(1)).time();
+    let share = |line: &RankTimes| {
+        line.sum.parts.communication_exposed.time() / line.sum.time.max(Ns(1)).time()
+    };
     // Of stages with equal shares the first.
-    let by_time = |line: &&&Line| line.sum.parts.communication_exposed;
+    let by_time = |line: &&&RankTimes| line.sum.parts.communication_exposed;
     let most = shown.iter().rev().max_by_key(by_time);
     Chart {
         id: "ranks".to_owned(),

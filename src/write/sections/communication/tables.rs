@@ -7,7 +7,7 @@ use super::SHOWN;
 use crate::Context;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::calls::Group;
-use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::communication::messages::{Key, Pair};
 use rooflens_analysis::communication::operation::{NcclName, nccl_name};
 use rooflens_analysis::communication::straggler::Imbalance;
@@ -34,7 +34,7 @@ pub(super) fn add(context: &Context<'_>, runs: &[Ranks], findings: &mut SectionC
 }
 
 fn add_ranks(context: &Context<'_>, runs: &[Ranks], matched: bool, findings: &mut SectionContent) {
-    let rows: Vec<(&Ranks, &Line)> = runs
+    let rows: Vec<(&Ranks, &RankTimes)> = runs
         .iter()
         .flat_map(|run| run.lines.iter().map(move |line| (run, line)))
         .collect();
@@ -116,8 +116,8 @@ fn add_collectives(
 }
 
 /// One row per line: (run, whole pass before stages, rank).
-fn ranks<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Line)> {
-    columns! { context, "ranks", (ranks, line): &(&Ranks, &Line) => {
+fn ranks<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t RankTimes)> {
+    columns! { context, "ranks", (ranks, line): &(&Ranks, &RankTimes) => {
         text "stage" = line.stage_name(context).unwrap_or("whole pass");
         text "pass" = ranks.run.name.clone();
         text "rank" = line.rank.to_string();

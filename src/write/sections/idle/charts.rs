@@ -8,7 +8,7 @@ use crate::Context;
 use rooflens_analysis::engine::intervals::difference;
 use rooflens_analysis::time::idle::histogram::Bin;
 use rooflens_analysis::time::idle::queue::QueueOverTime;
-use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::timeline::bins::{Window, cover};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{
@@ -32,12 +32,12 @@ pub(super) fn legend(occurs: impl Fn(Cause) -> bool) -> (Vec<Cause>, Vec<Part>) 
 }
 
 /// Time of gaps, nanoseconds: in work of other stages the GPU is not idle.
-fn idle(line: &Line) -> Ns {
+fn idle(line: &StageIdle) -> Ns {
     line.idle() - line.of(Cause::OtherWork)
 }
 
 /// How idle the GPU is in the stage with most idle time, and the largest cause of that.
-fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
+fn idlest(context: &Context<'_>, lines: &[&StageIdle]) -> String {
     // Of equally idle stages, and of equal causes, the first.
     let Some(line) = lines.iter().rev().max_by_key(|line| idle(line)) else {
         return String::new();
@@ -60,7 +60,7 @@ fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
 }
 
 /// One bar a stage: busy time and idle time by cause.
-pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
+pub(super) fn causes(context: &Context<'_>, lines: &[&StageIdle]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > Ns::ZERO));
     let busy = Part {
         name: Color::Busy.label().to_owned(),
@@ -92,7 +92,7 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
 }
 
 /// A bar a bin, its idle time by cause.
-pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
+pub(super) fn gap_lengths(context: &Context<'_>, line: &StageIdle) -> Chart {
     let bins: Vec<(Ns, Option<Ns>, &Bin)> = line.histogram.used().collect();
     let (causes, parts) =
         legend(|cause| bins.iter().any(|(.., bin)| bin.times.of(cause) > Ns::ZERO));
@@ -138,7 +138,7 @@ fn short(time: Ns) -> String {
 }
 
 /// The depth above, what the GPU does below.
-pub(super) fn queue(context: &Context<'_>, line: &Line, queue: &QueueOverTime) -> Chart {
+pub(super) fn queue(context: &Context<'_>, line: &StageIdle, queue: &QueueOverTime) -> Chart {
     let duration = window(queue).duration();
     let (stage, time) = (line.label(context), Quantity::ns(duration));
     Chart {

@@ -13,7 +13,7 @@ use super::{NOTABLE, Section, upper_bounds};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
-use rooflens_analysis::time::idle::{Cause, IdleTime, Line, Verdict};
+use rooflens_analysis::time::idle::{Cause, IdleTime, StageIdle, Verdict};
 use rooflens_document::catalogue::{
     IDLE, IDLE_ALLOCATOR, IDLE_COMMUNICATION, IDLE_COPY, IDLE_FIRST_USE, IDLE_HOST_CODE,
     IDLE_LAUNCHING, IDLE_OFF_CPU, IDLE_OS, IDLE_OTHER_WORK, IDLE_PROFILER, IDLE_QUEUE, IDLE_SHARE,
@@ -46,11 +46,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     findings.metrics.extend(metrics);
     let (mut order, outermost, of_primary) = idle.ordered(context);
     let run: Ns = order[..outermost].iter().map(|line| line.pool.time).sum();
-    let is_notable = |line: &&&Line| line.pool.time.time().0 >= NOTABLE * run.time().0;
+    let is_notable = |line: &&&StageIdle| line.pool.time.time().0 >= NOTABLE * run.time().0;
     order[..outermost].sort_by_key(|line| !is_notable(&line));
     let shown = &order[..outermost];
-    let notable: Vec<&Line> = shown.iter().filter(is_notable).copied().collect();
-    let bars: Vec<&Line> = order[..of_primary]
+    let notable: Vec<&StageIdle> = shown.iter().filter(is_notable).copied().collect();
+    let bars: Vec<&StageIdle> = order[..of_primary]
         .iter()
         .filter(is_notable)
         .copied()
@@ -129,7 +129,7 @@ const fn part_of_time(verdict: Verdict) -> &'static str {
 }
 
 /// The largest part of a stage's time, and what its launching consists of where it is worth it.
-fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
+fn verdict(context: &Context<'_>, line: &StageIdle) -> Vec<Inline> {
     let (verdict, share) = line.verdict();
     let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
     let part = |time: Ns| Quantity::ratio(time.time() / launching.max(Ns(1)).time());
@@ -149,7 +149,7 @@ fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
 }
 
 /// All metrics of a stage.
-fn metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+fn metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
     let mut metrics = idle_metrics(context, line);
     metrics.extend(launch_metrics(context, line));
     with_evidence(metrics, &line.evidence(context))
@@ -162,7 +162,7 @@ fn with_evidence(mut metrics: Vec<Metric>, evidence: &Evidence) -> Vec<Metric> {
     metrics
 }
 
-fn idle_metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+fn idle_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
     let (scope, idle) = (line.scope(context), line.idle());
     let over = basis!(
         "basis.over_instances",
@@ -193,7 +193,7 @@ fn idle_metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
     metrics
 }
 
-fn launch_metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+fn launch_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
     let (launches, instances) = (&line.launches, line.instances.len());
     let calls = launches.calls;
     let no_calls = match line.has_calls() {

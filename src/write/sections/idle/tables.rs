@@ -10,7 +10,7 @@ use rooflens_analysis::time::idle::histogram::Bin;
 use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_analysis::time::idle::queue::QueueOverTime;
 use rooflens_analysis::time::idle::samples::Sampled;
-use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
+use rooflens_analysis::time::idle::{Cause, IdleTime, StageIdle};
 use rooflens_document::catalogue::{
     LAUNCH_API_TIME, LAUNCHES_PER_STEP, LAUNCHES_PER_TOKEN, MEAN_KERNEL_TIME, QUEUE_DEPTH,
     QUEUE_EMPTY_SHARE, QUEUE_TIME,
@@ -24,8 +24,8 @@ const SHOWN_GAPS: usize = 10;
 const SHOWN_GAPS_OF_OTHERS: usize = 5;
 
 /// What bounds each stage: one row a line.
-pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, Line> {
-    columns! { context, "launch_figures", line: &Line => {
+pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, StageIdle> {
+    columns! { context, "launch_figures", line: &StageIdle => {
         let launches = &line.launches;
         let calls = (launches.calls > 0).then_some(launches.calls);
         with stage_and_pass(context) of line;
@@ -49,19 +49,22 @@ pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, Line> {
 }
 
 /// The columns that begin all tables of lines.
-fn stage_and_pass<'t>(context: &'t Context<'_>, table: Table<'t, Line>) -> Table<'t, Line> {
-    columns! { table, line: &Line => {
+fn stage_and_pass<'t>(
+    context: &'t Context<'_>,
+    table: Table<'t, StageIdle>,
+) -> Table<'t, StageIdle> {
+    columns! { table, line: &StageIdle => {
         text "stage" = line.label(context), page;
         text "pass" = context.session.pass_name(line.pass(context));
     } }
 }
 
 /// A line and one of its causes.
-type OfCause<'a> = (&'a Line, Cause);
+type OfCause<'a> = (&'a StageIdle, Cause);
 
 /// The causes of each line that occur, and *unknown* always; by (line, time descending).
-fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
-    let of_line = |line: &&'a Line| {
+fn causes_of<'a>(lines: &[&'a StageIdle]) -> Vec<OfCause<'a>> {
+    let of_line = |line: &&'a StageIdle| {
         let line = *line;
         let occurs = |cause: &Cause| *cause == Cause::Unknown || line.of(*cause) > Ns::ZERO;
         let mut causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
@@ -92,7 +95,7 @@ fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
     } }
 }
 
-fn of_idle(line: &Line, time: Ns) -> Option<f64> {
+fn of_idle(line: &StageIdle, time: Ns) -> Option<f64> {
     let idle = line.idle();
     (idle > Ns::ZERO).then(|| time.time() / idle.time())
 }
@@ -100,7 +103,7 @@ fn of_idle(line: &Line, time: Ns) -> Option<f64> {
 /// Adds the data set of causes; a page shows the first `outermost` lines.
 pub(super) fn add_causes(
     context: &Context<'_>,
-    order: &[&Line],
+    order: &[&StageIdle],
     outermost: usize,
     findings: &mut SectionContent,
 ) {
@@ -114,7 +117,7 @@ pub(super) fn add_causes(
 }
 
 /// The view of the data set of launch figures, with or without those of the queue.
-pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&Line], queues: bool) -> Block {
+pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&StageIdle], queues: bool) -> Block {
     let mut columns = vec![
         "stage",
         "verdict",
@@ -146,8 +149,8 @@ pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&Line], queues: bo
 }
 
 /// The lengths of the gaps of all lines.
-pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
-    type Row<'a> = (&'a Line, (Ns, Option<Ns>, &'a Bin));
+pub(super) fn histogram(context: &Context<'_>, order: &[&StageIdle]) -> Dataset {
+    type Row<'a> = (&'a StageIdle, (Ns, Option<Ns>, &'a Bin));
     let bins = order
         .iter()
         .flat_map(|line| line.histogram.used().map(|bin| (*line, bin)));
@@ -164,8 +167,12 @@ pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
 }
 
 /// Samples of what the issuing threads ran; a page shows the beginning of the first stage that has some.
-pub(super) fn add_samples(context: &Context<'_>, order: &[&Line], findings: &mut SectionContent) {
-    type Row<'a> = (&'a Line, &'a Sampled);
+pub(super) fn add_samples(
+    context: &Context<'_>,
+    order: &[&StageIdle],
+    findings: &mut SectionContent,
+) {
+    type Row<'a> = (&'a StageIdle, &'a Sampled);
     let samples = order
         .iter()
         .flat_map(|line| line.sampled.iter().map(|row| (*line, row)));
@@ -213,7 +220,7 @@ pub(super) fn queues(context: &Context<'_>, idle: &IdleTime) -> Dataset {
 }
 
 /// A line and one of its longest gaps.
-type OfGap<'a> = (&'a Line, &'a LongGap);
+type OfGap<'a> = (&'a StageIdle, &'a LongGap);
 
 fn gaps<'t>(context: &'t Context<'_>) -> Table<'t, OfGap<'t>> {
     let session = context.session;
@@ -270,15 +277,19 @@ fn parts(gap: &LongGap) -> Option<String> {
 
 /// Adds the longest gaps of the outermost stages of all passes: the most idle stage first, as a page shows the
 /// beginning.
-pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut SectionContent) {
+pub(super) fn add_longest(
+    context: &Context<'_>,
+    order: &[&StageIdle],
+    findings: &mut SectionContent,
+) {
     let Some(primary) = order.first().map(|line| line.pass(context)) else {
         return;
     };
-    let is_of_other_pass = |line: &Line| line.pass(context) != primary;
+    let is_of_other_pass = |line: &StageIdle| line.pass(context) != primary;
     let outermost = order
         .iter()
         .filter(|line| line.summary.is_outermost(context.facts));
-    let mut lines: Vec<&Line> = outermost.copied().collect();
+    let mut lines: Vec<&StageIdle> = outermost.copied().collect();
     lines.arrange_by_key(|line| (is_of_other_pass(line), Reverse(line.idle())));
     let lines_of_primary = lines.partition_point(|line| !is_of_other_pass(line));
     let of_primary: usize = lines[..lines_of_primary]
@@ -289,7 +300,7 @@ pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut
         .iter()
         .flat_map(|line| line.longest.iter().map(|gap| (*line, gap)));
     let longest = gaps(context).rows(&gaps_of_lines.collect::<Vec<_>>());
-    let caption = |line: Option<&&Line>| {
+    let caption = |line: Option<&&StageIdle>| {
         let pass = line.map_or("", |line| context.session.pass_name(line.pass(context)));
         words!(context, "idle.caption_longest", pass = pass)
     };

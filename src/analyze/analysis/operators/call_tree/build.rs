@@ -6,7 +6,7 @@ use std::hash::Hash;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::{Folded, FoldedId};
-use super::{Activity, Flops, Kind, Leaf, MAX_DEPTH, Node, Source, Spans, Tree};
+use super::{Activity, Kind, Leaf, MAX_DEPTH, Node, NodeFlops, Source, Spans, Tree};
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource, StageInstance};
 use crate::engine::nesting::Span;
@@ -266,7 +266,7 @@ impl<'a> Builder<'a> {
             *leaf = leaf.saturating_add(work.device);
             let Node { sum, flops, .. } = &mut self.nodes[node as usize];
             sum.own += work;
-            *flops += Flops::of(context, row);
+            *flops += NodeFlops::of(context, row);
             let (start, end) = (ops.start[row], ops.end[row]);
             let mut ancestor = Some(node);
             while let Some(number) = ancestor {
@@ -317,7 +317,7 @@ impl<'a> Builder<'a> {
     fn roll_up(&mut self) {
         let nodes = &mut self.nodes;
         let mut work: Vec<Work> = nodes.iter().map(|node| node.sum.own).collect();
-        let mut flops: Vec<Flops> = nodes.iter().map(|node| node.flops).collect();
+        let mut flops: Vec<NodeFlops> = nodes.iter().map(|node| node.flops).collect();
         // Callers stand before what they call.
         let innermost_first = || {
             (0..nodes.len())

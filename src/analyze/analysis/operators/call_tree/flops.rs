@@ -8,7 +8,7 @@ use rooflens_session::Ns;
 
 /// FLOPs of GEMMs, convolutions and attention of known sizes, and the time that they represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flops {
+pub struct NodeFlops {
     /// FLOPs, attention over all pairs of query and key.
     pub full: f64,
     /// FLOPs, attention over the pairs that a causal mask leaves.
@@ -19,7 +19,7 @@ pub struct Flops {
     pub uncounted: Ns,
 }
 
-impl Flops {
+impl NodeFlops {
     /// Those of an operation; a kernel that helps another has none of its own.
     pub(super) fn of(context: &Context<'_>, row: usize) -> Self {
         let facts = context.facts;
@@ -60,7 +60,7 @@ impl Flops {
     }
 }
 
-impl AddAssign for Flops {
+impl AddAssign for NodeFlops {
     fn add_assign(&mut self, other: Self) {
         self.full += other.full;
         self.masked += other.masked;

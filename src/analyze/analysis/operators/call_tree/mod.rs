@@ -16,7 +16,7 @@ use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
 use rooflens_session::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
 
-pub use flops::Flops;
+pub use flops::NodeFlops;
 pub use names::{Folded, FoldedId, fold, is_function};
 pub use spans::{Source, Spans};
 
@@ -80,7 +80,7 @@ pub struct Node {
     /// Union of the operations' intervals, summed over GPUs, nanoseconds.
     pub busy: Ns,
     /// FLOPs of the matrix work issued within.
-    pub flops: Flops,
+    pub flops: NodeFlops,
     /// FLOPs of the work issued by itself, of attention those under its mask.
     pub flops_self: f64,
 }

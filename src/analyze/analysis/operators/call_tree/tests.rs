@@ -157,7 +157,7 @@ fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
     for with_operators in [false, true] {
         let tree = &trees(&session, with_operators)[0];
         let layers = node(tree, "layers.*");
-        let expected = Flops {
+        let expected = NodeFlops {
             full: 16_384.0,
             masked: 16_384.0,
             counted: Ns(160),

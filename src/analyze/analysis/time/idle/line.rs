@@ -23,7 +23,7 @@ use rooflens_units::Time;
 pub const OCCURS: f64 = 0.01;
 
 /// Idle time of a stage on one GPU, over the instances that count.
-pub struct Line {
+pub struct StageIdle {
     /// The stage as a process ran it.
     pub summary: Summary,
     /// GPU.
@@ -92,13 +92,17 @@ pub struct CauseGaps {
 }
 
 /// The lines of a summary, one a GPU that the process uses in the stage.
-pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summary) -> Vec<Line> {
+pub(super) fn lines(
+    context: &Context<'_>,
+    inputs: &Inputs<'_>,
+    summary: &Summary,
+) -> Vec<StageIdle> {
     let counted: Vec<&StageInstance> = summary.counted_instances(context.facts).collect();
     let gpus = gpus_of(&counted);
     let several_gpus = gpus.len() > 1;
     let traced = inputs.traced(summary.stage(context.facts).pass);
     let line = |gpu: GpuId| {
-        let mut line = Line::new(summary.clone(), gpu, several_gpus, traced);
+        let mut line = StageIdle::new(summary.clone(), gpu, several_gpus, traced);
         let queue = inputs.queues.of(summary.process, gpu);
         let mut numbers = Vec::new();
         for (number, instance) in counted.iter().enumerate() {
@@ -130,7 +134,7 @@ pub(super) fn gpus_of(instances: &[&StageInstance]) -> Vec<GpuId> {
     gpus
 }
 
-impl Line {
+impl StageIdle {
     fn new(summary: Summary, gpu: GpuId, several_gpus: bool, traced: Traced) -> Self {
         Self {
             summary,
@@ -375,7 +379,7 @@ impl Line {
     }
 }
 
-impl Line {
+impl StageIdle {
     /// Ten instances of a stage of the first process, each of `time` ns; the artifact tells all causes.
     pub fn made(stage: usize, time: f64) -> Self {
         let summary = Summary {

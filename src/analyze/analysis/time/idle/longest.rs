@@ -4,7 +4,7 @@ use super::Inputs;
 use super::calls::Calls;
 use super::cause::Cause;
 use super::gaps::Gap;
-use super::line::Line;
+use super::line::StageIdle;
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::intervals::measure_within;
@@ -41,7 +41,7 @@ pub struct LongGap {
 }
 
 /// Finds the longest gaps of the lines of outermost stages.
-pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line]) {
+pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [StageIdle]) {
     let session = context.session;
     let mut gaps: Vec<(usize, u32, Gap)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -86,7 +86,7 @@ pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line
 fn longest(
     context: &Context<'_>,
     inputs: &Inputs<'_>,
-    line: &Line,
+    line: &StageIdle,
 ) -> impl Iterator<Item = (u32, Gap)> {
     let mut gaps: Vec<(u32, Gap)> = Vec::new();
     for instance in line.summary.counted_instances(context.facts) {

@@ -30,14 +30,14 @@ use gaps::Gaps;
 use queue::{QueueOverTime, Queues};
 
 pub use cause::Cause;
-pub use line::Line;
+pub use line::StageIdle;
 pub use verdict::Verdict;
 
 /// Idle time of all passes.
 #[derive(Default)]
 pub struct IdleTime {
     /// One a stage, process and GPU, in the order of stages; the primary pass first.
-    pub lines: Vec<Line>,
+    pub lines: Vec<StageIdle>,
     /// What lies between the outermost stages of the primary pass, one a process and GPU.
     pub between: Vec<Between>,
     /// The queue over the outermost stages of the primary pass that take most time.
@@ -75,7 +75,7 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
     let secondary = session.passes.ids().filter(|pass| *pass != primary);
     let passes = std::iter::once(primary).chain(secondary);
     let summaries = passes.flat_map(|pass| summaries(facts, pass));
-    let mut lines: Vec<Line> = summaries
+    let mut lines: Vec<StageIdle> = summaries
         .flat_map(|summary| line::lines(context, &inputs, summary))
         .collect();
     longest::find(context, &inputs, &mut lines);
@@ -91,9 +91,9 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
 
 impl IdleTime {
     /// The lines of a stage (an index into the facts' stages) as a process ran it, one a GPU.
-    pub fn of(&self, stage: usize, process: ProcessId) -> impl Iterator<Item = &Line> {
+    pub fn of(&self, stage: usize, process: ProcessId) -> impl Iterator<Item = &StageIdle> {
         let of_stage =
-            move |line: &&Line| line.summary.stage == stage && line.summary.process == process;
+            move |line: &&StageIdle| line.summary.stage == stage && line.summary.process == process;
         self.lines.iter().filter(of_stage)
     }
 
@@ -109,10 +109,10 @@ impl IdleTime {
 
     /// The lines in reading order: the primary pass first, in it and in the others the outermost stages first; and
     /// how many are outermost ones of the primary pass, and how many of that pass at all.
-    pub fn ordered(&self, context: &Context<'_>) -> (Vec<&Line>, usize, usize) {
-        let is_other = |line: &Line| !context.facts.run.contains(&line.pass(context));
-        let inner = |line: &Line| !line.summary.is_outermost(context.facts);
-        let mut order: Vec<&Line> = self.lines.iter().collect();
+    pub fn ordered(&self, context: &Context<'_>) -> (Vec<&StageIdle>, usize, usize) {
+        let is_other = |line: &StageIdle| !context.facts.run.contains(&line.pass(context));
+        let inner = |line: &StageIdle| !line.summary.is_outermost(context.facts);
+        let mut order: Vec<&StageIdle> = self.lines.iter().collect();
         order.sort_by_key(|line| (is_other(line), inner(line)));
         let outermost = order.partition_point(|line| !is_other(line) && !inner(line));
         let own_lines = order.partition_point(|line| !is_other(line));

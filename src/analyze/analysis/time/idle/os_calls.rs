@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Inputs;
 use super::cause::Cause;
-use super::line::Line;
+use super::line::StageIdle;
 use crate::Context;
 use rooflens_session::{Ns, Session, StrId, ThreadId};
 
@@ -18,7 +18,7 @@ struct OsCall {
 }
 
 /// Names the calls of all lines with idle time in some, the most time first; of equal times by name.
-pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line]) {
+pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [StageIdle]) {
     if lines.iter().all(|line| line.of(Cause::Os) == Ns::ZERO) {
         return;
     }

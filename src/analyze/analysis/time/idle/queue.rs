@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::calls::Calls;
-use super::line::Line;
+use super::line::StageIdle;
 use crate::Context;
 use crate::engine::facts::OpIndex;
 use crate::engine::intervals::{Interval, union};
@@ -131,25 +131,25 @@ pub struct QueueOverTime {
 pub(super) fn over_time(
     context: &Context<'_>,
     queues: &Queues,
-    lines: &[Line],
+    lines: &[StageIdle],
     pass: PassId,
 ) -> Vec<QueueOverTime> {
     let outermost =
-        |line: &Line| line.pass(context) == pass && line.summary.is_outermost(context.facts);
-    let mut stages: Vec<(usize, &Line)> = lines
+        |line: &StageIdle| line.pass(context) == pass && line.summary.is_outermost(context.facts);
+    let mut stages: Vec<(usize, &StageIdle)> = lines
         .iter()
         .enumerate()
         .filter(|(_, line)| outermost(line))
         .collect();
     stages.dedup_by_key(|(_, line)| line.summary.stage);
-    let total = |line: &Line| line.summary.time * line.summary.counted as f64;
+    let total = |line: &StageIdle| line.summary.time * line.summary.counted as f64;
     stages.arrange_by(|a, b| total(b.1).total_cmp(&total(a.1)));
     let of = |(index, line)| QueueOverTime::of(context, queues, index, line);
     stages.into_iter().filter_map(of).take(KEPT).collect()
 }
 
 impl QueueOverTime {
-    fn of(context: &Context<'_>, queues: &Queues, at: usize, line: &Line) -> Option<Self> {
+    fn of(context: &Context<'_>, queues: &Queues, at: usize, line: &StageIdle) -> Option<Self> {
         let instance = line.nearest(context.facts)?;
         let (start, end) = instance.projection?;
         let window = Window { start, end };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Inputs;
 use super::cause::Cause;
-use super::line::Line;
+use super::line::StageIdle;
 use crate::Context;
 use rooflens_session::{Session, StrId};
 
@@ -21,7 +21,7 @@ pub struct Sampled {
 }
 
 /// Counts the samples of all lines of passes that have some.
-pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line]) {
+pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [StageIdle]) {
     let session = context.session;
     if session.cpu_samples.is_empty() {
         return;
@@ -42,7 +42,7 @@ pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line
 fn sampled(
     context: &Context<'_>,
     inputs: &Inputs<'_>,
-    line: &Line,
+    line: &StageIdle,
     order: &[usize],
 ) -> Vec<Sampled> {
     let (session, samples) = (context.session, &context.session.cpu_samples);
@@ -84,7 +84,7 @@ fn by_count<'a>(session: &'a Session, row: &Sampled) -> (Reverse<usize>, &'a str
     )
 }
 
-impl Line {
+impl StageIdle {
     /// Number of CPU samples while the GPU waited for the host.
     pub fn samples(&self) -> usize {
         self.sampled.iter().map(|row| row.samples).sum()

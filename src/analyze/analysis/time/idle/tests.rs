@@ -22,10 +22,10 @@ fn gaps(session: &Session) -> Vec<Gap> {
 }
 
 /// What `look` gives of the line of the stage of that name.
-fn of_line<T>(session: &Session, stage: &str, look: impl FnOnce(&Line, &Context<'_>) -> T) -> T {
+fn of_line<T>(session: &Session, stage: &str, look: impl FnOnce(&StageIdle, &Context<'_>) -> T) -> T {
     with_results(session, |context| {
         let mut lines = context.results.idle().unwrap().lines.iter();
-        let is_stage = |line: &&Line| line.summary.stage(context.facts).name == stage;
+        let is_stage = |line: &&StageIdle| line.summary.stage(context.facts).name == stage;
         look(lines.find(is_stage).unwrap(), context)
     })
 }

@@ -1,7 +1,7 @@
 //! What bounds a stage: the largest of a few shares of its time.
 
 use super::cause::Cause;
-use super::line::Line;
+use super::line::StageIdle;
 use crate::engine::intervals::total;
 use crate::engine::tiers::Tier;
 use rooflens_session::Ns;
@@ -49,7 +49,7 @@ impl Verdict {
     }
 }
 
-impl Line {
+impl StageIdle {
     /// What bounds the stage, and its share of the stage's time. Of equal shares the first of the list wins.
     pub fn verdict(&self) -> (Verdict, f64) {
         // What has no verdict of its own.

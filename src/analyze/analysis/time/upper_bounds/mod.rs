@@ -6,7 +6,7 @@ mod tests;
 use crate::engine::stage_stats::Summary;
 use crate::engine::tiers::Tier;
 use crate::kernels::gemm;
-use crate::time::idle::{Cause, Line};
+use crate::time::idle::{Cause, StageIdle};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, ProcessId};
 use rooflens_units::Time;
@@ -64,7 +64,7 @@ impl Overhead {
     ];
 
     /// What would vanish of a line's time, nanoseconds; kernels aside.
-    fn of(self, line: &Line) -> Ns {
+    fn of(self, line: &StageIdle) -> Ns {
         match self {
             Self::Launching => line.of(Cause::Launching),
             Self::Host => line.pool.causes.sum(&Cause::HOST),
@@ -144,10 +144,10 @@ pub fn compute(context: &Context<'_>) -> Known<UpperBounds> {
     let (lines, ..) = context.results.idle()?.ordered(context);
     let products = gemm::above_roofline(context);
     // One group a stage and process: a stage is as slow as its slowest GPU.
-    let same = |a: &&Line, b: &&Line| {
+    let same = |a: &&StageIdle, b: &&StageIdle| {
         (a.summary.stage, a.summary.process) == (b.summary.stage, b.summary.process)
     };
-    let of_group = |group: &[&Line]| {
+    let of_group = |group: &[&StageIdle]| {
         let bounds = Overhead::ALL.map(|overhead| match overhead {
             Overhead::MatrixProducts => of_products(&products, group),
             _ => bound(group, overhead),
@@ -162,7 +162,7 @@ pub fn compute(context: &Context<'_>) -> Known<UpperBounds> {
     })
 }
 
-fn bound(group: &[&Line], overhead: Overhead) -> Known<UpperBound> {
+fn bound(group: &[&StageIdle], overhead: Overhead) -> Known<UpperBound> {
     let parts = group
         .iter()
         .map(|line| (overhead.of(line), line.pool.time))
@@ -185,8 +185,8 @@ fn bound(group: &[&Line], overhead: Overhead) -> Known<UpperBound> {
 }
 
 /// The bound by GEMMs, of a stage on one GPU: of several, products would have to be distinguished by GPU.
-fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<UpperBound> {
-    let product = |line: &Line| {
+fn of_products(products: &[(usize, ProcessId, f64)], group: &[&StageIdle]) -> Known<UpperBound> {
+    let product = |line: &StageIdle| {
         let key = (line.summary.stage, line.summary.process);
         products
             .iter()

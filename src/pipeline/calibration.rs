@@ -2,7 +2,7 @@
 
 use rooflens_predict::{Calibration, Figure, Machine, Rate};
 use rooflens_schemas::StageKind;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::Ratio;
 
 use super::analyze::Analysis;
 use super::microbenchmarks::devices;
@@ -90,10 +90,10 @@ fn stages(capture: &Capture, rates: &[Rate], calibration: &mut Calibration) {
         let factor = bound.factor();
         calibration.figures.push(Figure {
             name: format!("{} ({})", bound.stage, bound.pass),
-            specified: Some(Time(bound.bound).into()),
-            measured: Time(bound.measured).into(),
-            ratio: Some(Ratio(factor)),
-            error: applied.map(|applied| Ratio((applied.0 / factor - 1.0).abs())),
+            specified: Some(bound.bound.into()),
+            measured: bound.measured.into(),
+            ratio: Some(factor),
+            error: applied.map(|applied| Ratio((applied / factor - 1.0).abs())),
         });
     }
 }
@@ -105,7 +105,7 @@ fn factor(bounds: &[Bound], kinds: &[StageKind]) -> Option<Ratio> {
     let bound = unprofiled
         .find(is_of_kind)
         .or_else(|| bounds.iter().find(is_of_kind))?;
-    Some(Ratio(bound.factor()))
+    Some(bound.factor())
 }
 
 /// Adds the operations of `bench.json` with their roofline times at the measured rates.

@@ -171,7 +171,7 @@ fn decode_steps(session: &Session, facts: &Facts) -> BTreeMap<PassId, u64> {
     let mut steps_of_pass = BTreeMap::new();
     for summary in &facts.summaries {
         let pass = summary.stage(facts).pass;
-        let steps = summary.steps.unwrap_or_default() as u64;
+        let steps = summary.steps.unwrap_or_default().0 as u64;
         let is_decode = summary.kind(facts) == StageKind::Decode;
         if is_decode && steps > 0 && !session.pass_name(pass).is_empty() {
             steps_of_pass.insert(pass, steps);

@@ -75,7 +75,7 @@ fn parts(evidence: &Evidence<'_>, stage: Key, iterations: Count) -> Vec<(ClassGr
         .max(Count(1.0));
     let mut parts = Vec::new();
     for (group, time) in time.parts() {
-        parts.push((group, Time(time) / counted));
+        parts.push((group, time / counted));
     }
     parts
 }

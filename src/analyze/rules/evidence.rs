@@ -31,11 +31,11 @@ use rooflens_units::{Bytes, Ratio, Time};
 const LEAST_STAGE: Ratio = Ratio(0.01);
 
 /// Difference of shares between iterations from which on it is said.
-const DIFFERS: f64 = 0.01;
+const DIFFERS: Ratio = Ratio(0.01);
 
 /// CPU samples from which on it is said what ran; share of them from which on a library is named, and how many are.
 const ENOUGH_SAMPLES: usize = 30;
-const SAMPLED_SHARE: f64 = 0.05;
+const SAMPLED_SHARE: Ratio = Ratio(0.05);
 const SHOWN_LIBRARIES: usize = 3;
 
 /// Time of whole graphs ÷ operation time of a stage from which on its operations are hidden.
@@ -125,10 +125,10 @@ impl<'a> Evidence<'a> {
             }
             let pass = stage.scope.pass.as_deref().unwrap_or_default();
             let name = stage.scope.stage.as_deref().unwrap_or_default();
-            let steps = stage.steps.map(|steps| steps.0);
-            let timed = baseline.of_stage(self.session, (pass, name, stage.kind), steps);
+            let key = (pass, name, stage.kind);
+            let timed = baseline.of_stage(self.session, key, stage.steps);
             if let Some((series, time)) = timed {
-                stage.unprofiled = Some(Time(time));
+                stage.unprofiled = Some(time);
                 stage.unprofiled_pass = Some(self.session.text(series.pass).to_owned());
             }
         }
@@ -159,7 +159,7 @@ impl<'a> Evidence<'a> {
     pub(crate) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<Time> {
         let bounds = self.results.upper_bounds().ok()?;
         let bound = bounds.of(stage.stage, stage.process)?.get(overhead);
-        let new_time = Time(bound.as_ref().ok()?.new_time());
+        let new_time = bound.as_ref().ok()?.new_time();
         Some((stage.time - new_time).max(Time::ZERO))
     }
 
@@ -178,8 +178,8 @@ impl<'a> Evidence<'a> {
             let Ok(time) = idle.of_stage(cause) else {
                 return Look::InsufficientData;
             };
-            match look(stage, idle, Time(time)) {
-                Look::Passed if idle.share(idle.of(Cause::Unknown)) >= share.0 => {
+            match look(stage, idle, time) {
+                Look::Passed if idle.share(idle.of(Cause::Unknown)) >= share => {
                     Look::InsufficientData
                 }
                 look => look,
@@ -205,8 +205,8 @@ impl<'a> Evidence<'a> {
             "findings.idles",
             stage = Inline::strong(&stage.label),
             share = share,
-            least = differs.then_some(Ratio(spread.least)),
-            most = Ratio(spread.most),
+            least = differs.then_some(spread.least),
+            most = spread.most,
             few = few.map(|count| Quantity::count(count as u64)),
             all = Quantity::count(spread.of as u64),
             time = Quantity::ns(idle.pool.causes.sum(causes)),
@@ -218,13 +218,13 @@ impl<'a> Evidence<'a> {
         let total = idle.samples();
         let mut parts = Vec::new();
         for (library, samples) in idle.libraries(self.session) {
-            let share = samples as f64 / total as f64;
+            let share = Ratio(samples as f64 / total as f64);
             if share >= SAMPLED_SHARE && parts.len() < SHOWN_LIBRARIES {
                 let library = self.session.text(library);
                 parts.push(words!(
                     self,
                     "findings.sampled_in",
-                    share = Ratio(share),
+                    share = share,
                     library = library
                 ));
             }

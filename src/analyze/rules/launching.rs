@@ -18,13 +18,13 @@ pub(crate) const MANY: Count = Count(100.0);
 
 /// Gaps with host code in an iteration from which on it lies between launches: fewer are single pieces of work, such as
 /// the preparation of a batch, which no graph removes.
-const BETWEEN: f64 = 5.0;
+const BETWEEN: Count = Count(5.0);
 
 /// Idle time while launching, if it is worth a finding: as the largest cause, or as one of at least half of the largest
 /// where that is not host code whose finding has the same advice.
 pub(crate) fn launching(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let idle = evidence.idle(stage.key())?;
-    let launching = Time(idle.of_stage(Cause::Launching).ok()?);
+    let launching = idle.of_stage(Cause::Launching).ok()?;
     let (largest, most) = largest(evidence, stage, idle)?;
     let is_said = largest == Cause::HostCode && is_many(evidence, stage, idle);
     let is_large = launching >= most || !is_said && launching * 2.0 >= most;
@@ -43,7 +43,7 @@ pub(crate) fn largest(
         let time = match cause {
             Cause::HostCode => pauses::host_code(evidence, stage),
             _ if idle.spread(&[cause]).is_rare() => None,
-            _ => Some(Time(pooled)),
+            _ => Some(pooled),
         };
         // Of equal ones the last.
         if let Some(time) = time

@@ -36,11 +36,11 @@ pub(crate) struct Pauses {
 pub(crate) fn typical(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     if stage.counted >= INSTANCES {
         let idle = evidence.idle(stage.key())?;
-        return idle.median_of(Cause::HostCode).ok().map(Time);
+        return idle.median_of(Cause::HostCode).ok();
     }
     let idle_of_step = evidence.idle(stage.step()?.key())?;
     let step = idle_of_step.median_of(Cause::HostCode).ok()?;
-    Some(Time(step) * stage.steps?)
+    Some(step * stage.steps?)
 }
 
 /// The pauses of a stage, if they are worth a finding.
@@ -90,7 +90,7 @@ pub(crate) fn hold(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
 /// Idle time in host code of an instance: without the pauses, where typical instances have none.
 pub(crate) fn host_code(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let idle = evidence.idle(stage.key())?;
-    let pooled = Time(idle.of_stage(Cause::HostCode).ok()?);
+    let pooled = idle.of_stage(Cause::HostCode).ok()?;
     match pauses(evidence, stage) {
         Some(pauses) => Some(pauses.typical.min(pooled)),
         None => Some(pooled),

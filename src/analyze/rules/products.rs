@@ -50,14 +50,14 @@ impl<'a> Product<'a> {
         if group.sum.time <= Ns::ZERO {
             return None;
         }
-        let per_instance = |sum: f64| Time(stage.per_instance(sum));
+        let per_instance = |sum: Time| stage.per_instance(sum);
         Some(Self {
             group,
-            time: per_instance(group.sum.time.time().0),
+            time: per_instance(group.sum.time.time()),
             roof: per_instance(group.sum.least?),
             at_bandwidth: per_instance(group.sum.at_bandwidth()),
             lost: per_instance(group.sum.recoverable()?),
-            quantization: per_instance(group.quantization().unwrap_or(0.0)),
+            quantization: per_instance(group.quantization().unwrap_or_default()),
             gemm: group.gemm()?,
             bound: group.sum.bound()?,
             short: &evidence.facts.identities[group.kernel.index()].short,
@@ -83,8 +83,7 @@ impl<'a> Product<'a> {
     }
 
     fn is_measured(&self) -> bool {
-        let ceiling = self.group.sum.ceiling();
-        ceiling.is_some_and(|ceiling| ceiling.measured)
+        self.group.sum.has_measured_ceiling() == Some(true)
     }
 }
 

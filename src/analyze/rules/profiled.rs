@@ -17,10 +17,10 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::{Classifier, Known};
 use rooflens_document::{Inline, Query};
 use rooflens_session::{Arrange, KernelId};
-use rooflens_units::{Percent, Ratio};
+use rooflens_units::{Count, Percent, Ratio};
 
 /// Waves below which a grid leaves most of the block slots empty. Grids between this and one wave are the tail's.
-pub(crate) const WAVES: f64 = 0.5;
+pub(crate) const WAVES: Ratio = Ratio(0.5);
 
 /// The rule that says small grids.
 pub(crate) const SMALL_GRIDS: &str = "small-grids";
@@ -49,8 +49,9 @@ impl Profiled<'_> {
     }
 
     /// Waves of its grid.
-    pub(crate) fn waves(&self) -> Option<f64> {
-        self.figures.get(Figure::Waves).filter(|waves| *waves > 0.0)
+    pub(crate) fn waves(&self) -> Option<Ratio> {
+        let waves = self.figures.get(Figure::Waves).map(Ratio);
+        waves.filter(Ratio::is_positive)
     }
 
     /// Use of the unit that it uses most, as a share of that unit's peak.
@@ -138,17 +139,18 @@ fn groups<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Known<Vec<Profiled<
 }
 
 /// The part of a stage's GPU time that a stage has: the same, or one within it.
-fn part(stage: &StageLine, summary: &Summary) -> Option<f64> {
+fn part(stage: &StageLine, summary: &Summary) -> Option<Ratio> {
     if stage.is(summary) {
-        return Some(1.0);
+        return Some(Ratio::ONE);
     }
     let key = (summary.stage, summary.process);
     stage.nested.iter().find(|nested| nested.key() == key)?;
     let is_step = stage.step().is_some_and(|step| step.key() == key);
     let steps = stage.steps.filter(|_| is_step);
-    let times = steps.map_or(1.0, |steps| steps.0);
-    let whole = stage.operation_time.0;
-    (whole > 0.0).then(|| (summary.sum * times / whole).min(1.0))
+    let times = steps.unwrap_or(Count(1.0));
+    let whole = stage.operation_time;
+    let part = || Ratio(summary.sum * times / whole).min(Ratio::ONE);
+    whole.is_positive().then(part)
 }
 
 /// Σ of the shares.

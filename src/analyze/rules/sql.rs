@@ -97,7 +97,7 @@ impl Window {
             return None;
         }
         let far = |instance: &StageInstance| {
-            (instance.time().unwrap_or(Ns::MAX).time().0 - line.time).abs()
+            (instance.time().unwrap_or(Ns::MAX).time() - line.time).abs()
         };
         let idle = context.results.idle().ok();
         let nearest = idle.and_then(|idle| idle.nearest(facts, line.stage, line.process));

@@ -20,13 +20,13 @@ pub(crate) const BUSY: Ratio = Ratio(0.90);
 pub(crate) const ALL: Ratio = Ratio(0.995);
 
 /// Profiled time of a stage ÷ unprofiled time from which on the profiler slows it.
-pub(crate) const SLOWED: f64 = 1.10;
+pub(crate) const SLOWED: Ratio = Ratio(1.10);
 
 /// Busy share below which, where the CPU explains most of the rest, the stage is as long as the CPU takes.
-const HALF_BUSY: f64 = 0.50;
+const HALF_BUSY: Ratio = Ratio(0.50);
 
 /// Share of the idle time that the CPU has to explain.
-const BY_HOST: f64 = 0.50;
+const BY_HOST: Ratio = Ratio(0.50);
 
 /// A stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages), and the process that ran it.
 pub(crate) type Key = (usize, ProcessId);
@@ -150,17 +150,14 @@ impl StageLine {
             label: summary.label(session, facts),
             kind: summary.kind(facts),
             scope: summary.scope(session, facts),
-            time: Time(summary.time),
-            busy: Time(summary.busy_share * summary.time),
-            busy_share: Ratio(summary.busy_share),
-            operations: Count(summary.operations),
-            operation_time: Time(summary.sum),
+            time: summary.time,
+            busy: summary.time * summary.busy_share,
+            busy_share: summary.busy_share,
+            operations: summary.operations,
+            operation_time: summary.sum,
             figures: summary.evidence(session, facts),
             counted: Count(summary.counted as f64),
-            steps: summary
-                .steps
-                .map(Count)
-                .filter(|steps| *steps > Count::ZERO),
+            steps: summary.steps.filter(|steps| *steps > Count::ZERO),
             nested: nested(context, summary),
             unprofiled: None,
             unprofiled_pass: None,
@@ -379,8 +376,7 @@ impl Evidence<'_> {
             return false;
         };
         let host = idle.pool.causes.sum(&Cause::HOST);
-        stage.busy < stage.reference() * HALF_BUSY
-            && host.time().0 >= BY_HOST * idle.idle().time().0
+        stage.busy < stage.reference() * HALF_BUSY && host.time() >= idle.idle().time() * BY_HOST
     }
 
     /// Looks at a stage, unless it is a rank that waits for another one.

@@ -32,7 +32,7 @@ pub(crate) fn name<'a>(evidence: &Evidence<'a>, summary: &Summary) -> &'a str {
 
 /// The change of a stage's time, if it is a trend.
 pub(crate) fn drift(series: &Series) -> Option<Ratio> {
-    let drift = Ratio(series.change().ok()?.drift);
+    let drift = series.change().ok()?.drift;
     let is_trend = series.direction() != Some(Direction::Neither);
     (drift.abs() >= DRIFT && is_trend).then_some(drift)
 }

@@ -103,13 +103,13 @@ impl Gpu {
 }
 
 /// Bytes of one element of a dtype; `None` for a dtype that is not known.
-pub fn element_bytes(dtype: &str) -> Option<f64> {
-    Some(match dtype {
+pub fn element_bytes(dtype: &str) -> Option<Bytes> {
+    Some(Bytes(match dtype {
         "fp64" => 8.0,
         "fp32" | "tf32" => 4.0,
         "bf16" | "fp16" => 2.0,
         "fp8" | "int8" => 1.0,
         "fp4" | "int4" => 0.5,
         _ => return None,
-    })
+    }))
 }

@@ -495,6 +495,26 @@ products! {
     Watts * Seconds = Joules;
 }
 
+/// Declares what an amount per time is. It is divided by nanoseconds first and scaled to seconds then, which may differ
+/// in the last digit from the quotient by [`Time::seconds`].
+macro_rules! rates {
+    ($($amount:ident / Time = $rate:ident;)*) => {$(
+        impl std::ops::Div<Time> for $amount {
+            type Output = $rate;
+
+            #[inline]
+            fn div(self, time: Time) -> $rate {
+                $rate(self.0 / time.0 * 1e9)
+            }
+        }
+    )*};
+}
+
+rates! {
+    Bytes / Time = BytesPerSecond;
+    Flops / Time = FlopsPerSecond;
+}
+
 /// Declares that a share of a unit is of that unit.
 macro_rules! shares {
     ($($unit:ident)*) => {$(
@@ -560,6 +580,7 @@ mod tests {
         let size = rate * time;
         assert_eq!(size, Bytes(9.6e9));
         assert_eq!(size / time, rate);
+        assert_eq!(size / Time(2e6), rate);
         assert_eq!(FlopsPerByte(3.0) * size, Flops(28.8e9));
         assert_eq!(Seconds(0.002).time(), Time(2e6));
     }

@@ -138,7 +138,7 @@ fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
     let mut metrics = vec![STAGE_TIME.measured(scope.clone(), median, basis.clone())];
     if let Some((steps, time)) = series.steps.zip(series.median_per_step()) {
         let basis = format!("{basis} / {steps} steps");
-        metrics.push(TIME_PER_STEP.measured(scope, time, basis));
+        metrics.push(TIME_PER_STEP.measured(scope, time.0, basis));
     }
     metrics
         .iter_mut()

@@ -12,7 +12,8 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_document::{Block, Chart, Quantity, SectionContent, Table};
+use rooflens_document::{Block, Chart, SectionContent, Table};
+use rooflens_units::{Count, Ratio, Time};
 
 /// Time breakdown. Its chart stands in the summary, with the headline figures.
 pub(super) static SECTION: Section = Section {
@@ -32,28 +33,28 @@ struct Breakdown {
     label: String,
     /// Name of the stage.
     stage: String,
-    /// Time, nanoseconds.
-    time: f64,
-    /// Profiled time of all measured iterations, nanoseconds.
-    total: f64,
+    /// Time.
+    time: Time,
+    /// Profiled time of all measured iterations.
+    total: Time,
     unprofiled: bool,
     /// What parts are called.
     names: [(Color, &'static str); 3],
-    /// Busy time by class, that of other stages and iterations and, last, idle time, nanoseconds.
-    parts: Vec<(Color, f64)>,
+    /// Busy time by class, that of other stages and iterations and, last, idle time.
+    parts: Vec<(Color, Time)>,
 }
 
 impl Breakdown {
-    /// Time of a part, nanoseconds.
-    fn part(&self, color: Color) -> f64 {
+    /// Time of a part.
+    fn part(&self, color: Color) -> Time {
         self.parts
             .iter()
-            .find(|(own, _)| *own == color)
-            .map_or(0.0, |(_, time)| *time)
+            .find(|(of_color, _)| *of_color == color)
+            .map_or(Time::ZERO, |(_, time)| *time)
     }
 
-    fn share_of(&self, color: Color) -> f64 {
-        self.part(color) / self.time.max(1.0)
+    fn share_of(&self, color: Color) -> Ratio {
+        Ratio(self.part(color) / self.time.max(Time(1.0)))
     }
 }
 
@@ -90,7 +91,7 @@ pub(crate) fn class_name<'a>(
 
 /// The name in a legend: that in which the stages agree that have the part.
 fn name<'a>(stages: impl Iterator<Item = &'a Breakdown>, color: Color) -> &'static str {
-    let named = stages.filter(|stage| stage.part(color) > 0.0);
+    let named = stages.filter(|stage| stage.part(color).is_positive());
     let mut names = named.filter_map(|stage| stage.names.iter().find(|(named, _)| *named == color));
     let Some((_, first)) = names.next() else {
         return color.label();
@@ -103,7 +104,7 @@ fn name<'a>(stages: impl Iterator<Item = &'a Breakdown>, color: Color) -> &'stat
 }
 
 /// A stage with one of its parts.
-type PartOf<'a> = (&'a Breakdown, (Color, f64));
+type PartOf<'a> = (&'a Breakdown, (Color, Time));
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let mut findings = headline(context);
@@ -142,19 +143,18 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         .map(|(_, time)| time)
         .filter(|time| *time < summary.time);
     let is_decode = summary.kind(context.facts) == StageKind::Decode;
-    let steps = summary.steps.filter(|steps| is_decode && *steps > 0.0);
+    let steps = summary
+        .steps
+        .filter(|steps| is_decode && steps.is_positive());
     let label = summary.label(context.session, context.facts);
     let time = unprofiled.unwrap_or(summary.time);
-    let busy = (summary.busy_share * summary.time).min(time);
+    let busy = (summary.time * summary.busy_share).min(time);
     // Of several GPUs, the mean; of all instances, one.
-    let of_all: f64 = stage.parts().iter().map(|(_, time)| time).sum();
-    let per = steps.unwrap_or(1.0);
-    let part = |time: f64| {
-        if of_all > 0.0 {
-            time / of_all * busy / per
-        } else {
-            0.0
-        }
+    let of_all: Time = stage.parts().iter().map(|(_, time)| time).sum();
+    let per = steps.unwrap_or(Count(1.0));
+    let part = |time: Time| match of_all.is_positive() {
+        true => time / of_all * busy / per,
+        false => Time::ZERO,
     };
     let parts = stage
         .parts()
@@ -163,13 +163,13 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let idle = context.results.idle().ok();
     let line = idle.and_then(|idle| idle.of(summary.stage, summary.process).next());
     let other_work = line
-        .map_or(0.0, |line| line.other_work() * summary.time)
+        .map_or(Time::ZERO, |line| summary.time * line.other_work())
         .min(time - busy);
     let rest = [
         (Color::OtherWork, other_work / per),
         (Color::Idle, (time - busy - other_work) / per),
     ];
-    let rest = rest.into_iter().skip(usize::from(other_work <= 0.0));
+    let rest = rest.into_iter().skip(usize::from(other_work <= Time::ZERO));
     Breakdown {
         label: match steps {
             Some(_) => words!(context, "breakdown.step", stage = label.as_str()),
@@ -185,15 +185,15 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
 }
 
 /// Idle share of a stage from which on the caption tells it.
-const IDLE: f64 = 0.15;
+const IDLE: Ratio = Ratio(0.15);
 
 /// The stages that take a notable part of the run. The caption tells the one that loses most idle time, or what most of the
 /// longest is.
 fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
-    let run: f64 = breakdowns.iter().map(|breakdown| breakdown.total).sum();
+    let run: Time = breakdowns.iter().map(|breakdown| breakdown.total).sum();
     let breakdowns: Vec<&Breakdown> = breakdowns
         .iter()
-        .filter(|breakdown| breakdown.total >= NOTABLE * run)
+        .filter(|breakdown| breakdown.total >= run * NOTABLE)
         .collect();
     let lost = |breakdown: &Breakdown| breakdown.total * breakdown.share_of(Color::Idle);
     let idle = breakdowns
@@ -224,15 +224,17 @@ fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
     colors.retain(|color| *color != Color::Idle);
     colors.push(Color::Idle);
     let bar = |breakdown: &&Breakdown| {
-        let time = Quantity::new(breakdown.time, Unit::Nanoseconds);
         let unprofiled = breakdown.unprofiled.then_some("");
         Bar {
             label: breakdown.label.clone(),
-            values: colors.iter().map(|color| breakdown.part(*color)).collect(),
+            values: colors
+                .iter()
+                .map(|color| breakdown.part(*color).0)
+                .collect(),
             note: words!(
                 context,
                 "breakdown.note",
-                time = time,
+                time = breakdown.time,
                 unprofiled = unprofiled
             ),
         }
@@ -243,7 +245,7 @@ fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
             context,
             "breakdown.chart",
             stage = told.stage.as_str(),
-            share = Quantity::ratio(told.share_of(part)),
+            share = told.share_of(part),
             part = context.text.word(name(std::iter::once(*told), part)),
         ),
         description: words!(context, "breakdown.chart_text"),
@@ -266,8 +268,9 @@ fn table<'t>(context: &Context<'t>) -> Table<'t, PartOf<'t>> {
     columns! { context, "breakdown", (breakdown, (color, time)): &PartOf<'_> => {
         text "stage" = breakdown.label.as_str(), page;
         text "part" = name(std::iter::once(*breakdown), *color), page;
-        time "time_ns" = *time, page;
-        share "share" = if breakdown.time > 0.0 { time / breakdown.time } else { 0.0 }, page;
+        "time_ns" = *time, page;
+        share "share" =
+            if breakdown.time.is_positive() { *time / breakdown.time } else { 0.0 }, page;
         text "unprofiled" = breakdown.unprofiled;
     } }
 }

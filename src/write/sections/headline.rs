@@ -11,12 +11,13 @@ use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Block, SectionContent, Table};
 use rooflens_session::GpuId;
+use rooflens_units::{Count, ImagesPerSecond, Ratio, Time, TokensPerSecond};
 
 /// Stages that the first page shows.
 const SHOWN: usize = 10;
 
 /// Share of the run from which on a stage stands on the first page.
-const NOTABLE: f64 = 0.01;
+const NOTABLE: Ratio = Ratio(0.01);
 
 /// Title and lines of the cover.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -154,19 +155,19 @@ fn passes(context: &Context<'_>) -> String {
 /// A stage's headline figures.
 struct Row {
     stage: String,
-    /// Stage time with a profiler, nanoseconds.
-    profiled: Option<f64>,
-    /// Stage time without one, nanoseconds.
-    unprofiled: Option<f64>,
+    /// Stage time with a profiler.
+    profiled: Option<Time>,
+    /// Stage time without one.
+    unprofiled: Option<Time>,
     /// Busy time with a profiler ÷ stage time, without one where that is known.
-    busy_share: Option<f64>,
-    mfu: Option<f64>,
-    mbu: Option<f64>,
+    busy_share: Option<Ratio>,
+    mfu: Option<Ratio>,
+    mbu: Option<Ratio>,
     /// By the FLOPs of operators with recorded shapes, where the work is not described.
-    operator_utilization: Option<f64>,
-    tokens_per_second: Option<f64>,
+    operator_utilization: Option<Ratio>,
+    tokens_per_second: Option<TokensPerSecond>,
     /// Of a model of images.
-    images_per_second: Option<f64>,
+    images_per_second: Option<ImagesPerSecond>,
 }
 
 /// The table of headline figures; no findings for a session without stages.
@@ -262,17 +263,16 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
     let shown = Shown::of(rows);
     columns! { context, "headline", row: &Row => {
         text "stage" = row.stage.clone(), page;
-        time "unprofiled_ns" = row.unprofiled, page if shown.unprofiled;
-        time "profiled_ns" = row.profiled, page if shown.profiled;
-        share "busy_share" = row.busy_share, page if shown.busy_share;
-        share "mfu" = row.mfu, page if shown.mfu;
-        share "mbu" = row.mbu, page if shown.mbu;
-        share "operator_utilization" =
+        "unprofiled_ns" = row.unprofiled, page if shown.unprofiled;
+        "profiled_ns" = row.profiled, page if shown.profiled;
+        "busy_share" = row.busy_share, page if shown.busy_share;
+        "mfu" = row.mfu, page if shown.mfu;
+        "mbu" = row.mbu, page if shown.mbu;
+        "operator_utilization" =
             row.operator_utilization, page if shown.operator_utilization && !shown.mfu;
-        TokensPerSecond "tokens_per_second" =
+        "tokens_per_second" =
             row.tokens_per_second, page if shown.tokens_per_second && !shown.images_per_second;
-        ImagesPerSecond "images_per_second" =
-            row.images_per_second, page if shown.images_per_second;
+        "images_per_second" = row.images_per_second, page if shown.images_per_second;
     } }
 }
 
@@ -282,11 +282,11 @@ fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> (Ve
     let outermost: Vec<&Summary> = summaries
         .filter(|summary| summary.is_outermost(context.facts))
         .collect();
-    let run: f64 = outermost.iter().copied().map(run_time).sum();
+    let run: Time = outermost.iter().copied().map(run_time).sum();
     let (mut rows, mut others) = (Vec::new(), Vec::new());
     for summary in outermost {
         let row = timeline_row(context, summary, utilization);
-        if run_time(summary) >= NOTABLE * run {
+        if run_time(summary) >= run * NOTABLE {
             rows.push(row);
         } else {
             others.push(row);
@@ -297,8 +297,8 @@ fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> (Ve
     (rows, notable)
 }
 
-/// Time of all measured iterations of a stage, nanoseconds.
-fn run_time(summary: &Summary) -> f64 {
+/// Time of all measured iterations of a stage.
+fn run_time(summary: &Summary) -> Time {
     summary.time * summary.counted as f64
 }
 
@@ -310,7 +310,7 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
     let profiled = utilization.iter().find(|stage| stage.timed.is_of(line));
     let best = unprofiled.or(profiled);
     // Loops of different lengths compare by the step.
-    let steps = line.steps.filter(|steps| *steps > 0.0);
+    let steps = line.steps.filter(Count::is_positive);
     let steps = steps.filter(|_| line.kind(context.facts) == StageKind::Decode);
     let mut unprofiled_time = match (unprofiled.map(|stage| &stage.timed), steps) {
         (None, _) => None,
@@ -324,11 +324,11 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
     if let (None, None, Ok(baseline)) = (unprofiled_time, steps, context.results.baseline())
         && let Some(series) = baseline.unprofiled(context.session, stage)
     {
-        unprofiled_time = Some(series.statistics.median);
+        unprofiled_time = Some(series.median());
     }
-    let per = steps.unwrap_or(1.0);
+    let per = steps.unwrap_or(Count(1.0));
     // What kernels take with a profiler they take without one, where the CPU gains.
-    let busy = line.busy_share * line.time / per;
+    let busy = line.time * line.busy_share / per;
     let without = unprofiled_time.filter(|time| (busy..line.time / per).contains(time));
     let label = line.label(context.session, context.facts);
     Row {
@@ -339,7 +339,7 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         },
         profiled: Some(line.time / per),
         unprofiled: unprofiled_time,
-        busy_share: Some(without.map_or(line.busy_share, |time| busy / time)),
+        busy_share: Some(without.map_or(line.busy_share, |time| Ratio(busy / time))),
         mfu: best.and_then(|stage| stage.mfu().ok()),
         mbu: best.and_then(|stage| stage.mbu().ok()),
         operator_utilization: by_operators(context, line),
@@ -349,14 +349,14 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
 }
 
 /// Utilization by FLOPs of operators with recorded shapes, if those of nearly all matrix kernels are known.
-fn by_operators(context: &Context<'_>, line: &Summary) -> Option<f64> {
+fn by_operators(context: &Context<'_>, line: &Summary) -> Option<Ratio> {
     let is_of_stage = |flops: &&StageFlops| {
         (flops.summary.stage, flops.summary.process) == (line.stage, line.process)
     };
     let flops = context.results.flops().ok()?.iter().find(is_of_stage)?;
     let sums = &flops.sums;
     sums.operators?;
-    if (sums.matrix_known.time().0) < WHOLE.0 * sums.matrix.time().0 {
+    if sums.matrix_known.time() < sums.matrix.time() * WHOLE {
         return None;
     }
     flops.utilization.as_ref().ok().copied()

@@ -56,7 +56,7 @@ pub use utilization::words::reason as why_unknown;
 
 use std::ops::Deref;
 
-use rooflens_schemas::Scope;
+use rooflens_schemas::{Metric, Scope};
 
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::stage_stats::Summary;
@@ -64,8 +64,9 @@ use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::time::idle::StageIdle;
 use rooflens_analysis::{Known, Missing};
 use rooflens_document::chart::Color;
-use rooflens_document::{Block, Catalogue, Inline, SectionContent};
+use rooflens_document::{Block, Catalogue, Inline, MetricDef, SectionContent};
 use rooflens_session::{Dim3, PassId, Session};
+use rooflens_units::{Measure, Ratio};
 
 /// What sections read: the results, and the words to show them with.
 #[derive(Clone, Copy)]
@@ -199,7 +200,7 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, SectionCon
 }
 
 /// Share of the run from which on a stage has a bar.
-const NOTABLE: f64 = 0.01;
+const NOTABLE: Ratio = Ratio(0.01);
 
 /// The outermost stage of the primary pass that loses most: idle time and GEMM time above the roofline, over all
 /// measured iterations. The report shows its details.
@@ -211,7 +212,7 @@ fn focus(context: &Context<'_>) -> Option<Summary> {
         let mut products = gemms.iter();
         let products = products.find(|products| is_same(&products.summary, &line.summary));
         let above = products.and_then(StageProducts::recoverable);
-        line.idle().time().0 + above.unwrap_or(0.0)
+        line.idle().time() + above.unwrap_or_default()
     };
     let lines = order[..outermost].iter().rev();
     Some(
@@ -243,6 +244,16 @@ fn joined(
 /// Grid or block of a profiled launch. An extent of 0 represents one that the page does not give.
 fn extent(extent: Dim3) -> Option<String> {
     (extent.volume() > 0).then(|| extent.to_string())
+}
+
+/// A metric with its value, or the reason why it has none.
+fn metric<M: Measure>(
+    def: &MetricDef,
+    scope: &Scope,
+    value: Result<M, String>,
+    basis: String,
+) -> Metric {
+    def.known(scope.clone(), value.map(|value| (value.number(), basis)))
 }
 
 /// The scope of a pass as a whole.

@@ -6,6 +6,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_document::{Block, SectionContent};
+use rooflens_units::Time;
 
 /// Measurement quality.
 pub(super) static SECTION: Section = Section {
@@ -16,8 +17,8 @@ pub(super) static SECTION: Section = Section {
 /// Rows that a page shows.
 const SHOWN: usize = 16;
 
-/// A stage with its unprofiled repeats and their median, nanoseconds.
-type Row<'a> = (&'a StageTime, Option<(&'a Series, f64)>);
+/// A stage with its unprofiled repeats and their median.
+type Row<'a> = (&'a StageTime, Option<(&'a Series, Time)>);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let times = context.results.stage_times()?;
@@ -43,11 +44,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
                 all = all.to_string()
             )
         }, page;
-        time "time_ns" = stage.summary.time, page;
-        time "time_min_ns" = stage.summary.time_range.0, page;
-        time "time_max_ns" = stage.summary.time_range.1, page;
+        "time_ns" = stage.summary.time, page;
+        "time_min_ns" = stage.summary.time_range.0, page;
+        "time_max_ns" = stage.summary.time_range.1, page;
         count "repeats" = series.map(|(one, _)| one.statistics.n), page if repeats;
-        time "unprofiled_ns" = series.map(|(_, time)| time), page if repeats;
+        "unprofiled_ns" = series.map(|(_, time)| time), page if repeats;
         text "profiled_ratio" =
             series.map(|(_, time)| stage.summary.time / time), page if repeats;
     } };

@@ -8,6 +8,7 @@ use rooflens_analysis::operators::calls::{OperatorSum, ThreadSum};
 use rooflens_analysis::operators::python::FunctionSum;
 use rooflens_document::{Cell, Dataset, Table};
 use rooflens_session::{Ns, Session};
+use rooflens_units::Time;
 
 /// Stages that a section shows; the data sets hold all.
 const SHOWN_STAGES: usize = 4;
@@ -85,12 +86,11 @@ pub(super) fn times<'t>(table: Table<'t, Place<'t>>) -> Table<'t, Place<'t>> {
             (whole > Ns::ZERO).then(|| node.sum.within.device.time().0 / whole.time().0)
         };
         count "launches" = node.sum.within.launches;
-        Flop "flops" = flops(row).map(|flops| flops.masked);
-        Flop "flops_self" = flops(row).map(|_| node.flops_self);
-        Flop "flops_full" = flops(row).map(|flops| flops.full);
-        // FLOPs a nanosecond are billions a second.
-        FlopPerSecond "flop_rate" = Some(flops(row)?.masked / device(row)? * 1e9);
-        share "flop_coverage" = Some(node.flops.counted.time().0 / device(row)?);
+        "flops" = flops(row).map(|flops| flops.masked);
+        "flops_self" = flops(row).map(|_| node.flops_self);
+        "flops_full" = flops(row).map(|flops| flops.full);
+        "flop_rate" = Some(flops(row)?.masked / device(row)?);
+        share "flop_coverage" = Some(node.flops.counted.time() / device(row)?);
         time "uncounted_ns" = node.flops.uncounted;
         time "backward_ns" = tree.has_backward().then_some(node.sum.within.backward);
     } }
@@ -105,8 +105,8 @@ fn flops(place: &Place<'_>) -> Option<NodeFlops> {
     Some(node(place).flops).filter(NodeFlops::is_any_counted)
 }
 
-fn device(place: &Place<'_>) -> Option<f64> {
-    Some(node(place).sum.within.device.time().0).filter(|time| *time > 0.0)
+fn device(place: &Place<'_>) -> Option<Time> {
+    Some(node(place).sum.within.device.time()).filter(Time::is_positive)
 }
 
 /// What calls device work: an operator, a function or a thread, with the work of its pass.

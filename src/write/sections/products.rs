@@ -1,13 +1,13 @@
 //! What the sections of GEMMs and of attention have in common: one row a stage, kernel and size.
 
 use std::collections::BTreeMap;
+use std::ops::Div;
 
-use rooflens_schemas::Unit;
 use rooflens_session::Ns;
 
 use crate::Context;
 use rooflens_analysis::engine::classify::KernelIdentity;
-use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
+use rooflens_analysis::kernels::matmul::roof::{Bound, Roof, basis};
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_document::{Catalogue, Quantity, Table};
 
@@ -41,7 +41,7 @@ impl<'a> Row<'a> {
     }
 
     /// A sum over all instances, per instance.
-    pub(super) fn per(&self, sum: Option<f64>) -> Option<f64> {
+    pub(super) fn per<A: Div<f64, Output = A>>(&self, sum: Option<A>) -> Option<A> {
         sum.map(|sum| self.stage.per_instance(sum))
     }
 }
@@ -72,22 +72,22 @@ pub(super) fn figures<'t>(by_name: bool, table: Table<'t, Row<'t>>) -> Table<'t,
         text "source" = row.source.map(|source| source.0);
         text "confidence" = row.source.map(|source| source.1);
         count "launches" = row.per(Some(row.group.sum.launches as f64));
-        time "time_ns" = row.per(Some(row.group.sum.time.time().0));
+        "time_ns" = row.per(Some(row.group.sum.time.time()));
         share "share" = {
             let (time, total) = (row.group.sum.time, row.stage.total);
-            (total > Ns::ZERO).then(|| time.time().0 / total.time().0)
+            (total > Ns::ZERO).then(|| time.time() / total.time())
         };
-        time "helper_ns" = row.per(Some(row.group.sum.helpers.time().0));
-        Flop "flops" = row.per(row.group.sum.flops);
-        FlopPerSecond "flop_per_second" = row.group.sum.rate();
-        share "of_peak" = row.group.sum.of_peak();
-        bytes "bytes" = row.per(row.group.sum.bytes);
-        FlopPerByte "intensity" = row.group.sum.intensity();
+        "helper_ns" = row.per(Some(row.group.sum.helpers.time()));
+        "flops" = row.per(row.group.sum.flops);
+        "flop_per_second" = row.group.sum.rate();
+        "of_peak" = row.group.sum.of_peak();
+        "bytes" = row.per(row.group.sum.bytes);
+        "intensity" = row.group.sum.intensity();
         text "bound" = row.group.sum.bound().map(Bound::label);
-        text "ceiling" = row.group.sum.ceiling().map(Ceiling::label);
-        share "of_roofline" = row.group.sum.least.map(|least| least / row.group.sum.time.time().0);
-        time "roof_ns" = row.per(row.group.sum.least);
-        time "recoverable_ns" = row.per(row.group.sum.recoverable());
+        text "ceiling" = row.group.sum.has_measured_ceiling().map(basis);
+        share "of_roofline" = row.group.sum.least.map(|least| least / row.group.sum.time.time());
+        "roof_ns" = row.per(row.group.sum.least);
+        "recoverable_ns" = row.per(row.group.sum.recoverable());
     } }
 }
 
@@ -107,31 +107,22 @@ pub(super) fn in_words<'a>(
     text: &'static Catalogue,
     roofs: impl Iterator<Item = &'a Roof>,
 ) -> Option<String> {
-    let mut ceilings: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
+    let mut ceilings: BTreeMap<&str, String> = BTreeMap::new();
     for roof in roofs.filter(|roof| roof.times().is_some()) {
-        ceilings.extend(
-            roof.rate
-                .map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))),
-        );
-        ceilings.extend(
-            roof.bandwidth
-                .map(|bandwidth| (text.word("memory"), (Unit::BytesPerSecond, bandwidth))),
-        );
+        let words = |value: Quantity, measured| format!("{value} {}", text.word(basis(measured)));
+        if let Some(rate) = roof.rate {
+            ceilings.insert(roof.dtype, words(rate.value.into(), rate.measured));
+        }
+        if let Some(bandwidth) = roof.bandwidth {
+            let words = words(bandwidth.value.into(), bandwidth.measured);
+            ceilings.insert(text.word("memory"), words);
+        }
     }
-    let word = |(name, (unit, ceiling)): (&str, (Unit, Ceiling))| {
-        format!(
-            "{name} {} {}",
-            Quantity::new(ceiling.value, unit),
-            text.word(ceiling.label())
-        )
-    };
-    (!ceilings.is_empty()).then(|| {
-        ceilings
-            .into_iter()
-            .map(word)
-            .collect::<Vec<_>>()
-            .join(text.comma())
-    })
+    let ceilings = ceilings.into_iter();
+    let ceilings: Vec<String> = ceilings
+        .map(|(name, words)| format!("{name} {words}"))
+        .collect();
+    (!ceilings.is_empty()).then(|| ceilings.join(text.comma()))
 }
 
 /// How to get the sizes of matrix kernels: what the bundle does not hold already.

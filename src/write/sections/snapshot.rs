@@ -255,8 +255,8 @@ fn say_remark(context: &Context<'_>, gpu: GpuSnapshotId, remark: &Remark) -> Vec
             context,
             "snapshot.lowered_limit",
             gpu = gpu,
-            limit = Watts(*limit),
-            product = Watts(*product),
+            limit = *limit,
+            product = *product,
         ),
         Remark::FullMemory(used, total) => {
             let (used, total) = (bytes(*used), bytes(*total));

@@ -10,12 +10,13 @@ use rooflens_document::catalogue::{
 };
 use rooflens_document::{Block, Inline, Method, MetricDef, SectionContent, Table};
 use rooflens_session::{Arrange, Ns};
+use rooflens_units::Ratio;
 
 /// Rows that a page shows.
 const SHOWN: usize = 15;
 
 /// Share of the stage time below which a gain is in no table.
-const NEGLIGIBLE: f64 = 0.001;
+const NEGLIGIBLE: Ratio = Ratio(0.001);
 
 /// A bound of a stage.
 type OfStage<'a> = (&'a StageBounds, &'a UpperBound);
@@ -112,7 +113,8 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
     let context = &context.in_english();
     let summary = &stage.summary;
     let scope = summary.scope(context.session, context.facts);
-    let (pass, rows) = (summary.stage(context.facts).pass, summary.operations as u64);
+    let pass = summary.stage(context.facts).pass;
+    let rows = summary.operations.0 as u64;
     let evidence = context
         .session
         .evidence(pass, "launches, copies, api_calls", rows);
@@ -128,7 +130,7 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
                     formula(overhead),
                     assumption(overhead)
                 );
-                (bound.new_time(), basis)
+                (bound.new_time().0, basis)
             });
         Metric {
             evidence: vec![evidence.clone()],
@@ -144,10 +146,11 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
         text "stage" = stage.summary.label(session, facts), page;
         text "pass" = session.pass_name(stage.summary.stage(facts).pass);
         text "what" = label(bound.overhead), page;
-        time "time_ns" = bound.time;
-        time "new_time_ns" = bound.new_time(), page;
-        time "gain_ns" = bound.gain(), page;
-        share "gain_share" = (bound.time > 0.0).then(|| bound.gain() / bound.time), page;
+        "time_ns" = bound.time;
+        "new_time_ns" = bound.new_time(), page;
+        "gain_ns" = bound.gain(), page;
+        share "gain_share" =
+            bound.time.is_positive().then(|| bound.gain() / bound.time), page;
         text "formula" = formula(bound.overhead);
         text "assumption" = assumption(bound.overhead), page;
     } }

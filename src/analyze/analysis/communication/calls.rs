@@ -13,6 +13,7 @@ use crate::engine::tiers::{Tier, tier};
 use rooflens_session::{
     Arrange, CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId,
 };
+use rooflens_units::BytesPerSecond;
 
 /// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.
 #[derive(Clone, Debug, Default)]
@@ -68,12 +69,12 @@ impl Run {
 }
 
 impl Member {
-    /// What the NVLinks of its GPU carry in one direction, bytes per second, where it has them.
-    pub fn nvlink(&self, context: &Context<'_>) -> Option<f64> {
+    /// What the NVLinks of its GPU carry in one direction, where it has them.
+    pub fn nvlink(&self, context: &Context<'_>) -> Option<BytesPerSecond> {
         let name = context
             .session
             .text(context.session.gpus.name[self.gpu.index()]);
-        Some(context.gpu_spec(name)?.nvlink_bandwidth?.0)
+        context.gpu_spec(name)?.nvlink_bandwidth
     }
 
     /// Which calls a call is one of; `None` for messages whose other end is unknown.

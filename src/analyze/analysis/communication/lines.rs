@@ -10,11 +10,10 @@ use super::speed::{self, Speed};
 use super::waits::Wait;
 use crate::Context;
 use crate::engine::facts::{OpIndex, StageInstance};
-use crate::engine::stage_stats::summaries;
+use crate::engine::stage_stats::{median_time, summaries};
 use crate::engine::stages::WHOLE_CAPTURE;
 use crate::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
 use rooflens_session::{Arrange, GpuId, Ns, PassId, Session};
-use rooflens_stats::median;
 use rooflens_units::Time;
 
 /// The tiers of each GPU of a pass.
@@ -198,10 +197,8 @@ impl Measure<'_> {
 }
 
 fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> RankTimes {
-    let middle = |value: &dyn Fn(&Sum) -> Ns| {
-        let values: Vec<f64> = sums.iter().map(|sum| value(sum).time().0).collect();
-        Time(median(&values).unwrap_or(0.0))
-    };
+    let middle =
+        |value: &dyn Fn(&Sum) -> Ns| median_time(sums.iter().map(value)).unwrap_or_default();
     let mut sum = Sum::default();
     for part in sums {
         sum.add(part);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::calls::{Call, Group, Member, Run};
 use super::operation::Operation;
 use rooflens_session::{Arrange, Ns};
-use rooflens_stats::median;
+use rooflens_stats::{median, median_deviation};
+use rooflens_units::{Ratio, Time};
 
 /// Positions beyond the difference in length by which two lists of collectives are shifted against each other
 /// to find where they fit, and the most of them.
@@ -13,12 +14,12 @@ const SHIFTS: i64 = 2;
 const MAX_SHIFT: i64 = 64;
 
 /// How much better than the list as it stands a shifted one must fit.
-const BETTER: f64 = 2.0;
+const BETTER: Ratio = Ratio(2.0);
 
 /// A collective whose ends differ by more than this, and by more than ten times the usual, is taken as
 /// mismatched.
-const TOLERANCE_NS: f64 = 1e6;
-const TOLERANCE_FACTOR: f64 = 10.0;
+const TOLERANCE: Time = Time(1e6);
+const TOLERANCE_FACTOR: Ratio = Ratio(10.0);
 
 /// Calls that answer one another in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,12 +40,11 @@ pub type Match = Vec<(usize, usize)>;
 pub struct Matching {
     /// Collectives found on several ranks.
     pub matches: Vec<Match>,
-    /// By member: what its clock shows more than the mean of all, nanoseconds: the median over collectives of
-    /// end − mean end. 0 where it takes part in none.
-    pub offsets: Vec<f64>,
-    /// Median and largest deviation of an end from its clock's offset, nanoseconds; absent without collectives
-    /// that join all ranks.
-    pub residual: Option<(f64, f64)>,
+    /// By member: what its clock shows more than the mean of all: the median over collectives of end − mean end.
+    /// 0 where it takes part in none.
+    pub offsets: Vec<Time>,
+    /// Median and largest deviation of an end from its clock's offset; absent without collectives that join all ranks.
+    pub residual: Option<(Time, Time)>,
     /// Collectives excluded because their ends lie too far apart.
     pub mismatched: usize,
 }
@@ -52,7 +52,7 @@ pub struct Matching {
 /// Matches the collectives of all ranks.
 pub(super) fn find(run: &Run) -> Matching {
     let mut matching = Matching {
-        offsets: vec![0.0; run.members.len()],
+        offsets: vec![Time::ZERO; run.members.len()],
         ..Matching::default()
     };
     if run.members.len() < 2 {
@@ -174,7 +174,8 @@ fn best_shift(a: &[Call], list: &[usize], b: &[Call], other: &[usize]) -> i64 {
             .collect();
         // Half of what could match must, or the few that remain fit by chance.
         let enough = ends.len() * 2 >= list.len().min(other.len()) && ends.len() > 2;
-        deviation(&ends).filter(|_| enough).unwrap_or(f64::INFINITY)
+        let residual = median_deviation(&ends).filter(|_| enough);
+        Time(residual.unwrap_or(f64::INFINITY))
     };
     let towards =
         |shift: i64| shift.signum() == difference.signum() && shift.abs() <= difference.abs();
@@ -182,25 +183,14 @@ fn best_shift(a: &[Call], list: &[usize], b: &[Call], other: &[usize]) -> i64 {
     let mut shifts: Vec<i64> = (-widest..=widest).collect();
     // Those that leave the fewest over come first, the smallest before the largest.
     shifts.arrange_by_key(|shift| (!between(*shift), shift.abs(), *shift));
-    let mut best = (f64::INFINITY, 0);
+    let mut best = (Time(f64::INFINITY), 0);
     for shift in shifts {
         let residual = spread(shift);
-        if residual * BETTER < best.0 || best.0.is_infinite() && residual.is_finite() {
+        if residual * BETTER < best.0 || !best.0.is_finite() && residual.is_finite() {
             best = (residual, shift);
         }
     }
     best.1
-}
-
-/// Median absolute deviation from the median.
-fn deviation(values: &[f64]) -> Option<f64> {
-    let middle = median(values)?;
-    median(
-        &values
-            .iter()
-            .map(|value| (value - middle).abs())
-            .collect::<Vec<_>>(),
-    )
 }
 
 impl Matching {
@@ -210,32 +200,32 @@ impl Matching {
         for matched in &self.matches {
             if joins_all(run, matched) {
                 for (member, away) in from_mean(run, matched) {
-                    by_member[member].push(away);
+                    by_member[member].push(away.0);
                 }
             }
         }
         self.offsets = by_member
             .iter()
-            .map(|list| median(list).unwrap_or(0.0))
+            .map(|list| Time(median(list).unwrap_or(0.0)))
             .collect();
         let deviations: Vec<f64> = by_member
             .iter()
             .zip(&self.offsets)
-            .flat_map(|(list, offset)| list.iter().map(move |away| (away - offset).abs()))
+            .flat_map(|(list, offset)| list.iter().map(move |away| (away - offset.0).abs()))
             .collect();
-        let largest = deviations.iter().copied().fold(0.0, f64::max);
-        self.residual = median(&deviations).map(|middle| (middle, largest));
+        let largest = Time(deviations.iter().copied().fold(0.0, f64::max));
+        self.residual = median(&deviations).map(|middle| (Time(middle), largest));
     }
 
     fn drop_mismatched(&mut self, run: &Run) {
         let Some((usual, _)) = self.residual else {
             return;
         };
-        let limit = (usual * TOLERANCE_FACTOR).max(TOLERANCE_NS);
+        let limit = (usual * TOLERANCE_FACTOR).max(TOLERANCE);
         let before = self.matches.len();
         let offsets = &self.offsets;
         self.matches.retain(|matched| {
-            let fits = |(member, away): (usize, f64)| (away - offsets[member]).abs() <= limit;
+            let fits = |(member, away): (usize, Time)| (away - offsets[member]).abs() <= limit;
             !joins_all(run, matched) || from_mean(run, matched).all(fits)
         });
         self.mismatched = before - self.matches.len();
@@ -248,16 +238,16 @@ fn joins_all(run: &Run, one: &Match) -> bool {
 }
 
 /// By how much each rank's end lies behind the mean of all ends.
-fn from_mean<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, f64)> + 'a {
+fn from_mean<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, Time)> + 'a {
     let end = |(member, call): &(usize, usize)| run.members[*member].calls[*call].end;
     let base: Ns = one.first().map_or(Ns::ZERO, end);
-    let sum: f64 = one
+    let sum: Time = one
         .iter()
-        .map(|call| end(call).saturating_sub(base).time().0)
+        .map(|call| end(call).saturating_sub(base).time())
         .sum();
     let mean = sum / one.len().max(1) as f64;
     one.iter()
-        .map(move |call| (call.0, end(call).saturating_sub(base).time().0 - mean))
+        .map(move |call| (call.0, end(call).saturating_sub(base).time() - mean))
 }
 
 #[cfg(test)]
@@ -313,10 +303,8 @@ pub(super) mod tests {
         let expected: Vec<Match> = (0..6).map(|at| vec![(0, at), (1, at + 1)]).collect();
         assert_eq!(found.matches, expected);
         // Mean of the ends: 500 between the two clocks.
-        assert_eq!(
-            (found.offsets, found.residual),
-            (vec![-500.0, 500.0], Some((0.0, 0.0)))
-        );
+        assert_eq!(found.offsets, [Time(-500.0), Time(500.0)]);
+        assert_eq!(found.residual, Some((Time::ZERO, Time::ZERO)));
     }
 
     #[test]

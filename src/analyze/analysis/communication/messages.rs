@@ -10,9 +10,9 @@ use super::calls::{Call, Run};
 use super::matching::{Match, Matching};
 use super::operation::Operation;
 use super::waits::Wait;
+use crate::engine::stage_stats::median_time;
 use rooflens_session::Ns;
-use rooflens_stats::median;
-use rooflens_units::Time;
+use rooflens_units::{Bytes, BytesPerSecond, Time};
 
 /// Sends of one kind differ by so much without waiting.
 const NOISE_NS: Ns = Ns(5_000);
@@ -45,22 +45,22 @@ pub(super) struct Message<'a> {
 pub struct Pair {
     /// Messages.
     pub count: u64,
-    /// Time in which the sender waits for the receiver, nanoseconds.
+    /// Time in which the sender waits for the receiver.
     pub sender_wait: Ns,
-    /// Time in which the receiver waits for the sender, nanoseconds.
+    /// Time in which the receiver waits for the sender.
     pub receiver_wait: Ns,
-    transfers: Vec<f64>,
+    transfers: Vec<Ns>,
 }
 
 impl Pair {
-    /// Time in which either waits, nanoseconds.
+    /// Time in which either waits.
     pub const fn waits(&self) -> Ns {
         self.sender_wait.saturating_add(self.receiver_wait)
     }
 
-    /// Median transfer, nanoseconds.
-    pub fn transfer(&self) -> Option<f64> {
-        median(&self.transfers)
+    /// Median transfer.
+    pub fn transfer(&self) -> Option<Time> {
+        median_time(self.transfers.iter().copied())
     }
 }
 
@@ -113,7 +113,7 @@ impl<'a> Message<'a> {
         let (sent, received) = (call(sender), call(receiver));
         let rank = |(member, _): (usize, usize)| run.members[member].rank;
         let offset = |(member, _): (usize, usize)| matching.offsets[member];
-        let apart = Time(offset(receiver) - offset(sender)).round();
+        let apart = (offset(receiver) - offset(sender)).round();
         Some(Self {
             key: Key {
                 from: rank(sender),
@@ -133,10 +133,10 @@ impl<'a> Message<'a> {
 }
 
 impl Key {
-    /// Bytes per second if a message takes so many nanoseconds.
-    pub fn rate(&self, transfer: Option<f64>) -> Option<f64> {
-        let (bytes, time) = self.bytes.zip(transfer.filter(|time| *time > 0.0))?;
-        Some(bytes as f64 / time * 1e9)
+    /// The bandwidth of a message with this transfer.
+    pub fn rate(&self, transfer: Option<Time>) -> Option<BytesPerSecond> {
+        let (bytes, time) = self.bytes.zip(transfer.filter(Time::is_positive))?;
+        Some(Bytes(bytes as f64) / time)
     }
 }
 
@@ -148,7 +148,7 @@ pub(super) fn by_pair(run: &Run, matching: &Matching) -> Vec<(Key, Pair)> {
         pair.count += 1;
         pair.sender_wait = pair.sender_wait.saturating_add(message.sender.wait);
         pair.receiver_wait = pair.receiver_wait.saturating_add(message.receiver.wait);
-        pair.transfers.push(message.sender.transfer.time().0);
+        pair.transfers.push(message.sender.transfer);
     }
     pairs.into_iter().collect()
 }

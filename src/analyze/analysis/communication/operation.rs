@@ -1,5 +1,7 @@
 //! What a collective does: from the name that the framework or NCCL calls it by, or its kernel's name.
 
+use rooflens_units::Ratio;
+
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
@@ -78,19 +80,19 @@ impl Operation {
     }
 
     /// Bus bandwidth ÷ algorithm bandwidth among `ranks` ranks, as the NCCL tests define it.
-    pub fn bus_factor(self, ranks: Option<u32>) -> Option<f64> {
+    pub fn bus_factor(self, ranks: Option<u32>) -> Option<Ratio> {
         if self.is_message() {
-            return Some(1.0);
+            return Some(Ratio::ONE);
         }
         let n = f64::from(ranks.filter(|ranks| *ranks > 1)?);
         match self {
-            Self::AllReduce => Some(2.0 * (n - 1.0) / n),
+            Self::AllReduce => Some(Ratio(2.0 * (n - 1.0) / n)),
             Self::AllGather
             | Self::ReduceScatter
             | Self::AllToAll
             | Self::Gather
-            | Self::Scatter => Some((n - 1.0) / n),
-            Self::Broadcast | Self::Reduce => Some(1.0),
+            | Self::Scatter => Some(Ratio((n - 1.0) / n)),
+            Self::Broadcast | Self::Reduce => Some(Ratio::ONE),
             _ => None,
         }
     }
@@ -245,14 +247,20 @@ mod tests {
     fn bus_factors_of_two_and_eight_ranks() {
         // 2 (n − 1) / n: 1 and 1.75; (n − 1) / n: 0.5 and 0.875.
         let of = |operation: Operation| [2, 8].map(|ranks| operation.bus_factor(Some(ranks)));
-        assert_eq!(of(Operation::AllReduce), [Some(1.0), Some(1.75)]);
-        assert_eq!(of(Operation::AllGather), [Some(0.5), Some(0.875)]);
+        assert_eq!(
+            of(Operation::AllReduce),
+            [1.0, 1.75].map(|n| Some(Ratio(n)))
+        );
+        assert_eq!(
+            of(Operation::AllGather),
+            [0.5, 0.875].map(|n| Some(Ratio(n)))
+        );
         assert_eq!(
             [Some(1), None].map(|n| Operation::AllReduce.bus_factor(n)),
             [None, None]
         );
         // A message has two ends, whatever the group.
-        assert_eq!(Operation::Send.bus_factor(None), Some(1.0));
+        assert_eq!(Operation::Send.bus_factor(None), Some(Ratio::ONE));
     }
 
     #[test]

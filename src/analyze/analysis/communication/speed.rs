@@ -18,8 +18,8 @@ use rooflens_units::{Hertz, Ratio, Time, Watts};
 /// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their
 /// launches may differ, for their work to be taken as equal. Persistent kernels have one grid for all sizes, so
 /// less proves nothing.
-const IN_COMMON: f64 = 0.9;
-const COUNTS: f64 = 0.02;
+const IN_COMMON: Ratio = Ratio(0.9);
+const COUNT_DIFFERENCE: Ratio = Ratio(0.02);
 
 /// The part of the slowdown of the same kernels that a lower clock must account for to be its reason.
 pub const BY_CLOCK: Ratio = Ratio(0.5);
@@ -28,13 +28,13 @@ pub const BY_CLOCK: Ratio = Ratio(0.5);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Speed {
     /// Times of kernels ÷ those of the same kernels on the rank that computes shortest, if both do the same.
-    pub slowdown: Option<f64>,
+    pub slowdown: Option<Ratio>,
     /// Mean SM clock.
     pub clock: Option<Hertz>,
     /// The clock of the rank that computes shortest ÷ this one.
     pub clock_ratio: Option<Ratio>,
     /// The reason that lowered the clock most often, and the share of the samples that state it.
-    pub limit: Option<(&'static str, f64)>,
+    pub limit: Option<(&'static str, Ratio)>,
     /// Most sampled power of the board, and that of the rank that computes shortest.
     pub power: (Option<Watts>, Option<Watts>),
     /// Number of its GPU.
@@ -51,13 +51,13 @@ struct Work {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LowerClock {
     /// Time of the kernels ÷ that on the rank that computes shortest.
-    pub slowdown: f64,
+    pub slowdown: Ratio,
     /// Mean SM clock of this rank and of that one.
     pub clocks: (Hertz, Hertz),
     /// The part of the slowdown that is as much as the clock is lower.
     pub share: Ratio,
     /// What lowered the clock most often, and in what share of the samples.
-    pub limit: Option<(&'static str, f64)>,
+    pub limit: Option<(&'static str, Ratio)>,
     /// Most sampled power of the board of this rank and of that one.
     pub power: Option<(Watts, Watts)>,
 }
@@ -65,8 +65,8 @@ pub struct LowerClock {
 impl Speed {
     /// The part of the slowdown that is as much as the clock is lower.
     pub fn by_clock(&self) -> Option<Ratio> {
-        let slowdown = self.slowdown.filter(|slowdown| *slowdown > 1.0)?;
-        let by_clock = (self.clock_ratio?.0 - 1.0) / (slowdown - 1.0);
+        let slowdown = self.slowdown.filter(|slowdown| *slowdown > Ratio::ONE)?;
+        let by_clock = (self.clock_ratio? - Ratio::ONE) / (slowdown - Ratio::ONE);
         Some(Ratio(by_clock.clamp(0.0, 1.0)))
     }
 
@@ -74,7 +74,7 @@ impl Speed {
     pub fn lower_clock(&self) -> Option<LowerClock> {
         let share = self.by_clock().filter(|share| *share >= BY_CLOCK)?;
         let (slowdown, clock) = (self.slowdown?, self.clock?);
-        let clocks = (clock, clock * self.clock_ratio?.0);
+        let clocks = (clock, clock * self.clock_ratio?);
         let power = self.power.0.zip(self.power.1);
         Some(LowerClock {
             slowdown,
@@ -100,8 +100,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [RankTimes])
     for line in &mut *lines {
         let times = times(context, &run.members[line.member], line);
         let clocks = clocks[line.member].as_ref();
-        let clock = clocks.and_then(|clocks| clocks.mean(times.iter().copied()));
-        line.speed.clock = clock.map(Hertz);
+        line.speed.clock = clocks.and_then(|clocks| clocks.mean(times.iter().copied()));
         let member = &run.members[line.member];
         let samples = samples(context.session, member, sampled, &times);
         line.speed.limit = limit(&samples);
@@ -202,15 +201,16 @@ fn samples<'a>(
 }
 
 /// The reason that lowers the clock in most of these samples.
-fn limit(samples: &[&Sample]) -> Option<(&'static str, f64)> {
+fn limit(samples: &[&Sample]) -> Option<(&'static str, Ratio)> {
     let masks: Vec<u64> = samples.iter().filter_map(|sample| sample.reasons).collect();
     let share = |bit: u64| {
-        masks.iter().filter(|mask| **mask & bit != 0).count() as f64 / masks.len().max(1) as f64
+        let stating = masks.iter().filter(|mask| **mask & bit != 0).count();
+        Ratio(stating as f64 / masks.len().max(1) as f64)
     };
     let lowering = reasons::REASONS.iter().filter(|reason| reason.lowers_clock);
     let shares = lowering.map(|reason| (reason.name, share(reason.bit)));
     shares
-        .filter(|(_, share)| *share > 0.0)
+        .filter(|(_, share)| share.is_positive())
         .reduce(|a, b| if b.1 > a.1 { b } else { a })
 }
 
@@ -253,21 +253,22 @@ impl Work {
     }
 
     /// How many times as long its kernels take as the same ones of another rank; `None` if their work differs.
-    fn slowdown(&self, other: &Self) -> Option<f64> {
+    fn slowdown(&self, other: &Self) -> Option<Ratio> {
         let whole = total(self.by_kernel.values().map(|(_, time)| *time));
-        let (mut here, mut there, mut common) = (0.0, 0.0, Ns::ZERO);
+        let (mut here, mut there, mut common) = (Time::ZERO, Time::ZERO, Ns::ZERO);
         let (mut count_here, mut count_there) = (0.0, 0.0);
         for (key, (count, time)) in &self.by_kernel {
             if let Some((its_count, its_time)) = other.by_kernel.get(key) {
                 common = common.saturating_add(*time);
-                here += time.time().0;
-                there += its_time.time().0 / *its_count as f64 * *count as f64;
+                here += time.time();
+                there += its_time.time() / *its_count as f64 * *count as f64;
                 count_here += *count as f64 / self.instances.max(1) as f64;
                 count_there += *its_count as f64 / other.instances.max(1) as f64;
             }
         }
-        let same_kernels = common.time().0 > IN_COMMON * whole.time().0;
-        let same_counts = (count_here / count_there - 1.0_f64).abs() <= COUNTS;
-        (same_kernels && same_counts && there > 0.0).then(|| here / there)
+        let same_kernels = common.time() > whole.time() * IN_COMMON;
+        let difference = Ratio(count_here / count_there - 1.0).abs();
+        let is_same = same_kernels && difference <= COUNT_DIFFERENCE && there.is_positive();
+        is_same.then(|| Ratio(here / there))
     }
 }

@@ -22,10 +22,10 @@ const MIN_RANKS: usize = 2;
 const MIN_COLLECTIVES: u64 = 8;
 
 /// Chance with which equal ranks would come last so often, over all ranks, below which one is a straggler.
-pub const CHANCE: f64 = 1e-3;
+pub const CHANCE: Ratio = Ratio(1e-3);
 
 /// A difference below this share of the others' is none.
-const DIFFERENCE: f64 = 0.02;
+const DIFFERENCE: Ratio = Ratio(0.02);
 
 /// The computing times of the ranks in one stage, or in the whole pass.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,8 +56,8 @@ pub struct Straggler {
     /// Collectives in which one rank came last.
     pub of: u64,
     /// Chance of that if ranks came last at random.
-    pub chance: f64,
-    /// What the other ranks waited in the collectives of the whole pass, on average, nanoseconds.
+    pub chance: Ratio,
+    /// What the other ranks waited in the collectives of the whole pass, on average.
     pub waited: Ns,
     /// What sets it apart.
     pub cause: Option<Cause>,
@@ -82,7 +82,7 @@ pub enum Reason {
     /// It computes longer, in other kernels or grids, or in more of them.
     MoreWork,
     /// The same kernels take this many times as long as on the rank that computes shortest.
-    SlowerKernels(f64),
+    SlowerKernels(Ratio),
     /// So they do, and the clock is lower.
     LowerClock(LowerClock),
     /// The host keeps it waiting longer.
@@ -139,7 +139,7 @@ impl Imbalance {
 
     /// Whether a rank computes so much shorter than the slowest one that it waits for it.
     pub fn waits(&self, line: &RankTimes) -> bool {
-        line.compute * (1.0 + DIFFERENCE) < self.most
+        line.compute * (1.0 + DIFFERENCE.0) < self.most
     }
 
     /// Whether the slowest rank is a straggler.
@@ -171,7 +171,8 @@ fn last_by_chance(last: &[u64]) -> Option<Straggler> {
         .copied()
         .enumerate()
         .max_by_key(|(at, n)| (*n, std::cmp::Reverse(*at)))?;
-    let chance = (last.len() as f64 * upper_tail(of, most, 1.0 / last.len() as f64)).min(1.0);
+    let of_one = upper_tail(of, most, Ratio(1.0 / last.len() as f64));
+    let chance = (last.len() as f64 * of_one).min(Ratio::ONE);
     let straggler = Straggler {
         member,
         last: most,
@@ -184,16 +185,16 @@ fn last_by_chance(last: &[u64]) -> Option<Straggler> {
 }
 
 /// P(X ≥ k) of a binomial distribution.
-fn upper_tail(n: u64, k: u64, p: f64) -> f64 {
+fn upper_tail(n: u64, k: u64, p: Ratio) -> Ratio {
     let ln_factorial = |n: u64| libm::lgamma(n as f64 + 1.0);
     let term = |i: u64| {
         let ln = ln_factorial(n) - ln_factorial(i) - ln_factorial(n - i)
-            + i as f64 * libm::log(p)
-            + (n - i) as f64 * libm::log(1.0 - p);
-        libm::exp(ln)
+            + i as f64 * libm::log(p.0)
+            + (n - i) as f64 * libm::log(p.rest().0);
+        Ratio(libm::exp(ln))
     };
-    if p >= 1.0 {
-        1.0
+    if p >= Ratio::ONE {
+        Ratio::ONE
     } else {
         (k..=n).map(term).sum()
     }
@@ -218,9 +219,9 @@ fn cause(context: &Context<'_>, lines: &[RankTimes], member: usize) -> Option<Ca
     let compute = (member_line.compute, median_of_others(&|line| line.compute)?);
     let idle = (member_line.idle, median_of_others(&|line| line.idle)?);
     let (longer, waits) = (compute.0 - compute.1, idle.0 - idle.1);
-    let reason = if longer >= waits && longer > DIFFERENCE * compute.1 {
+    let reason = if longer >= waits && longer > compute.1 * DIFFERENCE {
         of_longer_computing(member_line)
-    } else if waits > DIFFERENCE * member_line.time {
+    } else if waits > member_line.time * DIFFERENCE {
         Reason::MoreIdle
     } else {
         Reason::Unknown
@@ -249,7 +250,7 @@ fn of_longer_computing(line: &RankTimes) -> Reason {
     match line
         .speed
         .slowdown
-        .filter(|slowdown| *slowdown > 1.0 + DIFFERENCE)
+        .filter(|slowdown| *slowdown > Ratio::ONE + DIFFERENCE)
     {
         None => Reason::MoreWork,
         Some(slowdown) => {
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(last_by_chance(&[0, 8]), None);
         let found = last_by_chance(&[0, 12]).expect("12 of 12");
         assert_eq!((found.member, found.last, found.of), (1, 12, 12));
-        assert!((found.chance - 2.0 / 4096.0).abs() < 1e-12);
+        assert!((found.chance.0 - 2.0 / 4096.0).abs() < 1e-12);
         assert_eq!(last_by_chance(&[30, 33]), None);
         assert_eq!(last_by_chance(&[]), None);
     }

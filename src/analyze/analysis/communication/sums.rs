@@ -8,8 +8,9 @@ use super::calls::{Call, Group, Run};
 use super::operation::Operation;
 use super::waits::Wait;
 use crate::engine::facts::OpIndex;
+use crate::engine::stage_stats::median_time;
 use rooflens_session::{Arrange, KernelId, Ns};
-use rooflens_stats::median;
+use rooflens_units::{Bytes, BytesPerSecond, Time};
 
 /// What a rank calls again and again: one operation of one size in one group by one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,14 +36,14 @@ pub struct Kind {
     pub key: Key,
     /// Calls.
     pub count: u64,
-    /// Sum of durations, nanoseconds.
+    /// Sum of durations.
     pub total: Ns,
     /// Calls that were matched with other ranks.
     pub matched: u64,
-    /// Waits of those, nanoseconds.
+    /// Waits of those.
     pub wait: Ns,
-    durations: Vec<f64>,
-    transfers: Vec<f64>,
+    durations: Vec<Ns>,
+    transfers: Vec<Ns>,
 }
 
 /// Bytes on the bus and their time, of collectives of one operation on one rank.
@@ -52,10 +53,10 @@ pub struct Traffic {
     pub member: usize,
     /// Operation.
     pub operation: Operation,
-    /// Σ message × bus factor, bytes.
-    pub bus_bytes: f64,
-    /// Σ transfer, or duration where no other rank is known, nanoseconds.
-    pub time: f64,
+    /// Σ message × bus factor.
+    pub bus_bytes: Bytes,
+    /// Σ transfer, or duration where no other rank is known.
+    pub time: Time,
     /// Calls of recorded size.
     pub calls: u64,
     /// Those of them that were matched.
@@ -66,43 +67,43 @@ impl Kind {
     fn add(&mut self, call: &Call, wait: Option<&Wait>) {
         self.count += 1;
         self.total = self.total.saturating_add(call.duration());
-        self.durations.push(call.duration().time().0);
+        self.durations.push(call.duration());
         if let Some(wait) = wait {
             self.matched += 1;
             self.wait = self.wait.saturating_add(wait.wait);
-            self.transfers.push(wait.transfer.time().0);
+            self.transfers.push(wait.transfer);
         }
     }
 
-    /// Median duration, nanoseconds.
-    pub fn median(&self) -> Option<f64> {
-        median(&self.durations)
+    /// Median duration.
+    pub fn median(&self) -> Option<Time> {
+        median_time(self.durations.iter().copied())
     }
 
-    /// Median transfer, nanoseconds.
-    pub fn transfer(&self) -> Option<f64> {
-        median(&self.transfers)
+    /// Median transfer.
+    pub fn transfer(&self) -> Option<Time> {
+        median_time(self.transfers.iter().copied())
     }
 
-    /// Algorithm bandwidth, bytes per second: message ÷ transfer, or duration where no other rank is known.
-    pub fn rate(&self) -> Option<f64> {
+    /// Algorithm bandwidth: message ÷ transfer, or duration where no other rank is known.
+    pub fn rate(&self) -> Option<BytesPerSecond> {
         let time = self
             .transfer()
             .or_else(|| self.median())
-            .filter(|time| *time > 0.0)?;
-        Some(self.key.bytes? as f64 / time * 1e9)
+            .filter(Time::is_positive)?;
+        Some(Bytes(self.key.bytes? as f64) / time)
     }
 
-    /// Bus bandwidth, bytes per second.
-    pub fn bus_rate(&self) -> Option<f64> {
+    /// Bus bandwidth.
+    pub fn bus_rate(&self) -> Option<BytesPerSecond> {
         Some(self.rate()? * self.key.operation.bus_factor(self.key.size)?)
     }
 }
 
 impl Traffic {
-    /// Bus bandwidth, bytes per second; absent where no size is recorded.
-    pub fn rate(&self) -> Option<f64> {
-        (self.time > 0.0).then(|| self.bus_bytes / self.time * 1e9)
+    /// Bus bandwidth; absent where no size is recorded.
+    pub fn rate(&self) -> Option<BytesPerSecond> {
+        self.time.is_positive().then(|| self.bus_bytes / self.time)
     }
 }
 
@@ -153,8 +154,8 @@ pub(super) fn traffic(run: &Run, waits: &FxHashMap<OpIndex, Wait>) -> Vec<Traffi
             let none = Traffic {
                 member,
                 operation,
-                bus_bytes: 0.0,
-                time: 0.0,
+                bus_bytes: Bytes::ZERO,
+                time: Time::ZERO,
                 calls: 0,
                 matched: 0,
             };
@@ -164,8 +165,8 @@ pub(super) fn traffic(run: &Run, waits: &FxHashMap<OpIndex, Wait>) -> Vec<Traffi
                 continue;
             };
             let wait = waits.get(&call.op);
-            sum.bus_bytes += bytes as f64 * factor;
-            sum.time += wait.map_or(call.duration(), |wait| wait.transfer).time().0;
+            sum.bus_bytes += Bytes(bytes as f64) * factor;
+            sum.time += wait.map_or(call.duration(), |wait| wait.transfer).time();
             sum.calls += 1;
             sum.matched += u64::from(wait.is_some());
         }

@@ -6,22 +6,23 @@ use crate::Context;
 use crate::kernels::matmul::Gemm;
 use crate::kernels::matmul::stages::StageProducts;
 use rooflens_session::Ns;
+use rooflens_units::{Count, Flops, Ratio};
 
 /// Part of the GEMM time of both ranks whose sizes must be known for their work to be compared.
-const KNOWN: f64 = 0.9;
+const KNOWN: Ratio = Ratio(0.9);
 
 /// Difference of ratios below which rows explain the work.
-const SAME: f64 = 0.02;
+const SAME: Ratio = Ratio(0.02);
 
 /// The work of a rank in a stage against that of another one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkDifference {
     /// FLOPs of its GEMMs ÷ those of the other; absent where the sizes of too many are not known.
-    pub flops: Option<f64>,
+    pub flops: Option<Ratio>,
     /// Rows M of the GEMMs of equal N and K with the most time, here and there: if they are as different as the FLOPs.
     pub rows: Option<(u64, u64)>,
     /// GPU operations of an instance, here and there.
-    pub operations: (f64, f64),
+    pub operations: (Count, Count),
 }
 
 impl WorkDifference {
@@ -52,7 +53,7 @@ impl WorkDifference {
         };
         let operations = (operations(own)?, operations(other)?);
         let products = products(own).zip(products(other));
-        let flops = products.map(|(own, other)| flops(own) / flops(other));
+        let flops = products.map(|(own, other)| Ratio(flops(own) / flops(other)));
         let flops = flops.filter(|ratio| ratio.is_finite());
         let rows = products
             .zip(flops)
@@ -65,36 +66,33 @@ impl WorkDifference {
     }
 
     /// How much more it computes, as a share of the other's work, if that is known to be more than nothing.
-    pub fn more(&self) -> Option<f64> {
+    pub fn more(&self) -> Option<Ratio> {
         self.flops
-            .map(|flops| flops - 1.0)
+            .map(|flops| flops - Ratio::ONE)
             .filter(|more| *more > SAME)
     }
 
     /// Whether both are known to compute the same.
     pub fn is_equal(&self) -> bool {
-        self.flops.is_some_and(|flops| (flops - 1.0).abs() <= SAME)
+        self.flops
+            .is_some_and(|flops| (flops - Ratio::ONE).abs() <= SAME)
     }
 
     /// Operations here and there, if their numbers differ and sizes do not tell.
-    pub fn more_operations(&self) -> Option<(f64, f64)> {
+    pub fn more_operations(&self) -> Option<(Count, Count)> {
         let (own, other) = self.operations;
-        (self.flops.is_none() && own > (1.0 + SAME) * other && other > 0.0).then_some((own, other))
+        let is_more = own > other * (1.0 + SAME.0) && other.is_positive();
+        (self.flops.is_none() && is_more).then_some((own, other))
     }
 }
 
-fn flops(products: &StageProducts) -> f64 {
-    products.per_instance(
-        products
-            .groups
-            .iter()
-            .filter_map(|group| group.sum.flops)
-            .sum(),
-    )
+fn flops(products: &StageProducts) -> Flops {
+    let groups = products.groups.iter();
+    products.per_instance(groups.filter_map(|group| group.sum.flops).sum())
 }
 
 /// Rows of GEMMs of equal N and K: those with the most time whose ratio is that of the FLOPs.
-fn rows(own: &StageProducts, other: &StageProducts, flops: f64) -> Option<(u64, u64)> {
+fn rows(own: &StageProducts, other: &StageProducts, flops: Ratio) -> Option<(u64, u64)> {
     let sizes = |products: &StageProducts| -> Vec<(Gemm, Ns)> {
         let groups = products.groups.iter();
         groups
@@ -105,8 +103,10 @@ fn rows(own: &StageProducts, other: &StageProducts, flops: f64) -> Option<(u64, 
     let pairs = own.iter().flat_map(|(gemm, time)| {
         let same =
             |partner: &Gemm| (partner.n, partner.k, partner.batch) == (gemm.n, gemm.k, gemm.batch);
-        let fits =
-            move |partner: &Gemm| (gemm.m as f64 / partner.m as f64 / flops - 1.0).abs() <= SAME;
+        let fits = move |partner: &Gemm| {
+            let rows = Ratio(gemm.m as f64 / partner.m as f64);
+            (rows / flops - 1.0).abs() <= SAME.0
+        };
         let partners = other
             .iter()
             .map(|(partner, _)| partner)

@@ -6,6 +6,7 @@ use crate::engine::stage_stats::Summary;
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, Session, StrId};
 use rooflens_stats::{OUTLIER_Z, Statistics, modified_z};
+use rooflens_units::{Count, Time};
 
 /// The timed repeats of a bundle.
 pub struct Baseline {
@@ -35,7 +36,7 @@ pub struct Series {
 pub struct Repeat {
     /// Number, from 0.
     pub number: u32,
-    /// Wall time, nanoseconds.
+    /// Wall time.
     pub duration: Ns,
     /// Steps in it.
     pub steps: Option<u64>,
@@ -66,36 +67,36 @@ pub fn compute(context: &Context<'_>) -> Known<Baseline> {
 }
 
 impl Baseline {
-    /// The unprofiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
-    /// compare by the step: of a decode stage it is the time of as many steps as the timeline has, or as the workload is
-    /// said to make in this pass.
+    /// The unprofiled repeats of a stage of a timeline, and their median. Loops of different lengths compare by the
+    /// step: of a decode stage it is the time of as many steps as the timeline has, or as the workload is said to make
+    /// in this pass.
     pub fn of_stage(
         &self,
         session: &Session,
         (pass, stage, kind): (&str, &str, StageKind),
-        steps: Option<f64>,
-    ) -> Option<(&Series, f64)> {
+        steps: Option<Count>,
+    ) -> Option<(&Series, Time)> {
         let series = self.unprofiled(session, stage)?;
         let stated = || {
             session
                 .workload
                 .for_pass(pass)
                 .output_tokens
-                .map(|tokens| tokens as f64)
+                .map(|tokens| Count(tokens as f64))
         };
         let steps = match kind {
             StageKind::Decode => steps.or_else(stated),
             _ => steps,
         };
         let time = match matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
-            true => series.median_per_step()? * steps.filter(|steps| *steps > 0.0)?,
-            false => series.statistics.median,
+            true => series.median_per_step()? * steps.filter(Count::is_positive)?,
+            false => series.median(),
         };
         Some((series, time))
     }
 
     /// The same of a summary; ranks have no times of their own.
-    pub fn of_summary(&self, context: &Context<'_>, summary: &Summary) -> Option<(&Series, f64)> {
+    pub fn of_summary(&self, context: &Context<'_>, summary: &Summary) -> Option<(&Series, Time)> {
         let (session, facts) = (context.session, context.facts);
         let is_alone = summary.scope(session, facts).rank.is_none();
         let stage = summary.stage(facts);
@@ -165,10 +166,14 @@ impl Series {
         }
     }
 
-    /// Median per step, nanoseconds.
-    pub fn median_per_step(&self) -> Option<f64> {
-        self.steps
-            .map(|steps| self.statistics.median / steps as f64)
+    /// Median of the repeats.
+    pub const fn median(&self) -> Time {
+        Time(self.statistics.median)
+    }
+
+    /// Median per step.
+    pub fn median_per_step(&self) -> Option<Time> {
+        self.steps.map(|steps| self.median() / steps as f64)
     }
 
     /// The repeats far from the median.
@@ -182,10 +187,10 @@ impl Series {
         self.outliers().max_by(|a, b| far(a).total_cmp(&far(b)))
     }
 
-    /// Σ distance of the outliers from the median, nanoseconds.
-    pub fn excess(&self) -> f64 {
+    /// Σ distance of the outliers from the median.
+    pub fn excess(&self) -> Time {
         self.outliers()
-            .map(|repeat| (repeat.duration.time().0 - self.statistics.median).abs())
+            .map(|repeat| (repeat.duration.time() - self.median()).abs())
             .sum()
     }
 }
@@ -201,10 +206,9 @@ impl Repeat {
         self.number == 0 && self.is_outlier() && self.z > Some(0.0)
     }
 
-    /// Duration per step, nanoseconds.
-    pub fn per_step(&self) -> Option<f64> {
-        self.steps
-            .map(|steps| self.duration.time().0 / steps as f64)
+    /// Duration per step.
+    pub fn per_step(&self) -> Option<Time> {
+        self.steps.map(|steps| self.duration.time() / steps as f64)
     }
 }
 
@@ -236,7 +240,7 @@ mod tests {
         let marked: Vec<bool> = repeats.iter().map(Repeat::is_outlier).collect();
         assert_eq!(marked, [true, false, false, false, false]);
         assert!(all[0].worst_outlier().is_some_and(Repeat::is_cold));
-        assert_eq!(all[0].excess(), 60.0);
+        assert_eq!(all[0].excess(), Time(60.0));
     }
 
     #[test]
@@ -249,10 +253,11 @@ mod tests {
             Some(found.of_stage(session, ("nsys", "decode", kind), steps)?.1)
         };
         // 3 ns a step.
-        assert_eq!(of(&session, StageKind::Decode, Some(4.0)), Some(12.0));
+        let four = Some(Count(4.0));
+        assert_eq!(of(&session, StageKind::Decode, four), Some(Time(12.0)));
         assert_eq!(of(&session, StageKind::Decode, None), None);
         session.workload.output_tokens = Some(16);
-        assert_eq!(of(&session, StageKind::Decode, None), Some(48.0));
+        assert_eq!(of(&session, StageKind::Decode, None), Some(Time(48.0)));
         assert_eq!(of(&session, StageKind::DecodeStep, None), None);
     }
 

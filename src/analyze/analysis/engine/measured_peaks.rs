@@ -3,6 +3,7 @@
 use crate::Context;
 use rooflens_hardware::Gpu;
 use rooflens_session::{PassId, Session};
+use rooflens_units::{BytesPerSecond, FlopsPerSecond};
 
 /// What was measured on one GPU: names, such as `bf16` and `copy`, with medians per second.
 #[derive(Clone, Debug, Default)]
@@ -48,20 +49,21 @@ impl<'a> Measured<'a> {
     }
 
     /// The bandwidth of a copy, bytes read and written per second.
-    pub fn bandwidth(&self) -> Option<f64> {
-        self.best("copy")
+    pub fn bandwidth(&self) -> Option<BytesPerSecond> {
+        self.best("copy").map(BytesPerSecond)
     }
 
     /// The rate of products of a dtype; `gpu` is the GPU's specification.
-    pub fn rate(&self, gpu: Option<&Gpu>, dtype: &str) -> Option<f64> {
+    pub fn rate(&self, gpu: Option<&Gpu>, dtype: &str) -> Option<FlopsPerSecond> {
         // Libraries compute fp64 products on tensor cores where there are such.
         let on_tensor_cores = gpu.is_some_and(|gpu| gpu.peak("fp64_tensor").is_some());
-        match dtype {
+        let rate = match dtype {
             "fp64_tensor" => self.best("fp64"),
             "fp64" if on_tensor_cores => None,
             "copy" => None,
             dtype => self.best(dtype),
-        }
+        };
+        rate.map(FlopsPerSecond)
     }
 
     /// The best one where several artifacts have it.
@@ -129,12 +131,12 @@ mod tests {
         let context = Context::new(&session, &facts, &hardware, &options);
         let measured = Measured::of(&context, recorded);
         let gpu = context.gpu_spec(recorded);
-        let rate = |dtype| measured.rate(gpu, dtype);
+        let rate = |dtype| measured.rate(gpu, dtype).map(|rate| rate.0);
         [
             rate("bf16"),
             rate("fp64"),
             rate("fp64_tensor"),
-            measured.bandwidth(),
+            measured.bandwidth().map(|bandwidth| bandwidth.0),
         ]
     }
 

@@ -3,13 +3,14 @@
 use crate::Context;
 use rooflens_session::{GpuId, Ns, PassId};
 use rooflens_stats::mean;
+use rooflens_units::Hertz;
 
 /// Names of counters that hold the clock of the SMs, in megahertz.
 const COUNTERS: [&str; 2] = ["GPC Clock Frequency", "SM Clock Frequency"];
 
 /// Clock samples of a pass on its clock, by time.
 pub struct Clocks {
-    samples: Vec<(Ns, f64)>,
+    samples: Vec<(Ns, Hertz)>,
     /// Where they are from.
     pub source: &'static str,
 }
@@ -20,15 +21,16 @@ impl Clocks {
         counters(context, pass, gpu).or_else(|| nvml(context, pass, gpu))
     }
 
-    /// Mean clock in hertz over these times; none if no sample lies in one.
-    pub fn mean(&self, times: impl Iterator<Item = (Ns, Ns)>) -> Option<f64> {
+    /// Mean clock over these times; none if no sample lies in one.
+    pub fn mean(&self, times: impl Iterator<Item = (Ns, Ns)>) -> Option<Hertz> {
         let mut values = Vec::new();
         for (start, end) in times {
             let first = self.samples.partition_point(|sample| sample.0 < start);
             let last = self.samples.partition_point(|sample| sample.0 <= end);
-            values.extend(self.samples.get(first..last)?.iter().map(|sample| sample.1));
+            let inside = self.samples.get(first..last)?;
+            values.extend(inside.iter().map(|(_, clock)| clock.0));
         }
-        mean(&values)
+        mean(&values).map(Hertz)
     }
 }
 
@@ -51,7 +53,7 @@ fn counters(context: &Context<'_>, pass: PassId, gpu: Option<GpuId>) -> Option<C
             && table.value[*row] > 0.0
     });
     sorted(
-        rows.map(|row| (table.time[row], table.value[row] * 1e6)),
+        rows.map(|row| (table.time[row], Hertz(table.value[row] * 1e6))),
         "sampled GPU metrics",
     )
 }
@@ -71,14 +73,14 @@ fn nvml(context: &Context<'_>, pass: PassId, gpu: Option<GpuId>) -> Option<Clock
     let samples = samples.filter_map(|row| {
         Some((
             table.utc[row].saturating_sub(origin),
-            f64::from(table.sm_mhz[row]?) * 1e6,
+            Hertz(f64::from(table.sm_mhz[row]?) * 1e6),
         ))
     });
     sorted(samples, "NVML samples")
 }
 
-fn sorted(samples: impl Iterator<Item = (Ns, f64)>, source: &'static str) -> Option<Clocks> {
-    let mut samples: Vec<(Ns, f64)> = samples.collect();
+fn sorted(samples: impl Iterator<Item = (Ns, Hertz)>, source: &'static str) -> Option<Clocks> {
+    let mut samples: Vec<(Ns, Hertz)> = samples.collect();
     samples.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     (!samples.is_empty()).then_some(Clocks { samples, source })
 }
@@ -122,8 +124,8 @@ mod tests {
                 .unwrap()
                 .mean([(Ns(5), Ns(25))].into_iter())
         };
-        assert_eq!(mean(Some(gpus[0])), Some(1940e6));
-        assert_eq!(mean(Some(gpus[1])), Some(1450e6));
-        assert_eq!(mean(None), Some(1695e6));
+        assert_eq!(mean(Some(gpus[0])), Some(Hertz(1940e6)));
+        assert_eq!(mean(Some(gpus[1])), Some(Hertz(1450e6)));
+        assert_eq!(mean(None), Some(Hertz(1695e6)));
     }
 }

@@ -3,8 +3,9 @@
 use rooflens_schemas::{Evidence, Scope, StageKind};
 
 use crate::engine::facts::{Facts, Stage, StageInstance};
-use rooflens_session::{Arrange, GpuId, PassId, ProcessId, Session};
+use rooflens_session::{Arrange, GpuId, Ns, PassId, ProcessId, Session};
 use rooflens_stats::median;
+use rooflens_units::{Count, Ratio, Time};
 
 /// A stage as one process ran it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,24 +18,24 @@ pub struct Summary {
     pub instances: usize,
     /// Instances that count.
     pub counted: usize,
-    /// Median projection, nanoseconds: the stage time.
-    pub time: f64,
-    /// Shortest and longest projection, nanoseconds.
-    pub time_range: (f64, f64),
-    /// Median host duration of the range, nanoseconds.
-    pub host: f64,
-    /// Median busy time, summed over GPUs, nanoseconds.
-    pub busy: f64,
+    /// Median projection: the stage time.
+    pub time: Time,
+    /// Shortest and longest projection.
+    pub time_range: (Time, Time),
+    /// Median host duration of the range.
+    pub host: Time,
+    /// Median busy time, summed over GPUs.
+    pub busy: Time,
     /// Busy share: median busy time ÷ (median projection × GPUs).
-    pub busy_share: f64,
-    /// Median sum of operation durations, nanoseconds.
-    pub sum: f64,
+    pub busy_share: Ratio,
+    /// Median sum of operation durations.
+    pub sum: Time,
     /// Median number of GPU operations.
-    pub operations: f64,
+    pub operations: Count,
     /// Share of operations attributed by inference.
-    pub inferred_share: f64,
+    pub inferred_share: Ratio,
     /// Median number of decode steps, where steps have a range of their own.
-    pub steps: Option<f64>,
+    pub steps: Option<Count>,
 }
 
 /// Summaries of all stages of a pass, in stage order, one a process. Stages without GPU work have none.
@@ -91,15 +92,12 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
         .filter(|instance| instance.excluded.is_none())
         .filter(with_work)
         .collect();
-    let column = |value: &dyn Fn(&StageInstance) -> Option<f64>| -> Vec<f64> {
-        counted
-            .iter()
-            .filter_map(|instance| value(instance))
-            .collect()
-    };
-    let times = column(&|instance| instance.time().map(|time| time.time().0));
-    let time = median(&times)?;
-    let busy = median(&column(&|instance| Some(instance.busy.time().0)))?;
+    let times = || counted.iter().filter_map(|instance| instance.time());
+    let hosts = counted
+        .iter()
+        .map(|instance| instance.host_end.saturating_sub(instance.host_start));
+    let time = median_time(times())?;
+    let busy = median_time(counted.iter().map(|instance| instance.busy))?;
     let gpus = counted
         .iter()
         .map(|instance| instance.gpus.len())
@@ -115,35 +113,36 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
         counted: counted.len(),
         time,
         time_range: (
-            times.iter().copied().fold(f64::INFINITY, f64::min),
-            times.iter().copied().fold(0.0, f64::max),
+            times().min()?.time(),
+            times().fold(Ns::ZERO, Ns::max).time(),
         ),
-        host: median(&column(&|instance| {
-            Some(
-                instance
-                    .host_end
-                    .saturating_sub(instance.host_start)
-                    .time()
-                    .0,
-            )
-        }))?,
+        host: median_time(hosts)?,
         busy,
-        busy_share: if time > 0.0 {
-            busy / (time * gpus)
+        busy_share: if time.is_positive() {
+            Ratio(busy / (time * gpus))
         } else {
-            0.0
+            Ratio::ZERO
         },
-        sum: median(&column(&|instance| Some(instance.sum.time().0)))?,
-        operations: median(&column(&|instance| Some(instance.ops.len() as f64)))?,
+        sum: median_time(counted.iter().map(|instance| instance.sum))?,
+        operations: median_count(counted.iter().map(|instance| instance.ops.len() as u64))?,
         inferred_share: if operations > 0 {
-            f64::from(inferred) / operations as f64
+            Ratio(f64::from(inferred) / operations as f64)
         } else {
-            0.0
+            Ratio::ZERO
         },
-        steps: median(&column(&|instance| {
-            instance.steps.map(|steps| steps as f64)
-        })),
+        steps: median_count(counted.iter().filter_map(|instance| instance.steps)),
     })
+}
+
+/// Median of times in integer nanoseconds.
+pub fn median_time(times: impl Iterator<Item = Ns>) -> Option<Time> {
+    let times: Vec<f64> = times.map(|time| time.time().0).collect();
+    median(&times).map(Time)
+}
+
+fn median_count(counts: impl Iterator<Item = u64>) -> Option<Count> {
+    let counts: Vec<f64> = counts.map(|count| count as f64).collect();
+    median(&counts).map(Count)
 }
 
 impl Summary {
@@ -164,7 +163,7 @@ impl Summary {
     /// What its figures rest on.
     pub fn evidence(&self, session: &Session, facts: &Facts) -> Evidence {
         let tables = "launches, copies, api_calls, ranges";
-        session.evidence(self.stage(facts).pass, tables, self.operations as u64)
+        session.evidence(self.stage(facts).pass, tables, self.operations.0 as u64)
     }
 
     /// What the metrics of this line are about.

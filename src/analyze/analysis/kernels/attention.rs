@@ -9,6 +9,7 @@ use super::matmul::{Attention, Product, Shape, Source};
 use crate::engine::classify::KernelClass;
 use crate::{Context, Known};
 use rooflens_session::{Arrange, KernelId};
+use rooflens_units::Ratio;
 
 /// The attention of each outermost stage, the primary pass first; never missing, but empty without such kernels.
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageProducts>> {
@@ -65,7 +66,7 @@ fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaun
 
 impl Group {
     /// Share of the specified bandwidth that its bytes reach.
-    pub fn of_bandwidth(&self) -> Option<f64> {
-        Some(self.sum.per_second(self.sum.bytes)? / self.sum.roof?.memory?)
+    pub fn of_bandwidth(&self) -> Option<Ratio> {
+        Some(Ratio(self.sum.bandwidth()? / self.sum.roof?.memory?))
     }
 }

@@ -8,14 +8,15 @@
 use serde_json::Value;
 
 use crate::kernels::matmul::{Attention as AttentionShape, Gemm, Shape};
+use rooflens_units::Flops;
 
 /// FLOPs of one operator call.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperatorFlops {
     /// Attention over all pairs of query and key.
-    pub full: f64,
+    pub full: Flops,
     /// Attention over the pairs that a causal mask leaves, where the call names one; otherwise as `full`.
-    pub masked: f64,
+    pub masked: Flops,
 }
 
 /// FLOPs of a call of operator `name`, from its input shapes and concrete inputs as JSON texts.
@@ -58,9 +59,9 @@ pub fn first_operand(name: &str) -> usize {
     }
 }
 
-fn convolution(flops: f64) -> Option<Shape> {
-    (flops >= 0.0 && flops.is_finite()).then_some(Shape::Convolution {
-        flops: flops as u64,
+fn convolution(flops: Flops) -> Option<Shape> {
+    (flops >= Flops::ZERO && flops.is_finite()).then_some(Shape::Convolution {
+        flops: flops.0 as u64,
     })
 }
 
@@ -257,7 +258,7 @@ impl Call {
     }
 
     /// 2 · outputs · kernel volume · input channels of a group; of a transposed one, inputs · output channels.
-    fn convolution(&self) -> Option<f64> {
+    fn convolution(&self) -> Option<Flops> {
         let (input, weight) = (self.floats(0)?, self.floats(1)?);
         let spatial = input.len().checked_sub(2)?;
         if weight.len() != input.len() {
@@ -265,27 +266,24 @@ impl Call {
         }
         let per_point = weight[1..].iter().product::<f64>();
         if flag(self.input(6)?)? {
-            return Some(2.0 * input.iter().product::<f64>() * per_point);
+            return Some(Flops(2.0 * input.iter().product::<f64>() * per_point));
         }
         let (stride, padding, dilation) = (
             self.list(3, spatial)?,
             self.list(4, spatial)?,
             self.list(5, spatial)?,
         );
-        let outputs: f64 = (0..spatial)
-            .map(|d| {
-                let reach = dilation[d] * (weight[d + 2] - 1.0) + 1.0;
-                ((input[d + 2] + 2.0 * padding[d] - reach) / stride[d])
-                    .floor()
-                    .max(-1.0)
-                    + 1.0
-            })
-            .product();
-        Some(2.0 * input[0] * weight[0] * outputs * per_point)
+        let outputs = (0..spatial).map(|d| {
+            let reach = dilation[d] * (weight[d + 2] - 1.0) + 1.0;
+            let steps = (input[d + 2] + 2.0 * padding[d] - reach) / stride[d];
+            steps.floor().max(-1.0) + 1.0
+        });
+        let outputs = outputs.product::<f64>();
+        Some(Flops(2.0 * input[0] * weight[0] * outputs * per_point))
     }
 
     /// Each gradient that is asked for, of input and of weight, costs as much as the forward pass.
-    fn convolution_backward(&self) -> Option<f64> {
+    fn convolution_backward(&self) -> Option<Flops> {
         let (gradient, input, weight) = (self.floats(0)?, self.floats(1)?, self.floats(2)?);
         let points = if flag(self.input(7)?)? {
             input
@@ -298,7 +296,7 @@ impl Call {
         let gradients = wanted
             .filter(|text| flag(text.trim()) == Some(true))
             .count();
-        Some(forward * gradients as f64)
+        Some(Flops(forward * gradients as f64))
     }
 
     fn attention(&self, at: Attention) -> Option<AttentionShape> {
@@ -363,7 +361,7 @@ mod tests {
     use super::*;
 
     fn full(name: &str, shapes: &str, inputs: &str) -> Option<f64> {
-        flops(name, shapes, inputs).map(|flops| flops.full)
+        flops(name, shapes, inputs).map(|flops| flops.full.0)
     }
 
     #[test]
@@ -426,8 +424,8 @@ mod tests {
         assert_eq!(
             found,
             Some(OperatorFlops {
-                full: 16_384.0,
-                masked: 10_240.0
+                full: Flops(16_384.0),
+                masked: Flops(10_240.0)
             })
         );
         let all = r#"["","","","","0.","False","0.25","True"]"#;
@@ -435,8 +433,8 @@ mod tests {
         assert_eq!(
             found,
             Some(OperatorFlops {
-                full: 16_384.0,
-                masked: 16_384.0
+                full: Flops(16_384.0),
+                masked: Flops(16_384.0)
             })
         );
     }

@@ -15,6 +15,7 @@ use crate::{Context, Known, Missing};
 use rooflens_schemas::PassKind;
 
 use rooflens_session::{Arrange, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_units::FlopsPerSecond;
 
 /// Operators of all passes.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,14 +131,13 @@ impl PassOperators {
 }
 
 impl OperatorSum {
-    /// FLOPs over total device time, per second, attention under its mask.
-    pub fn flop_rate(&self) -> Option<f64> {
+    /// FLOPs over total device time, attention under its mask.
+    pub fn flop_rate(&self) -> Option<FlopsPerSecond> {
         let device = self.sum.within.device;
         let flops = self
             .flops
             .filter(|_| self.work.linked && device > Ns::ZERO)?;
-        // FLOPs a nanosecond are billions a second.
-        Some(flops.masked / device.time().0 * 1e9)
+        Some(flops.masked / device.time())
     }
 }
 
@@ -309,10 +309,7 @@ impl Calls {
 
 fn add_flops(sum: &mut Option<OperatorFlops>, more: Option<OperatorFlops>) {
     if let Some(more) = more {
-        let sum = sum.get_or_insert(OperatorFlops {
-            full: 0.0,
-            masked: 0.0,
-        });
+        let sum = sum.get_or_insert_default();
         sum.full += more.full;
         sum.masked += more.masked;
     }

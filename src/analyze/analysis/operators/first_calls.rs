@@ -7,20 +7,21 @@ use rustc_hash::FxHashMap;
 use crate::engine::facts::Facts;
 use crate::engine::intervals::total;
 use crate::engine::nesting::Nesting;
+use crate::engine::stage_stats::median_time;
 use rooflens_session::{KernelId, Ns, PassId, Session, StrId};
-use rooflens_stats::median;
+use rooflens_units::{Ratio, Time};
 
 /// Self CPU time ÷ median of the operator from which on a call is slow.
-pub const SLOW: f64 = 10.0;
+pub const SLOW: Ratio = Ratio(10.0);
 
-/// Self CPU time from which on a slow call matters, nanoseconds.
+/// Self CPU time from which on a slow call matters.
 pub const LEAST: Ns = Ns(1_000_000);
 
 /// Slow calls below which there is no pattern.
 const FEWEST: usize = 2;
 
 /// Share of the slow calls that are the first with their shapes, from which on that is the pattern.
-const FIRST: f64 = 0.9;
+const FIRST: Ratio = Ratio(0.9);
 
 /// The slow first calls of an operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,10 +32,10 @@ pub struct FirstCalls {
     pub operator: StrId,
     /// All its calls.
     pub calls: usize,
-    /// Self CPU times of the slow calls, outside of CUDA calls, nanoseconds, by time.
+    /// Self CPU times of the slow calls, outside of CUDA calls, by time.
     pub slow: Vec<Ns>,
-    /// Median Self CPU time of all calls, nanoseconds.
-    pub typical: f64,
+    /// Median Self CPU time of all calls.
+    pub typical: Time,
     /// Size of the one dimension in which the shapes of the slow calls differ: least and greatest.
     pub sizes: Option<(i64, i64)>,
     /// Kernels that the slow calls launch.
@@ -62,13 +63,11 @@ pub(super) fn find(session: &Session, facts: &Facts, nesting: &Nesting) -> Vec<F
     let mut slow_rows: FxHashMap<usize, usize> = FxHashMap::default();
     for ((pass, operator), mut rows) in calls {
         rows.sort_by_key(|row| (operators.start[*row], *row));
-        let times: Vec<f64> = rows.iter().map(|row| nesting.own[*row].time().0).collect();
-        let Some(typical) = median(&times) else {
+        let Some(typical) = median_time(rows.iter().map(|row| nesting.own[*row])) else {
             continue;
         };
-        let is_slow = |row: &usize| {
-            nesting.own[*row] >= LEAST && nesting.own[*row].time().0 >= SLOW * typical
-        };
+        let is_slow =
+            |row: &usize| nesting.own[*row] >= LEAST && nesting.own[*row].time() >= typical * SLOW;
         let slow: Vec<usize> = rows.iter().copied().filter(is_slow).collect();
         let mut seen = BTreeSet::new();
         let firsts: BTreeSet<usize> = rows
@@ -77,7 +76,7 @@ pub(super) fn find(session: &Session, facts: &Facts, nesting: &Nesting) -> Vec<F
             .filter(|row| seen.insert(operators.shapes[*row]))
             .collect();
         let first = slow.iter().filter(|row| firsts.contains(row)).count();
-        if slow.len() < FEWEST || (first as f64) < FIRST * slow.len() as f64 {
+        if slow.len() < FEWEST || (first as f64) < FIRST.0 * slow.len() as f64 {
             continue;
         }
         slow_rows.extend(slow.iter().map(|row| (*row, first_calls.len())));
@@ -185,7 +184,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].calls, found[0].time()), (6, Ns(60_000_001)));
         assert_eq!(
-            (found[0].typical, found[0].sizes),
+            (found[0].typical.0, found[0].sizes),
             (100_000.0, Some((1025, 1026)))
         );
     }

@@ -4,6 +4,7 @@ use crate::engine::measured_peaks::Measured;
 use crate::{Context, Known};
 use rooflens_hardware::Gpu;
 use rooflens_session::{GpuId, Session};
+use rooflens_units::{BytesPerSecond, FlopsPerSecond, Ratio};
 
 /// GPUs and their peaks.
 pub struct Environment {
@@ -17,7 +18,7 @@ pub struct Environment {
     pub unspecified: Vec<String>,
 }
 
-/// Specified and measured rate of products of a data type, FLOP per second.
+/// Specified and measured rate of products of a data type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
     /// Name of the GPU in the table of specifications.
@@ -25,32 +26,32 @@ pub struct Rate {
     /// Data type.
     pub dtype: String,
     /// Specified, dense.
-    pub dense: f64,
+    pub dense: FlopsPerSecond,
     /// Specified, 2:4 sparse.
-    pub sparse: Option<f64>,
+    pub sparse: Option<FlopsPerSecond>,
     /// Measured on this GPU.
-    pub measured: Option<f64>,
+    pub measured: Option<FlopsPerSecond>,
     /// Document of the specification.
     pub source: String,
 }
 
-/// Specified and measured bandwidth of device memory, bytes per second.
+/// Specified and measured bandwidth of device memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bandwidth {
     /// Name of the GPU in the table of specifications.
     pub gpu: String,
     /// Specified.
-    pub specified: f64,
+    pub specified: BytesPerSecond,
     /// Measured on this GPU.
-    pub measured: Option<f64>,
+    pub measured: Option<BytesPerSecond>,
     /// Document of the specification.
     pub source: String,
 }
 
 impl Rate {
     /// Measured ÷ specified dense rate.
-    pub fn reached(&self) -> Option<f64> {
-        self.measured.map(|rate| rate / self.dense)
+    pub fn reached(&self) -> Option<Ratio> {
+        self.measured.map(|rate| Ratio(rate / self.dense))
     }
 }
 
@@ -84,7 +85,7 @@ pub fn compute(context: &Context<'_>) -> Known<Environment> {
         .collect();
     let bandwidth = |(name, gpu): &(&str, &Gpu)| Bandwidth {
         gpu: gpu.name.clone(),
-        specified: gpu.memory_bandwidth.0,
+        specified: gpu.memory_bandwidth,
         measured: Measured::of(context, name).bandwidth(),
         source: gpu.memory_source.clone(),
     };
@@ -102,8 +103,8 @@ fn rates(context: &Context<'_>, name: &str, gpu: &Gpu) -> Vec<Rate> {
     let rate = |peak: &rooflens_hardware::Peak| Rate {
         gpu: gpu.name.clone(),
         dtype: peak.dtype.clone(),
-        dense: peak.dense.0,
-        sparse: peak.sparse.map(|rate| rate.0),
+        dense: peak.dense,
+        sparse: peak.sparse,
         measured: measured.rate(Some(gpu), &peak.dtype),
         source: peak.source.clone(),
     };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::{Context, Known, Missing};
 use rooflens_schemas::PassKind;
 use rooflens_session::{Arrange, CallKind, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_units::Ratio;
 
 /// Passes of timelines without GPU work.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ pub struct Sampled {
     /// Samples.
     pub count: u64,
     /// Of all samples of the pass.
-    pub share: f64,
+    pub share: Ratio,
 }
 
 /// What was recorded of a thread.
@@ -232,7 +233,7 @@ fn samples(session: &Session, pass: PassId) -> Vec<Sampled> {
     let mut functions: Vec<Sampled> = counts
         .into_iter()
         .map(|((function, library), count)| {
-            let share = count as f64 / sum.max(1) as f64;
+            let share = Ratio(count as f64 / sum.max(1) as f64);
             Sampled {
                 function,
                 library,
@@ -351,7 +352,8 @@ mod tests {
             }
         );
         assert_eq!((found.system[1].total, found.span), (Ns(5), Some(Ns(70))));
-        assert_eq!((found.samples[0].count, found.samples[0].share), (3, 1.0));
+        let all = Ratio::ONE;
+        assert_eq!((found.samples[0].count, found.samples[0].share), (3, all));
         assert_eq!(found.traced, ["OSRuntime", "NvtxEvents"]);
         // Thread 2: a call and 3 samples; thread 1: 2 calls and a time off the CPU.
         assert_eq!(

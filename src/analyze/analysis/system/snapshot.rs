@@ -8,12 +8,13 @@ use super::power::reasons::{REASONS, lowers_clock};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Arrange, GpuSnapshot, GpuSnapshotId, StrId};
 use rooflens_stats::mean;
+use rooflens_units::{Ratio, Watts};
 
 /// Share of device memory from which on it is nearly full.
-const FULL: f64 = 0.95;
+const FULL: Ratio = Ratio(0.95);
 
 /// Power limit ÷ that of the product below which it is a lowered one.
-const LOWERED: f64 = 0.99;
+const LOWERED: Ratio = Ratio(0.99);
 
 /// Remarks on the states of GPUs, and sums where there are several of one.
 #[derive(Debug)]
@@ -60,8 +61,8 @@ pub struct Processes {
     pub processes: u64,
     /// Rows.
     pub rows: u64,
-    /// GPU utilization over the rows that tell it: mean and most, shares.
-    pub util: Option<(f64, f64)>,
+    /// GPU utilization over the rows that tell it: mean and most.
+    pub util: Option<(Ratio, Ratio)>,
 }
 
 /// A quantity of a state in its unit, and what people call it.
@@ -100,8 +101,8 @@ pub enum Remark {
     Uncorrectable(Option<u64>, Option<u64>),
     /// Page retirement or row remapping waits for a reset.
     RepairPending,
-    /// The power limit is below the product's: both in watts.
-    LoweredLimit(f64, f64),
+    /// The power limit, and that of the product, which is higher.
+    LoweredLimit(Watts, Watts),
     /// Device memory is nearly full: bytes in use, and of all.
     FullMemory(u64, u64),
     /// Temperature has reached the one from which on clocks are lowered: both in degrees Celsius.
@@ -190,7 +191,8 @@ fn processes(context: &Context<'_>) -> Vec<Processes> {
         let pids: BTreeSet<i64> = rows.iter().map(|row| all.pid[*row]).collect();
         let shares = rows.iter().filter_map(|row| all.gpu_util[*row]);
         let shares: Vec<f64> = shares.map(|share| f64::from(share) / 100.0).collect();
-        let util = mean(&shares).zip(range(&shares).map(|(_, most)| most));
+        let most = range(&shares).map(|(_, most)| Ratio(most));
+        let util = mean(&shares).map(Ratio).zip(most);
         let (processes, rows) = (pids.len() as u64, rows.len() as u64);
         Processes {
             artifact,
@@ -202,7 +204,7 @@ fn processes(context: &Context<'_>) -> Vec<Processes> {
         }
     };
     let mut processes: Vec<Processes> = groups.into_iter().map(of).collect();
-    let busy = |process: &Processes| process.util.map_or(-1.0, |(mean, _)| mean);
+    let busy = |process: &Processes| process.util.map_or(Ratio(-1.0), |(mean, _)| mean);
     processes.arrange_by(|a, b| {
         let name = |process: &Processes| session.text(process.command);
         busy(b)
@@ -224,7 +226,7 @@ fn of_gpu(context: &Context<'_>, id: GpuSnapshotId) -> Vec<Remark> {
         errors(gpu.ecc_uncorrectable),
         errors(gpu.ecc_uncorrectable_total),
     );
-    let watts = |milli: u64| milli as f64 / 1e3;
+    let watts = |milli: u64| Watts(milli as f64 / 1e3);
     let limits = gpu
         .power_limit_mw
         .zip(gpu.power_default_mw)
@@ -241,10 +243,10 @@ fn of_gpu(context: &Context<'_>, id: GpuSnapshotId) -> Vec<Remark> {
             .filter(|pending| *pending)
             .map(|_| Remark::RepairPending),
         limits
-            .filter(|(own, product)| own < &(product * LOWERED))
+            .filter(|(own, product)| *own < *product * LOWERED)
             .map(|(own, product)| Remark::LoweredLimit(own, product)),
         memory
-            .filter(|(used, total)| *used as f64 >= FULL * *total as f64 && *total > 0)
+            .filter(|(used, total)| *used as f64 >= FULL.0 * *total as f64 && *total > 0)
             .map(|(used, total)| Remark::FullMemory(used, total)),
         heat.filter(|(now, slow)| now >= slow && *slow > 0)
             .map(|(now, slow)| Remark::Hot(now, slow)),
@@ -366,8 +368,9 @@ mod tests {
         assert_eq!(of(0, "temperature"), None);
         let process = &found.processes[0];
         let (mean, most) = process.util.expect("readings");
-        assert_eq!((process.processes, process.rows, most), (2, 3, 0.4));
-        assert!((mean - 0.3).abs() < 1e-12, "{mean}");
+        assert_eq!((process.processes, process.rows), (2, 3));
+        assert_eq!(most, Ratio(0.4));
+        assert!((mean.0 - 0.3).abs() < 1e-12, "{mean:?}");
     }
 
     #[test]
@@ -386,7 +389,7 @@ mod tests {
         );
         assert_eq!(
             remarks(|gpu| gpu.power_limit_mw = Some(250_000)),
-            [Remark::LoweredLimit(250.0, 300.0)]
+            [Remark::LoweredLimit(Watts(250.0), Watts(300.0))]
         );
         assert_eq!(
             remarks(|gpu| gpu.memory_used = Some(95)),

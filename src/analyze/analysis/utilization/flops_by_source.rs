@@ -15,6 +15,7 @@ use crate::kernels::matmul::{Product, Products, Source};
 use crate::{Context, Known};
 use rooflens_hardware::Gpu;
 use rooflens_session::{Ns, PassId};
+use rooflens_units::{Flops, Hertz, Ratio, Time};
 
 /// FLOPs of a stage, of one process.
 #[derive(Clone, Debug)]
@@ -25,38 +26,38 @@ pub struct StageFlops {
     pub summary: Summary,
     /// What its kernels add up to.
     pub sums: FlopSums,
-    /// Mean SM clock in hertz, and where it is from.
-    pub clock: Option<(f64, &'static str)>,
-    /// Σ FLOPs ÷ specified dense rate over dtypes, nanoseconds.
-    pub ideal_time: Result<f64, Unavailable>,
+    /// Mean SM clock, and where it is from.
+    pub clock: Option<(Hertz, &'static str)>,
+    /// Σ FLOPs ÷ specified dense rate over dtypes.
+    pub ideal_time: Result<Time, Unavailable>,
     /// Ideal time ÷ stage time.
-    pub utilization: Result<f64, Unavailable>,
+    pub utilization: Result<Ratio, Unavailable>,
     /// MFU at the peak of the measured clock.
-    pub clock_normalized: Result<f64, Unavailable>,
+    pub clock_normalized: Result<Ratio, Unavailable>,
     /// Model FLOPs, causal and with full attention.
-    pub model: Option<(f64, f64)>,
+    pub model: Option<(Flops, Flops)>,
     /// Model FLOPs utilization.
-    pub mfu: Result<f64, Unavailable>,
+    pub mfu: Result<Ratio, Unavailable>,
     /// Model bandwidth utilization.
-    pub mbu: Option<f64>,
+    pub mbu: Option<Ratio>,
     /// FLOPs by counters.
-    pub executed: Option<f64>,
+    pub executed: Option<Flops>,
     /// Hardware FLOPs utilization, by counters.
-    pub hfu: Option<f64>,
+    pub hfu: Option<Ratio>,
 }
 
 /// FLOPs of a stage's kernels by source, per counted instance, and the time of the kernels over all of them.
 #[derive(Clone, Debug, Default)]
 pub struct FlopSums {
     /// By operators' shapes, under the mask and of all pairs; none if no kernel has its sizes from one.
-    pub operators: Option<(f64, f64)>,
+    pub operators: Option<(Flops, Flops)>,
     /// By the cuBLASLt log, of GEMMs alone.
-    pub logged: Option<f64>,
+    pub logged: Option<Flops>,
     /// By all sources together, by dtype of the peak.
-    pub by_dtype: BTreeMap<&'static str, f64>,
+    pub by_dtype: BTreeMap<&'static str, Flops>,
     /// By all sources together, of all pairs of attention.
-    pub full: f64,
-    /// Time of all operations, nanoseconds.
+    pub full: Flops,
+    /// Time of all operations.
     pub total: Ns,
     /// That of operations whose FLOPs are known.
     pub known: Ns,
@@ -126,8 +127,8 @@ fn stage(
         .find(|stage_flops| (stage_flops.summary.stage, stage_flops.summary.process) == key);
     let ideal_time = sums.ideal_time(gpu);
     let utilization = match &ideal_time {
-        _ if summary.time <= 0.0 => Err(Unavailable::NoTime),
-        Ok(ideal) => Unavailable::unless_possible(ideal / summary.time),
+        _ if summary.time <= Time::ZERO => Err(Unavailable::NoTime),
+        Ok(ideal) => Unavailable::unless_possible(Ratio(*ideal / summary.time)),
         Err(reason) => Err(reason.clone()),
     };
     StageFlops {
@@ -143,25 +144,23 @@ fn stage(
             .map(|w| (w.flops, w.flops_full)),
         mfu,
         mbu: stage_utilization.and_then(|stage_utilization| stage_utilization.mbu().ok()),
-        executed: executed
-            .and_then(StageWork::executed_flops)
-            .map(|flops| flops.0),
-        hfu: executed.and_then(|stage| Some(hfu(context, stage).ok()?.share.0)),
+        executed: executed.and_then(StageWork::executed_flops),
+        hfu: executed.and_then(|stage| Some(hfu(context, stage).ok()?.share)),
     }
 }
 
 fn clock_normalized(
-    mfu: &Result<f64, Unavailable>,
-    clock: Option<(f64, &'static str)>,
+    mfu: &Result<Ratio, Unavailable>,
+    clock: Option<(Hertz, &'static str)>,
     gpu: Option<&Gpu>,
-) -> Result<f64, Unavailable> {
+) -> Result<Ratio, Unavailable> {
     let mfu = mfu.clone()?;
     let (clock, _) = clock.ok_or(Unavailable::NoClock)?;
     let boost = gpu
-        .map(|gpu| gpu.boost_hz.0)
-        .filter(|hz| *hz > 0.0)
+        .map(|gpu| gpu.boost_hz)
+        .filter(Hertz::is_positive)
         .ok_or(Unavailable::NoGpu)?;
-    Unavailable::unless_possible(mfu * boost / clock)
+    Unavailable::unless_possible(Ratio(boost * mfu / clock))
 }
 
 impl FlopSums {
@@ -180,8 +179,8 @@ impl FlopSums {
         sums.logged = sums.logged.map(|flops| flops / instances);
         sums.by_dtype
             .values_mut()
-            .for_each(|flops| *flops /= instances);
-        sums.full /= instances;
+            .for_each(|flops| *flops = *flops / instances);
+        sums.full = sums.full / instances;
         sums
     }
 
@@ -213,7 +212,7 @@ impl FlopSums {
             self.log_matched.0 += u64::from(logged.is_some());
         }
         if let Some(logged) = logged.filter(|logged| logged.main) {
-            *self.logged.get_or_insert(0.0) += logged.shape.flops();
+            *self.logged.get_or_insert(Flops::ZERO) += logged.shape.flops();
         }
         if let Some(identity) = identity.filter(|_| product.main) {
             self.count(product, dtype(identity, product));
@@ -228,34 +227,35 @@ impl FlopSums {
             product.source,
             Source::Operator | Source::SameOrder | Source::Aligned
         ) {
-            let sum = self.operators.get_or_insert((0.0, 0.0));
+            let sum = self.operators.get_or_insert_default();
             *sum = (sum.0 + flops, sum.1 + full);
         }
     }
 
     /// FLOPs by all sources together.
-    pub fn flops(&self) -> Option<f64> {
+    pub fn flops(&self) -> Option<Flops> {
         (!self.by_dtype.is_empty()).then(|| self.by_dtype.values().sum())
     }
 
     /// Share of the GPU time of which the FLOPs are known.
-    pub fn coverage(&self) -> Option<f64> {
-        (self.total > Ns::ZERO).then(|| self.known.time() / self.total.time())
+    pub fn coverage(&self) -> Option<Ratio> {
+        (self.total > Ns::ZERO).then(|| Ratio::of(self.known, self.total))
     }
 
-    /// Σ FLOPs ÷ peak over dtypes, nanoseconds.
-    fn ideal_time(&self, gpu: Option<&Gpu>) -> Result<f64, Unavailable> {
+    /// Σ FLOPs ÷ peak over dtypes.
+    fn ideal_time(&self, gpu: Option<&Gpu>) -> Result<Time, Unavailable> {
         if self.by_dtype.is_empty() {
             return Err(Unavailable::NoSizes);
         }
         let gpu = gpu.ok_or(Unavailable::NoGpu)?;
-        let mut sum = 0.0;
+        let mut sum = Time::ZERO;
         for (dtype, flops) in &self.by_dtype {
             let no_peak = || Unavailable::NoPeak {
                 dtype: (*dtype).to_owned(),
                 gpu: gpu.name.clone(),
             };
-            sum += flops / gpu.peak(dtype).ok_or_else(no_peak)?.dense.0 * 1e9;
+            let peak = gpu.peak(dtype).ok_or_else(no_peak)?;
+            sum += (*flops / peak.dense).time();
         }
         Ok(sum)
     }

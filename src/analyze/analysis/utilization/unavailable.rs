@@ -1,5 +1,7 @@
 //! Why a figure of utilization is not known.
 
+use rooflens_units::Ratio;
+
 /// What is missing for it, or what is wrong with it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Unavailable {
@@ -31,7 +33,7 @@ pub enum Unavailable {
         gpu: String,
     },
     /// It comes to this share of the peak, more than 1: the peak, the sizes or the ranges are wrong.
-    AbovePeak(f64),
+    AbovePeak(Ratio),
     /// The sizes of no matrix kernel are known.
     NoSizes,
     /// Its instances are steps of a serving engine, whose names do not say the context of each request.
@@ -44,8 +46,8 @@ pub enum Unavailable {
 
 impl Unavailable {
     /// A share of the peak, if that allows it.
-    pub(super) const fn unless_possible(share: f64) -> Result<f64, Self> {
-        if share <= 1.0 {
+    pub(super) fn unless_possible(share: Ratio) -> Result<Ratio, Self> {
+        if share <= Ratio::ONE {
             Ok(share)
         } else {
             Err(Self::AbovePeak(share))

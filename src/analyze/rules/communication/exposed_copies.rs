@@ -10,7 +10,7 @@ use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_document::{Finding, Inline};
 use rooflens_session::CopyKind;
-use rooflens_units::{Bytes, Count, Ratio, Time};
+use rooflens_units::{Count, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "exposed-copies",
@@ -37,7 +37,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn look(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place) -> Look {
-    let exposed = Time(copies.exposed(None));
+    let exposed = copies.exposed(None);
     if stage.share(exposed) >= SHARE {
         return draft(evidence, stage, copies, exposed).into();
     }
@@ -52,7 +52,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place) -> Look {
 
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Time) -> Draft {
     // Time in which kernels run without copies next to them and could hide some.
-    let kernels = (stage.time * stage.busy_share - Time(copies.union())).max(Time::ZERO);
+    let kernels = (stage.time * stage.busy_share - copies.union()).max(Time::ZERO);
     let saved = evidence.gain(Overhead::Copies, stage).unwrap_or(exposed);
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],
@@ -62,7 +62,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         share = stage.share(exposed),
-        bytes = Bytes(copies.bytes(None)),
+        bytes = copies.bytes(None),
         kernels = stage.share(kernels),
     };
     let is_pinned_cause = evidence.platform.pytorch && is_pageable(copies);
@@ -73,23 +73,23 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
 
 /// Exposed time of copies to the GPU and from it.
 fn directions(copies: &Place) -> [Time; 2] {
-    [CopyKind::HostToDevice, CopyKind::DeviceToHost].map(|kind| Time(copies.exposed(Some(kind))))
+    [CopyKind::HostToDevice, CopyKind::DeviceToHost].map(|kind| copies.exposed(Some(kind)))
 }
 
 /// Whether most of the exposed time is between host and GPU, and bytes there are known to be pageable.
 fn is_pageable(copies: &Place) -> bool {
     let [to, from] = directions(copies);
     let share = copies.pageable_share();
-    to + from >= Time(copies.exposed(None) / 2.0) && share.is_some_and(|share| share >= PAGEABLE.0)
+    to + from >= copies.exposed(None) / 2.0 && share.is_some_and(|share| share >= PAGEABLE)
 }
 
 /// What the figures leave to try.
 fn advice(evidence: &Evidence<'_>, copies: &Place, kernels: Time) -> Vec<Inline> {
-    let exposed = Time(copies.exposed(None));
+    let exposed = copies.exposed(None);
     let half = exposed / 2.0;
     let [to, from] = directions(copies);
-    let managed = [CopyKind::MigrateToDevice, CopyKind::MigrateToHost]
-        .map(|kind| Time(copies.exposed(Some(kind))));
+    let managed =
+        [CopyKind::MigrateToDevice, CopyKind::MigrateToHost].map(|kind| copies.exposed(Some(kind)));
     if managed.iter().sum::<Time>() >= half {
         return say!(evidence, "exposed_copies.advice_managed");
     }
@@ -103,7 +103,7 @@ fn advice(evidence: &Evidence<'_>, copies: &Place, kernels: Time) -> Vec<Inline>
     if to.min(from) >= exposed * EACH {
         text.extend(say!(evidence, "exposed_copies.advice_directions"));
     }
-    let pageable = copies.pageable_share().map(Ratio);
+    let pageable = copies.pageable_share();
     if pageable.is_none_or(|share| share >= PAGEABLE) {
         text.extend(say!(
             evidence,

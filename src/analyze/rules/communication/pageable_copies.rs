@@ -9,7 +9,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::memory::transfers::sums::crosses_host;
 use rooflens_document::{Finding, Inline};
-use rooflens_units::{Ratio, Time};
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "pageable-copies",
@@ -32,7 +32,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
     if let Some(copies) = copies
         && let Some(share) = copies.pageable_share()
     {
-        return draft(evidence, stage, copies, Ratio(share)).into();
+        return draft(evidence, stage, copies, share).into();
     }
     let crosses = copies.is_some_and(|copies| copies.directions().into_iter().any(crosses_host));
     match evidence.shows_operations(stage) && !crosses {
@@ -48,7 +48,7 @@ fn draft(
     copies: &Place,
     pageable: Ratio,
 ) -> Option<Draft> {
-    let time = Time(copies.time(None));
+    let time = copies.time(None);
     if pageable < PAGEABLE || stage.share(time) < TIME {
         return None;
     }

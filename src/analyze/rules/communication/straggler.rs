@@ -13,7 +13,7 @@ use rooflens_analysis::communication::work::WorkDifference;
 use rooflens_analysis::system::power::samples::power_limit;
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_schemas::{Scope, Unit};
-use rooflens_units::{Count, Ratio, Time, Watts};
+use rooflens_units::{Ratio, Time, Watts};
 
 pub(crate) static RULE: Rule = Rule::new(
     ID,
@@ -114,14 +114,14 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
         longer = longer,
         other = fastest.rank.to_string(),
         ranks = (times.ranks > 2).then(|| Quantity::count(times.ranks as u64)),
-        more = more.map(Ratio),
+        more = more,
         rows = rows.rows.0,
         other_rows = rows.rows.1,
         sequences = rows.sequences.0,
         other_sequences = rows.sequences.1,
         prompt = evidence.session.workload.prompt_tokens.map(Quantity::count),
-        operations = operations.0.map(Count),
-        other_operations = operations.1.map(Count),
+        operations = operations.0,
+        other_operations = operations.1,
         by_clock = lower_clock.map(|lower| by_clock(evidence, lower, slowest.speed.gpu)),
     };
     let root = match lower_clock {
@@ -145,9 +145,9 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
 /// The least computing time of the slowest rank at equal work: as much shorter as its share of the FLOPs, the other ranks
 /// taken to have those of the fastest, or the mean of all, whichever is less. The fastest rank gets more work and so does
 /// not become faster.
-fn at_equal_work(times: &Imbalance, more: f64) -> Time {
+fn at_equal_work(times: &Imbalance, more: Ratio) -> Time {
     let ranks = times.ranks.max(1) as f64;
-    let part = (1.0 + (ranks - 1.0) / (1.0 + more)) / ranks;
+    let part = (1.0 + (ranks - 1.0) / (1.0 + more.0)) / ranks;
     times.mean.min(times.most * part).max(times.least)
 }
 
@@ -255,12 +255,12 @@ fn by_clock(evidence: &Evidence<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec
     say!(
         evidence,
         "straggler.by_clock",
-        slowdown = Quantity::new(lower.slowdown, Unit::One),
+        slowdown = Quantity::new(lower.slowdown.0, Unit::One),
         clock = lower.clocks.0,
         fastest = lower.clocks.1,
         share = lower.share,
         limit = limit.map(Inline::code),
-        samples = samples.map(Ratio),
+        samples = samples,
         power = power,
         other_power = other_power,
         power_limit = power_limit.map(Watts),
@@ -281,7 +281,7 @@ mod tests {
             ..Imbalance::default()
         };
         let equal = |times, expected: f64| {
-            let least = at_equal_work(&times, 0.25);
+            let least = at_equal_work(&times, Ratio(0.25));
             assert!((least.0 - expected).abs() < 1e-9, "{least:?}");
         };
         // Of 10 and 8 sequences 9 each: 0.9 of 82.9 are 74.6, but the rank with 8 takes 75 already.

@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule::new(
     &[
         Threshold::ratio("thresholds.l2_hits", HITS),
         Threshold::ratio("thresholds.gpu_share", SHARE),
-        Threshold::number("thresholds.dram_excess", EXCESS),
+        Threshold::number("thresholds.dram_excess", EXCESS.0),
     ],
     outcome,
 );
@@ -27,7 +27,7 @@ const HITS: Ratio = Ratio(0.50);
 const SHARE: Ratio = Ratio(0.05);
 
 /// DRAM bytes ÷ bytes that must move from which on misses cost. A decode step reads its cache once: it cannot hit.
-const EXCESS: f64 = 1.20;
+const EXCESS: Ratio = Ratio(1.20);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     profiled::per_stage(evidence, look)
@@ -91,7 +91,7 @@ fn least_bytes(evidence: &Evidence<'_>, stage: &StageLine, kernel: &Profiled<'_>
     let sum = &groups
         .find(|group| Some(group.kernel) == kernel.kernel)?
         .sum;
-    let bytes = Bytes(attention.per_instance(sum.bytes?));
+    let bytes = attention.per_instance(sum.bytes?);
     let per_launch = bytes / attention.per_instance(sum.launches as f64);
     (per_launch > Bytes::ZERO).then_some(per_launch)
 }

@@ -12,7 +12,7 @@ use rooflens_units::Ratio;
 pub(crate) static RULE: Rule = Rule::new(
     SMALL_GRIDS,
     &[
-        Threshold::number("thresholds.few_waves", WAVES),
+        Threshold::number("thresholds.few_waves", WAVES.0),
         Threshold::ratio("thresholds.gpu_share", SMALL),
     ],
     outcome,
@@ -24,7 +24,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 
 /// The part of the GPU that a kernel fills: of the block slots, or of the unit that it uses most.
 fn full(kernel: &Profiled<'_>) -> Ratio {
-    let slots = Ratio(kernel.waves().unwrap_or(1.0));
+    let slots = kernel.waves().unwrap_or(Ratio::ONE);
     let used = kernel.use_of_units().unwrap_or(Ratio::ZERO);
     slots.max(used).min(Ratio::ONE)
 }
@@ -50,7 +50,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, profiled: &[Profiled<'_>]) 
         stage = Inline::strong(&stage.label),
         kernel = largest.name(),
         part = largest.share,
-        waves = Quantity::new(largest.waves().unwrap_or_default(), Unit::One),
+        waves = Quantity::new(largest.waves().unwrap_or_default().0, Unit::One),
         known = profiled::known(evidence, stage),
     };
     Some(Draft::new(finding, arguments))

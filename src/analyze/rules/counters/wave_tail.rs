@@ -13,7 +13,7 @@ use rooflens_units::Ratio;
 pub(crate) static RULE: Rule = Rule::new(
     "wave-tail",
     &[
-        Threshold::number("thresholds.many_waves", WAVES),
+        Threshold::number("thresholds.many_waves", WAVES.0),
         Threshold::ratio("thresholds.empty_slots", LOST),
     ],
     outcome,
@@ -33,9 +33,7 @@ fn lost(kernel: &Profiled<'_>) -> Ratio {
         Bound::Compute | Bound::Instruction | Bound::Latency | Bound::Balanced
     );
     match kernel.waves() {
-        Some(waves) if by_slots && waves >= WAVES => {
-            Ratio(kernel.share.0 * (1.0 - waves / waves.ceil()))
-        }
+        Some(waves) if by_slots && waves >= WAVES => kernel.share * (waves / waves.0.ceil()).rest(),
         _ => Ratio::ZERO,
     }
 }
@@ -53,7 +51,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, profiled: &[Profiled<'_>]) 
     if share < LOST {
         return None;
     }
-    let waves = largest.waves().unwrap_or_default();
+    let waves = largest.waves().unwrap_or_default().0;
     let finding = Finding {
         evidence: profiled::evidence(evidence, stage, profiled),
         query: profiled::query(evidence, stage, largest),

@@ -62,5 +62,5 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
 }
 
 fn mbu(utilization: &StageUtilization) -> Option<Ratio> {
-    utilization.mbu().ok().map(Ratio)
+    utilization.mbu().ok()
 }

@@ -28,7 +28,7 @@ const LOST: Ratio = Ratio(0.05);
 const DIFFERS: Ratio = Ratio(0.01);
 
 /// Waves below which few blocks are a likely cause.
-const FEW_WAVES: f64 = 0.5;
+const FEW_WAVES: Ratio = Ratio(0.5);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     products::per_stage(evidence, |products| products.bound(Bound::Memory, draft))
@@ -66,7 +66,7 @@ fn draft(products: &Products<'_>) -> Option<Draft> {
         worst = worst.words(),
         time = worst.time,
         roof = worst.roof,
-        waves = waves.map(|waves| Quantity::new(waves, Unit::One)),
+        waves = waves.map(|waves| Quantity::new(waves.0, Unit::One)),
         qkv = evidence.has_projections().then_some(""),
         gated = evidence.has_gate().then_some(""),
         splits = (!worst.is_split()).then_some(""),

@@ -52,8 +52,8 @@ fn draft(products: &Products<'_>) -> Option<Draft> {
         share = share,
         whole = products.whole(),
         worst = worst.words(),
-        tiles = Ratio(tiling.tile_efficiency.unwrap_or(1.0)),
-        waves = Ratio(tiling.wave_efficiency().unwrap_or(1.0)),
+        tiles = tiling.tile_efficiency.unwrap_or(Ratio::ONE),
+        waves = tiling.wave_efficiency().unwrap_or(Ratio::ONE),
     };
     let advice = if worst.is_round() {
         "advice_tile"

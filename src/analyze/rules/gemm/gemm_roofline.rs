@@ -12,14 +12,14 @@ use rooflens_units::Ratio;
 pub(crate) static RULE: Rule = Rule::new(
     "gemm-roofline",
     &[
-        Threshold::number("thresholds.far_above_roofline", FAR),
+        Threshold::number("thresholds.far_above_roofline", FAR.0),
         Threshold::ratio("thresholds.above_roofline", LOST),
     ],
     outcome,
 );
 
 /// Time ÷ roofline time from which on a product is far above it: large ones reach about 1.25 against specified rates.
-const FAR: f64 = 1.50;
+const FAR: Ratio = Ratio(1.50);
 
 /// Time beyond the roofline ÷ GPU time of the stage from which on it is worth a finding.
 const LOST: Ratio = Ratio(0.05);
@@ -46,7 +46,7 @@ fn draft(bounded: &Products<'_>) -> Option<Draft> {
         worst = worst.words(),
         worst_time = worst.time,
         worst_roof = worst.roof,
-        waves = waves.map(|waves| Quantity::new(waves, Unit::One)),
+        waves = waves.map(|waves| Quantity::new(waves.0, Unit::One)),
         qkv = evidence.has_projections().then_some(""),
         gated = evidence.has_gate().then_some(""),
     };

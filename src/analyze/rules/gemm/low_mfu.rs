@@ -61,8 +61,8 @@ struct BusyMfu {
 fn busy_mfu(evidence: &Evidence<'_>, stage: &StageLine) -> Option<BusyMfu> {
     let utilization = evidence.utilization(stage)?;
     Some(BusyMfu {
-        mfu: Ratio(utilization.kernel_time_mfu().ok()?),
-        measured: utilization.measured_share().map(Ratio),
+        mfu: utilization.kernel_time_mfu().ok()?,
+        measured: utilization.measured_share(),
     })
 }
 
@@ -88,7 +88,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
 
 /// Share of the busy time that GEMMs take.
 fn products(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Ratio> {
-    let share = Ratio(evidence.stage_time(stage.key())?.share(ClassGroup::Gemm));
+    let share = evidence.stage_time(stage.key())?.share(ClassGroup::Gemm);
     (share > Ratio::ZERO).then_some(share)
 }
 
@@ -105,9 +105,9 @@ fn gemms(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Gemms> {
     let gemms = evidence.gemms(stage)?;
     let above = gemms.recoverable()?;
     Some(Gemms {
-        time: Time(gemms.per_instance(gemms.time.time().0)),
-        above: Time(gemms.per_instance(above)),
-        near: Ratio(above / gemms.time.max(Ns(1)).time().0).rest(),
+        time: gemms.per_instance(gemms.time.time()),
+        above: gemms.per_instance(above),
+        near: Ratio(above / gemms.time.max(Ns(1)).time()).rest(),
     })
 }
 

@@ -13,7 +13,7 @@ use rooflens_units::Ratio;
 pub(crate) static RULE: Rule = Rule::new(
     "attribution-coverage",
     &[
-        Threshold::ratio("thresholds.unattributed", Ratio(UNATTRIBUTED)),
+        Threshold::ratio("thresholds.unattributed", UNATTRIBUTED),
         Threshold::ratio("thresholds.inferred", INFERRED),
     ],
     outcome,
@@ -65,7 +65,7 @@ fn unattributed(evidence: &Evidence<'_>, attribution: &PassAttribution) -> Optio
         scope: evidence.pass_scope(),
         ..Finding::default()
     };
-    let arguments = arguments! { share = Ratio(share), pass = Inline::code(&evidence.pass) };
+    let arguments = arguments! { share = share, pass = Inline::code(&evidence.pass) };
     Some(
         Draft::new(finding, arguments)
             .statement("unattributed")
@@ -78,7 +78,7 @@ fn inferred(evidence: &Evidence<'_>, ranks: &[&StageLine]) -> Option<Draft> {
     let mut shares: Vec<(Ratio, &StageLine)> = Vec::new();
     for stage in ranks {
         if let Some(summary) = evidence.summary(stage) {
-            shares.push((Ratio(summary.inferred_share), stage));
+            shares.push((summary.inferred_share, stage));
         }
     }
     shares.arrange_by(|a, b| b.0.total_cmp(&a.0));

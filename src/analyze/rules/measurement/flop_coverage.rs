@@ -37,7 +37,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, gemms: &StageProducts) -> Option<Draft> {
-    let (known, products) = (Ratio(gemms.shape_coverage()), Ratio(gemms.time_share()));
+    let (known, products) = (gemms.shape_coverage(), gemms.time_share());
     if known >= KNOWN || products < PRODUCTS {
         return None;
     }
@@ -55,7 +55,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, gemms: &StageProducts) -> O
         known = has_known.then_some(known),
         none = (!has_known).then_some(""),
         rest = has_known.then_some(""),
-        flops = coverage.map(Ratio).filter(|flops| *flops > Ratio::ZERO),
+        flops = coverage.filter(|flops| *flops > Ratio::ZERO),
         advice = shapes_advice(&evidence.context, evidence.text),
     };
     Some(Draft::new(finding, arguments))

@@ -4,6 +4,7 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{SLOWED, StageLine};
+use rooflens_analysis::engine::stage_stats::median_time;
 use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Finding, Inline, Quantity, Severity};
@@ -14,27 +15,27 @@ use rooflens_units::{Ratio, Time};
 pub(crate) static RULE: Rule = Rule::new(
     "profiler-overhead",
     &[
-        Threshold::number("thresholds.overhead", SLOWED),
-        Threshold::number("thresholds.overhead_warning", WARNING),
+        Threshold::number("thresholds.overhead", SLOWED.0),
+        Threshold::number("thresholds.overhead_warning", WARNING.0),
         Threshold::ratio("thresholds.set_up", SET_UP),
-        Threshold::number("thresholds.slow_step", SLOW),
+        Threshold::number("thresholds.slow_step", SLOW.0),
     ],
     outcome,
 )
 .on_measurement();
 
 /// Ratio from which on times of the profiled pass must be read with care.
-const WARNING: f64 = 1.25;
+const WARNING: Ratio = Ratio(1.25);
 
 /// Time outside of launches that an iteration may spend on set-up, of its time, and how many times the median share.
 const SET_UP: Ratio = Ratio(0.10);
-const SET_UP_MEDIANS: f64 = 2.0;
+const SET_UP_MEDIANS: Ratio = Ratio(2.0);
 
 /// What set-up looks like.
 const SETS_UP: [Cause; 3] = [Cause::FirstUse, Cause::HostCode, Cause::Allocator];
 
 /// Time of a step ÷ median step, or of an iteration ÷ median iteration, above which it is not warm.
-const SLOW: f64 = 1.25;
+const SLOW: Ratio = Ratio(1.25);
 
 /// Iterations from which on most of them tell what is usual.
 const USUAL: usize = 3;
@@ -46,29 +47,25 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             return Look::InsufficientData;
         };
         let warm = warm(evidence, stage, idle);
-        match median(&warm) {
-            Some(profiled) => draft(evidence, stage, unprofiled, Time(profiled), warm.len()).into(),
+        match median_time(warm.iter().copied()) {
+            Some(profiled) => draft(evidence, stage, unprofiled, profiled, warm.len()).into(),
             None => Look::InsufficientData,
         }
     })
 }
 
-fn set_up(parts: &Parts) -> f64 {
-    parts.causes.sum(&SETS_UP).time() / parts.time.max(Ns(1)).time()
+fn set_up(parts: &Parts) -> Ratio {
+    Ratio::of(parts.causes.sum(&SETS_UP), parts.time.max(Ns(1)))
 }
 
-fn time(parts: &Parts) -> f64 {
-    parts.time.time().0
-}
-
-/// Times of the iterations that neither set up more than the others nor are slow or hold slow steps, nanoseconds.
-fn warm(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Vec<f64> {
+/// Times of the iterations that neither set up more than the others nor are slow or hold slow steps.
+fn warm(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Vec<Ns> {
     let iterations = &idle.instances;
     let is_usual = iterations.len() >= USUAL;
-    let set_ups: Vec<f64> = iterations.iter().map(set_up).collect();
-    let times: Vec<f64> = iterations.iter().map(time).collect();
-    let usual_set_up = median(&set_ups).unwrap_or(0.0);
-    let typical = median(&times).unwrap_or(0.0);
+    let set_ups: Vec<f64> = iterations.iter().map(|parts| set_up(parts).0).collect();
+    let usual_set_up = Ratio(median(&set_ups).unwrap_or(0.0));
+    let times = iterations.iter().map(|parts| parts.time);
+    let typical = median_time(times).unwrap_or_default();
     let slow_steps = slow_steps(evidence, stage);
     let mut instances = idle
         .summary
@@ -81,10 +78,10 @@ fn warm(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Vec<f64
             slow_steps.iter().any(|start| range.contains(start))
         });
         let set_up = set_up(iteration);
-        let is_set_up = set_up >= SET_UP.0 && (!is_usual || set_up > SET_UP_MEDIANS * usual_set_up);
-        let is_slow = is_usual && time(iteration) > SLOW * typical;
+        let is_set_up = set_up >= SET_UP && (!is_usual || set_up > usual_set_up * SET_UP_MEDIANS);
+        let is_slow = is_usual && iteration.time.time() > typical * SLOW;
         if !holds_slow && !is_set_up && !is_slow {
-            warm.push(time(iteration));
+            warm.push(iteration.time);
         }
     }
     warm
@@ -98,7 +95,7 @@ fn slow_steps(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Ns> {
     };
     for step in steps.summary.counted_instances(evidence.facts) {
         if let Some(time) = step.time()
-            && time.time().0 > SLOW * steps.summary.time
+            && time.time() > steps.summary.time * SLOW
         {
             starts.push(step.host_start);
         }
@@ -113,7 +110,7 @@ fn draft(
     profiled: Time,
     warm: usize,
 ) -> Option<Draft> {
-    let ratio = profiled / unprofiled;
+    let ratio = Ratio::of(profiled, unprofiled);
     if ratio < SLOWED {
         return None;
     }

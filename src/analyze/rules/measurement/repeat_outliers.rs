@@ -59,7 +59,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn is_far(series: &Series, repeat: &Repeat) -> bool {
-    let median = Time(series.statistics.median);
+    let median = series.median();
     (repeat.duration.time() - median).abs() >= median * FAR
 }
 
@@ -72,7 +72,7 @@ fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {
     };
     let finding = Finding {
         title,
-        weight_ns: Time(series.excess()),
+        weight_ns: series.excess(),
         evidence: vec![series.evidence(session)],
         scope: series.scope(session),
         ..Finding::default()
@@ -81,7 +81,7 @@ fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {
         number = Quantity::count(u64::from(outlier.number)),
         stage = Inline::code(stage),
         time = Quantity::ns(outlier.duration),
-        median = Time(series.statistics.median),
+        median = series.median(),
         count = Quantity::count(series.repeats.len() as u64),
         z = Quantity::new(outlier.z.unwrap_or(0.0), Unit::One),
         mean = Time(series.statistics.mean),

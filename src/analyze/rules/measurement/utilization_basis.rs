@@ -82,7 +82,7 @@ fn above_peak(
     evidence: &Evidence<'_>,
     stages: &[StageUtilization],
     name: &str,
-    value: fn(&StageUtilization) -> Result<f64, Unavailable>,
+    value: fn(&StageUtilization) -> Result<Ratio, Unavailable>,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for utilization in stages {
@@ -133,7 +133,7 @@ fn above_one(evidence: &Evidence<'_>, work: &[StageWork], flops: &[StageFlops]) 
     let sizes = words!(evidence, "utilization_basis.by_sizes");
     for stage in flops {
         if let Err(Unavailable::AbovePeak(value)) = stage.utilization {
-            drafts.push(above_one_of(evidence, &sizes, &stage.summary, Ratio(value)));
+            drafts.push(above_one_of(evidence, &sizes, &stage.summary, value));
         }
     }
     drafts

@@ -14,7 +14,7 @@ use rooflens_units::{Count, Ratio};
 pub(super) const ITERATIONS: Count = Count(3.0);
 
 /// Scatter ÷ bound from which on the bound is not beyond doubt.
-const WIDE: f64 = 0.5;
+const WIDE: Ratio = Ratio(0.5);
 
 /// Captures that show the same stalls, from which on these are beyond doubt.
 const CAPTURES: usize = 3;

@@ -72,7 +72,7 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) 
     let utilization = unprofiled.or_else(|| evidence.utilization(stage));
     let least_share = utilization.and_then(|utilization| utilization.least_share());
     let limit = least_share
-        .filter(|share| *share < 1.0)
+        .filter(|share| *share < Ratio::ONE)
         .map(|share| now * share);
     let profiled = stage.unprofiled.is_none().then_some("");
     let name = stage.label();
@@ -283,7 +283,7 @@ fn after_stalls(
 /// The least time of unprofiled repeats of a stage.
 fn least(evidence: &Evidence<'_>, stage: &StageLine, series: &Series) -> Option<Time> {
     let share = evidence.unprofiled_utilization(stage)?.least_share()?;
-    (share < 1.0).then_some(Time(share * series.statistics.median))
+    (share < Ratio::ONE).then_some(series.median() * share)
 }
 
 /// Time of the first repeat.

@@ -158,9 +158,9 @@ fn graph_line(evidence: &Evidence<'_>, graph: &StageGraph) -> Option<Vec<Inline>
         evidence,
         "summary.graph_line",
         stage = Inline::strong(eager.label(evidence.session, evidence.facts)),
-        eager = Time(eager.time),
-        replay = Time(graph.figures.time?),
-        ratio = Quantity::new(ratio, Unit::One),
+        eager = eager.time,
+        replay = graph.figures.time?,
+        ratio = Quantity::new(ratio.0, Unit::One),
         few = (counted < ITERATIONS).then_some(counted),
     ))
 }

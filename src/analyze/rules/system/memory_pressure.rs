@@ -71,7 +71,7 @@ fn full(evidence: &Evidence<'_>, figures: &Figures, note: &Finding) -> Option<Dr
 }
 
 fn fragmented(evidence: &Evidence<'_>, figures: &Figures, note: Finding) -> Option<Draft> {
-    let share = Ratio(figures.fragmentation?);
+    let share = figures.fragmentation?;
     let reserved = figures.peak_reserved.map(|bytes| Bytes(bytes as f64));
     let is_small = match (reserved, evidence.memory) {
         (Some(reserved), Some(memory)) => reserved < memory * RESERVED,

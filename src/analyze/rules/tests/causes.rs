@@ -241,9 +241,9 @@ fn a_synchronizing_call_costs_the_time_within_it() {
     let stages = vec![StageSync {
         summary,
         instances: 10,
-        calls: 2.0,
-        time: 300.0,
-        idle: 200.0,
+        calls: Count(2.0),
+        time: Time(300.0),
+        idle: Time(200.0),
     }];
     let places = vec![
         place(session, "cudaEventSynchronize", "", 150, Ns(5)),
@@ -345,7 +345,7 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
     let made = |time| {
         let mut made = decode()
             .idle(Cause::Allocator, 1.0)
-            .summary(|summary| summary.host = 400.0);
+            .summary(|summary| summary.host = Time(400.0));
         let (stage, name) = (made.last_summary(), made.session.intern("cudaMalloc"));
         let of = |counted, calls, time| InstanceCalls {
             stage: stage.clone(),

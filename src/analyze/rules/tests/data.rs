@@ -106,8 +106,8 @@ fn limits_of_the_data_are_said() {
         }];
         made
     };
-    let mut made = attributed(decode(), 0.8)
-        .summary(|summary| summary.inferred_share = 0.6)
+    let mut made = attributed(decode(), Ratio(0.8))
+        .summary(|summary| summary.inferred_share = Ratio(0.6))
         .launches("a", Gemm, ("", None), (1, 95))
         .launches("b", Other, ("", None), (1, 5))
         .work_of(Gemm, 90);
@@ -144,7 +144,7 @@ fn limits_of_the_data_are_said() {
         Severity::Note,
         "the primary pass shows the kernels"
     );
-    let whole = attributed(decode(), 0.95)
+    let whole = attributed(decode(), Ratio(0.95))
         .launches("a", Gemm, ("", None), (1, 99))
         .launches("b", Other, ("", None), (1, 1))
         .work_of(Graph, 5);

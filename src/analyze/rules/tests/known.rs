@@ -19,6 +19,7 @@ use rooflens_analysis::utilization::mfu::timed;
 use rooflens_analysis::utilization::mfu::work::{Formula, Work};
 use rooflens_analysis::utilization::mfu::{Ceiling, StageUtilization, Utilization};
 use rooflens_session::{CopyKind, KernelId, MemoryKind, PassId};
+use rooflens_units::{BytesPerSecond, Flops, FlopsPerSecond};
 
 impl Made {
     /// Changes the medians of the stage that was added last.
@@ -27,7 +28,7 @@ impl Made {
         let Summary {
             busy_share, sum, ..
         } = self.last_summary();
-        (self.last().busy_share, self.last().operation_time) = (Ratio(busy_share), Time(sum));
+        (self.last().busy_share, self.last().operation_time) = (busy_share, sum);
         self
     }
 
@@ -38,7 +39,7 @@ impl Made {
 
     /// The busy share of the stage that was added last.
     pub(super) fn busy(self, share: f64) -> Self {
-        self.summary(|summary| summary.busy_share = share)
+        self.summary(|summary| summary.busy_share = Ratio(share))
     }
 
     /// A kernel by name, with what that tells.
@@ -168,7 +169,7 @@ impl Made {
             passes: 1,
             model_parallel: 1,
         };
-        let (flops, bytes) = (mfu, Some(mbu));
+        let (flops, bytes) = (Flops(mfu), Some(Bytes(mbu)));
         // As much as a stage needs at the peak.
         let peak = 1e9 / line.time.0;
         let (gpu, dtype) = ("H200".to_owned(), "bf16".to_owned());
@@ -177,7 +178,7 @@ impl Made {
                 stage: line.label.clone(),
                 pass: "nsys".to_owned(),
                 kind: line.kind,
-                time: line.time.0,
+                time: line.time,
                 steps: None,
                 profiled: Some(summary),
             },
@@ -185,18 +186,18 @@ impl Made {
                 flops,
                 flops_full: flops,
                 bytes,
-                tokens: 1.0,
+                tokens: Count(1.0),
                 images: None,
                 formula,
                 shapes: Vec::new(),
-                share: 1.0,
+                share: Ratio(1.0),
             }),
             ceiling: Ok(Ceiling {
                 gpu,
                 dtype,
-                rate: peak,
+                rate: FlopsPerSecond(peak),
                 source: String::new(),
-                bandwidth: peak,
+                bandwidth: BytesPerSecond(peak),
                 bandwidth_source: String::new(),
             }),
             measured_rate: None,

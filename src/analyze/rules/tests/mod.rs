@@ -116,7 +116,7 @@ impl Made {
             .iter()
             .position(|line| line.summary.stage == stage);
         let at = at.unwrap_or_else(|| {
-            idle.lines.push(StageIdle::made(stage, time));
+            idle.lines.push(StageIdle::made(stage, Time(time)));
             idle.lines.len() - 1
         });
         idle.lines[at].pool.busy[0] = Ns((10.0 * busy) as i64);
@@ -132,13 +132,14 @@ impl Made {
 
     /// Idle time of a cause of the stage that was added last.
     fn idle(mut self, cause: Cause, time: f64) -> Self {
-        self.last_line().set(cause, time);
+        self.last_line().set(cause, Time(time));
         self
     }
 
     /// Idle time of a cause of the stage that was added last, by instance.
     fn each(mut self, cause: Cause, times: &[f64]) -> Self {
-        self.last_line().set_each(cause, times);
+        let times: Vec<Time> = times.iter().copied().map(Time).collect();
+        self.last_line().set_each(cause, &times);
         self
     }
 
@@ -168,10 +169,13 @@ impl Made {
                 })
                 .collect(),
             left_out: Vec::new(),
-            median: 1.0,
-            trend: Some(drift::Trend { slope: 0.0, z }),
-            thirds: Some((1.0, 1.0 + drift)),
-            drift: Some(drift),
+            median: Time(1.0),
+            trend: Some(drift::Trend {
+                slope: Time(0.0),
+                z,
+            }),
+            thirds: Some((Time(1.0), Time(1.0 + drift))),
+            drift: Some(Ratio(drift)),
             outliers: Vec::new(),
         };
         self.known.drift = Ok(drift::Drift {
@@ -226,7 +230,7 @@ impl Made {
             stage,
             instances,
             counted,
-            time,
+            time: Time(time),
             ..Summary::default()
         };
         self.facts.summaries.push(summary);

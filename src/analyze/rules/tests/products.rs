@@ -14,7 +14,7 @@ use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::{FlopSums, StageFlops};
 use rooflens_session::KernelId;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Bytes, BytesPerSecond, Flops, FlopsPerSecond, Ratio, Time};
 
 /// A product: times of an instance, nanoseconds.
 #[derive(Clone, Copy)]
@@ -42,9 +42,9 @@ const fn one(bound: Bound, m: u64, time: f64, roof: f64, waves: f64) -> One {
             batch: 1,
         },
         tiling: Tiling {
-            tile_efficiency: Some(1.0),
+            tile_efficiency: Some(Ratio(1.0)),
             splits: None,
-            waves: Some(waves),
+            waves: Some(Ratio(waves)),
         },
     }
 }
@@ -69,9 +69,14 @@ impl One {
             main: true,
         };
         // A FLOP, or a byte, takes a nanosecond.
-        let ceiling = Some(Ceiling {
-            value: 1e9,
-            measured: self.measured,
+        let measured = self.measured;
+        let rate = Some(Ceiling {
+            value: FlopsPerSecond(1e9),
+            measured,
+        });
+        let bandwidth = Some(Ceiling {
+            value: BytesPerSecond(1e9),
+            measured,
         });
         let roof = |roof: f64| {
             let (flops, bytes) = if self.bound == Bound::Compute {
@@ -80,10 +85,10 @@ impl One {
                 (0.0, roof)
             };
             Roof {
-                flops,
-                bytes: Some(bytes),
-                rate: ceiling,
-                bandwidth: ceiling,
+                flops: Flops(flops),
+                bytes: Some(Bytes(bytes)),
+                rate,
+                bandwidth,
                 ..Roof::default()
             }
         };
@@ -107,7 +112,7 @@ impl One {
 
 /// A stage of 1000 ns with 500 ns of GPU operations and these products.
 fn made(products: &[One]) -> Made {
-    let mut made = decode().summary(|summary| summary.sum = 500.0);
+    let mut made = decode().summary(|summary| summary.sum = Time(500.0));
     for (name, short) in [("big_kernel", "big"), ("few_rows", "few")] {
         made.kernel(
             name,
@@ -219,19 +224,22 @@ fn tiles_and_waves_explain_no_more_than_what_is_lost() {
         tiling: Tiling {
             tile_efficiency: Some(tiles),
             splits: None,
-            waves: Some(0.8),
+            waves: Some(Ratio(0.8)),
         },
         ..compute(time, 100.0)
     };
     // 100 ÷ (1 × 0.8) − 100 = 25 ns of 500.
-    let found = made(&[with(200.0, 1.0)]).one(rule("gemm-quantization"));
+    let found = made(&[with(200.0, Ratio(1.0))]).one(rule("gemm-quantization"));
     assert!((saved(&found) - 25.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("tiles=100 %, waves=80.0 %"));
     // 100 ÷ (0.5 × 0.8) − 100 = 150, of which 60 are lost at all.
-    assert!((saved(&made(&[with(160.0, 0.5)]).one(rule("gemm-quantization"))) - 60.0).abs() < 1e-9);
+    assert!(
+        (saved(&made(&[with(160.0, Ratio(0.5))]).one(rule("gemm-quantization"))) - 60.0).abs()
+            < 1e-9
+    );
     // 9 of 500 ns; and memory-bound products wait for bytes.
     assert_eq!(
-        made(&[with(109.0, 1.0)]).outcome(rule("gemm-quantization")),
+        made(&[with(109.0, Ratio(1.0))]).outcome(rule("gemm-quantization")),
         Outcome::PASSED
     );
     let memory = made(&[memory(200.0, 100.0, 1.0)]);
@@ -330,7 +338,7 @@ fn sizes_that_are_not_known_are_said() {
                 known: Ns(300),
                 ..FlopSums::default()
             },
-            Ok(0.5),
+            Ok(Ratio(0.5)),
         );
         let (total, time) = (1000, (1000.0 * products) as i64);
         let (summary, known) = (made.last_summary(), (time as f64 * known) as i64);
@@ -365,13 +373,13 @@ fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
     let sized = |value| flops(FlopSums::default(), value);
     for above in [
         counted(Err(Lack::AbovePeak(Ratio(1.25)))),
-        sized(Err(Unavailable::AbovePeak(1.25))),
+        sized(Err(Unavailable::AbovePeak(Ratio(1.25)))),
     ] {
         let found = above.one(rule("utilization-basis"));
         assert_eq!(found.severity, Severity::Critical);
         assert!(words(&found.statement).contains("stage=decode, share=125 %"));
     }
-    for possible in [counted(Ok(Ratio(0.99))), sized(Ok(0.99))] {
+    for possible in [counted(Ok(Ratio(0.99))), sized(Ok(Ratio(0.99)))] {
         assert_eq!(possible.outcome(rule("utilization-basis")), Outcome::PASSED);
     }
 }
@@ -448,7 +456,7 @@ fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
 }
 
 /// A stage with these FLOPs and this utilization by recorded sizes.
-fn flops(sums: FlopSums, utilization: Result<f64, Unavailable>) -> Made {
+fn flops(sums: FlopSums, utilization: Result<Ratio, Unavailable>) -> Made {
     let mut made = decode();
     let none = || Err(Unavailable::NoModel);
     made.known.flops = Ok(vec![StageFlops {
@@ -456,7 +464,7 @@ fn flops(sums: FlopSums, utilization: Result<f64, Unavailable>) -> Made {
         summary: made.last_summary(),
         sums,
         clock: None,
-        ideal_time: none(),
+        ideal_time: Err(Unavailable::NoModel),
         utilization,
         clock_normalized: none(),
         model: None,

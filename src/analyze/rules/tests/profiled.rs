@@ -66,7 +66,7 @@ fn made(launches: &[Launch]) -> Made {
 }
 
 fn covering(launches: &[Launch], share: f64) -> Made {
-    let mut made = decode().summary(|summary| summary.sum = 500.0);
+    let mut made = decode().summary(|summary| summary.sum = Time(500.0));
     let pass = made
         .session
         .add_pass("ncu", PassKind::Counters, "ncu/raw.csv");
@@ -354,7 +354,7 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
             Ns(100),
             Ns::ZERO,
             Some(Roof {
-                bytes: Some(100.0),
+                bytes: Some(Bytes(100.0)),
                 ..Roof::default()
             }),
         );
@@ -680,7 +680,7 @@ fn launches_of_a_step_are_launches_of_its_stage() {
         made = made.holds(StageKind::DecodeStep, "decode_step").steps(10.0);
         let summary = Summary {
             stage,
-            sum: 40.0,
+            sum: Time(40.0),
             ..Summary::default()
         };
         made.known.matching.as_mut().unwrap().lines[0].summary = summary;

@@ -42,7 +42,7 @@ fn work_that_nothing_hides_is_said() {
         overhead: Overhead::Copies,
         gone: Ns(60),
         of: Ns(1000),
-        time: 1000.0,
+        time: Time(1000.0),
     };
     let bounds = Overhead::ALL.map(|what| match what {
         Overhead::Copies => Ok(bound),
@@ -185,10 +185,10 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     // Half of the slowdown by the clock makes it the reason, less does not: the kernels take 1.5 times as long.
     let clocks = |share: f64| {
         let speed = Speed {
-            slowdown: Some(1.5),
+            slowdown: Some(Ratio(1.5)),
             clock: Some(Hertz(1.5e9)),
             clock_ratio: Some(Ratio(1.0 + 0.5 * share)),
-            limit: Some(("sw_power_cap", 0.75)),
+            limit: Some(("sw_power_cap", Ratio(0.75))),
             power: (Some(Watts(698.0)), Some(Watts(507.0))),
             gpu: Some(1),
         };
@@ -221,9 +221,9 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
     let mut more = ranks(1.2, Speed::default());
     let times = &mut more.known.communication.as_mut().unwrap().runs[0].imbalances[0];
     times.work = Some(WorkDifference {
-        flops: Some(1.25),
+        flops: Some(Ratio(1.25)),
         rows: Some((10_240, 8192)),
-        operations: (9.0, 9.0),
+        operations: (Count(9.0), Count(9.0)),
     });
     let found = more.one(rule("straggler"));
     assert!((saved(&found) - 150.0).abs() < 1e-9);
@@ -234,10 +234,10 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
     assert!(words(&found.advice.unwrap()).starts_with("straggler.advice_work{"));
     // The same limit of the same GPU is reported once.
     let speed = Speed {
-        slowdown: Some(1.5),
+        slowdown: Some(Ratio(1.5)),
         clock: Some(Hertz(1e9)),
         clock_ratio: Some(Ratio(1.5)),
-        limit: Some(("sw_power_cap", 1.0)),
+        limit: Some(("sw_power_cap", Ratio(1.0))),
         power: (None, None),
         gpu: Some(1),
     };

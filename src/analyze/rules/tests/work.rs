@@ -314,7 +314,7 @@ fn pace_and_memory_have_limits() {
             allocated,
             ..State::default()
         };
-        let (peak_reserved, fragmentation) = (Some(reserved), Some(share));
+        let (peak_reserved, fragmentation) = (Some(reserved), Some(Ratio(share)));
         let whole = Figures {
             peak,
             peak_reserved,

@@ -51,7 +51,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 fn calls(evidence: &Evidence<'_>, stage: &StageLine, allocator: &Allocator) -> Option<Draft> {
     let (number, time) = allocator.calls.counted(stage.stage, stage.process);
     let time = time.time();
-    let host = Time(evidence.summary(stage)?.host) * stage.counted;
+    let host = evidence.summary(stage)?.host * stage.counted;
     if time <= Time::ZERO || time < host * HOST || stage.busy_share >= BUSY {
         return None;
     }

@@ -25,7 +25,7 @@ const SHARE: Ratio = Ratio(0.05);
 const TIMES: u64 = 3;
 
 /// Share of the time between two stages from which on a range tells what the host does in it.
-const COVERED: f64 = 0.5;
+const COVERED: Ratio = Ratio(0.5);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let betweens = match evidence.results.idle() {
@@ -68,11 +68,11 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         run = run,
         after = Inline::strong(&stages[pair.after].name),
         before = Inline::strong(&stages[pair.before].name),
-        median = Time(pair.median()?),
+        median = pair.median()?,
         count = Quantity::count(pair.windows() as u64),
         cause = Inline::strong(evidence.text.word(cause.label())),
         range = range.map(|(name, _)| Inline::code(session.text(name))),
-        covers = range.map(|(_, covers)| Ratio(covers)),
+        covers = range.map(|(_, covered)| covered),
     };
     let gain = Gain {
         saved_ns: idle,

@@ -26,7 +26,7 @@ const LOADER: Ratio = Ratio(0.5);
 
 /// Calls of the operating system that are named, and their least share of the time in such calls.
 const SHOWN_CALLS: usize = 3;
-const CALL_SHARE: f64 = 0.1;
+const CALL_SHARE: Ratio = Ratio(0.1);
 
 /// The causes of idle time that it sums.
 const CAUSES: [Cause; 3] = [Cause::HostCode, Cause::Os, Cause::OffCpu];
@@ -44,8 +44,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Draft> {
     // Pauses that typical instances do not have are another rule's.
     let code = pauses::host_code(evidence, stage)?;
-    let system = Time(idle.of_stage(Cause::Os).unwrap_or(0.0));
-    let off_cpu = Time(idle.of_stage(Cause::OffCpu).unwrap_or(0.0));
+    let system = idle.of_stage(Cause::Os).unwrap_or_default();
+    let off_cpu = idle.of_stage(Cause::OffCpu).unwrap_or_default();
     let saved = code + system + off_cpu;
     let share = stage.share(saved);
     if share < SHARE {
@@ -61,7 +61,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         ),
         false => evidence.idles(stage, idle, &CAUSES, saved),
     };
-    let part = |time: Time| Some(Ratio::of(time, saved)).filter(|share| share.0 >= OCCURS);
+    let part = |time: Time| Some(Ratio::of(time, saved)).filter(|share| *share >= OCCURS);
     // Where it is in no call of CUDA, it computes or waits.
     let is_code = code >= system + off_cpu;
     let loader = in_loader(evidence, idle).filter(|share| is_code && *share >= LOADER);
@@ -112,10 +112,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
 
 /// The calls of the operating system with most of that idle time.
 fn os_calls(evidence: &Evidence<'_>, idle: &StageIdle) -> Option<Vec<Inline>> {
-    let whole = idle.of(Cause::Os).time().0;
+    let whole = idle.of(Cause::Os).time();
     let mut names = Vec::new();
     for (name, time) in &idle.os_calls {
-        if time.time().0 >= CALL_SHARE * whole && names.len() < SHOWN_CALLS {
+        if time.time() >= whole * CALL_SHARE && names.len() < SHOWN_CALLS {
             names.push(vec![Inline::code(evidence.session.text(*name))]);
         }
     }

@@ -273,7 +273,7 @@ fn by_first_calls(evidence: &Evidence<'_>, first: &FirstCalls) -> Option<Known> 
         least = least,
         most = most,
         calls = Quantity::count(first.calls as u64),
-        typical = Time(first.typical),
+        typical = first.typical,
     );
     let is_cudnn = operator.contains(CUDNN_ATTENTION);
     let (cause, action, advice) = match is_cudnn {

@@ -8,7 +8,7 @@ use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
 use rooflens_document::{Finding, GainKind, Inline};
-use rooflens_units::{Count, Time};
+use rooflens_units::Time;
 
 pub(crate) static RULE: Rule = Rule::new(
     ID,
@@ -34,14 +34,14 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, launching
     };
     // The word is kept for stages of which launching takes the largest part.
     let is_bound = idle.verdict().0 == Verdict::Launch;
-    let launches = idle.launches.per_step.map(Count);
+    let launches = idle.launches.per_step;
     let arguments = arguments! {
         bound = is_bound.then(|| Inline::strong(&stage.label)),
         idle = evidence.idles(stage, idle, &[Cause::Launching], launching),
         launches = launches,
         operations = launches.is_none().then_some(stage.operations),
-        kernel = idle.launches.mean_kernel().map(Time),
-        call = idle.launches.median_call.map(Time),
+        kernel = idle.launches.mean_kernel(),
+        call = idle.launches.median_call,
         sampled = evidence.sampled(idle),
     };
     let (advice, next) = advice(evidence, stage);
@@ -60,7 +60,7 @@ fn gain(
     launching: Time,
 ) -> (Finding, &'static str) {
     if let Some(replay) = evidence.replay(stage).and_then(|graph| graph.figures.time) {
-        let mut finding = stage.saving_idle(stage.time - Time(replay));
+        let mut finding = stage.saving_idle(stage.time - replay);
         if let Some(gain) = &mut finding.gain {
             gain.kind = GainKind::Measured;
         }
@@ -84,7 +84,7 @@ fn gain(
 fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Time {
     let mut replayed = Time::ZERO;
     for cause in Cause::HOST {
-        let median = idle.median_of(cause).ok().map(Time);
+        let median = idle.median_of(cause).ok();
         let time = match cause {
             Cause::Sync | Cause::Copy => None,
             Cause::HostCode if !is_between(idle) => None,

@@ -27,7 +27,7 @@ const SHARE: Ratio = Ratio(0.10);
 const HELD_UP: Ns = Ns(100_000);
 
 /// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
-const WORTH_SAYING: f64 = 0.05;
+const WORTH_SAYING: Ratio = Ratio(0.05);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::Queue, SHARE, |stage, idle, time| {
@@ -82,7 +82,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Ti
 
 fn mean_gap(idle: &StageIdle) -> Option<Time> {
     let gaps = idle.gaps[Cause::Queue as usize].gaps;
-    (gaps > 0).then(|| Time(idle.of(Cause::Queue).time().0 / gaps as f64))
+    (gaps > 0).then(|| idle.of(Cause::Queue).time() / gaps as f64)
 }
 
 /// Whether the gaps are long, on the mean or for half of their time.
@@ -93,7 +93,7 @@ fn is_held_up(idle: &StageIdle) -> bool {
             held_up += bin.times.of(Cause::Queue);
         }
     }
-    let is_long = mean_gap(idle).is_some_and(|mean| mean.0 >= HELD_UP.time().0);
+    let is_long = mean_gap(idle).is_some_and(|mean| mean >= HELD_UP.time());
     is_long || held_up > idle.of(Cause::Queue) / 2
 }
 
@@ -104,8 +104,8 @@ fn advice_on_graphs(
 ) -> Vec<Inline> {
     let mut advice = say!(evidence, "queue_gaps.advice_graph");
     let between = between.unwrap_or(Ns::ZERO);
-    let whole = inside.unwrap_or(Ns::ZERO).saturating_add(between).time().0;
-    if between > Ns::ZERO && between.time().0 >= WORTH_SAYING * whole {
+    let whole = inside.unwrap_or(Ns::ZERO).saturating_add(between).time();
+    if between > Ns::ZERO && between.time() >= whole * WORTH_SAYING {
         advice.extend(say!(evidence, "queue_gaps.advice_between"));
     }
     advice

@@ -29,7 +29,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 
 fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
     let idle = evidence.idle(stage.key());
-    let mean_kernel = idle.and_then(|idle| idle.launches.mean_kernel()).map(Time);
+    let mean_kernel = idle.and_then(|idle| idle.launches.mean_kernel());
     if mean_kernel.is_none() && !evidence.shows_operations(stage) {
         return Look::InsufficientData;
     }

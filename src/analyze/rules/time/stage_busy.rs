@@ -35,7 +35,7 @@ const IDLE: Ratio = Ratio(0.50);
 const ALONE: Ratio = Ratio(0.05);
 
 /// Share of the busy time from which on a class is named.
-const SHOWN: f64 = 0.05;
+const SHOWN: Ratio = Ratio(0.05);
 
 /// A share of idle time that is worth a cause.
 const NAMED: Ratio = Ratio(0.01);
@@ -115,8 +115,8 @@ fn groups(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
         let (label, share) = (group_color(group).label(), time.share(group));
         match (group, other) {
             (ClassGroup::Gemm, _) => {
-                shares.push((label, share * gemms.0));
-                shares.push((KernelClass::Convolution.label(), share * gemms.rest().0));
+                shares.push((label, share * gemms));
+                shares.push((KernelClass::Convolution.label(), share * gemms.rest()));
             }
             (ClassGroup::Other, Some(class)) => shares.push((class.label(), share)),
             _ => shares.push((label, share)),
@@ -125,7 +125,7 @@ fn groups(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
     shares.retain(|(_, share)| *share >= SHOWN);
     let shares = shares
         .into_iter()
-        .map(|(label, share)| (label, Ratio(share).into()));
+        .map(|(label, share)| (label, share.into()));
     classes::listed(evidence, shares.collect())
 }
 
@@ -169,7 +169,7 @@ fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Why {
     };
     let mut main: Option<(Cause, Time)> = None;
     for (cause, time) in idle.causes() {
-        let time = recurring(cause, Time(time));
+        let time = recurring(cause, time);
         let is_common = cause != Cause::OtherWork && !idle.spread(&[cause]).is_rare();
         if is_common && main.is_none_or(|(_, most)| time > most) {
             main = Some((cause, time));
@@ -177,7 +177,6 @@ fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Why {
     }
     let mut has_rarer = false;
     for (cause, time) in idle.causes() {
-        let time = Time(time);
         let is_larger = main.is_none_or(|(_, most)| time > most);
         let is_rare = recurring(cause, time) != time || idle.spread(&[cause]).is_rare();
         has_rarer |= is_larger && is_rare;
@@ -198,7 +197,7 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
     };
     // Of a profiled time it may be more than all idle time without the profiler.
     let whole = stage.baseline_busy().rest();
-    let others = idle.map_or(Ratio::ZERO, |idle| Ratio(idle.other_work()).min(whole));
+    let others = idle.map_or(Ratio::ZERO, |idle| idle.other_work().min(whole));
     let is_named = |time: Time| (NAMED..=whole).contains(&stage.share(time));
     let named = why.main.filter(|(_, time)| is_named(*time));
     let cause = named.map(|(cause, _)| because(evidence, stage, cause));
@@ -246,14 +245,12 @@ fn because(evidence: &Evidence<'_>, stage: &StageLine, cause: Cause) -> String {
 fn utilization(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
     let profiled = evidence.utilization(stage);
     let unprofiled = evidence.unprofiled_utilization(stage);
-    let best = |value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
+    let best = |value: fn(&StageUtilization) -> Result<Ratio, Unavailable>| {
         if let Some(value) = unprofiled.and_then(|utilization| value(utilization).ok()) {
-            return Some((
-                Ratio(value),
-                Some(words!(evidence, "stage_busy.unprofiled")),
-            ));
+            let how = words!(evidence, "stage_busy.unprofiled");
+            return Some((value, Some(how)));
         }
-        Some((Ratio(value(profiled?).ok()?), None))
+        Some((value(profiled?).ok()?, None))
     };
     if let (Some((mbu, how)), true) = (best(StageUtilization::mbu), stage.is_decode()) {
         return say!(evidence, "stage_busy.mbu", mbu = mbu, how = how);
@@ -267,6 +264,6 @@ fn utilization(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
         "stage_busy.mfu",
         mfu = mfu,
         how = how,
-        busy = busy.map(Ratio)
+        busy = busy
     )
 }

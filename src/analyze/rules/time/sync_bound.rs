@@ -7,7 +7,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
-use rooflens_units::{Count, Ns, Ratio, Time};
+use rooflens_units::{Ns, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "sync-bound",
@@ -23,7 +23,7 @@ const CAUSES: [Cause; 2] = [Cause::Sync, Cause::Copy];
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::Sync, SHARE, |stage, idle, sync| {
-        let saved = sync + Time(idle.of_stage(Cause::Copy).unwrap_or(0.0));
+        let saved = sync + idle.of_stage(Cause::Copy).unwrap_or_default();
         let is_large = stage.share(saved) >= SHARE;
         is_large.then(|| draft(evidence, stage, idle, saved)).into()
     })
@@ -49,7 +49,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Ti
     let arguments = arguments! {
         idle = evidence.idles(stage, idle, &CAUSES, saved),
         copies = (copies > Ns::ZERO).then_some(of_idle),
-        calls = of_stage.map(|(_, sync)| Count(sync.calls)),
+        calls = of_stage.map(|(_, sync)| sync.calls),
         call = call,
         around = around.flatten(),
     };

@@ -52,7 +52,7 @@ impl Work {
         let dtype = rooflens_hardware::DTYPES
             .iter()
             .find(|known| **known == dtype)?;
-        let element = Bytes(rooflens_hardware::element_bytes(dtype)?);
+        let element = rooflens_hardware::element_bytes(dtype)?;
         (*dtype != self.dtype).then_some((dtype, element))
     }
 }

@@ -17,7 +17,7 @@ use rooflens_schemas::workload::Mode;
 use rooflens_session::{Dim3, KernelId, Ns};
 use rooflens_stats::quantile;
 
-use rooflens_units::{Bytes, BytesPerSecond, Count, Flops, FlopsPerSecond, Ratio, Time};
+use rooflens_units::{Bytes, Count, Flops, Ratio, Time};
 
 use super::{Device, Interval, Kernel, Stage, Work, stage::GAP};
 
@@ -58,14 +58,12 @@ pub fn own_device(context: &Context<'_>) -> Option<Device> {
     let measured = Measured::of(context, &name);
     let mut device = device(gpu);
     if let Some(bandwidth) = measured.bandwidth() {
-        (device.bandwidth, device.measured) = (BytesPerSecond(bandwidth), true);
+        (device.bandwidth, device.measured) = (bandwidth, true);
     }
     for dtype in DTYPES {
         if let Some(rate) = measured.rate(Some(gpu), dtype) {
             device.rates.retain(|(name, _)| name != dtype);
-            device
-                .rates
-                .push(((*dtype).to_owned(), FlopsPerSecond(rate)));
+            device.rates.push(((*dtype).to_owned(), rate));
             device.measured = true;
         }
     }
@@ -98,8 +96,8 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
     let kind = summary.kind(facts);
     let steps = summary
         .steps
-        .filter(|steps| kind == StageKind::Decode && *steps > 0.0);
-    let unit = Count(steps.unwrap_or(1.0));
+        .filter(|steps| kind == StageKind::Decode && steps.is_positive());
+    let unit = steps.unwrap_or(Count(1.0));
     let instances: Vec<&StageInstance> = summary.counted_instances(facts).collect();
     let number = unit * instances.len().max(1) as f64;
     let over = |value: &dyn Fn(&StageInstance) -> Time| {
@@ -125,7 +123,7 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
             let mut times = Vec::new();
             for repeat in &series.repeats {
                 let per_step = steps.and(repeat.per_step());
-                times.push(per_step.map_or(repeat.duration.time(), Time));
+                times.push(per_step.unwrap_or(repeat.duration.time()));
             }
             quartiles(&times)
         }
@@ -143,7 +141,7 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
         launches: Count(ops as f64 / number.0),
         graph: graphed * 2 > ops,
         host_launch: None,
-        host_range: Time(summary.host) / unit,
+        host_range: summary.host / unit,
         kept: kept(context, summary, unit),
         kernels: kernels(context, &instances, number),
     };
@@ -293,21 +291,21 @@ fn kernel(context: &Context<'_>, key: &Key, group: &Group, number: Count) -> Ker
 /// The work of a product: which of its bytes are weights, and which grow with the batch.
 fn work(context: &Context<'_>, product: &Product, kernel: KernelId) -> Work {
     let identity = &context.facts.identities[kernel.index()];
-    let element = element_bytes(product.operand).unwrap_or(0.0);
+    let element = element_bytes(product.operand).unwrap_or_default();
     let output = element_bytes(product.output).unwrap_or(element);
     let work = Work {
-        flops: Flops(product.shape.flops()),
+        flops: product.shape.flops(),
         dtype: dtype(identity, product),
-        element: Bytes(element),
+        element,
         ..Work::default()
     };
     match product.shape {
         Shape::Gemm(gemm) => {
             let [m, n, k, batch] = [gemm.m, gemm.n, gemm.k, gemm.batch].map(|size| size as f64);
             let (rows, columns, outputs) = (
-                Bytes(batch * m * k * element),
-                Bytes(batch * k * n * element),
-                Bytes(batch * m * n * output),
+                batch * m * k * element,
+                batch * k * n * element,
+                batch * m * n * output,
             );
             if gemm.batch > 1 {
                 return Work {
@@ -337,7 +335,7 @@ fn work(context: &Context<'_>, product: &Product, kernel: KernelId) -> Work {
             }
         }
         Shape::Attention(attention) => Work {
-            inputs: Bytes(attention.bytes(element)),
+            inputs: attention.bytes(element),
             ..work
         },
         Shape::Convolution { .. } => work,

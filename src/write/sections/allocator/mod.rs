@@ -20,12 +20,13 @@ use rooflens_document::catalogue::{
 };
 use rooflens_document::{Block, Inline, Quantity, SectionContent};
 use rooflens_session::Session;
+use rooflens_units::Ratio;
 
 /// Memory.
 pub(super) static SECTION: Section = Section { id: "memory", show };
 
 /// Share of a GPU's memory from which on the report shows how it is used.
-const NEARLY_FULL: f64 = 0.5;
+const NEARLY_FULL: Ratio = Ratio(0.5);
 
 /// GPUs that have charts and tables of holders; the data sets hold all.
 const SHOWN_GPUS: usize = 4;
@@ -90,7 +91,7 @@ fn fills(context: &Context<'_>, memory: &DeviceMemory) -> bool {
         .peak_reserved
         .unwrap_or(memory.whole.peak.allocated);
     let least = context.session.gpus.memory_bytes.iter().flatten().min();
-    least.is_none_or(|least| peak as f64 >= NEARLY_FULL * *least as f64)
+    least.is_none_or(|least| peak as f64 >= NEARLY_FULL.0 * *least as f64)
 }
 
 fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
@@ -108,7 +109,7 @@ fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
             .stage_at_peak
             .map(|stage| Inline::strong(&*context.facts.stages[stage].name)),
         reserved = peak.reserved.map(bytes),
-        unused = peak.fragmentation().map(Quantity::ratio),
+        unused = peak.fragmentation(),
     )
 }
 
@@ -142,7 +143,7 @@ fn figures_metrics(figures: &Figures, scope: &Scope, place: &str) -> Vec<Metric>
     metrics.extend(reserved.map(|bytes| MEMORY_PEAK_RESERVED.measured(scope(), bytes, basis)));
     let basis = format!("1 − allocated ÷ reserved, averaged over the time of {place}");
     let unused = figures.fragmentation;
-    metrics.extend(unused.map(|unused| MEMORY_FRAGMENTATION.derived(scope(), unused, basis)));
+    metrics.extend(unused.map(|unused| MEMORY_FRAGMENTATION.derived(scope(), unused.0, basis)));
     metrics
 }
 
@@ -169,7 +170,8 @@ fn calls_metric(context: &Context<'_>, of: &StageCalls) -> Metric {
          range of an instance, over {} of {} instances; {} ns in all",
         line.counted, line.instances, of.time
     );
-    let mut metric = ALLOCATOR_CALLS.derived(line.scope(session, context.facts), of.calls, basis);
+    let scope = line.scope(session, context.facts);
+    let mut metric = ALLOCATOR_CALLS.derived(scope, of.calls.0, basis);
     let pass = line.stage(context.facts).pass;
     metric.evidence.push(Evidence {
         rows: None,

@@ -75,7 +75,7 @@ fn above_peak(context: &Context<'_>, stage: &StageProducts) -> Option<Diagnostic
     let message = format!(
         "attention of {} runs at {} of the peak: its sizes, its mask or the peak are wrong",
         stage.summary.label(context.session, context.facts),
-        Quantity::ratio(part),
+        Quantity::from(part),
     );
     Some(Diagnostic::new(
         Severity::Error,
@@ -105,9 +105,9 @@ fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Dataset {
         text "causal" = Some(row.group.attention()?.causal);
         text "backward" = Some(row.group.attention()?.backward);
         with figures(false) of row;
-        Flop "flops_full" = row.per(row.group.product.map(|_| row.group.flops_full));
-        BytesPerSecond "bytes_per_second" = row.group.sum.per_second(row.group.sum.bytes);
-        share "of_bandwidth" = row.group.of_bandwidth();
+        "flops_full" = row.per(row.group.product.map(|_| row.group.flops_full));
+        "bytes_per_second" = row.group.sum.bandwidth();
+        "of_bandwidth" = row.group.of_bandwidth();
         with whole_name(context) of row;
     } }
     .rows(&rows)

@@ -108,13 +108,14 @@ fn of_run(run: &Run) -> Scope {
 pub(super) fn clock(ranks: &Ranks) -> Option<Metric> {
     let (middle, largest) = ranks.matching.residual?;
     let offsets = ranks.run.members.iter().zip(&ranks.matching.offsets);
-    let offsets = offsets.map(|(member, offset)| format!("rank {}: {offset} ns", member.rank));
+    let offsets = offsets.map(|(member, offset)| format!("rank {}: {} ns", member.rank, offset.0));
     let basis = format!(
-        "median |end − mean end − offset of the rank| over the ends of {} collectives that join all ranks, at most {largest} ns; offsets {}",
+        "median |end − mean end − offset of the rank| over the ends of {} collectives that join all ranks, at most {} ns; offsets {}",
         ranks.matching.matches.len(),
+        largest.0,
         offsets.collect::<Vec<_>>().join(", ")
     );
-    Some(CLOCK_RESIDUAL.measured(of_run(&ranks.run), middle, basis))
+    Some(CLOCK_RESIDUAL.measured(of_run(&ranks.run), middle.0, basis))
 }
 
 /// Why the sizes of a rank's collectives are unknown, and what brings them.
@@ -143,12 +144,15 @@ pub(super) fn bus(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
         };
         let mut basis = format!(
             "Σ message × bus factor = {} B / {} ns of {} collectives, of {} of them the time on the last rank to come",
-            sum.bus_bytes, sum.time, sum.calls, sum.matched
+            sum.bus_bytes.0, sum.time.0, sum.calls, sum.matched
         );
         if let Some(link) = member.nvlink(context) {
-            basis.push_str(&format!("; the NVLinks carry {link} B/s in one direction"));
+            basis.push_str(&format!(
+                "; the NVLinks carry {} B/s in one direction",
+                link.0
+            ));
         }
-        BUS_BANDWIDTH.derived(scope, rate, basis)
+        BUS_BANDWIDTH.derived(scope, rate.0, basis)
     };
     ranks.traffic.iter().map(metric).collect()
 }

@@ -58,11 +58,9 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         findings.metrics.extend(metrics::bus(context, ranks));
         findings.diagnostics.extend(text::mismatched(ranks));
     }
-    findings.methods.push(method!(
-        context,
-        "communication",
-        chance = Quantity::ratio(CHANCE)
-    ));
+    findings
+        .methods
+        .push(method!(context, "communication", chance = CHANCE));
     Ok(findings)
 }
 

@@ -1,7 +1,6 @@
 //! The data sets of ranks, collectives and messages.
 
-use rooflens_schemas::Unit;
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 use super::SHOWN;
 use crate::Context;
@@ -148,7 +147,6 @@ fn collectives<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Kind)>
         let word = word(nccl_name(context.session.kernel_name(kind.key.kernel)));
         Some(word).filter(|word| !word.is_empty())
     };
-    let _rate = Unit::BytesPerSecond;
     columns! { context, "collectives", row: &(&Ranks, &Kind) => {
         let (ranks, kind) = row;
         text "operation" = kind.key.operation.label();
@@ -166,15 +164,16 @@ fn collectives<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Kind)>
         count "matched" = kind.matched;
         time "transfer_ns" = kind.transfer();
         time "wait_ns" = (kind.matched > 0).then_some(kind.wait);
-        BytesPerSecond "algorithm_bandwidth" = kind.rate();
-        BytesPerSecond "bus_bandwidth" = kind.bus_rate();
-        share "nvlink_share" = nvlink_share(context, row);
+        "algorithm_bandwidth" = kind.rate();
+        "bus_bandwidth" = kind.bus_rate();
+        "nvlink_share" = nvlink_share(context, row);
     } }
 }
 
 /// Bus bandwidth as a share of what the NVLinks carry.
-fn nvlink_share(context: &Context<'_>, (ranks, kind): &(&Ranks, &Kind)) -> Option<f64> {
-    Some(kind.bus_rate()? / ranks.run.members[kind.member].nvlink(context)?)
+fn nvlink_share(context: &Context<'_>, (ranks, kind): &(&Ranks, &Kind)) -> Option<Ratio> {
+    let link = ranks.run.members[kind.member].nvlink(context)?;
+    Some(Ratio(kind.bus_rate()? / link))
 }
 
 fn group_name(session: &Session, group: Group) -> Option<String> {
@@ -206,6 +205,6 @@ fn messages_table<'t>(context: &Context<'t>) -> Table<'t, Message<'t>> {
         time "sender_wait_ns" = pair.sender_wait, page;
         time "receiver_wait_ns" = pair.receiver_wait, page;
         time "transfer_ns" = pair.transfer(), page;
-        BytesPerSecond "bandwidth" = key.rate(pair.transfer()), page;
+        "bandwidth" = key.rate(pair.transfer()), page;
     } }
 }

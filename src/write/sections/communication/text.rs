@@ -1,7 +1,6 @@
 //! What the section says.
 
-use rooflens_schemas::Unit;
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 use super::metrics;
 use crate::Context;
@@ -40,7 +39,7 @@ pub(super) fn introduction(context: &Context<'_>, ranks: &Ranks) -> Vec<Inline> 
         collectives = Quantity::count((run.calls().count() - messages) as u64),
         messages = (messages > 0).then(|| Quantity::count(messages as u64)),
         on = on,
-        residual = residual.map(|(middle, _)| Quantity::new(middle, Unit::Nanoseconds)),
+        residual = residual.map(|(middle, _)| middle),
         clock = clock,
         no_sizes = (!is_sized).then(|| metrics::no_sizes(context, &run.members[0])),
     )
@@ -102,7 +101,7 @@ fn because(context: &Context<'_>, ranks: &Ranks, found: &Straggler, cause: &Caus
             say!(
                 context,
                 "communication.slower_kernels",
-                slowdown = Quantity::ratio(ratio - 1.0)
+                slowdown = ratio - Ratio::ONE
             )
         }
         Reason::LowerClock(found) => lower_clock(context, &found),
@@ -114,7 +113,7 @@ fn because(context: &Context<'_>, ranks: &Ranks, found: &Straggler, cause: &Caus
         own = own,
         stage = stage,
         others = others,
-        more = Quantity::ratio(own / others.max(Time(1.0)) - 1.0),
+        more = Ratio(own / others.max(Time(1.0)) - 1.0),
         why = why,
     )
 }
@@ -134,7 +133,7 @@ fn more_work(context: &Context<'_>, ranks: &Ranks, found: &Straggler) -> Vec<Inl
     say!(
         context,
         "communication.more_flops",
-        more = Quantity::ratio(more),
+        more = more,
         rows = rows.map(Quantity::count),
         others = others.map(Quantity::count),
     )
@@ -145,12 +144,12 @@ fn lower_clock(context: &Context<'_>, found: &LowerClock) -> Vec<Inline> {
     say!(
         context,
         "communication.lower_clock",
-        slowdown = Quantity::ratio(found.slowdown - 1.0),
+        slowdown = found.slowdown - Ratio::ONE,
         own = found.clocks.0,
         others = found.clocks.1,
         share = found.share,
         reason = found.limit.map(|(reason, _)| Inline::code(reason)),
-        samples = found.limit.map(|(_, share)| Quantity::ratio(share)),
+        samples = found.limit.map(|(_, share)| share),
     )
 }
 

@@ -106,7 +106,7 @@ fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
             context,
             "pace.trend",
             stage = Inline::code(series.label(context)),
-            drift = Quantity::ratio(drift),
+            drift = drift,
             instances = Quantity::count(series.instances.len() as u64),
         ));
     } else if lines.iter().any(|line| line.trend.is_some()) {
@@ -142,7 +142,7 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
         Subject::Range(_) => vec![line(String::new(), false, |instance| instance.host)],
     };
     let mut outliers = series.outliers.clone();
-    let distance = |index: &usize| (series.instances[*index].time.time().0 - series.median).abs();
+    let distance = |index: &usize| (series.instances[*index].time.time() - series.median).abs();
     outliers.sort_by(|a, b| distance(b).total_cmp(&distance(a)).then(a.cmp(b)));
     outliers.truncate(MAX_OUTLIERS);
     let mut marks = Vec::new();
@@ -186,15 +186,14 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
 }
 
 fn description(context: &Context<'_>, name: &str, series: &Series) -> String {
-    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     words!(
         context,
         "pace.chart_text",
         instances = series.instances.len().to_string(),
         stage = name,
-        median = time(series.median),
-        first = series.thirds.map(|(first, _)| time(first)),
-        last = series.thirds.map(|(_, last)| time(last)),
+        median = series.median,
+        first = series.thirds.map(|(first, _)| first),
+        last = series.thirds.map(|(_, last)| last),
         outliers = series.outliers.len().to_string(),
     )
 }
@@ -213,11 +212,11 @@ fn table<'t>(context: &'t Context<'t>) -> Table<'t, Series> {
         name "pass" = context.session.pass_name(series.pass);
         count "n" = series.instances.len();
         count "left_out" = series.left_out.len();
-        time "median_ns" = series.median;
-        time "first_ns" = series.thirds.map(|(first, _)| first);
-        time "last_ns" = series.thirds.map(|(_, last)| last);
-        time "slope_ns" = series.trend.map(|trend| trend.slope);
-        share "drift" = series.drift;
+        "median_ns" = series.median;
+        "first_ns" = series.thirds.map(|(first, _)| first);
+        "last_ns" = series.thirds.map(|(_, last)| last);
+        "slope_ns" = series.trend.map(|trend| trend.slope);
+        "drift" = series.drift;
         text "trend_z" = series.trend.map(|trend| trend.z);
         text "trend" = series.direction().map(words);
         count "outliers" = series.outliers.len();
@@ -240,13 +239,13 @@ fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {
         Err(reason) => return vec![PACE_DRIFT.unavailable(scope, reason)],
     };
     let basis = format!(
-        "median of the last third of {n} instances {last:.0} ns ÷ median of the first third {first:.0} ns − 1; \
+        "median of the last third of {n} instances {:.0} ns ÷ median of the first third {:.0} ns − 1; \
          Theil–Sen slope {:.1} ns per instance",
-        trend.slope
+        last.0, first.0, trend.slope.0
     );
     let balance = format!("balance of rising and falling pairs of {n} instances (Mann–Kendall)");
     let mut metrics = vec![
-        PACE_DRIFT.derived(scope.clone(), drift, basis),
+        PACE_DRIFT.derived(scope.clone(), drift.0, basis),
         PACE_TREND_Z.derived(scope, trend.z, balance),
     ];
     let evidence = series.evidence(context);

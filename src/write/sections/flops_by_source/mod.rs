@@ -130,8 +130,7 @@ fn above_one(context: &Context<'_>, stage: &StageFlops) -> Option<Diagnostic> {
         return None;
     };
     let label = stage.summary.label(context.session, context.facts);
-    let share = Quantity::ratio(value);
-    let message = words!(context, "flops.above_one", stage = label, share = share);
+    let message = words!(context, "flops.above_one", stage = label, share = value);
     let hint = words!(context, "flops.above_one_hint");
     Some(Diagnostic::new(Severity::Error, "flops/above-one", message).hint(hint))
 }

@@ -18,12 +18,12 @@ pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {
     let over = format!("{} counted instances", stage.summary.counted);
     let time_share = GEMM_TIME_SHARE.measured(
         scope.clone(),
-        stage.time_share(),
+        stage.time_share().0,
         format!("{time} ns of matrix products ÷ {total} ns of all GPU operations, {over}"),
     );
     let coverage = GEMM_SHAPE_COVERAGE.derived(
         scope.clone(),
-        stage.shape_coverage(),
+        stage.shape_coverage().0,
         format!("{known} ns of products of known sizes ÷ {time} ns of all products, {over}"),
     );
     let basis = || {
@@ -40,7 +40,7 @@ pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {
     };
     let lost = stage
         .recoverable()
-        .map(|lost| (stage.per_instance(lost), basis()));
+        .map(|lost| (stage.per_instance(lost).0, basis()));
     let lost = GEMM_RECOVERABLE.known(scope, lost.ok_or_else(|| reason.to_owned()));
     let evidence = stage.evidence(context.session);
     [time_share, coverage, lost].map(|metric| Metric {

@@ -5,8 +5,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use rooflens_schemas::Unit;
 use rooflens_session::Ns;
+use rooflens_units::{Ratio, Time};
 
 use super::{Section, products};
 use crate::{Context, is_same, shapes_advice};
@@ -28,10 +28,10 @@ const SHOWN: usize = 8;
 const SHOWN_LOGGED: usize = 16;
 
 /// Part of the summed durations that overlaps, from which on their sum is distinguished from busy time.
-const OVERLAP: f64 = 0.01;
+const OVERLAP: Ratio = Ratio(0.01);
 
 /// Part of a stage's GPU time above the roofline, from which on a table is in the order of it.
-const MATERIAL: f64 = 0.01;
+const MATERIAL: Ratio = Ratio(0.01);
 
 /// Stages that a page shows.
 const SHOWN_STAGES: usize = 4;
@@ -102,11 +102,11 @@ fn focus(context: &Context<'_>, shown: &[StageProducts]) -> usize {
         .unwrap_or(0)
 }
 
-/// GEMM time above the roofline over all measured iterations, nanoseconds, if it is a notable part of the stage.
-fn loss(stage: &StageProducts) -> Option<f64> {
+/// GEMM time above the roofline over all measured iterations, if it is a notable part of the stage.
+fn loss(stage: &StageProducts) -> Option<Time> {
     stage
         .recoverable()
-        .filter(|lost| *lost >= MATERIAL * stage.total.time().0)
+        .filter(|lost| *lost >= stage.total.time() * MATERIAL)
 }
 
 /// The products of logs of which no kernel is known to be one.
@@ -143,12 +143,12 @@ fn log_view(context: &Context<'_>, rows: usize) -> Block {
 
 /// A stage in one sentence.
 fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline>) {
-    let per = |sum: f64| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
+    let per = |sum: Time| stage.per_instance(sum);
     let overlaps = share(stage.total - stage.busy, stage.total) >= OVERLAP;
     let sizes = match stage.known {
         Ns(0) => Some(say!(context, "gemm.sizes_unknown")),
         known if known < stage.time => {
-            let coverage = Quantity::ratio(stage.shape_coverage());
+            let coverage = stage.shape_coverage();
             Some(say!(context, "gemm.sizes_known", known = coverage))
         }
         _ => None,
@@ -156,9 +156,9 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
     let text = say!(
         context,
         "gemm.stage",
-        time = per(stage.time.time().0),
+        time = per(stage.time.time()),
         count = Quantity::count(stage.summary.counted as u64),
-        share = Quantity::ratio(stage.time_share()),
+        share = stage.time_share(),
         overlap = overlaps.then(|| say!(context, "gemm.overlap")),
         sizes = sizes,
         lost = stage.recoverable().map(per),
@@ -167,20 +167,20 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
     (stage.summary.label(context.session, context.facts), text)
 }
 
-/// Time of the stage's convolutions over all counted instances, nanoseconds: the group of GEMMs in charts holds them.
-fn convolutions(context: &Context<'_>, stage: &StageProducts) -> Option<f64> {
+/// Time of the stage's convolutions over all counted instances: the group of GEMMs in charts holds them.
+fn convolutions(context: &Context<'_>, stage: &StageProducts) -> Option<Time> {
     let work = context.results.stage_work().ok()?;
     let stage_work = work
         .iter()
         .find(|work| is_same(&work.summary, &stage.summary))?;
-    Some(stage_work.time(KernelClass::Convolution).time().0).filter(|time| *time > 0.0)
+    Some(stage_work.time(KernelClass::Convolution).time()).filter(Time::is_positive)
 }
 
-fn share(part: Ns, whole: Ns) -> f64 {
+fn share(part: Ns, whole: Ns) -> Ratio {
     if whole > Ns::ZERO {
-        part.time() / whole.time()
+        Ratio::of(part, whole)
     } else {
-        0.0
+        Ratio::ZERO
     }
 }
 
@@ -212,9 +212,9 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
     let view = |stage: &StageProducts| {
         let label = stage.summary.label(context.session, context.facts);
         let roofs = products::in_words(context.text, stage.roofs());
-        let per = |sum| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
-        let time = per(stage.time.time().0);
-        let (columns, caption) = match (stage.known, loss(stage).map(per)) {
+        let time = stage.per_instance(stage.time.time());
+        let lost = loss(stage).map(|lost| stage.per_instance(lost));
+        let (columns, caption) = match (stage.known, lost) {
             (Ns(1..), Some(lost)) => (
                 &columns_with_sizes[..],
                 words!(
@@ -278,7 +278,7 @@ fn above_peak(context: &Context<'_>, stage: &StageProducts) -> Option<Diagnostic
             .gemm()
             .map(|gemm| gemm.to_string())
             .unwrap_or_default(),
-        Quantity::ratio(part),
+        Quantity::from(part),
     );
     let diagnostic = Diagnostic::new(Severity::Error, "gemms/above-one", message);
     Some(

@@ -12,12 +12,13 @@ use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Chart, Dataset, Quantity};
 use rooflens_session::Arrange;
+use rooflens_units::{Ratio, Time};
 
 /// Bars of the chart.
 const BARS: usize = 12;
 
 /// Loss below which a product has no bar, as a part of the greatest one.
-const LEAST: f64 = 0.005;
+const LEAST: Ratio = Ratio(0.005);
 
 /// One row per (stage, kernel, grid, sizes), in the order of stages and of what is lost, or of time if that is little.
 pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Dataset {
@@ -111,7 +112,7 @@ pub(super) fn logged(context: &Context<'_>, log: &[LoggedGemm]) -> Dataset {
         text "dtype" = session.text(row.dtype);
         text "tile" = row.tile.map(|(m, n)| format!("{m} × {n}"));
         count "calls" = row.calls;
-        Flop "flops" = LoggedGemm::flops(row);
+        "flops" = LoggedGemm::flops(row);
         name "function" = session.text(row.function);
         name "artifact" = session.text(row.artifact);
     } }
@@ -120,16 +121,16 @@ pub(super) fn logged(context: &Context<'_>, log: &[LoggedGemm]) -> Dataset {
 
 /// Time of the products against their least time; of those that lose most. A single one is none: the text tells it.
 pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<Chart> {
-    let mut bars: Vec<(f64, Bar)> = Vec::new();
+    let mut bars: Vec<(Time, Bar)> = Vec::new();
     for stage in stages.iter().filter(|stage| loss(stage).is_some()) {
-        let per = |sum: f64| stage.per_instance(sum);
+        let per = |sum: Time| stage.per_instance(sum);
         for group in &stage.groups {
             let sum = &group.sum;
             let (Some(lost), Some(roof)) = (sum.recoverable(), sum.least) else {
                 continue;
             };
-            let quantization = group.quantization().unwrap_or(0.0);
-            let roof = roof.min(sum.time.time().0);
+            let quantization = group.quantization().unwrap_or_default();
+            let roof = roof.min(sum.time.time());
             let label = stage.summary.label(context.session, context.facts);
             let bar = Bar {
                 label: format!(
@@ -139,15 +140,17 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
                         .map(|gemm| gemm.to_string())
                         .unwrap_or_default()
                 ),
-                values: vec![per(roof), per(quantization), per(lost - quantization)],
-                note: Quantity::new(per(sum.time.time().0), Unit::Nanoseconds).to_string(),
+                values: [roof, quantization, lost - quantization]
+                    .map(|time| per(time).0)
+                    .to_vec(),
+                note: Quantity::from(per(sum.time.time())).to_string(),
             };
             bars.push((per(lost), bar));
         }
     }
     // The order of stages and lines decides between equal ones.
     bars.arrange_by(|a, b| b.0.total_cmp(&a.0));
-    let least = bars.first().map_or(0.0, |most| most.0 * LEAST);
+    let least = bars.first().map_or(Time::ZERO, |most| most.0 * LEAST);
     let seen = bars.into_iter().take_while(|(lost, _)| *lost >= least);
     let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();
     let part = |name, color| Part { name, color };
@@ -155,15 +158,14 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
         .iter()
         .filter_map(|stage| Some((stage.per_instance(loss(stage)?), stage)));
     let (lost, stage) = most.rev().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     (bars.len() > 1).then(|| Chart {
         id: "gemms".to_owned(),
         title: words!(
             context,
             "gemm.chart",
             stage = stage.summary.label(context.session, context.facts),
-            lost = time(lost),
-            time = time(stage.per_instance(stage.time.time().0)),
+            lost = lost,
+            time = stage.per_instance(stage.time.time()),
         ),
         description: words!(context, "gemm.chart_description"),
         plot: Plot::StackedBars(StackedBars {

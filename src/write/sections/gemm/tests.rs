@@ -268,7 +268,7 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     let context = context.with(&results);
     let above = above_roofline(&context);
     assert_eq!(above.len(), 1);
-    assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
+    assert!((above[0].2.0 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
     // 176.9 ns less than the stage time, rounded.
     let results = rooflens_analysis::Results::compute(&context);
     let all = crate::run(&english(&context.with(&results)));

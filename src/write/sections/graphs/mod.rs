@@ -133,7 +133,7 @@ fn metrics(context: &Context<'_>, replays: &StageReplays) -> Vec<Metric> {
     metrics.extend(
         figures
             .time
-            .map(|time| GRAPH_REPLAY_TIME.derived(scope(), time, basis)),
+            .map(|time| GRAPH_REPLAY_TIME.derived(scope(), time.0, basis)),
     );
     let basis = format!(
         "{} ns busy / {} ns of {count} replays",
@@ -145,12 +145,12 @@ fn metrics(context: &Context<'_>, replays: &StageReplays) -> Vec<Metric> {
             .busy_share()
             .ok_or_else(|| "the replays take no time".to_owned()),
     };
-    metrics.push(GRAPH_BUSY_SHARE.known(scope(), share.map(|share| (share, basis))));
+    metrics.push(GRAPH_BUSY_SHARE.known(scope(), share.map(|share| (share.0, basis))));
     let basis = format!(
         "end of the replay before to start of the next one in a stage instance on a GPU, median of {}",
         figures.gaps
     );
-    let gap = figures.gap.map(|gap| (gap, basis));
+    let gap = figures.gap.map(|gap| (gap.0, basis));
     let gap = gap.ok_or_else(|| "no stage instance has two replays".to_owned());
     metrics.push(GRAPH_GAP.known(scope(), gap));
     let pass = replays.summary.stage(context.facts).pass;

@@ -94,10 +94,8 @@ fn caption(context: &Context<'_>, graphs: &Graphs, row: &StageGraph, pass: &str)
             .map(|stage| context.facts.stages[stage].name.as_str()),
         graph = format!("graph {}", graphs.replays.graphs[row.graph].number),
         count = Quantity::count(figures.replays as u64),
-        time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds),
-        busy = inside(graphs, row)
-            .and(figures.busy_share())
-            .map(Quantity::ratio),
+        time = figures.time.unwrap_or_default(),
+        busy = inside(graphs, row).and(figures.busy_share()),
         pass = pass,
     )
 }
@@ -119,7 +117,7 @@ fn bar(context: &Context<'_>, graphs: &Graphs, row: &StageGraph) -> Bar {
         idle.time().0,
     ]);
     let count = Quantity::count(figures.replays as u64);
-    let time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds);
+    let time = Quantity::from(figures.time.unwrap_or_default());
     let graph = format!("graph {}", graphs.replays.graphs[row.graph].number);
     let label = match row.stage {
         Some(stage) => format!("{} · {graph}", context.facts.stages[stage].name),

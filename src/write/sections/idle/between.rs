@@ -12,12 +12,13 @@ use rooflens_document::catalogue::{BETWEEN_HOST, BETWEEN_IDLE, BETWEEN_IDLE_SHAR
 use rooflens_document::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Inline, Quantity, SectionContent, Table, View};
 use rooflens_session::{Arrange, Ns};
+use rooflens_units::Ratio;
 
 /// Pairs of stages that a page shows at most.
 const SHOWN: usize = 8;
 
 /// Share of idle time between stages in the run from which on a chart shows it.
-const WORTH_A_CHART: f64 = 0.01;
+const WORTH_A_CHART: Ratio = Ratio(0.01);
 
 /// A process and GPU, and a pair of stages.
 type GpuPair<'a> = (&'a Between, &'a Pair);
@@ -126,7 +127,7 @@ fn metrics(context: &Context<'_>, gpu: &Between) -> Vec<Metric> {
     );
     let metrics = vec![
         BETWEEN_IDLE.derived(scope.clone(), idle.time().0, basis),
-        BETWEEN_IDLE_SHARE.derived(scope.clone(), gpu.share(idle), share),
+        BETWEEN_IDLE_SHARE.derived(scope.clone(), gpu.share(idle).0, share),
         BETWEEN_HOST.known(scope, context.reason_if_missing(host)),
     ];
     with_evidence(metrics, &gpu.evidence(context))

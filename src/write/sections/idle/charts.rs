@@ -53,9 +53,9 @@ fn idlest(context: &Context<'_>, lines: &[&StageIdle]) -> String {
         context,
         "idle.chart",
         stage = line.label(context),
-        idle = Quantity::ratio(line.share(idle(line))),
+        idle = line.share(idle(line)),
         cause = largest.map(|(cause, _)| context.text.word(cause.label())),
-        of_cause = largest.map(|(_, time)| Quantity::ratio(line.share(time))),
+        of_cause = largest.map(|(_, time)| line.share(time)),
     )
 }
 
@@ -156,7 +156,7 @@ pub(super) fn queue(context: &Context<'_>, line: &StageIdle, queue: &QueueOverTi
             stage = stage,
             count = queue.bins.len().to_string(),
             time = time,
-            empty = Quantity::ratio(line.queue_empty_share().unwrap_or(0.0)),
+            empty = line.queue_empty_share().unwrap_or_default(),
         ),
         plot: Plot::Tracks(Tracks {
             x_label: words!(context, "idle.queue.time"),

@@ -6,8 +6,9 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use rooflens_schemas::{Evidence, Metric, Unit};
+use rooflens_schemas::{Evidence, Metric};
 use rooflens_session::Ns;
+use rooflens_units::{Measure, Ratio};
 
 use super::{NOTABLE, Section, upper_bounds};
 use crate::Context;
@@ -27,13 +28,13 @@ use rooflens_document::{Block, Inline, MetricDef, Quantity, SectionContent};
 pub(super) static SECTION: Section = Section { id: "idle", show };
 
 /// Share of launching in a stage's time from which on the text says what it consists of.
-const WORTH_SAYING: f64 = 0.1;
+const WORTH_SAYING: Ratio = Ratio(0.1);
 
 /// Difference of the idle share of all iterations and that of the median one from which on both are said.
-const DIFFERS: f64 = 0.01;
+const DIFFERS: Ratio = Ratio(0.01);
 
 /// Share of a stage's time from which on its idle time stands in the report.
-const MATERIAL: f64 = 0.05;
+const MATERIAL: Ratio = Ratio(0.05);
 
 /// Without GPU work there is no section: the one on stage times says what is missing.
 fn show(context: &Context<'_>) -> Known<SectionContent> {
@@ -46,7 +47,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     findings.metrics.extend(metrics);
     let (mut order, outermost, of_primary) = idle.ordered(context);
     let run: Ns = order[..outermost].iter().map(|line| line.pool.time).sum();
-    let is_notable = |line: &&&StageIdle| line.pool.time.time().0 >= NOTABLE * run.time().0;
+    let is_notable = |line: &&&StageIdle| line.pool.time.time() >= run.time() * NOTABLE;
     order[..outermost].sort_by_key(|line| !is_notable(&line));
     let shown = &order[..outermost];
     let notable: Vec<&StageIdle> = shown.iter().filter(is_notable).copied().collect();
@@ -132,17 +133,17 @@ const fn part_of_time(verdict: Verdict) -> &'static str {
 fn verdict(context: &Context<'_>, line: &StageIdle) -> Vec<Inline> {
     let (verdict, share) = line.verdict();
     let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
-    let part = |time: Ns| Quantity::ratio(time.time() / launching.max(Ns(1)).time());
+    let part = |time: Ns| Ratio::of(time, launching.max(Ns(1)));
     let worth_saying = line.share(launching) >= WORTH_SAYING;
-    let (idle, median) = (line.share(line.idle()), 1.0 - line.summary.busy_share);
+    let (idle, median) = (line.share(line.idle()), line.summary.busy_share.rest());
     say!(
         context,
         "idle.verdict",
         stage = Inline::strong(line.label(context)),
         part = context.text.line(part_of_time(verdict), &[]),
-        share = Quantity::ratio(share),
-        idle = Quantity::ratio(idle),
-        median = ((idle - median).abs() >= DIFFERS).then(|| Quantity::ratio(median)),
+        share = share,
+        idle = idle,
+        median = ((idle - median).abs() >= DIFFERS).then_some(median),
         calls = worth_saying.then(|| part(calls)),
         between = part(launching - calls),
     )
@@ -173,8 +174,8 @@ fn idle_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
     let basis = basis!("basis.idle", idle = Quantity::ns(idle), over = over);
     let share = basis!("basis.idle_share", idle = Quantity::ns(idle), over = over);
     let mut metrics = vec![
-        IDLE.derived(scope.clone(), line.scaled(idle), basis),
-        IDLE_SHARE.derived(scope.clone(), line.share(idle), share),
+        IDLE.derived(scope.clone(), line.scaled(idle).0, basis),
+        IDLE_SHARE.derived(scope.clone(), line.share(idle).0, share),
     ];
     for cause in Cause::ALL {
         let (metric, _, meaning) = presentation(cause);
@@ -186,7 +187,7 @@ fn idle_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
                 instances = line.spread(&[cause]).instances,
                 meaning = meaning,
             );
-            (time, basis)
+            (time.0, basis)
         });
         metrics.push(metric.known(scope.clone(), context.reason_if_missing(value)));
     }
@@ -203,11 +204,11 @@ fn launch_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
     let reason = |reason| if calls == 0 { no_calls.clone() } else { reason };
     let mean_call = launches
         .mean_call
-        .map(|mean| Quantity::new(mean, Unit::Nanoseconds).to_string());
+        .map(|mean| Quantity::from(mean).to_string());
     let metrics = [
         (
             &LAUNCHES_PER_STEP,
-            launches.per_step,
+            launches.per_step.map(Measure::number),
             basis!(
                 "basis.launches_per_step",
                 calls = calls,
@@ -217,7 +218,7 @@ fn launch_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
         ),
         (
             &LAUNCHES_PER_TOKEN,
-            launches.per_token,
+            launches.per_token.map(Measure::number),
             basis!(
                 "basis.launches_per_token",
                 calls = calls,
@@ -227,7 +228,7 @@ fn launch_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
         ),
         (
             &MEAN_KERNEL_TIME,
-            launches.mean_kernel(),
+            launches.mean_kernel().map(Measure::number),
             basis!(
                 "basis.mean_kernel_time",
                 time = launches.kernel_time,
@@ -237,7 +238,7 @@ fn launch_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
         ),
         (
             &LAUNCH_API_TIME,
-            launches.median_call,
+            launches.median_call.map(Measure::number),
             basis!(
                 "basis.launch_api_time",
                 calls = calls,
@@ -247,7 +248,7 @@ fn launch_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
         ),
         (
             &QUEUE_TIME,
-            launches.queue_time,
+            launches.queue_time.map(Measure::number),
             basis!(
                 "basis.queue_time",
                 begun = launches.begun_in_call,
@@ -257,13 +258,13 @@ fn launch_metrics(context: &Context<'_>, line: &StageIdle) -> Vec<Metric> {
         ),
         (
             &QUEUE_DEPTH,
-            launches.depth_mean(),
+            launches.depth_mean().map(Measure::number),
             basis!("basis.queue_depth", most = launches.depth_max),
             no_calls.clone(),
         ),
         (
             &QUEUE_EMPTY_SHARE,
-            line.queue_empty_share(),
+            line.queue_empty_share().map(Measure::number),
             basis!("basis.queue_empty_share"),
             no_calls.clone(),
         ),

@@ -17,6 +17,7 @@ use rooflens_document::catalogue::{
 };
 use rooflens_document::{Block, Dataset, Quantity, SectionContent, Table, View};
 use rooflens_session::{Arrange, Ns, Session, StrId};
+use rooflens_units::{Count, Ratio};
 
 /// Rows that a page shows at most: of stages and causes, of gaps, of gaps of another pass.
 const SHOWN: usize = 20;
@@ -95,9 +96,9 @@ fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
     } }
 }
 
-fn of_idle(line: &StageIdle, time: Ns) -> Option<f64> {
+fn of_idle(line: &StageIdle, time: Ns) -> Option<Ratio> {
     let idle = line.idle();
-    (idle > Ns::ZERO).then(|| time.time() / idle.time())
+    (idle > Ns::ZERO).then(|| Ratio::of(time, idle))
 }
 
 /// Adds the data set of causes; a page shows the first `outermost` lines.
@@ -127,10 +128,10 @@ pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&StageIdle], queue
     ];
     // Where an iteration is one step, both would say the same.
     let steps_differ = lines.iter().any(|line| {
-        let calls = line.launches.calls as f64 / line.instances.len().max(1) as f64;
+        let calls = Count(line.launches.calls as f64 / line.instances.len().max(1) as f64);
         line.launches
             .per_step
-            .is_some_and(|step| (step - calls).abs() >= 1.0)
+            .is_some_and(|step| (step - calls).abs() >= Count(1.0))
     });
     columns.extend(steps_differ.then_some("launches_per_step"));
     columns.extend(["kernel_mean_ns", "launch_api_median_ns"]);

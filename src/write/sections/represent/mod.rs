@@ -140,7 +140,7 @@ fn method(context: &Context<'_>) -> Method {
         context,
         "represent",
         bounds = bounds(),
-        max_scale = MAX_SCALE.to_string(),
+        max_scale = MAX_SCALE.0.to_string(),
         least = format!("{:.2}", SAME_SIZE.start()),
         most = format!("{:.2}", SAME_SIZE.end()),
     )

@@ -21,28 +21,24 @@ const ALONE: usize = 4;
 
 /// Roofs as charts draw them.
 fn ceilings(context: &Context<'_>, roofs: Vec<Roof>) -> Vec<Ceiling> {
-    let ceiling = |Roof {
-                       of,
-                       value,
-                       measured,
-                   }: Roof| {
-        let (name, unit) = match of {
-            Peak::Dtype(dtype) => (dtype.to_owned(), Unit::FlopPerSecond),
-            Peak::Memory => (Level::Dram.label().to_owned(), Unit::BytesPerSecond),
-            Peak::ByClock(level) => {
+    let ceiling = |Roof { peak, measured }: Roof| {
+        let (name, value) = match peak {
+            Peak::Dtype(dtype, rate) => (dtype.to_owned(), Quantity::from(rate)),
+            Peak::Memory(bandwidth) => (Level::Dram.label().to_owned(), bandwidth.into()),
+            Peak::ByClock(level, bandwidth) => {
                 let name = words!(context, "roofline.by_clock", level = level.label());
-                (name, Unit::BytesPerSecond)
+                (name, bandwidth.into())
             }
-            Peak::Copy => (words!(context, "roofline.copy"), Unit::BytesPerSecond),
+            Peak::Copy(bandwidth) => (words!(context, "roofline.copy"), bandwidth.into()),
         };
-        let label = format!("{name} {}", Quantity::new(value, unit));
+        let label = format!("{name} {value}");
         let label = match measured {
             true => words!(context, "roofline.measured", ceiling = label),
             false => label,
         };
         Ceiling {
             label,
-            value,
+            value: value.value,
             measured,
         }
     };

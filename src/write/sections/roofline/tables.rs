@@ -4,6 +4,7 @@ use crate::Context;
 
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::roofline::group::Group;
+use rooflens_analysis::counters::roofline::roofs::Peak;
 use rooflens_analysis::counters::roofline::{PassRoofline, TypeSum};
 use rooflens_document::{Block, Dataset, Table, View};
 
@@ -91,11 +92,11 @@ impl<'a> Rows<'a> {
 fn type_table<'t>(context: &Context<'t>) -> Table<'t, (&'t PassRoofline, &'t TypeSum)> {
     let session = context.session;
     let peak = |pass: &PassRoofline, dtype, measured| {
-        let roofs = pass.roofs.rates(&[dtype]);
-        roofs
-            .into_iter()
-            .find(|roof| roof.measured == measured)
-            .map(|roof| roof.value)
+        let mut roofs = pass.roofs.rates(&[dtype]).into_iter();
+        roofs.find_map(|roof| match roof.peak {
+            Peak::Dtype(_, rate) if roof.measured == measured => Some(rate),
+            _ => None,
+        })
     };
     columns! { context, "executed_flops_types", (pass, sum): &(&PassRoofline, &TypeSum) => {
         text "dtype" = sum.dtype, page;
@@ -107,8 +108,8 @@ fn type_table<'t>(context: &Context<'t>) -> Table<'t, (&'t PassRoofline, &'t Typ
         time "duration_ns" = sum.seconds;
         FlopPerSecond "flop_per_second" =
             sum.seconds.is_positive().then(|| sum.flops / sum.seconds), page;
-        FlopPerSecond "peak_flop_per_second" = peak(pass, sum.dtype, false), page;
-        FlopPerSecond "measured_flop_per_second" = peak(pass, sum.dtype, true), page;
+        "peak_flop_per_second" = peak(pass, sum.dtype, false), page;
+        "measured_flop_per_second" = peak(pass, sum.dtype, true), page;
     } }
 }
 

@@ -342,7 +342,7 @@ fn reason(context: &Context<'_>, lack: Lack) -> String {
                 model = model
             )
         }
-        Lack::AbovePeak(share) => why_unknown(context.text, &Unavailable::AbovePeak(share.0)),
+        Lack::AbovePeak(share) => why_unknown(context.text, &Unavailable::AbovePeak(share)),
     }
 }
 
@@ -374,7 +374,7 @@ fn dram_basis(stage: &StageWork, roofs: &Roofs) -> String {
 }
 
 fn time(stage: &StageWork) -> String {
-    let time = Quantity::new(stage.summary.time, Unit::Nanoseconds);
+    let time = Quantity::from(stage.summary.time);
     match stage.gpus {
         1 => format!("stage time {time}"),
         gpus => format!("(stage time {time} × {gpus} GPUs)"),

@@ -8,7 +8,7 @@ use rooflens_analysis::time::stage_times::StageTimes;
 use rooflens_analysis::time::stage_times::attribution::{How, PassAttribution, Sum, UNATTRIBUTED};
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::catalogue::{ATTRIBUTED_SHARE, ATTRIBUTED_SHARE_FROM_FIRST_STAGE};
-use rooflens_document::{Block, Quantity, SectionContent, Table};
+use rooflens_document::{Block, SectionContent, Table};
 
 /// Operations of a pass that were attributed in one way.
 type Row<'a> = (&'a PassAttribution, How, Sum);
@@ -26,23 +26,21 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
         let basis = "sum of durations of operations in some stage ÷ sum of durations of all operations of the pass";
         findings
             .metrics
-            .push(ATTRIBUTED_SHARE.derived(scope(), pass.staged, basis));
+            .push(ATTRIBUTED_SHARE.derived(scope(), pass.staged.0, basis));
         let basis = format!("{basis} that start with the first one of a stage or later");
         let from_first = &ATTRIBUTED_SHARE_FROM_FIRST_STAGE;
         findings
             .metrics
-            .push(from_first.derived(scope(), pass.staged_from_first, basis));
+            .push(from_first.derived(scope(), pass.staged_from_first.0, basis));
         if pass.pass == times.primary {
-            let share = Quantity::ratio(pass.staged);
-            let sentence = say!(context, "attribution.share", share = share);
+            let sentence = say!(context, "attribution.share", share = pass.staged);
             findings.blocks.push(Block::Prose(sentence));
         }
         if pass.unattributed() >= UNATTRIBUTED {
-            let share = Quantity::ratio(pass.unattributed());
             let message = words!(
                 context,
                 "attribution.unattributed",
-                share = share,
+                share = pass.unattributed(),
                 pass = name
             );
             let notice = Diagnostic::new(Severity::Notice, "stages/unattributed", message);

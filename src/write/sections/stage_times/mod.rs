@@ -16,6 +16,7 @@ use rooflens_document::catalogue::{
 };
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table};
+use rooflens_units::Time;
 
 /// Stages and their time.
 pub(super) static SECTION: Section = Section { id: "stages", show };
@@ -66,7 +67,7 @@ fn doubt(context: &Context<'_>, stage: &StageTime) -> Vec<Inline> {
         context,
         "stage_times.doubtful_first",
         stage = Inline::strong(stage.summary.label(context.session, context.facts)),
-        factor = Quantity::new(factor, Unit::One),
+        factor = Quantity::new(factor.0, Unit::One),
         others = others.to_string(),
     )
 }
@@ -75,16 +76,12 @@ fn doubt(context: &Context<'_>, stage: &StageTime) -> Vec<Inline> {
 fn chart(context: &Context<'_>, times: &StageTimes) -> Chart {
     let bar = |stage: &StageTime| {
         let line = &stage.summary;
-        let mut values: Vec<f64> = stage
-            .groups
-            .iter()
-            .flatten()
-            .map(|time| time.time().0)
-            .collect();
-        let busy: f64 = values.iter().sum();
-        values.push((busy / line.busy_share.max(1e-12) - busy).max(0.0));
-        let time = Quantity::new(line.time, Unit::Nanoseconds);
-        let share = Quantity::ratio(line.busy_share);
+        let groups = || stage.groups.iter().flatten().map(|time| time.time());
+        let busy: Time = groups().sum();
+        let idle = busy / line.busy_share.0.max(1e-12) - busy;
+        let mut values: Vec<f64> = groups().map(|time| time.0).collect();
+        values.push(idle.max(Time::ZERO).0);
+        let (time, share) = (line.time, line.busy_share);
         let note = words!(context, "stage_times.busy", time = time, share = share);
         Bar {
             label: line.label(context.session, context.facts),
@@ -125,16 +122,16 @@ fn metrics(context: &Context<'_>, stage: &StageTime) -> Vec<Metric> {
     let busy = "median length of the union of operation intervals ÷ (stage time × GPUs)";
     let inferred = "operations issued by a thread without ranges, attributed to the one other thread with an open range";
     let mut metrics = vec![
-        STAGE_TIME.derived(scope(), line.time, projection),
-        HOST_TIME.derived(scope(), line.host, host),
+        STAGE_TIME.derived(scope(), line.time.0, projection),
+        HOST_TIME.derived(scope(), line.host.0, host),
         OPERATION_TIME_SUM.derived(
             scope(),
-            line.sum,
+            line.sum.0,
             format!("sum of operation durations, {over}"),
         ),
-        BUSY_SHARE.derived(scope(), line.busy_share, busy),
-        OPERATIONS.derived(scope(), line.operations, over),
-        INFERRED_SHARE.derived(scope(), line.inferred_share, inferred),
+        BUSY_SHARE.derived(scope(), line.busy_share.0, busy),
+        OPERATIONS.derived(scope(), line.operations.0, over),
+        INFERRED_SHARE.derived(scope(), line.inferred_share.0, inferred),
     ];
     let evidence = line.evidence(context.session, context.facts);
     for metric in &mut metrics {
@@ -144,7 +141,7 @@ fn metrics(context: &Context<'_>, stage: &StageTime) -> Vec<Metric> {
 }
 
 /// A stage with one of its parts: a group of classes and its busy time.
-type StagePart<'a> = (&'a StageTime, (ClassGroup, f64));
+type StagePart<'a> = (&'a StageTime, (ClassGroup, Time));
 
 /// The parts of the chart's bars as a table.
 fn parts_table<'t>(context: &Context<'t>) -> Table<'t, StagePart<'t>> {
@@ -153,7 +150,7 @@ fn parts_table<'t>(context: &Context<'t>) -> Table<'t, StagePart<'t>> {
         text "stage" = stage.summary.label(session, facts);
         text "pass" = session.pass_name(stage.pass);
         text "part" = group_color(*group).label();
-        time "time_ns" = *time;
-        share "busy_share" = stage.share(*group);
+        "time_ns" = *time;
+        "busy_share" = stage.share(*group);
     } }
 }

@@ -6,6 +6,7 @@ use rooflens_analysis::engine::stage_names::{engine_step, is_of_engine};
 use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
 use rooflens_document::{Block, SectionContent, Table, View};
 use rooflens_session::Arrange;
+use rooflens_units::Count;
 
 /// Stages and instances that a page shows; the files have all.
 const SHOWN_STAGES: usize = 40;
@@ -37,7 +38,7 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
     );
     let inferred = stages
         .iter()
-        .any(|stage| stage.summary.inferred_share > 0.0);
+        .any(|stage| stage.summary.inferred_share.is_positive());
     columns.extend(inferred.then_some("inferred_share"));
     let caption = words!(context, "stage_times.caption");
     let limit = stages.len().min(SHOWN_STAGES);
@@ -63,15 +64,15 @@ fn stages_table<'t>(context: &Context<'t>) -> Table<'t, StageTime> {
         text "stage" = stage.summary.label(session, facts);
         text "pass" = session.pass_name(stage.pass);
         text "instances" = format!("{} of {}", stage.summary.counted, stage.summary.instances);
-        time "time_ns" = stage.summary.time;
-        time "time_min_ns" = stage.summary.time_range.0;
-        time "time_max_ns" = stage.summary.time_range.1;
-        time "host_ns" = stage.summary.host;
-        share "busy_share" = stage.summary.busy_share;
-        count "operations" = stage.summary.operations;
-        time "operation_mean_ns" = stage.summary.sum / stage.summary.operations.max(1.0);
-        share "inferred_share" = stage.summary.inferred_share;
-        count "steps" = stage.summary.steps;
+        "time_ns" = stage.summary.time;
+        "time_min_ns" = stage.summary.time_range.0;
+        "time_max_ns" = stage.summary.time_range.1;
+        "host_ns" = stage.summary.host;
+        "busy_share" = stage.summary.busy_share;
+        "operations" = stage.summary.operations;
+        "operation_mean_ns" = stage.summary.sum / stage.summary.operations.max(Count(1.0));
+        "inferred_share" = stage.summary.inferred_share;
+        "steps" = stage.summary.steps;
     } }
 }
 

@@ -108,9 +108,9 @@ fn table<'t>(context: &Context<'t>) -> Table<'t, OfPass<'t>> {
 fn metrics(context: &Context<'_>, pass: &PassSync, stage: &StageSync) -> [Metric; 3] {
     let scope = stage.summary.scope(context.session, context.facts);
     let evidence = pass.evidence(context.session);
-    let metric = |metric: &MetricDef, value: f64, what: &str| {
+    let metric = |metric: &MetricDef, median: Quantity, what: &str| {
         let basis = format!("{what}; median of {} instances", stage.instances);
-        let metric = metric.derived(scope.clone(), value, basis);
+        let metric = metric.derived(scope.clone(), median.value, basis);
         Metric {
             evidence: vec![evidence.clone()],
             ..metric
@@ -119,9 +119,9 @@ fn metrics(context: &Context<'_>, pass: &PassSync, stage: &StageSync) -> [Metric
     let calls = "synchronizing calls of the process that start within the range on the host";
     let idle = "Σ gaps within the projection, between operations of the GPU, charged to a synchronizing call";
     [
-        metric(&SYNC_CALLS, stage.calls, calls),
-        metric(&SYNC_TIME, stage.time, "Σ durations of those calls"),
-        metric(&SYNC_IDLE, stage.idle, idle),
+        metric(&SYNC_CALLS, stage.calls.into(), calls),
+        metric(&SYNC_TIME, stage.time.into(), "Σ durations of those calls"),
+        metric(&SYNC_IDLE, stage.idle.into(), idle),
     ]
 }
 

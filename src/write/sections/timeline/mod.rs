@@ -8,8 +8,6 @@ mod tests;
 mod tracks;
 mod zoom;
 
-use rooflens_schemas::Unit;
-
 use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
@@ -64,7 +62,7 @@ fn introduction(context: &Context<'_>, timeline: &Timeline) -> Vec<Inline> {
             .find(|counter| counter.pass == overview.pass);
         if let Some(period) = counters.and_then(|counters| counters.period()) {
             let pass = Inline::code(context.session.pass_name(overview.pass));
-            let period = Quantity::new(period, Unit::Nanoseconds);
+
             text.extend(say!(
                 context,
                 "timeline.counters",

@@ -1,6 +1,6 @@
 //! Data sets of the timeline, and the metrics of sampled counters.
 
-use rooflens_schemas::{Metric, Scope, Unit};
+use rooflens_schemas::{Metric, Scope};
 
 use super::ordinal;
 use crate::Context;
@@ -159,7 +159,7 @@ fn why(gpu: &GpuCounters, of: &StageSums, counters: &[Counter]) -> String {
     }
     let every = gpu
         .period()
-        .map(|ns| Quantity::new(ns, Unit::Nanoseconds).to_string());
+        .map(|period| Quantity::from(period).to_string());
     basis!(
         "basis.no_sample",
         time = Quantity::ns(of.time),

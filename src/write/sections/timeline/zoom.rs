@@ -2,6 +2,7 @@
 
 use rooflens_schemas::Unit;
 use rooflens_session::Ns;
+use rooflens_units::Ratio;
 
 use super::number;
 use crate::Context;
@@ -39,14 +40,14 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
     let time = Quantity::ns(projection.duration());
     let (name, gpu) = (stage.as_str(), gpu.as_deref());
     let ordinal = zoom.ordinal.to_string();
-    let busy = Quantity::ratio(zoom.busy.time() / projection.duration().max(Ns(1)).time());
+    let busy = Ratio::of(zoom.busy, projection.duration().max(Ns(1)));
     let title = words!(
         context,
         "timeline_stage.chart",
         ordinal = ordinal.as_str(),
         stage = name,
         time = time,
-        median = Quantity::new(zoom.summary.time, Unit::Nanoseconds),
+        median = zoom.summary.time,
         gpu = gpu,
         busy = busy,
     );

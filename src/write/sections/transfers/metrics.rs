@@ -7,11 +7,12 @@ use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::memory::transfers::link::Link;
 use rooflens_analysis::memory::transfers::sums::{LARGE, Sum, crosses_host};
-use rooflens_document::MetricDef;
 use rooflens_document::catalogue::{
     COPY_BANDWIDTH, COPY_BYTES, COPY_EXPOSED, COPY_TIME, PAGEABLE_SHARE,
 };
+use rooflens_document::{MetricDef, Quantity};
 use rooflens_session::{CopyKind, Ns};
+use rooflens_units::Bytes;
 
 /// The metrics of a place.
 pub(super) fn of_place(context: &Context<'_>, place: &Place, link: Option<&Link>) -> Vec<Metric> {
@@ -53,16 +54,16 @@ fn scope(context: &Context<'_>, place: &Place, direction: Option<CopyKind>) -> S
 /// `copy_bytes`, `copy_time`, `copy_exposed`: medians over instances.
 fn amounts(place: &Place, direction: Option<CopyKind>, scope: &Scope) -> Vec<Metric> {
     let (count, instances) = (place.count(direction), place.instances.len());
-    let over = format!("{count} copies in {instances} instances, median");
-    let metric = |def: &MetricDef, value, what: &str| {
-        def.derived(scope.clone(), value, format!("{what}; {over}"))
+    let over = format!("{} copies in {instances} instances, median", count.0);
+    let metric = |def: &MetricDef, median: Quantity, what: &str| {
+        def.derived(scope.clone(), median.value, format!("{what}; {over}"))
     };
     vec![
-        metric(&COPY_BYTES, place.bytes(direction), "Σ bytes"),
-        metric(&COPY_TIME, place.time(direction), "Σ durations"),
+        metric(&COPY_BYTES, place.bytes(direction).into(), "Σ bytes"),
+        metric(&COPY_TIME, place.time(direction).into(), "Σ durations"),
         metric(
             &COPY_EXPOSED,
-            place.exposed(direction),
+            place.exposed(direction).into(),
             "union of the copies' intervals without the time in which a kernel of the GPU runs",
         ),
     ]
@@ -75,21 +76,21 @@ fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>, scope: Sco
         .filter(|(kind, _)| kind.0 == direction)
         .map(|(_, sum)| sum)
         .collect();
-    let bytes: f64 = sums.iter().map(|sum| sum.bytes as f64).sum();
+    let bytes: Bytes = sums.iter().map(|sum| Bytes(sum.bytes as f64)).sum();
     let time = total(sums.iter().map(|sum| sum.total));
-    if bytes <= 0.0 || time <= Ns::ZERO {
+    if bytes <= Bytes::ZERO || time <= Ns::ZERO {
         return COPY_BANDWIDTH.unavailable(scope, "the copies have no size or no length");
     }
-    let rate = bytes / time.time().0 * 1e9;
-    let mut basis = format!("{bytes} B / {time} ns");
+    let rate = bytes / time.time();
+    let mut basis = format!("{} B / {time} ns", bytes.0);
     let large: usize = sums.iter().map(|sum| sum.large.len()).sum();
     basis.push_str(&format!("; {large} copies are of {LARGE} B or more"));
     match link.filter(|_| crosses_host(direction)) {
-        Some(link) => basis.push_str(&format!("; the link carries {} B/s", link.peak)),
+        Some(link) => basis.push_str(&format!("; the link carries {} B/s", link.peak.0)),
         None if crosses_host(direction) => basis.push_str("; the link is not known"),
         None => {}
     }
-    COPY_BANDWIDTH.derived(scope, rate, basis)
+    COPY_BANDWIDTH.derived(scope, rate.0, basis)
 }
 
 /// `pageable_share`: of the bytes between host and GPU.
@@ -100,5 +101,5 @@ fn pageable(place: &Place, scope: Scope) -> Metric {
         return PAGEABLE_SHARE.unavailable(scope, reason);
     };
     let basis = format!("{pageable} B from or to pageable memory / {all} B");
-    PAGEABLE_SHARE.derived(scope, share, basis)
+    PAGEABLE_SHARE.derived(scope, share.0, basis)
 }

@@ -13,12 +13,13 @@ use rooflens_analysis::Known;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::memory::transfers::{Place, Transfers, sums};
 use rooflens_document::{Block, Inline, Quantity, SectionContent};
+use rooflens_units::Ratio;
 
 /// Copies and memsets.
 pub(super) static SECTION: Section = Section { id: "copies", show };
 
 /// Below this share of the time of all GPU operations of the pass, copies need no table.
-const NEGLIGIBLE: f64 = 1e-3;
+const NEGLIGIBLE: Ratio = Ratio(1e-3);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let mut findings = SectionContent::default();
@@ -69,10 +70,10 @@ fn introduction(context: &Context<'_>, place: &Place, transfers: &Transfers) -> 
         bytes = Quantity::new(bytes as f64, Unit::Bytes),
         time = Quantity::ns(time),
         exposed = Quantity::ns(place.sums.exposed),
-        share = Quantity::ratio(transfers.share),
+        share = transfers.share,
         generation = link.map(|link| link.generation.to_string()),
         lanes = link.map(|link| link.lanes.to_string()),
-        peak = link.map(|link| Quantity::new(link.peak, Unit::BytesPerSecond)),
+        peak = link.map(|link| link.peak),
         unknown = unknown.then(|| say!(context, "transfers.unknown_link")),
     )
 }

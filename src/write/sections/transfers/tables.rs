@@ -1,13 +1,12 @@
 //! The data sets of copies.
 
-use rooflens_schemas::Unit;
-
 use crate::Context;
 use rooflens_analysis::engine::stages::WHOLE_CAPTURE;
 use rooflens_analysis::memory::transfers::sums::{Group, Kind, Sum, crosses_host};
 use rooflens_analysis::memory::transfers::{Place, Transfers};
 use rooflens_document::{Block, SectionContent, Table, View};
 use rooflens_session::{Arrange, MemoryKind, PassId};
+use rooflens_units::Ratio;
 
 /// Groups of copies that the data set holds per pass.
 const GROUPS: usize = 200;
@@ -91,7 +90,6 @@ fn lines<'a>(context: &Context<'_>, places: &'a [Place]) -> Vec<Line<'a>> {
 
 fn copies<'t>(context: &Context<'t>, transfers: &Transfers) -> Table<'t, Line<'t>> {
     let (session, link) = (context.session, transfers.link);
-    let _rate = Unit::BytesPerSecond;
     columns! { context, "copies", line: &Line<'_> => {
         text "kind" = line.kind.0.label();
         text "pass" = session.pass_name(line.place.pass);
@@ -101,16 +99,16 @@ fn copies<'t>(context: &Context<'t>, transfers: &Transfers) -> Table<'t, Line<'t
         count "count" = line.sum.count;
         bytes "bytes" = line.sum.bytes as f64;
         time "total_ns" = line.sum.total;
-        BytesPerSecond "rate" = line.sum.rate();
+        "rate" = line.sum.rate();
         time "exposed_ns" = line.sum.exposed;
         time "overlapped_ns" = line.sum.union - line.sum.exposed;
         count "large" = line.sum.large.len();
-        BytesPerSecond "large_p5" = line.sum.large_rate(0.05);
-        BytesPerSecond "large_median" = line.sum.large_rate(0.5);
-        BytesPerSecond "large_p95" = line.sum.large_rate(0.95);
+        "large_p5" = line.sum.large_rate(Ratio(0.05));
+        "large_median" = line.sum.large_rate(Ratio(0.5));
+        "large_p95" = line.sum.large_rate(Ratio(0.95));
         share "link_share" = {
             let link = link.filter(|_| crosses_host(line.kind.0))?;
-            Some(line.sum.large_rate(0.5)? / link.peak)
+            Some(line.sum.large_rate(Ratio(0.5))? / link.peak)
         };
     } }
 }
@@ -127,7 +125,7 @@ fn groups<'t>(context: &Context<'t>) -> Table<'t, (PassId, &'t Group)> {
         name "range" = group.range.map(|range| session.text(range)), page;
         count "count" = group.count, page;
         time "total_ns" = group.total, page;
-        BytesPerSecond "rate" = group.rate(), page;
+        "rate" = group.rate(), page;
     } }
 }
 

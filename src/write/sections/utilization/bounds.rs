@@ -4,7 +4,7 @@ use rooflens_analysis::Context as Analysis;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_predict::{Machine, Plan, Precision, Setup};
 use rooflens_schemas::StageKind;
-use rooflens_units::Seconds;
+use rooflens_units::{Ratio, Seconds, Time};
 
 use crate::Context;
 use rooflens_document::{Block, Dataset};
@@ -18,25 +18,25 @@ pub struct Bound {
     pub pass: String,
     /// What the stage computes.
     pub kind: StageKind,
-    /// Lower bound, nanoseconds.
-    pub bound: f64,
-    /// Median, nanoseconds.
-    pub measured: f64,
+    /// Lower bound.
+    pub bound: Time,
+    /// Median.
+    pub measured: Time,
     /// Busy share of the GPU, in a profiled pass.
-    pub busy: Option<f64>,
+    pub busy: Option<Ratio>,
 }
 
 impl Bound {
     /// Measured time ÷ bound.
-    pub fn factor(&self) -> f64 {
-        self.measured / self.bound
+    pub fn factor(&self) -> Ratio {
+        Ratio(self.measured / self.bound)
     }
 
     /// Bound ÷ busy time: what kernels reach of the roofline while they run.
-    pub fn of_busy(&self) -> Option<f64> {
+    pub fn of_busy(&self) -> Option<Ratio> {
         self.busy
-            .filter(|busy| *busy > 0.0)
-            .map(|busy| self.bound / (self.measured * busy))
+            .filter(Ratio::is_positive)
+            .map(|busy| Ratio(self.bound / (self.measured * busy)))
     }
 }
 
@@ -79,11 +79,11 @@ fn of_stage(
         stage: stage.timed.stage.clone(),
         pass: stage.timed.pass.clone(),
         kind: stage.timed.kind,
-        bound: (time * work.share).time().0,
+        bound: (time * work.share).time(),
         measured: stage.timed.time,
         busy: stage.timed.busy_share(),
     })
-    .filter(|bound| bound.bound > 0.0 && bound.measured > 0.0)
+    .filter(|bound| bound.bound.is_positive() && bound.measured.is_positive())
 }
 
 /// The table, and the sentence that explains the factor.
@@ -95,11 +95,11 @@ pub(super) fn show(context: &Context<'_>) -> Option<(Vec<Block>, Dataset)> {
     let table = columns! { context, "predicted_bounds", row: &Bound => {
         text "stage" = row.stage.clone(), page;
         text "pass" = row.pass.clone(), page;
-        time "bound_ns" = row.bound, page;
-        time "time_ns" = row.measured, page;
+        "bound_ns" = row.bound, page;
+        "time_ns" = row.measured, page;
         text "factor" = Bound::factor(row), page;
-        share "busy_share" = row.busy, page;
-        share "of_busy" = Bound::of_busy(row), page;
+        "busy_share" = row.busy, page;
+        "of_busy" = Bound::of_busy(row), page;
     } };
     let view = table.view(
         words!(context, "utilization.bounds"),

@@ -17,8 +17,9 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_document::{Block, Chart, Dataset, Inline, Quantity, SectionContent, View};
+use rooflens_document::{Block, Chart, Dataset, Inline, SectionContent, View};
 use rooflens_session::Llm;
+use rooflens_units::Ratio;
 
 /// Model FLOPs utilization.
 pub(super) static SECTION: Section = Section {
@@ -136,25 +137,19 @@ fn chart(context: &Context<'_>, lines: &[StageUtilization]) -> Option<Chart> {
         let (used, note) = match (line.mfu(), line.mbu()) {
             (Ok(mfu), Ok(mbu)) if mbu > mfu => (
                 mbu,
-                words!(
-                    context,
-                    "utilization.chart.bandwidth",
-                    share = Quantity::ratio(mbu)
-                ),
+                words!(context, "utilization.chart.bandwidth", share = mbu),
             ),
             (Ok(mfu), _) => (
                 mfu,
-                words!(
-                    context,
-                    "utilization.chart.compute",
-                    share = Quantity::ratio(mfu)
-                ),
+                words!(context, "utilization.chart.compute", share = mfu),
             ),
             _ => continue,
         };
         bars.push(Bar {
             label: format!("{} ({})", line.timed.label(context), line.timed.pass),
-            values: vec![used.min(busy), (busy - used).max(0.0), 1.0 - busy],
+            values: [used.min(busy), (busy - used).max(Ratio::ZERO), busy.rest()]
+                .map(|share| share.0)
+                .to_vec(),
             note,
         });
     }
@@ -183,20 +178,20 @@ fn dataset(context: &Context<'_>, rows: &[&StageUtilization]) -> Dataset {
     columns! { context, "utilization", stage: &StageUtilization => {
         text "stage" = stage.timed.label(context);
         text "pass" = stage.timed.pass.clone();
-        time "time_ns" = stage.timed.time;
-        Flop "flops" = stage.flops();
-        Flop "flops_full_attention" = stage.work.as_ref().ok().map(|work| work.flops_full);
-        FlopPerSecond "flop_per_second" = stage.flops().map(|flops| stage.per_second(flops));
-        share "mfu" = stage.mfu().ok();
-        share "mfu_full_attention" = stage.mfu_full_attention().ok();
-        share "mfu_measured" = stage.of_measured();
-        share "busy_share" = stage.timed.busy_share();
-        share "kernel_time_mfu" = stage.kernel_time_mfu().ok();
-        bytes "bytes" = stage.work.as_ref().ok().and_then(|work| work.bytes);
-        share "mbu" = stage.mbu().ok();
-        share "kernel_time_mbu" = stage.kernel_time_mbu().ok();
-        TokensPerSecond "tokens_per_second" = stage.tokens_per_second().ok();
-        ImagesPerSecond "images_per_second" = stage.images_per_second().ok();
+        "time_ns" = stage.timed.time;
+        "flops" = stage.flops();
+        "flops_full_attention" = stage.work.as_ref().ok().map(|work| work.flops_full);
+        "flop_per_second" = stage.rate();
+        "mfu" = stage.mfu().ok();
+        "mfu_full_attention" = stage.mfu_full_attention().ok();
+        "mfu_measured" = stage.of_measured();
+        "busy_share" = stage.timed.busy_share();
+        "kernel_time_mfu" = stage.kernel_time_mfu().ok();
+        "bytes" = stage.work.as_ref().ok().and_then(|work| work.bytes);
+        "mbu" = stage.mbu().ok();
+        "kernel_time_mbu" = stage.kernel_time_mbu().ok();
+        "tokens_per_second" = stage.tokens_per_second().ok();
+        "images_per_second" = stage.images_per_second().ok();
         text "formula" = stage.work.as_ref().ok().map(|work| words::formula(context, &work.formula));
     } }
     .rows(rows.iter().copied())
@@ -276,7 +271,7 @@ fn above_one(context: &Context<'_>, line: &StageUtilization) -> Option<Diagnosti
         figure = figure,
         stage = line.timed.stage.as_str(),
         pass = line.timed.pass.as_str(),
-        share = Quantity::ratio(value),
+        share = value,
     );
     let hint = words!(context, "utilization.above_one_hint");
     Some(Diagnostic::new(Severity::Error, "utilization/above-one", message).hint(hint))

@@ -1,12 +1,12 @@
 //! Work, peaks and missing figures in words.
 
-use rooflens_schemas::{StageKind, Unit};
+use rooflens_schemas::StageKind;
 
 use crate::Context;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::Ceiling;
 use rooflens_analysis::utilization::mfu::work::Formula;
-use rooflens_document::{Catalogue, Quantity};
+use rooflens_document::Catalogue;
 
 /// Why a figure is not known.
 pub fn reason(text: &Catalogue, why: &Unavailable) -> String {
@@ -30,10 +30,9 @@ pub fn reason(text: &Catalogue, why: &Unavailable) -> String {
             ];
             text.line("unavailable.no_peak", &arguments)
         }
-        Unavailable::AbovePeak(share) => text.line(
-            "unavailable.above_peak",
-            &[("share", Quantity::ratio(*share).into())],
-        ),
+        Unavailable::AbovePeak(share) => {
+            text.line("unavailable.above_peak", &[("share", (*share).into())])
+        }
         Unavailable::NoModel => line("unavailable.no_model"),
         Unavailable::EngineSteps => line("unavailable.engine_steps"),
         Unavailable::NoFormula => line("unavailable.no_formula"),
@@ -55,7 +54,7 @@ pub(super) fn rate(context: &Context<'_>, ceiling: &Ceiling) -> String {
         "utilization.rate",
         gpu = ceiling.gpu.as_str(),
         dtype = ceiling.dtype.as_str(),
-        rate = Quantity::new(ceiling.rate, Unit::FlopPerSecond),
+        rate = ceiling.rate,
         source = ceiling.source.as_str(),
     )
 }
@@ -66,7 +65,7 @@ pub(super) fn bandwidth(context: &Context<'_>, ceiling: &Ceiling) -> String {
         context,
         "utilization.bandwidth",
         gpu = ceiling.gpu.as_str(),
-        bandwidth = Quantity::new(ceiling.bandwidth, Unit::BytesPerSecond),
+        bandwidth = ceiling.bandwidth,
         source = ceiling.bandwidth_source.as_str(),
     )
 }

@@ -7,7 +7,7 @@ use crate::Classifier;
 use rooflens_units::{Count, Flops, Percent, Ratio};
 
 /// Threads of a warp.
-const WARP: f64 = 32.0;
+const WARP: u32 = 32;
 
 /// What bounds a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -206,7 +206,7 @@ impl Thresholds {
         let (Some(flops), Some(warps)) = (kernel.flops.total(), kernel.instructions) else {
             return Bound::Compute;
         };
-        let threads: Count = warps * WARP;
+        let threads: Count = warps * f64::from(WARP);
         if flops < self.flops_per_instruction * threads {
             Bound::Instruction
         } else {

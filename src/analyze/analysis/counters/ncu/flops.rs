@@ -50,9 +50,9 @@ impl FlopCount {
 struct Scalar {
     letter: char,
     dtype: &'static str,
-    add: f64,
-    multiply: f64,
-    fused: f64,
+    add: u8,
+    multiply: u8,
+    fused: u8,
     /// Fused multiply-adds count even if no add and no multiply ran next to them.
     fused_alone: bool,
 }
@@ -64,25 +64,25 @@ const SCALAR: &[Scalar] = &[
     Scalar {
         letter: 'f',
         dtype: "fp32",
-        add: 1.0,
-        multiply: 1.0,
-        fused: 2.0,
+        add: 1,
+        multiply: 1,
+        fused: 2,
         fused_alone: true,
     },
     Scalar {
         letter: 'd',
         dtype: "fp64",
-        add: 1.0,
-        multiply: 1.0,
-        fused: 2.0,
+        add: 1,
+        multiply: 1,
+        fused: 2,
         fused_alone: true,
     },
     Scalar {
         letter: 'h',
         dtype: "fp16_vector",
-        add: 2.0,
-        multiply: 2.0,
-        fused: 4.0,
+        add: 2,
+        multiply: 2,
+        fused: 4,
         fused_alone: false,
     },
 ];
@@ -161,23 +161,24 @@ fn scalar(launch: &Launch<'_>, cycles: Option<Count>, kind: &Scalar) -> Option<P
             "sass_thread_inst_executed_op_{}{op}_pred_on.sum",
             kind.letter
         );
-        let counted = |unit| launch.id("inst", &format!("{unit}__{name}"));
+        let counted = |unit| launch.id("inst", &format!("{unit}__{name}")).map(Count);
         counted("smsp").or_else(|| counted("sm")).or_else(|| {
             let rate = launch.id("inst/cycle", &format!("smsp__{name}.per_cycle_elapsed"))?;
-            Some(rate * cycles?.0)
+            Some(rate * cycles?)
         })
     };
     let (add, multiply, fused) = (executed("add")?, executed("mul")?, executed("fma")?);
-    let counts = kind.fused_alone || add + multiply > 0.0;
+    let counts = kind.fused_alone || (add + multiply).is_positive();
+    let flops = |each: u8, executed: Count| Flops(f64::from(each) * executed.0);
     let flops = if counts {
-        kind.add * add + kind.multiply * multiply + kind.fused * fused
+        flops(kind.add, add) + flops(kind.multiply, multiply) + flops(kind.fused, fused)
     } else {
-        0.0
+        Flops::ZERO
     };
     Some(Part {
         dtype: kind.dtype,
         tensor: false,
-        flops: Flops(flops),
+        flops,
     })
 }
 

@@ -10,11 +10,11 @@ const SOL: &str = "GPU Speed Of Light";
 /// Section of the memory figures.
 const MEMORY: &str = "Memory Workload Analysis";
 
-/// Bytes in a sector of L1 and L2.
-const SECTOR_BYTES: f64 = 32.0;
+/// Size of a sector of L1 and L2.
+const SECTOR: Bytes = Bytes(32.0);
 
-/// Bytes that L1 writes back to the registers in a cycle.
-const WRITEBACK_BYTES: f64 = 128.0;
+/// Size of what L1 writes back to the registers in a cycle.
+const WRITEBACK: Bytes = Bytes(128.0);
 
 /// Copies into shared memory that do not pass the registers.
 const PAST_REGISTERS: [&str; 2] = [
@@ -42,35 +42,31 @@ pub(super) fn seconds(launch: &Launch<'_>) -> Option<Seconds> {
 
 /// Bytes at each memory level; from a rate and the duration where only a rate was collected.
 pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<Seconds>) -> Levels<Bytes> {
-    let byte = |metric| launch.id("byte", metric);
+    let byte = |metric| launch.id("byte", metric).map(Bytes);
     let read_write = || Some(byte("dram__bytes_read.sum")? + byte("dram__bytes_write.sum")?);
     let by_rate = || {
         let sources = [
             ("", "dram__bytes.sum.per_second"),
             (MEMORY, "Memory Throughput"),
         ];
-        Some(launch.first("byte/s", &sources)? * seconds?.0)
+        Some(BytesPerSecond(launch.first("byte/s", &sources)?) * seconds?)
     };
-    let sectors = |metric| Some(launch.id("sector", metric)? * SECTOR_BYTES);
+    let sectors = |metric| Some(launch.id("sector", metric)? * SECTOR);
     let executed = |metric| launch.id("inst", metric).is_some_and(|count| count > 0.0);
     let past_registers = PAST_REGISTERS.into_iter().any(executed);
     let writeback = |metric| {
         let cycles = launch.id("cycle", metric).filter(|_| !past_registers);
-        cycles.map(|cycles| cycles * WRITEBACK_BYTES)
+        cycles.map(|cycles| cycles * WRITEBACK)
     };
     Levels {
         dram: read_write()
             .or_else(|| byte("dram__bytes.sum"))
-            .or_else(by_rate)
-            .map(Bytes),
-        l2: byte("lts__t_bytes.sum")
-            .or_else(|| sectors("lts__t_sectors.sum"))
-            .map(Bytes),
+            .or_else(by_rate),
+        l2: byte("lts__t_bytes.sum").or_else(|| sectors("lts__t_sectors.sum")),
         l1: byte("l1tex__t_bytes.sum")
             .or_else(|| sectors("l1tex__t_sectors.sum"))
             .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lgds.sum"))
-            .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lg.sum"))
-            .map(Bytes),
+            .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lg.sum")),
     }
 }
 

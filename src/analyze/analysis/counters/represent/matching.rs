@@ -23,7 +23,7 @@ pub const ALIKE: std::ops::RangeInclusive<Ratio> = Ratio(0.8)..=Ratio(1.25);
 pub const SAME_SIZE: std::ops::RangeInclusive<f64> = 2.0 / 3.0..=1.5;
 
 /// Most by which counters are scaled to another number of blocks: what few blocks move stays in the caches.
-pub const MAX_SCALE: f64 = 4.0;
+pub const MAX_SCALE: Ratio = Ratio(4.0);
 
 /// Share of a stage's GPU time that profiled launches have to represent: fewer say nothing of the stage.
 pub const ENOUGH: Ratio = Ratio(0.25);
@@ -367,7 +367,7 @@ fn choose(
             Tier::Grid => same_grid,
             Tier::Kernel => {
                 let scale = group.grid.volume() as f64 / profile.grid.volume() as f64;
-                let near = (1.0 / MAX_SCALE..=MAX_SCALE).contains(&scale);
+                let near = (1.0 / MAX_SCALE.0..=MAX_SCALE.0).contains(&scale);
                 !product && profile.block == group.block && near
             }
         }

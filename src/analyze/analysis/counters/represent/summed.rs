@@ -11,7 +11,7 @@ use crate::engine::kernel_names::{How, Names};
 use crate::kernels::kernel_sums::{KernelSum, PassKernels};
 use crate::{Classifier, Context, Known, Missing};
 use rooflens_session::{Arrange, KernelId, Ns, PassId, ProfileId};
-use rooflens_units::Ratio;
+use rooflens_units::{Ratio, Seconds, Time};
 
 /// Sample standard deviation ÷ mean up to which the launches of a kernel are alike.
 pub const SPREAD: Ratio = Ratio(0.25);
@@ -116,13 +116,10 @@ impl SummedLaunch {
         profile: ProfileId,
         (how, sum): (How, Option<&KernelSum>),
     ) -> Self {
-        let nanoseconds = counters
-            .launch(profile)
-            .seconds
-            .map(|seconds| seconds.time().0);
+        let duration = counters.launch(profile).seconds.map(Seconds::time);
         let middle = sum.and_then(|sum| sum.median.or_else(|| sum.mean()));
-        let ratio = nanoseconds
-            .zip(middle.filter(|middle| *middle > 0.0))
+        let ratio = duration
+            .zip(middle.filter(Time::is_positive))
             .map(|(duration, middle)| Ratio(duration / middle));
         let likeness = match (sum, ratio) {
             (None, _) => Likeness::NotInTimeline,
@@ -152,7 +149,7 @@ fn likeness(sum: &KernelSum, ratio: Ratio) -> Likeness {
     let spread = sum
         .std
         .zip(sum.mean())
-        .map_or(Ratio::ZERO, |(std, mean)| Ratio(std / mean.max(1.0)));
+        .map_or(Ratio::ZERO, |(std, mean)| Ratio(std / mean.max(Time(1.0))));
     match ratio {
         ratio if !ALIKE.contains(&ratio) && ratio > Ratio::ONE => Likeness::Longer,
         ratio if !ALIKE.contains(&ratio) => Likeness::Shorter,

@@ -61,12 +61,12 @@ fn group(kernels: &[&KernelCounters], total: Seconds, rule: Classifier) -> Optio
         |level| -> Option<Bytes> { kernels.iter().map(|kernel| kernel.bytes.get(level)).sum() };
     let seconds: Option<Seconds> = kernels.iter().map(|kernel| kernel.seconds).sum();
     let over_time = |value: &dyn Fn(&KernelCounters) -> Option<Percent>| {
-        let weighted: Option<f64> = kernels
+        let weighted: Option<Seconds> = kernels
             .iter()
-            .map(|kernel| Some(value(kernel)?.0 * kernel.seconds?.0))
+            .map(|kernel| Some(kernel.seconds? * value(kernel)?.0))
             .sum();
         let seconds = seconds.filter(Seconds::is_positive)?;
-        Some(Percent(weighted? / seconds.0))
+        Some(Percent(weighted? / seconds))
     };
     Some(Group {
         short: first.identity.short.clone(),

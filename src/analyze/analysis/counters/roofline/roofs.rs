@@ -23,25 +23,23 @@ pub struct Roofs {
 /// A roof of a roofline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roof {
-    /// What has this peak.
-    pub of: Peak,
-    /// FLOP/s of a dtype, bytes per second of others.
-    pub value: f64,
+    /// The peak.
+    pub peak: Peak,
     /// Measured on this GPU rather than specified.
     pub measured: bool,
 }
 
-/// What has a peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A rate or a bandwidth, and what has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Peak {
     /// Operations of a dtype.
-    Dtype(&'static str),
+    Dtype(&'static str, FlopsPerSecond),
     /// Device memory.
-    Memory,
+    Memory(BytesPerSecond),
     /// A memory level: ncu's peak bytes per cycle × clock.
-    ByClock(Level),
+    ByClock(Level, BytesPerSecond),
     /// A copy in device memory.
-    Copy,
+    Copy(BytesPerSecond),
 }
 
 impl Roofs {
@@ -61,15 +59,14 @@ impl Roofs {
         });
         let dtypes_used = distinct(dtypes.iter().copied().chain(parts.map(|part| part.dtype)));
         let rates = dtypes_used.into_iter().flat_map(|dtype| {
-            let specified = gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense.0);
+            let specified = gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
             let pair = [(specified, false), (measured.rate(gpu, dtype), true)];
-            let roof = |value, measured| Roof {
-                of: Peak::Dtype(dtype),
-                value,
+            let roof = |rate, measured| Roof {
+                peak: Peak::Dtype(dtype, rate),
                 measured,
             };
             pair.into_iter()
-                .filter_map(move |(value, measured)| Some(roof(value?, measured)))
+                .filter_map(move |(rate, measured)| Some(roof(rate?, measured)))
         });
         let rates = rates.collect();
         let levels = Level::ALL.into_iter();
@@ -90,10 +87,11 @@ impl Roofs {
     /// Flat roofs of some dtypes.
     pub fn rates(&self, dtypes: &[&str]) -> Vec<Roof> {
         let of_dtype = |dtype: &str| {
-            let is_own = move |roof: &&Roof| matches!(roof.of, Peak::Dtype(own) if own == dtype);
+            let is_same =
+                move |roof: &&Roof| matches!(roof.peak, Peak::Dtype(name, _) if name == dtype);
             self.rates
                 .iter()
-                .filter(is_own)
+                .filter(is_same)
                 .copied()
                 .collect::<Vec<_>>()
         };
@@ -151,23 +149,17 @@ fn bandwidths(
     let peaks = kernels
         .iter()
         .filter_map(|kernel| kernel.peak_bandwidth.get(level));
-    let roof = |of, measured| {
-        move |value| Roof {
-            of,
-            value,
-            measured,
-        }
-    };
+    let roof = |measured| move |peak| Roof { peak, measured };
     let by_clock = peaks
         .reduce(BytesPerSecond::max)
-        .map(|peak| peak.0)
-        .map(roof(Peak::ByClock(level), false));
+        .map(|bandwidth| Peak::ByClock(level, bandwidth))
+        .map(roof(false));
     if level != Level::Dram {
         return by_clock.into_iter().collect();
     }
     let specified = gpu
-        .map(|gpu| gpu.memory_bandwidth.0)
-        .map(roof(Peak::Memory, false));
-    let copy = measured.bandwidth().map(roof(Peak::Copy, true));
+        .map(|gpu| Peak::Memory(gpu.memory_bandwidth))
+        .map(roof(false));
+    let copy = measured.bandwidth().map(Peak::Copy).map(roof(true));
     specified.or(by_clock).into_iter().chain(copy).collect()
 }

@@ -345,7 +345,7 @@ impl StageWork {
 
     /// Stage time × GPUs.
     fn seconds(&self) -> Seconds {
-        Seconds(self.summary.time / 1e9 * self.gpus as f64)
+        self.summary.time.seconds() * self.gpus as f64
     }
 
     /// Executed operations of an instance; absent for too small a share of the GPU time.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::kernels::matmul::Gemm;
 use crate::{Context, Known};
 use rooflens_session::{Arrange, StrId};
+use rooflens_units::Flops;
 
 /// Calls of one function in one log with the same sizes, type and tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +26,9 @@ pub struct LoggedGemm {
 
 impl LoggedGemm {
     /// FLOPs of all calls.
-    pub fn flops(&self) -> f64 {
+    pub fn flops(&self) -> Flops {
         let Gemm { m, n, k, batch } = self.gemm;
-        2.0 * m as f64 * n as f64 * k as f64 * batch as f64 * self.calls as f64
+        Flops(2.0 * m as f64 * n as f64 * k as f64 * batch as f64 * self.calls as f64)
     }
 }
 

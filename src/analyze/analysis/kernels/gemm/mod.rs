@@ -13,6 +13,7 @@ use crate::{Context, Known};
 use rooflens_hardware::Gpu;
 use rooflens_hardware::element_bytes;
 use rooflens_session::{Arrange, Dim3, KernelId, Ns, ProcessId, Session};
+use rooflens_units::{Ratio, Time};
 use tiles::{Launch, Tiling, blocks_per_sm};
 
 pub use logged::{LoggedGemm, compute as logged};
@@ -47,7 +48,7 @@ fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaun
         .map(|(count, sum)| group(context, ceilings, count, &sum))
         .collect();
     groups.arrange_by(|a, b| {
-        let lost = |group: &Group| group.sum.recoverable().unwrap_or(-1.0);
+        let lost = |group: &Group| group.sum.recoverable().unwrap_or(Time(-1.0));
         let key = |group: &Group| (group.kernel, group.grid, group.product);
         lost(b)
             .total_cmp(&lost(a))
@@ -103,16 +104,17 @@ pub fn slots(session: &Session, gpu: Option<&Gpu>, row: usize) -> Option<u64> {
 }
 
 impl Group {
-    /// The part of the time above the roofline that tile and wave quantization explain, nanoseconds, of GEMMs that
-    /// the rate bounds.
-    pub fn quantization(&self) -> Option<f64> {
+    /// The part of the time above the roofline that tile and wave quantization explain, of GEMMs that the rate bounds.
+    pub fn quantization(&self) -> Option<Time> {
         let lost = self.sum.recoverable()?;
         if self.sum.bound()? == Bound::Memory {
-            return Some(0.0);
+            return Some(Time::ZERO);
         }
-        let full = self.tiling.tile_efficiency? * self.tiling.wave_efficiency().unwrap_or(1.0);
+        let waves = self.tiling.wave_efficiency().unwrap_or(Ratio::ONE);
+        let full = self.tiling.tile_efficiency? * waves;
         let least = self.sum.least?;
-        (full > 0.0).then(|| (least / full - least).clamp(0.0, lost))
+        full.is_positive()
+            .then(|| (least / full.0 - least).clamp(Time::ZERO, lost))
     }
 
     /// Alignment in bytes of the rows that are read and written whole, K and N; 16 at most.
@@ -122,16 +124,15 @@ impl Group {
         let aligned = |length: u64| {
             [16_u32, 8, 4, 2, 1]
                 .into_iter()
-                .find(|bytes| (length as f64 * size) % f64::from(*bytes) == 0.0)
+                .find(|bytes| (length as f64 * size).0 % f64::from(*bytes) == 0.0)
                 .unwrap_or(1)
         };
         Some(i64::from(aligned(gemm.n).min(aligned(gemm.k))))
     }
 }
 
-/// Time of a stage's GEMMs above their roofline, nanoseconds per counted instance: stage and process of each, of the
-/// primary pass.
-pub fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f64)> {
+/// Time of a stage's GEMMs above their roofline per counted instance: stage and process of each, of the primary pass.
+pub fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, Time)> {
     let primary = context.facts.primary_pass(context.session);
     let stages = context.results.gemm().into_iter().flatten();
     let stage_gemms = |stage: &StageProducts| {

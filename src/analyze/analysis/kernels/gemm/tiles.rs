@@ -11,6 +11,7 @@ use regex::Regex;
 use crate::engine::classify::Tile;
 use crate::kernels::matmul::Gemm;
 use rooflens_session::Dim3;
+use rooflens_units::Ratio;
 
 /// What a launch says of how it runs.
 #[derive(Clone, Copy, Debug)]
@@ -27,19 +28,19 @@ pub(super) struct Launch<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tiling {
     /// Useful part of the tiles: M·N ÷ (padded M · padded N).
-    pub tile_efficiency: Option<f64>,
+    pub tile_efficiency: Option<Ratio>,
     /// Parts of a split k.
     pub splits: Option<u64>,
     /// Units of work over what runs at once.
-    pub waves: Option<f64>,
+    pub waves: Option<Ratio>,
 }
 
 impl Tiling {
     /// How full the waves are on average: waves ÷ ⌈waves⌉.
-    pub fn wave_efficiency(&self) -> Option<f64> {
+    pub fn wave_efficiency(&self) -> Option<Ratio> {
         self.waves
-            .filter(|waves| *waves > 0.0)
-            .map(|waves| waves / waves.ceil())
+            .filter(Ratio::is_positive)
+            .map(|waves| waves / waves.0.ceil())
     }
 
     /// The tiling of a product; nothing if the tile does not fit product and grid.
@@ -70,9 +71,9 @@ impl Tiling {
             .slots
             .filter(|slots| *slots > 0 && !is_stream_k(launch.name));
         Self {
-            tile_efficiency: (padded > 0.0).then(|| m as f64 * n as f64 / padded),
+            tile_efficiency: (padded > 0.0).then(|| Ratio(m as f64 * n as f64 / padded)),
             splits: Some(splits),
-            waves: slots.map(|slots| units / slots as f64),
+            waves: slots.map(|slots| Ratio(units / slots as f64)),
         }
     }
 }
@@ -184,8 +185,8 @@ mod tests {
         Tiling::of(launch, Gemm { m, n, k, batch: 1 })
     }
 
-    fn near(found: Option<f64>, expected: f64) -> bool {
-        found.is_some_and(|found| (found - expected).abs() < 5e-5)
+    fn near(found: Option<Ratio>, expected: f64) -> bool {
+        found.is_some_and(|found| (found.0 - expected).abs() < 5e-5)
     }
 
     #[test]
@@ -220,8 +221,8 @@ mod tests {
         let waves = |m| tiling("gemm", (128, 256), 132, (4096, m, 4096));
         let even = waves(4096);
         assert!(near(even.waves, 3.8788) && near(even.wave_efficiency(), 0.9697));
-        assert_eq!(even.tile_efficiency, Some(1.0));
-        assert_eq!(waves(4224).wave_efficiency(), Some(1.0));
+        assert_eq!(even.tile_efficiency, Some(Ratio::ONE));
+        assert_eq!(waves(4224).wave_efficiency(), Some(Ratio::ONE));
         assert!(near(waves(4352).wave_efficiency(), 0.8242));
     }
 
@@ -230,7 +231,8 @@ mod tests {
         // Tile 64 × 8 on 2048 outputs and 4 tokens: 32 tiles, 96 blocks, so k is in 3 parts; half of the tile is used.
         let name = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_splitK_TNT";
         let found = tiling(name, (64, 8), 96, (4, 2048, 8192));
-        assert_eq!((found.splits, found.tile_efficiency), (Some(3), Some(0.5)));
+        let half = Some(Ratio(0.5));
+        assert_eq!((found.splits, found.tile_efficiency), (Some(3), half));
         assert!(near(found.waves, 96.0 / 132.0));
     }
 
@@ -253,7 +255,8 @@ mod tests {
     #[test]
     fn stream_k_has_no_waves_and_no_tile_nothing() {
         let found = tiling("cutlass_gemm_stream_k", (128, 128), 132, (4096, 4096, 64));
-        assert_eq!((found.waves, found.tile_efficiency), (None, Some(1.0)));
+        let full = Some(Ratio::ONE);
+        assert_eq!((found.waves, found.tile_efficiency), (None, full));
         let launch = Launch {
             name: "gemv",
             library: "cuBLAS",

@@ -2,6 +2,7 @@
 
 use crate::engine::intervals::total;
 use rooflens_session::{Arrange, KernelId, Ns, PassId, Session};
+use rooflens_units::Time;
 
 /// The launches of one kernel in one pass.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,22 +13,22 @@ pub struct KernelSum {
     pub kernel: KernelId,
     /// Number of launches.
     pub count: u64,
-    /// Sum of durations, nanoseconds.
+    /// Sum of durations.
     pub total: Ns,
-    /// Shortest launch, nanoseconds.
+    /// Shortest launch.
     pub min: Ns,
-    /// Longest launch, nanoseconds.
+    /// Longest launch.
     pub max: Ns,
-    /// Median duration, nanoseconds.
-    pub median: Option<f64>,
-    /// Sample standard deviation, nanoseconds; absent for one launch.
-    pub std: Option<f64>,
+    /// Median duration.
+    pub median: Option<Time>,
+    /// Sample standard deviation; absent for one launch.
+    pub std: Option<Time>,
 }
 
 impl KernelSum {
-    /// Mean duration, nanoseconds.
-    pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.total.time().0 / self.count as f64)
+    /// Mean duration.
+    pub fn mean(&self) -> Option<Time> {
+        (self.count > 0).then(|| self.total.time() / self.count as f64)
     }
 }
 
@@ -59,12 +60,12 @@ fn sum(launches: &[(PassId, KernelId, Ns)]) -> KernelSum {
     let duration = |row: usize| launches[row].2;
     let total = total(launches.iter().map(|launch| launch.2));
     let count = launches.len();
-    let median = (duration((count - 1) / 2).time().0 + duration(count / 2).time().0) / 2.0;
-    let mean = total.time().0 / count as f64;
-    let squares: f64 = launches
+    let median = (duration((count - 1) / 2).time() + duration(count / 2).time()) / 2.0;
+    let mean = total.time() / count as f64;
+    let squares = launches
         .iter()
-        .map(|launch| (launch.2.time().0 - mean).powi(2))
-        .sum();
+        .map(|launch| (launch.2.time() - mean).0.powi(2))
+        .sum::<f64>();
     KernelSum {
         pass,
         kernel,
@@ -73,7 +74,7 @@ fn sum(launches: &[(PassId, KernelId, Ns)]) -> KernelSum {
         min,
         max: duration(count - 1),
         median: Some(median),
-        std: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()),
+        std: (count > 1).then(|| Time((squares / (count - 1) as f64).sqrt())),
     }
 }
 
@@ -86,8 +87,8 @@ fn imported(session: &Session, own: &[KernelSum]) -> Vec<KernelSum> {
         total: table.total[row],
         min: table.min[row],
         max: table.max[row],
-        median: table.median[row].map(|time| time.0),
-        std: table.std[row].map(|time| time.0),
+        median: table.median[row],
+        std: table.std[row],
     };
     let launched = |pass| own.binary_search_by(|sum| sum.pass.cmp(&pass)).is_ok();
     (0..table.len())
@@ -114,8 +115,8 @@ mod tests {
             (a.count, a.total, a.min, a.max),
             (3, Ns(90), Ns(10), Ns(60))
         );
-        assert_eq!((a.mean(), a.median), (Some(30.0), Some(20.0)));
-        assert!((a.std.unwrap() - 700_f64.sqrt()).abs() < 1e-9);
+        assert_eq!((a.mean(), a.median), (Some(Time(30.0)), Some(Time(20.0))));
+        assert!((a.std.unwrap().0 - 700_f64.sqrt()).abs() < 1e-9);
         assert_eq!(
             (sums[1].count, sums[1].std),
             (1, None),
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn an_even_number_of_launches_has_the_mean_of_the_two_in_the_middle_as_median() {
         let session = trace("stream 7: a 0..1, a 10..14, a 20..26, a 30..130");
-        assert_eq!(kernel_sums(&session)[0].median, Some(5.0));
+        assert_eq!(kernel_sums(&session)[0].median, Some(Time(5.0)));
     }
 
     #[test]

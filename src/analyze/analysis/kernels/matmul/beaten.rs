@@ -14,7 +14,7 @@ use rooflens_units::{FlopsPerSecond, Ratio};
 /// Rate ÷ measured peak from which on it is exceeded: less may be noise.
 const ABOVE: Ratio = Ratio(1.02);
 
-/// Time of launches that compute the same from which on their rate counts, nanoseconds.
+/// Time of launches that compute the same from which on their rate counts.
 const ENOUGH: Ns = Ns(100_000);
 
 /// A measured peak, and the rate of GEMMs above it.
@@ -36,11 +36,10 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<Beaten>> {
         let dtype = dtype(&context.facts.identities[kernel.index()], &product);
         let name = gpu_name(session, Some(pass));
         let measured = Measured::recorded(context, &name).rate(context.gpu_spec(&name), dtype);
-        let Some(measured) = measured.filter(|_| time >= ENOUGH).map(FlopsPerSecond) else {
+        let Some(measured) = measured.filter(|_| time >= ENOUGH) else {
             continue;
         };
-        let reached = product.shape.flops() * launches as f64 / time.time().0 * 1e9;
-        let reached = FlopsPerSecond(reached);
+        let reached = product.shape.flops() * launches as f64 / time.time();
         if reached < measured * ABOVE {
             continue;
         }
@@ -57,7 +56,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<Beaten>> {
 /// What computes the same by one kernel in one pass.
 type Key = (PassId, KernelId, Product);
 
-/// GEMMs whose sizes are sure: launches, and their time in nanoseconds.
+/// GEMMs whose sizes are sure: launches, and their time.
 fn groups(context: &Context<'_>) -> BTreeMap<Key, (u64, Ns)> {
     let (session, facts) = (context.session, context.facts);
     let mut groups: BTreeMap<Key, (u64, Ns)> = BTreeMap::new();

@@ -1,5 +1,7 @@
 //! The least time that a product takes on a GPU.
 
+use std::ops::{Add, Mul};
+
 use super::{Product, Shape};
 use crate::Context;
 use crate::engine::classify::{KernelClass, KernelIdentity};
@@ -8,31 +10,25 @@ use crate::engine::measured_peaks::gpu_name;
 use rooflens_hardware::Gpu;
 use rooflens_hardware::element_bytes;
 use rooflens_session::{Ns, PassId};
+use rooflens_units::{
+    Bytes, BytesPerSecond, Flops, FlopsPerByte, FlopsPerSecond, Measure, Ratio, Time,
+};
 
-/// A kernel that computes nothing lasts about this long, nanoseconds.
+/// A kernel that computes nothing lasts about this long.
 const SHORTEST: Ns = Ns(2_000);
 
 /// A rate or a bandwidth that bounds products.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ceiling {
-    /// Operations or bytes per second.
-    pub value: f64,
+pub struct Ceiling<M> {
+    /// The most that the GPU does per second.
+    pub value: M,
     /// Measured on this GPU, rather than specified.
     pub measured: bool,
 }
 
-impl Ceiling {
-    /// The word that reports print.
-    pub const fn label(self) -> &'static str {
-        if self.measured {
-            "measured"
-        } else {
-            "specified"
-        }
-    }
-
+impl<M: Measure> Ceiling<M> {
     /// The measured one if there is one, else the specified one.
-    fn of(measured: Option<f64>, specified: Option<f64>) -> Option<Self> {
+    fn of(measured: Option<M>, specified: Option<M>) -> Option<Self> {
         let measured = measured.map(|value| Self {
             value,
             measured: true,
@@ -41,8 +37,13 @@ impl Ceiling {
             value,
             measured: false,
         }));
-        ceiling.filter(|ceiling| ceiling.value > 0.0)
+        ceiling.filter(|ceiling| ceiling.value.number() > 0.0)
     }
+}
+
+/// The word that reports print for a measured or a specified ceiling.
+pub const fn basis(measured: bool) -> &'static str {
+    if measured { "measured" } else { "specified" }
 }
 
 /// What bounds the products of a pass: rates and bandwidth of its GPU.
@@ -50,7 +51,7 @@ pub struct Ceilings<'a> {
     /// The GPU as specified.
     pub gpu: Option<&'a Gpu>,
     measured: Measured<'a>,
-    /// No matrix kernel of the pass is shorter, nanoseconds.
+    /// No matrix kernel of the pass is shorter.
     floor: Ns,
 }
 
@@ -79,19 +80,17 @@ impl<'a> Ceilings<'a> {
         }
     }
 
-    fn rate(&self, dtype: &str) -> Option<Ceiling> {
-        let specified = self
-            .gpu
-            .and_then(|gpu| gpu.peak(dtype))
-            .map(|peak| peak.dense.0);
-        Ceiling::of(self.measured.rate(self.gpu, dtype), specified)
+    fn rate(&self, dtype: &str) -> Option<Ceiling<FlopsPerSecond>> {
+        let specified = self.gpu.and_then(|gpu| gpu.peak(dtype));
+        Ceiling::of(
+            self.measured.rate(self.gpu, dtype),
+            specified.map(|peak| peak.dense),
+        )
     }
 
-    fn bandwidth(&self) -> Option<Ceiling> {
-        Ceiling::of(
-            self.measured.bandwidth(),
-            self.gpu.map(|gpu| gpu.memory_bandwidth.0),
-        )
+    fn bandwidth(&self) -> Option<Ceiling<BytesPerSecond>> {
+        let specified = self.gpu.map(|gpu| gpu.memory_bandwidth);
+        Ceiling::of(self.measured.bandwidth(), specified)
     }
 }
 
@@ -99,20 +98,20 @@ impl<'a> Ceilings<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Roof {
     /// Operations, of attention those under its mask.
-    pub flops: f64,
+    pub flops: Flops,
     /// Bytes that must move; absent if the type is not known.
-    pub bytes: Option<f64>,
+    pub bytes: Option<Bytes>,
     /// Dtype of the rate; empty if the type is not known.
     pub dtype: &'static str,
     /// Rate of the type; absent if the GPU or the type is not known.
-    pub rate: Option<Ceiling>,
+    pub rate: Option<Ceiling<FlopsPerSecond>>,
     /// Bandwidth of the memory.
-    pub bandwidth: Option<Ceiling>,
-    /// Specified dense rate of the type, per second.
-    pub peak: Option<f64>,
-    /// Specified bandwidth of the memory, bytes per second.
-    pub memory: Option<f64>,
-    /// No kernel is shorter, nanoseconds.
+    pub bandwidth: Option<Ceiling<BytesPerSecond>>,
+    /// Specified dense rate of the type.
+    pub peak: Option<FlopsPerSecond>,
+    /// Specified bandwidth of the memory.
+    pub memory: Option<BytesPerSecond>,
+    /// No kernel is shorter.
     pub floor: Ns,
 }
 
@@ -168,25 +167,23 @@ impl Roof {
             peak: ceilings
                 .gpu
                 .and_then(|gpu| gpu.peak(dtype))
-                .map(|peak| peak.dense.0),
-            memory: ceilings.gpu.map(|gpu| gpu.memory_bandwidth.0),
+                .map(|peak| peak.dense),
+            memory: ceilings.gpu.map(|gpu| gpu.memory_bandwidth),
             floor: ceilings.floor,
         }
     }
 
-    /// Nanoseconds at the rate, and at the bandwidth.
-    pub fn times(&self) -> Option<(f64, f64)> {
-        let (at_rate, at_bandwidth) = (
-            self.flops / self.rate?.value,
-            self.bytes? / self.bandwidth?.value,
-        );
-        Some((at_rate * 1e9, at_bandwidth * 1e9))
+    /// The times at the rate and at the bandwidth.
+    pub fn times(&self) -> Option<(Time, Time)> {
+        let at_rate = self.flops / self.rate?.value;
+        let at_bandwidth = self.bytes? / self.bandwidth?.value;
+        Some((at_rate.time(), at_bandwidth.time()))
     }
 
-    /// The least time in nanoseconds: the longer of both, and of the shortest kernel.
-    pub fn time(&self) -> Option<f64> {
+    /// The least time: the longer of both, and of the shortest kernel.
+    pub fn time(&self) -> Option<Time> {
         self.times()
-            .map(|(rate, bandwidth)| rate.max(bandwidth).max(self.floor.time().0))
+            .map(|(rate, bandwidth)| rate.max(bandwidth).max(self.floor.time()))
     }
 }
 
@@ -195,18 +192,18 @@ impl Roof {
 pub struct Sum {
     /// Launches.
     pub launches: u64,
-    /// Their time and that of their helpers, nanoseconds.
+    /// Their time and that of their helpers.
     pub time: Ns,
     /// That of their helpers alone.
     pub helpers: Ns,
     /// Operations; absent if the sizes are not known.
-    pub flops: Option<f64>,
+    pub flops: Option<Flops>,
     /// Bytes that must move.
-    pub bytes: Option<f64>,
-    /// The least time, nanoseconds.
-    pub least: Option<f64>,
-    /// Nanoseconds at the rate, and at the bandwidth.
-    times: (f64, f64),
+    pub bytes: Option<Bytes>,
+    /// The least time.
+    pub least: Option<Time>,
+    /// The times at the rate and at the bandwidth.
+    times: (Time, Time),
     /// The work of one of them: the ceilings of all are the same.
     pub roof: Option<Roof>,
 }
@@ -218,54 +215,46 @@ impl Sum {
         self.time = self.time.saturating_add(time);
         self.helpers = self.helpers.saturating_add(helpers);
         let Some(roof) = roof else { return };
-        let number = launches as f64;
-        let plus = |sum: &mut Option<f64>, amount: Option<f64>| {
-            if let Some(amount) = amount {
-                *sum = Some(sum.unwrap_or(0.0) + amount * number);
-            }
-        };
-        plus(&mut self.flops, Some(roof.flops));
-        plus(&mut self.bytes, roof.bytes);
-        plus(&mut self.least, roof.time());
+        add(&mut self.flops, Some(roof.flops), launches);
+        add(&mut self.bytes, roof.bytes, launches);
+        add(&mut self.least, roof.time(), launches);
         if let Some((rate, bandwidth)) = roof.times() {
-            self.times = (
-                self.times.0 + rate * number,
-                self.times.1 + bandwidth * number,
-            );
+            self.times.0 += rate * launches as f64;
+            self.times.1 += bandwidth * launches as f64;
         }
         self.roof = Some(roof);
     }
 
-    /// An amount that all launches have, per second of their time.
-    pub fn per_second(&self, amount: Option<f64>) -> Option<f64> {
-        amount
-            .filter(|_| self.time > Ns::ZERO)
-            .map(|amount| amount / self.time.time().0 * 1e9)
+    /// Operations per second of their time.
+    pub fn rate(&self) -> Option<FlopsPerSecond> {
+        let flops = self.flops.filter(|_| self.time > Ns::ZERO)?;
+        Some(flops / self.time.time())
     }
 
-    /// Operations per second.
-    pub fn rate(&self) -> Option<f64> {
-        self.per_second(self.flops)
+    /// Bytes per second of their time.
+    pub fn bandwidth(&self) -> Option<BytesPerSecond> {
+        let bytes = self.bytes.filter(|_| self.time > Ns::ZERO)?;
+        Some(bytes / self.time.time())
     }
 
     /// Operations per byte.
-    pub fn intensity(&self) -> Option<f64> {
+    pub fn intensity(&self) -> Option<FlopsPerByte> {
         Some(self.flops? / self.bytes?)
     }
 
     /// Share of the specified rate.
-    pub fn of_peak(&self) -> Option<f64> {
-        Some(self.rate()? / self.roof?.peak?)
+    pub fn of_peak(&self) -> Option<Ratio> {
+        Some(Ratio(self.rate()? / self.roof?.peak?))
     }
 
-    /// Time beyond the least, nanoseconds.
-    pub fn recoverable(&self) -> Option<f64> {
+    /// Time beyond the least.
+    pub fn recoverable(&self) -> Option<Time> {
         self.least
-            .map(|least| (self.time.time().0 - least).max(0.0))
+            .map(|least| (self.time.time() - least).max(Time::ZERO))
     }
 
-    /// Nanoseconds that their bytes need at the bandwidth.
-    pub const fn at_bandwidth(&self) -> f64 {
+    /// The time that their bytes need at the bandwidth.
+    pub const fn at_bandwidth(&self) -> Time {
         self.times.1
     }
 
@@ -279,13 +268,23 @@ impl Sum {
         })
     }
 
-    /// The ceiling that bounds them.
-    pub fn ceiling(&self) -> Option<Ceiling> {
+    /// Whether the ceiling that bounds them was measured, rather than specified.
+    pub fn has_measured_ceiling(&self) -> Option<bool> {
         let roof = self.roof?;
         match self.bound()? {
-            Bound::Compute => roof.rate,
-            Bound::Memory => roof.bandwidth,
+            Bound::Compute => roof.rate.map(|rate| rate.measured),
+            Bound::Memory => roof.bandwidth.map(|bandwidth| bandwidth.measured),
         }
+    }
+}
+
+/// Adds the amount of so many launches, if it is known.
+fn add<A>(sum: &mut Option<A>, amount: Option<A>, launches: u64)
+where
+    A: Copy + Default + Add<Output = A> + Mul<f64, Output = A>,
+{
+    if let Some(amount) = amount {
+        *sum = Some(sum.unwrap_or_default() + amount * launches as f64);
     }
 }
 
@@ -295,24 +294,18 @@ mod tests {
 
     #[test]
     fn no_product_is_shorter_than_the_shortest_kernel() {
-        let ceiling = |value| {
-            Some(Ceiling {
-                value,
-                measured: false,
-            })
-        };
         // 1 MFLOP at 1 TFLOP/s are 1000 ns, 2 MB at 4 TB/s 500 ns.
         let roof = |floor| Roof {
-            flops: 1e6,
-            bytes: Some(2e6),
-            rate: ceiling(1e12),
-            bandwidth: ceiling(4e12),
+            flops: Flops(1e6),
+            bytes: Some(Bytes(2e6)),
+            rate: Ceiling::of(None, Some(FlopsPerSecond(1e12))),
+            bandwidth: Ceiling::of(None, Some(BytesPerSecond(4e12))),
             floor,
             ..Roof::default()
         };
         assert_eq!(
             [roof(Ns::ZERO), roof(Ns(900)), roof(Ns(1800))].map(|roof| roof.time()),
-            [Some(1000.0), Some(1000.0), Some(1800.0)]
+            [1000.0, 1000.0, 1800.0].map(|time| Some(Time(time)))
         );
     }
 }

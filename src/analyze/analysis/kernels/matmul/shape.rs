@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use rooflens_units::{Bytes, Count, Flops};
+
 /// A product of M×K by K×N, row-major: M are the rows of the output as frameworks see it (tokens, in a model).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gemm {
@@ -65,12 +67,13 @@ impl fmt::Display for Gemm {
 
 impl Gemm {
     /// 2·M·N·K a product.
-    pub fn flops(&self) -> f64 {
-        2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64
+    pub fn flops(&self) -> Flops {
+        Flops(2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64)
     }
 
-    /// Bytes that must move at least: both operands read once, the output written once.
-    pub fn bytes(&self, operand: f64, output: f64) -> f64 {
+    /// Bytes that must move at least: both operands read once, the output written once. The arguments are the sizes of
+    /// an element.
+    pub fn bytes(&self, operand: Bytes, output: Bytes) -> Bytes {
         let [m, n, k] = [self.m, self.n, self.k].map(|size| size as f64);
         self.batch as f64 * ((m * k + k * n) * operand + m * n * output)
     }
@@ -79,33 +82,36 @@ impl Gemm {
 impl Attention {
     /// FLOPs of all pairs of query and key: two products a pair and head; five in the backward pass, because the
     /// scores are computed again.
-    pub fn flops_full(&self) -> f64 {
-        self.flops_of(self.queries as f64 * self.keys as f64)
+    pub fn flops_full(&self) -> Flops {
+        self.flops_of(self.pairs())
     }
 
     /// FLOPs of the pairs that the mask leaves.
-    pub fn flops(&self) -> f64 {
-        let (queries, keys) = (self.queries as f64, self.keys as f64);
+    pub fn flops(&self) -> Flops {
         self.flops_of(if self.causal {
-            causal_pairs(queries, keys)
+            causal_pairs(self.queries, self.keys)
         } else {
-            queries * keys
+            self.pairs()
         })
     }
 
-    fn flops_of(&self, pairs: f64) -> f64 {
+    const fn pairs(&self) -> Count {
+        Count(self.queries as f64 * self.keys as f64)
+    }
+
+    fn flops_of(&self, pairs: Count) -> Flops {
         let (size, value) = (self.size as f64, self.value_size as f64);
         // Forward: scores and output. Backward: scores again and gradients of q, k; gradients of v, weights.
         let per_pair = match self.backward {
             false => 2.0 * (size + value),
             true => 2.0 * (3.0 * size + 2.0 * value),
         };
-        self.batch as f64 * self.heads as f64 * pairs * per_pair
+        Flops(self.batch as f64 * self.heads as f64 * pairs.0 * per_pair)
     }
 
     /// Bytes that must move at least: queries, keys and values read once, the output written once; in the backward
     /// pass the output and its gradient read as well, and three gradients written.
-    pub fn bytes(&self, element: f64) -> f64 {
+    pub fn bytes(&self, element: Bytes) -> Bytes {
         let [b, h, g, q, k, d, v] = [
             self.batch,
             self.heads,
@@ -139,16 +145,16 @@ impl Shape {
     }
 
     /// FLOPs, of attention those under its mask.
-    pub fn flops(&self) -> f64 {
+    pub fn flops(&self) -> Flops {
         match self {
             Self::Gemm(gemm) => gemm.flops(),
             Self::Attention(attention) => attention.flops(),
-            Self::Convolution { flops } => *flops as f64,
+            Self::Convolution { flops } => Flops(*flops as f64),
         }
     }
 
     /// FLOPs, of attention those of all pairs of query and key.
-    pub fn flops_full(&self) -> f64 {
+    pub fn flops_full(&self) -> Flops {
         match self {
             Self::Attention(attention) => attention.flops_full(),
             other => other.flops(),
@@ -157,9 +163,10 @@ impl Shape {
 }
 
 /// Query i attends keys 1 to i, as PyTorch's mask has it: Σ min(i, keys).
-fn causal_pairs(queries: f64, keys: f64) -> f64 {
+fn causal_pairs(queries: u64, keys: u64) -> Count {
+    let (queries, keys) = (queries as f64, keys as f64);
     let within = queries.min(keys);
-    within * (within + 1.0) / 2.0 + (queries - within) * keys
+    Count(within * (within + 1.0) / 2.0 + (queries - within) * keys)
 }
 
 #[cfg(test)]
@@ -168,10 +175,10 @@ mod tests {
 
     #[test]
     fn a_query_attends_the_keys_up_to_its_own_place() {
-        assert_eq!(causal_pairs(4.0, 4.0), 10.0);
+        assert_eq!(causal_pairs(4, 4), Count(10.0));
         // 3 queries of 5 keys: 1 + 2 + 3; 5 queries of 3 keys: 1 + 2 + 3 + 3 + 3.
-        assert_eq!(causal_pairs(3.0, 5.0), 6.0);
-        assert_eq!(causal_pairs(5.0, 3.0), 12.0);
+        assert_eq!(causal_pairs(3, 5), Count(6.0));
+        assert_eq!(causal_pairs(5, 3), Count(12.0));
     }
 
     #[test]
@@ -183,7 +190,8 @@ mod tests {
             k: 4,
             batch: 2,
         };
-        assert_eq!((gemm.flops(), gemm.bytes(2.0, 4.0)), (96.0, 128.0));
+        assert_eq!(gemm.flops(), Flops(96.0));
+        assert_eq!(gemm.bytes(Bytes(2.0), Bytes(4.0)), Bytes(128.0));
         let attention = Attention {
             batch: 1,
             heads: 8,
@@ -196,8 +204,9 @@ mod tests {
             backward: false,
         };
         // 8·3·4 = 96 for queries and for output, 2·5·4 = 40 for keys and for values.
-        assert_eq!(attention.bytes(2.0), 2.0 * (96.0 + 96.0 + 40.0 + 40.0));
+        let bytes = Bytes(2.0 * (96.0 + 96.0 + 40.0 + 40.0));
+        assert_eq!(attention.bytes(Bytes(2.0)), bytes);
         // 15 pairs, 8 heads, 2·(4 + 4) each.
-        assert_eq!(attention.flops(), 15.0 * 8.0 * 16.0);
+        assert_eq!(attention.flops(), Flops(15.0 * 8.0 * 16.0));
     }
 }

@@ -14,6 +14,7 @@ use crate::engine::stage_stats::Summary;
 use crate::kernels::gemm::tiles::Tiling;
 use crate::{Context, Known};
 use rooflens_session::{Dim3, KernelId, Ns, PassId, Session};
+use rooflens_units::{Flops, Ratio, Time};
 
 /// The GEMMs, or the attention kernels, of an outermost stage of one process, over its counted instances.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +52,7 @@ pub struct Group {
     /// Fewest and most keys of attention.
     pub keys: (u64, u64),
     /// FLOPs of attention, of all pairs of query and key.
-    pub flops_full: f64,
+    pub flops_full: Flops,
 }
 
 impl StageProducts {
@@ -61,12 +62,12 @@ impl StageProducts {
     }
 
     /// Time of these kernels ÷ that of all GPU operations.
-    pub fn time_share(&self) -> f64 {
+    pub fn time_share(&self) -> Ratio {
         share(self.time, self.total)
     }
 
     /// Share of their time in kernels of known sizes.
-    pub fn shape_coverage(&self) -> f64 {
+    pub fn shape_coverage(&self) -> Ratio {
         share(self.known, self.time)
     }
 
@@ -76,9 +77,9 @@ impl StageProducts {
         session.evidence(self.pass, "launches", launches)
     }
 
-    /// Time above the roofline over all counted instances, nanoseconds; none if it is known of no kernel.
-    pub fn recoverable(&self) -> Option<f64> {
-        let lost: Vec<f64> = self
+    /// Time above the roofline over all counted instances; none if it is known of no kernel.
+    pub fn recoverable(&self) -> Option<Time> {
+        let lost: Vec<Time> = self
             .groups
             .iter()
             .filter_map(|group| group.sum.recoverable())
@@ -94,20 +95,20 @@ impl StageProducts {
     }
 
     /// Kernels above the specified peak, with their share of it: their sizes or the peak are wrong.
-    pub fn above_peak(&self) -> impl Iterator<Item = (&Group, f64)> {
+    pub fn above_peak(&self) -> impl Iterator<Item = (&Group, Ratio)> {
         let parts = self
             .groups
             .iter()
             .filter_map(|group| Some((group, group.sum.of_peak()?)));
-        parts.filter(|(_, part)| *part > 1.0)
+        parts.filter(|(_, part)| *part > Ratio::ONE)
     }
 }
 
-fn share(part: Ns, whole: Ns) -> f64 {
+fn share(part: Ns, whole: Ns) -> Ratio {
     if whole > Ns::ZERO {
-        part.time() / whole.time()
+        Ratio::of(part, whole)
     } else {
-        0.0
+        Ratio::ZERO
     }
 }
 
@@ -121,7 +122,7 @@ impl Group {
             sum: Sum::default(),
             tiling: Tiling::default(),
             keys: (u64::MAX, 0),
-            flops_full: 0.0,
+            flops_full: Flops::ZERO,
         }
     }
 

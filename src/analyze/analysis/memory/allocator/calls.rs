@@ -7,6 +7,7 @@ use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Facts};
 use rooflens_session::{Arrange, Ns, PassId, ProcessId, StrId};
 use rooflens_stats::median;
+use rooflens_units::Count;
 
 /// Beginnings of the names of such calls; what follows is a variant, such as `Async` or `Pitch`.
 const ALLOCATING: [&str; 15] = [
@@ -50,8 +51,8 @@ pub struct StageCalls {
     /// The stage.
     pub stage: Summary,
     /// Median number of such calls of a counted instance.
-    pub calls: f64,
-    /// Sum of their durations in all counted instances, nanoseconds.
+    pub calls: Count,
+    /// Sum of their durations in all counted instances.
     pub time: Ns,
 }
 
@@ -180,7 +181,7 @@ impl AllocatorCalls {
         let calls = median(&counts);
         self.stages.extend(calls.map(|calls| StageCalls {
             stage: line,
-            calls,
+            calls: Count(calls),
             time: total,
         }));
     }

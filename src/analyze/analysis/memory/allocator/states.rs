@@ -2,6 +2,7 @@
 
 use rooflens_session::{MemoryEventId, Ns, PassId, Session};
 use rooflens_stats::median;
+use rooflens_units::{Bytes, Count, Ratio, Time};
 
 /// The allocator of one GPU in one pass.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,18 +36,18 @@ pub struct Figures {
     /// Most reserved at a time.
     pub peak_reserved: Option<i64>,
     /// Share of the reserved bytes that is not allocated, averaged over time.
-    pub fragmentation: Option<f64>,
+    pub fragmentation: Option<Ratio>,
     /// Median number of allocations of a stretch.
-    pub allocations: f64,
+    pub allocations: Count,
     /// Median bytes that a stretch allocates.
-    pub bytes: f64,
+    pub bytes: Bytes,
 }
 
 impl State {
     /// Share of the reserved bytes that is not allocated.
-    pub fn fragmentation(&self) -> Option<f64> {
+    pub fn fragmentation(&self) -> Option<Ratio> {
         let reserved = self.reserved.filter(|reserved| *reserved > 0)?;
-        Some(1.0 - self.allocated as f64 / reserved as f64)
+        Some(Ratio(self.allocated as f64 / reserved as f64).rest())
     }
 }
 
@@ -95,7 +96,7 @@ impl States {
     pub(super) fn figures(&self, session: &Session, stretches: &[(Ns, Ns)]) -> Option<Figures> {
         let mut peak: Option<State> = None;
         let mut peak_reserved = None;
-        let (mut unused, mut time) = (0.0, 0.0);
+        let (mut unused, mut time) = (Time::ZERO, Time::ZERO);
         for (from, to) in stretches {
             for (state, length) in self.within(*from, *to) {
                 if peak.is_none_or(|peak| state.allocated > peak.allocated) {
@@ -103,8 +104,8 @@ impl States {
                 }
                 peak_reserved = peak_reserved.max(state.reserved);
                 if let Some(share) = state.fragmentation() {
-                    unused += share * length.time().0;
-                    time += length.time().0;
+                    unused += length.time() * share;
+                    time += length.time();
                 }
             }
         }
@@ -118,9 +119,9 @@ impl States {
         Some(Figures {
             peak: peak?,
             peak_reserved,
-            fragmentation: (time > 0.0).then(|| unused / time),
-            allocations: of(&|made| made.0),
-            bytes: of(&|made| made.1),
+            fragmentation: time.is_positive().then(|| Ratio(unused / time)),
+            allocations: Count(of(&|made| made.0)),
+            bytes: Bytes(of(&|made| made.1)),
         })
     }
 

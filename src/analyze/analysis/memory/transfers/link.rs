@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rooflens_session::Session;
+use rooflens_units::BytesPerSecond;
 
 /// Bytes per second and lane in one direction by PCIe generation: transfers per second × what the line code leaves
 /// (8b/10b up to 2.0, 128b/130b up to 5.0, 242 of 256 bytes of a flit in 6.0), before the headers of packets.
@@ -23,8 +24,8 @@ pub struct Link {
     pub generation: u8,
     /// Lanes.
     pub lanes: u32,
-    /// Bytes per second in one direction.
-    pub peak: f64,
+    /// Bandwidth in one direction.
+    pub peak: BytesPerSecond,
 }
 
 /// The link that all GPUs of the bundle's nvidia-smi log have at most. The one at that moment may be asleep.
@@ -35,7 +36,7 @@ pub fn pcie(session: &Session) -> Option<Link> {
     Some(Link {
         generation: generation as u8,
         lanes,
-        peak: lane * f64::from(lanes),
+        peak: BytesPerSecond(lane * f64::from(lanes)),
     })
 }
 
@@ -66,7 +67,7 @@ mod tests {
         session.add_fact("smi.xml", "gpu 0", "maximum PCIe width", "16x");
         let link = pcie(&session).expect("both are stated");
         // 32 · 10⁹ · 128 / 130 / 8 · 16.
-        assert!((link.peak - 63.015e9).abs() < 1e6, "{link:?}");
+        assert!((link.peak.0 - 63.015e9).abs() < 1e6, "{link:?}");
         session.add_fact("smi.xml", "gpu 1", "maximum PCIe width", "8x");
         assert_eq!(pcie(&session), None);
     }

@@ -12,6 +12,7 @@ use crate::engine::tiers::by_gpu;
 use crate::{Context, Known};
 use rooflens_session::{CopyKind, MemoryKind, Ns, PassId, Session};
 use rooflens_stats::median;
+use rooflens_units::{Bytes, Count, Ratio, Time};
 
 use link::Link;
 use sums::{Group, Kind, Sum, Sums, host_memory};
@@ -26,7 +27,7 @@ pub struct Transfers {
     /// The link between host and GPU, where the bundle says what it is.
     pub link: Option<Link>,
     /// The time of the copies of the first place as a share of that of all its GPU operations.
-    pub share: f64,
+    pub share: Ratio,
 }
 
 /// Copies in one stage of one process, or in a whole pass.
@@ -50,7 +51,8 @@ pub fn compute(context: &Context<'_>) -> Known<Transfers> {
         .iter()
         .flat_map(|pass| places(context, *pass))
         .collect();
-    let share = places.first().map_or(0.0, |first| first.share(context));
+    let first = places.first();
+    let share = first.map_or(Ratio::ZERO, |place| place.share(context));
     let groups = |pass: PassId| {
         let ops = context.facts.ops_of(pass).map(|op| op as OpIndex);
         (pass, sums::groups(context, ops))
@@ -127,31 +129,31 @@ impl Place {
     }
 
     /// Copies of a direction or of all, over all instances.
-    pub fn count(&self, direction: Option<CopyKind>) -> f64 {
-        sum(direction, &self.sums, |sum| sum.count as f64)
+    pub fn count(&self, direction: Option<CopyKind>) -> Count {
+        Count(sum(direction, &self.sums, |sum| sum.count as f64))
     }
 
     /// Bytes of the copies of a direction or of all, median over instances.
-    pub fn bytes(&self, direction: Option<CopyKind>) -> f64 {
-        self.median(&|sums| sum(direction, sums, |sum| sum.bytes as f64))
+    pub fn bytes(&self, direction: Option<CopyKind>) -> Bytes {
+        Bytes(self.median(&|sums| sum(direction, sums, |sum| sum.bytes as f64)))
     }
 
-    /// Their durations, nanoseconds.
-    pub fn time(&self, direction: Option<CopyKind>) -> f64 {
-        self.median(&|sums| sum(direction, sums, |sum| sum.total.time().0))
+    /// Their durations.
+    pub fn time(&self, direction: Option<CopyKind>) -> Time {
+        Time(self.median(&|sums| sum(direction, sums, |sum| sum.total.time().0)))
     }
 
-    /// The part of their union in which no kernel of the GPU runs, nanoseconds.
-    pub fn exposed(&self, direction: Option<CopyKind>) -> f64 {
-        self.median(&|sums| match direction {
+    /// The part of their union in which no kernel of the GPU runs.
+    pub fn exposed(&self, direction: Option<CopyKind>) -> Time {
+        Time(self.median(&|sums| match direction {
             Some(_) => sum(direction, sums, |sum| sum.exposed.time().0),
             None => sums.exposed.time().0,
-        })
+        }))
     }
 
-    /// The union of all of them, nanoseconds.
-    pub fn union(&self) -> f64 {
-        self.median(&|sums| sums.union.time().0)
+    /// The union of all of them.
+    pub fn union(&self) -> Time {
+        Time(self.median(&|sums| sums.union.time().0))
     }
 
     fn median(&self, value: &dyn Fn(&Sums) -> f64) -> f64 {
@@ -172,9 +174,9 @@ impl Place {
     }
 
     /// Pageable bytes as a share of them.
-    pub fn pageable_share(&self) -> Option<f64> {
+    pub fn pageable_share(&self) -> Option<Ratio> {
         self.pageable_bytes()
-            .map(|(pageable, all)| pageable as f64 / all as f64)
+            .map(|(pageable, all)| Ratio(pageable as f64 / all as f64))
     }
 
     /// What its figures rest on.
@@ -184,7 +186,7 @@ impl Place {
     }
 
     /// The time of its copies ÷ that of all GPU operations of its pass.
-    fn share(&self, context: &Context<'_>) -> f64 {
+    fn share(&self, context: &Context<'_>) -> Ratio {
         let ops = &context.facts.ops;
         let whole = total(
             context
@@ -193,6 +195,6 @@ impl Place {
                 .map(|op| ops.end[op] - ops.start[op]),
         );
         let copies = total(self.sums.kinds.values().map(|sum| sum.total));
-        copies.time() / whole.max(Ns(1)).time()
+        Ratio::of(copies, whole.max(Ns(1)))
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::intervals::{Interval, measure, union};
 use crate::engine::tiers::{GpuTiers, exposed};
 use rooflens_session::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
 use rooflens_stats::quantile;
+use rooflens_units::{Bytes, BytesPerSecond, Ratio};
 
 /// From this size on a copy is large: latency no longer decides its rate.
 pub const LARGE: u64 = 1 << 20;
@@ -59,24 +60,24 @@ pub struct Group {
 }
 
 impl Sum {
-    /// Bytes per second of the sum.
-    pub fn rate(&self) -> Option<f64> {
-        // Bytes a nanosecond are billions of bytes a second.
+    /// Rate of the sum.
+    pub fn rate(&self) -> Option<BytesPerSecond> {
         (self.total > Ns::ZERO && self.bytes > 0)
-            .then(|| self.bytes as f64 / self.total.time().0 * 1e9)
+            .then(|| Bytes(self.bytes as f64) / self.total.time())
     }
 
     /// Quantile of the rates of large copies.
-    pub fn large_rate(&self, q: f64) -> Option<f64> {
-        quantile(&self.large, q)
+    pub fn large_rate(&self, share: Ratio) -> Option<BytesPerSecond> {
+        quantile(&self.large, share.0).map(BytesPerSecond)
     }
 }
 
 impl Group {
-    /// Bytes per second of the sum.
-    pub fn rate(&self) -> Option<f64> {
-        let bytes = self.size as f64 * self.count as f64;
-        (self.total > Ns::ZERO && bytes > 0.0).then(|| bytes / self.total.time().0 * 1e9)
+    /// Rate of the sum.
+    pub fn rate(&self) -> Option<BytesPerSecond> {
+        let bytes = Bytes(self.size as f64 * self.count as f64);
+        let is_known = self.total > Ns::ZERO && bytes.is_positive();
+        is_known.then(|| bytes / self.total.time())
     }
 }
 
@@ -116,7 +117,8 @@ pub fn by_kind(
         sum.bytes = sum.bytes.saturating_add(bytes);
         sum.total = sum.total.saturating_add(end - start);
         if bytes >= LARGE && end > start {
-            sum.large.push(bytes as f64 / (end - start).time().0 * 1e9);
+            let rate = Bytes(bytes as f64) / (end - start).time();
+            sum.large.push(rate.0);
         }
         times
             .entry((kind, context.facts.ops.gpu[op as usize]))

@@ -5,14 +5,15 @@ use std::ops::AddAssign;
 use crate::Context;
 use crate::engine::facts::OpIndex;
 use rooflens_session::Ns;
+use rooflens_units::Flops;
 
 /// FLOPs of GEMMs, convolutions and attention of known sizes, and the time that they represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeFlops {
     /// FLOPs, attention over all pairs of query and key.
-    pub full: f64,
+    pub full: Flops,
     /// FLOPs, attention over the pairs that a causal mask leaves.
-    pub masked: f64,
+    pub masked: Flops,
     /// Sum of the durations of kernels whose sizes are known, nanoseconds.
     pub counted: Ns,
     /// That of matrix work of unknown sizes, nanoseconds.

@@ -15,6 +15,7 @@ use crate::engine::spans::Sum;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
 use rooflens_session::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
+use rooflens_units::Flops;
 
 pub use flops::NodeFlops;
 pub use names::{Folded, FoldedId, fold, is_function};
@@ -82,7 +83,7 @@ pub struct Node {
     /// FLOPs of the matrix work issued within.
     pub flops: NodeFlops,
     /// FLOPs of the work issued by itself, of attention those under its mask.
-    pub flops_self: f64,
+    pub flops_self: Flops,
 }
 
 /// Work or calls of one kind that a node issues itself.

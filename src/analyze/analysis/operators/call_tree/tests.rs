@@ -158,20 +158,20 @@ fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
         let tree = &trees(&session, with_operators)[0];
         let layers = node(tree, "layers.*");
         let expected = NodeFlops {
-            full: 16_384.0,
-            masked: 16_384.0,
+            full: Flops(16_384.0),
+            masked: Flops(16_384.0),
             counted: Ns(160),
             uncounted: Ns(40),
         };
         assert_eq!((layers.flops, tree.nodes[0].flops), (expected, expected));
         let own = if with_operators { 0.0 } else { 16_384.0 };
-        assert_eq!(layers.flops_self, own);
+        assert_eq!(layers.flops_self, Flops(own));
     }
     let tree = &trees(&session, true)[0];
     let product = node(tree, "layers.* / aten::mm");
     assert_eq!(
         (product.flops_self, product.flops.counted),
-        (16_384.0, Ns(160))
+        (Flops(16_384.0), Ns(160))
     );
     assert_eq!(
         (product.sum.within.device, product.flops.uncounted),

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, PassId, StrId};
+use rooflens_units::Ratio;
 
 use samples::{Device, StageFigures, devices};
 
 /// Relative difference up to which the sampled period and the repeats' total time may be one and the same run.
-const SAME_PERIOD: f64 = 0.05;
+const SAME_PERIOD: Ratio = Ratio(0.05);
 
 const MISSING: Missing = Missing("missing.samples");
 
@@ -94,7 +95,7 @@ fn matching_repeats(context: &Context<'_>, devices: &[Device]) -> Option<(StrId,
         let of_pass = series.iter().filter(|series| series.pass == pass);
         let times = of_pass.flat_map(|series| series.repeats.iter().map(|repeat| repeat.duration));
         let total = times.fold(Ns::ZERO, Ns::saturating_add);
-        let same = (period.time() / total.time() - 1.0).abs() <= SAME_PERIOD;
+        let same = (period.time() / total.time() - 1.0).abs() <= SAME_PERIOD.0;
         same.then_some((pass, total))
     })
 }

@@ -8,9 +8,10 @@ use super::graph::Graph;
 use super::walk::{Piece, Segment};
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::stage_stats::median_time;
 use crate::engine::tiers::{Tier, tier};
 use rooflens_session::{ApiCallId, CopyKind, Ns, ProcessId, StrId};
-use rooflens_stats::median;
+use rooflens_units::Time;
 
 /// What a piece of the path is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,14 +95,14 @@ pub struct Slack {
     pub rank: u32,
     /// Operations.
     pub count: usize,
-    /// Sum of their durations, nanoseconds.
+    /// Sum of their durations.
     pub time: Ns,
-    /// The part of it on the path, nanoseconds.
+    /// The part of it on the path.
     pub on_path: Ns,
-    /// Smallest slack, nanoseconds.
-    pub smallest: f64,
-    /// Median slack, nanoseconds.
-    pub median: Option<f64>,
+    /// Smallest slack.
+    pub smallest: Time,
+    /// Median slack.
+    pub median: Option<Time>,
 }
 
 fn of_op(context: &Context<'_>, op: OpIndex) -> Category {
@@ -218,7 +219,7 @@ pub(super) fn slack(
             *on_path.entry(op).or_default() += segment.length();
         }
     }
-    let mut sums: BTreeMap<(Category, ProcessId), (Ns, Ns, Vec<f64>)> = BTreeMap::new();
+    let mut sums: BTreeMap<(Category, ProcessId), (Ns, Ns, Vec<Ns>)> = BTreeMap::new();
     for (op, slack) in graph.ops.iter().zip(slack) {
         let key = (
             of_op(context, op.index),
@@ -229,16 +230,16 @@ pub(super) fn slack(
         sum.1 = sum
             .1
             .saturating_add(on_path.get(&op.index).copied().unwrap_or(Ns::ZERO));
-        sum.2.push(slack.time().0);
+        sum.2.push(*slack);
     }
-    let line = |((category, process), (time, on_path, slack)): (_, (_, _, Vec<f64>))| Slack {
+    let line = |((category, process), (time, on_path, slack)): (_, (_, _, Vec<Ns>))| Slack {
         category,
         rank: rank(context, process),
         count: slack.len(),
         time,
         on_path,
-        smallest: slack.iter().copied().fold(f64::INFINITY, f64::min),
-        median: median(&slack),
+        smallest: slack.iter().copied().fold(Ns::MAX, Ns::min).time(),
+        median: median_time(slack.into_iter()),
     };
     sums.into_iter().map(line).collect()
 }

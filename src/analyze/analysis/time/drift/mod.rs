@@ -11,6 +11,7 @@ use crate::engine::intervals::total;
 use crate::engine::stage_stats::Summary;
 use crate::{Context, Known};
 use rooflens_session::{Ns, PassId, StrId};
+use rooflens_units::{Ratio, Time};
 
 pub use trend::{Trend, grouped};
 
@@ -38,14 +39,14 @@ pub struct Series {
     pub instances: Vec<Instance>,
     /// Numbers of those excluded.
     pub left_out: Vec<usize>,
-    /// Median time, nanoseconds.
-    pub median: f64,
+    /// Median time.
+    pub median: Time,
     /// Trend; absent below [`LEAST_FOR_TREND`] instances.
     pub trend: Option<Trend>,
-    /// Medians of the first and of the last third, nanoseconds.
-    pub thirds: Option<(f64, f64)>,
+    /// Medians of the first and of the last third.
+    pub thirds: Option<(Time, Time)>,
     /// Change from the first to the last third, as a share of the first; only where there is a trend to speak of.
-    pub drift: Option<f64>,
+    pub drift: Option<Ratio>,
     /// Outliers by modified z-score: places in the list of instances.
     pub outliers: Vec<usize>,
 }
@@ -63,9 +64,9 @@ pub enum Subject {
 pub struct Instance {
     /// Number in the sequence, from 0; those excluded have numbers too.
     pub number: usize,
-    /// Projection on the GPU, nanoseconds; of ranges that are no stage the time on the host.
+    /// Projection on the GPU; of ranges that are no stage the time on the host.
     pub time: Ns,
-    /// Time on the host, nanoseconds.
+    /// Time on the host.
     pub host: Ns,
 }
 
@@ -94,9 +95,9 @@ pub fn compute(context: &Context<'_>) -> Known<Drift> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// From the first to the last third, as a share of the first.
-    pub drift: f64,
-    /// Medians of the first and of the last third, nanoseconds.
-    pub thirds: (f64, f64),
+    pub drift: Ratio,
+    /// Medians of the first and of the last third.
+    pub thirds: (Time, Time),
     /// Trend.
     pub trend: Trend,
 }
@@ -125,7 +126,7 @@ impl Series {
             .evidence(self.pass, "ranges", self.instances.len() as u64)
     }
 
-    /// Sum of the times, nanoseconds.
+    /// Sum of the times.
     pub fn total(&self) -> Ns {
         total(self.instances.iter().map(|instance| instance.time))
     }

@@ -14,6 +14,7 @@ use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WARMUP_Z;
 use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
 use rooflens_stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
+use rooflens_units::{Ratio, Time};
 
 /// Ranges next to the stages that are looked at.
 const MAX_RANGES: usize = 2;
@@ -37,14 +38,16 @@ impl Series {
             .then(|| trend(&points))
             .flatten();
         let third = times.len() / 3;
-        let thirds = median(&times[..third]).zip(median(&times[times.len() - third..]));
-        let drift = trend.and(thirds).map(|(first, last)| last / first - 1.0);
+        let of = |times: &[f64]| median(times).map(Time);
+        let thirds = of(&times[..third]).zip(of(&times[times.len() - third..]));
+        let drift = trend.and(thirds);
+        let drift = drift.map(|(first, last)| Ratio(last / first - 1.0));
         let z = modified_z(&times).unwrap_or_default();
         let far = z.iter().enumerate().filter(|(_, z)| z.abs() > OUTLIER_Z);
         Some(Self {
             pass,
             subject,
-            median: median_time,
+            median: Time(median_time),
             trend,
             thirds,
             drift: drift.filter(|drift| drift.is_finite()),

@@ -19,10 +19,11 @@ fn a_steady_rise_is_a_drift_from_the_first_to_the_last_third() {
         .chain((0..10).map(|n| 100 + 10 * n))
         .collect();
     let found = series(&times, 1, &[]).remove(0);
-    assert_eq!(found.drift, Some(180.0 / 110.0 - 1.0));
+    assert_eq!(found.drift, Some(Ratio(180.0 / 110.0 - 1.0)));
     assert_eq!((found.instances.len(), found.left_out.len()), (10, 1));
     let trend = found.trend.unwrap();
-    assert_eq!((found.thirds, trend.slope), (Some((110.0, 180.0)), 10.0));
+    assert_eq!(found.thirds, Some((Time(110.0), Time(180.0))));
+    assert_eq!(trend.slope, Time(10.0));
     // All 45 pairs rise: (45 − 1) ÷ √(10 · 9 · 25 ÷ 18) = 44 ÷ √125.
     assert_eq!(trend.z, 44.0 / 125.0_f64.sqrt());
     assert_eq!(

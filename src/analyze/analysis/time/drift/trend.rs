@@ -1,6 +1,7 @@
 //! The trend of a sequence: robust, so that a single slow instance is none.
 
 use rooflens_stats::median;
+use rooflens_units::Time;
 
 /// Points that pairs are made of; longer sequences are reduced to medians of equal groups.
 const MAX_POINTS: usize = 400;
@@ -8,13 +9,13 @@ const MAX_POINTS: usize = 400;
 /// Theil–Sen slope with the statistic of Mann and Kendall.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Median of the slopes of all pairs, nanoseconds per instance.
-    pub slope: f64,
+    /// Median of the slopes of all pairs, per instance.
+    pub slope: Time,
     /// Rising minus falling pairs in standard deviations of that difference where there is no trend.
     pub z: f64,
 }
 
-/// The trend of points that ascend in x; none of fewer than two.
+/// The trend of points of number and nanoseconds that ascend by number; none of fewer than two.
 pub(super) fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     let points = grouped(points, MAX_POINTS);
     let mut slopes = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
@@ -31,7 +32,7 @@ pub(super) fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     let corrected = balance - balance.signum();
     Some(Trend {
-        slope,
+        slope: Time(slope),
         z: corrected as f64 / deviation,
     })
 }
@@ -56,7 +57,7 @@ mod tests {
     fn the_slope_is_the_median_of_all_pairs() {
         // (0,1) (1,3) (2,2) (3,20): slopes 2, 0.5, 19/3, -1, 8.5, 18: sorted -1, 0.5, 2, 6.33, 8.5, 18.
         let trend_of_points = trend(&[(0.0, 1.0), (1.0, 3.0), (2.0, 2.0), (3.0, 20.0)]).unwrap();
-        assert!((trend_of_points.slope - (2.0 + 19.0 / 3.0) / 2.0).abs() < 1e-12);
+        assert!((trend_of_points.slope.0 - (2.0 + 19.0 / 3.0) / 2.0).abs() < 1e-12);
         // Five rise, one falls: S = 4, less 1 for continuity; variance 4 · 3 · 13 / 18.
         assert!((trend_of_points.z - 3.0 / (4.0 * 3.0 * 13.0 / 18.0_f64).sqrt()).abs() < 1e-12);
     }
@@ -66,7 +67,7 @@ mod tests {
         let mut points: Vec<(f64, f64)> = (0..20).map(|x| (f64::from(x), 100.0)).collect();
         points[19].1 = 900.0;
         let trend_of_points = trend(&points).unwrap();
-        assert_eq!(trend_of_points.slope, 0.0);
+        assert_eq!(trend_of_points.slope, Time::ZERO);
         assert_eq!(trend(&points[..1]), None);
     }
 
@@ -77,7 +78,7 @@ mod tests {
             .collect();
         let trend_of_points = trend(&points).unwrap();
         assert!(
-            (trend_of_points.slope - 0.25).abs() < 1e-9 && trend_of_points.z > 10.0,
+            (trend_of_points.slope.0 - 0.25).abs() < 1e-9 && trend_of_points.z > 10.0,
             "{trend_of_points:?}"
         );
         assert_eq!(

@@ -3,10 +3,12 @@
 use super::replays::Replay;
 use crate::Context;
 use crate::engine::intervals::total;
+use crate::engine::stage_stats::median_time;
 use rooflens_session::Ns;
 use rooflens_stats::median;
+use rooflens_units::{Count, Ratio, Time};
 
-/// Figures of some replays; times in nanoseconds.
+/// Figures of some replays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Number of replays.
@@ -14,9 +16,9 @@ pub struct Figures {
     /// Operations of all of them.
     pub operations: u64,
     /// Median number of operations of a replay.
-    pub median_operations: Option<f64>,
+    pub median_operations: Option<Count>,
     /// Median time of a replay, from the first start to the last end.
-    pub time: Option<f64>,
+    pub time: Option<Time>,
     /// Sum of their times.
     pub total: Ns,
     /// Sum over replays of the time in which an operation of theirs runs, over GPUs.
@@ -26,21 +28,21 @@ pub struct Figures {
     /// Number of replays with one before them in the same stage instance on the same GPU.
     pub gaps: usize,
     /// Median time since the replay before.
-    pub gap: Option<f64>,
+    pub gap: Option<Time>,
     /// Median of the part of it in which the GPU is idle.
-    pub gap_idle: Option<f64>,
+    pub gap_idle: Option<Time>,
     /// Sum of the times between replays.
     pub gap_total: Ns,
     /// Sum of the parts of them in which the GPU is idle.
     pub gap_idle_total: Ns,
     /// Median duration of the call that launches a replay.
-    pub launch: Option<f64>,
+    pub launch: Option<Time>,
 }
 
 impl Figures {
     /// Busy time ÷ time × GPUs; none if the replays take no time.
-    pub fn busy_share(&self) -> Option<f64> {
-        (self.gpu_time > Ns::ZERO).then(|| self.busy.time() / self.gpu_time.time())
+    pub fn busy_share(&self) -> Option<Ratio> {
+        (self.gpu_time > Ns::ZERO).then(|| Ratio::of(self.busy, self.gpu_time))
     }
 
     pub(super) fn of(context: &Context<'_>, own: &[&Replay]) -> Self {
@@ -48,14 +50,7 @@ impl Figures {
         let column = |value: &dyn Fn(&Replay) -> Option<Ns>| -> Vec<Ns> {
             own.iter().filter_map(|replay| value(replay)).collect()
         };
-        let middle = |values: &[Ns]| {
-            median(
-                &values
-                    .iter()
-                    .map(|value| value.time().0)
-                    .collect::<Vec<f64>>(),
-            )
-        };
+        let middle = |values: &[Ns]| median_time(values.iter().copied());
         let sum = |values: &[Ns]| total(values.iter().copied());
         let operations: Vec<f64> = own
             .iter()
@@ -72,7 +67,7 @@ impl Figures {
         Self {
             replays: own.len(),
             operations: own.iter().map(|replay| replay.members.len() as u64).sum(),
-            median_operations: median(&operations),
+            median_operations: median(&operations).map(Count),
             time: middle(&times),
             total: sum(&times),
             busy: total(own.iter().map(|replay| replay.busy)),

@@ -13,6 +13,7 @@ use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known};
 use rooflens_session::{Arrange, KernelId, Ns};
+use rooflens_units::Ratio;
 
 use figures::Figures;
 use nodes::PassNodes;
@@ -66,12 +67,13 @@ impl StageGraph {
     }
 
     /// The stage that runs the same kernels without a graph, and how many times as long it takes.
-    pub fn speedup(&self) -> Option<(&Summary, f64)> {
+    pub fn speedup(&self) -> Option<(&Summary, Ratio)> {
         let (eager, replay) = (self.eager.as_ref()?, self.figures.time?);
-        (replay > 0.0).then(|| (eager, eager.time / replay))
+        let speedup = || Ratio(eager.time / replay);
+        replay.is_positive().then(|| (eager, speedup()))
     }
 
-    /// Sum of durations of all classes, nanoseconds.
+    /// Sum of durations of all classes.
     pub fn operation_time(&self) -> Ns {
         total(self.classes.iter().map(|(_, time)| *time))
     }

@@ -11,10 +11,10 @@ use super::cause::{Cause, Times, Traced};
 use super::line::gpus_of;
 use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, add, measure, total, union};
-use crate::engine::stage_stats::Summary;
+use crate::engine::stage_stats::{Summary, median_time};
 use crate::{Context, Known};
 use rooflens_session::{Arrange, GpuId, Ns, Session, StrId, ThreadId};
-use rooflens_stats::median;
+use rooflens_units::{Ratio, Time};
 
 /// The times between the stages of a process on one GPU.
 pub struct Between {
@@ -185,11 +185,11 @@ impl Between {
     }
 
     /// A time as a share of the run.
-    pub fn share(&self, time: Ns) -> f64 {
+    pub fn share(&self, time: Ns) -> Ratio {
         if self.run > Ns::ZERO {
-            time.time() / self.run.time()
+            Ratio::of(time, self.run)
         } else {
-            0.0
+            Ratio::ZERO
         }
     }
 
@@ -287,29 +287,23 @@ impl Pair {
         total(self.idle.iter().copied())
     }
 
-    /// Idle time of the window of median idle time, nanoseconds.
-    pub fn median(&self) -> Option<f64> {
-        median(
-            &self
-                .idle
-                .iter()
-                .map(|time| time.time().0)
-                .collect::<Vec<_>>(),
-        )
+    /// Idle time of the window of median idle time.
+    pub fn median(&self) -> Option<Time> {
+        median_time(self.idle.iter().copied())
     }
 
-    /// The longest idle time of a window, nanoseconds.
+    /// The longest idle time of a window.
     pub fn longest(&self) -> Ns {
         self.idle.iter().copied().max().unwrap_or(Ns::ZERO)
     }
 
     /// The range that covers most, and its share of the time; of equal ones the first by name.
-    pub fn range(&self, session: &Session) -> Option<(StrId, f64)> {
+    pub fn range(&self, session: &Session) -> Option<(StrId, Ratio)> {
         let most = self
             .ranges
             .iter()
             .max_by_key(|(name, time)| (*time, Reverse(session.text(**name))));
-        most.map(|(name, time)| (*name, time.time() / self.time.max(Ns(1)).time()))
+        most.map(|(name, time)| (*name, Ratio::of(*time, self.time.max(Ns(1)))))
     }
 }
 

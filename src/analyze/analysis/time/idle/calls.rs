@@ -7,8 +7,9 @@ use rustc_hash::FxHashSet;
 use super::cause::Cause;
 use crate::engine::facts::{OpIndex, OpSource, Ops};
 use crate::engine::intervals::{Interval, union};
+use crate::engine::stage_stats::median_time;
 use rooflens_session::{ApiCallId, KernelId, MemoryKind, Ns, PassId, ProcessId, Session, ThreadId};
-use rooflens_stats::median;
+use rooflens_units::{Ratio, Time};
 
 /// What a CUDA call does, as far as idle time is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +49,10 @@ const NO_ALLOCATORS: [&str; 8] = [
     "MemRange",
 ];
 
-/// Duration of a launch call, nanoseconds and multiples of its thread's median, above which the first launch of a kernel
-/// has loaded it.
+/// Duration of a launch call, in time and multiples of its thread's median, above which the first launch of a kernel has
+/// loaded it.
 const LOADS: Ns = Ns(100_000);
-const LOADS_MEDIANS: f64 = 10.0;
+const LOADS_MEDIANS: Ratio = Ratio(10.0);
 
 /// No operation.
 const NONE: OpIndex = OpIndex::MAX;
@@ -132,16 +133,12 @@ impl<'a> Calls<'a> {
             let launches = list
                 .iter()
                 .filter(|row| self.kind(ApiCallId::at(**row as usize)) == CallKind::Launch);
-            let times = launches.map(|row| {
-                (calls.end[*row as usize] - calls.start[*row as usize])
-                    .time()
-                    .0
-            });
-            median(&times.collect::<Vec<_>>()).map_or(f64::MAX, |median| {
-                (LOADS_MEDIANS * median).max(LOADS.time().0)
+            let times = launches.map(|row| calls.end[*row as usize] - calls.start[*row as usize]);
+            median_time(times).map_or(Time(f64::MAX), |median| {
+                (median * LOADS_MEDIANS).max(LOADS.time())
             })
         };
-        let limits: Vec<f64> = self.threads.iter().map(limit).collect();
+        let limits: Vec<Time> = self.threads.iter().map(limit).collect();
         let mut launches: Vec<(Ns, u32, (ProcessId, KernelId))> = Vec::new();
         for (op, source) in self.ops.source.iter().enumerate() {
             let OpSource::Launch(launch) = source else {
@@ -162,7 +159,7 @@ impl<'a> Calls<'a> {
         launches.sort();
         launches.retain(|(_, row, kernel)| {
             let row = *row as usize;
-            let time = (calls.end[row] - calls.start[row]).time().0;
+            let time = (calls.end[row] - calls.start[row]).time();
             seen.insert(*kernel) && time > limits[calls.thread[row].index()]
         });
         launches.into_iter().map(|(_, row, _)| row).collect()

@@ -11,6 +11,7 @@ use crate::engine::stage_names::is_of_engine;
 use crate::engine::stage_stats::Summary;
 use crate::engine::sweep::slices;
 use rooflens_stats::{mean, median};
+use rooflens_units::{Count, Time};
 
 /// Launch figures of the instances of a line.
 #[derive(Clone, Debug, Default)]
@@ -19,29 +20,29 @@ pub struct Launches {
     pub calls: u64,
     /// Durations of these calls, nanoseconds.
     call_times: Vec<f64>,
-    /// Their mean, nanoseconds.
-    pub mean_call: Option<f64>,
-    /// Their median, nanoseconds.
-    pub median_call: Option<f64>,
+    /// Their mean.
+    pub mean_call: Option<Time>,
+    /// Their median.
+    pub median_call: Option<Time>,
     /// Kernel executions, those of graphs included.
     pub kernels: u64,
-    /// Sum of their durations, nanoseconds.
+    /// Sum of their durations.
     pub kernel_time: Ns,
     /// Launches whose first operation began before the call returned: they have no queue time.
     pub begun_in_call: u64,
     /// From the return of the call to the start of its first operation, nanoseconds, where that is not negative.
     waits: Vec<f64>,
-    /// Median of these, nanoseconds.
-    pub queue_time: Option<f64>,
+    /// Median of these.
+    pub queue_time: Option<Time>,
     /// Launch calls of a step: a decode step, or a training step.
-    pub per_step: Option<f64>,
+    pub per_step: Option<Count>,
     /// Launch calls of a token that the stage processes or produces, over the whole batch.
-    pub per_token: Option<f64>,
+    pub per_token: Option<Count>,
     /// Greatest number of launches issued and not begun.
     pub depth_max: u64,
     /// Busy time, and the integral over it of the number of launches issued and not begun.
     busy: Ns,
-    queued: f64,
+    queued: Time,
 }
 
 impl Launches {
@@ -83,44 +84,47 @@ impl Launches {
         for slice in slices(queue) {
             let [depth, runs] = slice.running;
             self.depth_max = self.depth_max.max(u64::from(depth));
-            self.queued += f64::from(depth * runs) * (slice.end - slice.start).time().0;
+            self.queued += f64::from(depth * runs) * (slice.end - slice.start).time();
         }
         add(&mut self.busy, measure(busy));
     }
 
     /// Computes what needs all instances, of which there are so many.
     pub(super) fn close(&mut self, context: &Context<'_>, summary: &Summary, instances: usize) {
-        self.queue_time = median(&self.waits);
-        self.mean_call = mean(&self.call_times);
-        self.median_call = median(&self.call_times);
+        self.queue_time = median(&self.waits).map(Time);
+        self.mean_call = mean(&self.call_times).map(Time);
+        self.median_call = median(&self.call_times).map(Time);
         (self.waits, self.call_times) = (Vec::new(), Vec::new());
-        let launches = self.calls as f64 / instances.max(1) as f64;
-        let per = |things: f64| (launches > 0.0 && things > 0.0).then(|| launches / things);
+        let launches = Count(self.calls as f64 / instances.max(1) as f64);
+        let per = |parts: Count| {
+            let has_both = launches.is_positive() && parts.is_positive();
+            has_both.then(|| Count(launches / parts))
+        };
         self.per_step = steps(context, summary).and_then(per);
         self.per_token = tokens(context, summary).and_then(per);
     }
 
-    /// Mean duration of a kernel, nanoseconds.
-    pub fn mean_kernel(&self) -> Option<f64> {
-        (self.kernels > 0).then(|| self.kernel_time.time().0 / self.kernels as f64)
+    /// Mean duration of a kernel.
+    pub fn mean_kernel(&self) -> Option<Time> {
+        (self.kernels > 0).then(|| self.kernel_time.time() / self.kernels as f64)
     }
 
     /// Mean number of launches issued and not begun, over the busy time.
-    pub fn depth_mean(&self) -> Option<f64> {
-        (self.calls > 0 && self.busy > Ns::ZERO).then(|| self.queued / self.busy.time().0)
+    pub fn depth_mean(&self) -> Option<Count> {
+        (self.calls > 0 && self.busy > Ns::ZERO).then(|| Count(self.queued / self.busy.time()))
     }
 }
 
 /// Steps of an instance.
-fn steps(context: &Context<'_>, summary: &Summary) -> Option<f64> {
+fn steps(context: &Context<'_>, summary: &Summary) -> Option<Count> {
     match summary.kind(context.facts) {
-        StageKind::DecodeStep | StageKind::TrainStep => Some(1.0),
+        StageKind::DecodeStep | StageKind::TrainStep => Some(Count(1.0)),
         _ => summary.steps,
     }
 }
 
 /// Tokens of an instance.
-fn tokens(context: &Context<'_>, summary: &Summary) -> Option<f64> {
+fn tokens(context: &Context<'_>, summary: &Summary) -> Option<Count> {
     let stage = summary.stage(context.facts);
     if is_of_engine(context.session, context.facts, stage) {
         return None;
@@ -128,11 +132,15 @@ fn tokens(context: &Context<'_>, summary: &Summary) -> Option<f64> {
     let pass = context.session.pass_name(stage.pass);
     let workload = context.session.workload.for_pass(pass);
     let tokens = match summary.kind(context.facts) {
-        StageKind::Decode => summary.steps.or(workload.output_tokens.map(|n| n as f64))?,
-        StageKind::DecodeStep => 1.0,
+        StageKind::Decode => {
+            let stated = workload.output_tokens;
+            let stated = stated.map(|tokens| Count(tokens as f64));
+            summary.steps.or(stated)?
+        }
+        StageKind::DecodeStep => Count(1.0),
         StageKind::Optimizer | StageKind::Other => return None,
         StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep => {
-            workload.prompt_tokens? as f64
+            Count(workload.prompt_tokens? as f64)
         }
     };
     Some(tokens * workload.batch? as f64)

@@ -11,16 +11,16 @@ use super::longest::LongGap;
 use super::samples::Sampled;
 use crate::engine::facts::{Facts, OpIndex, StageInstance};
 use crate::engine::intervals::{Interval, add, measure, total};
-use crate::engine::stage_stats::Summary;
+use crate::engine::stage_stats::{Summary, median_time};
 use crate::engine::sweep::{append, slices};
 use crate::engine::tiers::{Tier, tier};
 use crate::{Context, Known};
 use rooflens_session::{GpuId, Ns, PassId, Session, StrId};
 use rooflens_stats::median;
-use rooflens_units::Time;
+use rooflens_units::{Count, Ratio, Time};
 
 /// Share of an instance from which on a cause of idle time occurs in it.
-pub const OCCURS: f64 = 0.01;
+pub const OCCURS: Ratio = Ratio(0.01);
 
 /// Idle time of a stage on one GPU, over the instances that count.
 pub struct StageIdle {
@@ -40,7 +40,7 @@ pub struct StageIdle {
     nearest: (usize, usize),
     /// Gaps of all instances, in the order of [`Cause::ALL`].
     pub gaps: [CauseGaps; Cause::ALL.len()],
-    /// The part of `launching` of all instances within CUDA calls, nanoseconds.
+    /// The part of `launching` of all instances within CUDA calls.
     pub launching_in_calls: Ns,
     /// What launching costs.
     pub launches: Launches,
@@ -50,11 +50,11 @@ pub struct StageIdle {
     pub longest: Vec<LongGap>,
     /// What the issuing threads ran while the GPU waited for them, by CPU samples, the most first.
     pub sampled: Vec<Sampled>,
-    /// Idle time of the cause `operating system` by call, nanoseconds, the most first.
+    /// Idle time of the cause `operating system` by call, the most first.
     pub os_calls: Vec<(StrId, Ns)>,
 }
 
-/// What the time of an instance consists of on one GPU, nanoseconds: the parts add up to it.
+/// What the time of an instance consists of on one GPU: the parts add up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// The projection.
@@ -77,9 +77,9 @@ pub struct Spread {
     /// All instances.
     pub of: usize,
     /// Its least share of an instance.
-    pub least: f64,
+    pub least: Ratio,
     /// Its greatest share of an instance.
-    pub most: f64,
+    pub most: Ratio,
 }
 
 /// Gaps with time of one cause.
@@ -87,7 +87,7 @@ pub struct Spread {
 pub struct CauseGaps {
     /// Number.
     pub gaps: u64,
-    /// The longest time of the cause in a gap, nanoseconds.
+    /// The longest time of the cause in a gap.
     pub longest: Ns,
 }
 
@@ -204,28 +204,20 @@ impl StageIdle {
     /// The instance whose shares of causes are nearest to the medians: what few instances have draws it nowhere. Of equally
     /// near ones that of median time, the shorter of two.
     fn find_nearest(&self) -> Option<usize> {
-        let middle = |values: Vec<f64>| median(&values).unwrap_or(0.0);
-        let time = middle(
-            self.instances
-                .iter()
-                .map(|instance| instance.time.time().0)
-                .collect(),
-        );
+        let times = self.instances.iter().map(|instance| instance.time);
+        let time = median_time(times).unwrap_or_default();
         let share = |parts: &Parts, cause| parts.share(parts.causes.of(cause));
         let medians = Cause::ALL.map(|cause| {
-            middle(
-                self.instances
-                    .iter()
-                    .map(|instance| share(instance, cause))
-                    .collect(),
-            )
+            let instances = self.instances.iter();
+            let shares: Vec<f64> = instances.map(|parts| share(parts, cause).0).collect();
+            Ratio(median(&shares).unwrap_or(0.0))
         });
         let key = |parts: &Parts| {
             let apart = Cause::ALL.into_iter().zip(medians);
             let apart = apart.map(|(cause, median)| (share(parts, cause) - median).abs());
             // Sums of the same shares may differ in the last digit.
-            let apart = (apart.sum::<f64>() * 1e9).round();
-            (apart, (parts.time.time().0 - time).abs(), parts.time)
+            let apart = (apart.sum::<Ratio>().0 * 1e9).round();
+            (apart, (parts.time.time() - time).abs(), parts.time)
         };
         let keys = self.instances.iter().map(key).enumerate();
         let nearest = keys.min_by(|(_, a), (_, b)| {
@@ -236,43 +228,40 @@ impl StageIdle {
         nearest.map(|(at, _)| at)
     }
 
-    /// Busy time of a tier in all instances, nanoseconds: none of a tier before it runs.
+    /// Busy time of a tier in all instances: none of a tier before it runs.
     pub const fn busy_of(&self, tier: Tier) -> Ns {
         self.pool.busy[tier as usize]
     }
 
-    /// Busy time of all instances, nanoseconds.
+    /// Busy time of all instances.
     pub fn busy(&self) -> Ns {
         total(self.pool.busy.into_iter())
     }
 
-    /// Idle time of a cause in all instances, nanoseconds.
+    /// Idle time of a cause in all instances.
     pub const fn of(&self, cause: Cause) -> Ns {
         self.pool.causes.of(cause)
     }
 
-    /// Idle time of a cause by its share of all instances, of the stage time, nanoseconds.
+    /// Idle time of a cause by its share of all instances, of the stage time.
     ///
     /// # Errors
     /// If the artifact does not tell it from others.
-    pub fn of_stage(&self, cause: Cause) -> Known<f64> {
+    pub fn of_stage(&self, cause: Cause) -> Known<Time> {
         self.traced
             .tells(cause)
             .map(|()| self.scaled(self.of(cause)))
     }
 
-    /// Idle time of a cause in an instance, median over all, nanoseconds.
+    /// Idle time of a cause in an instance, median over all.
     ///
     /// # Errors
     /// If the artifact does not tell it from others.
-    pub fn median_of(&self, cause: Cause) -> Known<f64> {
+    pub fn median_of(&self, cause: Cause) -> Known<Time> {
         self.traced.tells(cause)?;
-        let times: Vec<f64> = self
-            .instances
-            .iter()
-            .map(|instance| instance.causes.of(cause).time().0)
-            .collect();
-        Ok(median(&times).unwrap_or(0.0))
+        let instances = self.instances.iter();
+        let times = instances.map(|instance| instance.causes.of(cause));
+        Ok(median_time(times).unwrap_or_default())
     }
 
     /// How the time of some causes spreads over the instances.
@@ -285,13 +274,13 @@ impl StageIdle {
         Spread {
             instances: shares().filter(|share| *share >= OCCURS).count(),
             of: self.instances.len(),
-            least: shares().reduce(f64::min).unwrap_or(0.0),
-            most: shares().fold(0.0, f64::max),
+            least: shares().reduce(Ratio::min).unwrap_or_default(),
+            most: shares().fold(Ratio::ZERO, Ratio::max),
         }
     }
 
-    /// The causes that the artifact tells, with their idle time of the stage time, nanoseconds.
-    pub fn causes(&self) -> impl Iterator<Item = (Cause, f64)> {
+    /// The causes that the artifact tells, with their idle time of the stage time.
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, Time)> {
         Cause::ALL
             .into_iter()
             .filter_map(|cause| Some((cause, self.of_stage(cause).ok()?)))
@@ -306,35 +295,35 @@ impl StageIdle {
     }
 
     /// Gaps with time of a cause, per instance.
-    pub fn gaps_per_instance(&self, cause: Cause) -> f64 {
-        self.gaps[cause as usize].gaps as f64 / self.instances.len().max(1) as f64
+    pub fn gaps_per_instance(&self, cause: Cause) -> Count {
+        Count(self.gaps[cause as usize].gaps as f64 / self.instances.len().max(1) as f64)
     }
 
-    /// Idle time of all instances, nanoseconds.
+    /// Idle time of all instances.
     pub fn idle(&self) -> Ns {
         self.pool.causes.total()
     }
 
     /// A time of all instances as a share of theirs.
-    pub fn share(&self, time: Ns) -> f64 {
+    pub fn share(&self, time: Ns) -> Ratio {
         self.pool.share(time)
     }
 
     /// The share of the time of all instances in which the GPU runs other stages or iterations, from [`OCCURS`] on: where
     /// it is far behind the host.
-    pub fn other_work(&self) -> f64 {
+    pub fn other_work(&self) -> Ratio {
         let share = self.share(self.of(Cause::OtherWork));
-        if share >= OCCURS { share } else { 0.0 }
+        if share >= OCCURS { share } else { Ratio::ZERO }
     }
 
     /// The share of the time of all instances in which the queue is empty; none without launch calls.
-    pub fn queue_empty_share(&self) -> Option<f64> {
+    pub fn queue_empty_share(&self) -> Option<Ratio> {
         (self.launches.calls > 0).then(|| self.share(self.pool.queue_empty))
     }
 
-    /// A time of all instances, by its share of their time, of the stage time, nanoseconds.
-    pub fn scaled(&self, time: Ns) -> f64 {
-        self.share(time) * self.summary.time
+    /// A time of all instances, by its share of their time, of the stage time.
+    pub fn scaled(&self, time: Ns) -> Time {
+        self.summary.time * self.share(time)
     }
 
     /// The instance whose shares of causes are nearest to the medians.
@@ -380,8 +369,8 @@ impl StageIdle {
 }
 
 impl StageIdle {
-    /// Ten instances of a stage of the first process, each of `time` ns; the artifact tells all causes.
-    pub fn made(stage: usize, time: f64) -> Self {
+    /// Ten instances of a stage of the first process, each of this time; the artifact tells all causes.
+    pub fn made(stage: usize, time: Time) -> Self {
         let summary = Summary {
             stage,
             time,
@@ -390,12 +379,12 @@ impl StageIdle {
         let mut line = Self::new(summary, GpuId(0), false, Traced::ALL);
         line.instances = vec![
             Parts {
-                time: Ns(time as i64),
+                time: Ns(time.0 as i64),
                 ..Parts::default()
             };
             10
         ];
-        line.pool.time = Ns((10.0 * time) as i64);
+        line.pool.time = Ns((10.0 * time).0 as i64);
         line
     }
 
@@ -412,13 +401,13 @@ impl StageIdle {
         self.histogram.add(&gap);
     }
 
-    /// Idle time of a cause in each instance, nanoseconds.
-    pub fn set(&mut self, cause: Cause, time: f64) {
+    /// Sets the idle time of a cause in each instance.
+    pub fn set(&mut self, cause: Cause, time: Time) {
         self.set_each(cause, &vec![time; self.instances.len()]);
     }
 
-    /// Idle time of a cause by instance, nanoseconds.
-    pub fn set_each(&mut self, cause: Cause, times: &[f64]) {
+    /// Sets the idle time of a cause by instance.
+    pub fn set_each(&mut self, cause: Cause, times: &[Time]) {
         let time = self.pool.time / self.instances.len().max(1) as i64;
         self.instances.resize(
             times.len(),
@@ -429,11 +418,10 @@ impl StageIdle {
         );
         self.pool.time = time * times.len() as i64;
         for (parts, own) in self.instances.iter_mut().zip(times) {
-            parts.causes.set(cause, Time(*own).round());
+            parts.causes.set(cause, own.round());
         }
-        self.pool
-            .causes
-            .set(cause, Time(times.iter().sum()).round());
+        let sum: Time = times.iter().sum();
+        self.pool.causes.set(cause, sum.round());
     }
 }
 
@@ -455,11 +443,11 @@ impl Parts {
         self.causes.extend(&other.causes);
     }
 
-    fn share(&self, time: Ns) -> f64 {
+    fn share(&self, time: Ns) -> Ratio {
         if self.time > Ns::ZERO {
-            time.time() / self.time.time()
+            Ratio::of(time, self.time)
         } else {
-            0.0
+            Ratio::ZERO
         }
     }
 }

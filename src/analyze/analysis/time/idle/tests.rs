@@ -9,6 +9,7 @@ use super::*;
 use crate::Context;
 use crate::testing::{trace, with_results};
 use rooflens_session::{GpuId, Ns, Session};
+use rooflens_units::{Count, Ratio, Time};
 
 const US: i64 = 1000;
 
@@ -309,16 +310,17 @@ fn the_queue_of_three_launches() {
     );
     of_line(&session, "prefill", |line, context| {
         let launches = &line.launches;
-        assert_eq!(launches.queue_time, Some(14.0));
-        assert_eq!((launches.depth_mean(), launches.depth_max), (Some(1.0), 3));
+        assert_eq!(launches.queue_time, Some(Time(14.0)));
+        assert_eq!(launches.depth_mean(), Some(Count(1.0)));
+        assert_eq!(launches.depth_max, 3);
         assert_eq!((launches.calls, launches.begun_in_call), (3, 0));
         assert_eq!(
             (launches.median_call, launches.mean_kernel()),
-            (Some(1.0), Some(10.0))
+            (Some(Time(1.0)), Some(Time(10.0)))
         );
         assert_eq!(line.verdict().0, Verdict::Gpu);
         // From 10 on two wait, from 20 on one, and from 30 to 40 none. Each nanosecond is a stretch.
-        assert_eq!(line.queue_empty_share(), Some(10.0 / 30.0));
+        assert_eq!(line.queue_empty_share(), Some(Ratio(10.0 / 30.0)));
         let queue = &context.results.idle().unwrap().queues[0];
         assert_eq!(
             (queue.window, queue.busy.as_slice()),
@@ -345,12 +347,12 @@ fn launching_is_in_calls_and_between_them() {
             (Ns(15), Ns(10))
         );
         // 20 of 30 idle; busy 8 + 2, and 5 of latency: less than 15 of launching.
-        assert_eq!(line.verdict(), (Verdict::Launch, 0.5));
+        assert_eq!(line.verdict(), (Verdict::Launch, Ratio(0.5)));
         assert_eq!(
             (line.idle(), line.of_stage(Cause::Launching)),
-            (Ns(20), Ok(15.0))
+            (Ns(20), Ok(Time(15.0)))
         );
-        assert_eq!(line.of_stage(Cause::Sync), Ok(0.0));
+        assert_eq!(line.of_stage(Cause::Sync), Ok(Time::ZERO));
         // Nobody traced the operating system: not 0.
         assert!(line.of_stage(Cause::Os).is_err());
     });
@@ -412,10 +414,10 @@ fn what_one_step_of_eleven_does_is_told_as_such() {
             (spread.instances, spread.of, spread.is_rare()),
             (1, 11, true)
         );
-        let most = (24_000 * US) as f64 / slow as f64;
-        assert_eq!((spread.least, spread.most), (0.0, most));
+        let most = Ratio((24_000 * US) as f64 / slow as f64);
+        assert_eq!((spread.least, spread.most), (Ratio::ZERO, most));
         assert_eq!(line.of(Cause::Allocator), Ns(24_000 * US));
-        assert_eq!(line.median_of(Cause::Allocator), Ok(0.0));
+        assert_eq!(line.median_of(Cause::Allocator), Ok(Time::ZERO));
         let spread = line.spread(&[Cause::HostCode]);
         assert_eq!((spread.instances, spread.is_rare()), (11, false));
         // The one that allocates is not what the others are like.
@@ -475,7 +477,10 @@ fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
         (Ns(200_020), Some(Ns(150_000)))
     );
     // Of 60 before the first event 50 are the GPU's; 49 950 host code and 70 more, 5 in the call, 5 latency.
-    assert_eq!((gap.times.main(), time), (Cause::OffCpu, Ok(150_000.0)));
+    assert_eq!(
+        (gap.times.main(), time),
+        (Cause::OffCpu, Ok(Time(150_000.0)))
+    );
     // Without events of the scheduler it is not known: not 0.
     let (long, time) = of_gap(events);
     assert!(long.off_cpu.is_none() && time.is_err());
@@ -507,18 +512,19 @@ fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
         );
         // Two times of 50 µs; the run is 3 × 100 + 2 × 50.
         assert_eq!((pair.time, pair.idle()), (Ns(100 * US), Ns(100 * US)));
-        assert_eq!(between.share(pair.idle()), 0.25);
+        assert_eq!(between.share(pair.idle()), Ratio(0.25));
         assert_eq!(
             (pair.median(), pair.longest()),
-            (Some(50_000.0), Ns(50 * US))
+            (Some(Time(50_000.0)), Ns(50 * US))
         );
         // The thread makes no call for 149 µs; `load` covers 28 of 50.
         assert_eq!(pair.causes.main(), Cause::HostCode);
         let (range, share) = pair.range(context.session).unwrap();
-        assert_eq!((context.session.text(range), share), ("load", 0.56));
+        assert_eq!(context.session.text(range), "load");
+        assert_eq!(share, Ratio(0.56));
         assert_eq!(
             (between.idle(), between.share(between.idle())),
-            (Ns(100_000), 0.25)
+            (Ns(100_000), Ratio(0.25))
         );
         // Of each 49 µs until the call starts, and the part of the call before the GPU does.
         assert_eq!(between.host(), Ok(Ns(100_000)));
@@ -546,7 +552,7 @@ fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
         // Steps 1 to 3 count: two times of 50 µs, 10 of the first with a kernel of no stage.
         assert_eq!(
             (between.idle(), between.share(between.idle())),
-            (Ns(90_000), 90.0 / 400.0)
+            (Ns(90_000), Ratio(90.0 / 400.0))
         );
     });
 }

@@ -5,6 +5,7 @@ use super::line::StageIdle;
 use crate::engine::intervals::total;
 use crate::engine::tiers::Tier;
 use rooflens_session::Ns;
+use rooflens_units::Ratio;
 
 /// What bounds a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Verdict {
 
 impl StageIdle {
     /// What bounds the stage, and its share of the stage's time. Of equal shares the first of the list wins.
-    pub fn verdict(&self) -> (Verdict, f64) {
+    pub fn verdict(&self) -> (Verdict, Ratio) {
         // What has no verdict of its own.
         let host = total(Cause::HOST.into_iter().map(|cause| match cause {
             Cause::Launching | Cause::Sync | Cause::Copy => Ns::ZERO,

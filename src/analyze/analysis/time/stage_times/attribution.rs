@@ -3,9 +3,10 @@
 use crate::Context;
 use crate::engine::facts::Attribution;
 use rooflens_session::{Ns, PassId};
+use rooflens_units::{Ratio, Time};
 
 /// Share of GPU time from the first stage on, outside of all stages, from which on a report warns.
-pub const UNATTRIBUTED: f64 = 0.10;
+pub const UNATTRIBUTED: Ratio = Ratio(0.10);
 
 /// How an operation was attributed to a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl How {
 pub struct Sum {
     /// Operations.
     pub operations: u64,
-    /// Sum of their durations, nanoseconds.
+    /// Sum of their durations.
     pub time: Ns,
 }
 
@@ -60,18 +61,18 @@ pub struct PassAttribution {
     /// Operations by how they were attributed, as far as there are some.
     pub by_how: Vec<(How, Sum)>,
     /// Share of the summed operation time that lies in some stage.
-    pub staged: f64,
+    pub staged: Ratio,
     /// The same without the start-up before the first operation of a stage.
-    pub staged_from_first: f64,
+    pub staged_from_first: Ratio,
 }
 
 impl PassAttribution {
     /// Share of the summed operation time from the first stage on that lies in no stage.
-    pub fn unattributed(&self) -> f64 {
-        1.0 - self.staged_from_first
+    pub fn unattributed(&self) -> Ratio {
+        self.staged_from_first.rest()
     }
 
-    /// Sum of the durations of all operations, nanoseconds.
+    /// Sum of the durations of all operations.
     pub fn time(&self) -> Ns {
         self.by_how
             .iter()
@@ -109,12 +110,15 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<PassAttribu
         .clone()
         .find(|op| staged[*op])
         .unwrap_or(pass_ops.end);
-    let time = |rows: std::ops::Range<usize>| rows.map(|op| duration(op).time().0).sum::<f64>();
-    let inside: f64 = (first..pass_ops.end)
+    let time = |rows: std::ops::Range<usize>| rows.map(|op| duration(op).time()).sum::<Time>();
+    let inside: Time = (first..pass_ops.end)
         .filter(|op| staged[*op])
-        .map(|op| duration(op).time().0)
+        .map(|op| duration(op).time())
         .sum();
-    let share = |whole: f64| if whole > 0.0 { inside / whole } else { 0.0 };
+    let share = |whole: Time| match whole.is_positive() {
+        true => Ratio(inside / whole),
+        false => Ratio::ZERO,
+    };
     (!pass_ops.is_empty()).then(|| PassAttribution {
         pass,
         by_how,

@@ -10,6 +10,7 @@ use crate::results::no_gpu_work;
 use crate::{Context, Known};
 use rooflens_session::{Ns, PassId};
 use rooflens_stats::doubtful_first;
+use rooflens_units::{Ratio, Time};
 
 use attribution::PassAttribution;
 
@@ -36,7 +37,7 @@ pub struct StageTime {
     pub groups: Option<GroupTimes>,
     /// Of an outermost stage of the primary pass: how many times as long as the median of the others the first
     /// counted instance takes, and how many others there are, if these are too few to tell whether it is a cold one.
-    pub doubtful_first: Option<(f64, usize)>,
+    pub doubtful_first: Option<(Ratio, usize)>,
 }
 
 impl StageTimes {
@@ -53,27 +54,27 @@ impl StageTimes {
 }
 
 impl StageTime {
-    /// Busy time of the counted instances and its parts by group, nanoseconds, as far as they last.
-    pub fn parts(&self) -> Vec<(ClassGroup, f64)> {
+    /// Busy time of the counted instances and its parts by group, as far as they last.
+    pub fn parts(&self) -> Vec<(ClassGroup, Time)> {
         let groups = self.groups.iter().flatten();
         let parts = ClassGroup::ALL
             .into_iter()
             .zip(groups)
             .filter(|(_, time)| **time > Ns::ZERO);
-        parts.map(|(group, time)| (group, time.time().0)).collect()
+        parts.map(|(group, time)| (group, time.time())).collect()
     }
 
     /// Busy time of a group of classes as a share of that of all.
-    pub fn share(&self, group: ClassGroup) -> f64 {
+    pub fn share(&self, group: ClassGroup) -> Ratio {
         let parts = self.parts();
         let part = parts.iter().find(|(part, _)| *part == group);
-        part.map_or(0.0, |(_, time)| {
-            time / parts.iter().map(|(_, time)| time).sum::<f64>()
+        part.map_or(Ratio::ZERO, |(_, time)| {
+            Ratio(*time / parts.iter().map(|(_, time)| time).sum::<Time>())
         })
     }
 
     /// The group of classes with the most busy time, and its share.
-    pub fn largest(&self) -> Option<(ClassGroup, f64)> {
+    pub fn largest(&self) -> Option<(ClassGroup, Ratio)> {
         let (group, _) = self
             .parts()
             .into_iter()
@@ -116,13 +117,13 @@ pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
     })
 }
 
-fn doubtful(context: &Context<'_>, summary: &Summary) -> Option<(f64, usize)> {
+fn doubtful(context: &Context<'_>, summary: &Summary) -> Option<(Ratio, usize)> {
     let times = summary
         .counted_instances(context.facts)
         .filter_map(|instance| Some(instance.time()?.time().0));
     let times: Vec<f64> = times.collect();
     let factor = doubtful_first(&times).filter(|_| summary.is_outermost(context.facts))?;
-    Some((factor, times.len() - 1))
+    Some((Ratio(factor), times.len() - 1))
 }
 
 fn group_times(context: &Context<'_>, summary: &Summary) -> GroupTimes {
@@ -163,7 +164,7 @@ mod tests {
             ClassGroup::Copy,
             ClassGroup::Communication,
         ];
-        assert_eq!(stage.parts(), expected.map(|group| (group, 10.0)));
-        assert_eq!(stage.summary.busy, 30.0);
+        assert_eq!(stage.parts(), expected.map(|group| (group, Time(10.0))));
+        assert_eq!(stage.summary.busy, Time(30.0));
     }
 }

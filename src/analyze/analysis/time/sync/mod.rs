@@ -16,6 +16,7 @@ use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known};
 use rooflens_session::{Ns, PassId, ProcessId, Session, StrId};
 use rooflens_stats::median;
+use rooflens_units::{Count, Time};
 
 use charges::{Charges, SyncCall, charge};
 
@@ -44,11 +45,11 @@ pub struct StageSync {
     /// Instances that count.
     pub instances: usize,
     /// Synchronizing calls that start within the range on the host.
-    pub calls: f64,
-    /// Σ durations of those calls, nanoseconds.
-    pub time: f64,
-    /// Σ gaps between operations of the GPU that are charged to a synchronizing call, nanoseconds.
-    pub idle: f64,
+    pub calls: Count,
+    /// Σ durations of those calls.
+    pub time: Time,
+    /// Σ gaps between operations of the GPU that are charged to a synchronizing call.
+    pub idle: Time,
 }
 
 /// Calls of one function in one place of the program.
@@ -238,8 +239,8 @@ fn of_stage(context: &Context<'_>, line: &Summary, charges: &Charges) -> StageSy
     StageSync {
         summary: line.clone(),
         instances: count.len(),
-        calls: middle(&count),
-        time: middle(&time),
-        idle: middle(&idle),
+        calls: Count(middle(&count)),
+        time: Time(middle(&time)),
+        idle: Time(middle(&idle)),
     }
 }

@@ -68,7 +68,7 @@ fn stages_and_places_hold_what_their_calls_cost() {
         let stage = &own.stages[0];
         assert_eq!(
             (stage.instances, stage.calls, stage.time, stage.idle),
-            (1, 2.0, 86.0, 70.0)
+            (1, Count(2.0), Time(86.0), Time(70.0))
         );
         let text = |name: StrId| context.session.text(name);
         let names = own

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::Context;
 use crate::engine::facts::Stage;
 use rooflens_session::{GpuId, Ns, PassId, StrId};
+use rooflens_units::{Hertz, Time};
 
 /// What a sampled counter tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +43,7 @@ const NAMES: [(&str, Counter); 11] = [
 const UNITS: [&str; 2] = [" [Throughput %]", " [MHz]"];
 
 /// Clocks below this are in megahertz after all.
-const LEAST_HERTZ: f64 = 1e6;
+const LEAST_CLOCK: Hertz = Hertz(1e6);
 
 /// Samples of one counter on one GPU: time and value, ascending by time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,11 +67,11 @@ pub struct GpuCounters {
 }
 
 impl GpuCounters {
-    /// Mean time between samples, nanoseconds.
-    pub fn period(&self) -> Option<f64> {
+    /// Mean time between samples.
+    pub fn period(&self) -> Option<Time> {
         let samples = &self.sampled.values().next()?.samples;
         let (first, last) = (samples.first()?.0, samples.last()?.0);
-        (samples.len() > 1).then(|| (last - first).time().0 / (samples.len() - 1) as f64)
+        (samples.len() > 1).then(|| (last - first).time() / (samples.len() - 1) as f64)
     }
 }
 
@@ -127,7 +128,7 @@ fn counter(name: &str) -> Option<Counter> {
 
 fn in_base_units(counter: Counter, value: f64) -> f64 {
     match counter {
-        Counter::Clock if value < LEAST_HERTZ => value * 1e6,
+        Counter::Clock if Hertz(value) < LEAST_CLOCK => value * 1e6,
         Counter::Clock => value,
         _ => value / 100.0,
     }

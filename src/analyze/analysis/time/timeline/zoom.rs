@@ -9,12 +9,13 @@ use crate::engine::intervals::{Interval, difference, union, union_length};
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WHOLE_CAPTURE;
 use rooflens_session::{Arrange, GpuId, Ns, PassId};
+use rooflens_units::Ratio;
 
 /// Instances that a report shows.
 const MAX_ZOOMS: usize = 2;
 
 /// An instance that fills more of the pass than this shows nothing new.
-const MOST_OF_PASS: f64 = 0.6;
+const MOST_OF_PASS: Ratio = Ratio(0.6);
 
 /// The instance of a stage whose shares of idle time are nearest to the medians, on its first GPU.
 pub struct Zoom {
@@ -32,7 +33,7 @@ pub struct Zoom {
     pub window: Window,
     /// When each group of operations runs in the window: disjoint and ascending.
     pub groups: Vec<(ClassGroup, Vec<Interval>)>,
-    /// Busy time of the projection, nanoseconds.
+    /// Busy time of the projection.
     pub busy: Ns,
     /// Operations within the projection.
     pub operations: usize,
@@ -43,7 +44,7 @@ pub struct Zoom {
 /// The stages with the most time of the pass.
 pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
     let facts = context.facts;
-    let most = overview.window.duration().time().0 * MOST_OF_PASS;
+    let most = overview.window.duration().time() * MOST_OF_PASS;
     // A part says more than the whole that it is part of.
     let is_parent = |stage: usize| facts.stages.iter().any(|child| child.parent == Some(stage));
     let mut lines: Vec<Summary> = summaries(facts, overview.pass).to_vec();

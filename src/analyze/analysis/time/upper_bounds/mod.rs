@@ -9,7 +9,7 @@ use crate::kernels::gemm;
 use crate::time::idle::{Cause, StageIdle};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, ProcessId};
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 /// An overhead whose removal is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,12 +45,12 @@ pub struct StageBounds {
 pub struct UpperBound {
     /// The removed overhead.
     pub overhead: Overhead,
-    /// Time that would vanish of all instances, nanoseconds.
+    /// Time that would vanish of all instances.
     pub gone: Ns,
-    /// The time that it is a part of, nanoseconds.
+    /// The time that it is a part of.
     pub of: Ns,
-    /// Stage time now, nanoseconds.
-    pub time: f64,
+    /// Stage time now.
+    pub time: Time,
 }
 
 impl Overhead {
@@ -63,7 +63,7 @@ impl Overhead {
         Self::MatrixProducts,
     ];
 
-    /// What would vanish of a line's time, nanoseconds; kernels aside.
+    /// What would vanish of a line's time; kernels aside.
     fn of(self, line: &StageIdle) -> Ns {
         match self {
             Self::Launching => line.of(Cause::Launching),
@@ -124,17 +124,17 @@ impl StageBounds {
 }
 
 impl UpperBound {
-    /// Stage time without it, nanoseconds.
-    pub fn new_time(&self) -> f64 {
+    /// Stage time without it.
+    pub fn new_time(&self) -> Time {
         self.time - self.gain()
     }
 
-    /// Time that is gained at most, nanoseconds.
-    pub fn gain(&self) -> f64 {
+    /// Time that is gained at most.
+    pub fn gain(&self) -> Time {
         if self.of > Ns::ZERO {
-            self.time * (self.gone.time() / self.of.time())
+            self.time * Ratio::of(self.gone, self.of)
         } else {
-            0.0
+            Time::ZERO
         }
     }
 }
@@ -185,7 +185,7 @@ fn bound(group: &[&StageIdle], overhead: Overhead) -> Known<UpperBound> {
 }
 
 /// The bound by GEMMs, of a stage on one GPU: of several, products would have to be distinguished by GPU.
-fn of_products(products: &[(usize, ProcessId, f64)], group: &[&StageIdle]) -> Known<UpperBound> {
+fn of_products(products: &[(usize, ProcessId, Time)], group: &[&StageIdle]) -> Known<UpperBound> {
     let product = |line: &StageIdle| {
         let key = (line.summary.stage, line.summary.process);
         products
@@ -196,7 +196,7 @@ fn of_products(products: &[(usize, ProcessId, f64)], group: &[&StageIdle]) -> Kn
         return Err(Missing("missing.product_sizes"));
     };
     let (of, time) = (line.pool.time, line.summary.time);
-    let gone = Time(above * line.instances.len() as f64).round();
+    let gone = (*above * line.instances.len() as f64).round();
     Ok(UpperBound {
         overhead: Overhead::MatrixProducts,
         gone,

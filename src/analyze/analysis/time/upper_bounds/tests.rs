@@ -5,6 +5,7 @@
 use super::Overhead;
 use crate::testing::{trace, with_results};
 use rooflens_session::Ns;
+use rooflens_units::Time;
 
 /// 100: `gemm` [0, 40), launching until 55 and 5 of latency, `axpy` [60, 80), a copy [70, 100) of which 20 stand alone.
 #[test]
@@ -21,7 +22,7 @@ fn what_is_thought_away_is_gone_from_the_stage_time() {
         // Without sizes of products nothing is known of them.
         assert_eq!(
             times,
-            [Some(85.0), Some(85.0), Some(80.0), Some(100.0), None]
+            [Some(85.0), Some(85.0), Some(80.0), Some(100.0), None].map(|time| time.map(Time))
         );
     });
 }
@@ -43,7 +44,7 @@ fn all_instances_decide() {
     with_results(&session, |context| {
         assert_eq!(context.results.idle().unwrap().lines[0].idle(), Ns(85));
         let bounds = &context.results.upper_bounds().unwrap().stages[0];
-        let expected = 20.0 - 20.0 * (85.0 / 130.0);
+        let expected = Time(20.0 - 20.0 * (85.0 / 130.0));
         assert_eq!(
             bounds.get(Overhead::Launching).unwrap().new_time(),
             expected

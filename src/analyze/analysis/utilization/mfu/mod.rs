@@ -11,7 +11,9 @@ use crate::engine::measured_peaks::Measured;
 use crate::engine::measured_peaks::gpu_name;
 use crate::engine::stage_names;
 use crate::{Context, Known, Missing};
-use rooflens_units::Flops;
+use rooflens_units::{
+    BytesPerSecond, Flops, FlopsPerSecond, ImagesPerSecond, Ratio, Seconds, TokensPerSecond,
+};
 use timed::{StageTime, timed};
 use work::{Work, work};
 
@@ -33,10 +35,10 @@ pub struct StageUtilization {
     pub work: Result<Work, Unavailable>,
     /// What bounds it, as specified.
     pub ceiling: Result<Ceiling, Unavailable>,
-    /// Measured rate of the dtype on this GPU, operations per second.
-    pub measured_rate: Option<f64>,
-    /// Measured bandwidth of this GPU, bytes per second.
-    pub measured_bandwidth: Option<f64>,
+    /// Measured rate of the dtype on this GPU.
+    pub measured_rate: Option<FlopsPerSecond>,
+    /// Measured bandwidth of this GPU.
+    pub measured_bandwidth: Option<BytesPerSecond>,
 }
 
 /// Specified dense rate and bandwidth of a GPU.
@@ -46,12 +48,12 @@ pub struct Ceiling {
     pub gpu: String,
     /// Dtype of the rate.
     pub dtype: String,
-    /// Operations per second.
-    pub rate: f64,
+    /// Dense rate.
+    pub rate: FlopsPerSecond,
     /// Source of the rate.
     pub source: String,
-    /// Bytes per second.
-    pub bandwidth: f64,
+    /// Bandwidth of the memory.
+    pub bandwidth: BytesPerSecond,
     /// Source of the bandwidth.
     pub bandwidth_source: String,
 }
@@ -130,9 +132,9 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Un
     Ok(Ceiling {
         gpu: name,
         dtype,
-        rate: peak.dense.0,
+        rate: peak.dense,
         source: peak.source.clone(),
-        bandwidth: gpu.memory_bandwidth.0,
+        bandwidth: gpu.memory_bandwidth,
         bandwidth_source: gpu.memory_source.clone(),
     })
 }
@@ -163,7 +165,7 @@ pub fn hfu<'a>(context: &Context<'_>, stage: &'a StageWork) -> Result<&'a Hfu, L
         .find(|other_stage| other_stage.timed.is_of(&stage.summary));
     let model = stage_utilization
         .and_then(StageUtilization::flops)
-        .map(|flops| Flops(flops * stage.gpus as f64));
+        .map(|flops| flops * stage.gpus as f64);
     match stage.executed_flops().zip(model) {
         Some((executed, model)) if executed < model => Err(Lack::BelowModel(executed, model)),
         _ => Ok(hfu),
@@ -172,23 +174,23 @@ pub fn hfu<'a>(context: &Context<'_>, stage: &'a StageWork) -> Result<&'a Hfu, L
 
 impl StageUtilization {
     /// Measured rate ÷ specified rate, if it was measured.
-    pub fn measured_share(&self) -> Option<f64> {
-        let share = self.measured_rate? / self.ceiling.as_ref().ok()?.rate;
-        Some(share).filter(|share| *share > 0.0 && share.is_finite())
+    pub fn measured_share(&self) -> Option<Ratio> {
+        let share = Ratio(self.measured_rate? / self.ceiling.as_ref().ok()?.rate);
+        Some(share).filter(|share| share.is_positive() && share.is_finite())
     }
 
     /// Model FLOPs, causal.
-    pub fn flops(&self) -> Option<f64> {
+    pub fn flops(&self) -> Option<Flops> {
         self.work.as_ref().ok().map(|work| work.flops)
     }
 
-    fn seconds(&self) -> f64 {
-        self.timed.time / 1e9
+    /// Model FLOPs, causal, per second of the stage time.
+    pub fn rate(&self) -> Option<FlopsPerSecond> {
+        self.flops().map(|flops| flops / self.seconds())
     }
 
-    /// An amount per second of the stage time.
-    pub fn per_second(&self, amount: f64) -> f64 {
-        amount / self.seconds()
+    const fn seconds(&self) -> Seconds {
+        self.timed.time.seconds()
     }
 
     fn known(&self) -> Result<(&Work, &Ceiling), Unavailable> {
@@ -202,54 +204,58 @@ impl StageUtilization {
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn mfu(&self) -> Result<f64, Unavailable> {
+    pub fn mfu(&self) -> Result<Ratio, Unavailable> {
         let (work, ceiling) = self.known()?;
-        Unavailable::unless_possible(work.flops / (self.seconds() * ceiling.rate))
+        let attainable = self.seconds() * ceiling.rate;
+        Unavailable::unless_possible(Ratio(work.flops / attainable))
     }
 
     /// MFU by the FLOPs of full attention; it may exceed 1.
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn mfu_full_attention(&self) -> Result<f64, Unavailable> {
+    pub fn mfu_full_attention(&self) -> Result<Ratio, Unavailable> {
         let (mfu, (work, _)) = (self.mfu()?, self.known()?);
-        Ok(mfu * work.flops_full / work.flops)
+        Ok(Ratio(work.flops_full * mfu / work.flops))
     }
 
     /// Model FLOPs ÷ (stage time × measured rate).
-    pub fn of_measured(&self) -> Option<f64> {
-        Some(self.flops()? / (self.seconds() * self.measured_rate?))
+    pub fn of_measured(&self) -> Option<Ratio> {
+        let attainable = self.seconds() * self.measured_rate?;
+        Some(Ratio(self.flops()? / attainable))
     }
 
     /// The share of the stage time that its FLOPs and bytes need, whichever take longer, at measured peaks where they are
     /// known and else at specified ones.
-    pub fn least_share(&self) -> Option<f64> {
+    pub fn least_share(&self) -> Option<Ratio> {
         let (work, ceiling) = self.known().ok()?;
         let at_rate = work.flops / self.measured_rate.unwrap_or(ceiling.rate);
         let bandwidth = self.measured_bandwidth.unwrap_or(ceiling.bandwidth);
-        let at_bandwidth = work.bytes.map_or(0.0, |bytes| bytes / bandwidth);
-        Some(at_rate.max(at_bandwidth) / self.seconds()).filter(|share| share.is_finite())
+        let at_bandwidth = work.bytes.map_or(Seconds::ZERO, |bytes| bytes / bandwidth);
+        let share = Ratio(at_rate.max(at_bandwidth) / self.seconds());
+        Some(share).filter(|share| share.is_finite())
     }
 
     /// Bytes that must move ÷ (stage time × specified bandwidth), of decode stages.
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn mbu(&self) -> Result<f64, Unavailable> {
+    pub fn mbu(&self) -> Result<Ratio, Unavailable> {
         let (work, ceiling) = self.known()?;
         let decode = matches!(self.timed.kind, StageKind::Decode | StageKind::DecodeStep);
         let bytes = work
             .bytes
             .filter(|_| decode)
             .ok_or(Unavailable::NotDecode)?;
-        Unavailable::unless_possible(bytes / (self.seconds() * ceiling.bandwidth))
+        let attainable = self.seconds() * ceiling.bandwidth;
+        Unavailable::unless_possible(Ratio(bytes / attainable))
     }
 
     /// MFU ÷ busy share.
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn kernel_time_mfu(&self) -> Result<f64, Unavailable> {
+    pub fn kernel_time_mfu(&self) -> Result<Ratio, Unavailable> {
         self.of_busy(self.mfu())
     }
 
@@ -257,23 +263,24 @@ impl StageUtilization {
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn kernel_time_mbu(&self) -> Result<f64, Unavailable> {
+    pub fn kernel_time_mbu(&self) -> Result<Ratio, Unavailable> {
         self.of_busy(self.mbu())
     }
 
     /// A utilization of the stage time, of its busy time.
-    fn of_busy(&self, utilization: Result<f64, Unavailable>) -> Result<f64, Unavailable> {
-        let share = self.timed.busy_share().filter(|share| *share > 0.0);
+    fn of_busy(&self, utilization: Result<Ratio, Unavailable>) -> Result<Ratio, Unavailable> {
+        let share = self.timed.busy_share().filter(Ratio::is_positive);
         let share = share.ok_or(Unavailable::Unprofiled)?;
-        Unavailable::unless_possible(utilization? / share)
+        Unavailable::unless_possible(Ratio(utilization? / share))
     }
 
     /// Tokens processed or produced per second.
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn tokens_per_second(&self) -> Result<f64, Unavailable> {
-        Ok(self.per_second(self.work.as_ref().map_err(Clone::clone)?.tokens))
+    pub fn tokens_per_second(&self) -> Result<TokensPerSecond, Unavailable> {
+        let tokens = self.work.as_ref().map_err(Clone::clone)?.tokens;
+        Ok(TokensPerSecond(tokens.0 / self.seconds().0))
     }
 
     /// What a model processes or produces per second: images, if it is one of images, or tokens.
@@ -282,8 +289,8 @@ impl StageUtilization {
     /// What is missing for it.
     pub fn throughput(&self) -> Result<(f64, Unit), Unavailable> {
         match self.images_per_second() {
-            Ok(images) => Ok((images, Unit::ImagesPerSecond)),
-            Err(_) => Ok((self.tokens_per_second()?, Unit::TokensPerSecond)),
+            Ok(images) => Ok((images.0, Unit::ImagesPerSecond)),
+            Err(_) => Ok((self.tokens_per_second()?.0, Unit::TokensPerSecond)),
         }
     }
 
@@ -291,8 +298,9 @@ impl StageUtilization {
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn images_per_second(&self) -> Result<f64, Unavailable> {
+    pub fn images_per_second(&self) -> Result<ImagesPerSecond, Unavailable> {
         let images = self.work.as_ref().map_err(Clone::clone)?.images;
-        Ok(self.per_second(images.ok_or(Unavailable::NoFormula)?))
+        let images = images.ok_or(Unavailable::NoFormula)?;
+        Ok(ImagesPerSecond(images.0 / self.seconds().0))
     }
 }

@@ -6,9 +6,9 @@ use rooflens_schemas::{Scope, StageKind};
 
 use crate::Context;
 use crate::engine::stage_names::kind_by_name;
-use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stage_stats::{Summary, median_time, summaries};
 use rooflens_session::{Arrange, Session, StrId};
-use rooflens_stats::median;
+use rooflens_units::{Ratio, Time};
 
 /// The time of a stage from one source: unprofiled repeats, or a profiled pass.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub struct StageTime {
     pub pass: String,
     /// What the stage computes.
     pub kind: StageKind,
-    /// Median, nanoseconds.
-    pub time: f64,
+    /// Median.
+    pub time: Time,
     /// Decode steps.
     pub steps: Option<u64>,
     /// The stage in the profiled pass; absent of unprofiled repeats.
@@ -29,7 +29,7 @@ pub struct StageTime {
 
 impl StageTime {
     /// Busy share of the GPU, in a profiled pass.
-    pub fn busy_share(&self) -> Option<f64> {
+    pub fn busy_share(&self) -> Option<Ratio> {
         self.profiled.as_ref().map(|summary| summary.busy_share)
     }
 
@@ -72,7 +72,7 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
             pass: session.pass_name(pass).to_owned(),
             kind: line.kind(facts),
             time: line.time,
-            steps: line.steps.map(|steps| steps as u64),
+            steps: line.steps.map(|steps| steps.0 as u64),
             profiled: Some(line.clone()),
         }));
     }
@@ -87,16 +87,13 @@ fn baseline(session: &Session) -> Vec<StageTime> {
         groups.entry(key).or_default().push(row);
     }
     let baseline_time = |((pass, stage), rows): ((StrId, StrId), Vec<usize>)| {
-        let times: Vec<f64> = rows
-            .iter()
-            .map(|row| session.timings.duration[*row].time().0)
-            .collect();
+        let times = rows.iter().map(|row| session.timings.duration[*row]);
         let stage = session.text(stage).to_owned();
         Some(StageTime {
             kind: kind_by_name(&session.workload, &stage),
             stage,
             pass: session.text(pass).to_owned(),
-            time: median(&times)?,
+            time: median_time(times)?,
             steps: common(rows.iter().map(|row| session.timings.steps[*row])),
             profiled: None,
         })

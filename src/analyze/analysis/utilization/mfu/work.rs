@@ -6,7 +6,7 @@ use crate::utilization::Unavailable;
 use rooflens_hardware::element_bytes;
 use rooflens_llm::{Convention, Shape, forward, forward_bytes};
 use rooflens_session::Llm;
-use rooflens_units::Bytes;
+use rooflens_units::{Bytes, Count, Flops, Ratio};
 
 /// Decode steps beyond which a workload description is not believed.
 const MAX_STEPS: u64 = 1 << 20;
@@ -15,21 +15,21 @@ const MAX_STEPS: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
     /// Model FLOPs, causal attention.
-    pub flops: f64,
+    pub flops: Flops,
     /// Model FLOPs, every query attending every key.
-    pub flops_full: f64,
+    pub flops_full: Flops,
     /// Bytes that must move at least; only for stages whose passes are counted one by one.
-    pub bytes: Option<f64>,
+    pub bytes: Option<Bytes>,
     /// Tokens processed or produced.
-    pub tokens: f64,
+    pub tokens: Count,
     /// Images processed, by a model of images.
-    pub images: Option<f64>,
+    pub images: Option<Count>,
     /// The numbers that it follows from.
     pub formula: Formula,
     /// Its forward passes, of all GPUs that share the model.
     pub shapes: Vec<Shape>,
     /// Share of these passes that is the stage's: one of a decode loop's steps.
-    pub share: f64,
+    pub share: Ratio,
 }
 
 /// The numbers that the work follows from.
@@ -104,26 +104,35 @@ pub(super) fn work(
         return Err(Unavailable::NoSteps);
     }
     // A decode step of a loop has the mean context of the loop.
-    let share = if kind == StageKind::DecodeStep {
-        1.0 / shapes.len() as f64
+    let share_of_passes = if kind == StageKind::DecodeStep {
+        Ratio(1.0 / shapes.len() as f64)
     } else {
-        1.0
+        Ratio::ONE
     };
     let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
-    let of_passes = share;
-    let share = share / model_parallel as f64;
-    let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
+    let share = share_of_passes / model_parallel as f64;
+    let flops = |convention| {
+        let flops = shapes
+            .iter()
+            .map(|shape| forward(model, *shape, convention));
+        flops.sum::<Flops>() * (passes * share)
+    };
     let forward_only = passes == 1.0;
-    let bytes = dtype.and_then(element_bytes).filter(|_| forward_only);
-    let tokens = sum(&|shape| shape.batch as f64 * shape.new as f64);
+    let element = dtype.and_then(element_bytes).filter(|_| forward_only);
+    let bytes = |element| -> Bytes {
+        let passes = shapes.iter();
+        passes
+            .map(|shape| forward_bytes(model, *shape, element))
+            .sum()
+    };
+    let tokens: Count = shapes.iter().map(|shape| Count(shape.tokens())).sum();
+    let images = || -> Count { shapes.iter().map(|shape| Count(shape.batch as f64)).sum() };
     Ok(Work {
-        flops: passes * share * sum(&|shape| forward(model, shape, Convention::Causal).0),
-        flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full).0),
-        bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, Bytes(size)).0)),
+        flops: flops(Convention::Causal),
+        flops_full: flops(Convention::Full),
+        bytes: element.map(|element| bytes(element) * share),
         tokens: tokens * share,
-        images: model
-            .sequence
-            .map(|_| share * sum(&|shape| shape.batch as f64)),
+        images: model.sequence.map(|_| images() * share),
         formula: Formula {
             kind,
             batch,
@@ -131,7 +140,7 @@ pub(super) fn work(
             passes: shapes.len(),
             model_parallel,
         },
-        share: of_passes,
+        share: share_of_passes,
         shapes,
     })
 }
@@ -174,8 +183,8 @@ mod tests {
         )
         .expect("complete");
         // Projections 3·2·2·32 = 384, head 3·2·2·20 = 240, attention 2·(2+2)·2·(5 + 6 + 7) = 288.
-        assert_eq!(loop_work.flops, 384.0 + 240.0 + 288.0);
-        assert_eq!(loop_work.tokens, 6.0);
+        assert_eq!(loop_work.flops, Flops(384.0 + 240.0 + 288.0));
+        assert_eq!(loop_work.tokens, Count(6.0));
         let step = work(
             StageKind::DecodeStep,
             None,
@@ -185,7 +194,7 @@ mod tests {
         )
         .expect("complete");
         assert_eq!(step.flops * 3.0, loop_work.flops);
-        assert_eq!(step.tokens, 2.0);
+        assert_eq!(step.tokens, Count(2.0));
     }
 
     #[test]
@@ -199,7 +208,7 @@ mod tests {
             Some("bf16"),
         )
         .expect("complete");
-        assert_eq!(two.tokens, 4.0);
+        assert_eq!(two.tokens, Count(4.0));
     }
 
     #[test]
@@ -222,7 +231,7 @@ mod tests {
         )
         .expect("complete");
         // 2·8·32 + 2·8·20 + 2·4·2·(4·5/2).
-        assert_eq!(forward.flops, 512.0 + 320.0 + 160.0);
+        assert_eq!(forward.flops, Flops(512.0 + 320.0 + 160.0));
         assert_eq!(step.flops, 3.0 * forward.flops);
     }
 
@@ -249,8 +258,9 @@ mod tests {
             ..text
         };
         let work = of(&image).expect("complete");
-        assert_eq!((work.tokens, work.flops), (8.0, 512.0 + 80.0 + 160.0));
-        assert_eq!(work.images, Some(2.0));
+        let flops = Flops(512.0 + 80.0 + 160.0);
+        assert_eq!((work.tokens, work.flops), (Count(8.0), flops));
+        assert_eq!(work.images, Some(Count(2.0)));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn first_actions<'a>(
     let has_warning = candidates.iter().any(Action::is_warning);
     let is_worth = |action: &Action<'_>| match has_warning {
         true => action.is_warning(),
-        false => action.gain.share() >= LEAST.0,
+        false => action.gain.share() >= LEAST,
     };
     let (worth, rest): (Vec<Action<'a>>, Vec<Action<'a>>) =
         candidates.into_iter().partition(is_worth);

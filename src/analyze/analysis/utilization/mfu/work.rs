@@ -125,7 +125,7 @@ pub(super) fn work(
             .map(|shape| forward_bytes(model, *shape, element))
             .sum()
     };
-    let tokens: Count = shapes.iter().map(|shape| Count(shape.tokens())).sum();
+    let tokens: Count = shapes.iter().map(Shape::tokens).sum();
     let images = || -> Count { shapes.iter().map(|shape| Count(shape.batch as f64)).sum() };
     Ok(Work {
         flops: flops(Convention::Causal),

@@ -8,6 +8,7 @@ use crate::tables::OpSource;
 use crate::tables::StageTables;
 use rooflens_schemas::text::quoted;
 use rooflens_session::{Dim3, KernelId, LaunchId, Ns, PassId, ProcessId, Session};
+use rooflens_units::Ratio;
 
 /// Launches of a kernel that are worth profiling.
 const LAUNCHES: usize = 3;
@@ -22,14 +23,14 @@ pub struct Selected {
     /// Function name as Nsight Compute's `--kernel-name regex:` matches it: without arguments.
     pub function: String,
     /// Share of the kernel time that was asked about.
-    pub share: f64,
+    pub share: Ratio,
     /// Numbers of the launches, from 0, among all launches of that function in the pass: what
     /// `--launch-skip` takes. Their grid is the one with the most time, their duration nearest to its median.
     pub launches: Vec<usize>,
 }
 
 /// A launch this near to the median of its grid, as a share of it, represents the kernel.
-const NEAR: f64 = 0.05;
+const NEAR: Ratio = Ratio(0.05);
 
 /// Launches that follow one another, counted over all launches of the selected functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,8 +175,8 @@ pub fn select_among(
     for kernel in kernels {
         let launches = typical(session, std::mem::take(&mut by_kernel[kernel.index()]));
         let share = match total {
-            Ns(1..) => times[kernel.index()].time() / total.time(),
-            _ => 0.0,
+            Ns(1..) => Ratio::of(times[kernel.index()], total),
+            _ => Ratio::ZERO,
         };
         selected.push(Selected {
             kernel,
@@ -198,7 +199,7 @@ pub fn yaml(selected: &[Selected], window: Option<Window>) -> String {
     for kernel in selected {
         let (name, regex) = (quoted(&kernel.name), quoted(&exactly(&kernel.function)));
         text.push_str(&format!("  - name: {name}\n    regex: {regex}\n"));
-        let (share, launches) = (kernel.share, &kernel.launches);
+        let (share, launches) = (kernel.share.0, &kernel.launches);
         text.push_str(&format!(
             "    share: {share:.6}\n    launches: {launches:?}\n"
         ));
@@ -316,7 +317,7 @@ fn typical(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
 /// The launches of the grid with the most time that last about as long as its median launch.
 fn near_median(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
     let (median, mut own) = of_longest_grid(session, own);
-    let most = Ns((median.time().0 * NEAR) as i64);
+    let most = Ns((median.time() * NEAR).0 as i64);
     own.retain(|id| (duration(session, *id) - median).abs() <= most);
     own
 }
@@ -382,7 +383,7 @@ mod tests {
         assert_eq!(selected.len(), 1);
         assert_eq!(selected[0].name, "void f<float>(float*)");
         // 40 + 90 + 30 + 140 of 320.
-        assert!((selected[0].share - 300.0 / 320.0).abs() < 1e-12);
+        assert!((selected[0].share.0 - 300.0 / 320.0).abs() < 1e-12);
         // Of the function f the launches 1, 2 and 4 are b with grid 8.
         assert_eq!(selected[0].launches, [1, 2, 4]);
     }

@@ -8,6 +8,7 @@ use rooflens_session::{
     ApiCallId, Arrange, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId,
     RangeId, Session, ThreadId,
 };
+use rooflens_units::Ratio;
 
 use crate::attribution::operations;
 use crate::classify::{KernelClass, KernelIdentity, identities};
@@ -258,9 +259,10 @@ impl StageInstance {
     }
 
     /// Busy time as a share of projection × GPUs.
-    pub fn busy_share(&self) -> Option<f64> {
+    pub fn busy_share(&self) -> Option<Ratio> {
         let time = self.time().filter(|time| *time > Ns::ZERO)?;
-        Some(self.busy.time().0 / (time.time().0 * self.gpus.len().max(1) as f64))
+        let gpus = self.gpus.len().max(1) as f64;
+        Some(Ratio::of(self.busy.time(), time.time() * gpus))
     }
 }
 

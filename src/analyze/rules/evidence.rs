@@ -409,7 +409,7 @@ impl<'a> Evidence<'a> {
 
 /// The share of the operation time of a stage in whole graphs, if it hides the operations.
 pub(crate) fn hidden_share(work: &StageWork) -> Option<Ratio> {
-    let share = work.share(work.time(KernelClass::Graph)).map(Ratio);
+    let share = work.share(work.time(KernelClass::Graph));
     share.filter(|share| *share >= HIDDEN)
 }
 

@@ -5,7 +5,7 @@ mod tests;
 
 use rooflens_schemas::Unit;
 use rooflens_session::Ns;
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 use crate::Context;
 use crate::class_color;
@@ -15,7 +15,7 @@ use rooflens_document::Chart;
 use rooflens_document::chart::{Color, Flame, FlameFrame, Part, Plot};
 
 /// Frames narrower than this share of the width are merged into one.
-const NARROW: f64 = 0.003;
+const NARROW: Ratio = Ratio(0.003);
 
 /// Rows of a chart.
 const MAX_ROWS: u32 = 12;
@@ -211,35 +211,36 @@ impl Layout<'_> {
         let sum: Time = inner.iter().map(|(time, ..)| *time).sum();
         // Spans of several threads at once can last longer than the one around them.
         let squeeze = if sum > time { time / sum } else { 1.0 };
-        let (mut at, mut rest, mut merged) = (start, Time::ZERO, 0_usize);
+        let narrow = self.total * NARROW;
+        let (mut position, mut rest, mut merged) = (start, Time::ZERO, 0_usize);
         for (time, label, what) in inner {
             let width = time * squeeze;
-            if width < NARROW * self.total {
+            if width < narrow {
                 (rest, merged) = (rest + width, merged + 1);
                 continue;
             }
             match what {
-                Ok(child) => self.place(child, &label, at, width),
+                Ok(child) => self.place(child, &label, position, width),
                 Err(part) => {
                     let (depth, part) = (depth + 1, Some(part));
                     self.frames.push(FlameFrame {
                         label,
                         depth,
-                        start: at,
+                        start: position,
                         time: width,
                         part,
                     });
                 }
             }
-            at += width;
+            position += width;
         }
-        if rest >= NARROW * self.total {
+        if rest >= narrow {
             let label = words!(self.context, "flame.more", count = merged.to_string());
             let depth = depth + 1;
             self.frames.push(FlameFrame {
                 label,
                 depth,
-                start: at,
+                start: position,
                 time: rest,
                 part: None,
             });
@@ -257,8 +258,8 @@ impl Layout<'_> {
         let tips = self.tips[from..to]
             .iter()
             .map(|tip| (tip.time.time(), tip.label.clone(), Err(tip.part)));
-        let mut inner: Vec<_> = nodes.chain(tips).collect();
-        inner.retain(|(time, ..)| time.is_positive());
+        let parts = nodes.chain(tips);
+        let mut inner: Vec<_> = parts.filter(|(time, ..)| time.is_positive()).collect();
         inner.sort_by(|a, b| {
             b.0.total_cmp(&a.0)
                 .then_with(|| a.1.cmp(&b.1))

@@ -72,8 +72,8 @@ impl StageWork {
     }
 
     /// A time as a share of that of all operations, where there are any.
-    pub fn share(&self, part: Ns) -> Option<f64> {
-        (self.total > Ns::ZERO).then(|| part.time() / self.total.time())
+    pub fn share(&self, part: Ns) -> Option<Ratio> {
+        (self.total > Ns::ZERO).then(|| Ratio::of(part, self.total))
     }
 
     /// A sum over all counted instances, per instance.

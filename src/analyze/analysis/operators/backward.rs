@@ -8,6 +8,7 @@ use crate::engine::intervals::total;
 use crate::engine::nesting::innermost;
 use crate::{Context, Known};
 use rooflens_session::{ApiCallId, Ns, OperatorId, PassId, Session, ThreadId};
+use rooflens_units::Ratio;
 
 /// Times that an operator of the forward pass may itself be one of the backward pass.
 const MAX_DEPTH: usize = 16;
@@ -39,8 +40,8 @@ pub struct PassBackward {
 
 impl PassBackward {
     /// The share of the GPU time that autograd issued that belongs to operators of the forward pass.
-    pub fn coverage(&self) -> f64 {
-        self.tied.time() / self.issued.time()
+    pub fn coverage(&self) -> Ratio {
+        Ratio::of(self.tied, self.issued)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{Context, Known, Missing};
 use rooflens_schemas::PassKind;
 
 use rooflens_session::{Arrange, Ns, PassId, Session, StrId, ThreadId};
-use rooflens_units::FlopsPerSecond;
+use rooflens_units::{FlopsPerSecond, Ratio};
 
 /// Operators of all passes.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,18 +115,18 @@ impl Operators {
 
 impl PassOperators {
     /// Share of the GPU time that operators issued.
-    pub fn coverage(&self) -> Option<f64> {
+    pub fn coverage(&self) -> Option<Ratio> {
         self.work.share(self.device)
     }
 
     /// Share of the GPU time within operators whose FLOPs are counted.
-    pub fn flop_coverage(&self) -> Option<f64> {
+    pub fn flop_coverage(&self) -> Option<Ratio> {
         self.work.share(self.counted)
     }
 
     /// Part of the host time that operators spend themselves.
-    pub fn quiet_share(&self, quiet: Ns) -> Option<f64> {
-        (self.host_self > Ns::ZERO).then(|| quiet.time() / self.host_self.time())
+    pub fn quiet_share(&self, quiet: Ns) -> Option<Ratio> {
+        (self.host_self > Ns::ZERO).then(|| Ratio::of(quiet, self.host_self))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::engine::facts::Facts;
 use crate::engine::intervals::total;
 use rooflens_session::{Ns, PassId};
+use rooflens_units::Ratio;
 
 /// GPU work of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl PassWork {
     }
 
     /// A caller's part of the device time, where it can be known.
-    pub fn share(&self, device: Ns) -> Option<f64> {
-        (self.linked && self.device > Ns::ZERO).then(|| device.time() / self.device.time())
+    pub fn share(&self, device: Ns) -> Option<Ratio> {
+        (self.linked && self.device > Ns::ZERO).then(|| Ratio::of(device, self.device))
     }
 }

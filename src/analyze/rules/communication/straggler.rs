@@ -13,7 +13,7 @@ use rooflens_analysis::communication::work::WorkDifference;
 use rooflens_analysis::system::power::samples::power_limit;
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_schemas::{Scope, Unit};
-use rooflens_units::{Ratio, Time, Watts};
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     ID,
@@ -263,7 +263,7 @@ fn by_clock(evidence: &Evidence<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec
         samples = samples,
         power = power,
         other_power = other_power,
-        power_limit = power_limit.map(Watts),
+        power_limit = power_limit,
     )
 }
 

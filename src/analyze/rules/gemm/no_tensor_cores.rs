@@ -83,7 +83,7 @@ fn draft(
     });
     let (_, largest) = slow.iter().max_by_key(|(sum, _)| sum.total)?;
     let time = total(slow.iter().map(|(sum, _)| sum.total));
-    let share = Ratio(kernels.share(time)?);
+    let share = kernels.share(time)?;
     if share < SHARE {
         return None;
     }

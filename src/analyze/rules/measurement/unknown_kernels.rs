@@ -6,7 +6,6 @@ use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::kernel_sums::OTHER_LIMIT;
 use rooflens_document::{Finding, Inline};
-use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "unknown-kernels",
@@ -22,7 +21,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let Some(share) = kernels.share(kernels.other) else {
         return Outcome::INSUFFICIENT_DATA;
     };
-    if share < OTHER_LIMIT.0 {
+    if share < OTHER_LIMIT {
         return Outcome::PASSED;
     }
     let identities = &evidence.facts.identities;
@@ -33,7 +32,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         ..Finding::default()
     };
     let arguments = arguments! {
-        share = Ratio(share),
+        share = share,
         pass = Inline::code(&evidence.pass),
         kernel = largest.map(|sum| Inline::code(&identities[sum.kernel.index()].short)),
     };

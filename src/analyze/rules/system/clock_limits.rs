@@ -10,7 +10,7 @@ use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_cloc
 use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder, power_limit};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
 use rooflens_schemas::Scope;
-use rooflens_units::{Ratio, Time, Watts};
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "clock-limits",
@@ -95,7 +95,7 @@ fn draft(
         return None;
     }
     let most = device.whole.power_max;
-    let power_limit = power_limit(session, device.index).map(Watts);
+    let power_limit = power_limit(session, device.index);
     // NVML names the power limit as the reason, which sampled power has to bear out.
     let below = most
         .zip(power_limit)

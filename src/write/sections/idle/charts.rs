@@ -176,7 +176,7 @@ fn depth(context: &Context<'_>, queue: &QueueOverTime) -> Track {
         let end = window.edge(bin + 1) - window.start;
         let middle = (start + (end - start) / 2).0;
         most.push((middle, *depth_max as f64));
-        mean.push((middle, libm::round(depth_mean * 1e4) / 1e4));
+        mean.push((middle, libm::round(depth_mean.0 * 1e4) / 1e4));
     }
     Track::Lines(Lines {
         label: words!(context, "idle.queue.depth"),

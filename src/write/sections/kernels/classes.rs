@@ -65,7 +65,7 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork])
         let (class, _, time) = work
             .occurring()
             .max_by_key(|(class, _, time)| (*time, Reverse(*class)))?;
-        let share = Quantity::ratio(work.share(time)?);
+        let share = Quantity::from(work.share(time)?);
         Some(format!(
             "{}: {} {share}",
             label(context, work),
@@ -103,7 +103,7 @@ fn shares(context: &Context<'_>, work: &StageWork) -> Vec<Metric> {
         };
         let total = work.total;
         let basis = format!("{time} ns in {operations} operations / {total} ns of GPU operations");
-        let mut metric = CLASS_SHARE.derived(scope, work.share(time)?, basis);
+        let mut metric = CLASS_SHARE.derived(scope, work.share(time)?.0, basis);
         metric.evidence.push(work.evidence(context.session));
         Some(metric)
     };

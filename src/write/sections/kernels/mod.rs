@@ -117,7 +117,7 @@ fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usiz
                 "kernels.first",
                 shown = shown,
                 rows = rows.to_string(),
-                share = Quantity::ratio(passes[index].share(first).unwrap_or(0.0)),
+                share = passes[index].share(first).unwrap_or_default(),
                 pass = pass,
             )
         }
@@ -136,13 +136,13 @@ fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usiz
 fn application(context: &Context<'_>, pass: &PassKernels) -> Option<Block> {
     let share = pass
         .share(pass.application)
-        .filter(|share| *share >= OTHER_LIMIT.0)?;
+        .filter(|share| *share >= OTHER_LIMIT)?;
     let identities = &context.facts.identities;
     let named = |sum: &KernelSum| {
         let name = Inline::code(&identities[sum.kernel.index()].short);
         Some(vec![
             name,
-            format!(" ({})", Quantity::ratio(pass.share(sum.total)?)).into(),
+            format!(" ({})", Quantity::from(pass.share(sum.total)?)).into(),
         ])
     };
     let kernels = pass
@@ -151,7 +151,7 @@ fn application(context: &Context<'_>, pass: &PassKernels) -> Option<Block> {
     Some(Block::Prose(say!(
         context,
         "kernels.application",
-        share = Quantity::ratio(share),
+        share = share,
         pass = Inline::code(context.session.pass_name(pass.pass)),
         kernels = joined(kernels.filter_map(named), ", "),
     )))
@@ -180,16 +180,16 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Section
         let basis = format!("{other} ns of kernels of no known class / {total} ns of kernel time");
         findings
             .metrics
-            .push(OTHER_SHARE.derived(scope.clone(), share, basis));
+            .push(OTHER_SHARE.derived(scope.clone(), share.0, basis));
         findings
             .diagnostics
-            .extend(unclassified(context, pass, Ratio(share)));
+            .extend(unclassified(context, pass, share));
     }
     if let Some(share) = pass.share(application).filter(|_| application > Ns::ZERO) {
         let basis = format!("{application} ns of application kernels / {total} ns of kernel time");
         findings
             .metrics
-            .push(APPLICATION_SHARE.derived(scope, share, basis));
+            .push(APPLICATION_SHARE.derived(scope, share.0, basis));
     }
     let evidence = pass.evidence(context.session);
     for metric in &mut findings.metrics[first..] {

@@ -90,7 +90,7 @@ fn add_coverage(
     let basis = format!(
         "{tied} ns of GPU operations of backward operators with a forward operator / {issued} ns of all that autograd issued"
     );
-    let mut metric = BACKWARD_COVERAGE.derived(scope, of.coverage(), basis);
+    let mut metric = BACKWARD_COVERAGE.derived(scope, of.coverage().0, basis);
     metric
         .evidence
         .push(session.evidence(pass, "backward_operators", operators));
@@ -101,7 +101,7 @@ fn add_coverage(
             "operators.backward",
             issued = Quantity::ns(issued),
             tied = Quantity::ns(tied),
-            share = Quantity::ratio(of.coverage()),
+            share = of.coverage(),
         )));
     }
 }

@@ -17,6 +17,7 @@ use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::catalogue::{FLOP_COVERAGE, OPERATOR_COVERAGE};
 use rooflens_document::{Block, Quantity, SectionContent};
 use rooflens_session::Session;
+use rooflens_units::Ratio;
 
 /// Operators.
 pub(super) static SECTION: Section = Section {
@@ -25,7 +26,7 @@ pub(super) static SECTION: Section = Section {
 };
 
 /// Share of GPU time in operators below which the report says so.
-const COVERAGE_LIMIT: f64 = 0.95;
+const COVERAGE_LIMIT: Ratio = Ratio(0.95);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let session = context.session;
@@ -100,13 +101,13 @@ fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Sectio
             continue;
         };
         let basis = format!("{time} ns of GPU operations {what} / {all} ns of all");
-        let mut metric = metric.derived(scope.clone(), share, basis);
+        let mut metric = metric.derived(scope.clone(), share.0, basis);
         metric
             .evidence
             .push(session.evidence(of_pass.pass, "operators", of_pass.calls));
         findings.metrics.push(metric);
     }
-    if of_pass.coverage().is_some() && covered.time().0 < all.time().0 * COVERAGE_LIMIT {
+    if of_pass.coverage().is_some() && covered.time() < all.time() * COVERAGE_LIMIT {
         let share = Quantity::ratio((all - covered).time() / all.time());
         let message = format!(
             "{share} of the GPU time of the PyTorch trace belongs to no operator: its call is outside of \

@@ -161,7 +161,7 @@ pub(super) fn add_quiet(
             calls = Quantity::count(primary.calls),
             pass = Inline::code(session.pass_name(primary.pass)),
             time = Quantity::ns(primary.quiet_self),
-            share = Quantity::ratio(share),
+            share = share,
         )));
         let shown = quiet
             .iter()

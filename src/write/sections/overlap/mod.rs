@@ -16,6 +16,7 @@ use rooflens_document::catalogue::CONCURRENT_SHARE;
 use rooflens_document::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_document::{Block, Chart, Quantity, SectionContent, View};
 use rooflens_session::GpuId;
+use rooflens_units::Ratio;
 
 /// Concurrency.
 pub(super) static SECTION: Section = Section {
@@ -27,7 +28,7 @@ pub(super) static SECTION: Section = Section {
 const SHOWN: usize = 16;
 
 /// Bars of less overlap all look alike.
-const LEAST_SHARE: f64 = 0.005;
+const LEAST_SHARE: Ratio = Ratio(0.005);
 
 /// Pairs of streams that the table shows.
 const SHOWN_PAIRS: usize = 8;
@@ -180,7 +181,7 @@ fn metric(context: &Context<'_>, line: &Line) -> Option<Metric> {
         busy = line.overlap.busy,
         streams = line.overlap.streams.len()
     );
-    let mut metric = CONCURRENT_SHARE.derived(scope, line.overlap.concurrent_share()?, basis);
+    let mut metric = CONCURRENT_SHARE.derived(scope, line.overlap.concurrent_share()?.0, basis);
     let rows = line.operations as u64;
     metric
         .evidence

@@ -5,8 +5,8 @@ use rooflens_schemas::Unit;
 use crate::Context;
 use rooflens_analysis::system::power::reasons::lowers_clock;
 use rooflens_analysis::system::power::samples::{Device, Sample, folder, power_limit};
+use rooflens_document::Chart;
 use rooflens_document::chart::{Panel, Plot, Series};
-use rooflens_document::{Chart, Quantity};
 use rooflens_session::{Arrange, Ns};
 
 /// Devices beyond this number have their rows in the tables, but no chart.
@@ -108,8 +108,7 @@ fn points(device: &Device, value: Value) -> Vec<(i64, f64)> {
 /// The power limit of the device, with its label.
 fn limit(context: &Context<'_>, device: u32) -> Option<(String, f64)> {
     let watts = power_limit(context.session, device)?;
-    let limit = Quantity::new(watts, Unit::Watts);
-    Some((words!(context, "power.limit", limit = limit), watts))
+    Some((words!(context, "power.limit", limit = watts), watts.0))
 }
 
 /// Outermost stages that ran during the samples, from the chart's zero.

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use rooflens_schemas::Scope;
 use rooflens_session::Ns;
+use rooflens_units::Ratio;
 
 use super::paths::{self, shown_stages};
 use super::{Section, flame};
@@ -24,7 +25,7 @@ pub(super) static SECTION: Section = Section { id: "python", show };
 const SHOWN: usize = 10;
 
 /// Share of the device time or of the host time of a stage below which a path is in no row: stacks have very many.
-const LEAST_SHARE: f64 = 0.001;
+const LEAST_SHARE: Ratio = Ratio(0.001);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let session = context.session;
@@ -54,7 +55,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             "{} ns of GPU operations issued within Python functions / {} ns of all",
             of_pass.device, of_pass.work.device
         );
-        let mut metric = PYTHON_COVERAGE.derived(scope, share, basis);
+        let mut metric = PYTHON_COVERAGE.derived(scope, share.0, basis);
         metric
             .evidence
             .push(session.evidence(of_pass.pass, "frames", of_pass.calls));
@@ -87,7 +88,7 @@ fn introduction(context: &Context<'_>, primary: &PassFunctions) -> Vec<Inline> {
         pass = Inline::code(context.session.pass_name(primary.pass)),
         calls = Quantity::count(primary.calls),
         functions = Quantity::count(primary.functions),
-        share = primary.coverage().map(Quantity::ratio),
+        share = primary.coverage(),
         rest = (primary.device < primary.work.device).then(|| say!(context, "python.rest")),
     )
 }
@@ -121,7 +122,7 @@ fn add_trees(context: &Context<'_>, trees: &[Tree], findings: &mut SectionConten
 fn is_listed(tree: &Tree, node: &Node) -> bool {
     let (own, root) = (&node.sum, &tree.nodes[0].sum);
     let is_large =
-        |part: Ns, whole: Ns| part > Ns::ZERO && part.time() >= LEAST_SHARE * whole.time();
+        |part: Ns, whole: Ns| part > Ns::ZERO && part.time() >= whole.time() * LEAST_SHARE;
     is_large(own.within.device, root.within.device)
         || is_large(own.host_total, root.host_total)
         || is_large(own.within.backward, root.within.backward)

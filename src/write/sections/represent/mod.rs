@@ -141,8 +141,8 @@ fn method(context: &Context<'_>) -> Method {
         "represent",
         bounds = bounds(),
         max_scale = MAX_SCALE.0.to_string(),
-        least = format!("{:.2}", SAME_SIZE.start()),
-        most = format!("{:.2}", SAME_SIZE.end()),
+        least = format!("{:.2}", SAME_SIZE.start().0),
+        most = format!("{:.2}", SAME_SIZE.end().0),
     )
 }
 

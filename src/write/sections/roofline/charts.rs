@@ -11,7 +11,7 @@ use rooflens_analysis::counters::roofline::group::Group;
 use rooflens_analysis::counters::roofline::roofs::{Peak, Roof, Roofs};
 use rooflens_document::chart::{Ceiling, Color, LevelMark, Plot, Point, Roofline, Scatter};
 use rooflens_document::{Chart, Quantity};
-use rooflens_units::{Percent, Ratio};
+use rooflens_units::{FlopsPerByte, Percent, Ratio};
 
 /// Kernels of the chart of all memory levels: as many as get a number in it.
 const WITH_LEVELS: usize = 10;
@@ -283,7 +283,7 @@ pub(super) fn alone(context: &Context<'_>, name: &str, pass: &PassRoofline) -> V
 }
 
 /// The mark of a group at the first level that it was counted at, and those at the further ones.
-fn marks(group: &Group) -> Option<(Point, Vec<(f64, Level)>)> {
+fn marks(group: &Group) -> Option<(Point, Vec<(FlopsPerByte, Level)>)> {
     let mut points = Level::ALL
         .into_iter()
         .filter_map(|level| Some((group.mark(level).ok()?, level)));
@@ -295,7 +295,7 @@ fn marks(group: &Group) -> Option<(Point, Vec<(f64, Level)>)> {
     Some((
         point,
         points
-            .map(|((intensity, _), level)| (intensity.0, level))
+            .map(|((intensity, _), level)| (intensity, level))
             .collect(),
     ))
 }
@@ -307,9 +307,9 @@ fn at_all_levels(context: &Context<'_>, roofs: &Roofs, groups: &[&Group]) -> Opt
         .filter_map(|group| Some((group, marks(group)?)))
     {
         let index = points.len();
-        let mark = |(x, level): (f64, Level)| LevelMark {
+        let mark = |(intensity, level): (FlopsPerByte, Level)| LevelMark {
             point: index,
-            x,
+            x: intensity.0,
             color: color(level),
         };
         levels.extend(further.into_iter().map(mark));

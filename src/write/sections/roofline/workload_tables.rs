@@ -12,7 +12,7 @@ use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::utilization::mfu::hfu;
 use rooflens_document::{Block, Dataset, View};
 use rooflens_session::Arrange;
-use rooflens_units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};
+use rooflens_units::{Bytes, BytesPerSecond, FlopsPerSecond, Ratio, Seconds};
 
 /// Rows of the table of kernels in the section.
 const SHOWN_KERNELS: usize = 15;
@@ -57,8 +57,8 @@ pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, B
 /// A work in its stage.
 type Kernel<'a> = (&'a StageWork, &'a Work);
 
-fn time_share((stage, work): &Kernel<'_>) -> f64 {
-    work.time.time() / stage.time.time()
+fn time_share((stage, work): &Kernel<'_>) -> Ratio {
+    Ratio::of(work.time, stage.time)
 }
 
 /// One row a kernel, grid and size of an outermost stage: the largest share of its stage first.

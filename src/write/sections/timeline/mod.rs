@@ -12,7 +12,7 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::timeline::Timeline;
-use rooflens_document::{Block, Inline, Quantity, SectionContent};
+use rooflens_document::{Block, Inline, SectionContent};
 use rooflens_session::GpuId;
 
 /// Timeline.
@@ -45,11 +45,9 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     findings.main.extend(zooms.by_ref().take(SHOWN_ZOOMS));
     findings.blocks.extend(charts.chain(zooms));
     tables::add(context, timeline, &mut findings);
-    findings.methods.push(method!(
-        context,
-        "timeline",
-        least = Quantity::ratio(tracks::THROTTLED)
-    ));
+    findings
+        .methods
+        .push(method!(context, "timeline", least = tracks::THROTTLED));
     Ok(findings)
 }
 

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 use rooflens_session::Ns;
-use rooflens_units::Hertz;
+use rooflens_units::{Hertz, Ratio};
 
 use crate::Context;
 use rooflens_analysis::system::power;
@@ -10,11 +10,10 @@ use rooflens_analysis::system::power::reasons::lowers_clock;
 use rooflens_analysis::system::power::samples::Sample;
 use rooflens_analysis::time::timeline::bins::{Window, means};
 use rooflens_analysis::time::timeline::sampled::{Counter, GpuCounters};
-use rooflens_document::Quantity;
 use rooflens_document::chart::{Line, Lines, Track};
 
 /// Share of the highest clock below which a clock that has a reason to be low is marked.
-pub(super) const THROTTLED: f64 = 0.97;
+pub(super) const THROTTLED: Ratio = Ratio(0.97);
 
 fn line(name: String, filled: bool, points: Vec<(Ns, f64)>) -> Line {
     let points = points
@@ -129,11 +128,7 @@ pub(super) fn nvml_tracks(
         means(window, stated)
     };
     let throttled = throttled(window, samples, highest_clock(context));
-    let label = words!(
-        context,
-        "timeline.throttled",
-        least = Quantity::ratio(THROTTLED)
-    );
+    let label = words!(context, "timeline.throttled", least = THROTTLED);
     let tracks = [
         single(
             words!(context, "timeline.power", gpu = gpu),
@@ -171,7 +166,7 @@ fn throttled(window: &Window, samples: &[(Ns, Sample)], highest: Hertz) -> Vec<(
     let is_low = |sample: &Sample| {
         sample
             .sm_hz
-            .is_some_and(|clock| clock < THROTTLED * highest)
+            .is_some_and(|clock| clock < highest * THROTTLED)
     };
     let mut stretches: Vec<(i64, i64)> = Vec::new();
     for pair in samples.windows(2) {

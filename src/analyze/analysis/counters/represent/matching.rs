@@ -20,7 +20,7 @@ pub const ALIKE: std::ops::RangeInclusive<Ratio> = Ratio(0.8)..=Ratio(1.25);
 
 /// A product that lasts this long, as a ratio to a profiled one of the same kernel and grid, is of its size.
 /// Persistent kernels have one grid for all sizes: a projection and one with four times its depth.
-pub const SAME_SIZE: std::ops::RangeInclusive<f64> = 2.0 / 3.0..=1.5;
+pub const SAME_SIZE: std::ops::RangeInclusive<Ratio> = Ratio(2.0 / 3.0)..=Ratio(1.5);
 
 /// Most by which counters are scaled to another number of blocks: what few blocks move stays in the caches.
 pub const MAX_SCALE: Ratio = Ratio(4.0);
@@ -310,7 +310,7 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
     for (time, profile) in timed {
         match sizes
             .last_mut()
-            .filter(|(first, _)| SAME_SIZE.contains(&(time / *first)))
+            .filter(|(first, _)| SAME_SIZE.contains(&Ratio(time / *first)))
         {
             Some((_, size)) => size.push(profile),
             None => sizes.push((time, vec![profile])),
@@ -332,7 +332,7 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
     for duration in &group.durations {
         let distance = |size: &(Time, Vec<ProfileId>)| libm::log(duration.time() / size.0).abs();
         let fits = |(_, size): &(usize, &(Time, Vec<ProfileId>))| {
-            SAME_SIZE.contains(&(duration.time() / size.0))
+            SAME_SIZE.contains(&Ratio(duration.time() / size.0))
         };
         let nearest = sizes.iter().enumerate().filter(fits);
         let nearest = nearest.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
@@ -366,8 +366,8 @@ fn choose(
             Tier::Stage => same_grid && kernels[id.index()].stages.contains(&stage),
             Tier::Grid => same_grid,
             Tier::Kernel => {
-                let scale = group.grid.volume() as f64 / profile.grid.volume() as f64;
-                let near = (1.0 / MAX_SCALE.0..=MAX_SCALE.0).contains(&scale);
+                let scale = Ratio(group.grid.volume() as f64 / profile.grid.volume() as f64);
+                let near = (Ratio(1.0 / MAX_SCALE.0)..=MAX_SCALE).contains(&scale);
                 !product && profile.block == group.block && near
             }
         }
@@ -420,10 +420,10 @@ impl Group {
     }
 
     /// By how much the counters of a profiled launch are scaled.
-    fn scale(&self, profile: &KernelCounters) -> f64 {
+    fn scale(&self, profile: &KernelCounters) -> Ratio {
         match self.tier {
-            Some(Tier::Kernel) => self.grid.volume() as f64 / profile.grid.volume() as f64,
-            _ => 1.0,
+            Some(Tier::Kernel) => Ratio(self.grid.volume() as f64 / profile.grid.volume() as f64),
+            _ => Ratio::ONE,
         }
     }
 

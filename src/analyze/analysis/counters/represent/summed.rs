@@ -126,7 +126,7 @@ impl SummedLaunch {
             (_, None) => Likeness::NoDuration,
             (Some(sum), Some(ratio)) => likeness(sum, ratio),
         };
-        let share = sum.and_then(|sum| run.share(sum.total)).map(Ratio);
+        let share = sum.and_then(|sum| run.share(sum.total));
         Self {
             profile,
             how,

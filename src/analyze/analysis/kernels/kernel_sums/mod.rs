@@ -121,8 +121,8 @@ impl PassKernels {
     }
 
     /// A time as a share of the kernel time, where there is any.
-    pub fn share(&self, part: Ns) -> Option<f64> {
-        (self.total > Ns::ZERO).then(|| part.time() / self.total.time())
+    pub fn share(&self, part: Ns) -> Option<Ratio> {
+        (self.total > Ns::ZERO).then(|| Ratio::of(part, self.total))
     }
 
     /// The kernels of a class with what their names tell.

@@ -7,6 +7,7 @@ use super::call_tree::{Folded, Source, Spans, Tree, all_trees};
 use crate::engine::spans::{Groups, Sum, Work, roll_up};
 use crate::{Context, Known};
 use rooflens_session::{Arrange, Ns, PassId};
+use rooflens_units::Ratio;
 
 use idle::Idle;
 
@@ -62,7 +63,7 @@ pub struct PassFunctions {
 
 impl PassFunctions {
     /// Share of the GPU time that was issued within functions.
-    pub fn coverage(&self) -> Option<f64> {
+    pub fn coverage(&self) -> Option<Ratio> {
         self.work.share(self.device)
     }
 }

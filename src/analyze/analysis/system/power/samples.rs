@@ -111,8 +111,8 @@ pub fn folder(session: &Session, artifact: StrId) -> Option<&str> {
         .map(|(folder, _)| folder)
 }
 
-/// The power limit that the environment states for a device, watts.
-pub fn power_limit(session: &Session, device: u32) -> Option<f64> {
+/// The power limit that the environment states for a device.
+pub fn power_limit(session: &Session, device: u32) -> Option<Watts> {
     let (facts, subject) = (&session.environment, format!("gpu {device}"));
     let watts = |row: usize| {
         let key = session.text(facts.key[row]);
@@ -123,9 +123,8 @@ pub fn power_limit(session: &Session, device: u32) -> Option<f64> {
             .then(|| value.trim_end_matches('W').trim().parse::<f64>().ok())
             .flatten()
     };
-    (0..facts.len())
-        .find_map(watts)
-        .filter(|watts| watts.is_finite())
+    let watts = (0..facts.len()).find_map(watts).map(Watts);
+    watts.filter(|watts| watts.is_finite())
 }
 
 /// Samples of a file as evidence.

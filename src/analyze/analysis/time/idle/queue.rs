@@ -9,6 +9,7 @@ use crate::engine::facts::OpIndex;
 use crate::engine::intervals::{Interval, union};
 use crate::time::timeline::bins::{Window, spread};
 use rooflens_session::{Arrange, GpuId, Ns, PassId, ProcessId};
+use rooflens_units::Count;
 
 /// Stages whose queue over time is kept.
 const KEPT: usize = 2;
@@ -93,7 +94,7 @@ impl Queue {
     }
 
     /// Mean and greatest depth in each stretch of a window.
-    fn binned(&self, window: &Window) -> Vec<(f64, u64)> {
+    fn binned(&self, window: &Window) -> Vec<(Count, u64)> {
         let mut bins = vec![(0i128, 0u64); window.count()];
         self.steps((window.start, window.end), |piece, depth| {
             spread(window, piece, |bin, time| {
@@ -105,7 +106,7 @@ impl Queue {
             });
         });
         let bins = bins.into_iter().zip(window.lengths());
-        bins.map(|((sum, most), length)| (sum as f64 / length.time().0, most))
+        bins.map(|((sum, most), length)| (Count(sum as f64 / length.time().0), most))
             .collect()
     }
 }
@@ -120,7 +121,7 @@ pub struct QueueOverTime {
     /// Its projection.
     pub window: Interval,
     /// Mean and greatest depth in each stretch of the window.
-    pub bins: Vec<(f64, u64)>,
+    pub bins: Vec<(Count, u64)>,
     /// When the queue is empty.
     pub empty: Vec<Interval>,
     /// When the GPU runs something, of whatever stage.
@@ -188,7 +189,8 @@ mod tests {
             start: Ns::ZERO,
             end: Ns(600),
         });
-        assert_eq!(bins[..4], [(1.0, 1), (1.5, 2), (1.5, 2), (1.0, 1)]);
+        let expected = [(1.0, 1), (1.5, 2), (1.5, 2), (1.0, 1)];
+        assert_eq!(bins[..4], expected.map(|(mean, most)| (Count(mean), most)));
         assert_eq!(bins.len(), 300);
         // From 700 on nothing waits.
         assert_eq!(queue.empty((Ns(600), Ns(1_000))), [(Ns(700), Ns(1_000))]);

@@ -23,7 +23,11 @@ fn gaps(session: &Session) -> Vec<Gap> {
 }
 
 /// What `look` gives of the line of the stage of that name.
-fn of_line<T>(session: &Session, stage: &str, look: impl FnOnce(&StageIdle, &Context<'_>) -> T) -> T {
+fn of_line<T>(
+    session: &Session,
+    stage: &str,
+    look: impl FnOnce(&StageIdle, &Context<'_>) -> T,
+) -> T {
     with_results(session, |context| {
         let mut lines = context.results.idle().unwrap().lines.iter();
         let is_stage = |line: &&StageIdle| line.summary.stage(context.facts).name == stage;
@@ -328,7 +332,7 @@ fn the_queue_of_three_launches() {
         );
         let expected = (10..40)
             .map(|start| 3 - start / 10)
-            .map(|depth| (depth as f64, depth));
+            .map(|depth| (Count(depth as f64), depth));
         assert_eq!(queue.bins, expected.collect::<Vec<_>>());
     });
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::Context;
 use crate::engine::tiers::tier;
 use rooflens_session::{Ns, ProcessId};
+use rooflens_units::Ratio;
 
 /// Streams whose pairs are distinguished; the busiest ones.
 const MAX_STREAMS: usize = 8;
@@ -143,13 +144,13 @@ impl Overlap {
     }
 
     /// Share of busy time in which two operations or more run.
-    pub fn concurrent_share(&self) -> Option<f64> {
+    pub fn concurrent_share(&self) -> Option<Ratio> {
         self.share(self.concurrent)
     }
 
     /// A time as a share of busy time.
-    pub fn share(&self, time: Ns) -> Option<f64> {
-        (self.busy > Ns::ZERO).then(|| time.time() / self.busy.time())
+    pub fn share(&self, time: Ns) -> Option<Ratio> {
+        (self.busy > Ns::ZERO).then(|| Ratio::of(time, self.busy))
     }
 }
 

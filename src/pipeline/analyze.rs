@@ -172,7 +172,7 @@ impl<'a> Analysis<'a> {
 
     /// What is slow, why, and what to do, the largest gain first; in English.
     pub fn findings(&self) -> &[Finding] {
-        &self.rules().observations
+        &self.rules().findings
     }
 
     fn judgement(&self) -> &Judgement {

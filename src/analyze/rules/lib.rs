@@ -72,8 +72,8 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 pub fn run(context: &Context<'_>, text: &'static Catalogue) -> (SectionContent, SectionContent) {
     let evidence = Evidence::new(context, text);
     let mut content = judge(&evidence);
-    let summary = summary::summary(&evidence, &content.observations);
-    content.observations = by_stage(&evidence, content.observations);
+    let summary = summary::summary(&evidence, &content.findings);
+    content.findings = by_stage(&evidence, content.findings);
     (summary, content)
 }
 
@@ -133,7 +133,7 @@ fn judge(evidence: &Evidence<'_>) -> SectionContent {
         tables::rules(evidence, &outcomes),
     ];
     SectionContent {
-        observations: findings,
+        findings: findings,
         datasets,
         methods: vec![tables::method(evidence)],
         ..SectionContent::default()

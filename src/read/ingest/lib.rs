@@ -18,10 +18,10 @@ mod unread;
 
 pub mod config;
 pub mod gemm_log;
-pub mod gpu_trace;
 pub mod ncu;
 pub mod ncu_rep;
 pub mod nsys;
+pub mod nsys_gpu_trace;
 pub mod nvml;
 pub mod rocpd;
 pub mod smi;
@@ -88,7 +88,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &ncu_rep::IMPORTER,
     &ncu::IMPORTER,
     &nvml::IMPORTER,
-    &gpu_trace::IMPORTER,
+    &nsys_gpu_trace::IMPORTER,
     &sums::IMPORTER,
     &sums::CALLS,
     &gemm_log::IMPORTER,

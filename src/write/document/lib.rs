@@ -1,4 +1,4 @@
-//! What analyses say: metrics, data sets, charts, observations. Data, not drawing and not layout.
+//! The content of documents: metrics, data sets, charts, findings. Data, without drawing and layout.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -28,7 +28,7 @@ pub use quantity::{Quantity, Scale, is_symbol};
 pub use table::Table;
 pub use text::{Arg, Catalogue, Lang};
 
-/// What one analysis found.
+/// The content of one section.
 #[derive(Clone, Debug, Default)]
 pub struct SectionContent {
     /// What the report shows: what a reader needs to follow its findings. Empty: the subject is not in the report.
@@ -42,7 +42,7 @@ pub struct SectionContent {
     /// Tables, whole; blocks show views of them.
     pub datasets: Vec<Dataset>,
     /// What the rules found, in the order of their weight; analyses leave it empty.
-    pub observations: Vec<Finding>,
+    pub findings: Vec<Finding>,
     /// How the numbers were made, with the rules as they ran.
     pub methods: Vec<Method>,
     /// Limits of the data that the analysis met.

@@ -107,9 +107,9 @@ fn name<'a>(stages: impl Iterator<Item = &'a Breakdown>, color: Color) -> &'stat
 type PartOf<'a> = (&'a Breakdown, (Color, Time));
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = headline(context);
+    let mut content = headline(context);
     let Ok(times) = context.results.stage_times() else {
-        return Ok(findings);
+        return Ok(content);
     };
     let outermost = times
         .of_primary()
@@ -119,20 +119,20 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .take(SHOWN_STAGES)
         .collect();
     let Some(chart) = chart(context, &breakdowns) else {
-        return Ok(findings);
+        return Ok(content);
     };
-    findings.main.insert(0, Block::Chart(chart));
+    content.main.insert(0, Block::Chart(chart));
     let rows: Vec<PartOf<'_>> = breakdowns
         .iter()
         .flat_map(|stage| stage.parts.iter().map(move |part| (stage, *part)))
         .collect();
     let table = table(context);
     let caption = words!(context, "breakdown.caption");
-    findings.blocks.push(Block::Table(
+    content.blocks.push(Block::Table(
         table.view(caption, rows.len().min(SHOWN_PARTS)),
     ));
-    findings.datasets.push(table.rows(&rows));
-    Ok(findings)
+    content.datasets.push(table.rows(&rows));
+    Ok(content)
 }
 
 fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
@@ -286,8 +286,8 @@ mod tests {
     /// Title of the chart, and names of its parts.
     fn chart_of(kernels: &str) -> (String, Vec<String>) {
         with_results(&trace(&format!("stream 7: {kernels}")), |context| {
-            let findings = show(&keys(context)).unwrap();
-            let [Block::Chart(chart), ..] = findings.main.as_slice() else {
+            let content = show(&keys(context)).unwrap();
+            let [Block::Chart(chart), ..] = content.main.as_slice() else {
                 panic!("no chart")
             };
             let Plot::StackedBars(bars) = &chart.plot else {

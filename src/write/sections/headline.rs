@@ -170,9 +170,9 @@ struct Row {
     images_per_second: Option<ImagesPerSecond>,
 }
 
-/// The table of headline figures; no findings for a session without stages.
+/// The table of headline figures; no content for a session without stages.
 pub fn headline(context: &Context<'_>) -> SectionContent {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let utilization = context
         .results
         .utilization()
@@ -196,12 +196,12 @@ pub fn headline(context: &Context<'_>) -> SectionContent {
     if !rows.is_empty() {
         let table = table(context, &rows);
         let caption = caption(context, &rows);
-        findings
+        content
             .main
             .push(Block::Table(table.view(caption, notable.min(SHOWN))));
-        findings.datasets.push(table.rows(&rows));
+        content.datasets.push(table.rows(&rows));
     }
-    findings
+    content
 }
 
 /// Columns that some row has a value in.

@@ -17,9 +17,9 @@ const ROWS: usize = 16;
 type Row<'r, R> = (PassId, &'r R);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let Ok(host) = context.results.host() else {
-        return Ok(findings);
+        return Ok(content);
     };
     let (text, session) = (context.text, context.session);
     let rows = |calls_of: fn(&HostPass) -> &[Calls]| -> Vec<Row<'_, Calls>> {
@@ -47,8 +47,8 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     ];
     for (id, caption, rows) in kinds.into_iter().filter(|(.., rows)| !rows.is_empty()) {
         let table = calls(text, session, id);
-        findings.main.push(Block::Table(table.view(caption, ROWS)));
-        findings.datasets.push(table.rows(&rows));
+        content.main.push(Block::Table(table.view(caption, ROWS)));
+        content.datasets.push(table.rows(&rows));
     }
     let samples: Vec<Row<'_, Sampled>> = host
         .passes
@@ -57,10 +57,10 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .collect();
     if !samples.is_empty() {
         let table = sampled(text, session);
-        findings.main.push(Block::Table(
+        content.main.push(Block::Table(
             table.view(words!(context, "host.samples"), ROWS),
         ));
-        findings.datasets.push(table.rows(&samples));
+        content.datasets.push(table.rows(&samples));
     }
     let host_threads: Vec<Row<'_, Thread>> = host
         .passes
@@ -69,12 +69,12 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .collect();
     if !host_threads.is_empty() {
         let table = threads(text, session);
-        findings.main.push(Block::Table(
+        content.main.push(Block::Table(
             table.view(words!(context, "host.threads"), ROWS),
         ));
-        findings.datasets.push(table.rows(&host_threads));
+        content.datasets.push(table.rows(&host_threads));
     }
-    Ok(findings)
+    Ok(content)
 }
 
 /// The first page: that no GPU operation was recorded, why that may be, and what was recorded instead.

@@ -57,13 +57,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         "measurement_quality.caption",
         repeats = repeats.then_some("")
     );
-    let mut findings = SectionContent {
+    let mut content = SectionContent {
         describes_capture: true,
         ..SectionContent::default()
     };
-    findings
+    content
         .main
         .push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
-    findings.datasets.push(table.rows(&rows));
-    Ok(findings)
+    content.datasets.push(table.rows(&rows));
+    Ok(content)
 }

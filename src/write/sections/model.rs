@@ -15,12 +15,12 @@ pub(super) static SECTION: Section = Section { id: "model", show };
 const ROWS: usize = 24;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = SectionContent {
+    let mut content = SectionContent {
         describes_capture: true,
         ..SectionContent::default()
     };
     let Some(model) = alone(context) else {
-        return Ok(findings);
+        return Ok(content);
     };
     let (model_sheet, text) = (sheet(model), context.text);
     let (sizes, contexts, stored) = (sizes(text, model), contexts(text, model), stored(text));
@@ -34,14 +34,14 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         stored.view(words!(context, "model.stored"), model_sheet.stored.len()),
         layers.view(words!(context, "predict.layer_table"), ROWS),
     ] {
-        findings.main.push(Block::Table(view));
+        content.main.push(Block::Table(view));
     }
-    findings.datasets.push(sizes.rows(&model_sheet.sizes));
-    findings.datasets.push(contexts.rows(&model_sheet.contexts));
-    findings.datasets.push(stored.rows(&model_sheet.stored));
-    findings.datasets.push(layers.rows(&model.layers));
-    findings.methods.push(method!(context, "model"));
-    Ok(findings)
+    content.datasets.push(sizes.rows(&model_sheet.sizes));
+    content.datasets.push(contexts.rows(&model_sheet.contexts));
+    content.datasets.push(stored.rows(&model_sheet.stored));
+    content.datasets.push(layers.rows(&model.layers));
+    content.methods.push(method!(context, "model"));
+    Ok(content)
 }
 
 /// The model of a session without anything measured.

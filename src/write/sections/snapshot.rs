@@ -22,46 +22,46 @@ const SHOWN: usize = 8;
 const ROWS: usize = 64;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let (session, mut findings) = (context.session, SectionContent::default());
+    let (session, mut content) = (context.session, SectionContent::default());
     let rows: Vec<GpuSnapshotId> = session.gpu_snapshots.ids().collect();
     let Ok(snapshot) = context.results.snapshot() else {
-        return Ok(findings);
+        return Ok(content);
     };
     if session.is_measured() {
-        return Ok(findings);
+        return Ok(content);
     }
     if !snapshot.processes.is_empty() {
         let table = processes(context);
         let caption = words!(context, "snapshot.process_table");
-        findings.main.push(Block::Table(table.view(caption, ROWS)));
-        findings.datasets.push(table.rows(&snapshot.processes));
+        content.main.push(Block::Table(table.view(caption, ROWS)));
+        content.datasets.push(table.rows(&snapshot.processes));
     }
     if !snapshot.readings.is_empty() {
         let table = readings(context);
         let caption = words!(context, "snapshot.readings");
-        findings.main.push(Block::Table(table.view(caption, ROWS)));
-        findings.datasets.push(table.rows(&snapshot.readings));
-        return Ok(findings);
+        content.main.push(Block::Table(table.view(caption, ROWS)));
+        content.datasets.push(table.rows(&snapshot.readings));
+        return Ok(content);
     }
     if rows.is_empty() {
-        return Ok(findings);
+        return Ok(content);
     }
     let (load, clocks) = (load(context), clocks(context));
     let caption = words!(context, "snapshot.load");
-    findings.main.push(Block::Table(load.view(caption, ROWS)));
+    content.main.push(Block::Table(load.view(caption, ROWS)));
     let caption = words!(context, "snapshot.clocks");
-    findings.main.push(Block::Table(clocks.view(caption, ROWS)));
-    findings.datasets.push(load.rows(&rows));
-    findings.datasets.push(clocks.rows(&rows));
+    content.main.push(Block::Table(clocks.view(caption, ROWS)));
+    content.datasets.push(load.rows(&rows));
+    content.datasets.push(clocks.rows(&rows));
     let slices: Vec<usize> = (0..session.mig_devices.len()).collect();
     if !slices.is_empty() {
         let table = mig(context);
-        findings.main.push(Block::Table(
+        content.main.push(Block::Table(
             table.view(words!(context, "snapshot.mig_table"), ROWS),
         ));
-        findings.datasets.push(table.rows(&slices));
+        content.datasets.push(table.rows(&slices));
     }
-    Ok(findings)
+    Ok(content)
 }
 
 /// The first page: each GPU in a sentence, what stands out, and what a moment does not tell.

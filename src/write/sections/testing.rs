@@ -96,8 +96,8 @@ pub fn show(section: &Section, session: &Session) -> SectionContent {
 }
 
 /// The data set of that id.
-pub fn dataset<'a>(findings: &'a SectionContent, id: &str) -> &'a Dataset {
-    let found = findings.datasets.iter().find(|dataset| dataset.id == id);
+pub fn dataset<'a>(content: &'a SectionContent, id: &str) -> &'a Dataset {
+    let found = content.datasets.iter().find(|dataset| dataset.id == id);
     found.unwrap_or_else(|| panic!("no data set {id}"))
 }
 
@@ -145,8 +145,8 @@ pub fn numbers(dataset: &Dataset, id: &str) -> Vec<f64> {
 }
 
 /// The number of a metric whose scope fits.
-pub fn metric(findings: &SectionContent, id: &str, fits: impl Fn(&Scope) -> bool) -> Option<f64> {
-    findings
+pub fn metric(content: &SectionContent, id: &str, fits: impl Fn(&Scope) -> bool) -> Option<f64> {
+    content
         .metrics
         .iter()
         .find(|one| one.id == id && fits(&one.scope))?

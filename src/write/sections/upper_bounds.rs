@@ -22,12 +22,12 @@ const NEGLIGIBLE: Ratio = Ratio(0.001);
 type OfStage<'a> = (&'a StageBounds, &'a UpperBound);
 
 /// Adds metrics and the table of all stages; pages show the outermost ones of the primary pass.
-pub(super) fn add(context: &Context<'_>, findings: &mut SectionContent) -> Known<()> {
+pub(super) fn add(context: &Context<'_>, content: &mut SectionContent) -> Known<()> {
     let stages = &context.results.upper_bounds()?.stages;
     let primary = context.facts.primary_pass(context.session);
     let (mut rows, mut shown) = (Vec::new(), 0);
     for stage in stages {
-        findings.metrics.extend(metrics(context, stage));
+        content.metrics.extend(metrics(context, stage));
         let worth =
             |bound: &&UpperBound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > Ns::ZERO;
         let mut bounds: Vec<&UpperBound> = stage.known().filter(worth).collect();
@@ -45,17 +45,17 @@ pub(super) fn add(context: &Context<'_>, findings: &mut SectionContent) -> Known
     if rows.is_empty() {
         return Ok(());
     }
-    findings
+    content
         .blocks
         .push(Block::Heading(words!(context, "upper_bounds.heading")));
-    findings
+    content
         .blocks
         .push(Block::Prose(say!(context, "upper_bounds.introduction")));
     let table = table(context);
     let view = table.view(words!(context, "upper_bounds.caption"), shown.min(SHOWN));
-    findings.blocks.push(Block::Table(view));
-    findings.datasets.push(table.rows(&rows));
-    findings.methods.push(method(context));
+    content.blocks.push(Block::Table(view));
+    content.datasets.push(table.rows(&rows));
+    content.methods.push(method(context));
     Ok(())
 }
 

@@ -369,7 +369,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
         .idle(Cause::Launching, 500.0);
     let found = judge(&made.evidence());
     let order: Vec<(&str, Severity, f64)> = found
-        .observations
+        .findings
         .iter()
         .map(|one| (one.id, one.severity, one.weight_ns.0))
         .collect();
@@ -383,7 +383,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
             ("exposed-copies", Severity::Note, 600.0),
         ]
     );
-    assert_eq!(found.observations[2].title, "launch_bound.name: b");
+    assert_eq!(found.findings[2].title, "launch_bound.name: b");
     let rules = found
         .datasets
         .iter()
@@ -398,7 +398,7 @@ fn one_iteration_makes_no_finding_critical() {
     let severity = |counted: f64| {
         let mut made = decode().idle(Cause::Launching, 500.0);
         (made.stages[0].counted, made.stages[0].run) = (Count(counted), Time(1000.0 * counted));
-        let found = judge(&made.evidence()).observations;
+        let found = judge(&made.evidence()).findings;
         found
             .iter()
             .find(|one| one.id == "launch-bound")

@@ -66,8 +66,8 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         label = whose,
         share = share,
         run = run,
-        after = Inline::strong(&stages[pair.after].name),
-        before = Inline::strong(&stages[pair.before].name),
+        after = Inline::strong(&stages[pair.from].name),
+        before = Inline::strong(&stages[pair.to].name),
         median = pair.median()?,
         count = Quantity::count(pair.windows() as u64),
         cause = Inline::strong(evidence.text.word(cause.label())),
@@ -91,7 +91,7 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         ..Finding::default()
     };
     let draft = Draft::new(finding, arguments).next(range.is_none().then_some("next"));
-    Some(draft.advice(advice(cause, workload(stages[pair.before].kind))))
+    Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
 }
 
 /// The key of the advice.

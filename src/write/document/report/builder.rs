@@ -124,8 +124,8 @@ impl<'a> Document<'a> {
     /// Adds the section of findings, one card each, without what proves them; that, the other findings and the outcomes of
     /// all rules open the appendix.
     pub fn findings(&mut self, rules: SectionContent) {
-        self.has_terms |= !rules.observations.is_empty();
-        let about_run: Vec<&Finding> = rules.observations.iter().filter(is_about_run).collect();
+        self.has_terms |= !rules.findings.is_empty();
+        let about_run: Vec<&Finding> = rules.findings.iter().filter(is_about_run).collect();
         let material = about_run.iter().filter(|finding| is_material(finding));
         let shown: Vec<&Finding> = material.take(SHOWN_FINDINGS).copied().collect();
         let mut claims = Vec::new();
@@ -139,7 +139,7 @@ impl<'a> Document<'a> {
             claims.push(claim(finding));
         }
         let mut evidence = Vec::new();
-        for finding in &rules.observations {
+        for finding in &rules.findings {
             evidence.push(match shown.contains(&finding) {
                 true => proof(finding),
                 false => Block::Finding(Box::new(finding.clone())),

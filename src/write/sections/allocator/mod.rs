@@ -37,14 +37,14 @@ const SHOWN_DEVICES: usize = 8;
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let session = context.session;
     let allocator = context.results.allocator()?;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     for (number, memory) in allocator.devices.iter().enumerate().take(SHOWN_GPUS) {
         // The report shows one GPU, if that is nearly full: ranks hold much the same.
         let is_shown = number == 0 && fills(context, memory);
         let blocks = if is_shown {
-            &mut findings.main
+            &mut content.main
         } else {
-            &mut findings.blocks
+            &mut content.blocks
         };
         blocks.push(Block::Prose(summary(context, memory)));
         blocks.push(Block::Chart(chart::chart(
@@ -54,9 +54,9 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         )));
     }
     if !allocator.devices.is_empty() {
-        tables::add(context, &allocator.devices, &mut findings);
+        tables::add(context, &allocator.devices, &mut content);
     }
-    findings.metrics.extend(
+    content.metrics.extend(
         allocator
             .devices
             .iter()
@@ -64,24 +64,24 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     );
     for (number, used) in allocator.used.iter().enumerate() {
         if number < SHOWN_DEVICES {
-            findings.blocks.push(Block::Prose(say!(
+            content.blocks.push(Block::Prose(say!(
                 context,
                 "allocator.used",
                 bytes = Quantity::new(used.bytes as f64, Unit::Bytes),
                 gpu = Quantity::count(u64::from(used.device)),
             )));
         }
-        findings.metrics.push(used_metric(session, used));
+        content.metrics.push(used_metric(session, used));
     }
-    tables::add_calls(context, &allocator.calls, &mut findings);
+    tables::add_calls(context, &allocator.calls, &mut content);
     let stages = allocator.calls.stages.iter();
-    findings
+    content
         .metrics
         .extend(stages.map(|stage| calls_metric(context, stage)));
-    if !findings.blocks.is_empty() {
-        findings.methods.push(method!(context, "allocator"));
+    if !content.blocks.is_empty() {
+        content.methods.push(method!(context, "allocator"));
     }
-    Ok(findings)
+    Ok(content)
 }
 
 /// Whether a notable part of a GPU's memory is reserved, as far as its size is known.

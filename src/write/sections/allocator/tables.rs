@@ -25,7 +25,7 @@ struct HolderRow<'a> {
 }
 
 /// Adds a table of all stages, and the holders at the peak of each allocator.
-pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], content: &mut SectionContent) {
     let session = context.session;
     let mut rows: Vec<Row<'_>> = Vec::new();
     for memory in devices {
@@ -39,8 +39,8 @@ pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mu
         words!(context, "allocator.stages"),
         rows.len().min(SHOWN_ROWS),
     );
-    findings.blocks.push(Block::Table(view));
-    findings.datasets.push(table.rows(&rows));
+    content.blocks.push(Block::Table(view));
+    content.datasets.push(table.rows(&rows));
     let table = holders_table(context);
     let mut holders: Vec<HolderRow<'_>> = Vec::new();
     for (number, memory) in devices.iter().enumerate() {
@@ -55,13 +55,13 @@ pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mu
                 pass = pass
             );
             let limit = (holders.len() - skip).min(SHOWN_HOLDERS);
-            findings.blocks.push(Block::Table(View {
+            content.blocks.push(Block::Table(View {
                 skip,
                 ..table.view(caption, limit)
             }));
         }
     }
-    findings.datasets.push(table.rows(&holders));
+    content.datasets.push(table.rows(&holders));
 }
 
 /// One row per (allocator, stage); the whole trace first.
@@ -122,25 +122,25 @@ fn holders_table<'t>(context: &Context<'t>) -> Table<'t, HolderRow<'t>> {
 pub(super) fn add_calls(
     context: &Context<'_>,
     calls: &AllocatorCalls,
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let table = calls_table(context);
     let counted = calls.rows.iter().filter(|row| row.counted).count();
     if counted > 0 {
         let caption = words!(context, "allocator.calls");
-        findings
+        content
             .blocks
             .push(Block::Table(table.view(caption, counted.min(SHOWN_CALLS))));
-    } else if calls.left_out() > 0 && !findings.blocks.is_empty() {
+    } else if calls.left_out() > 0 && !content.blocks.is_empty() {
         let calls = Quantity::count(calls.left_out());
-        findings.blocks.push(Block::Prose(say!(
+        content.blocks.push(Block::Prose(say!(
             context,
             "allocator.no_calls",
             calls = calls
         )));
     }
     if !calls.rows.is_empty() {
-        findings.datasets.push(table.rows(&calls.rows));
+        content.datasets.push(table.rows(&calls.rows));
     }
 }
 

@@ -48,30 +48,30 @@ fn prefill() -> SectionContent {
     show(&SECTION, &session)
 }
 
-fn metric(findings: &SectionContent, id: &str, stage: Option<&str>) -> Option<f64> {
-    testing::metric(findings, id, |scope| scope.stage.as_deref() == stage)
+fn metric(content: &SectionContent, id: &str, stage: Option<&str>) -> Option<f64> {
+    testing::metric(content, id, |scope| scope.stage.as_deref() == stage)
 }
 
 #[test]
 fn a_state_holds_until_the_next_event() {
-    let findings = prefill();
+    let content = prefill();
     // 1900 from 200 to 250.
     assert_eq!(
-        metric(&findings, "memory_peak_allocated", Some("prefill")),
+        metric(&content, "memory_peak_allocated", Some("prefill")),
         Some(1_900.0)
     );
     assert_eq!(
-        metric(&findings, "memory_peak_allocated", None),
+        metric(&content, "memory_peak_allocated", None),
         Some(1_900.0)
     );
     assert_eq!(
-        metric(&findings, "memory_peak_reserved", Some("prefill")),
+        metric(&content, "memory_peak_reserved", Some("prefill")),
         Some(2_000.0)
     );
     // Of 2000: 900 unused in [100, 150), 300 in [150, 200), 100 in [200, 250), 700 in [250, 300).
-    let unused = metric(&findings, "memory_fragmentation", Some("prefill")).unwrap();
+    let unused = metric(&content, "memory_fragmentation", Some("prefill")).unwrap();
     assert!((unused - 0.25).abs() < 1e-12, "{unused}");
-    let of = |id: &str| column(dataset(&findings, "memory"), id)[1].clone();
+    let of = |id: &str| column(dataset(&content, "memory"), id)[1].clone();
     assert_eq!(of("stage"), Cell::Text("prefill".to_owned()));
     assert_eq!(
         of("peak_time_ns"),
@@ -86,8 +86,8 @@ fn a_state_holds_until_the_next_event() {
 
 #[test]
 fn the_peak_is_held_by_what_no_event_freed() {
-    let findings = prefill();
-    let holders = dataset(&findings, "memory_at_peak");
+    let content = prefill();
+    let holders = dataset(&content, "memory_at_peak");
     let held = ["operator", "range", "allocations", "bytes"]
         .map(|id| -> Vec<String> { column(holders, id).iter().map(Cell::plain).collect() });
     // 600 + 200 within mm, be it within empty or not; 100 at 50 before any range.
@@ -107,8 +107,8 @@ fn the_chart_keeps_peaks_of_long_traces() {
     let mut events: Vec<_> = (0..10_000).flat_map(pair).collect();
     events.extend([(100_001, 8, 900), (100_002, 8, -900), (200_000, 9, 1)]);
     add_events(&mut session, &events);
-    let findings = show_keys(&SECTION, &session);
-    let chart = findings.blocks.iter().find_map(|block| match block {
+    let content = show_keys(&SECTION, &session);
+    let chart = content.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
         _ => None,
     });
@@ -138,13 +138,13 @@ fn calls_that_allocate_count_within_stages() {
         cudaFree 190..200
         cudaMemsetAsync 210..220
     ";
-    let findings = show(&SECTION, &trace(&[PREFILL, calls].concat()));
+    let content = show(&SECTION, &trace(&[PREFILL, calls].concat()));
     assert_eq!(
-        metric(&findings, "allocator_calls", Some("prefill")),
+        metric(&content, "allocator_calls", Some("prefill")),
         Some(2.0)
     );
     assert_eq!(
-        metric(&findings, "memory_peak_allocated", None),
+        metric(&content, "memory_peak_allocated", None),
         None,
         "no allocator events"
     );
@@ -164,11 +164,11 @@ fn calls_within_a_part_of_a_stage_are_listed_once() {
         cudaMemcpyAsync 610..615 -> memcpy HtoD 630..640
         cudaMalloc 620..630
     ";
-    let findings = show(&SECTION, &trace(&[PREFILL, decode].concat()));
-    let stages = column(dataset(&findings, "allocator_calls"), "stage");
+    let content = show(&SECTION, &trace(&[PREFILL, decode].concat()));
+    let stages = column(dataset(&content, "allocator_calls"), "stage");
     assert_eq!(stages, ["decode", "decode_step"].map(Cell::from));
     assert_eq!(
-        metric(&findings, "allocator_calls", Some("decode_step")),
+        metric(&content, "allocator_calls", Some("decode_step")),
         Some(1.0)
     );
 }

@@ -24,9 +24,9 @@ const SHOWN: usize = 10;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let stages = context.results.attention()?;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let Some(first) = stages.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
     let of_first = stages.iter().take_while(|stage| stage.pass == first.pass);
     let shown: usize = of_first.map(|stage| stage.groups.len()).sum();
@@ -48,7 +48,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     };
     let roofs = in_words(context.text, stages.iter().flat_map(StageProducts::roofs));
     let caption = words!(context, "attention.kernels", roofs = roofs);
-    findings.blocks.push(Block::Table(View::new(
+    content.blocks.push(Block::Table(View::new(
         "attention",
         caption,
         columns,
@@ -56,18 +56,18 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     )));
     // Where no size is known, the section of GEMMs says so.
     if !has_shapes && context.results.matmul()?.is_any_known() {
-        findings.blocks.push(Block::Missing(words!(
+        content.blocks.push(Block::Missing(words!(
             context,
             "attention.no_sizes",
             advice = shapes_advice(context, context.text)
         )));
     }
-    findings
+    content
         .diagnostics
         .extend(stages.iter().filter_map(|stage| above_peak(context, stage)));
-    findings.datasets.push(dataset(context, stages));
-    findings.methods.push(method!(context, "attention"));
-    Ok(findings)
+    content.datasets.push(dataset(context, stages));
+    content.methods.push(method!(context, "attention"));
+    Ok(content)
 }
 
 fn above_peak(context: &Context<'_>, stage: &StageProducts) -> Option<Diagnostic> {

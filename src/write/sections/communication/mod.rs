@@ -28,40 +28,40 @@ pub(super) static SECTION: Section = Section {
 const SHOWN: usize = 16;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let runs = &context.results.communication()?.runs;
     let Some(first) = runs.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
-    findings
+    content
         .main
         .push(Block::Prose(text::introduction(context, first)));
-    findings.main.push(Block::Chart(chart(context, first)));
+    content.main.push(Block::Chart(chart(context, first)));
     let straggler = first.straggler.as_ref();
     // The report has the finding.
-    findings
+    content
         .blocks
         .extend(straggler.map(|rank| Block::Prose(text::straggler(context, first, rank))));
-    findings
+    content
         .blocks
         .extend(text::messages(context, first).map(Block::Prose));
-    tables::add(context, runs, &mut findings);
+    tables::add(context, runs, &mut content);
     for ranks in runs {
-        findings.metrics.extend(
+        content.metrics.extend(
             ranks
                 .lines
                 .iter()
                 .flat_map(|line| metrics::of_line(context, line)),
         );
-        findings.metrics.extend(metrics::imbalances(context, ranks));
-        findings.metrics.extend(metrics::clock(ranks));
-        findings.metrics.extend(metrics::bus(context, ranks));
-        findings.diagnostics.extend(text::mismatched(ranks));
+        content.metrics.extend(metrics::imbalances(context, ranks));
+        content.metrics.extend(metrics::clock(ranks));
+        content.metrics.extend(metrics::bus(context, ranks));
+        content.diagnostics.extend(text::mismatched(ranks));
     }
-    findings
+    content
         .methods
         .push(method!(context, "communication", chance = CHANCE));
-    Ok(findings)
+    Ok(content)
 }
 
 /// What each rank's time goes to: bars of one stage, or of each.

@@ -15,24 +15,24 @@ use rooflens_document::{Block, Quantity, SectionContent, Table, View};
 use rooflens_session::Session;
 
 /// Adds the data sets and their views.
-pub(super) fn add(context: &Context<'_>, runs: &[Ranks], findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, runs: &[Ranks], content: &mut SectionContent) {
     let matched = runs.iter().any(|ranks| !ranks.matching.matches.is_empty());
-    add_ranks(context, runs, matched, findings);
-    add_collectives(context, runs, matched, findings);
+    add_ranks(context, runs, matched, content);
+    add_collectives(context, runs, matched, content);
     let messages: Vec<Message<'_>> = runs
         .iter()
         .flat_map(|ranks| ranks.messages.iter().map(move |message| (ranks, message)))
         .collect();
     if !messages.is_empty() {
         let (table, shown) = (messages_table(context), messages.len().min(SHOWN));
-        findings.blocks.push(Block::Table(
+        content.blocks.push(Block::Table(
             table.view(words!(context, "communication.messages_caption"), shown),
         ));
-        findings.datasets.push(table.rows(&messages));
+        content.datasets.push(table.rows(&messages));
     }
 }
 
-fn add_ranks(context: &Context<'_>, runs: &[Ranks], matched: bool, findings: &mut SectionContent) {
+fn add_ranks(context: &Context<'_>, runs: &[Ranks], matched: bool, content: &mut SectionContent) {
     let rows: Vec<(&Ranks, &RankTimes)> = runs
         .iter()
         .flat_map(|run| run.lines.iter().map(move |line| (run, line)))
@@ -52,12 +52,12 @@ fn add_ranks(context: &Context<'_>, runs: &[Ranks], matched: bool, findings: &mu
         skip,
         ..View::new("ranks", caption.clone(), &columns, limit)
     };
-    findings.main.push(Block::Table(view));
+    content.main.push(Block::Table(view));
     columns.insert(1, "pass");
     columns.extend(matched.then_some("last"));
     let view = View::new("ranks", caption, &columns, rows.len().min(2 * SHOWN));
-    findings.blocks.push(Block::Table(view));
-    findings.datasets.push(ranks(context).rows(&rows));
+    content.blocks.push(Block::Table(view));
+    content.datasets.push(ranks(context).rows(&rows));
 }
 
 /// Tells which rank computes longest, in the stage where that makes the greatest difference.
@@ -88,7 +88,7 @@ fn add_collectives(
     context: &Context<'_>,
     runs: &[Ranks],
     matched: bool,
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let rows: Vec<(&Ranks, &Kind)> = runs
         .iter()
@@ -110,8 +110,8 @@ fn add_collectives(
     columns.extend(links.then_some("nvlink_share"));
     let caption = words!(context, "communication.collectives_caption");
     let view = View::new("collectives", caption, &columns, rows.len().min(SHOWN));
-    findings.blocks.push(Block::Table(view));
-    findings.datasets.push(collectives(context).rows(&rows));
+    content.blocks.push(Block::Table(view));
+    content.datasets.push(collectives(context).rows(&rows));
 }
 
 /// One row per line: (run, whole pass before stages, rank).

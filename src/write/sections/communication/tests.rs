@@ -9,18 +9,18 @@ use rooflens_analysis::testing::communication::{
 };
 use rooflens_document::{Cell, Inline};
 
-fn metric(findings: &SectionContent, id: &str, rank: Option<u32>) -> Option<f64> {
-    testing::metric(findings, id, |scope| {
+fn metric(content: &SectionContent, id: &str, rank: Option<u32>) -> Option<f64> {
+    testing::metric(content, id, |scope| {
         scope.stage.is_none() && scope.rank == rank
     })
 }
 
-fn words(findings: &SectionContent) -> String {
+fn words(content: &SectionContent) -> String {
     let prose = |block: &Block| match block {
         Block::Prose(inlines) => inlines.iter().map(Inline::plain).collect(),
         _ => String::new(),
     };
-    findings.blocks.iter().map(prose).collect()
+    content.blocks.iter().map(prose).collect()
 }
 
 #[test]

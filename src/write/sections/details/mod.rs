@@ -42,21 +42,21 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     else {
         return Ok(SectionContent::default());
     };
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let mut skip = (0, 0);
     for (number, pass) in details.passes.iter().enumerate() {
-        add_pass(context, (number + 1, details), pass, skip, &mut findings);
+        add_pass(context, (number + 1, details), pass, skip, &mut content);
         skip = (skip.0 + pass.groups.len(), skip.1 + pass.rules.len());
     }
-    findings.appendix.extend(appendix(context, details));
-    findings.datasets = vec![
+    content.appendix.extend(appendix(context, details));
+    content.datasets = vec![
         tables::groups(context, &details.passes),
         tables::launches(context, counters, details),
         tables::rules(context, &details.passes),
         tables::histograms(context, &details.passes),
     ];
-    findings.methods = vec![method!(context, "deep_dive")];
-    Ok(findings)
+    content.methods = vec![method!(context, "deep_dive")];
+    Ok(content)
 }
 
 /// A block for each of the groups that represent most of the timeline; without a timeline, of those with most time.
@@ -150,19 +150,19 @@ fn add_pass(
     (number, details): (usize, &Details),
     pass: &PassDetails,
     skip: (usize, usize),
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let name = context.session.pass_name(pass.pass);
     let (groups, rules) = (&pass.groups, &pass.rules);
     let launches: Vec<&Launch> = pass.launches.iter().map(|id| details.launch(*id)).collect();
     let metrics = metrics(context, pass, &launches);
-    findings
+    content
         .blocks
         .push(Block::Prose(summary(context, name, pass, &metrics)));
-    findings
+    content
         .blocks
         .extend(not_collected(context, name, &launches).map(Block::Missing));
-    findings.metrics.extend(metrics);
+    content.metrics.extend(metrics);
     let shown = groups.len().min(SHOWN_GROUPS);
     let (some, all) = (shown.to_string(), groups.len().to_string());
     let caption = words!(
@@ -173,19 +173,19 @@ fn add_pass(
         all = all
     );
     let view = View::new(tables::GROUPS, caption, tables::ESSENTIALS, shown);
-    findings.blocks.push(Block::Table(View {
+    content.blocks.push(Block::Table(View {
         skip: skip.0,
         ..view
     }));
-    findings
+    content
         .blocks
         .extend(charts::stalls(context, number, name, groups).map(Block::Chart));
     let spread = |name_of_weight: &str, weight| {
         let id = format!("deep-dive-{name_of_weight}-p{number}");
         charts::histograms(context, id, name, &pass.histograms, weight).map(Block::Chart)
     };
-    findings.blocks.extend(spread("time", Weight::Time));
-    findings
+    content.blocks.extend(spread("time", Weight::Time));
+    content
         .appendix
         .extend(spread("launches", Weight::Launches));
     if !rules.is_empty() {
@@ -199,7 +199,7 @@ fn add_pass(
             all = all
         );
         let view = View::new(tables::RULES, caption, tables::RULE_ESSENTIALS, shown);
-        findings.blocks.push(Block::Table(View {
+        content.blocks.push(Block::Table(View {
             skip: skip.1,
             ..view
         }));

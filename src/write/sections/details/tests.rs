@@ -18,16 +18,16 @@ const REGISTERS: &str = "launch__occupancy_limit_registers";
 const SHARED: &str = "launch__occupancy_limit_shared_mem";
 const WARPS: &str = "launch__occupancy_limit_warps";
 
-fn findings(session: &Session) -> SectionContent {
+fn content(session: &Session) -> SectionContent {
     show_on(&SECTION, session, &Hardware::builtin())
 }
 
-fn cell(findings: &SectionContent, id: &str, row: usize, name: &str) -> Cell {
-    column(dataset(findings, id), name)[row].clone()
+fn cell(content: &SectionContent, id: &str, row: usize, name: &str) -> Cell {
+    column(dataset(content, id), name)[row].clone()
 }
 
-fn number(findings: &SectionContent, id: &str, row: usize, name: &str) -> f64 {
-    cell(findings, id, row, name).plain().parse().unwrap()
+fn number(content: &SectionContent, id: &str, row: usize, name: &str) -> f64 {
+    cell(content, id, row, name).plain().parse().unwrap()
 }
 
 fn near(found: f64, expected: f64) -> bool {
@@ -55,24 +55,21 @@ fn launches_of_one_kernel_and_grid_are_a_group_with_means_by_time() {
         ("other", &launch(1e-6, 90.0)),
         ("k", &launch(3e-6, 40.0)),
     ]);
-    let findings = findings(&session);
-    assert_eq!(dataset(&findings, tables::GROUPS).rows.len(), 2);
+    let content = content(&session);
+    assert_eq!(dataset(&content, tables::GROUPS).rows.len(), 2);
     // (1 · 20 + 3 · 40) ÷ 4 and 4 µs of 5 µs.
     assert!(near(
-        number(&findings, tables::GROUPS, 0, "achieved_occupancy_percent"),
+        number(&content, tables::GROUPS, 0, "achieved_occupancy_percent"),
         35.0
     ));
-    assert!(near(
-        number(&findings, tables::GROUPS, 0, "time_share"),
-        0.8
-    ));
-    assert!(near(number(&findings, tables::GROUPS, 0, "launches"), 2.0));
+    assert!(near(number(&content, tables::GROUPS, 0, "time_share"), 0.8));
+    assert!(near(number(&content, tables::GROUPS, 0, "launches"), 2.0));
     // (1 · 20 + 1 · 90 + 3 · 40) ÷ 5.
     assert!(near(
-        metric(&findings, "profiled_occupancy", |_| true).unwrap(),
+        metric(&content, "profiled_occupancy", |_| true).unwrap(),
         0.46
     ));
-    assert_eq!(cell(&findings, tables::GROUPS, 0, "limiter"), Cell::Missing);
+    assert_eq!(cell(&content, tables::GROUPS, 0, "limiter"), Cell::Missing);
 }
 
 #[test]
@@ -84,8 +81,8 @@ fn the_limiter_is_the_least_limit_and_none_at_full_occupancy() {
             ("", SHARED, "block", shared),
             ("", WARPS, "block", 5.0),
         ];
-        let findings = findings(&session(&[("k", &metrics)]));
-        cell(&findings, LAUNCHES, 0, "limiter")
+        let content = content(&session(&[("k", &metrics)]));
+        cell(&content, LAUNCHES, 0, "limiter")
     };
     assert_eq!(limited(37.5, 8.0), Cell::Text("registers".to_owned()));
     assert_eq!(
@@ -100,7 +97,7 @@ fn the_tail_is_the_empty_part_of_all_waves_from_exact_waves() {
     // The launches of these tables have 2 · 64 = 128 blocks.
     let tail = |metrics: &[_]| {
         number(
-            &findings(&session(&[("k", metrics)])),
+            &content(&session(&[("k", metrics)])),
             LAUNCHES,
             0,
             "tail_percent",
@@ -138,12 +135,12 @@ fn warp_states_are_shares_and_unknown_ones_are_other() {
         .zip([1.0, 6.0, 3.0])
         .map(|(name, value)| ("", name.as_str(), "inst", value))
         .collect();
-    let findings = findings(&session(&[("k", &metrics)]));
-    let share = |column| number(&findings, LAUNCHES, 0, column);
+    let content = content(&session(&[("k", &metrics)]));
+    let share = |column| number(&content, LAUNCHES, 0, column);
     assert!(near(share("issuing_share"), 0.1) && near(share("stall_long_scoreboard_share"), 0.6));
     assert!(near(share("stall_other_share"), 0.3) && near(share("stall_wait_share"), 0.0));
     assert_eq!(
-        cell(&findings, tables::GROUPS, 0, "top_stall"),
+        cell(&content, tables::GROUPS, 0, "top_stall"),
         Cell::Text("long scoreboard".to_owned())
     );
     let plural = [(
@@ -152,9 +149,9 @@ fn warp_states_are_shares_and_unknown_ones_are_other() {
         "inst",
         4.0,
     )];
-    let findings = self::findings(&session(&[("k", &plural)]));
+    let content = self::content(&session(&[("k", &plural)]));
     assert!(near(
-        number(&findings, LAUNCHES, 0, "stall_no_instruction_share"),
+        number(&content, LAUNCHES, 0, "stall_no_instruction_share"),
         1.0
     ));
 }
@@ -173,19 +170,19 @@ fn a_rule_saves_its_largest_global_estimate_times_the_duration() {
     ] {
         add_rule(&mut session, launch, rule, speedup);
     }
-    let findings = findings(&session);
-    let at = |row, column| number(&findings, tables::RULES, row, column);
+    let content = content(&session);
+    let at = |row, column| number(&content, tables::RULES, row, column);
     // 1 µs · 50 % + 3 µs · 20 %, of 4 µs.
     assert_eq!(
-        cell(&findings, tables::RULES, 0, "rule"),
+        cell(&content, tables::RULES, 0, "rule"),
         Cell::Text("Grid".to_owned())
     );
     assert!(near(at(0, "saved_ns"), 1100.0) && near(at(0, "saved_share"), 0.275));
     assert!(near(at(0, "launches"), 2.0));
     // (1 · 10 + 3 · 30) ÷ 4.
     assert!(near(at(1, "local_percent"), 25.0));
-    assert_eq!(cell(&findings, tables::RULES, 1, "saved_ns"), Cell::Missing);
-    assert_eq!(dataset(&findings, tables::RULES).rows.len(), 3);
+    assert_eq!(cell(&content, tables::RULES, 1, "saved_ns"), Cell::Missing);
+    assert_eq!(dataset(&content, tables::RULES).rows.len(), 3);
     assert_eq!(
         pages::first_sentence("Too small, 0.5 waves. More."),
         "Too small, 0.5 waves"
@@ -204,8 +201,8 @@ fn histograms_count_launches_and_their_time() {
     ];
     let metrics = values.map(|(seconds, percent)| launch(seconds, percent));
     let launches: Vec<(&str, &[_])> = metrics.iter().map(|one| ("k", &one[..])).collect();
-    let findings = findings(&session(&launches));
-    let all = dataset(&findings, "deep_dive_histograms");
+    let content = content(&session(&launches));
+    let all = dataset(&content, "deep_dive_histograms");
     let (launches, times) = (column(all, "launches"), numbers(all, "time_ns"));
     let figures = column(all, "figure");
     let own = figures.iter().enumerate();
@@ -231,10 +228,10 @@ fn blocks_are_in_the_order_of_the_time_that_they_stand_for_and_named_apart() {
     // second, for none.
     let mut session = made::session();
     session.profile_metrics.value[6] = Some(1.0);
-    let findings = findings(&session);
-    let headings = headings(&findings.appendix);
+    let content = content(&session);
+    let headings = headings(&content.appendix);
     assert_eq!(headings, ["add", "nvjet 64x8x64 2x1 TNT", "gone"]);
-    let stands_for = |row| cell(&findings, tables::GROUPS, row, "timeline_ns").plain();
+    let stands_for = |row| cell(&content, tables::GROUPS, row, "timeline_ns").plain();
     let mut times: Vec<String> = (0..3).map(stands_for).collect();
     times.sort();
     assert_eq!(times, ["", "110", "250"]);
@@ -245,14 +242,14 @@ fn what_is_called_the_same_is_told_apart_by_its_grid() {
     let time = [("", TIME, "s", 1e-6)];
     let mut session = session(&[("k", &time), ("k", &time), ("other", &time)]);
     session.kernel_profiles.grid[1].x = 7;
-    let findings = findings(&session);
-    let headings = headings(&findings.appendix);
+    let content = content(&session);
+    let headings = headings(&content.appendix);
     assert_eq!(headings, ["k, grid 2x64x1", "k, grid 7x64x1", "other"]);
 }
 
 #[test]
 fn what_was_not_collected_is_said_once_and_many_kernels_stay_readable() {
-    assert!(findings(&Session::default()).blocks.is_empty());
+    assert!(content(&Session::default()).blocks.is_empty());
     let names: Vec<String> = (0..40).map(|n| format!("kernel_{n:02}")).collect();
     let metrics: Vec<_> = (1..=40)
         .map(|n| [("", TIME, "s", f64::from(n) * 1e-6)])
@@ -262,8 +259,8 @@ fn what_was_not_collected_is_said_once_and_many_kernels_stay_readable() {
         .zip(&metrics)
         .map(|(name, one)| (name.as_str(), &one[..]))
         .collect();
-    let findings = findings(&session(&launches));
-    let missing: Vec<_> = findings
+    let content = content(&session(&launches));
+    let missing: Vec<_> = content
         .blocks
         .iter()
         .filter(|b| matches!(b, Block::Missing(_)))
@@ -273,15 +270,15 @@ fn what_was_not_collected_is_said_once_and_many_kernels_stay_readable() {
     };
     assert!(reason.contains("SchedulerStats") && reason.contains("WarpStateStats"));
     assert!(
-        findings
+        content
             .metrics
             .iter()
             .all(|one| one.value.number().is_none())
     );
-    let headings = headings(&findings.appendix);
+    let headings = headings(&content.appendix);
     // The longest come first.
     assert_eq!((headings.len(), headings[0]), (PAGES, "kernel_39"));
-    let Some(Block::Prose(text)) = findings.appendix.last() else {
+    let Some(Block::Prose(text)) = content.appendix.last() else {
         panic!("what was left out")
     };
     assert_eq!(text[0], Inline::Quantity(Quantity::count(28)));

@@ -31,12 +31,12 @@ const MAX_OUTLIERS: usize = 40;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let series = context.results.drift()?.series.as_slice();
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     for series in series {
-        findings.metrics.extend(metrics(context, series));
+        content.metrics.extend(metrics(context, series));
     }
     let Some(first) = series.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
     let shown = series.len().min(SHOWN);
     let of_first_pass = series[..shown]
@@ -44,7 +44,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .next()
         .unwrap_or_default();
     let several_passes = of_first_pass.len() < shown;
-    findings
+    content
         .blocks
         .push(Block::Prose(introduction(context, of_first_pass)));
     let mut longest: Vec<&Series> = of_first_pass
@@ -53,18 +53,18 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .collect();
     longest.sort_by_key(|series| (std::cmp::Reverse(series.total()), series.label(context)));
     for (number, series) in longest.into_iter().take(MAX_CHARTS).enumerate() {
-        findings
+        content
             .blocks
             .push(Block::Chart(chart(context, number, series)));
     }
     let pass = (!several_passes).then(|| context.session.pass_name(first.pass));
     let caption = words!(context, "pace.caption", pass = pass);
     let columns = shown_columns(&series[..shown], several_passes);
-    findings
+    content
         .blocks
         .push(Block::Table(View::new("pace", caption, &columns, shown)));
-    findings.datasets.push(table(context).rows(series));
-    findings.methods.push(method!(
+    content.datasets.push(table(context).rows(series));
+    content.methods.push(method!(
         context,
         "pace",
         least = Quantity::count(LEAST as u64),
@@ -72,7 +72,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         trend = Quantity::new(TREND_Z, Unit::One),
         outlier = Quantity::new(OUTLIER_Z, Unit::One),
     ));
-    Ok(findings)
+    Ok(content)
 }
 
 /// Columns that pages show.

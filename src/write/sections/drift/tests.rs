@@ -9,7 +9,7 @@ use crate::testing::{column, dataset, english};
 use rooflens_analysis::testing::drift::look;
 use rooflens_document::Cell;
 
-fn findings(times: &[i64], left_out: usize, ranges: &[(&str, i64)]) -> SectionContent {
+fn content(times: &[i64], left_out: usize, ranges: &[(&str, i64)]) -> SectionContent {
     look(times, left_out, ranges, |context| {
         show(&english(context)).unwrap()
     })
@@ -21,7 +21,7 @@ fn a_trend_is_told_with_its_drift() {
         .into_iter()
         .chain((0..10).map(|n| 100 + 10 * n))
         .collect();
-    let found = findings(&times, 1, &[]);
+    let found = content(&times, 1, &[]);
     assert_eq!(
         found.metrics[0].value,
         MetricValue::Derived {
@@ -36,7 +36,7 @@ fn a_trend_is_told_with_its_drift() {
 
 #[test]
 fn few_instances_have_times_but_no_trend() {
-    let found = findings(&[5, 6, 7, 5], 0, &[]);
+    let found = content(&[5, 6, 7, 5], 0, &[]);
     assert!(
         matches!(&found.metrics[0].value, MetricValue::Unavailable { reason } if reason.contains('8'))
     );
@@ -47,14 +47,14 @@ fn few_instances_have_times_but_no_trend() {
             .iter()
             .any(|block| matches!(block, Block::Chart(_)))
     );
-    let found = findings(&[5, 6, 7], 0, &[]);
+    let found = content(&[5, 6, 7], 0, &[]);
     assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
 }
 
 #[test]
 fn the_chart_rings_outliers_and_marks_what_is_left_out() {
     // Deviations from 100: 0 … 2 and 400; MAD 1.
-    let found = findings(&[900, 100, 101, 99, 102, 98, 500, 100, 101, 99], 1, &[]);
+    let found = content(&[900, 100, 101, 99, 102, 98, 500, 100, 101, 99], 1, &[]);
     let chart = found.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
         _ => None,
@@ -77,7 +77,7 @@ fn ranges_that_are_no_stage_are_shown_without_a_metric() {
         .map(|_| ("step", 50))
         .chain([("once", 900), ("step", 50)])
         .collect();
-    let found = findings(&[5, 6, 7, 5], 0, &often);
+    let found = content(&[5, 6, 7, 5], 0, &often);
     assert_eq!(found.metrics.len(), 1, "that of the stage");
     let pace = dataset(&found, "pace");
     assert_eq!(

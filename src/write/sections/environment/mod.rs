@@ -23,33 +23,31 @@ pub(super) static SECTION: Section = Section {
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let (session, environment) = (context.session, context.results.environment()?);
-    let mut findings = SectionContent {
+    let mut content = SectionContent {
         describes_capture: true,
         ..SectionContent::default()
     };
     let is_described = !(environment.gpus.is_empty() && session.environment.is_empty());
     if !is_described && session.passes.is_empty() && !session.is_measured() {
-        return Ok(findings);
+        return Ok(content);
     }
-    findings
-        .main
-        .push(Block::Facts(facts(context, environment)));
+    content.main.push(Block::Facts(facts(context, environment)));
     let passes = passes(context);
     if !passes.is_empty() {
         let view = passes_table(context).view(words!(context, "environment.passes"), 20);
-        findings.main.push(Block::Table(view));
+        content.main.push(Block::Table(view));
     }
-    findings.datasets.push(passes_table(context).rows(&passes));
-    peaks::add(context, environment, &mut findings);
+    content.datasets.push(passes_table(context).rows(&passes));
+    peaks::add(context, environment, &mut content);
     let recorded: Vec<usize> = (0..session.environment.len()).collect();
     if !recorded.is_empty() {
         let view = recorded_table(context).view(words!(context, "environment.recorded"), 200);
-        findings.appendix.push(Block::Table(view));
+        content.appendix.push(Block::Table(view));
     }
-    findings
+    content
         .datasets
         .push(recorded_table(context).rows(&recorded));
-    Ok(findings)
+    Ok(content)
 }
 
 fn facts(context: &Context<'_>, environment: &Environment) -> Vec<(String, Vec<Inline>)> {

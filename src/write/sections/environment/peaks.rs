@@ -9,8 +9,8 @@ use rooflens_document::{Block, SectionContent, Table};
 /// Rows of each table on the page.
 const SHOWN: usize = 20;
 
-pub(super) fn add(context: &Context<'_>, environment: &Environment, findings: &mut SectionContent) {
-    findings
+pub(super) fn add(context: &Context<'_>, environment: &Environment, content: &mut SectionContent) {
+    content
         .blocks
         .extend(environment.unspecified.iter().map(|name| {
             Block::Missing(words!(
@@ -22,17 +22,17 @@ pub(super) fn add(context: &Context<'_>, environment: &Environment, findings: &m
     let (rates, bandwidths) = (rates(context), bandwidths(context));
     if !environment.rates.is_empty() {
         let caption = words!(context, "environment.peaks.rates");
-        findings
+        content
             .blocks
             .push(Block::Table(rates.view(caption, SHOWN)));
         let caption = words!(context, "environment.peaks.bandwidths");
-        findings
+        content
             .blocks
             .push(Block::Table(bandwidths.view(caption, SHOWN)));
-        findings.methods.push(method!(context, "environment.peaks"));
+        content.methods.push(method!(context, "environment.peaks"));
     }
-    findings.datasets.push(rates.rows(&environment.rates));
-    findings
+    content.datasets.push(rates.rows(&environment.rates));
+    content
         .datasets
         .push(bandwidths.rows(&environment.bandwidths));
 }

@@ -6,7 +6,7 @@ use rooflens_document::Cell;
 use rooflens_hardware::Hardware;
 use rooflens_session::{MeasuredPeak, Session};
 
-fn findings(session: &Session) -> SectionContent {
+fn content(session: &Session) -> SectionContent {
     show_on(&SECTION, session, &Hardware::builtin())
 }
 
@@ -21,7 +21,7 @@ fn with_gpu(name: &str) -> Session {
 #[test]
 fn a_pass_without_gpus_says_that_its_gpu_is_unknown() {
     assert_eq!(
-        findings(&Session::default()).blocks.len(),
+        content(&Session::default()).blocks.len(),
         0,
         "nothing to tell of nothing"
     );
@@ -49,7 +49,7 @@ fn measured_peaks_stand_beside_the_dense_specification() {
             artifact,
         });
     }
-    let found = findings(&session);
+    let found = content(&session);
     let peaks = dataset(&found, "peaks");
     let types = column(peaks, "dtype");
     let row = |dtype: &str| types.iter().position(|own| *own == Cell::from(dtype));
@@ -77,7 +77,7 @@ fn measured_peaks_stand_beside_the_dense_specification() {
 
 #[test]
 fn an_unknown_gpu_has_no_peaks_and_says_so() {
-    let found = findings(&with_gpu("NVIDIA GeForce RTX 4090 Laptop GPU"));
+    let found = content(&with_gpu("NVIDIA GeForce RTX 4090 Laptop GPU"));
     let missing = found.blocks.iter().any(|block| match block {
         Block::Missing(reason) => reason.contains("RTX 4090 Laptop GPU"),
         _ => false,
@@ -92,7 +92,7 @@ fn equal_values_are_said_once_and_others_side_by_side() {
     session.add_fact("a.xml", "driver", "version", "580.1");
     session.add_fact("b.xml", "driver", "version", "580.1");
     session.add_fact("c.json", "driver", "version", "570.9");
-    let found = findings(&session);
+    let found = content(&session);
     let Some(Block::Facts(facts)) = found.blocks.first() else {
         panic!("no facts")
     };

@@ -28,9 +28,9 @@ const CLASSES: usize = 4;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let stages = context.results.flops()?;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     if stages.is_empty() {
-        return Ok(findings);
+        return Ok(content);
     }
     let primary = context.facts.primary_pass(context.session);
     let of_primary = stages
@@ -44,7 +44,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     }];
     let caption = words!(context, "flops.caption");
     let limit = shown.len().min(SHOWN);
-    findings.blocks.push(Block::Table(View::new(
+    content.blocks.push(Block::Table(View::new(
         "flops",
         caption,
         &columns(shown),
@@ -57,16 +57,16 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .take(SHOWN)
         .filter_map(|stage| uncounted(context, stage))
         .collect();
-    findings
+    content
         .blocks
         .extend((!uncounted.is_empty()).then_some(Block::Facts(uncounted)));
     for stage in stages {
-        findings.metrics.extend(metrics::of(context, stage));
-        findings.diagnostics.extend(above_one(context, stage));
+        content.metrics.extend(metrics::of(context, stage));
+        content.diagnostics.extend(above_one(context, stage));
     }
-    findings.datasets.push(tables::dataset(context, stages));
-    findings.methods.push(method!(context, "flops"));
-    Ok(findings)
+    content.datasets.push(tables::dataset(context, stages));
+    content.methods.push(method!(context, "flops"));
+    Ok(content)
 }
 
 /// The columns that hold something.

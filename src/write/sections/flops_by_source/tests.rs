@@ -58,12 +58,12 @@ fn program() -> Program {
     program
 }
 
-fn findings(program: &Program) -> SectionContent {
+fn content(program: &Program) -> SectionContent {
     show_gpu(&SECTION, &program.session, "H200")
 }
 
-fn value(findings: &SectionContent, id: &str) -> MetricValue {
-    findings
+fn value(content: &SectionContent, id: &str) -> MetricValue {
+    content
         .metrics
         .iter()
         .find(|metric| metric.id == id)
@@ -80,34 +80,34 @@ fn near(found: &MetricValue, expected: f64) -> bool {
 
 #[test]
 fn each_dtype_counts_at_its_own_peak() {
-    let findings = findings(&program());
+    let content = content(&program());
     // 2·512³ FLOPs each, at 989.4 and at 1978.9 TFLOP/s; from the first kernel's start to the last one's end the two
     // launches between them add 2 ns each to 994.
     let one = 2.0 * 512.0 * 512.0 * 512.0;
     let ideal = (one / 989.4e12 + one / 1978.9e12) * 1e9;
-    assert!(near(&value(&findings, "ideal_time"), ideal));
+    assert!(near(&value(&content, "ideal_time"), ideal));
     assert!(near(
-        &value(&findings, "mixed_dtype_utilization"),
+        &value(&content, "mixed_dtype_utilization"),
         ideal / 998.0
     ));
-    assert!(near(&value(&findings, "operator_flops"), 2.0 * one));
-    assert!(near(&value(&findings, "flop_coverage"), 796.0 / 994.0));
+    assert!(near(&value(&content, "operator_flops"), 2.0 * one));
+    assert!(near(&value(&content, "flop_coverage"), 796.0 / 994.0));
     assert!(matches!(
-        value(&findings, "gemm_log_flops"),
+        value(&content, "gemm_log_flops"),
         MetricValue::Unavailable { .. }
     ));
-    assert!(findings.diagnostics.is_empty());
+    assert!(content.diagnostics.is_empty());
 }
 
 #[test]
 fn the_clock_of_the_stage_scales_the_peak() {
-    let findings = findings(&program());
+    let content = content(&program());
     // Parameters 4·1024² + 2·1024², 8 tokens; 36 pairs · 4·128 · 8 heads; head 2·1024·1000.
     let flops =
         2.0 * 8.0 * 6.0 * 1024.0 * 1024.0 + 36.0 * 4.0 * 128.0 * 8.0 + 2.0 * 1024.0 * 1000.0;
     let mfu = flops / (998.0e-9 * 989.4e12);
     // Of the samples at 100 and 900 ns, 1220 MHz, against the boost clock of 1830: half as much again.
-    assert!(near(&value(&findings, "clock_normalized_mfu"), mfu * 1.5));
+    assert!(near(&value(&content, "clock_normalized_mfu"), mfu * 1.5));
 }
 
 #[test]
@@ -115,11 +115,11 @@ fn more_than_the_peak_allows_is_an_error() {
     let mut program = program();
     let shapes = program.session.intern("[[512,512],[512,5120]]");
     program.session.operators.shapes.fill(shapes);
-    let findings = findings(&program);
+    let content = content(&program);
     assert!(matches!(
-        value(&findings, "mixed_dtype_utilization"),
+        value(&content, "mixed_dtype_utilization"),
         MetricValue::Unavailable { .. }
     ));
-    let codes: Vec<_> = findings.diagnostics.iter().map(|one| one.code).collect();
+    let codes: Vec<_> = content.diagnostics.iter().map(|one| one.code).collect();
     assert_eq!(codes, ["flops/above-one"]);
 }

@@ -39,18 +39,18 @@ const SHOWN_STAGES: usize = 4;
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let results = context.results;
     let (products, stages, log) = (results.matmul()?, results.gemm()?, results.gemm_log()?);
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     if !log.is_empty() {
         // Kernels that were found in the log say more than it does.
         let shown = (!products.is_any_logged()).then(|| log_view(context, log.len()));
         match context.session.is_measured() {
-            true => findings.blocks.extend(shown),
-            false => findings.main.extend(shown),
+            true => content.blocks.extend(shown),
+            false => content.main.extend(shown),
         }
-        findings.datasets.push(tables::logged(context, log));
+        content.datasets.push(tables::logged(context, log));
     }
     if stages.is_empty() {
-        return Ok(findings);
+        return Ok(content);
     }
     let primary = context.facts.primary_pass(context.session);
     let of_primary = stages
@@ -64,31 +64,31 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     };
     let shown = &stages[..shown.min(SHOWN_STAGES)];
     let words = shown.iter().map(|stage| in_words(context, stage));
-    findings.main.push(Block::Facts(words.collect()));
-    findings
+    content.main.push(Block::Facts(words.collect()));
+    content
         .main
         .extend(tables::chart(context, shown).map(Block::Chart));
     let mut views = views(context, shown);
-    findings.main.push(views.remove(focus(context, shown)));
-    findings.blocks.extend(views);
+    content.main.push(views.remove(focus(context, shown)));
+    content.blocks.extend(views);
     if stages.iter().all(|stage| stage.known == Ns::ZERO) {
-        findings.blocks.push(Block::Missing(words!(
+        content.blocks.push(Block::Missing(words!(
             context,
             "gemm.no_sizes",
             advice = shapes_advice(context, context.text)
         )));
     }
-    findings
+    content
         .blocks
         .extend(not_by_config(context, shown).map(Block::Prose));
     for stage in stages {
-        findings.metrics.extend(metrics::of(context, stage));
-        findings.diagnostics.extend(above_peak(context, stage));
+        content.metrics.extend(metrics::of(context, stage));
+        content.diagnostics.extend(above_peak(context, stage));
     }
-    findings.diagnostics.extend(contradictions(products));
-    findings.datasets.push(tables::dataset(context, stages));
-    findings.methods.push(method!(context, "gemm"));
-    Ok(findings)
+    content.diagnostics.extend(contradictions(products));
+    content.datasets.push(tables::dataset(context, stages));
+    content.methods.push(method!(context, "gemm"));
+    Ok(content)
 }
 
 /// The number of the stage whose table the report shows: the one that loses most.

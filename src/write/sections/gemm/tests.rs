@@ -16,12 +16,12 @@ use rooflens_session::{Llm, MeasuredPeak};
 
 const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
-fn findings(program: &Program) -> SectionContent {
+fn content(program: &Program) -> SectionContent {
     show_gpu(&SECTION, &program.session, "H200")
 }
 
-fn value<'a>(findings: &'a SectionContent, id: &str) -> &'a MetricValue {
-    &findings
+fn value<'a>(content: &'a SectionContent, id: &str) -> &'a MetricValue {
+    &content
         .metrics
         .iter()
         .find(|metric| metric.id == id)
@@ -54,17 +54,17 @@ fn with_product(m: u64) -> Program {
 
 #[test]
 fn a_memory_bound_product_against_the_bandwidth() {
-    let findings = findings(&with_product(8));
+    let content = content(&with_product(8));
     // Bytes 2·(8·4096 + 4096·64 + 8·64) = 590 848 at 4.8 TB/s are 123.09 ns; the 4.2 MFLOP take 4.2 ns.
     let least = 590_848.0 / 4.8e12 * 1e9;
-    let recoverable = value(&findings, "gemm_recoverable").number().unwrap();
+    let recoverable = value(&content, "gemm_recoverable").number().unwrap();
     assert!(
         (recoverable - (300.0 - least)).abs() < 1e-9,
         "{recoverable}"
     );
-    assert_eq!(value(&findings, "gemm_time_share").number(), Some(0.75));
-    assert_eq!(value(&findings, "gemm_shape_coverage").number(), Some(1.0));
-    let cell = |id: &str| column(dataset(&findings, "gemms"), id)[0].clone();
+    assert_eq!(value(&content, "gemm_time_share").number(), Some(0.75));
+    assert_eq!(value(&content, "gemm_shape_coverage").number(), Some(1.0));
+    let cell = |id: &str| column(dataset(&content, "gemms"), id)[0].clone();
     assert_eq!(
         (cell("bound"), cell("flops")),
         (Cell::Text("memory".to_owned()), Cell::Float(4_194_304.0))
@@ -76,7 +76,7 @@ fn a_memory_bound_product_against_the_bandwidth() {
     );
     // Neither registers nor the capability are recorded, so what fits on an SM is not known.
     assert_eq!(cell("waves"), Cell::Missing);
-    assert!(findings.diagnostics.is_empty());
+    assert!(content.diagnostics.is_empty());
 }
 
 #[test]
@@ -94,19 +94,19 @@ fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() 
         };
         program.session.measured_peaks.push(peak);
     }
-    let findings = findings(&program);
+    let content = content(&program);
     // The same bytes at 4 TB/s are 147.7 ns.
-    let recoverable = value(&findings, "gemm_recoverable").number().unwrap();
+    let recoverable = value(&content, "gemm_recoverable").number().unwrap();
     assert!(
         (recoverable - (300.0 - 590_848.0 / 4e12 * 1e9)).abs() < 1e-9,
         "{recoverable}"
     );
-    let cell = |id: &str| column(dataset(&findings, "gemms"), id)[0].plain();
+    let cell = |id: &str| column(dataset(&content, "gemms"), id)[0].plain();
     assert_eq!(cell("ceiling"), "measured");
     // 4 194 304 operations in 300 ns of 989.4 TFLOP/s.
     let of_peak: f64 = cell("of_peak").parse().unwrap();
     assert!((of_peak - 4_194_304.0 / 300e-9 / 989.4e12).abs() < 1e-12);
-    let captions: Vec<&str> = findings
+    let captions: Vec<&str> = content
         .blocks
         .iter()
         .filter_map(|block| match block {
@@ -139,7 +139,7 @@ fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so()
         model.outline.experts = experts;
         program.session.model = Some(model);
         let is_note = |block: &&Block| matches!(block, Block::Prose(_));
-        findings(&program).blocks.iter().filter(is_note).count()
+        content(&program).blocks.iter().filter(is_note).count()
     };
     assert_eq!(notes(8, false), 1);
     // Operators recorded all sizes; a dense model.
@@ -179,8 +179,8 @@ fn convolutions_stand_beside_the_gemms() {
 #[test]
 fn a_product_above_the_peak_is_an_error() {
     // 2·8192·4096·64 FLOPs in 300 ns are 14.3 PFLOP/s.
-    let findings = findings(&with_product(8192));
-    let codes: Vec<_> = findings
+    let content = content(&with_product(8192));
+    let codes: Vec<_> = content
         .diagnostics
         .iter()
         .map(|one| (one.code, one.severity))
@@ -193,7 +193,7 @@ fn without_sizes_nothing_is_recoverable_and_without_products_there_is_no_section
     let mut program = Program::default();
     program.pass("nsys", PassKind::Timeline);
     program.range("prefill", &|program| program.kernel(NAME));
-    let unknown = findings(&program);
+    let unknown = content(&program);
     assert!(matches!(
         value(&unknown, "gemm_recoverable"),
         MetricValue::Unavailable { .. }
@@ -205,7 +205,7 @@ fn without_sizes_nothing_is_recoverable_and_without_products_there_is_no_section
         .filter(|block| matches!(block, Block::Missing(_)))
         .count();
     assert_eq!(missing, 1);
-    assert!(findings(&Program::default()).blocks.is_empty());
+    assert!(content(&Program::default()).blocks.is_empty());
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_log_alone_is_shown_by_size() {
     [3, 3, 5]
         .into_iter()
         .for_each(|m| program.log((8, m, 4), (64, 8), 1));
-    let found = findings(&program);
+    let found = content(&program);
     let ids = [
         "shape", "m", "n", "k", "batch", "dtype", "tile", "calls", "flops",
     ];
@@ -273,7 +273,7 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     let results = rooflens_analysis::Results::compute(&context);
     let all = crate::run(&english(&context.with(&results)));
     let number = |id: &str| {
-        let mut metrics = all.iter().flat_map(|(_, _, findings)| &findings.metrics);
+        let mut metrics = all.iter().flat_map(|(_, _, content)| &content.metrics);
         metrics
             .find(|metric| metric.id == id)
             .unwrap()

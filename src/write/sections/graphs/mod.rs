@@ -27,34 +27,34 @@ const WHOLE: &str = "graphs were traced as single operations: capture with --cud
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let graphs = context.results.graphs()?;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let Some(first) = graphs.by_stage.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
     let shown = graphs.replays.graphs[first.graph].pass;
     let table = replays::table(context, graphs);
-    findings
+    content
         .main
         .push(Block::Prose(introduction(context, graphs, shown)));
-    findings
+    content
         .main
         .push(Block::Chart(replays::chart(context, graphs, shown)));
-    findings
+    content
         .main
         .push(Block::Table(view(context, graphs, &table)));
-    findings
+    content
         .blocks
         .extend(whole_graphs(context, graphs).map(Block::Prose));
-    findings.datasets.push(table.rows(&graphs.by_stage));
-    nodes::add(context, graphs, &mut findings);
-    findings.metrics.extend(
+    content.datasets.push(table.rows(&graphs.by_stage));
+    nodes::add(context, graphs, &mut content);
+    content.metrics.extend(
         graphs
             .stages
             .iter()
             .flat_map(|stage| metrics(context, stage)),
     );
-    findings.methods.push(method!(context, "graphs"));
-    Ok(findings)
+    content.methods.push(method!(context, "graphs"));
+    Ok(content)
 }
 
 /// The table on the page, with the idle time between replays where that is not all of the time between them.

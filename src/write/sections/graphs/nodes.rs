@@ -16,10 +16,10 @@ use rooflens_session::{KernelId, Ns, PassId, StrId};
 type Row<'a> = (&'a PassNodes, &'a Origin, Sum);
 
 /// Adds tables and metrics of all passes with graphs.
-pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, graphs: &Graphs, content: &mut SectionContent) {
     let passes = &graphs.nodes;
     for pass in passes {
-        add_metrics(context, pass, findings);
+        add_metrics(context, pass, content);
     }
     let Some(shown) = passes.first() else { return };
     let rows = passes
@@ -28,7 +28,7 @@ pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut Section
     let rows: Vec<Row<'_>> = rows
         .map(|(nodes, (origin, sum))| (nodes, origin, *sum))
         .collect();
-    findings
+    content
         .blocks
         .push(Block::Prose(introduction(context, shown)));
     let table = table(context, &rows);
@@ -36,13 +36,13 @@ pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut Section
         let pass = context.session.pass_name(shown.pass);
         let caption = words!(context, "graphs.caption_origins", pass = pass);
         let view = table.view(caption, shown.origins.len().min(SHOWN));
-        findings.blocks.push(Block::Table(view));
+        content.blocks.push(Block::Table(view));
     }
-    findings.datasets.push(table.rows(&rows));
-    add_unmatched(context, passes, findings);
+    content.datasets.push(table.rows(&rows));
+    add_unmatched(context, passes, content);
 }
 
-fn add_metrics(context: &Context<'_>, nodes: &PassNodes, findings: &mut SectionContent) {
+fn add_metrics(context: &Context<'_>, nodes: &PassNodes, content: &mut SectionContent) {
     let session = context.session;
     let (operations, whole) = nodes.all();
     if whole <= Ns::ZERO {
@@ -62,7 +62,7 @@ fn add_metrics(context: &Context<'_>, nodes: &PassNodes, findings: &mut SectionC
         metric
             .evidence
             .push(session.evidence(nodes.pass, tables, operations));
-        findings.metrics.push(metric);
+        content.metrics.push(metric);
     };
     let captured = nodes.captured();
     add(
@@ -151,7 +151,7 @@ fn found(context: &Context<'_>, pass: PassId, origin: &Origin) -> String {
 }
 
 /// Kernels of graphs that the run without graphs does not have.
-fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut SectionContent) {
+fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], content: &mut SectionContent) {
     let (session, facts) = (context.session, context.facts);
     let rows = passes
         .iter()
@@ -173,9 +173,9 @@ fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut Sec
         .min(SHOWN);
     if shown > 0 {
         let caption = words!(context, "graphs.caption_unmatched");
-        findings
+        content
             .blocks
             .push(Block::Table(table.view(caption, shown)));
     }
-    findings.datasets.push(table.rows(&rows));
+    content.datasets.push(table.rows(&rows));
 }

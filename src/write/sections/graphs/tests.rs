@@ -12,22 +12,22 @@ use rooflens_document::Chart;
 use rooflens_document::chart::Plot;
 use rooflens_session::{GpuId, GraphLaunch, Ns, PassId, ProcessId};
 
-fn findings(events: &str) -> SectionContent {
+fn content(events: &str) -> SectionContent {
     show(&SECTION, &trace(events))
 }
 
-fn metric<'a>(findings: &'a SectionContent, id: &str, stage: Option<&str>) -> &'a MetricValue {
+fn metric<'a>(content: &'a SectionContent, id: &str, stage: Option<&str>) -> &'a MetricValue {
     let is = |one: &&Metric| one.id == id && one.scope.stage.as_deref() == stage;
-    &findings.metrics.iter().find(is).unwrap().value
+    &content.metrics.iter().find(is).unwrap().value
 }
 
-fn value(findings: &SectionContent, id: &str, stage: Option<&str>) -> f64 {
-    metric(findings, id, stage).number().unwrap()
+fn value(content: &SectionContent, id: &str, stage: Option<&str>) -> f64 {
+    metric(content, id, stage).number().unwrap()
 }
 
 /// Cells of these columns, row by row, as files hold them.
-fn cells(findings: &SectionContent, id: &str, columns: &[&str]) -> Vec<Vec<String>> {
-    let dataset = dataset(findings, id);
+fn cells(content: &SectionContent, id: &str, columns: &[&str]) -> Vec<Vec<String>> {
+    let dataset = dataset(content, id);
     let columns: Vec<_> = columns.iter().map(|id| column(dataset, id)).collect();
     let row = |row: usize| columns.iter().map(|cells| cells[row].plain()).collect();
     (0..dataset.rows.len()).map(row).collect()
@@ -45,8 +45,8 @@ const THREE_REPLAYS: &str = "
 
 #[test]
 fn replays_gaps_and_what_is_idle() {
-    let findings = findings(THREE_REPLAYS);
-    let of = |id| value(&findings, id, Some("decode"));
+    let content = content(THREE_REPLAYS);
+    let of = |id| value(&content, id, Some("decode"));
     assert_eq!(of("graph_replays"), 3.0);
     assert_eq!(of("graph_replay_time"), 20.0);
     // 16 of 20.
@@ -63,19 +63,16 @@ fn replays_gaps_and_what_is_idle() {
         "total_ns",
     ];
     assert_eq!(
-        cells(&findings, "graphs", &columns),
+        cells(&content, "graphs", &columns),
         [["graph 1", "decode", "3", "2", "3", "3", "60"]]
     );
-    assert_eq!(
-        value(&findings, "graph_capture_attributed_share", None),
-        0.0
-    );
+    assert_eq!(value(&content, "graph_capture_attributed_share", None), 0.0);
 }
 
 #[test]
 fn the_bar_adds_up_to_the_time_from_first_to_last_replay() {
-    let findings = findings(THREE_REPLAYS);
-    let bars = findings.blocks.iter().find_map(|block| match block {
+    let content = content(THREE_REPLAYS);
+    let bars = content.blocks.iter().find_map(|block| match block {
         Block::Chart(Chart {
             plot: Plot::StackedBars(bars),
             ..
@@ -94,12 +91,12 @@ fn replays_in_instances_that_do_not_count_are_left_out() {
     ";
     let mut session = trace(&[THREE_REPLAYS, another].concat());
     session.workload.warmup = Some(1);
-    let findings = show(&SECTION, &session);
-    assert_eq!(value(&findings, "graph_replays", Some("decode")), 1.0);
-    assert_eq!(value(&findings, "graph_replay_time", Some("decode")), 100.0);
+    let content = show(&SECTION, &session);
+    assert_eq!(value(&content, "graph_replays", Some("decode")), 1.0);
+    assert_eq!(value(&content, "graph_replay_time", Some("decode")), 100.0);
     // One replay has none before it in its instance.
     assert!(
-        metric(&findings, "graph_gap", Some("decode"))
+        metric(&content, "graph_gap", Some("decode"))
             .number()
             .is_none()
     );
@@ -108,7 +105,7 @@ fn replays_in_instances_that_do_not_count_are_left_out() {
 #[test]
 fn graphs_are_told_apart_by_nodes_and_without_them_by_kernels() {
     // The trace lost node 1 of the second replay; nodes 3 and 4 run the same kernels in another graph.
-    let findings = findings(
+    let content = content(
         "pass nsys timeline
          cudaGraphLaunch 1..4 -> a #1 10..11, b #2 11..12
          cudaGraphLaunch 2..5 -> b #2 21..22
@@ -118,7 +115,7 @@ fn graphs_are_told_apart_by_nodes_and_without_them_by_kernels() {
          cudaGraphLaunch 2..5 -> b 20..21, a 21..22
          cudaGraphLaunch 3..6 -> b 30..31, b 31..32",
     );
-    let rows = cells(&findings, "graphs", &["pass", "graph", "replays"]);
+    let rows = cells(&content, "graphs", &["pass", "graph", "replays"]);
     let expected = [
         ["nsys", "graph 1", "2"],
         ["nsys", "graph 2", "1"],
@@ -143,8 +140,8 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
             graph: Some(4),
         });
     }
-    let findings = show(&SECTION, &session);
-    let MetricValue::Unavailable { reason } = metric(&findings, "graph_busy_share", Some("decode"))
+    let content = show(&SECTION, &session);
+    let MetricValue::Unavailable { reason } = metric(&content, "graph_busy_share", Some("decode"))
     else {
         panic!("nothing is known of what runs inside")
     };
@@ -162,15 +159,15 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
         ["4", "decode", "1", "", "", "20", ""],
         ["4", "", "1", "", "", "20", ""],
     ];
-    assert_eq!(cells(&findings, "graphs", &columns), expected);
+    assert_eq!(cells(&content, "graphs", &columns), expected);
     let rows = cells(
-        &findings,
+        &content,
         "graph_nodes_by_range",
         &["range", "found", "total_ns"],
     );
     assert_eq!(rows, [["", Captured::Whole.reason(), "40"]]);
     assert!(
-        findings
+        content
             .metrics
             .iter()
             .all(|one| one.id != "graph_eager_matched_share")
@@ -179,18 +176,16 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
 
 #[test]
 fn a_bundle_without_graphs_has_no_section() {
-    let findings = findings("launch 0..1 -> a 1..2\nlaunch 2..3 -> b 3..4");
-    assert!(
-        findings.blocks.is_empty() && findings.metrics.is_empty() && findings.methods.is_empty()
-    );
-    assert!(findings.datasets.is_empty());
+    let content = content("launch 0..1 -> a 1..2\nlaunch 2..3 -> b 3..4");
+    assert!(content.blocks.is_empty() && content.metrics.is_empty() && content.methods.is_empty());
+    assert!(content.datasets.is_empty());
 }
 
 /// An eager pass names the kernels of the graphs of another one: `b` was launched by `aten::mm` in `fc1`,
 /// `x` only runs in the graph, `y` only without it.
 #[test]
 fn an_eager_pass_names_the_kernels_of_replays() {
-    let findings = findings(
+    let content = content(
         "pass eager operators
          range step 0..20
          frame nn.Module: net_0 1..12
@@ -207,7 +202,7 @@ fn an_eager_pass_names_the_kernels_of_replays() {
     );
     // 80 of 82 ns have a twin.
     assert_eq!(
-        value(&findings, "graph_eager_matched_share", None),
+        value(&content, "graph_eager_matched_share", None),
         80.0 / 82.0
     );
     let columns = [
@@ -244,9 +239,9 @@ fn an_eager_pass_names_the_kernels_of_replays() {
             "2",
         ],
     ];
-    assert_eq!(cells(&findings, "graph_nodes_by_range", &columns), expected);
+    assert_eq!(cells(&content, "graph_nodes_by_range", &columns), expected);
     let unmatched = cells(
-        &findings,
+        &content,
         "graph_unmatched_kernels",
         &["name", "launches", "total_ns"],
     );
@@ -259,7 +254,7 @@ fn an_eager_pass_names_the_kernels_of_replays() {
 fn the_order_may_change_from_replay_to_replay() {
     let rows = |[a, b]: [&str; 2]| {
         // Cut off: of the first replay only one kernel is in the trace.
-        let findings = findings(&format!(
+        let content = content(&format!(
             "range outer 0..9
              range left 0..2
              range right 2..9
@@ -270,7 +265,7 @@ fn the_order_may_change_from_replay_to_replay() {
              cudaGraphLaunch 30..33 -> b{b} 200..210, a{a} 205..215"
         ));
         cells(
-            &findings,
+            &content,
             "graph_nodes_by_range",
             &["range", "operations", "total_ns"],
         )
@@ -289,16 +284,16 @@ fn the_order_may_change_from_replay_to_replay() {
 
 #[test]
 fn work_of_another_kind_is_no_twin() {
-    let findings = findings(
+    let content = content(
         "range eager 0..9
          launch 0..1 -> a 1..2
          launch 2..3 -> p 3..4
          launch 4..5 -> q 5..6
          cudaGraphLaunch 20..23 -> a #1 100..110, b #2 110..120, c #3 120..130",
     );
-    assert_eq!(value(&findings, "graph_eager_matched_share", None), 0.0);
+    assert_eq!(value(&content, "graph_eager_matched_share", None), 0.0);
     let rows = cells(
-        &findings,
+        &content,
         "graph_nodes_by_range",
         &["range", "found", "operations"],
     );

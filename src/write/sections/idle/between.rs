@@ -24,14 +24,14 @@ const WORTH_A_CHART: Ratio = Ratio(0.01);
 type GpuPair<'a> = (&'a Between, &'a Pair);
 
 /// Adds the section's part about the times between stages, if there are any.
-pub(super) fn add(context: &Context<'_>, gpus: &[Between], findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, gpus: &[Between], content: &mut SectionContent) {
     if gpus.is_empty() {
         return;
     }
-    findings
+    content
         .blocks
         .push(Block::Heading(words!(context, "between.heading")));
-    findings
+    content
         .blocks
         .push(Block::Prose(introduction(context, gpus)));
     let mut pairs: Vec<GpuPair<'_>> = Vec::new();
@@ -39,16 +39,16 @@ pub(super) fn add(context: &Context<'_>, gpus: &[Between], findings: &mut Sectio
         for pair in &gpu.pairs {
             pairs.push((gpu, pair));
         }
-        findings.metrics.extend(metrics(context, gpu));
+        content.metrics.extend(metrics(context, gpu));
     }
-    findings.blocks.push(view(context, gpus, pairs.len()));
-    findings.datasets.push(table(context).rows(&pairs));
+    content.blocks.push(view(context, gpus, pairs.len()));
+    content.datasets.push(table(context).rows(&pairs));
     if gpus.iter().any(is_worth_a_chart) {
         pairs.arrange_by_key(|(_, pair)| Reverse(pair.idle()));
         pairs.truncate(SHOWN);
-        findings.blocks.push(Block::Chart(chart(context, &pairs)));
+        content.blocks.push(Block::Chart(chart(context, &pairs)));
     }
-    findings.methods.push(method!(context, "between"));
+    content.methods.push(method!(context, "between"));
 }
 
 fn is_worth_a_chart(gpu: &Between) -> bool {
@@ -93,8 +93,8 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, GpuPair<'t>> {
         let range = pair.range(session);
         let cause = pair.causes.main();
         text "rank" = gpu.label(context);
-        text "after" = stages[pair.after].name.as_str();
-        text "before" = stages[pair.before].name.as_str();
+        text "after" = stages[pair.from].name.as_str();
+        text "before" = stages[pair.to].name.as_str();
         count "windows" = pair.windows();
         time "time_ns" = pair.time;
         time "idle_ns" = pair.idle();
@@ -133,7 +133,7 @@ fn metrics(context: &Context<'_>, gpu: &Between) -> Vec<Metric> {
     with_evidence(metrics, &gpu.evidence(context))
 }
 
-/// One bar a pair: idle time by cause, and what the GPU does in addition to.
+/// One bar per pair: idle time by cause, and time in which the GPU works.
 fn chart(context: &Context<'_>, pairs: &[GpuPair<'_>]) -> Chart {
     let (causes, mut parts) = legend(|cause| {
         pairs
@@ -171,7 +171,7 @@ fn chart(context: &Context<'_>, pairs: &[GpuPair<'_>]) -> Chart {
 /// `prefill → decode · rank 0`.
 fn bar_label(context: &Context<'_>, gpu: &Between, pair: &Pair) -> String {
     let stages = &context.facts.stages;
-    let (after, before) = (&stages[pair.after].name, &stages[pair.before].name);
+    let (after, before) = (&stages[pair.from].name, &stages[pair.to].name);
     let rank = gpu.label(context);
     if rank.is_empty() {
         format!("{after} → {before}")

@@ -38,13 +38,13 @@ const MATERIAL: Ratio = Ratio(0.05);
 
 /// Without GPU work there is no section: the one on stage times says what is missing.
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let idle = context.results.idle()?;
     if idle.lines.is_empty() {
-        return Ok(findings);
+        return Ok(content);
     }
     let metrics = idle.lines.iter().flat_map(|line| metrics(context, line));
-    findings.metrics.extend(metrics);
+    content.metrics.extend(metrics);
     let (mut order, outermost, of_primary) = idle.ordered(context);
     let run: Ns = order[..outermost].iter().map(|line| line.pool.time).sum();
     let is_notable = |line: &&&StageIdle| line.pool.time.time() >= run.time() * NOTABLE;
@@ -65,52 +65,52 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     ];
     let is_material = shown.iter().any(|line| line.share(line.idle()) >= MATERIAL);
     if is_material {
-        findings.main.extend(first);
+        content.main.extend(first);
     } else {
-        findings.blocks.extend(first);
+        content.blocks.extend(first);
     }
-    add_queues(context, idle, &mut findings);
-    findings
+    add_queues(context, idle, &mut content);
+    content
         .datasets
         .push(tables::launch_figures(context).rows(order.iter().copied()));
-    tables::add_causes(context, &order, outermost, &mut findings);
+    tables::add_causes(context, &order, outermost, &mut content);
     // Of equally idle stages the first.
     let most = shown.iter().rev().max_by_key(|line| line.idle());
     if let Some(line) = most.filter(|line| line.histogram.used().next().is_some()) {
-        findings
+        content
             .blocks
             .push(Block::Chart(charts::gap_lengths(context, line)));
     }
-    findings.datasets.push(tables::histogram(context, &order));
-    tables::add_longest(context, &order, &mut findings);
-    tables::add_samples(context, &order, &mut findings);
-    between::add(context, &idle.between, &mut findings);
-    upper_bounds::add(context, &mut findings)?;
+    content.datasets.push(tables::histogram(context, &order));
+    tables::add_longest(context, &order, &mut content);
+    tables::add_samples(context, &order, &mut content);
+    between::add(context, &idle.between, &mut content);
+    upper_bounds::add(context, &mut content)?;
     let stretch = Quantity::ns(HOST_STRETCH);
-    findings
+    content
         .methods
         .push(method!(context, "idle", stretch = stretch));
-    findings.methods.push(method!(context, "idle.figures"));
-    Ok(findings)
+    content.methods.push(method!(context, "idle.figures"));
+    Ok(content)
 }
 
 /// The queue over one instance of the stages that take most time.
-fn add_queues(context: &Context<'_>, idle: &IdleTime, findings: &mut SectionContent) {
+fn add_queues(context: &Context<'_>, idle: &IdleTime, content: &mut SectionContent) {
     if idle.queues.is_empty() {
         return;
     }
-    findings
+    content
         .blocks
         .push(Block::Prose(say!(context, "idle.queues")));
     let (order, outermost, _) = idle.ordered(context);
-    findings
+    content
         .blocks
         .push(tables::view_of_figures(context, &order[..outermost], true));
     for queue in &idle.queues {
         let chart = charts::queue(context, &idle.lines[queue.line], queue);
-        findings.blocks.push(Block::Chart(chart));
+        content.blocks.push(Block::Chart(chart));
     }
-    findings.datasets.push(tables::queues(context, idle));
+    content.datasets.push(tables::queues(context, idle));
 }
 
 /// The words for the part of a stage's time that a verdict names.

@@ -106,15 +106,15 @@ pub(super) fn add_causes(
     context: &Context<'_>,
     order: &[&StageIdle],
     outermost: usize,
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let table = idle(context);
     let caption = words!(context, "idle.caption_causes");
     let rows = causes_of(&order[..outermost]).len();
-    findings
+    content
         .blocks
         .push(Block::Table(table.view(caption, rows.min(SHOWN))));
-    findings.datasets.push(table.rows(&causes_of(order)));
+    content.datasets.push(table.rows(&causes_of(order)));
 }
 
 /// The view of the data set of launch figures, with or without those of the queue.
@@ -171,7 +171,7 @@ pub(super) fn histogram(context: &Context<'_>, order: &[&StageIdle]) -> Dataset 
 pub(super) fn add_samples(
     context: &Context<'_>,
     order: &[&StageIdle],
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     type Row<'a> = (&'a StageIdle, &'a Sampled);
     let samples = order
@@ -195,10 +195,10 @@ pub(super) fn add_samples(
         stage = first.label(context)
     );
     let shown = first.sampled.len().min(SHOWN_GAPS);
-    findings
+    content
         .blocks
         .push(Block::Table(table.view(caption, shown)));
-    findings.datasets.push(table.rows(&rows));
+    content.datasets.push(table.rows(&rows));
 }
 
 /// The stretches of the queues over time.
@@ -281,7 +281,7 @@ fn parts(gap: &LongGap) -> Option<String> {
 pub(super) fn add_longest(
     context: &Context<'_>,
     order: &[&StageIdle],
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let Some(primary) = order.first().map(|line| line.pass(context)) else {
         return;
@@ -307,7 +307,7 @@ pub(super) fn add_longest(
     };
     if of_primary > 0 {
         let limit = of_primary.min(SHOWN_GAPS);
-        findings
+        content
             .blocks
             .push(longest_view(&longest, caption(lines.first()), 0, limit));
     }
@@ -318,14 +318,14 @@ pub(super) fn add_longest(
         .is_empty()
     {
         let limit = rest.len().min(SHOWN_GAPS_OF_OTHERS);
-        findings.blocks.push(longest_view(
+        content.blocks.push(longest_view(
             &longest,
             caption(lines.get(lines_of_primary)),
             of_primary,
             limit,
         ));
     }
-    findings.datasets.push(longest);
+    content.datasets.push(longest);
 }
 
 fn longest_view(longest: &Dataset, caption: String, skip: usize, limit: usize) -> Block {

@@ -19,7 +19,7 @@ pub(super) fn add(
     context: &Context<'_>,
     work: &[StageWork],
     shown: &[PassId],
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     for (index, pass) in shown.iter().enumerate() {
         let of_pass: Vec<&StageWork> = work
@@ -27,16 +27,16 @@ pub(super) fn add(
             .filter(|work| work.pass == *pass && work.total > Ns::ZERO)
             .collect();
         if !of_pass.is_empty() {
-            findings
+            content
                 .blocks
                 .push(Block::Chart(chart(context, *pass, index, &of_pass)));
         }
     }
-    findings
+    content
         .metrics
         .extend(work.iter().flat_map(|work| shares(context, work)));
-    findings.datasets.push(class_rows(context, work));
-    findings.datasets.push(kernel_rows(context, work));
+    content.datasets.push(class_rows(context, work));
+    content.datasets.push(kernel_rows(context, work));
 }
 
 fn label(context: &Context<'_>, work: &StageWork) -> String {

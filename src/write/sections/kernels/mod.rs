@@ -41,44 +41,39 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let passes = context.results.kernels()?;
     let classes = method!(context, "kernels.classes", limit = OTHER_LIMIT);
     let methods = vec![method!(context, "kernels"), classes];
-    let mut findings = SectionContent {
+    let mut content = SectionContent {
         methods,
         ..SectionContent::default()
     };
     let shown = shown_passes(context);
-    classes::add(
-        context,
-        context.results.stage_work()?,
-        &shown,
-        &mut findings,
-    );
+    classes::add(context, context.results.stage_work()?, &shown, &mut content);
     for pass in &shown {
-        findings
+        content
             .blocks
             .extend(view(context, passes, *pass, SHOWN).map(Block::Table));
     }
     let first = shown
         .first()
         .and_then(|pass| view(context, passes, *pass, SHOWN_FIRST));
-    findings.main.extend(first.map(Block::Table));
+    content.main.extend(first.map(Block::Table));
     let shown_kernels = passes.iter().filter(|pass| shown.contains(&pass.pass));
-    findings.main.extend(
+    content.main.extend(
         shown_kernels
             .filter_map(|pass| application(context, pass))
             .take(1),
     );
     for pass in passes {
-        add_metrics(context, pass, &mut findings);
+        add_metrics(context, pass, &mut content);
     }
-    add_names(context, passes, &shown, &mut findings);
-    findings.datasets.push(tables::kernels(
+    add_names(context, passes, &shown, &mut content);
+    content.datasets.push(tables::kernels(
         context.text,
         session,
         &facts.identities,
         passes,
     ));
-    findings.datasets.push(tables::libraries(context, passes));
-    Ok(findings)
+    content.datasets.push(tables::libraries(context, passes));
+    Ok(content)
 }
 
 /// Passes with GPU work that the section shows: timelines, for profilers of frameworks disturb more; others
@@ -158,7 +153,7 @@ fn application(context: &Context<'_>, pass: &PassKernels) -> Option<Block> {
 }
 
 /// `kernel_time`, `other_share` and `application_share` of one pass.
-fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut SectionContent) {
+fn add_metrics(context: &Context<'_>, pass: &PassKernels, content: &mut SectionContent) {
     let PassKernels {
         launches,
         total,
@@ -172,27 +167,27 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Section
         ..Scope::default()
     };
     let basis = format!("sum of the durations of {launches} launches");
-    let first = findings.metrics.len();
-    findings
+    let first = content.metrics.len();
+    content
         .metrics
         .push(KERNEL_TIME.measured(scope.clone(), total.time().0, basis));
     if let Some(share) = pass.share(other) {
         let basis = format!("{other} ns of kernels of no known class / {total} ns of kernel time");
-        findings
+        content
             .metrics
             .push(OTHER_SHARE.derived(scope.clone(), share.0, basis));
-        findings
+        content
             .diagnostics
             .extend(unclassified(context, pass, share));
     }
     if let Some(share) = pass.share(application).filter(|_| application > Ns::ZERO) {
         let basis = format!("{application} ns of application kernels / {total} ns of kernel time");
-        findings
+        content
             .metrics
             .push(APPLICATION_SHARE.derived(scope, share.0, basis));
     }
     let evidence = pass.evidence(context.session);
-    for metric in &mut findings.metrics[first..] {
+    for metric in &mut content.metrics[first..] {
         metric.evidence.push(evidence.clone());
     }
 }
@@ -216,7 +211,7 @@ fn add_names(
     context: &Context<'_>,
     passes: &[PassKernels],
     shown: &[PassId],
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let of_shown = passes.iter().filter(|pass| shown.contains(&pass.pass));
     let mut kernels: Vec<KernelId> = of_shown
@@ -232,10 +227,10 @@ fn add_names(
         let whole = Inline::code(context.session.kernel_name(*kernel));
         (tables::number(*kernel).to_string(), vec![whole])
     };
-    findings
+    content
         .appendix
         .push(Block::Heading(words!(context, "kernels.names")));
-    findings
+    content
         .appendix
         .push(Block::Facts(kernels.iter().map(name).collect()));
 }

@@ -31,14 +31,14 @@ fn decode(instances: std::ops::Range<usize>) -> Stage {
     }
 }
 
-fn findings_of(session: &Session, facts: &Facts) -> SectionContent {
+fn content_of(session: &Session, facts: &Facts) -> SectionContent {
     let (hardware, options) = (Hardware::default(), Options::default());
     let context = rooflens_analysis::Context::new(session, facts, &hardware, &options);
     show(&english(&context.with(&Results::compute(&context)))).unwrap()
 }
 
-fn metric(findings: &SectionContent, id: &str, class: Option<&str>) -> Option<f64> {
-    testing::metric(findings, id, |scope| scope.class.as_deref() == class)
+fn metric(content: &SectionContent, id: &str, class: Option<&str>) -> Option<f64> {
+    testing::metric(content, id, |scope| scope.class.as_deref() == class)
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
         "stream 7: {GEMM} 0..30, {SILU} 30..50, {GEMM} 50..80, solver(int) 80..100"
     ));
     let facts = Facts::new(&session);
-    let findings = findings_of(&session, &facts);
-    let kernels = dataset(&findings, "kernels");
+    let content = content_of(&session, &facts);
+    let kernels = dataset(&content, "kernels");
     assert_eq!(
         column(kernels, "total_ns"),
         [Cell::Int(60), Cell::Int(20), Cell::Int(20)]
@@ -64,10 +64,10 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
         Cell::Name("solver(int)".to_owned()),
         "ties by name"
     );
-    assert_eq!(metric(&findings, "kernel_time", None), Some(100.0));
-    assert_eq!(metric(&findings, "other_share", None), Some(0.2));
-    assert_eq!(findings.diagnostics[0].code, "kernels/unclassified");
-    let libraries = dataset(&findings, "kernel_libraries");
+    assert_eq!(metric(&content, "kernel_time", None), Some(100.0));
+    assert_eq!(metric(&content, "other_share", None), Some(0.2));
+    assert_eq!(content.diagnostics[0].code, "kernels/unclassified");
+    let libraries = dataset(&content, "kernel_libraries");
     assert_eq!(
         column(libraries, "library")[0],
         Cell::Text("cuBLASLt".to_owned())
@@ -85,10 +85,10 @@ fn the_programs_own_kernels_are_named() {
         "stream 7: solver(int) 0..60, probe(int) 60..80, {FFT} 80..100"
     ));
     let facts = Facts::new(&session);
-    let findings = findings_of(&session, &facts);
-    assert_eq!(metric(&findings, "application_share", None), Some(0.8));
-    assert_eq!(metric(&findings, "other_share", None), Some(0.0));
-    assert!(findings.diagnostics.is_empty());
+    let content = content_of(&session, &facts);
+    assert_eq!(metric(&content, "application_share", None), Some(0.8));
+    assert_eq!(metric(&content, "other_share", None), Some(0.0));
+    assert!(content.diagnostics.is_empty());
     let prose = show_keys(&SECTION, &session);
     let prose = prose.main.iter().find_map(|block| match block {
         Block::Prose(inlines) => Some(inlines.iter().map(Inline::plain).collect::<String>()),
@@ -121,14 +121,14 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
     ];
     facts.stages = vec![decode(0..2)];
     facts.summaries = summarize(&facts);
-    let findings = findings_of(&session, &facts);
-    let share = |class| metric(&findings, "class_share", Some(class));
+    let content = content_of(&session, &facts);
+    let share = |class| metric(&content, "class_share", Some(class));
     assert_eq!(
         (share("gemm"), share("elementwise"), share("copy")),
         (Some(0.6), Some(0.2), Some(0.2))
     );
     assert_eq!(share("attention"), None, "what does not occur has no share");
-    let classes = dataset(&findings, "kernel_classes");
+    let classes = dataset(&content, "kernel_classes");
     let total = column(classes, "share")
         .into_iter()
         .fold(0.0, |sum, cell| match cell {
@@ -160,8 +160,8 @@ fn ranks_have_classes_of_their_own() {
     ];
     facts.stages = vec![decode(0..2)];
     facts.summaries = summarize(&facts);
-    let findings = findings_of(&session, &facts);
-    let shares: Vec<(Option<u32>, f64)> = findings
+    let content = content_of(&session, &facts);
+    let shares: Vec<(Option<u32>, f64)> = content
         .metrics
         .iter()
         .filter(|one| one.id == "class_share" && one.scope.class.as_deref() == Some("gemm"))
@@ -169,7 +169,7 @@ fn ranks_have_classes_of_their_own() {
         .collect();
     assert_eq!(shares, [(Some(0), 0.25), (Some(1), 0.5)]);
     // As the other data sets of stages, so that rules find a stage's rows in all.
-    let stages = column(dataset(&findings, "stage_kernels"), "stage");
+    let stages = column(dataset(&content, "stage_kernels"), "stage");
     assert_eq!(stages[0], Cell::Text("decode · rank 0".to_owned()));
 }
 
@@ -182,8 +182,8 @@ fn timelines_are_shown_and_other_passes_stay_in_the_data_sets() {
          stream 7: {GEMM} 0..12, {SILU} 12..15"
     ));
     let facts = Facts::new(&session);
-    let findings = findings_of(&session, &facts);
-    let tables: Vec<(usize, usize)> = findings
+    let content = content_of(&session, &facts);
+    let tables: Vec<(usize, usize)> = content
         .blocks
         .iter()
         .filter_map(|block| match block {
@@ -192,7 +192,7 @@ fn timelines_are_shown_and_other_passes_stay_in_the_data_sets() {
         })
         .collect();
     assert_eq!(tables, [(1, 2)], "one table, of the timeline's two rows");
-    assert_eq!(dataset(&findings, "kernels").rows.len(), 3);
+    assert_eq!(dataset(&content, "kernels").rows.len(), 3);
 }
 
 #[test]

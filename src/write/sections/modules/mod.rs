@@ -26,14 +26,14 @@ const SHOWN_FIRST: usize = 10;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let session = context.session;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let modules = context.results.modules()?;
     let Some(pass) = modules.shown else {
-        return Ok(findings);
+        return Ok(content);
     };
     let shown = shown_stages(modules.of_pass(pass).iter());
     let name = Inline::code(session.pass_name(pass));
-    findings.blocks.push(Block::Prose(say!(
+    content.blocks.push(Block::Prose(say!(
         context,
         "modules.introduction",
         pass = name
@@ -55,7 +55,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             flame::of_device(context, tree, format!("modules-device-{}", number + 1)),
             flame::of_host(context, tree, format!("modules-host-{}", number + 1)),
         ];
-        findings.blocks.extend(
+        content.blocks.extend(
             charts
                 .into_iter()
                 .flatten()
@@ -68,9 +68,9 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
                 limit: view.limit.min(SHOWN_FIRST),
                 ..view.clone()
             });
-            findings.main.extend(first.map(Block::Table));
+            content.main.extend(first.map(Block::Table));
         }
-        findings.blocks.extend(view.map(Block::Table));
+        content.blocks.extend(view.map(Block::Table));
     }
     // The pass that is shown, as a timeline, may not tell what the backward pass belongs to.
     let with_backward = with_modules
@@ -80,22 +80,22 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         && let Some(most) =
             with_backward.min_by_key(|tree| Reverse(tree.nodes[0].sum.within.backward))
     {
-        findings
+        content
             .blocks
             .extend(view(context, &with_modules, most).map(Block::Table));
     }
     if !with_modules.iter().any(|tree| tree.has_flops()) && !with_modules.is_empty() {
-        findings.blocks.push(Block::Prose(say!(
+        content.blocks.push(Block::Prose(say!(
             context,
             "modules.no_flops",
             advice = shapes_advice(context, context.text),
         )));
     }
     if !with_modules.is_empty() {
-        findings.datasets.push(dataset(context, &with_modules));
+        content.datasets.push(dataset(context, &with_modules));
     }
-    findings.methods.push(method!(context, "modules"));
-    Ok(findings)
+    content.methods.push(method!(context, "modules"));
+    Ok(content)
 }
 
 fn dataset(context: &Context<'_>, trees: &[&Tree]) -> Dataset {

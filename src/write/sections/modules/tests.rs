@@ -27,9 +27,9 @@ fn run_on(events: &[&str]) -> SectionContent {
     show(&SECTION, &trace(&events.concat()))
 }
 
-fn views(findings: &SectionContent) -> Vec<&View> {
+fn views(content: &SectionContent) -> Vec<&View> {
     let mut views = Vec::new();
-    for block in &findings.blocks {
+    for block in &content.blocks {
         if let Block::Table(view) = block {
             views.push(view);
         }
@@ -37,8 +37,8 @@ fn views(findings: &SectionContent) -> Vec<&View> {
     views
 }
 
-fn charts(findings: &SectionContent) -> usize {
-    findings
+fn charts(content: &SectionContent) -> usize {
+    content
         .blocks
         .iter()
         .filter(|block| matches!(block, Block::Chart(_)))
@@ -47,9 +47,9 @@ fn charts(findings: &SectionContent) -> usize {
 
 #[test]
 fn modules_are_listed_in_the_order_of_their_tree() {
-    let findings = run_on(&[TIMELINE, MODULES]);
-    assert_eq!((views(&findings).len(), charts(&findings)), (1, 2));
-    let data = dataset(&findings, "modules");
+    let content = run_on(&[TIMELINE, MODULES]);
+    assert_eq!((views(&content).len(), charts(&content)), (1, 2));
+    let data = dataset(&content, "modules");
     // The one copy is of the mlp; the head has no work.
     let paths = ["layers.*", "layers.* / mlp", "head"].map(|path| Cell::Name(path.to_owned()));
     assert_eq!(column(data, "path"), paths);
@@ -62,13 +62,13 @@ fn modules_are_listed_in_the_order_of_their_tree() {
 #[test]
 fn a_view_begins_at_the_rows_of_its_stage() {
     // Two passes with modules: the section shows the timeline, which comes second.
-    let findings = run_on(&[TORCH, MODULES, TIMELINE, MODULES]);
-    let [view] = views(&findings)[..] else {
+    let content = run_on(&[TORCH, MODULES, TIMELINE, MODULES]);
+    let [view] = views(&content)[..] else {
         panic!("one table")
     };
     assert_eq!((view.skip, view.limit), (3, 3));
     assert_eq!(
-        column(dataset(&findings, "modules"), "pass")[3],
+        column(dataset(&content, "modules"), "pass")[3],
         "timeline".into()
     );
 }
@@ -78,15 +78,15 @@ fn stages_alone_are_no_modules() {
     let stage = "range decode 0..90\n";
     assert!(run_on(&[stage, COPY]).blocks.is_empty());
     // Steps make a flame graph, but no table.
-    let findings = run_on(&[stage, "range decode_step 10..50\n", COPY]);
-    assert_eq!((views(&findings).len(), charts(&findings)), (0, 2));
-    assert!(findings.datasets.is_empty());
+    let content = run_on(&[stage, "range decode_step 10..50\n", COPY]);
+    assert_eq!((views(&content).len(), charts(&content)), (0, 2));
+    assert!(content.datasets.is_empty());
 }
 
 #[test]
 fn trees_of_passes_with_operators_are_drawn_by_their_section() {
-    let findings = run_on(&[TORCH, MODULES, "operator aten::copy_ 30..39"]);
-    assert_eq!((views(&findings).len(), charts(&findings)), (1, 0));
+    let content = run_on(&[TORCH, MODULES, "operator aten::copy_ 30..39"]);
+    assert_eq!((views(&content).len(), charts(&content)), (1, 0));
 }
 
 #[test]
@@ -97,15 +97,15 @@ fn backward_work_has_a_column_where_a_pass_tells_it() {
         operator gradient 34..39
         backward gradient of forward
     ";
-    let findings = run_on(&[TIMELINE, MODULES, TORCH, MODULES, backward]);
-    let shown = views(&findings);
+    let content = run_on(&[TIMELINE, MODULES, TORCH, MODULES, backward]);
+    let shown = views(&content);
     let [timeline, torch] = &shown[..] else {
         panic!("{} tables", shown.len())
     };
     assert!(!timeline.columns.contains(&"backward_ns") && torch.columns.contains(&"backward_ns"));
     let (none, some, zero) = (Cell::Missing, Cell::Int(10), Cell::Int(0));
     // `layers.*`, its mlp, and the head, of each pass.
-    let cells = column(dataset(&findings, "modules"), "backward_ns");
+    let cells = column(dataset(&content, "modules"), "backward_ns");
     assert_eq!(
         cells,
         [none.clone(), none.clone(), none, some.clone(), some, zero]

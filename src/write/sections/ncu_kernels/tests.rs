@@ -37,7 +37,7 @@ fn two_launches() -> Session {
     ])
 }
 
-fn findings(session: &Session, classifier: Classifier) -> SectionContent {
+fn content(session: &Session, classifier: Classifier) -> SectionContent {
     let options = Options {
         gpu: None,
         classifier,
@@ -45,8 +45,8 @@ fn findings(session: &Session, classifier: Classifier) -> SectionContent {
     show_with(&SECTION, session, &Hardware::default(), &options)
 }
 
-fn share(findings: &SectionContent, class: &str) -> Option<f64> {
-    metric(findings, "bound_share", |scope| {
+fn share(content: &SectionContent, class: &str) -> Option<f64> {
+    metric(content, "bound_share", |scope| {
         scope.class.as_deref() == Some(class)
     })
 }
@@ -54,12 +54,12 @@ fn share(findings: &SectionContent, class: &str) -> Option<f64> {
 #[test]
 fn shares_are_of_profiled_time_by_the_chosen_rule() {
     let session = two_launches();
-    let ours = findings(&session, Classifier::Rooflens);
+    let ours = content(&session, Classifier::Rooflens);
     // 1 µs and 3 µs of 4 µs.
     assert!((share(&ours, "latency-bound").unwrap() - 0.25).abs() < 1e-12);
     assert!((share(&ours, "dram-bound").unwrap() - 0.75).abs() < 1e-12);
     assert!((metric(&ours, "profiled_time", |_| true).unwrap() - 4000.0).abs() < 1e-9);
-    let seed = findings(&session, Classifier::Seed);
+    let seed = content(&session, Classifier::Seed);
     // 20 − 4 > 5 and 30 − 80 < −5.
     assert!((share(&seed, "compute-bound").unwrap() - 0.25).abs() < 1e-12);
     assert!((share(&seed, "memory-bound").unwrap() - 0.75).abs() < 1e-12);
@@ -67,8 +67,8 @@ fn shares_are_of_profiled_time_by_the_chosen_rule() {
 
 #[test]
 fn the_table_is_sorted_by_duration_and_holds_both_rules() {
-    let findings = findings(&two_launches(), Classifier::Seed);
-    let kernels = dataset(&findings, "profiled_kernels");
+    let content = content(&two_launches(), Classifier::Seed);
+    let kernels = dataset(&content, "profiled_kernels");
     let cell = |row: usize, id: &str| column(kernels, id)[row].clone();
     assert_eq!(cell(0, "name"), Cell::Name("wide".to_owned()));
     assert_eq!(cell(0, "bound"), Cell::Text("dram-bound".to_owned()));
@@ -79,7 +79,7 @@ fn the_table_is_sorted_by_duration_and_holds_both_rules() {
         Cell::Text("compute-bound".to_owned())
     );
     assert_eq!(cell(0, "waves"), Cell::Missing);
-    let view = findings.blocks.iter().find_map(|block| match block {
+    let view = content.blocks.iter().find_map(|block| match block {
         Block::Table(view) if view.dataset == "profiled_kernels" => Some(view),
         _ => None,
     });
@@ -96,17 +96,17 @@ fn all_metrics_are_listed_but_not_the_device() {
             ("", "device__attribute_warp_size", "", 32.0),
         ],
     )]);
-    let findings = findings(&session, Classifier::Rooflens);
-    assert_eq!(dataset(&findings, "ncu_metrics").rows.len(), 1);
+    let content = content(&session, Classifier::Rooflens);
+    assert_eq!(dataset(&content, "ncu_metrics").rows.len(), 1);
 }
 
 #[test]
 fn launches_without_durations_have_no_profiled_time() {
-    let findings = findings(
+    let content = content(
         &session(&[("k", &[("", SM, "%", 20.0)])]),
         Classifier::Rooflens,
     );
-    let [time] = findings.metrics.as_slice() else {
+    let [time] = content.metrics.as_slice() else {
         panic!("one metric")
     };
     assert_eq!(
@@ -131,8 +131,8 @@ fn without_a_pass_the_reason_names_the_command() {
 
 #[test]
 fn classes_are_counted_and_weighted_by_time_by_both_rules() {
-    let findings = findings(&two_launches(), Classifier::Rooflens);
-    let classes = dataset(&findings, "bound_classes");
+    let content = content(&two_launches(), Classifier::Rooflens);
+    let classes = dataset(&content, "bound_classes");
     let bounds = column(classes, "bound");
     let cell = |bound: &str, id: &str| {
         let at = bounds

@@ -14,14 +14,14 @@ use rooflens_document::{Block, Quantity, SectionContent, View};
 const SHOWN: usize = 10;
 
 /// Adds the metric and the data set of all passes, and the table of the first with operators.
-pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, operators: &Operators, content: &mut SectionContent) {
     let (session, primary) = (context.session, operators.primary().pass);
     let backward = context.results.backward().ok();
     let Some(backward) = backward.filter(|backward| !backward.work.is_empty()) else {
         return;
     };
     for of_pass in &backward.passes {
-        add_coverage(context, of_pass, of_pass.pass == primary, findings);
+        add_coverage(context, of_pass, of_pass.pass == primary, content);
     }
     let gradients = operators.gradients.iter();
     let places: Vec<Place<'_>> = gradients
@@ -64,9 +64,9 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut S
             skip,
             ..View::new("backward_by_operator", caption, &columns, shown)
         };
-        findings.blocks.push(Block::Table(view));
+        content.blocks.push(Block::Table(view));
     }
-    findings.datasets.push(table.rows(&places));
+    content.datasets.push(table.rows(&places));
 }
 
 /// What share of the GPU time that autograd issued belongs to operators of the forward pass.
@@ -74,7 +74,7 @@ fn add_coverage(
     context: &Context<'_>,
     of: &PassBackward,
     is_shown: bool,
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let session = context.session;
     let PassBackward {
@@ -94,9 +94,9 @@ fn add_coverage(
     metric
         .evidence
         .push(session.evidence(pass, "backward_operators", operators));
-    findings.metrics.push(metric);
+    content.metrics.push(metric);
     if is_shown {
-        findings.blocks.push(Block::Prose(say!(
+        content.blocks.push(Block::Prose(say!(
             context,
             "operators.backward",
             issued = Quantity::ns(issued),

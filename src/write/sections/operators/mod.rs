@@ -35,45 +35,45 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         method!(context, "operators"),
         method!(context, "operators.flops"),
     ];
-    let mut findings = SectionContent {
+    let mut content = SectionContent {
         methods,
         ..SectionContent::default()
     };
-    tables::views(context, operators, &mut findings);
-    tables::add_quiet(context, operators, &mut findings);
-    tables::add_threads(context, operators, &mut findings);
-    add_trees(context, operators, &mut findings);
+    tables::views(context, operators, &mut content);
+    tables::add_quiet(context, operators, &mut content);
+    tables::add_threads(context, operators, &mut content);
+    add_trees(context, operators, &mut content);
     for of_pass in &operators.passes {
-        add_metrics(session, of_pass, &mut findings);
+        add_metrics(session, of_pass, &mut content);
     }
-    findings
+    content
         .datasets
         .extend(tables::operators(context, operators));
-    Ok(findings)
+    Ok(content)
 }
 
 /// Adds the trees of all passes with operators as data, and those of the first as charts: of the GPU's time in the
 /// section, of the host's in the appendix.
-fn add_trees(context: &Context<'_>, operators: &Operators, findings: &mut SectionContent) {
+fn add_trees(context: &Context<'_>, operators: &Operators, content: &mut SectionContent) {
     let (trees, primary) = (&operators.trees, operators.primary().pass);
     let shown = shown_stages(trees.iter().filter(|tree| tree.pass == primary));
     for (number, tree) in (1..).zip(shown) {
         let device = flame::of_device(context, tree, format!("operators-device-{number}"));
-        findings.blocks.extend(device.map(Block::Chart));
+        content.blocks.extend(device.map(Block::Chart));
         let host = flame::of_host(context, tree, format!("operators-host-{number}"));
-        findings.appendix.extend(host.map(Block::Chart));
+        content.appendix.extend(host.map(Block::Chart));
     }
     if trees.iter().any(Tree::has_inner) {
         let places = paths::places(trees.iter(), &|_, _| true);
-        findings
+        content
             .datasets
             .push(paths::dataset(context, "operator_tree", &places));
-        backward::add(context, operators, findings);
+        backward::add(context, operators, content);
     }
 }
 
 /// What share of the GPU work the operators explain, and what share of it has FLOPs.
-fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut SectionContent) {
+fn add_metrics(session: &Session, of_pass: &PassOperators, content: &mut SectionContent) {
     let scope = Scope {
         pass: Some(session.pass_name(of_pass.pass).to_owned()),
         ..Scope::default()
@@ -95,7 +95,7 @@ fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Sectio
     ] {
         let Some(share) = share else {
             let reason = "the PyTorch trace holds no GPU work with correlation ids";
-            findings
+            content
                 .metrics
                 .push(metric.unavailable(scope.clone(), reason));
             continue;
@@ -105,7 +105,7 @@ fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Sectio
         metric
             .evidence
             .push(session.evidence(of_pass.pass, "operators", of_pass.calls));
-        findings.metrics.push(metric);
+        content.metrics.push(metric);
     }
     if of_pass.coverage().is_some() && covered.time() < all.time() * COVERAGE_LIMIT {
         let share = Quantity::ratio((all - covered).time() / all.time());
@@ -115,7 +115,7 @@ fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Sectio
         );
         let code = "operators/uncovered-gpu-time";
         let diagnostic = Diagnostic::new(Severity::Notice, code, message);
-        findings
+        content
             .diagnostics
             .push(diagnostic.artifact(session.artifact_of(of_pass.pass)));
     }

@@ -15,7 +15,7 @@ const SHOWN_BY_DEVICE: usize = 15;
 const SHOWN: usize = 10;
 
 /// Adds the views of the first pass with operators; other ranks and passes are in the data sets.
-pub(super) fn views(context: &Context<'_>, operators: &Operators, findings: &mut SectionContent) {
+pub(super) fn views(context: &Context<'_>, operators: &Operators, content: &mut SectionContent) {
     let PassOperators {
         pass: primary,
         work,
@@ -41,7 +41,7 @@ pub(super) fn views(context: &Context<'_>, operators: &Operators, findings: &mut
         ];
         let caption = words!(context, "operators.by_device", pass = pass);
         let view = View::new("operators", caption, &columns, rows.min(SHOWN_BY_DEVICE));
-        findings.blocks.push(Block::Table(view));
+        content.blocks.push(Block::Table(view));
         if shaped > 0 {
             let columns = [
                 "name",
@@ -59,10 +59,10 @@ pub(super) fn views(context: &Context<'_>, operators: &Operators, findings: &mut
                 &columns,
                 shaped.min(SHOWN_BY_DEVICE),
             );
-            findings.blocks.push(Block::Table(view));
+            content.blocks.push(Block::Table(view));
         }
     } else {
-        findings
+        content
             .blocks
             .push(Block::Missing(words!(context, "operators.no_links")));
     }
@@ -75,7 +75,7 @@ pub(super) fn views(context: &Context<'_>, operators: &Operators, findings: &mut
     ];
     let caption = words!(context, "operators.by_host", pass = pass);
     let view = View::new("operators_by_host", caption, &columns, rows.min(SHOWN));
-    findings.blocks.push(Block::Table(view));
+    content.blocks.push(Block::Table(view));
 }
 
 /// Operators by own device time, by own host time, and with their shapes.
@@ -134,7 +134,7 @@ fn device(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
 pub(super) fn add_quiet(
     context: &Context<'_>,
     operators: &Operators,
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let session = context.session;
     let primary = operators.primary();
@@ -154,7 +154,7 @@ pub(super) fn add_quiet(
         .quiet_share(primary.quiet_self)
         .filter(|_| primary.quiet_calls > 0)
     {
-        findings.blocks.push(Block::Prose(say!(
+        content.blocks.push(Block::Prose(say!(
             context,
             "operators.quiet",
             quiet = Quantity::count(primary.quiet_calls),
@@ -178,7 +178,7 @@ pub(super) fn add_quiet(
             "quiet_share",
         ];
         let view = View::new("operators_without_gpu_work", caption, &columns, shown);
-        findings.blocks.push(Block::Table(view));
+        content.blocks.push(Block::Table(view));
     }
     let table = columns! { context, "operators_without_gpu_work", row: &OperatorSum => {
         name "name" = session.text(row.name);
@@ -189,7 +189,7 @@ pub(super) fn add_quiet(
         time "quiet_mean_ns" = row.quiet_self.time().0 / row.quiet_calls as f64;
         share "quiet_share" = operators.of_pass(row.pass)?.quiet_share(row.quiet_self);
     } };
-    findings.datasets.push(table.rows(quiet));
+    content.datasets.push(table.rows(quiet));
 }
 
 /// Adds the data set of operators by thread (PyTorch runs the backward pass on a thread of its own) and, if those of the
@@ -197,7 +197,7 @@ pub(super) fn add_quiet(
 pub(super) fn add_threads(
     context: &Context<'_>,
     operators: &Operators,
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) {
     let session = context.session;
     let primary = operators.primary().pass;
@@ -225,7 +225,7 @@ pub(super) fn add_threads(
             "launches",
         ];
         let view = View::new("operator_threads", caption, &columns, shown.min(SHOWN));
-        findings.blocks.push(Block::Table(View { skip, ..view }));
+        content.blocks.push(Block::Table(View { skip, ..view }));
     }
     let label = |thread: &ThreadSum| {
         let row = thread.thread.index();
@@ -244,5 +244,5 @@ pub(super) fn add_threads(
         time "device_self_ns" = row.work.known(row.sum.own.device);
         count "launches" = row.work.known(row.sum.own.launches);
     } };
-    findings.datasets.push(table.rows(threads));
+    content.datasets.push(table.rows(threads));
 }

@@ -35,9 +35,9 @@ const SHOWN_PAIRS: usize = 8;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let lines = &context.results.overlap()?.lines;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let Some(first) = lines.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
     let lines_of_first_pass = lines
         .iter()
@@ -46,14 +46,14 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .min(SHOWN);
     let shown = lines.len().min(SHOWN);
     let name = context.session.pass_name(first.pass);
-    findings
+    content
         .blocks
         .push(Block::Prose(say!(context, "overlap.introduction")));
     if lines[..lines_of_first_pass]
         .iter()
         .any(|line| line.overlap.concurrent_share() > Some(LEAST_SHARE))
     {
-        findings.blocks.push(Block::Chart(chart(
+        content.blocks.push(Block::Chart(chart(
             context,
             &lines[..lines_of_first_pass],
             name,
@@ -62,7 +62,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let columns = tables::shown_columns(&lines[..shown]);
     let pass = (!columns.contains(&"pass")).then_some(name);
     let caption = words!(context, "overlap.caption", pass = pass);
-    findings.blocks.push(Block::Table(View::new(
+    content.blocks.push(Block::Table(View::new(
         "concurrency",
         caption,
         &columns,
@@ -74,20 +74,20 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         columns.extend(["stream", "other", "overlap_ns", "share"]);
         let caption = words!(context, "overlap.caption_streams");
         let view = View::new("stream_overlap", caption, &columns, SHOWN_PAIRS);
-        findings.appendix.push(Block::Table(view));
-        findings
+        content.appendix.push(Block::Table(view));
+        content
             .datasets
             .push(tables::stream_overlap(context).rows(&pairs));
     }
-    findings
+    content
         .datasets
         .push(tables::concurrency(context).rows(lines));
-    findings.metrics = lines
+    content.metrics = lines
         .iter()
         .filter_map(|line| metric(context, line))
         .collect();
-    findings.methods.push(method!(context, "overlap"));
-    Ok(findings)
+    content.methods.push(method!(context, "overlap"));
+    Ok(content)
 }
 
 fn name_of<'a>(context: &Context<'a>, line: &Line) -> &'a str {

@@ -22,17 +22,17 @@ pub(super) static SECTION: Section = Section { id: "power", show };
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let power = context.results.power()?;
-    let mut findings = SectionContent {
+    let mut content = SectionContent {
         blocks: vec![Block::Prose(introduction(context, power))],
         methods: vec![method!(context, "power")],
         ..SectionContent::default()
     };
     for (number, device) in power.devices.iter().enumerate().take(chart::MAX_CHARTS) {
-        findings
+        content
             .blocks
             .extend(chart::of_device(context, number, device).map(Block::Chart));
     }
-    tables::add(context, power, &mut findings);
+    tables::add(context, power, &mut content);
     let devices = power
         .devices
         .iter()
@@ -41,8 +41,8 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .stages
         .iter()
         .map(|stage| stage_metrics(context, stage));
-    findings.metrics = devices.chain(stages).flatten().collect();
-    Ok(findings)
+    content.metrics = devices.chain(stages).flatten().collect();
+    Ok(content)
 }
 
 /// Devices that the text names; the table has all.

@@ -23,7 +23,7 @@ struct Row<'a> {
 }
 
 /// Adds both data sets, and their views where they have rows.
-pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, power: &Power, content: &mut SectionContent) {
     let session = context.session;
     let devices = power.devices.iter().map(|device| Row {
         what: whole_period(session, device).into(),
@@ -44,21 +44,21 @@ pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut SectionCo
     });
     let rows: Vec<Row<'_>> = devices.chain(stages).collect();
     let table = table(context, !power.stages.is_empty());
-    findings.blocks.push(Block::Table(
+    content.blocks.push(Block::Table(
         table.view(words!(context, "power.table"), SHOWN),
     ));
-    findings.datasets.push(table.rows(&rows));
+    content.datasets.push(table.rows(&rows));
     let limits: Vec<(&Device, &ClockLimit)> = power
         .devices
         .iter()
         .flat_map(|device| device.limits.iter().map(move |limit| (device, limit)))
         .collect();
     if !limits.is_empty() {
-        findings
+        content
             .blocks
             .push(Block::Table(limits_view(context, &power.devices)));
     }
-    findings.datasets.push(limits_table(context).rows(&limits));
+    content.datasets.push(limits_table(context).rows(&limits));
 }
 
 /// One row a device for the whole period, then one a stage; the pass is named where there are rows of stages.

@@ -44,7 +44,7 @@ fn add_stage(session: &mut Session, origin: i64, window: (i64, i64)) {
     session.launches.push(launch(pass, kernel, time));
 }
 
-fn findings(session: &Session) -> SectionContent {
+fn content(session: &Session) -> SectionContent {
     show(&SECTION, session)
 }
 
@@ -52,8 +52,8 @@ fn cell(dataset: &Dataset, row: usize, id: &str) -> Cell {
     column(dataset, id)[row].clone()
 }
 
-fn words(findings: &SectionContent) -> String {
-    let Some(Block::Prose(text)) = findings.blocks.first() else {
+fn words(content: &SectionContent) -> String {
+    let Some(Block::Prose(text)) = content.blocks.first() else {
         panic!("no introduction")
     };
     text.iter().map(Inline::plain).collect()
@@ -62,7 +62,7 @@ fn words(findings: &SectionContent) -> String {
 #[test]
 fn the_whole_period_has_mean_energy_and_throttled_share() {
     let session = sampled(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 1)]);
-    let found = findings(&session);
+    let found = content(&session);
     let power = dataset(&found, "power");
     assert_eq!(cell(power, 0, "power_mean_w"), Cell::Float(200.0));
     // (100 + 300) / 2 · 1 s + (300 + 200) / 2 · 1 s = 450 J.
@@ -85,7 +85,7 @@ fn samples_within_a_projection_belong_to_the_stage() {
     let mut session = sampled(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 0)]);
     // Zero at 99 s; the projection from 2 s to 4 s is 101 s to 103 s: the last two samples.
     add_stage(&mut session, 99, (2, 4));
-    let found = findings(&session);
+    let found = content(&session);
     let power = dataset(&found, "power");
     assert_eq!(power.rows.len(), 2);
     assert_eq!(cell(power, 1, "samples"), Cell::Int(2));
@@ -99,7 +99,7 @@ fn samples_within_a_projection_belong_to_the_stage() {
 fn reasons_are_weighed_by_the_time_in_which_the_gpu_works() {
     let mut session = sampled(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 4)]);
     // Nothing tells when the GPU worked.
-    let none = findings(&session);
+    let none = content(&session);
     assert_eq!(cell(dataset(&none, "power"), 0, "busy_ns"), Cell::Missing);
     assert_eq!(
         cell(dataset(&none, "throttle_reasons"), 0, "busy_share"),
@@ -107,7 +107,7 @@ fn reasons_are_weighed_by_the_time_in_which_the_gpu_works() {
     );
     // The last two samples lie in a stage: two of three, over two seconds; the cap is set in both.
     add_stage(&mut session, 99, (2, 4));
-    let staged = findings(&session);
+    let staged = content(&session);
     assert_eq!(
         cell(dataset(&staged, "power"), 0, "busy_ns"),
         Cell::Float(2.0 / 3.0 * 2e9)
@@ -118,7 +118,7 @@ fn reasons_are_weighed_by_the_time_in_which_the_gpu_works() {
     );
     // Busy for all, half and nothing of the period of a sample: half of two seconds; 0.5 of 1.5 with the cap.
     session.device_samples.gpu_util = vec![Some(100), Some(50), None];
-    let used = findings(&session);
+    let used = content(&session);
     assert_eq!(
         cell(dataset(&used, "power"), 0, "busy_ns"),
         Cell::Float(1e9)
@@ -149,7 +149,7 @@ fn samples_of_another_run_are_not_joined_and_the_likely_run_is_named() {
         };
         session.timings.push(row);
     }
-    let found = findings(&session);
+    let found = content(&session);
     assert_eq!(dataset(&found, "power").rows.len(), 1);
     // Last sample at 102 s, first operation at 112 s; two repeats of 1.01 s against 2 s of samples.
     let text = words(&show_keys(&SECTION, &session));
@@ -164,7 +164,7 @@ fn what_samples_do_not_state_is_missing_not_zero() {
     let mut session = sampled(100, &[(100, 1000, 0)]);
     session.device_samples.power_mw[0] = None;
     session.device_samples.throttle_reasons[0] = None;
-    let found = findings(&session);
+    let found = content(&session);
     let power = dataset(&found, "power");
     for column in ["power_mean_w", "energy_j", "throttled_share"] {
         assert_eq!(cell(power, 0, column), Cell::Missing, "{column}");
@@ -172,8 +172,8 @@ fn what_samples_do_not_state_is_missing_not_zero() {
 }
 
 /// Labels of the panels of the first chart, with its title.
-fn chart(findings: &SectionContent) -> (String, Vec<String>) {
-    let chart = findings.blocks.iter().find_map(|block| match block {
+fn chart(content: &SectionContent) -> (String, Vec<String>) {
+    let chart = content.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
         _ => None,
     });
@@ -192,8 +192,8 @@ fn chart(findings: &SectionContent) -> (String, Vec<String>) {
 }
 
 /// Columns of the table of a data set.
-fn shown(findings: &SectionContent, id: &str) -> Vec<&'static str> {
-    let view = findings.blocks.iter().find_map(|block| match block {
+fn shown(content: &SectionContent, id: &str) -> Vec<&'static str> {
+    let view = content.blocks.iter().find_map(|block| match block {
         Block::Table(view) if view.dataset == id => Some(view.columns.clone()),
         _ => None,
     });
@@ -235,7 +235,7 @@ fn the_power_limit_stands_in_the_chart_with_its_value() {
 fn rows_of_several_passes_name_them() {
     let mut session = sampled(100, &[(100, 1000, 4), (300, 500, 4), (200, 1500, 4)]);
     add_stage(&mut session, 99, (2, 4));
-    let one = findings(&session);
+    let one = content(&session);
     assert!(shown(&one, "power").contains(&"pass"));
     assert!(!shown(&one, "throttle_reasons").contains(&"samples_of"));
     let mut session = sampled(100, &[(100, 1000, 4), (300, 500, 4), (200, 1500, 4)]);
@@ -243,7 +243,7 @@ fn rows_of_several_passes_name_them() {
     session.device_samples.artifact[0] = paths[0];
     session.device_samples.artifact[1] = paths[1];
     session.device_samples.artifact[2] = paths[1];
-    let found = findings(&session);
+    let found = content(&session);
     assert!(shown(&found, "throttle_reasons").contains(&"samples_of"));
     let reasons = dataset(&found, "throttle_reasons");
     assert_eq!(

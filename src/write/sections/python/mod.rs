@@ -29,16 +29,16 @@ const LEAST_SHARE: Ratio = Ratio(0.001);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let session = context.session;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let python = context.results.python()?;
     let Some(primary) = python.passes.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
-    findings
+    content
         .blocks
         .push(Block::Prose(introduction(context, primary)));
-    add_trees(context, &python.trees, &mut findings);
-    findings.blocks.extend(
+    add_trees(context, &python.trees, &mut content);
+    content.blocks.extend(
         views(context, python, primary)
             .into_iter()
             .map(Block::Table),
@@ -59,10 +59,10 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         metric
             .evidence
             .push(session.evidence(of_pass.pass, "frames", of_pass.calls));
-        findings.metrics.push(metric);
+        content.metrics.push(metric);
     }
     let by_device = table(context, "python_functions");
-    findings
+    content
         .datasets
         .push(device(by_device).rows(&python.functions));
     let mut by_host: Vec<&FunctionSum> = python.functions.iter().collect();
@@ -73,11 +73,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             &function.name,
         )
     });
-    findings
+    content
         .datasets
         .push(table(context, "python_functions_by_host").rows(by_host));
-    findings.methods.push(method!(context, "python"));
-    Ok(findings)
+    content.methods.push(method!(context, "python"));
+    Ok(content)
 }
 
 /// What the functions of a pass hold of the GPU's time.
@@ -95,25 +95,25 @@ fn introduction(context: &Context<'_>, primary: &PassFunctions) -> Vec<Inline> {
 
 /// Flame graphs, the GPU time of the stage that has most of it in the section and all others in the appendix, and the
 /// data set of paths.
-fn add_trees(context: &Context<'_>, trees: &[Tree], findings: &mut SectionContent) {
+fn add_trees(context: &Context<'_>, trees: &[Tree], content: &mut SectionContent) {
     let shown = shown_stages(trees.iter());
     let device_time = |tree: &&&Tree| Reverse(tree.nodes[0].sum.within.device);
     let first = shown.iter().min_by_key(device_time).copied();
     for (number, tree) in (1..).zip(&shown) {
         let is_first = first.is_some_and(|first| std::ptr::eq(first, *tree));
         let blocks = if is_first {
-            &mut findings.blocks
+            &mut content.blocks
         } else {
-            &mut findings.appendix
+            &mut content.appendix
         };
         let chart = flame::of_device(context, tree, format!("python-device-{number}"));
         blocks.extend(chart.map(Block::Chart));
         let chart = flame::of_host(context, tree, format!("python-host-{number}"));
-        findings.appendix.extend(chart.map(Block::Chart));
+        content.appendix.extend(chart.map(Block::Chart));
     }
     if trees.iter().any(Tree::has_inner) {
         let places = paths::places(trees.iter(), &is_listed);
-        findings
+        content
             .datasets
             .push(paths::dataset(context, "python_tree", &places));
     }

@@ -40,8 +40,8 @@ fn ints(dataset: &Dataset, function: &str, columns: &[&str]) -> Vec<i64> {
 
 #[test]
 fn times_belong_to_the_innermost_function_and_to_those_around_it() {
-    let findings = section(&[TRAINING]);
-    let functions = dataset(&findings, "python_functions");
+    let content = section(&[TRAINING]);
+    let functions = dataset(&content, "python_functions");
     let [main, step, loss] = [
         "example/train.py:9(main)",
         "example/train.py:3(step)",
@@ -74,27 +74,27 @@ fn times_belong_to_the_innermost_function_and_to_those_around_it() {
     assert_eq!(idle(loss), [30, 30]);
     assert_eq!(idle(step), [430, 400]);
     assert_eq!(idle(main), [530, 100]);
-    assert_eq!(metric(&findings, "python_coverage", |_| true), Some(1.0));
+    assert_eq!(metric(&content, "python_coverage", |_| true), Some(1.0));
 }
 
 #[test]
 fn functions_are_listed_by_device_time_and_again_by_host_time() {
-    let findings = section(&[TRAINING]);
-    let first = |id: &str| column(dataset(&findings, id), "function")[0].plain();
+    let content = section(&[TRAINING]);
+    let first = |id: &str| column(dataset(&content, id), "function")[0].plain();
     assert_eq!(first("python_functions"), "example/train.py:3(step)");
     assert_eq!(
         first("python_functions_by_host"),
         "example/train.py:3(step)"
     );
-    let order = column(dataset(&findings, "python_functions"), "function");
+    let order = column(dataset(&content, "python_functions"), "function");
     let expected = ["example/loss.py:1(loss)", "example/train.py:9(main)"];
     assert_eq!(order[1..], expected.map(|name| Cell::Name(name.to_owned())));
 }
 
 #[test]
 fn paths_and_flame_graphs_are_of_the_functions_alone() {
-    let findings = section(&[TRAINING]);
-    let tree = dataset(&findings, "python_tree");
+    let content = section(&[TRAINING]);
+    let tree = dataset(&content, "python_tree");
     let path = "example/train.py:9(main) / example/train.py:3(step) / example/loss.py:1(loss)";
     assert_eq!(
         ints(tree, path, &["device_total_ns", "host_total_ns", "depth"]),
@@ -138,23 +138,23 @@ fn work_of_the_backward_pass_belongs_to_the_function_of_its_forward_operator() {
         backward gradient of forward
         launch 920..925 -> axpy 930..937
     ";
-    let findings = section(&[TRAINING, backward]);
-    let functions = dataset(&findings, "python_functions");
+    let content = section(&[TRAINING, backward]);
+    let functions = dataset(&content, "python_functions");
     let of = |name| ints(functions, name, &["backward_ns", "device_total_ns"]);
     assert_eq!(of("example/loss.py:1(loss)"), [7, 20]);
     assert_eq!(of("example/train.py:9(main)"), [7, 60]);
     // The other thread runs no Python: 60 of 67 ns.
     assert_eq!(
-        metric(&findings, "python_coverage", |_| true),
+        metric(&content, "python_coverage", |_| true),
         Some(60.0 / 67.0)
     );
 }
 
 #[test]
 fn without_gpu_work_device_times_are_missing_and_without_functions_all_is() {
-    let findings = section(&["pass torch operators\nframe train.py(9): main 0..1_000"]);
-    let functions = dataset(&findings, "python_functions");
+    let content = section(&["pass torch operators\nframe train.py(9): main 0..1_000"]);
+    let functions = dataset(&content, "python_functions");
     assert_eq!(column(functions, "device_self_ns"), [Cell::Missing]);
-    let findings = section(&["pass torch operators\nframe nn.Module: Linear_0 0..1_000"]);
-    assert!(findings.blocks.is_empty() && findings.datasets.is_empty());
+    let content = section(&["pass torch operators\nframe nn.Module: Linear_0 0..1_000"]);
+    assert!(content.blocks.is_empty() && content.datasets.is_empty());
 }

@@ -11,8 +11,8 @@ use rooflens_session::Dim3;
 
 #[test]
 fn each_profiled_launch_has_a_verdict() {
-    let findings = show(&SECTION, &session());
-    let launches = dataset(&findings, "representativeness");
+    let content = show(&SECTION, &session());
+    let launches = dataset(&content, "representativeness");
     let cell = |row: usize, id: &str| column(launches, id)[row].plain();
     // 100 ns against the median 100 of 90 and 110.
     assert_eq!(
@@ -49,13 +49,13 @@ fn a_grid_that_the_stage_lacks_is_said() {
 
 #[test]
 fn what_was_not_profiled_is_listed_with_the_command_that_would_profile_it() {
-    let findings = show(&SECTION, &session());
+    let content = show(&SECTION, &session());
     // The product's other size and grid with 400 + 90 ns, and the sort with 150.
     assert_eq!(
-        numbers(dataset(&findings, "unprofiled_kernels"), "share"),
+        numbers(dataset(&content, "unprofiled_kernels"), "share"),
         [0.49, 0.15]
     );
-    let Some(Block::Prose(text)) = findings.blocks.last() else {
+    let Some(Block::Prose(text)) = content.blocks.last() else {
         panic!("prose")
     };
     // 600, 250 and 150 ns: all three are needed for 90 %.
@@ -67,8 +67,8 @@ fn what_was_not_profiled_is_listed_with_the_command_that_would_profile_it() {
 fn the_metric_has_the_share_and_the_section_the_control() {
     let mut session = session();
     session.passes.command[0] = session.strings.intern("ncu --clock-control none app");
-    let findings = show(&SECTION, &session);
-    let share = metric(&findings, "representative_share", |_| true).unwrap();
+    let content = show(&SECTION, &session);
+    let share = metric(&content, "representative_share", |_| true).unwrap();
     assert!((share - 0.75).abs() < 1e-12);
     let Block::Prose(text) = &show_keys(&SECTION, &session).blocks[1] else {
         panic!("prose")

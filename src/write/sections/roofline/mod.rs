@@ -28,48 +28,48 @@ pub(super) static SECTION: Section = Section {
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let rooflines = context.results.rooflines()?;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     if let Ok(workload) = context.results.workload() {
-        workload::add(context, workload, &mut findings);
+        workload::add(context, workload, &mut content);
     }
     let mut rows = tables::Rows::default();
     for pass in rooflines {
-        add_pass(context, pass, &mut findings);
-        findings.blocks.extend(rows.add(context, pass));
-        findings.metrics.push(executed_flops(context, pass));
+        add_pass(context, pass, &mut content);
+        content.blocks.extend(rows.add(context, pass));
+        content.metrics.push(executed_flops(context, pass));
     }
-    findings.datasets.extend(rows.datasets(context));
+    content.datasets.extend(rows.datasets(context));
     let instructions = flops::instructions();
-    findings.methods.push(method!(context, "roofline"));
-    findings.methods.push(method!(
+    content.methods.push(method!(context, "roofline"));
+    content.methods.push(method!(
         context,
         "executed_flops",
         instructions = instructions
     ));
-    Ok(findings)
+    Ok(content)
 }
 
-fn add_pass(context: &Context<'_>, pass: &PassRoofline, findings: &mut SectionContent) {
+fn add_pass(context: &Context<'_>, pass: &PassRoofline, content: &mut SectionContent) {
     let name = context.session.pass_name(pass.pass);
-    findings.blocks.push(Block::Heading(words!(
+    content.blocks.push(Block::Heading(words!(
         context,
         "roofline.heading",
         pass = name
     )));
     let text = ceilings_text(context, pass.device.as_ref(), &pass.roofs);
-    findings.blocks.push(Block::Prose(text));
+    content.blocks.push(Block::Prose(text));
     let level = |level| charts::level(context, name, level, pass).map(Block::Chart);
-    findings.blocks.extend(level(Level::Dram));
-    findings
+    content.blocks.extend(level(Level::Dram));
+    content
         .blocks
         .extend(charts::levels(context, name, pass).map(Block::Chart));
-    findings
+    content
         .blocks
         .extend(charts::normalized(context, name, pass).map(Block::Chart));
-    findings
+    content
         .appendix
         .extend([Level::L2, Level::L1].into_iter().filter_map(level));
-    findings.appendix.extend(
+    content.appendix.extend(
         charts::alone(context, name, pass)
             .into_iter()
             .map(Block::Chart),

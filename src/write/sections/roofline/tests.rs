@@ -78,14 +78,14 @@ fn product_and_copy() -> Session {
     session
 }
 
-fn findings(session: &Session) -> SectionContent {
+fn content(session: &Session) -> SectionContent {
     show_on(&SECTION, session, &hardware())
 }
 
 #[test]
 fn a_mark_lies_at_flops_per_byte_and_flops_per_second() {
-    let findings = findings(&product_and_copy());
-    let all = charts(&findings.blocks);
+    let content = content(&product_and_copy());
+    let all = charts(&content.blocks);
     let ids: Vec<&str> = all.iter().map(|c| c.id.as_str()).collect();
     // DRAM bytes alone: no chart of several levels.
     assert_eq!(ids, ["roofline-dram-ncu-decode"]);
@@ -103,14 +103,14 @@ fn a_mark_lies_at_flops_per_byte_and_flops_per_second() {
     assert_eq!(roofline.bandwidths[0].value, 1e12);
     assert_eq!(roofline.rates[0].value, 100e12);
     // Attainable: min(100 TFLOP/s, 40 FLOP/B × 1 TB/s) = 40 TFLOP/s, of which half is attained.
-    let points = dataset(&findings, "roofline_points");
+    let points = dataset(&content, "roofline_points");
     assert!((numbers(points, "attained_share")[0] - 0.5).abs() < 1e-12);
 }
 
 #[test]
 fn a_kernel_without_operations_is_listed_beside_the_plot() {
-    let findings = findings(&product_and_copy());
-    let unplotted = dataset(&findings, "roofline_unplotted");
+    let content = content(&product_and_copy());
+    let unplotted = dataset(&content, "roofline_unplotted");
     // The copy in no roofline; the product in none of L2 and L1, where nothing was counted.
     assert_eq!(unplotted.rows.len(), 3);
     let reason = Catalogue::english().line("roofline.unplotted.no_flops", &[]);
@@ -125,8 +125,8 @@ fn a_kernel_has_one_mark_a_memory_level_at_one_height() {
     for (metric, value) in [("lts__t_bytes.sum", 4e8), ("l1tex__t_bytes.sum", 1e9)] {
         count(&mut session, ProfileId(0), ("", metric, "byte", value));
     }
-    let findings = findings(&session);
-    let all = charts(&findings.blocks);
+    let content = content(&session);
+    let all = charts(&content.blocks);
     let chart = all
         .iter()
         .find(|chart| chart.id == "roofline-levels-ncu-decode")
@@ -145,8 +145,8 @@ fn a_kernel_has_one_mark_a_memory_level_at_one_height() {
 
 #[test]
 fn operations_are_summed_by_dtype_and_pipe() {
-    let findings = findings(&product_and_copy());
-    let types = dataset(&findings, "executed_flops_types");
+    let content = content(&product_and_copy());
+    let types = dataset(&content, "executed_flops_types");
     let cell = |id: &str| column(types, id)[0].plain();
     // 4 GFLOP in 200 µs; the peak of the test's GPU.
     let row = ["dtype", "pass", "pipe", "launches"].map(cell);
@@ -167,8 +167,8 @@ fn launches_of_one_kernel_grid_and_block_are_one_mark() {
         ("", READ, "byte", 1e5),
         ("", WRITE, "byte", 0.0),
     ];
-    let findings = findings(&session(&[("k", launch), ("k", launch)]));
-    let points = dataset(&findings, "roofline_points");
+    let content = content(&session(&[("k", launch), ("k", launch)]));
+    let points = dataset(&content, "roofline_points");
     assert_eq!(points.rows.len(), 1);
     assert_eq!(numbers(points, "launches")[0], 2.0);
     assert!((numbers(points, "flop")[0] - 2e6).abs() < 1e-6);
@@ -189,8 +189,8 @@ fn an_unknown_gpu_has_no_specified_ceilings_and_measured_ones_are_dashed() {
         max: None,
         artifact: empty,
     });
-    let findings = show_keys_on(&SECTION, &session, &hardware());
-    let Plot::Roofline(roofline) = &charts(&findings.blocks)[0].plot else {
+    let content = show_keys_on(&SECTION, &session, &hardware());
+    let Plot::Roofline(roofline) = &charts(&content.blocks)[0].plot else {
         panic!("roofline")
     };
     assert!(roofline.bandwidths.is_empty());
@@ -198,7 +198,7 @@ fn an_unknown_gpu_has_no_specified_ceilings_and_measured_ones_are_dashed() {
     assert!(roofline.rates[0].measured);
     assert_eq!(roofline.rates[0].value, 80e12);
     assert_eq!(
-        findings.blocks[1],
+        content.blocks[1],
         Block::Prose(prose!["roofline.ceilings_unknown"])
     );
 }

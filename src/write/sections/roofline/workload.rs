@@ -29,7 +29,7 @@ const WORTH_A_PAGE: Ratio = Ratio(0.5);
 const FEW: usize = 3;
 
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
-pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, workload: &Workload, content: &mut SectionContent) {
     let (stages, phases) = (workload.profiled(), workload.phases(context.facts));
     if stages.is_empty() {
         return;
@@ -37,16 +37,16 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Sec
     let (stage_rows, of_stages) = tables::stages(context, stages);
     let (kernels, of_kernels) = tables::kernels(context, &phases);
     let (bounds, of_bounds) = tables::bounds(context, &phases);
-    findings
+    content
         .blocks
         .push(Block::Heading(words!(context, "workload.heading")));
     let least = Quantity::from(WHOLE);
-    findings.blocks.push(Block::Prose(say!(
+    content.blocks.push(Block::Prose(say!(
         context,
         "workload.introduction",
         least = least
     )));
-    findings
+    content
         .blocks
         .extend(class_chart(context, &phases, &workload.roofs).map(Block::Chart));
     let main = shown(context, &phases);
@@ -60,26 +60,26 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Sec
         };
         let chart = Block::Chart(chart);
         if main.is_none_or(|main| !std::ptr::eq(main, stage)) {
-            findings.blocks.push(chart);
+            content.blocks.push(chart);
         } else if let Some(few) = few {
-            findings.main.push(Block::Prose(few));
-            findings.blocks.push(chart);
+            content.main.push(Block::Prose(few));
+            content.blocks.push(chart);
         } else {
-            findings.main.push(chart);
+            content.main.push(chart);
         }
     }
-    findings.blocks.extend([of_stages, of_kernels, of_bounds]);
+    content.blocks.extend([of_stages, of_kernels, of_bounds]);
     for stage in stages {
-        findings
+        content
             .metrics
             .extend(metrics(context, stage, &workload.roofs));
     }
     let classes = tables::classes(context, &phases);
-    findings
+    content
         .datasets
         .extend([stage_rows, kernels, classes, bounds]);
     let whole = Quantity::from(WHOLE).to_string();
-    findings
+    content
         .methods
         .push(method!(context, "workload", whole = whole));
 }

@@ -64,19 +64,19 @@ fn counted() -> Session {
     session
 }
 
-fn findings(session: &Session) -> SectionContent {
+fn content(session: &Session) -> SectionContent {
     show_on(&SECTION, session, &hardware())
 }
 
-fn metric(findings: &SectionContent, id: &str) -> Option<f64> {
-    testing::metric(findings, id, |_| true)
+fn metric(content: &SectionContent, id: &str) -> Option<f64> {
+    testing::metric(content, id, |_| true)
 }
 
 #[test]
 fn counters_are_spread_over_the_launches_that_they_stand_for() {
-    let findings = findings(&counted());
+    let content = content(&counted());
     let near = |id, expected: f64| {
-        let value = metric(&findings, id).unwrap();
+        let value = metric(&content, id).unwrap();
         assert!(
             (value / expected - 1.0).abs() < 1e-9,
             "{id}: {value} for {expected}"
@@ -90,7 +90,7 @@ fn counters_are_spread_over_the_launches_that_they_stand_for() {
     near("profiled_dram_share", 69_000.0 / 1.12e6);
     // 2 × 200 + 100 additions at 10 GFLOP/s are 50 ns, 20 000 operations at 1 TFLOP/s are 20 ns; of 1120 ns.
     near("hfu", 70.0 / 1120.0);
-    let basis = &findings
+    let basis = &content
         .metrics
         .iter()
         .find(|metric| metric.id == "dram_bytes")
@@ -102,8 +102,8 @@ fn counters_are_spread_over_the_launches_that_they_stand_for() {
 
 #[test]
 fn marks_have_the_time_of_the_timeline() {
-    let findings = findings(&counted());
-    let charts = charts(&findings.blocks);
+    let content = content(&counted());
+    let charts = charts(&content.blocks);
     let ids = charts.iter().map(|chart| chart.id.as_str());
     let ids: Vec<&str> = ids
         .filter(|id| id.starts_with("roofline-workload"))
@@ -135,8 +135,8 @@ fn marks_have_the_time_of_the_timeline() {
 
 #[test]
 fn time_by_bound_class_adds_up_to_the_time_of_kernels() {
-    let findings = findings(&counted());
-    let bounds = dataset(&findings, "workload_bounds");
+    let content = content(&counted());
+    let bounds = dataset(&content, "workload_bounds");
     let sum = |id: &str| numbers(bounds, id).iter().sum::<f64>();
     assert!((sum("time_ns") - 450.0).abs() < 1e-9);
     assert!((sum("seed_share") - 1.0).abs() < 1e-9);
@@ -147,14 +147,14 @@ fn a_stage_of_which_less_than_four_fifths_were_profiled_has_no_sum() {
     let mut session = counted();
     let pass = session.launches.pass[0];
     launch(&mut session, pass, "long", [1, 1, 1], 2000..2050);
-    let findings = findings(&session);
+    let content = content(&session);
     // 360 of 500 ns.
-    assert!((metric(&findings, "profiled_share").unwrap() - 0.72).abs() < 1e-12);
+    assert!((metric(&content, "profiled_share").unwrap() - 0.72).abs() < 1e-12);
     for id in ["hfu", "dram_bytes", "profiled_dram_share"] {
-        assert_eq!(metric(&findings, id), None, "{id}");
+        assert_eq!(metric(&content, id), None, "{id}");
     }
     // Marks of kernels are true without the rest of the stage; those of classes and stages are not.
-    let charts = charts(&findings.blocks);
+    let charts = charts(&content.blocks);
     let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
     assert!(ids.contains(&"roofline-workload-whole-capture"));
     assert!(!ids.contains(&"roofline-workload"));
@@ -162,14 +162,14 @@ fn a_stage_of_which_less_than_four_fifths_were_profiled_has_no_sum() {
 
 #[test]
 fn operations_that_were_not_counted_are_missing_and_not_zero() {
-    let findings = findings(&cut());
+    let content = content(&cut());
     assert_eq!(
-        column(dataset(&findings, "workload_stages"), "flop")[0],
+        column(dataset(&content, "workload_stages"), "flop")[0],
         Cell::Missing
     );
-    assert_eq!(metric(&findings, "hfu"), None);
+    assert_eq!(metric(&content, "hfu"), None);
     // The bytes were counted.
-    assert!((metric(&findings, "dram_bytes").unwrap() - 69_000.0).abs() < 1e-6);
+    assert!((metric(&content, "dram_bytes").unwrap() - 69_000.0).abs() < 1e-6);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn more_than_a_peak_is_no_result() {
         "",
         1e9,
     );
-    let findings = findings(&session);
-    assert!(findings.metrics.iter().any(|metric| metric.id == "hfu"));
-    assert_eq!(metric(&findings, "hfu"), None);
+    let content = content(&session);
+    assert!(content.metrics.iter().any(|metric| metric.id == "hfu"));
+    assert_eq!(metric(&content, "hfu"), None);
 }

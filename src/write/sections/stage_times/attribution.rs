@@ -14,7 +14,7 @@ use rooflens_document::{Block, SectionContent, Table};
 type Row<'a> = (&'a PassAttribution, How, Sum);
 
 /// Adds the data set `attribution`, its view, and the attributed shares per pass.
-pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, times: &StageTimes, content: &mut SectionContent) {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for pass in &times.attribution {
         rows.extend(pass.by_how.iter().map(|(how, sum)| (pass, *how, *sum)));
@@ -24,17 +24,17 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
             ..Scope::default()
         };
         let basis = "sum of durations of operations in some stage ÷ sum of durations of all operations of the pass";
-        findings
+        content
             .metrics
             .push(ATTRIBUTED_SHARE.derived(scope(), pass.staged.0, basis));
         let basis = format!("{basis} that start with the first one of a stage or later");
         let from_first = &ATTRIBUTED_SHARE_FROM_FIRST_STAGE;
-        findings
+        content
             .metrics
             .push(from_first.derived(scope(), pass.staged_from_first.0, basis));
         if pass.pass == times.primary {
             let sentence = say!(context, "attribution.share", share = pass.staged);
-            findings.blocks.push(Block::Prose(sentence));
+            content.blocks.push(Block::Prose(sentence));
         }
         if pass.unattributed() >= UNATTRIBUTED {
             let message = words!(
@@ -45,14 +45,14 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
             );
             let notice = Diagnostic::new(Severity::Notice, "stages/unattributed", message);
             let hint = words!(context, "attribution.unattributed_hint");
-            findings.diagnostics.push(notice.hint(hint));
+            content.diagnostics.push(notice.hint(hint));
         }
     }
     let table = table(context);
     let limit = rows.len().min(How::ALL.len() * 3);
     let view = table.view(words!(context, "attribution.caption"), limit);
-    findings.blocks.push(Block::Table(view));
-    findings.datasets.push(table.rows(&rows));
+    content.blocks.push(Block::Table(view));
+    content.datasets.push(table.rows(&rows));
 }
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {

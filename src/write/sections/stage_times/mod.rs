@@ -23,7 +23,7 @@ pub(super) static SECTION: Section = Section { id: "stages", show };
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let times = context.results.stage_times()?;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let session = context.session;
     let kind = session.passes.kind[times.primary.index()].label();
     let pass = Inline::code(session.pass_name(times.primary));
@@ -34,11 +34,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         kind = kind
     );
     introduction.extend(times.of_primary().flat_map(|stage| doubt(context, stage)));
-    findings.blocks.push(Block::Prose(introduction));
-    findings.blocks.push(Block::Chart(chart(context, times)));
-    tables::add(context, times, &mut findings);
-    attribution::add(context, times, &mut findings);
-    findings.metrics.extend(
+    content.blocks.push(Block::Prose(introduction));
+    content.blocks.push(Block::Chart(chart(context, times)));
+    tables::add(context, times, &mut content);
+    attribution::add(context, times, &mut content);
+    content.metrics.extend(
         times
             .stages
             .iter()
@@ -50,12 +50,12 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             .map(move |part| (stage, part))
     };
     let parts: Vec<StagePart<'_>> = times.of_primary().flat_map(parts).collect();
-    findings.datasets.push(parts_table(context).rows(&parts));
+    content.datasets.push(parts_table(context).rows(&parts));
     let limit = Quantity::new(WARMUP_Z, Unit::One);
-    findings
+    content
         .methods
         .push(method!(context, "stage_times", limit = limit));
-    Ok(findings)
+    Ok(content)
 }
 
 /// What is to be said of a stage with a first instance that may be a cold one, and too few others to tell.

@@ -13,7 +13,7 @@ const SHOWN_STAGES: usize = 40;
 const SHOWN_INSTANCES: usize = 24;
 
 /// Adds both data sets and their views; passes other than the primary one follow.
-pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, times: &StageTimes, content: &mut SectionContent) {
     let stages: Vec<&StageTime> = times.primary_first().collect();
     let several_passes = context
         .facts
@@ -42,20 +42,20 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Sect
     columns.extend(inferred.then_some("inferred_share"));
     let caption = words!(context, "stage_times.caption");
     let limit = stages.len().min(SHOWN_STAGES);
-    findings
+    content
         .blocks
         .push(Block::Table(View::new("stages", caption, &columns, limit)));
-    findings
+    content
         .datasets
         .push(stages_table(context).rows(stages.iter().copied()));
     let instances = instances(context, &stages);
     let table = instances_table(context, several_passes);
     let limit = instances.len().min(SHOWN_INSTANCES);
     let caption = words!(context, "stage_times.caption_instances");
-    findings
+    content
         .blocks
         .push(Block::Table(table.view(caption, limit)));
-    findings.datasets.push(table.rows(&instances));
+    content.datasets.push(table.rows(&instances));
 }
 
 fn stages_table<'t>(context: &Context<'t>) -> Table<'t, StageTime> {

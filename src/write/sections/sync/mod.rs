@@ -26,19 +26,19 @@ const SHOWN: usize = 12;
 const SHOWN_OUTSIDE: usize = 6;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let passes = &context.results.sync()?.passes;
     let Some(first) = passes.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
     for pass in passes {
         let metrics = pass
             .stages
             .iter()
             .flat_map(|stage| metrics(context, pass, stage));
-        findings.metrics.extend(metrics);
+        content.metrics.extend(metrics);
     }
-    findings
+    content
         .blocks
         .push(Block::Prose(introduction(context, first)));
     let rows = passes
@@ -52,17 +52,15 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .count();
     let caption = words!(context, "sync.caption_in_stages");
     let shown = 0..in_stages.min(SHOWN);
-    findings
+    content
         .blocks
         .extend(view(&data, shown, &["stage"], &["in_stage_ns"], caption));
     let caption = words!(context, "sync.caption_outside");
     let shown = in_stages..first.places.len().min(in_stages + SHOWN_OUTSIDE);
-    findings
-        .blocks
-        .extend(view(&data, shown, &[], &[], caption));
-    findings.datasets.push(data);
-    findings.methods.push(method!(context, "sync"));
-    Ok(findings)
+    content.blocks.extend(view(&data, shown, &[], &[], caption));
+    content.datasets.push(data);
+    content.methods.push(method!(context, "sync"));
+    Ok(content)
 }
 
 /// The page's view of some rows; none of none.

@@ -26,9 +26,9 @@ const SHOWN_ZOOMS: usize = 2;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let timeline = context.results.timeline()?;
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     if timeline.passes.is_empty() {
-        return Ok(findings);
+        return Ok(content);
     }
     let introduction = Block::Prose(introduction(context, timeline));
     let charts = timeline
@@ -37,18 +37,18 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .map(|pass| overview::chart(context, timeline, pass));
     let zooms = timeline.zooms.iter().map(|zoom| zoom::chart(context, zoom));
     let (mut charts, mut zooms) = (charts.map(Block::Chart), zooms.map(Block::Chart));
-    findings.main.push(introduction);
-    findings.main.extend(charts.next());
-    findings
+    content.main.push(introduction);
+    content.main.extend(charts.next());
+    content
         .main
         .extend(iterations::block(context, &timeline.iterations));
-    findings.main.extend(zooms.by_ref().take(SHOWN_ZOOMS));
-    findings.blocks.extend(charts.chain(zooms));
-    tables::add(context, timeline, &mut findings);
-    findings
+    content.main.extend(zooms.by_ref().take(SHOWN_ZOOMS));
+    content.blocks.extend(charts.chain(zooms));
+    tables::add(context, timeline, &mut content);
+    content
         .methods
         .push(method!(context, "timeline", least = tracks::THROTTLED));
-    Ok(findings)
+    Ok(content)
 }
 
 fn introduction(context: &Context<'_>, timeline: &Timeline) -> Vec<Inline> {

@@ -33,7 +33,7 @@ type Stretch<'a> = (&'a Overview, GpuId, usize, &'a GroupTimes);
 type Sums<'a> = (&'a GpuCounters, &'a StageSums);
 
 /// Adds the data sets, the view of the sampled counters and their metrics.
-pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut SectionContent) {
+pub(super) fn add(context: &Context<'_>, timeline: &Timeline, content: &mut SectionContent) {
     let mut stretches: Vec<Stretch<'_>> = Vec::new();
     for overview in &timeline.passes {
         for (gpu, mix) in &overview.gpus {
@@ -44,7 +44,7 @@ pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut Sec
             );
         }
     }
-    findings
+    content
         .datasets
         .push(stretches_table(context).rows(&stretches));
     let sums = timeline
@@ -59,14 +59,14 @@ pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut Sec
             .any(|counter| timeline.samples_several(counter.pass));
         let table = counters_table(context, several);
         let caption = words!(context, "timeline.caption");
-        findings
+        content
             .blocks
             .push(Block::Table(table.view(caption, SHOWN)));
-        findings.datasets.push(table.rows(&sums));
+        content.datasets.push(table.rows(&sums));
         let metrics = sums
             .iter()
             .flat_map(|sums| metrics(context, timeline, sums));
-        findings.metrics.extend(metrics);
+        content.metrics.extend(metrics);
     }
 }
 

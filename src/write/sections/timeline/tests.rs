@@ -54,9 +54,9 @@ fn a_stage_has_the_mean_of_the_samples_in_its_projection() {
             99.0,
         );
     }
-    let findings = show(&SECTION, &session);
+    let content = show(&SECTION, &session);
     let value = |id: &str| {
-        &findings
+        &content
             .metrics
             .iter()
             .find(|metric| metric.id == id)
@@ -76,8 +76,8 @@ fn a_stage_has_the_mean_of_the_samples_in_its_projection() {
         samples = 2,
         instances = 1
     );
-    assert_eq!(findings.metrics[0].basis, basis);
-    let of = |id: &str| column(dataset(&findings, "gpu_metrics"), id)[0].clone();
+    assert_eq!(content.metrics[0].basis, basis);
+    let of = |id: &str| column(dataset(&content, "gpu_metrics"), id)[0].clone();
     assert_eq!(of("samples"), Cell::Int(2));
     assert_eq!(
         (of("tensor_active"), of("sm_clock_hz")),
@@ -90,8 +90,8 @@ fn a_stage_between_two_samples_has_no_mean() {
     let mut session = trace("stream 7: gemm 100..400");
     sample(&mut session, "SM Active", 50, 10.0);
     sample(&mut session, "SM Active", 1_050, 10.0);
-    let findings = show(&SECTION, &session);
-    let metric = findings
+    let content = show(&SECTION, &session);
+    let metric = content
         .metrics
         .iter()
         .find(|metric| metric.id == "sm_active")
@@ -127,8 +127,8 @@ fn power_is_shown_where_its_samples_fall_in_the_pass() {
             artifact,
         });
     }
-    let findings = show_keys(&SECTION, &session);
-    let chart = findings.blocks.iter().find_map(|block| match block {
+    let content = show_keys(&SECTION, &session);
+    let chart = content.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(&chart.plot),
         _ => None,
     });
@@ -158,8 +158,6 @@ fn power_is_shown_where_its_samples_fall_in_the_pass() {
 
 #[test]
 fn nothing_to_show_makes_no_section() {
-    let findings = show(&SECTION, &Session::default());
-    assert!(
-        findings.blocks.is_empty() && findings.datasets.is_empty() && findings.methods.is_empty()
-    );
+    let content = show(&SECTION, &Session::default());
+    assert!(content.blocks.is_empty() && content.datasets.is_empty() && content.methods.is_empty());
 }

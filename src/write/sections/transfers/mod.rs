@@ -22,29 +22,29 @@ pub(super) static SECTION: Section = Section { id: "copies", show };
 const NEGLIGIBLE: Ratio = Ratio(1e-3);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let mut findings = SectionContent::default();
+    let mut content = SectionContent::default();
     let transfers = context.results.transfers()?;
     let Some(first) = transfers.places.first() else {
-        return Ok(findings);
+        return Ok(content);
     };
     for place in &transfers.places {
-        findings
+        content
             .metrics
             .extend(metrics::of_place(context, place, transfers.link.as_ref()));
     }
-    findings
+    content
         .blocks
         .push(Block::Prose(introduction(context, first, transfers)));
-    let tables = tables::add(context, transfers, &mut findings);
-    findings
+    let tables = tables::add(context, transfers, &mut content);
+    content
         .blocks
         .extend(tables.into_iter().filter(|_| transfers.share >= NEGLIGIBLE));
-    findings.methods.push(method!(
+    content.methods.push(method!(
         context,
         "transfers",
         large = Quantity::new(sums::LARGE as f64, Unit::Bytes)
     ));
-    Ok(findings)
+    Ok(content)
 }
 
 /// What crosses between host and GPU in the whole pass, and over what.

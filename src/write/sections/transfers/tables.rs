@@ -26,7 +26,7 @@ struct Line<'a> {
 pub(super) fn add(
     context: &Context<'_>,
     transfers: &Transfers,
-    findings: &mut SectionContent,
+    content: &mut SectionContent,
 ) -> Vec<Block> {
     let places = &transfers.places;
     let copies = copies(context, transfers).rows(&lines(context, places));
@@ -47,7 +47,7 @@ pub(super) fn add(
     let caption = words!(context, "transfers.copies");
     let shown = copies.rows.len().min(SHOWN);
     let mut views = vec![Block::Table(View::new("copies", caption, &columns, shown))];
-    findings.datasets.push(copies);
+    content.datasets.push(copies);
 
     let groups = groups(context);
     let listed = transfers.groups.iter();
@@ -58,7 +58,7 @@ pub(super) fn add(
         let caption = words!(context, "transfers.groups");
         views.push(Block::Table(groups.view(caption, rows.len().min(SHOWN))));
     }
-    findings.datasets.push(groups.rows(&rows));
+    content.datasets.push(groups.rows(&rows));
     views
 }
 

@@ -18,8 +18,8 @@ fn session() -> Session {
 }
 
 /// The metric of the whole pass, of a direction or of all copies.
-fn metric(findings: &SectionContent, id: &str, class: Option<&str>) -> Option<f64> {
-    testing::metric(findings, id, |scope| {
+fn metric(content: &SectionContent, id: &str, class: Option<&str>) -> Option<f64> {
+    testing::metric(content, id, |scope| {
         scope.stage.is_none() && scope.class.as_deref() == class
     })
 }

@@ -33,11 +33,11 @@ const SHOWN: usize = 30;
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let utilization = context.results.utilization()?;
     let stages = &utilization.stages;
-    let mut findings = SectionContent::default();
-    findings
+    let mut content = SectionContent::default();
+    content
         .blocks
         .push(Block::Facts(basis(context, utilization)));
-    findings
+    content
         .blocks
         .extend(chart(context, stages).map(Block::Chart));
     // A stage of which no work is counted has nothing to show.
@@ -50,24 +50,24 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             &shown_columns(stages),
             rows.len().min(SHOWN),
         );
-        findings.blocks.push(Block::Table(view));
-        findings.datasets.push(dataset(context, &rows));
+        content.blocks.push(Block::Table(view));
+        content.datasets.push(dataset(context, &rows));
     }
     if let Some((blocks, dataset)) = bounds::show(context) {
-        findings.blocks.extend(blocks);
-        findings.datasets.push(dataset);
+        content.blocks.extend(blocks);
+        content.datasets.push(dataset);
     }
-    findings.blocks.extend(
+    content.blocks.extend(
         missing_rows(context, stages)
             .into_iter()
             .map(Block::Missing),
     );
     for stage in stages {
-        findings.metrics.extend(metrics::of(context, stage));
-        findings.diagnostics.extend(above_one(context, stage));
+        content.metrics.extend(metrics::of(context, stage));
+        content.diagnostics.extend(above_one(context, stage));
     }
-    findings.methods.push(method!(context, "utilization"));
-    Ok(findings)
+    content.methods.push(method!(context, "utilization"));
+    Ok(content)
 }
 
 fn basis(context: &Context<'_>, all: &Utilization) -> Vec<(String, Vec<Inline>)> {

@@ -43,26 +43,26 @@ fn program(known: bool) -> Program {
     program
 }
 
-fn findings(program: &Program) -> SectionContent {
+fn content(program: &Program) -> SectionContent {
     show_gpu(&SECTION, &program.session, "H200")
 }
 
 #[test]
 fn a_decode_that_is_busy_half_of_the_time_has_twice_its_mbu_in_kernels() {
-    let findings = findings(&program(true));
-    let value = |id: &str| metric(&findings, id, |_| true).unwrap();
+    let content = content(&program(true));
+    let value = |id: &str| metric(&content, id, |_| true).unwrap();
     // Weights, head, one embedding row; 9 positions read and 1 written; 2 bytes each, in 1000 ns at 4.8 TB/s.
     let bytes = 2.0 * (32_768.0 + 6_400.0 + 64.0 + 10.0 * 128.0);
     assert!((value("mbu") - bytes / (1000e-9 * 4.8e12)).abs() < 1e-12);
     assert!((value("kernel_time_mbu") - 2.0 * value("mbu")).abs() < 1e-12);
-    assert_eq!(findings.datasets[0].rows.len(), 1);
+    assert_eq!(content.datasets[0].rows.len(), 1);
 }
 
 #[test]
 fn a_stage_without_counted_work_is_in_no_table_and_the_reason_is_said_once() {
-    let findings = show_gpu_keys(&SECTION, &program(false).session, "H200");
-    assert!(findings.datasets.is_empty());
-    let said: Vec<&Block> = findings
+    let content = show_gpu_keys(&SECTION, &program(false).session, "H200");
+    assert!(content.datasets.is_empty());
+    let said: Vec<&Block> = content
         .blocks
         .iter()
         .filter(|block| !matches!(block, Block::Facts(_)))

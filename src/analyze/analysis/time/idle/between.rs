@@ -32,10 +32,10 @@ pub struct Between {
 
 /// What lies between instances of two stages that follow one another.
 pub struct Pair {
-    /// The stage before it, an index into the facts' stages.
-    pub after: usize,
-    /// The stage behind it.
-    pub before: usize,
+    /// The stage that ends, an index into the facts' stages.
+    pub from: usize,
+    /// The stage that starts next.
+    pub to: usize,
     /// Idle time of each window, nanoseconds.
     idle: Vec<Ns>,
     /// Time of all windows, nanoseconds.
@@ -73,22 +73,25 @@ impl Starts {
 
 /// One a process and GPU that run outermost stages of the primary pass or of another rank of its run.
 pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between> {
-    let mut gaps: Vec<Between> = Vec::new();
+    let mut processes: Vec<Between> = Vec::new();
     let starts = Starts::new(context);
     let facts = context.facts;
-    for summary in facts.run_summaries().filter(|gap| gap.is_outermost(facts)) {
-        if gaps
+    for summary in facts
+        .run_summaries()
+        .filter(|summary| summary.is_outermost(facts))
+    {
+        if processes
             .iter()
-            .any(|gap| gap.summary.process == summary.process)
+            .any(|between| between.summary.process == summary.process)
         {
             continue;
         }
         let chain = chain(context, summary);
         let gpus = gpus_of(&chain);
         let (several_gpus, traced) = (gpus.len() > 1, inputs.traced(summary.stage(facts).pass));
-        gaps.extend(gpus.into_iter().map(|gpu| {
+        processes.extend(gpus.into_iter().map(|gpu| {
             let (summary, pairs) = (summary.clone(), Vec::new());
-            let mut gap = Between {
+            let mut between = Between {
                 summary,
                 gpu,
                 several_gpus,
@@ -96,12 +99,12 @@ pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between
                 pairs,
                 run: Ns::ZERO,
             };
-            gap.add(context, inputs, &starts, &chain);
-            gap
+            between.add(context, inputs, &starts, &chain);
+            between
         }));
     }
-    gaps.retain(|gap| !gap.pairs.is_empty());
-    gaps
+    processes.retain(|between| !between.pairs.is_empty());
+    processes
 }
 
 /// The outermost instances of a process with GPU work, by its start.
@@ -224,11 +227,11 @@ impl Between {
 }
 
 impl Pair {
-    fn new(after: usize, before: usize) -> Self {
+    fn new(from: usize, to: usize) -> Self {
         let (idle, causes, ranges) = (Vec::new(), Times::default(), BTreeMap::new());
         Self {
-            after,
-            before,
+            from,
+            to,
             idle,
             time: Ns::ZERO,
             causes,
@@ -308,7 +311,7 @@ impl Pair {
 }
 
 impl Between {
-    /// Of the first process and GPU.
+    /// For tests: times between the stages of the first process on the first GPU.
     pub fn made(run: Ns, pairs: Vec<Pair>) -> Self {
         let (summary, traced) = (Summary::default(), Traced::ALL);
         Self {
@@ -323,16 +326,16 @@ impl Between {
 }
 
 impl Pair {
-    /// Windows in which the GPU is idle all the time, by one cause; so much of it is covered by a range.
+    /// For tests: windows in which the GPU is idle for one cause, and the time of them that a range covers.
     pub fn made(
-        (after, before): (usize, usize),
+        (from, to): (usize, usize),
         idle: &[i64],
         cause: Cause,
         (range, covered): (StrId, i64),
     ) -> Self {
         let mut pair = Self {
             idle: idle.iter().copied().map(Ns).collect(),
-            ..Self::new(after, before)
+            ..Self::new(from, to)
         };
         pair.time = pair.idle();
         pair.causes = Times::one(cause, pair.time);

@@ -134,6 +134,34 @@ fn the_host_side_keeps_shapes_annotations_frames_and_waits() {
 }
 
 #[test]
+fn marks_of_the_capture_have_a_domain_and_model_calls_a_table() {
+    let event = |name: &str, start: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "user_annotation", "name": "{name}", "pid": 1, "tid": 2,
+                "ts": {start}, "dur": 5}}"#
+        )
+    };
+    let events = [
+        event("rooflens:torch.save", 10),
+        event("rooflens:call train batch=8 tokens=300", 20),
+        event("step", 30),
+    ];
+    let imported = import(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")));
+    let session = &imported.session;
+    let (ranges, calls) = (&session.ranges, &session.model_calls);
+    let text = |id| session.text(id);
+    assert_eq!(
+        [0, 1].map(|row| text(ranges.name[row])),
+        ["torch.save", "step"]
+    );
+    assert_eq!([0, 1].map(|row| text(ranges.domain[row])), ["rooflens", ""]);
+    assert_eq!((calls.len(), text(calls.phase[0])), (1, "train"));
+    assert_eq!((calls.start[0], calls.end[0]), (Ns(20_000), Ns(25_000)));
+    let sizes = (calls.batch[0], calls.tokens[0], calls.keys[0]);
+    assert_eq!(sizes, (Some(8), Some(300), None));
+}
+
+#[test]
 fn copies_and_allocations_keep_bytes_and_places() {
     let session = import(MODERN).session;
     let copies = &session.copies;

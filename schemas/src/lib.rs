@@ -9,6 +9,7 @@
 
 pub mod environment;
 pub mod manifest;
+pub mod marks;
 pub mod metrics;
 pub mod ncu_report;
 pub mod python;

@@ -1,5 +1,7 @@
 //! Names of NVTX ranges: which are phases of the workload, and which are a library's.
 
+use crate::marks;
+
 /// The range that PyTorch's profiler opens around each step, numbered.
 pub const PROFILER_STEP: &str = "ProfilerStep";
 
@@ -7,8 +9,16 @@ pub const PROFILER_STEP: &str = "ProfilerStep";
 pub const DATA_LOADER: &str = "enumerate(DataLoader)#";
 
 /// NVTX domains of libraries: their ranges are not phases of the workload.
-pub const LIBRARY_DOMAINS: [&str; 8] = [
-    "NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf",
+pub const LIBRARY_DOMAINS: [&str; 9] = [
+    marks::DOMAIN,
+    "NCCL",
+    "cuBLAS",
+    "cuBLASLt",
+    "cuDNN",
+    "cuSPARSE",
+    "CCCL",
+    "TensorRT",
+    "libcudf",
 ];
 
 /// What `torch.autograd.profiler.emit_nvtx` adds to the name of an operator, whichever comes first.
@@ -16,6 +26,9 @@ const OPERATOR_MARKS: [&str; 3] = [", seq = ", ", op_id = ", ", sizes = "];
 
 /// How collectives of PyTorch and operators without marks begin.
 const OPERATORS: [&str; 3] = ["nccl:", "aten::", "autograd::"];
+
+/// How names of the phases of `torch.compile` end, `dynamo_timed` of torch/_dynamo/utils.py.
+const COMPILATION: &str = " (dynamo_timed)";
 
 /// The name that the code gave a range, without what `emit_nvtx` adds.
 pub fn given_name(name: &str) -> &str {
@@ -28,6 +41,7 @@ pub fn is_of_user(name: &str, domain: &str) -> bool {
     !LIBRARY_DOMAINS.contains(&domain)
         && given_name(name) == name
         && !OPERATORS.iter().any(|start| name.starts_with(start))
+        && !name.ends_with(COMPILATION)
 }
 
 /// What XLA writes before the name of the module that it runs (`XlaModule:#hlo_module=jit_step,program_id=7#`,
@@ -85,6 +99,18 @@ mod tests {
         );
         assert_eq!(given("forward"), "forward");
         assert_eq!(given("a, b"), "a, b");
+    }
+
+    #[test]
+    fn ranges_of_libraries_and_compilers_are_not_of_the_user() {
+        assert!(is_of_user("forward", ""));
+        for (name, domain) in [
+            ("gc generation 2", marks::DOMAIN),
+            ("ncclAllReduce", "NCCL"),
+            ("_compile.compile_inner (dynamo_timed)", ""),
+        ] {
+            assert!(!is_of_user(name, domain), "{name}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rooflens_schemas::StageRule;
+use rooflens_schemas::marks;
 use rooflens_schemas::ranges::given_name;
 
 use super::open::{Capture, OpenError};
@@ -85,7 +86,10 @@ impl Capture {
 /// Refuses stages that the input does not have: all of them must be there where `each` is set, else one of them. A
 /// misspelt pattern would leave the report without its stage.
 pub(super) fn refuse_unmatched(session: &Session, each: bool) -> Result<(), OpenError> {
-    let names: BTreeSet<StrId> = session.ranges.name.iter().copied().collect();
+    let ranges = &session.ranges;
+    let is_mark = |row: &usize| session.text(ranges.domain[*row]) == marks::DOMAIN;
+    let rows = (0..ranges.len()).filter(|row| !is_mark(row));
+    let names: BTreeSet<StrId> = rows.map(|row| ranges.name[row]).collect();
     let stages = &session.workload.stages;
     let mut unmatched = Vec::new();
     for stage in stages {

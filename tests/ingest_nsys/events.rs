@@ -208,6 +208,30 @@ fn ranges_have_text_or_a_text_id_domains_and_sometimes_no_end() {
 }
 
 #[test]
+fn marks_of_the_capture_have_a_domain_and_model_calls_a_table() {
+    let thread = global(5, 6);
+    let rows = format!(
+        "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, textId, domainId) VALUES
+         (5, 20, 60, 'rooflens:gc generation 2', {thread}, NULL, 0),
+         (30, 60, 60, 'rooflens:call decode batch=4 tokens=1 keys=513', {thread}, NULL, 0),
+         (70, 90, 60, 'rooflens:new shape prefill batch=2 tokens=128', {thread}, NULL, 0)"
+    );
+    let made = kernel(200, 260, 9, global(5, 0));
+    let read = import(&[STRINGS, RANGES, &rows, KERNELS_2020, &made]);
+    let (ranges, calls) = (&read.session.ranges, &read.session.model_calls);
+    let names = ["gc generation 2", "new shape prefill batch=2 tokens=128"];
+    assert_eq!(read.names(&ranges.name), names);
+    assert_eq!(read.names(&ranges.domain), ["rooflens", "rooflens"]);
+    assert_eq!(read.names(&calls.phase), ["decode", "prefill"]);
+    assert_eq!((calls.start[0], calls.end[0]), (Ns(30), Ns(60)));
+    assert_eq!(calls.batch, [Some(4), Some(2)]);
+    assert_eq!(calls.tokens, [Some(1), Some(128)]);
+    assert_eq!(calls.keys, [Some(513), None]);
+    // The workload has no range of its own.
+    assert_eq!(read.codes(), [("nsys/no-ranges", Severity::Notice, 1)]);
+}
+
+#[test]
 fn copies_and_memsets_of_all_kinds() {
     let process = global(5, 0);
     let copy = |start: i64, kind: i64, from: i64, to: i64| {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use rooflens_schemas::marks;
 use rooflens_sqlite_pages::Record;
 
 use super::Secrets;
@@ -77,7 +78,7 @@ pub(crate) fn range_names(path: &Path, most: usize) -> io::Result<BTreeSet<Strin
     let (text, id) = (events.column("text"), events.column("textId"));
     db.rows(events, |row| {
         if let Some(name) = text.and_then(|column| row.value(column).text()) {
-            if names.len() < most {
+            if names.len() < most && !name.starts_with(marks::PREFIX) {
                 names.insert(name.to_owned());
             }
         } else if let Some(id) = id.and_then(|column| row.value(column).int()) {

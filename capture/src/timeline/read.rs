@@ -233,3 +233,33 @@ impl Reader {
         origin
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_the_injected_modules_are_no_ranges_of_the_workload() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("timeline.sqlite");
+        let export = rusqlite::Connection::open(&path).unwrap();
+        let rows =
+            "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT,
+                globalTid INTEGER, domainId INTEGER);
+            INSERT INTO NVTX_EVENTS VALUES (0, NULL, 75, 'NCCL', 1, 7),
+                (1, 9, 60, 'rooflens:call decode batch=4', 1, 0), (2, 8, 59, 'step', 1, 0),
+                (3, 4, 60, 'rooflens:gc generation 0', 1, 0), (5, 6, 59, 'ncclAllReduce', 1, 7)";
+        export.execute_batch(rows).unwrap();
+        let session = read(&path).unwrap().session;
+        let names = |ids: &[StrId]| -> Vec<String> {
+            ids.iter().map(|id| session.text(*id).to_owned()).collect()
+        };
+        let ranges = &session.ranges;
+        assert_eq!(
+            names(&ranges.name),
+            ["step", "gc generation 0", "ncclAllReduce"]
+        );
+        assert_eq!(names(&ranges.domain), ["", "rooflens", "NCCL"]);
+    }
+}

@@ -18,6 +18,7 @@ pub mod attribution;
 pub mod classify;
 pub mod intervals;
 pub mod selection;
+mod sizes;
 pub mod stage_names;
 pub mod stages;
 mod tables;
@@ -25,6 +26,7 @@ mod tables;
 mod tests;
 mod updates;
 
+pub use sizes::Sizes;
 pub use tables::{
     Attribution, Captured, Exclusion, OpIndex, OpSource, Ops, Stage, StageInstance, StageTables,
 };

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_schemas::StageKind;
+use rooflens_schemas::marks;
 use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name};
 use rooflens_schemas::steps;
 
 use crate::admission::{self, Admission};
 use crate::attribution::{IssuedOp, ThreadOps, attribute, started};
 use crate::intervals::{Interval, add, total, union_length};
+use crate::sizes::{CallSizes, Sizes};
 use crate::stage_names::{Rule, is_of_user, is_update, rules};
 use crate::tables::{Exclusion, Ops, Stage, StageInstance, StageTables};
 use crate::updates::between_updates;
@@ -85,12 +87,13 @@ pub fn find(session: &Session, facts: &mut StageTables) {
         .collect();
     let ranges: Vec<&[RangeId]> = ranges.iter().map(Vec::as_slice).collect();
     let mut limits = admission::limits(session, &ranges, &threads).into_iter();
+    let sizes = CallSizes::new(session);
     for (pass, drafts) in drafts {
         if drafts.is_empty() {
             facts.add_whole_capture(session, pass);
         }
         for (draft, most) in drafts.into_iter().zip(&mut limits) {
-            facts.add_stage(session, pass, draft, (&threads, most));
+            facts.add_stage(session, pass, draft, (&threads, &sizes, most));
         }
     }
     facts.nest_stages();
@@ -99,10 +102,11 @@ pub fn find(session: &Session, facts: &mut StageTables) {
 
 /// The stages of a pass by rule; by outermost range names where no rule matches.
 fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
-    let pass_ranges: Vec<RangeId> = session
-        .ranges
+    let ranges = &session.ranges;
+    let is_mark = |id: &RangeId| session.text(ranges.domain[id.index()]) == marks::DOMAIN;
+    let pass_ranges: Vec<RangeId> = ranges
         .ids()
-        .filter(|id| session.ranges.pass[id.index()] == pass)
+        .filter(|id| ranges.pass[id.index()] == pass && !is_mark(id))
         .collect();
     let mut named = NamedStages::new();
     let mut parts = NamedStages::new();
@@ -254,7 +258,7 @@ impl StageTables {
         session: &Session,
         pass: PassId,
         draft: Draft,
-        (threads, most): (&ThreadOps, usize),
+        (threads, sizes, most): (&ThreadOps, &CallSizes<'_>, usize),
     ) {
         let stage = self.stages.len();
         let first = self.instances.len();
@@ -278,6 +282,10 @@ impl StageTables {
                     started(merged.entry(process).or_insert_with(of_process), start, end).to_vec()
                 }
             };
+            let sizes = match refused {
+                Some(_) => Sizes::default(),
+                None => sizes.of(thread, start, end),
+            };
             let ordinal = ordinals.entry(process).or_default();
             let mut instance = StageInstance {
                 stage,
@@ -289,6 +297,7 @@ impl StageTables {
                 host_end: end,
                 inferred: issued.iter().filter(|issued| issued.inferred).count() as u32,
                 ops: issued.iter().map(|issued| issued.op).collect(),
+                sizes,
                 excluded: refused,
                 ..StageInstance::default()
             };

@@ -12,6 +12,7 @@ use rooflens_units::Ratio;
 
 use crate::attribution::operations;
 use crate::classify::{KernelClass, KernelIdentity, identities};
+use crate::sizes::Sizes;
 use crate::stages::find;
 
 /// GPU operations with the stages that they belong to.
@@ -195,6 +196,8 @@ pub struct StageInstance {
     pub gpus: Vec<GpuId>,
     /// Decode steps in it, counted from the nested stage; absent if it has none.
     pub steps: Option<u64>,
+    /// Its sizes, by the calls of the model in it.
+    pub sizes: Sizes,
     /// Why it is excluded from the stage's aggregates, if it is; it is still shown.
     pub excluded: Option<Exclusion>,
 }

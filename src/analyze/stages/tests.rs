@@ -2,7 +2,7 @@
 
 use crate::tables::StageTables;
 use rooflens_analysis::testing::trace;
-use rooflens_session::Session;
+use rooflens_session::{RangeId, Session};
 
 /// Time between the starts of two loops, and of two steps.
 const LOOP: i64 = 10_000;
@@ -111,4 +111,16 @@ fn a_first_step_far_slower_than_the_others_is_a_cold_start() {
     );
     // The same step in the middle is an outlier, and no cold start.
     assert_eq!(excluded([10, 11, 90, 10, 12]), [false; 5]);
+}
+
+#[test]
+fn marks_of_the_host_are_no_stages_and_hold_no_operations() {
+    // Its name is a built-in stage, and the kernel is launched in it.
+    let events = "range epoch 0..100
+        range rooflens:prefill 10..90
+        launch 20..22 -> gemm 30..40";
+    let tables = StageTables::new(&trace(events));
+    let names: Vec<&str> = tables.stages.iter().map(|stage| &*stage.name).collect();
+    assert_eq!(names, ["epoch"]);
+    assert_eq!(tables.ops.range[0].range(), Some(RangeId(0)));
 }

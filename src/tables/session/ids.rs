@@ -45,6 +45,8 @@ ids! {
     ApiCallId;
     /// A user annotation.
     RangeId;
+    /// A call of the outermost model.
+    ModelCallId;
     /// A framework operator call.
     OperatorId;
     /// A tie of a backward operator to its forward one.

@@ -1,6 +1,6 @@
 //! All tables of a bundle, and the ways in which importers fill them.
 
-use rooflens_schemas::{Evidence, PassKind, Workload};
+use rooflens_schemas::{Evidence, PassKind, Workload, marks};
 use rustc_hash::FxHashMap;
 
 use super::budget::PROFILE_BYTES;
@@ -52,6 +52,8 @@ pub struct Session {
     pub overheads: Overheads,
     /// User annotations.
     pub ranges: Ranges,
+    /// Calls of the outermost model.
+    pub model_calls: ModelCalls,
     /// Framework operators.
     pub operators: Operators,
     /// Which backward operator belongs to which forward one.
@@ -277,6 +279,36 @@ impl Session {
         rows.iter().any(|rows| *rows > 0)
     }
 
+    /// Adds a range. A mark of the injected modules gets their domain, and a model call a row with its sizes. A mark that
+    /// says nothing else of the host is no range.
+    pub fn add_range(&mut self, range: Range) -> Option<RangeId> {
+        let name = self.text(range.name);
+        if !name.starts_with(marks::PREFIX) {
+            return Some(self.ranges.push(range));
+        }
+        let name = name.to_owned();
+        let mark = marks::mark(&name)?;
+        if let Some(call) = mark.call {
+            let phase = self.intern(call.phase);
+            self.model_calls.push(ModelCall {
+                start: range.start,
+                end: range.end,
+                phase,
+                batch: call.batch,
+                tokens: call.tokens,
+                keys: call.keys,
+                pass: range.pass,
+                thread: range.thread,
+            });
+        }
+        let (name, domain) = (self.intern(mark.host?), self.intern(marks::DOMAIN));
+        Some(self.ranges.push(Range {
+            name,
+            domain,
+            ..range
+        }))
+    }
+
     /// Adds an environment fact; empty values are excluded.
     pub fn add_fact(&mut self, artifact: &str, subject: &str, key: &str, value: &str) {
         if value.trim().is_empty() {
@@ -320,6 +352,7 @@ pub const TABLES: &[TableOf] = &[
     |session| &session.cpu_samples,
     |session| &session.overheads,
     |session| &session.ranges,
+    |session| &session.model_calls,
     |session| &session.operators,
     |session| &session.backward_operators,
     |session| &session.frames,

@@ -229,7 +229,7 @@ impl Trace {
 
     fn range(&mut self, text: &str) -> Parsed {
         let (name, time) = self.event(text)?;
-        self.session.ranges.push(Range {
+        self.session.add_range(Range {
             thread: self.thread,
             ..range(self.pass, name, time)
         });

@@ -127,7 +127,7 @@ pub fn add_ranges(
             pass,
             thread: thread(session, pass, event.thread),
         };
-        added.ids.push(Some(session.ranges.push(range)));
+        added.ids.push(session.add_range(range));
     }
     added
 }

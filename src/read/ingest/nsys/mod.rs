@@ -27,7 +27,7 @@ mod work;
 use std::collections::BTreeSet;
 
 use rooflens_exports::nsys::{self, Names, STRING_COLUMNS, STRINGS};
-use rooflens_schemas::{ArtifactKind, PassKind};
+use rooflens_schemas::{ArtifactKind, PassKind, marks};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
@@ -331,10 +331,10 @@ impl<'a> Import<'a> {
         let operations = has_pass(&session.launches.pass)
             || has_pass(&session.copies.pass)
             || has_pass(&session.graph_launches.pass);
-        let (kernels, ranges) = (
-            has_pass(&session.launches.pass) || has_pass(&session.graph_launches.pass),
-            has_pass(&session.ranges.pass),
-        );
+        let kernels = has_pass(&session.launches.pass) || has_pass(&session.graph_launches.pass);
+        let table = &session.ranges;
+        let is_mark = |row: usize| session.text(table.domain[row]) == marks::DOMAIN;
+        let ranges = (0..table.len()).any(|row| table.pass[row] == self.pass && !is_mark(row));
         let traced = has_pass(&session.api_calls.pass);
         let graphs = session
             .graph_launches

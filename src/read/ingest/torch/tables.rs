@@ -260,7 +260,7 @@ impl Tables<'_> {
                 pass,
                 thread,
             };
-            self.session.ranges.push(range);
+            self.session.add_range(range);
         }
     }
 

@@ -3,7 +3,8 @@
 use crate::table::{label_element, table};
 use crate::{
     ApiCallId, BackwardOperatorId, CallSumId, FrameId, GraphCreationId, GraphNodeId, KernelId,
-    KernelSumId, Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
+    KernelSumId, ModelCallId, Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId,
+    ThreadId,
 };
 use rooflens_units::Time;
 
@@ -128,6 +129,28 @@ table! {
         /// Pass.
         pass: PassId,
         /// Thread that opened it.
+        thread: ThreadId,
+    }
+}
+
+table! {
+    /// Calls of the outermost model with the sizes of their inputs, as `rooflens-capture` saw them.
+    ModelCalls "model_calls" { row: ModelCall, id: ModelCallId,
+        /// Start on the pass's clock, nanoseconds.
+        start: Ns,
+        /// End on the pass's clock, nanoseconds.
+        end: Ns,
+        /// `train`, `prefill`, `decode` or `forward`.
+        phase: StrId,
+        /// Sequences.
+        batch: Option<u64>,
+        /// Tokens of a sequence; in a batch of a serving engine of the longest one.
+        tokens: Option<u64>,
+        /// Keys that the attention of a sequence reads.
+        keys: Option<u64>,
+        /// Pass.
+        pass: PassId,
+        /// Thread that called.
         thread: ThreadId,
     }
 }

@@ -463,6 +463,23 @@ fn cpu_samples_count_while_the_gpu_waits_for_the_host() {
     });
 }
 
+/// Microseconds: the GPU waits from 20 to 802 while the host collects garbage from 100 to 700.
+#[test]
+fn a_mark_of_the_host_names_the_gap_that_it_covers() {
+    let session = trace(
+        "range step 0..900us
+         launch 5..10us -> axpy 15..20us
+         range rooflens:gc generation 2 100..700us
+         launch 800..801us -> axpy 802..803us",
+    );
+    of_line(&session, "step", |line, context| {
+        let gap = &line.longest[0];
+        let ranges = gap.ranges.iter().map(|range| context.session.text(*range));
+        assert_eq!(ranges.collect::<Vec<_>>(), ["step", "gc generation 2"]);
+        assert_eq!(gap.gap.times.main(), Cause::HostCode);
+    });
+}
+
 /// The same gap with a thread that no CPU ran for 150 000 of it.
 #[test]
 fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {

@@ -1,0 +1,125 @@
+//! Sizes of stage instances, by the calls of the outermost model in them.
+
+use rooflens_session::{Ns, Session, StrId, ThreadId};
+
+/// Phase of the calls that train.
+const TRAIN: &str = "train";
+
+/// Sizes of an iteration: workloads may change them from one to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Sequences: of calls that train the sum, for they lead to one update; else the most of a call.
+    pub batch: Option<u64>,
+    /// Tokens of a sequence, the most of a call.
+    pub tokens: Option<u64>,
+    /// Keys that the attention of a sequence reads, the most of a call.
+    pub keys: Option<u64>,
+}
+
+/// The calls of the outermost model by thread, by start.
+pub(super) struct CallSizes<'a> {
+    session: &'a Session,
+    /// Rows of `model_calls`, by thread.
+    threads: Vec<Vec<usize>>,
+    train: Option<StrId>,
+}
+
+impl<'a> CallSizes<'a> {
+    pub(super) fn new(session: &'a Session) -> Self {
+        let calls = &session.model_calls;
+        let mut threads = vec![Vec::new(); session.threads.len()];
+        for (row, thread) in calls.thread.iter().enumerate() {
+            threads[thread.index()].push(row);
+        }
+        for rows in &mut threads {
+            rows.sort_unstable_by_key(|row| (calls.start[*row], *row));
+        }
+        let mut phases = calls.phase.iter().copied();
+        let train = phases.find(|phase| session.text(*phase) == TRAIN);
+        Self {
+            session,
+            threads,
+            train,
+        }
+    }
+
+    /// The sizes of the calls of a thread that start in [start, end).
+    pub(super) fn of(&self, thread: ThreadId, start: Ns, end: Ns) -> Sizes {
+        let calls = &self.session.model_calls;
+        let rows = &self.threads[thread.index()];
+        let first = rows.partition_point(|row| calls.start[*row] < start);
+        let mut sizes = Sizes::default();
+        for row in rows[first..].iter().copied() {
+            if calls.start[row] >= end {
+                break;
+            }
+            let batch = calls.batch[row];
+            sizes.batch = match sizes.batch.zip(batch) {
+                Some((sum, batch)) if Some(calls.phase[row]) == self.train => {
+                    Some(sum.saturating_add(batch))
+                }
+                _ => sizes.batch.max(batch),
+            };
+            sizes.tokens = sizes.tokens.max(calls.tokens[row]);
+            sizes.keys = sizes.keys.max(calls.keys[row]);
+        }
+        sizes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::StageTables;
+    use rooflens_analysis::testing::trace;
+
+    /// A range with a kernel, and calls of the model in it.
+    fn iteration(name: &str, begin: i64, calls: &[&str]) -> String {
+        let (launch, kernel, end) = (begin + 1, begin + 5, begin + 1000);
+        let mut events = format!("range {name} {begin}..{end}\n");
+        events += &format!("launch {launch}..{kernel} -> gemm {kernel}..{}\n", kernel + 50);
+        for (number, call) in (0..).zip(calls) {
+            let start = begin + 10 + 100 * number;
+            events += &format!("range rooflens:call {call} {start}..{}\n", start + 90);
+        }
+        events
+    }
+
+    fn sizes(events: &[String]) -> Vec<Sizes> {
+        let tables = StageTables::new(&trace(&events.concat()));
+        let instances = tables.instances.iter();
+        instances.map(|instance| instance.sizes).collect()
+    }
+
+    #[test]
+    fn instances_have_the_sizes_of_the_calls_in_them() {
+        let steps = [
+            "decode batch=4 tokens=1 keys=513",
+            "decode batch=4 tokens=1 keys=514",
+        ];
+        let loops = [
+            iteration("decode", 2000, &steps),
+            iteration("decode", 4000, &[]),
+            iteration("decode", 6000, &["decode batch=1 tokens=1"]),
+        ];
+        let of = |batch, tokens, keys| Sizes {
+            batch,
+            tokens,
+            keys,
+        };
+        let expected = [
+            of(Some(4), Some(1), Some(514)),
+            Sizes::default(),
+            of(Some(1), Some(1), None),
+        ];
+        assert_eq!(sizes(&loops), expected);
+    }
+
+    #[test]
+    fn sequences_before_an_update_add_up() {
+        let passes = ["train batch=8 tokens=300", "train batch=5 tokens=200"];
+        let sizes = sizes(&[iteration("train_step", 2000, &passes)]);
+        assert_eq!(sizes[0].batch, Some(13));
+        assert_eq!(sizes[0].tokens, Some(300));
+    }
+}

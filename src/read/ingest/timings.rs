@@ -14,6 +14,10 @@
 //!  "stages": {"prefill": {"ms": [223.4, 220.1]}, "decode": {"ms": [1130.7, 1139.3], "steps": 64}}}
 //! ```
 //!
+//! In the second form, `steps`, `batch`, `tokens` and `keys` of a stage are a number that all repeats have, or an array with
+//! one for each: workloads may change sizes from one iteration to the next. `tokens` are those of a sequence in a forward
+//! pass, `keys` those that its attention reads; `null` is a size that is not known.
+//!
 //! Both may hold the model's `config` as Hugging Face writes it, and `profiled`: whether a profiler ran. What the capture
 //! program measures itself says by what (`measured_by`: `cuda_events` or `host_clock`), whether the stages are
 //! ranges of the workload or its own (`ranges`), and which instances `ms` excludes (`left_out_ms`).
@@ -60,7 +64,34 @@ const WORKLOAD_KEYS: &[&str] = &["batch", "prompt", "new", "repeats"];
 struct Stage<'a> {
     name: &'a str,
     milliseconds: &'a [Value],
-    steps: Option<u64>,
+    steps: Size<'a>,
+    batch: Size<'a>,
+    tokens: Size<'a>,
+    keys: Size<'a>,
+}
+
+/// A size of repeats: nothing, a number that all have, or one for each.
+type Size<'a> = Option<&'a Value>;
+
+/// The size of a repeat.
+fn size_at(size: Size<'_>, repeat: usize) -> Option<u64> {
+    let value = size?;
+    let value = match value.as_array() {
+        Some(values) => values.get(repeat)?,
+        None => value,
+    };
+    value.as_u64().filter(|value| *value > 0)
+}
+
+/// Whether each of the repeats has a size, or `null`.
+fn is_sound(size: Size<'_>, repeats: usize) -> bool {
+    let is_size = |value: &Value| value.as_u64().is_some_and(|value| value > 0);
+    let is_known = |value: &Value| value.is_null() || is_size(value);
+    match size {
+        None => true,
+        Some(Value::Array(values)) => values.len() == repeats && values.iter().all(is_known),
+        Some(value) => is_size(value),
+    }
 }
 
 fn sniff_timings(prefix: &Prefix<'_>) -> bool {
@@ -166,7 +197,7 @@ fn stages(object: &Map<String, Value>) -> Vec<Stage<'_>> {
             .iter()
             .any(|key| object.get(*key).is_some_and(Value::is_u64)) =>
         {
-            let new = object.get("new").and_then(Value::as_u64);
+            let new = object.get("new");
             object
                 .iter()
                 .filter_map(|(key, value)| flat_stage(key, value, new))
@@ -177,15 +208,17 @@ fn stages(object: &Map<String, Value>) -> Vec<Stage<'_>> {
 }
 
 fn versioned_stage<'a>(name: &'a str, stage: &'a Value) -> Option<Stage<'a>> {
-    let steps = stage.get("steps").and_then(Value::as_u64);
     Some(Stage {
         name,
         milliseconds: stage.get("ms")?.as_array()?,
-        steps,
+        steps: stage.get("steps"),
+        batch: stage.get("batch"),
+        tokens: stage.get("tokens"),
+        keys: stage.get("keys"),
     })
 }
 
-fn flat_stage<'a>(key: &'a str, value: &'a Value, new: Option<u64>) -> Option<Stage<'a>> {
+fn flat_stage<'a>(key: &'a str, value: &'a Value, new: Size<'a>) -> Option<Stage<'a>> {
     let name = key.strip_suffix("_ms").filter(|name| !name.is_empty())?;
     let milliseconds = value
         .as_array()
@@ -194,6 +227,9 @@ fn flat_stage<'a>(key: &'a str, value: &'a Value, new: Option<u64>) -> Option<St
         name,
         milliseconds,
         steps: new.filter(|_| name == "decode"),
+        batch: None,
+        tokens: None,
+        keys: None,
     })
 }
 
@@ -207,6 +243,22 @@ fn add_stage(
     let (name, artifact) = (session.intern(stage.name), session.intern(&file.path));
     let pass = session.intern(&file.pass);
     let room = session.room() / size_of::<Timing>() as u64;
+    let repeats = stage.milliseconds.len();
+    for (what, size) in [
+        ("steps", stage.steps),
+        ("batch", stage.batch),
+        ("tokens", stage.tokens),
+        ("keys", stage.keys),
+    ] {
+        if !is_sound(size, repeats) {
+            let message = format!(
+                "{what} of {} is neither a number above 0 nor one for each repeat; other values are ignored",
+                stage.name
+            );
+            let diagnostic = Diagnostic::new(Severity::DataLoss, "timings/size", message);
+            diagnostics.push(diagnostic.artifact(&file.path));
+        }
+    }
     for (repeat, value) in stage.milliseconds.iter().enumerate() {
         if repeat as u64 >= room {
             diagnostics
@@ -217,7 +269,7 @@ fn add_stage(
             .as_f64()
             .map(|ms| ms * 1e6)
             .filter(|ns| (0.0..1e18).contains(ns));
-        let (Some(nanoseconds), Ok(repeat)) = (nanoseconds, u32::try_from(repeat)) else {
+        let (Some(nanoseconds), Ok(number)) = (nanoseconds, u32::try_from(repeat)) else {
             let message = format!("a repeat of {} is not a time and is left out", stage.name);
             let diagnostic = Diagnostic::new(Severity::DataLoss, "timings/value", message);
             diagnostics.push(diagnostic.artifact(&file.path));
@@ -225,9 +277,12 @@ fn add_stage(
         };
         session.timings.push(Timing {
             stage: name,
-            repeat,
+            repeat: number,
             duration: Ns(nanoseconds.round() as i64),
-            steps: stage.steps.filter(|steps| *steps > 0),
+            steps: size_at(stage.steps, repeat),
+            batch: size_at(stage.batch, repeat),
+            tokens: size_at(stage.tokens, repeat),
+            keys: size_at(stage.keys, repeat),
             artifact,
             pass,
             profiled,
@@ -494,6 +549,23 @@ mod tests {
             &mut session,
         );
         assert_eq!(newer.worst(), Some(Severity::Error));
+    }
+
+    #[test]
+    fn repeats_have_sizes_of_their_own_where_these_change() {
+        let text = r#"{"version": 1, "stages": {"decode": {"ms": [1.5, 2.5, 3.5], "batch": 8,
+            "steps": [4, 6, 8], "tokens": [1, null, 2], "keys": ["x", -1, 9]}}}"#;
+        let mut session = Session::default();
+        let diagnostics = import(&TIMINGS, "baseline", text, &mut session);
+        let timings = &session.timings;
+        assert_eq!(timings.steps, [Some(4), Some(6), Some(8)]);
+        assert_eq!(timings.batch, [Some(8); 3]);
+        assert_eq!(timings.tokens, [Some(1), None, Some(2)]);
+        // What is no size costs no time.
+        assert_eq!(timings.keys, [None, None, Some(9)]);
+        let said = diagnostics.iter().map(|diagnostic| &*diagnostic.message);
+        let expected = "keys of decode is neither a number above 0 nor one for each repeat; other values are ignored";
+        assert_eq!(said.collect::<Vec<_>>(), [expected]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn statistics<'t>(context: &Context<'t>) -> Table<'t, Series> {
 
 fn repeats<'t>(context: &Context<'t>) -> Table<'t, (&'t Series, &'t Repeat)> {
     let session = context.session;
-    columns! { context, "repeats", (series, repeat): &(&Series, &Repeat) => {
+    let table = columns! { context, "repeats", (series, repeat): &(&Series, &Repeat) => {
         name "stage" = session.text(series.stage);
         name "pass" = session.text(series.pass);
         count "repeat" = repeat.number;
@@ -123,6 +123,20 @@ fn repeats<'t>(context: &Context<'t>) -> Table<'t, (&'t Series, &'t Repeat)> {
         time "per_step_ns" = repeat.per_step();
         text "modified_z" = repeat.z;
         text "outlier" = repeat.is_outlier();
+    } };
+    let timings = &session.timings;
+    let mut sizes = timings
+        .batch
+        .iter()
+        .chain(&timings.tokens)
+        .chain(&timings.keys);
+    if sizes.all(Option::is_none) {
+        return table;
+    }
+    columns! { table, (_, repeat): &(&Series, &Repeat) => {
+        count "batch" = repeat.sizes.batch;
+        count "sequence_tokens" = repeat.sizes.tokens;
+        count "keys" = repeat.sizes.keys;
     } }
 }
 
@@ -177,6 +191,20 @@ mod tests {
             assert_eq!(cell(id), Cell::Missing, "{id}");
         }
         assert_eq!(found.metrics.len(), 1);
+    }
+
+    #[test]
+    fn repeats_show_their_sizes_where_these_are_known() {
+        let mut session = session(&[("prefill", "baseline", None, &[7, 5])]);
+        let found = show(&SECTION, &session);
+        let columns = &dataset(&found, "repeats").columns;
+        assert!(columns.iter().all(|column| column.id != "batch"));
+        session.timings.batch = vec![Some(8), Some(3)];
+        session.timings.tokens = vec![Some(512), None];
+        let found = show(&SECTION, &session);
+        let column = |id| column(dataset(&found, "repeats"), id);
+        assert_eq!(column("batch"), [8, 3].map(Cell::Int));
+        assert_eq!(column("sequence_tokens"), [Cell::Int(512), Cell::Missing]);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use rooflens_schemas::StageKind;
 
 use crate::Context;
 use rooflens_analysis::counters::represent::matching::WHOLE;
+use rooflens_analysis::engine::facts::Sizes;
+use rooflens_analysis::engine::stage_names::kind_by_name;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
@@ -113,11 +115,10 @@ fn sizes(context: &Context<'_>) -> String {
     let mut stages = context.facts.stages.iter();
     let trains = stages.any(|stage| stage.kind.is_training());
     let mut sizes = Vec::new();
-    if let Some(batch) = workload.batch {
-        sizes.push(words!(context, "headline.batch", size = batch.to_string()));
+    if let Some(size) = size(context, workload.batch, |sizes| sizes.batch) {
+        sizes.push(words!(context, "headline.batch", size = size));
     }
-    if let Some(prompt) = workload.prompt_tokens {
-        let size = prompt.to_string();
+    if let Some(size) = size(context, workload.prompt_tokens, |sizes| sizes.tokens) {
         sizes.push(match trains {
             true => words!(context, "headline.sequence", size = size),
             false => words!(context, "headline.prompt", size = size),
@@ -131,6 +132,46 @@ fn sizes(context: &Context<'_>) -> String {
         ));
     }
     sizes.join(context.text.comma())
+}
+
+/// A size of the workload as it is stated, or else as iterations have it, from the least to the most: of the baseline, or
+/// without one of all stages.
+fn size(
+    context: &Context<'_>,
+    stated: Option<u64>,
+    of: impl Fn(&Sizes) -> Option<u64>,
+) -> Option<String> {
+    if let Some(size) = stated {
+        return Some(size.to_string());
+    }
+    let (session, facts) = (context.session, context.facts);
+    // A decode step computes one token of a sequence, whatever its prompt was.
+    let is_decode = |kind: StageKind| matches!(kind, StageKind::Decode | StageKind::DecodeStep);
+    let series = context
+        .results
+        .baseline()
+        .map_or(&[][..], |baseline| &baseline.series);
+    let series = series.iter().filter(|series| {
+        let kind = kind_by_name(&session.workload, session.text(series.stage));
+        series.profiled == Some(false) && !is_decode(kind)
+    });
+    let repeats = series.flat_map(|series| &series.repeats);
+    let mut sizes: Vec<u64> = repeats.filter_map(|repeat| of(&repeat.sizes)).collect();
+    if sizes.is_empty() {
+        let stages = facts.stages.iter().filter(|stage| !is_decode(stage.kind));
+        let instances = stages.flat_map(|stage| facts.instances_of(stage));
+        sizes.extend(instances.filter_map(|instance| of(&instance.sizes)));
+    }
+    let (least, most) = (sizes.iter().min()?, sizes.iter().max()?);
+    Some(match least == most {
+        true => least.to_string(),
+        false => words!(
+            context,
+            "headline.size_range",
+            least = least.to_string(),
+            most = most.to_string()
+        ),
+    })
 }
 
 fn passes(context: &Context<'_>) -> String {
@@ -373,5 +414,39 @@ fn baseline_row(line: &StageUtilization) -> Row {
         operator_utilization: None,
         tokens_per_second: line.tokens_per_second().ok(),
         images_per_second: line.images_per_second().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rooflens_analysis::testing::{Made, repeats};
+    use rooflens_analysis::{Facts, Options, Results};
+    use rooflens_document::Catalogue;
+    use rooflens_hardware::Hardware;
+    use rooflens_session::Session;
+
+    fn sizes_of(session: &Session) -> String {
+        let (facts, options, hardware) =
+            (Facts::new(session), Options::default(), Hardware::default());
+        let context = rooflens_analysis::Context::new(session, &facts, &hardware, &options);
+        let results = Results::compute(&context);
+        sizes(&Context::new(context.with(&results), Catalogue::english()))
+    }
+
+    #[test]
+    fn sizes_that_change_are_shown_from_the_least_to_the_most() {
+        let mut session = repeats(&[
+            ("prefill", "baseline", None, &[5, 7, 6]),
+            ("decode", "baseline", None, &[5]),
+        ]);
+        session.timings.batch = vec![Some(8), Some(8), Some(3), Some(8)];
+        session.timings.tokens = vec![Some(128), Some(1500), None, Some(1)];
+        assert_eq!(sizes_of(&session), "batch 3 to 8, prompt 128 to 1500");
+        // What is stated for the whole workload counts.
+        session.workload.batch = Some(8);
+        session.timings.tokens = vec![Some(128), Some(128), None, Some(1)];
+        assert_eq!(sizes_of(&session), "batch 8, prompt 128");
+        assert_eq!(sizes_of(&Made::timeline().session), "");
     }
 }

@@ -2,6 +2,7 @@
 
 use rooflens_schemas::{Evidence, Scope, StageKind};
 
+use crate::engine::facts::Sizes;
 use crate::engine::stage_stats::Summary;
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, Session, StrId};
@@ -40,6 +41,8 @@ pub struct Repeat {
     pub duration: Ns,
     /// Steps in it.
     pub steps: Option<u64>,
+    /// Its sizes, where stated.
+    pub sizes: Sizes,
     /// Modified z-score; absent where the series has no spread.
     pub z: Option<f64>,
 }
@@ -129,6 +132,11 @@ impl Series {
             number: timings.repeat[*row],
             duration: timings.duration[*row],
             steps: timings.steps[*row],
+            sizes: Sizes {
+                batch: timings.batch[*row],
+                tokens: timings.tokens[*row],
+                keys: timings.keys[*row],
+            },
             z: z.get(at).copied(),
         };
         let steps = timings.steps[first];

@@ -7,7 +7,7 @@ use crate::engine::stage_stats::{self, Summary};
 use rooflens_session::{Arrange, PassId, Session};
 use rooflens_stages::StageTables;
 pub use rooflens_stages::{
-    Attribution, Captured, Exclusion, OpIndex, OpSource, Ops, Stage, StageInstance,
+    Attribution, Captured, Exclusion, OpIndex, OpSource, Ops, Sizes, Stage, StageInstance,
 };
 
 /// The derived tables: those of stages, and what follows from them.

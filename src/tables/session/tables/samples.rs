@@ -66,6 +66,12 @@ table! {
         duration: Ns,
         /// Decode steps in it, where stated.
         steps: Option<u64>,
+        /// Sequences in it, where stated for each repeat or for all of the stage.
+        batch: Option<u64>,
+        /// Tokens of its longest sequence in a forward pass.
+        tokens: Option<u64>,
+        /// Keys that the attention of its longest sequence reads.
+        keys: Option<u64>,
         /// Path of the artifact.
         artifact: StrId,
         /// Pass name, as the manifest or the folder gives it.

@@ -114,6 +114,14 @@ fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t,
         count "steps" = instance.steps;
         text "excluded" = instance.excluded.map(|reason| reason.to_string()).unwrap_or_default(), page;
     } };
+    let table = match session.model_calls.is_empty() {
+        true => table,
+        false => columns! { table, (_, instance): &Row<'_> => {
+            count "batch" = instance.sizes.batch, page;
+            count "sequence_tokens" = instance.sizes.tokens, page;
+            count "keys" = instance.sizes.keys, page;
+        } },
+    };
     if !facts
         .stages
         .iter()

@@ -503,6 +503,66 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
 }
 
 #[test]
+fn what_the_host_does_is_marked_under_profilers_alone() {
+    let machine = Machine::new();
+    let open = "open {}\n";
+    assert_eq!(
+        run_python(&machine, &["baseline"], "host"),
+        format!("\n{open}")
+    );
+    let said = run_python(&machine, &["nsys"], "host");
+    let next = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let expected = [
+        // The first call tries whether ranges can be opened.
+        "call",
+        next,
+        next,
+        "gc generation 2",
+        "torch.save",
+        "empty_cache",
+        "cuda graph capture",
+        "cuda.synchronize at run.py:N",
+        "Stream.synchronize at run.py:N",
+        "float at run.py:N",
+        "nonzero at run.py:N",
+        "cpu at run.py:N",
+        "cpu at run.py:N",
+        "new shape prefill batch=4 tokens=16 keys=16",
+        "new shape prefill batch=4 tokens=12 keys=12",
+        "call prefill batch=4 tokens=16 keys=16",
+        "new shape decode batch=4 tokens=1 keys=17",
+    ];
+    let expected = expected.map(|name| format!("rooflens:{name}\n")).concat();
+    assert_eq!(said, format!("{expected}{open}"));
+    let without = run_python(&Machine::new(), &["nsys", "--no-inject"], "host");
+    assert_eq!(without, format!("\n{open}"));
+
+    // PyTorch's profiler shows loaders and synchronizing operators by itself.
+    assert_eq!(
+        run_python(&machine, &["torch"], "host"),
+        format!("\n{open}")
+    );
+    let trace = machine.bundle().join("torch/trace.pt.trace.json.gz");
+    let trace = unpacked("trace.gz", fs::read(trace).expect("is there"));
+    let trace: serde_json::Value = serde_json::from_slice(&trace).expect("valid");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let events = events.iter().filter_map(serde_json::Value::as_str);
+    let marks = events.filter_map(|event| event.strip_prefix("mark rooflens:"));
+    let marks: Vec<&str> = marks.filter(|name| !name.starts_with("gc")).collect();
+    let expected = [
+        "call",
+        "torch.save",
+        "empty_cache",
+        "cuda graph capture",
+        "new shape prefill batch=4 tokens=16 keys=16",
+        "new shape prefill batch=4 tokens=12 keys=12",
+        "call prefill batch=4 tokens=16 keys=16",
+        "new shape decode batch=4 tokens=1 keys=17",
+    ];
+    assert_eq!(marks, expected);
+}
+
+#[test]
 fn steps_are_found_by_updates_and_by_launches_of_graphs() {
     let machine = Machine::new();
     // From one update to the next it takes 3 ms; what precedes the first and follows the last is none.

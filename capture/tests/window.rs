@@ -240,8 +240,8 @@ fn of_a_server_the_steps_of_the_window_are_recorded_and_then_it_is_ended() {
     let trace: serde_json::Value =
         serde_json::from_slice(&machine::unpacked("x.gz", packed)).expect("valid");
     // What is between two updates is a step; the first one begins after the first update.
-    assert_eq!(
-        trace["traceEvents"],
-        serde_json::json!(["options record_shapes", "start", "stop"])
-    );
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let events = events.iter().filter_map(serde_json::Value::as_str);
+    let events: Vec<&str> = events.filter(|event| !event.contains("mark")).collect();
+    assert_eq!(events, ["options record_shapes", "start", "stop"]);
 }

@@ -10,7 +10,7 @@ use crate::infer;
 use crate::plan::{Harvest, PassPlan, ranges_folder};
 
 /// Where the modules are, below the folder that `PYTHONPATH` begins with.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("sitecustomize.py", include_str!("inject/sitecustomize.py")),
     (
         "rooflens_inject/__init__.py",
@@ -27,6 +27,10 @@ const FILES: [(&str, &str); 14] = [
     (
         "rooflens_inject/loading.py",
         include_str!("inject/rooflens_inject/loading.py"),
+    ),
+    (
+        "rooflens_inject/marks.py",
+        include_str!("inject/rooflens_inject/marks.py"),
     ),
     (
         "rooflens_inject/models.py",
@@ -69,6 +73,9 @@ const FILES: [(&str, &str); 14] = [
 /// Whether steps become ranges, next to those of the workload or instead of them.
 const STEPS: &str = "ROOFLENS_STEPS";
 
+/// Who records marks of what the host does.
+const MARKS: &str = "ROOFLENS_MARKS";
+
 /// Writes the modules if the pass needs them. Gives the variables by which Python finds them and knows what to do.
 pub(super) fn prepare(
     plan: &PassPlan,
@@ -83,11 +90,18 @@ pub(super) fn prepare(
         }
         Harvest::Timings | Harvest::GemmLog => false,
     };
+    // ncu slows the host down so much that its times mean nothing, and a baseline has no profiler to record marks.
+    let marks = match plan.harvest {
+        Harvest::Nsys(_) => Some("nvtx"),
+        Harvest::Torch(_) => Some("torch"),
+        Harvest::Ncu(_) | Harvest::Timings | Harvest::GemmLog => None,
+    };
+    let marks = marks.filter(|_| notes);
     let is_noted = notes && plan.harvest == Harvest::Timings;
     // Without notes only what the user asked for is injected: the profiler, and what counts steps.
     let is_asked = matches!(plan.harvest, Harvest::Torch(_)) || plan.window.is_some();
     let is_hooked = plan.is_injected && (notes || is_asked);
-    if !(is_hooked || opens_ranges || is_noted) {
+    if !(is_hooked || opens_ranges || is_noted || marks.is_some()) {
         return Ok(Vec::new());
     }
     if is_hooked {
@@ -105,6 +119,7 @@ pub(super) fn prepare(
     } else if opens_ranges {
         variables.push((STEPS.to_owned(), "too".to_owned()));
     }
+    variables.extend(marks.map(|recorder| (MARKS.to_owned(), recorder.to_owned())));
     Ok(variables)
 }
 

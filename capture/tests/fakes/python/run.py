@@ -1,5 +1,7 @@
 """Workloads that know nothing of the capture: the argument says which."""
+import gc
 import os
+import re
 import sys
 import types
 
@@ -14,7 +16,7 @@ class LlamaForCausalLM(PreTrainedModel, GenerationMixin):
         super().__init__(Config())
         self.weights = [torch.Tensor(1000, 1000), torch.Tensor(10, dtype="torch.float32")]
 
-    def forward(self, input_ids=None, past_key_values=None, labels=None):
+    def forward(self, input_ids=None, past_key_values=None, labels=None, attention_mask=None):
         work(10 if input_ids.shape[1] > 1 else 2)
 
 
@@ -95,6 +97,54 @@ def graphs():
         work(1)
     nvtx.range_pop()
     print("ranges", nvtx.opened)
+
+
+def host():
+    """What the host does and profilers do not show, each once; then three calls of a model with two shapes."""
+    from torch.utils.data import DataLoader
+
+    gc.disable()
+    x = torch.Tensor(4)
+    for _ in DataLoader([x]):
+        pass
+    gc.collect()
+    torch.save(x, "nowhere")
+    torch.cuda.empty_cache()
+    graph = torch.cuda.CUDAGraph()
+    graph.capture_begin(pool=None)
+    graph.capture_end()
+    torch.cuda.synchronize()
+    torch.cuda.Stream().synchronize()
+    float(x)
+    x.nonzero()
+    x.to("cpu"), x.to(device=torch.device("cpu"))
+    # None of these waits.
+    x.to("cuda"), x.to(torch.float32), x.to("cpu", non_blocking=True)
+    model = LlamaForCausalLM()
+    for tokens in (16, 12, 16):
+        prompt = torch.Tensor(4, tokens, dtype="torch.int64")
+        model(input_ids=prompt, attention_mask=prompt)
+    model(input_ids=torch.Tensor(4, 1), past_key_values=[], attention_mask=torch.Tensor(4, 17))
+    names = [name for name in nvtx.started if "gc generation 0" not in name and "gc generation 1" not in name]
+    print(*(re.sub(r":[0-9]+$", ":N", name) for name in names), sep="\n")
+    print("open", nvtx.open_ranges)
+
+
+def sizes():
+    """Prompts of different lengths, and a short batch at the end; each takes 1 ms for 8 tokens, the first 30 ms more."""
+    model = LlamaForCausalLM()
+    LlamaForCausalLM.forward = lambda self, input_ids=None, **_: work(input_ids.numel() / 8)
+    for repeat, (batch, tokens) in enumerate([(4, 16), (4, 160), (4, 16), (4, 80), (4, 160), (1, 32)]):
+        nvtx.range_push("prefill")
+        work(30 if repeat == 0 else 0)
+        model(input_ids=torch.Tensor(batch, tokens, dtype="torch.int64"))
+        nvtx.range_pop()
+    for steps in (2, 3, 5, 4):
+        nvtx.range_push("decode")
+        for step in range(steps):
+            mask = torch.Tensor(4, 17 + step)
+            model(input_ids=torch.Tensor(4, 1), past_key_values=[], attention_mask=mask)
+        nvtx.range_pop()
 
 
 def vllm():

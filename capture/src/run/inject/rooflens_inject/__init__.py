@@ -5,6 +5,7 @@
     tracer    torch.profiler around chosen ranges or steps
     clock     CUDA events that nobody waits for
     stages    how long ranges take, and what happens in them
+    marks     ranges around what the host does: collections, loaders, compilation, synchronizing calls
     models    which models are built, and what shapes they are called with
     training  optimizers, backward passes, parallel groups
     steps     ranges where the workload opens none
@@ -18,9 +19,9 @@
 def start(environment):
     """Begins what the environment asks for: a trace, notes, ranges of our own, or several of them."""
     trace, notes = environment.get("ROOFLENS_TORCH_DIR"), environment.get("ROOFLENS_NOTES_DIR")
-    own, window = environment.get("ROOFLENS_STEPS"), environment.get("ROOFLENS_WINDOW")
+    own, window, marked = (environment.get(f"ROOFLENS_{name}") for name in ("STEPS", "WINDOW", "MARKS"))
     is_limited = environment.get("ROOFLENS_RANGES") or environment.get("ROOFLENS_NCU_WINDOW")
-    if not (trace or notes or own or window or is_limited):
+    if not (trace or notes or own or window or marked or is_limited):
         return
     from . import loading
 
@@ -32,7 +33,11 @@ def start(environment):
         from . import window as ranges_window
 
         loading.on_import("torch", ranges_window.install)
-    if notes or own or window:
+    if marked:
+        from . import marks
+
+        loading.on_import("torch", marks.install)
+    if notes or own or window or marked:
         from . import engines, models, steps, training
 
         # In this order: what models and optimizers do is told to steps, which time or open ranges.

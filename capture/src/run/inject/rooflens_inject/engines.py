@@ -1,5 +1,5 @@
 """Arguments of vLLM and SGLang, the config of the model that they serve, and the batches that they compute."""
-from . import loading, notes, steps
+from . import loading, marks, notes, steps
 
 # Arguments that are noted. The list keeps out tokens, hosts and paths of files.
 VLLM = (
@@ -75,18 +75,20 @@ def _times_generate(cls):
     loading.replace(cls, "generate", wrapper)
 
 
-def _computes(cls, name, phase_of):
-    """Calls of this method compute a batch each: of this phase, or none if there is nothing to compute."""
-    steps.has_batches, phase_of = True, loading.quiet(phase_of)
+def _computes(cls, name, batch_of):
+    """Calls of this method compute a batch each: of a phase and sizes, or none if there is nothing to compute."""
+    steps.has_batches, batch_of = True, loading.quiet(batch_of)
 
     def wrapper(compute):
         def called(*args, **kwargs):
             current = steps.current
-            phase = phase_of(*args, **kwargs) if current is not None else None
-            told = phase is not None and current.batch_begins(phase)
+            batch = batch_of(*args, **kwargs) if current is not None else None
+            told = batch is not None and current.batch_begins(*batch)
+            mark = marks.call(*batch, is_new=False) if batch is not None else None
             try:
                 return compute(*args, **kwargs)
             finally:
+                marks.end(mark)
                 if told:
                     current.batch_ends()
 
@@ -95,27 +97,31 @@ def _computes(cls, name, phase_of):
     loading.replace(cls, name, wrapper)
 
 
-def _vllm_phase(self, scheduler_output, *args, **kwargs):
+def _vllm_batch(self, scheduler_output, *args, **kwargs):
     """decode if each request has one token and those that are guessed."""
     guessed = getattr(scheduler_output, "scheduled_spec_decode_tokens", None) or {}
-    more = [tokens - len(guessed.get(request, ())) for request, tokens in scheduler_output.num_scheduled_tokens.items()]
-    return ("prefill" if max(more) > 1 else "decode") if more else None
+    scheduled = scheduler_output.num_scheduled_tokens
+    if not scheduled:
+        return None
+    most = max(tokens - len(guessed.get(request, ())) for request, tokens in scheduled.items())
+    return "prefill" if most > 1 else "decode", {"batch": len(scheduled), "tokens": max(scheduled.values())}
 
 
-def _sglang_phase(self, forward_batch, *args, **kwargs):
+def _sglang_batch(self, forward_batch, *args, **kwargs):
     mode = forward_batch.forward_mode
     if mode.is_idle() or getattr(self, "is_draft_worker", False):
         return None
-    return "decode" if mode.is_decode() or mode.is_target_verify() else "prefill"
+    phase = "decode" if mode.is_decode() or mode.is_target_verify() else "prefill"
+    return phase, {"batch": getattr(forward_batch, "batch_size", None)}
 
 
 # Modules that are hooked once they are imported.
 LATER = [
     ("vllm.engine.arg_utils", hook_vllm_arguments),
     ("vllm.entrypoints.llm", lambda module: _times_generate(module.LLM)),
-    ("vllm.v1.worker.gpu_model_runner", lambda module: _computes(module.GPUModelRunner, "execute_model", _vllm_phase)),
+    ("vllm.v1.worker.gpu_model_runner", lambda module: _computes(module.GPUModelRunner, "execute_model", _vllm_batch)),
     ("sglang.srt.server_args", hook_sglang_arguments),
     ("sglang.srt.configs.model_config", hook_sglang_config),
-    ("sglang.srt.model_executor.model_runner", lambda module: _computes(module.ModelRunner, "forward", _sglang_phase)),
+    ("sglang.srt.model_executor.model_runner", lambda module: _computes(module.ModelRunner, "forward", _sglang_batch)),
     ("sglang.srt.entrypoints.engine", lambda module: _times_generate(module.Engine)),
 ]

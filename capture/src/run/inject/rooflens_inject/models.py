@@ -8,7 +8,7 @@ import functools
 import threading
 import weakref
 
-from . import loading, notes, ranges, steps
+from . import loading, marks, notes, ranges, steps
 
 # Inputs by whose shape a call is known, the first that is there.
 INPUTS = ("input_ids", "inputs_embeds", "decoder_input_ids", "pixel_values", "input_features", "input_values")
@@ -19,8 +19,8 @@ GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 # Packages whose layers and weights are quantized or of eight bits.
 QUANTIZED = ("torchao", "bitsandbytes", "awq", "auto_gptq", "gptqmodel", "transformer_engine", "compressed_tensors", "hqq")
 
-# Different shapes, and models, that are kept.
-MAX_SHAPES, MAX_MODELS = 200, 16
+# Different shapes of calls and of inputs, and models, that are kept.
+MAX_SHAPES, MAX_INPUTS, MAX_MODELS = 200, 10000, 16
 
 _local = threading.local()
 _models = {}  # By id: (weak reference, Model).
@@ -34,8 +34,9 @@ class Model:
     """One model that was called as the outermost one."""
 
     def __init__(self, module):
-        self.described = describe(module)
+        self.described = describe(module) if notes.are_begun() else {}
         self.shapes, self.runs, self.run = collections.Counter(), collections.Counter(), 0
+        self.inputs = set()
         self.autocast = None
 
     def called(self, phase, shape):
@@ -50,6 +51,13 @@ class Model:
         elif self.run:
             self.runs[self.run] += 1
             self.run = 0
+
+    def is_first(self, inputs):
+        """Whether no call before had inputs of this shape."""
+        if inputs in self.inputs or len(self.inputs) >= MAX_INPUTS:
+            return False
+        self.inputs.add(inputs)
+        return True
 
     def as_json(self):
         runs = collections.Counter(self.runs)
@@ -125,11 +133,12 @@ def watched(call, model_of):
         if compiling() or _local.__dict__.get("inside"):
             return call(self, *args, **kwargs)
         _local.inside = True
-        phase = _called(model_of(self), args, kwargs)
+        phase, mark = _called(model_of(self), args, kwargs) or (None, None)
         try:
             return call(self, *args, **kwargs)
         finally:
             _local.inside = False
+            marks.end(mark)
             if phase is not None:
                 steps.current.ends(phase)
 
@@ -138,7 +147,7 @@ def watched(call, model_of):
 
 @loading.quiet
 def _called(module, args, kwargs):
-    """Notes a call. Gives its phase if its end is to be told."""
+    """Notes a call. Gives its phase if its end is to be told, and its mark."""
     if steps.current is None or not notes.is_own() or steps.has_batches and not steps.current.batch():
         return None
     kept = _models.get(id(module))
@@ -148,31 +157,54 @@ def _called(module, args, kwargs):
         kept = _models[id(module)] = (weakref.ref(module), Model(module))
     # Engines put requests of different lengths into one call.
     model, batch = kept[1], steps.current.batch()
-    shape = (None, None) if batch else shape_of(args, kwargs)
+    if args and isinstance(args[0], dict):
+        args, kwargs = (), args[0]
+    inputs, is_text = inputs_of(args, kwargs)
+    shape = (None, None) if batch else shape_of(inputs, is_text)
     phase = batch or phase_of(module, shape, kwargs)
     is_new = not model.shapes
     model.called(phase, shape)
-    told = steps.current.begins(phase)
+    sizes = {"batch": shape[0], "tokens": shape[1], "keys": loading.quiet(keys_of)(shape[1], kwargs)}
+    told = steps.current.begins(phase, sizes)
     if is_new:
         notes.write()
     else:
         notes.tick()
-    return phase if told else None
+    # The batch of an engine has a mark with its sizes already.
+    is_first = model.is_first(inputs)
+    mark = marks.call(phase, sizes, is_first) if is_first or not batch else None
+    return phase if told else None, mark
 
 
-def shape_of(args, kwargs):
-    """Sequences and tokens of a call; tokens of text alone."""
-    if args and isinstance(args[0], dict):
-        kwargs = args[0]
+def inputs_of(args, kwargs):
+    """The shape of the first input, and whether that is text."""
     name = next((name for name in INPUTS if kwargs.get(name) is not None), None)
     given = kwargs[name] if name else (args[0] if args else next(iter(kwargs.values()), None))
     shape = tuple(getattr(given, "shape", ()))
-    if not shape or not all(isinstance(size, int) for size in shape):
-        return None, None
-    is_text = name in INPUTS[:3] or name is None and len(shape) == 2 and not given.is_floating_point()
+    if not all(isinstance(size, int) for size in shape):
+        return (), False
+    return shape, name in INPUTS[:3] or name is None and len(shape) == 2 and not given.is_floating_point()
+
+
+def shape_of(shape, is_text):
+    """Sequences and tokens of a call; tokens of text alone."""
     if is_text and len(shape) == 1:
         return 1, shape[0]
-    return shape[0], shape[1] if is_text and len(shape) > 1 else None
+    return shape[0] if shape else None, shape[1] if is_text and len(shape) > 1 else None
+
+
+def keys_of(tokens, kwargs):
+    """Tokens that the attention of a sequence reads, by shapes alone: values are on the GPU. None if none tells."""
+    mask = kwargs.get("attention_mask")
+    if len(getattr(mask, "shape", ())) == 2 and isinstance(mask.shape[1], int):
+        return mask.shape[1]
+    past = kwargs.get("past_key_values")
+    if past is None or tokens is None:
+        return tokens
+    if isinstance(past, (tuple, list)):
+        return past[0][0].shape[-2] + tokens if past else None
+    # Other caches hold more room than keys, or their length on the GPU.
+    return past.get_seq_length() + tokens if type(past).__name__ == "DynamicCache" else None
 
 
 def phase_of(module, shape, kwargs):

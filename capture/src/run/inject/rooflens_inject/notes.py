@@ -21,6 +21,11 @@ def begin(folder):
     atexit.register(finish)
 
 
+def are_begun():
+    """Whether there is a file."""
+    return _state["path"] is not None
+
+
 def part(name, value):
     """A part of the notes: a value, or a function that gives it when they are written."""
     _parts[name] = value

@@ -8,8 +8,17 @@ MAX_INSTANCES, MAX_NAMES, MAX_SPELLINGS = 2000, 200, 10000
 _DIGITS = re.compile(r"\d+")
 
 
+def add_sizes(total, phase, sizes):
+    """Sizes of an iteration by those of its passes: the sequences that train together, else the largest."""
+    for name, size in sizes.items():
+        if size is not None and name in total:
+            total[name] = total[name] + size if name == "batch" and phase == "train" else max(total[name], size)
+        elif size is not None:
+            total[name] = size
+
+
 class Stage:
-    """The instances of a name: [milliseconds, whether events measured them, {what happened: how often}]."""
+    """The instances of a name: [milliseconds, whether events measured them, {what happened: how often}, sizes]."""
 
     def __init__(self, key):
         self.times, self.opened = [], 0
@@ -24,6 +33,7 @@ class Stage:
             "ms": [round(time[0], 6) for time in done],
             "events": [time[1] for time in done],
             "seen": [time[2] for time in done],
+            "sizes": [time[3] for time in done],
         }
 
 
@@ -34,7 +44,7 @@ class Stages:
         self.clock, self.all, self.spellings, self.local = clock, {}, {}, threading.local()
 
     def stack(self):
-        """Ranges that are open on this thread: (stage, mark, what happened), or None for one that is not timed."""
+        """Ranges that are open on this thread: (stage, mark, what happened, sizes), or None for one that is not timed."""
         return self.local.__dict__.setdefault("stack", [])
 
     def stage(self, name):
@@ -59,7 +69,7 @@ class Stages:
             if len(stage.times) < MAX_INSTANCES and (not stack or self.clock.is_affordable()):
                 # A range inside another of its name is the same phase.
                 if all(open is None or open[0] is not stage for open in stack):
-                    frame = (stage, self.clock.mark(), {})
+                    frame = (stage, self.clock.mark(), {}, {})
         stack.append(frame)
 
     def leave(self, name=None, end=None):
@@ -68,7 +78,7 @@ class Stages:
         frame = stack.pop() if stack else None
         if frame is None:
             return
-        time = [None, False, frame[2]]
+        time = [None, False, *frame[2:]]
         frame[0].times.append(time)
 
         def read(milliseconds, is_of_gpu):
@@ -76,11 +86,12 @@ class Stages:
 
         self.clock.interval(frame[1], end or self.clock.mark(), read)
 
-    def seen(self, what):
-        """Something happened in all ranges that are open on this thread."""
+    def seen(self, what, sizes):
+        """Something of these sizes happened in all ranges that are open on this thread."""
         for frame in self.stack():
             if frame is not None:
                 frame[2][what] = frame[2].get(what, 0) + 1
+                add_sizes(frame[3], what, sizes)
 
     def as_json(self):
         return {name: stage.as_json() for name, stage in list(self.all.items())}

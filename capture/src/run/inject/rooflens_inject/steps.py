@@ -76,13 +76,13 @@ class Steps:
         if self.window and name != "decode":
             self.window.ends()
 
-    def seen(self, what):
+    def seen(self, what, sizes={}):
         if self.user:
-            self.user.seen(what)
-            self.own.seen(what)
+            self.user.seen(what, sizes)
+            self.own.seen(what, sizes)
 
     @loading.quiet
-    def begins(self, phase):
+    def begins(self, phase, sizes):
         """A forward pass of a whole model: train, prefill, decode or forward. Gives whether `ends` is to be called."""
         if has_batches:
             return False
@@ -91,11 +91,11 @@ class Steps:
             if not self.local.__dict__.get("trains"):
                 self.push("train_step")
                 self.local.trains = True
-            self.seen(phase)
+            self.seen(phase, sizes)
             return False
         # Where the workload has ranges of its own, these are timed; ours would only cost time.
         if self.user and self.user.stack():
-            self.seen(phase)
+            self.seen(phase, sizes)
             return False
         if phase != "decode":
             self.end_decode()
@@ -105,7 +105,7 @@ class Steps:
                 self.push("decode")
                 self.local.decodes, self.local.last = True, None
             self.push("decode_step")
-        self.seen(phase)
+        self.seen(phase, sizes)
         return True
 
     @loading.quiet
@@ -149,14 +149,14 @@ class Steps:
         return self.local.__dict__.get("batch")
 
     @loading.quiet
-    def batch_begins(self, phase):
+    def batch_begins(self, phase, sizes):
         """An engine computes a batch, prefill or decode. Gives whether `batch_ends` is to be called."""
         if self.user and self.user.stack():
-            self.seen(phase)
+            self.seen(phase, sizes)
             return False
         self.local.batch = phase
         self.push("decode_step" if phase == "decode" else phase)
-        self.seen(phase)
+        self.seen(phase, sizes)
         return True
 
     @loading.quiet

@@ -7,9 +7,32 @@ __version__ = "2.11.0"
 float32, bfloat16 = "torch.float32", "torch.bfloat16"
 
 
+class device:
+    def __init__(self, kind):
+        self.type = kind
+
+
 class Tensor:
+    is_cuda = True
+
     def __init__(self, *shape, dtype=bfloat16):
         self.shape, self.dtype, self.requires_grad = shape, dtype, True
+
+    def item(self):
+        return 1.0
+
+    def tolist(self):
+        return [self.item()]
+
+    def to(self, *_, **__):
+        return self
+
+    cpu = nonzero = to
+
+    def __bool__(self):
+        return True
+
+    __float__ = item
 
     def numel(self):
         size = 1
@@ -35,3 +58,7 @@ def get_float32_matmul_precision():
 
 def compile(model=None, **options):
     return model
+
+
+def save(value, path):
+    pass

@@ -49,9 +49,24 @@ def cudart():
     return Cudart()
 
 
+def empty_cache():
+    pass
+
+
 class CUDAGraph:
     def replay(self):
         work(2)
+
+    def capture_begin(self, pool=None):
+        pass
+
+    def capture_end(self):
+        pass
+
+
+class Stream:
+    def synchronize(self):
+        pass
 
 
 class Event:
@@ -66,3 +81,6 @@ class Event:
 
     def elapsed_time(self, end):
         return end.at - self.at
+
+    def synchronize(self):
+        pass

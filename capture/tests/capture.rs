@@ -415,8 +415,8 @@ fn a_workload_that_says_nothing_is_described_by_what_it_does() {
     assert!(workload.inferred.contains(&"batch".to_owned()));
     // The GPU works for 10 ms a prompt, 50 ms more in the first, and 2 ms a token.
     let expected = serde_json::json!({
-        "decode loop": {"ms": [6.0, 6.0, 6.0], "steps": 3},
-        "prefill": {"ms": [10.0, 10.0], "left_out_ms": [60.0]},
+        "decode loop": {"ms": [6.0, 6.0, 6.0], "steps": 3, "batch": 4, "tokens": 1},
+        "prefill": {"ms": [10.0, 10.0], "batch": 4, "tokens": 16, "keys": 16, "left_out_ms": [60.0]},
     });
     assert_eq!(
         (&timings["stages"], &timings["measured_by"]),
@@ -463,7 +463,8 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     );
     assert_eq!(workload.noted["optimizer"], "AdamW, 4 updates");
     assert_eq!(workload.noted["processes"], "8");
-    let expected = serde_json::json!({"train_step": {"ms": [21.0, 21.0, 21.0, 21.0]}});
+    let expected = serde_json::json!({"train_step":
+        {"ms": [21.0, 21.0, 21.0, 21.0], "batch": 16, "tokens": 32, "keys": 32}});
     assert_eq!(timings["stages"], expected);
     let said = run_python(&machine, &["nsys"], "train");
     let step = "'train_step'";
@@ -491,7 +492,7 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
         ),
         (Some(2), Some(8), Some(5))
     );
-    let decode = serde_json::json!({"ms": [10.0, 10.0], "steps": 5});
+    let decode = serde_json::json!({"ms": [10.0, 10.0], "steps": 5, "batch": 2, "tokens": 1});
     assert_eq!(timings["stages"]["decode"], decode);
     let said = run_python(&loops, &["nsys"], "generate");
     let steps = "'decode_step', ".repeat(5);
@@ -500,6 +501,24 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
         said,
         format!("ranges [{}]\n", once.repeat(2).trim_end_matches(", "))
     );
+}
+
+#[test]
+fn iterations_of_different_sizes_are_timed_with_their_sizes() {
+    let machine = Machine::new();
+    run_python(&machine, &["baseline"], "sizes");
+    let (workload, timings) = described(&machine);
+    assert_eq!((workload.batch, workload.prompt_tokens), (Some(4), None));
+    // 8 tokens take 1 ms. The last prompt, of 32 tokens, takes 4 ms: 64 take at most 8 ms, so that the 38 ms of the first
+    // are warm-up. The 80 ms of the second are not.
+    let expected = serde_json::json!({
+        "prefill": {"ms": [80.0, 8.0, 40.0, 80.0, 4.0], "batch": [4, 4, 4, 4, 1],
+            "tokens": [160, 16, 80, 160, 32], "keys": [160, 16, 80, 160, 32],
+            "left_out_ms": [38.0]},
+        "decode": {"ms": [1.0, 1.5, 2.5, 2.0], "steps": [2, 3, 5, 4], "batch": 4, "tokens": 1,
+            "keys": [18, 19, 21, 20]},
+    });
+    assert_eq!(timings["stages"], expected);
 }
 
 #[test]

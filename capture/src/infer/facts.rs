@@ -98,6 +98,8 @@ pub(super) struct Stage {
     pub(super) events: Vec<bool>,
     /// What happened in it, and how often.
     pub(super) seen: Vec<BTreeMap<String, u64>>,
+    /// Its sizes by name: `batch`, `tokens`, `keys`.
+    pub(super) sizes: Vec<BTreeMap<String, u64>>,
 }
 
 /// Notes of all processes of a run. What cannot be read is excluded.

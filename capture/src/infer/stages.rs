@@ -15,6 +15,18 @@ const SLOW: Ratio = Ratio(1.5);
 /// Stages that are written: those that have a kind, then the longest.
 const MAX_STAGES: usize = 40;
 
+/// Sizes that are written for each instance.
+const SIZES: [&str; 3] = ["batch", "tokens", "keys"];
+
+/// An instance that counts.
+pub(super) struct Instance {
+    pub(super) ms: f64,
+    /// Decode steps in it.
+    pub(super) steps: Option<u64>,
+    /// By name.
+    pub(super) sizes: BTreeMap<String, u64>,
+}
+
 /// A stage with its measured instances.
 pub(super) struct Timed {
     /// As it is written and as the report names it.
@@ -24,13 +36,11 @@ pub(super) struct Timed {
     pub(super) kind: StageKind,
     /// Whether its name alone says what it is.
     pub(super) is_built_in: bool,
-    /// Milliseconds of the instances that count.
-    pub(super) ms: Vec<f64>,
-    /// Those of warm-up, of other lengths, and of another clock.
+    pub(super) counted: Vec<Instance>,
+    /// Milliseconds of warm-up, of loops that stopped early, and of another clock.
     pub(super) left_out: Vec<f64>,
     /// Leading instances that are warm-up.
     pub(super) warmup: usize,
-    pub(super) steps: Option<u64>,
     pub(super) by_events: bool,
 }
 
@@ -73,7 +83,13 @@ fn timed(runs: &[Notes], of: impl Fn(&Notes) -> &BTreeMap<String, Stage>) -> Vec
         .iter()
         .filter_map(|(name, runs)| one(name, runs))
         .collect();
-    let total = |stage: &Timed| stage.ms.iter().sum::<f64>();
+    let total = |stage: &Timed| {
+        stage
+            .counted
+            .iter()
+            .map(|instance| instance.ms)
+            .sum::<f64>()
+    };
     all.sort_by(|a, b| {
         let is_other = |stage: &Timed| stage.kind == StageKind::Other;
         is_other(a)
@@ -104,32 +120,44 @@ fn one(range: &str, runs: &[&Stage]) -> Option<Timed> {
             .then(|| seen.get("decode").or(seen.get("step")).copied())
             .flatten()
     };
-    let counted = steps_of(&seen);
+    let usual_steps = usual_steps(runs.iter().flat_map(|stage| &stage.seen).map(steps_of));
     let mut stage = Timed {
         name: built_in.map_or(range, |(name, _)| name).to_owned(),
         range: range.to_owned(),
         kind,
         is_built_in: built_in.is_some(),
-        ms: Vec::new(),
+        counted: Vec::new(),
         left_out: Vec::new(),
         warmup: 0,
-        steps: counted,
         by_events,
     };
     for run in runs {
-        let warmup = leading_slow(&run.ms);
+        let instances = run.ms.iter().enumerate().map(|(index, ms)| Instance {
+            ms: *ms,
+            steps: run.seen.get(index).and_then(steps_of),
+            sizes: run.sizes.get(index).cloned().unwrap_or_default(),
+        });
+        let instances: Vec<Instance> = instances.collect();
+        let warmup = leading_slow(&instances);
         stage.warmup = stage.warmup.max(warmup);
-        for (index, ms) in run.ms.iter().copied().enumerate() {
-            let steps = run.seen.get(index).and_then(steps_of);
-            let is_other = run.events.get(index) != Some(&by_events) || steps != counted;
-            if index < warmup || is_other {
-                stage.left_out.push(ms)
+        for (index, instance) in instances.into_iter().enumerate() {
+            let stopped_early = usual_steps.is_some_and(|usual| instance.steps != Some(usual));
+            let is_other_clock = run.events.get(index) != Some(&by_events);
+            if index < warmup || is_other_clock || stopped_early {
+                stage.left_out.push(instance.ms)
             } else {
-                stage.ms.push(ms)
+                stage.counted.push(instance)
             }
         }
     }
-    (!stage.ms.is_empty()).then_some(stage)
+    (!stage.counted.is_empty()).then_some(stage)
+}
+
+/// The number of steps that at least half of the loops have. Prompts of different lengths have no usual number.
+fn usual_steps(steps: impl Iterator<Item = Option<u64>> + Clone) -> Option<u64> {
+    let usual = most_frequent(steps.clone().flatten())?;
+    let count = steps.clone().filter(|steps| *steps == Some(usual)).count();
+    (2 * count >= steps.flatten().count()).then_some(usual)
 }
 
 /// The built-in stage that ranges of this name are.
@@ -163,18 +191,34 @@ fn kind(seen: &BTreeMap<String, u64>) -> StageKind {
     }
 }
 
-/// Leading instances that are slow against the later half, at most half of all.
-fn leading_slow(ms: &[f64]) -> usize {
-    let half = ms.len() / 2;
-    let mut later = ms[half..].to_vec();
-    later.sort_by(f64::total_cmp);
-    let Some(median) = later.get((later.len().max(1) - 1) / 2) else {
-        return 0;
+/// Leading instances that are slow against the later half, at most half of all. They compare with those that are no larger,
+/// whose times may grow with the size and no more: a first prompt that is the longest of all is no warm-up for that.
+fn leading_slow(instances: &[Instance]) -> usize {
+    let (leading, later) = instances.split_at(instances.len() / 2);
+    let is_slow = |instance: &&Instance| {
+        let size = instance.size();
+        let no_larger = later.iter().filter(|later| later.size() <= size);
+        let mut expected: Vec<f64> = no_larger
+            .map(|later| later.ms * size / later.size())
+            .collect();
+        if expected.is_empty() {
+            expected.extend(later.iter().map(|later| later.ms));
+        }
+        expected.sort_by(f64::total_cmp);
+        let median = expected.get((expected.len().max(1) - 1) / 2);
+        median.is_some_and(|median| instance.ms > SLOW.0 * median)
     };
-    ms[..half]
-        .iter()
-        .take_while(|one| **one > SLOW.0 * median)
-        .count()
+    leading.iter().take_while(is_slow).count()
+}
+
+impl Instance {
+    /// Tokens that it computes, up to a factor that instances of a stage share.
+    fn size(&self) -> f64 {
+        let of = |name: &str| self.sizes.get(name).copied();
+        let parts = [of("batch"), of("tokens"), self.steps];
+        let parts = parts.into_iter().flatten().filter(|part| *part > 0);
+        parts.map(|part| part as f64).product()
+    }
 }
 
 /// The most frequent value; of equally frequent ones the greatest.
@@ -211,9 +255,19 @@ impl Stages {
             .all
             .iter()
             .map(|stage| {
-                let mut entry = json!({ "ms": stage.ms });
-                if let Some(steps) = stage.steps {
-                    entry["steps"] = steps.into();
+                let ms: Vec<f64> = stage.counted.iter().map(|instance| instance.ms).collect();
+                let mut entry = json!({ "ms": ms });
+                let steps = stage.counted.iter().map(|instance| instance.steps);
+                let steps = ("steps", steps.collect::<Vec<_>>());
+                let sizes = SIZES.map(|size| {
+                    let counted = stage.counted.iter();
+                    let sizes = counted.map(|instance| instance.sizes.get(size).copied());
+                    (size, sizes.collect())
+                });
+                for (name, values) in std::iter::once(steps).chain(sizes) {
+                    if let Some(value) = of_instances(&values) {
+                        entry[name] = value;
+                    }
                 }
                 if !stage.left_out.is_empty() {
                     entry["left_out_ms"] = json!(stage.left_out);
@@ -245,6 +299,16 @@ impl Stages {
     }
 }
 
+/// A number that all instances have, or else the number of each; nothing if none is known.
+fn of_instances(values: &[Option<u64>]) -> Option<Value> {
+    let first = values.iter().flatten().next()?;
+    let is_constant = values.iter().all(|value| value.as_ref() == Some(first));
+    Some(match is_constant {
+        true => json!(first),
+        false => json!(values),
+    })
+}
+
 /// Of `timings.json`: the stages are ranges of the injected modules, because the workload opened none.
 pub(super) const INJECTED: &str = "injected";
 
@@ -259,6 +323,7 @@ mod tests {
             ms: ms.to_vec(),
             events: vec![true; ms.len()],
             seen: vec![seen; ms.len()],
+            sizes: Vec::new(),
         }
     }
 
@@ -331,7 +396,7 @@ mod tests {
         let times: BTreeMap<&str, f64> = found
             .all
             .iter()
-            .map(|stage| (stage.name.as_str(), stage.ms[0]))
+            .map(|stage| (stage.name.as_str(), stage.counted[0].ms))
             .collect();
         let expected = [("forward", 3.0), ("backward", 5.0), ("train_step", 9.0)];
         assert_eq!(times, BTreeMap::from(expected));
@@ -344,11 +409,10 @@ mod tests {
         let found = of(&[notes(&[("decode", decode)], &[])]);
         // Of 40, 41, 42 the median is 41: 90 is more than 1.5 times that, 10 is not, but it has four steps.
         let decode = &found.all[0];
-        assert_eq!(
-            (&decode.ms[..], &decode.left_out[..]),
-            (&[40.0, 41.0, 42.0][..], &[90.0, 10.0][..])
-        );
-        assert_eq!((decode.steps, found.warmup()), (Some(16), Some(1)));
+        let entry = &found.timings(Map::new())["stages"]["decode"];
+        let expected = json!({"ms": [40.0, 41.0, 42.0], "steps": 16, "left_out_ms": [90.0, 10.0]});
+        assert_eq!(entry, &expected);
+        assert_eq!((decode.warmup, found.warmup()), (1, Some(1)));
     }
 
     #[test]
@@ -357,6 +421,41 @@ mod tests {
             &[("decode", stage(&[3.0, 3.0], &[("step", 5)]))],
             &[],
         )]);
-        assert_eq!(found.all[0].steps, Some(5));
+        assert_eq!(found.all[0].counted[0].steps, Some(5));
+    }
+
+    #[test]
+    fn each_instance_has_its_sizes_and_a_large_first_one_is_no_warm_up() {
+        let size = |batch: u64, tokens: u64| {
+            [("batch", batch), ("tokens", tokens)]
+                .map(|(name, size)| (name.to_owned(), size))
+                .into()
+        };
+        let of = |first: f64| {
+            let mut prefill = stage(&[first, 9.0, 5.0, 3.0], &[("prefill", 1)]);
+            prefill.sizes = vec![size(4, 900), size(4, 500), size(4, 300), size(1, 300)];
+            let found = of(&[notes(&[("prefill", prefill)], &[])]);
+            found.timings(Map::new())["stages"]["prefill"].clone()
+        };
+        // 3600 tokens take up to 3 times as long as the 1200 in 5 ms, and 12 times as long as the 300 in 3 ms: the lower
+        // median of 15 and 36 is 15, and 1.5 times that 22.5.
+        let expected = json!({"ms": [22.0, 9.0, 5.0, 3.0], "batch": [4, 4, 4, 1],
+            "tokens": [900, 500, 300, 300]});
+        assert_eq!(of(22.0), expected);
+        let expected = json!({"ms": [9.0, 5.0, 3.0], "batch": [4, 4, 1],
+            "tokens": [500, 300, 300], "left_out_ms": [23.0]});
+        assert_eq!(of(23.0), expected);
+    }
+
+    #[test]
+    fn loops_without_a_usual_length_all_count() {
+        let mut decode = stage(&[10.0, 20.0, 40.0, 30.0], &[]);
+        decode.seen = [1, 2, 4, 3]
+            .map(|steps| BTreeMap::from([("decode".to_owned(), steps)]))
+            .into();
+        decode.sizes = vec![BTreeMap::new(); 4];
+        let found = of(&[notes(&[("decode", decode)], &[])]);
+        let expected = json!({"ms": [10.0, 20.0, 40.0, 30.0], "steps": [1, 2, 4, 3]});
+        assert_eq!(found.timings(Map::new())["stages"]["decode"], expected);
     }
 }

@@ -16,7 +16,7 @@ class LlamaForCausalLM(PreTrainedModel, GenerationMixin):
         super().__init__(Config())
         self.weights = [torch.Tensor(1000, 1000), torch.Tensor(10, dtype="torch.float32")]
 
-    def forward(self, input_ids=None, past_key_values=None, labels=None, attention_mask=None):
+    def forward(self, input_ids=None, past_key_values=None, labels=None, attention_mask=None, cache=None):
         work(10 if input_ids.shape[1] > 1 else 2)
 
 
@@ -130,6 +130,14 @@ def host():
     print("open", nvtx.open_ranges)
 
 
+class DynamicCache:
+    def __init__(self, length):
+        self.length = length
+
+    def get_seq_length(self):
+        return self.length
+
+
 def sizes():
     """Prompts of different lengths, and a short batch at the end; each takes 1 ms for 8 tokens, the first 30 ms more."""
     model = LlamaForCausalLM()
@@ -142,8 +150,10 @@ def sizes():
     for steps in (2, 3, 5, 4):
         nvtx.range_push("decode")
         for step in range(steps):
-            mask = torch.Tensor(4, 17 + step)
-            model(input_ids=torch.Tensor(4, 1), past_key_values=[], attention_mask=mask)
+            # As in transformers 4 with a mask, and in 5 without.
+            past = {"past_key_values": [], "attention_mask": torch.Tensor(4, 17 + step)}
+            cache = {"cache": DynamicCache(16 + step)}
+            model(input_ids=torch.Tensor(4, 1), **(past if steps < 5 else cache))
         nvtx.range_pop()
 
 

@@ -4,7 +4,8 @@
 
 Marked are garbage collection, waits for a DataLoader, compilation, capture of CUDA graphs, torch.save, empty_cache,
 synchronizing calls with operator and source line, and the calls of the outermost model with their sizes (models.py).
-The torch profiler records loaders, compilation and operators itself: its pass has no second marks of these.
+The torch profiler records loaders and compilation itself: its pass has no second marks of these. It records operators,
+too, but lines of Python only with stacks, which slow down all of it.
 
 Names begin with PREFIX, which the analyzer turns into a domain, and which it takes for no stage. PyTorch opens ranges
 in NVTX's default domain only, and the package nvtx may be absent. NVTX marks are start/end ranges: an open one does
@@ -93,9 +94,9 @@ def install(torch):
     _around(torch.cuda, "empty_cache", lambda *_, **__: "empty_cache")
     if hasattr(torch.cuda, "CUDAGraph"):
         _captures(torch.cuda.CUDAGraph)
+    _synchronizes(torch)
     loading.on_import("triton.compiler.compiler", _hook_triton)
     if KIND == "nvtx":
-        _synchronizes(torch)
         loading.on_import("torch.utils.data.dataloader", _hook_loader)
         loading.on_import("torch._dynamo.utils", _hook_compiler)
     loading.on_import("torch._dynamo.eval_frame", _hide_from_dynamo)

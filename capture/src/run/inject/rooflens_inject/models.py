@@ -13,6 +13,9 @@ from . import loading, marks, notes, ranges, steps
 # Inputs by whose shape a call is known, the first that is there.
 INPUTS = ("input_ids", "inputs_embeds", "decoder_input_ids", "pixel_values", "input_features", "input_values")
 
+# Keys and values of tokens before, by the names of arguments: transformers calls them `cache` from 5 on.
+CACHES = ("past_key_values", "cache")
+
 # Names of classes that generate text, by their ends.
 GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
@@ -198,20 +201,28 @@ def keys_of(tokens, kwargs):
     mask = kwargs.get("attention_mask")
     if len(getattr(mask, "shape", ())) == 2 and isinstance(mask.shape[1], int):
         return mask.shape[1]
-    past = kwargs.get("past_key_values")
+    past = past_of(kwargs)
     if past is None or tokens is None:
         return tokens
     if isinstance(past, (tuple, list)):
         return past[0][0].shape[-2] + tokens if past else None
-    # Other caches hold more room than keys, or their length on the GPU.
-    return past.get_seq_length() + tokens if type(past).__name__ == "DynamicCache" else None
+    # A static cache has its length on the GPU, and attention reads all of its room.
+    kind = type(past).__name__
+    if kind == "DynamicCache":
+        return past.get_seq_length() + tokens
+    layer = getattr(past, "layers", [past])[0] if kind == "StaticCache" else None
+    return getattr(layer, "max_cache_len", None)
+
+
+def past_of(kwargs):
+    return next((kwargs[name] for name in CACHES if kwargs.get(name) is not None), None)
 
 
 def phase_of(module, shape, kwargs):
     """train, prefill, decode (one token a sequence, after others), or forward: a pass without a cache."""
     if module.training and _torch.is_grad_enabled():
         return "train"
-    has_past = kwargs.get("past_key_values") is not None
+    has_past = past_of(kwargs) is not None
     if shape[1] == 1 and has_past:
         return "decode"
     generates = has_past or type(module).__name__.endswith(GENERATES) and kwargs.get("labels") is None

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use parse::{parse_label, parse_pass};
-use parse::{parse_time, parse_window};
+use parse::{parse_limit, parse_window};
 
 pub(crate) use crate::doctor::args::DoctorArguments;
 pub(crate) use crate::merge::MergeArguments;
@@ -289,13 +289,17 @@ pub(crate) enum Record {
 Examples:
   rooflens-capture all -o run1 -- python3 train.py
   rooflens-capture all -o run1 --budget 10m --stage prefill --stage decode -- python3 generate.py
+  rooflens-capture all -o run1 --budget none -- python3 train.py               every kernel, however long it takes
   rooflens-capture all -o run1 --client 'python3 load.py' --ready localhost:8000/health --window 50:20 -- vllm serve llama
   rooflens-capture all --dry-run -o run1 -- python3 generate.py
 
 COMMAND runs once a pass. A pass whose tool is missing is skipped, and the bundle says why. The gate limits what
 torch looks at; nsys records the whole run unless --gate-nsys is given. ncu profiles the kernels with the most time
 of the timeline, in one instance of each stage, and ends COMMAND after it. --window limits torch, and of a server
-(--client) all passes but the baseline.")]
+(--client) all passes but the baseline.
+
+Each pass has a deadline: all passes take at most four times the unprofiled time and 60 s, or --budget. Where time is
+short ncu profiles fewer kernels, and the bundle says which ones it skipped.")]
 pub(crate) struct AllArguments {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -318,10 +322,21 @@ pub(crate) struct AllArguments {
     /// Profile the top kernels of this stage; may be repeated [default: up to four stages, by the timeline's ranges]
     #[arg(long = "stage", value_name = "NAME")]
     pub(crate) stages: Vec<String>,
-    /// Time for all passes together, such as 90s, 10m or 1h: a pass that would exceed its part is ended early, and
-    /// what it has until then is kept
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub(crate) budget: Option<Duration>,
+    /// Time for all passes together, such as 90s, 10m or 1h, or `none`: a pass that would exceed its part is ended
+    /// early, and what it has until then is kept [default: four times the unprofiled time and 60 s]
+    #[arg(long, value_name = "TIME", value_parser = parse_limit)]
+    pub(crate) budget: Option<TimeLimit>,
+}
+
+/// Time for all passes of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeLimit {
+    /// Some times the unprofiled time, and a minute.
+    Usual,
+    /// This time.
+    Total(Duration),
+    /// As long as it takes.
+    None,
 }
 
 impl AllArguments {

@@ -6,11 +6,11 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::args::{
     AllArguments, BaselineArguments, Common, KernelsArguments, NcuArguments, NsysArguments,
-    TorchArguments,
+    TimeLimit, TorchArguments,
 };
 use crate::error::CaptureError;
 use crate::kernels::Kernels;
@@ -27,7 +27,7 @@ pub(crate) fn baseline(mut arguments: BaselineArguments) -> Result<Outcome, Capt
     perform(
         &arguments.common,
         plan::baseline(&arguments),
-        None,
+        unlimited(),
         as_planned,
     )
 }
@@ -37,7 +37,7 @@ pub(crate) fn nsys(mut arguments: NsysArguments) -> Result<Outcome, CaptureError
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, false);
     let steps = plan::nsys(&arguments, &probe).map_err(CaptureError::Tool)?;
-    perform(&arguments.common, steps, None, as_planned)
+    perform(&arguments.common, steps, unlimited(), as_planned)
 }
 
 /// `ncu`
@@ -53,13 +53,14 @@ pub(crate) fn ncu(mut arguments: NcuArguments) -> Result<Outcome, CaptureError> 
     };
     let probe = Probe::of(&System, &arguments.common, false, true);
     let steps = plan::ncu(&arguments, kernels.as_ref(), &probe).map_err(CaptureError::Tool)?;
-    perform(&arguments.common, steps, None, as_planned)
+    perform(&arguments.common, steps, unlimited(), as_planned)
 }
 
 /// `torch`
 pub(crate) fn torch(mut arguments: TorchArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
-    perform(&arguments.common, plan::torch(&arguments), None, as_planned)
+    let steps = plan::torch(&arguments);
+    perform(&arguments.common, steps, unlimited(), as_planned)
 }
 
 /// `all`
@@ -68,6 +69,7 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
         let reason = "--pass names a single pass, and all has several: leave it out";
         return Err(CaptureError::Tool(reason.to_owned()));
     }
+    let begin = Instant::now();
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, true);
     let steps = plan::all(&arguments, &probe);
@@ -75,7 +77,8 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
         Ok(ncu) => counters::passes(&arguments, ncu, plain, time),
         Err(_) => as_planned(plain, time),
     };
-    perform(&arguments.common, steps, arguments.budget, planned)
+    let limit = arguments.budget.unwrap_or(TimeLimit::Usual);
+    perform(&arguments.common, steps, (limit, begin), planned)
 }
 
 /// `kernels`
@@ -120,15 +123,20 @@ pub(crate) fn bench() -> CaptureError {
 fn perform(
     common: &Common,
     steps: Vec<Step>,
-    budget: Option<Duration>,
+    (limit, begin): (TimeLimit, Instant),
     counters: impl Fn(PassPlan, Option<Duration>) -> Vec<Step>,
 ) -> Result<Outcome, CaptureError> {
     if !common.dry_run {
-        return Session::begin(common, budget)?.run(steps, counters);
+        return Session::begin(common, limit, begin)?.run(steps, counters);
     }
     // Nobody reads the plan: nothing is left to be done.
     let _ = std::io::stdout().write_all(plan::show(&steps).as_bytes());
     Ok(String::new().into())
+}
+
+/// No limit, for a single pass.
+fn unlimited() -> (TimeLimit, Instant) {
+    (TimeLimit::None, Instant::now())
 }
 
 fn as_planned(pass: PassPlan, _: Option<Duration>) -> Vec<Step> {

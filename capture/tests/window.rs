@@ -185,6 +185,87 @@ fn a_pass_whose_time_is_up_ends_early_and_what_it_has_is_kept() {
 }
 
 #[test]
+fn ncu_ends_at_its_deadline_with_what_it_has() {
+    let machine = Machine::with(&export());
+    let (torch, cuda) = (fakes().join("torch"), machine.folder().join("cuda.txt"));
+    let script = "
+import os, time, torch
+from torch.cuda import nvtx
+for step in range(3):
+    nvtx.range_push('decode')
+    try:
+        time.sleep(100 if step == 1 and 'ROOFLENS_NCU_WINDOW' in os.environ else 0)
+    except KeyboardInterrupt:
+        open(os.environ['FAKE_CUDA'], 'a').write('interrupted')
+    nvtx.range_pop()
+";
+    let begin = Instant::now();
+    let mut command = machine.command(&["all", "--budget", "30s", "--", "python3", "-c", script]);
+    // Three launches are planned, of which each takes 7 s.
+    command
+        .env("PYTHONPATH", &torch)
+        .env("FAKE_CUDA", &cuda)
+        .env("FAKE_LAUNCH", "7")
+        .env("FAKE_PROFILED", "_Z4gemmIfEvi _Z4gemmIfEvi _Z3addi");
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        begin.elapsed() < Duration::from_secs(40),
+        "{}",
+        text(&output.stderr)
+    );
+    let manifest = machine.manifest();
+    let ncu = pass(&manifest, "ncu");
+    assert_eq!(ncu.exit_code, Some(0));
+    let reason = ncu.cut.as_deref().unwrap_or_default();
+    assert!(reason.contains("its time was up"), "{ncu:?}");
+    let notes = ncu.notes.join("\n");
+    assert!(notes.contains(" of 3 planned launches"), "{notes}");
+    let report = "ncu/kernels.ncu-rep";
+    assert!(
+        manifest
+            .artifacts
+            .iter()
+            .any(|artifact| artifact.path == report)
+    );
+    // The module stopped ncu and ended the workload, and no signal did.
+    let calls = fs::read_to_string(&cuda).expect("is there");
+    assert_eq!(calls, "cudaProfilerStart\ncudaProfilerStop\n");
+}
+
+#[test]
+fn a_program_that_is_not_python_is_ended_by_signals_with_what_ncu_has() {
+    let machine = Machine::with(&export());
+    let script = "[ -n \"$ROOFLENS_DEADLINE\" ] && exec sleep 100; true";
+    let mut command = machine.command(&["all", "--budget", "26s", "--", "sh", "-c", script]);
+    command
+        .env("FAKE_LAUNCH", "5")
+        .env("FAKE_PROFILED", "gemm gemm gemm gemm gemm");
+    let begin = Instant::now();
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        begin.elapsed() < Duration::from_secs(40),
+        "{}",
+        text(&output.stderr)
+    );
+    let manifest = machine.manifest();
+    let ncu = manifest
+        .passes
+        .iter()
+        .find(|pass| pass.id.starts_with("ncu"));
+    let ncu = ncu.expect("is there");
+    assert!(ncu.cut.is_some() && ncu.exit_code.is_none(), "{ncu:?}");
+    let is_report = |path: &str| path.starts_with("ncu") && path.ends_with(".ncu-rep");
+    assert!(
+        manifest
+            .artifacts
+            .iter()
+            .any(|artifact| is_report(&artifact.path))
+    );
+}
+
+#[test]
 fn of_a_server_the_steps_of_the_window_are_recorded_and_then_it_is_ended() {
     let machine = Machine::with(&export());
     let (fakes, cuda) = (fakes().join("python"), machine.folder().join("cuda.txt"));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::TimeLimit;
+
 /// `KEY=VALUE`.
 pub(crate) fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -21,8 +23,16 @@ pub(crate) fn parse_pass(text: &str) -> Result<String, String> {
     }
 }
 
+/// A time, or `none`.
+pub(super) fn parse_limit(text: &str) -> Result<TimeLimit, String> {
+    match text {
+        "none" => Ok(TimeLimit::None),
+        _ => parse_time(text).map(TimeLimit::Total),
+    }
+}
+
 /// A number of seconds, or one with `s`, `m` or `h`.
-pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
+fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
         Some(number) => (number, &text[number.len()..]),
         None => (text, "s"),
@@ -37,7 +47,7 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|count| (1..=1_000_000).contains(count));
     let time = time.map(|count: u64| Duration::from_secs(count * seconds));
-    time.ok_or_else(|| "expected a time such as 90s, 10m or 1h".to_owned())
+    time.ok_or_else(|| "expected a time such as 90s, 10m or 1h, or none".to_owned())
 }
 
 /// `SKIP:COUNT`.
@@ -65,6 +75,9 @@ mod tests {
         );
         assert_eq!(parse_time("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(parse_time("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_limit("none"), Ok(TimeLimit::None));
+        let hour = TimeLimit::Total(Duration::from_secs(3600));
+        assert_eq!(parse_limit("1h"), Ok(hour));
         assert!(
             ["", "m", "-1", "0s", "1d", "1.5h"]
                 .iter()

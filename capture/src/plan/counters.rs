@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rooflens_schemas::PassKind;
+use rooflens_session::Ns;
 
-use super::ncu::{Planned, filtered, names, pass};
+use super::ncu::{self, Pace, filtered, names, pass};
+use super::schedule::{Cost, Memory, Schedule};
 use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_folder};
-use crate::args::{AllArguments, Gate};
+use crate::args::{AllArguments, Common, Gate};
 use crate::files;
-use crate::kernels::Kernels;
-use crate::timeline::{self, Listed, Timeline};
+use crate::kernels::{Kernel, Kernels};
+use crate::timeline::{self, Course, Listed, Place, Timeline, since_start};
 use crate::tools::Profiler;
 
 /// What the injected module reads.
@@ -20,6 +22,7 @@ pub(super) const RANGES: &str = "ROOFLENS_RANGES";
 const WINDOW: &str = "ROOFLENS_NCU_WINDOW";
 const DONE: &str = "ROOFLENS_NCU_DONE";
 const STOP: &str = "ROOFLENS_NCU_STOP";
+const DEADLINE: &str = "ROOFLENS_DEADLINE";
 
 /// Stages that are profiled if none is named.
 const STAGES: usize = 4;
@@ -33,7 +36,7 @@ struct Stage {
     listed: Listed,
 }
 
-/// The passes of ncu, by the timeline of the bundle, with so much time for launches. Without a timeline, `plain`.
+/// The passes of ncu, by the timeline of the bundle, with so much time for all of them. Without a timeline, `plain`.
 pub(crate) fn passes(
     arguments: &AllArguments,
     ncu: &Profiler,
@@ -57,11 +60,33 @@ pub(crate) fn passes(
     } else {
         Err("no timeline".to_owned())
     };
-    read.unwrap_or_else(|reason: String| {
+    let mut steps = read.unwrap_or_else(|reason: String| {
         let mut pass = plain;
         pass.notes.push(format!("not the top kernels: {reason}"));
         vec![Step::Pass(pass)]
-    })
+    });
+    for step in &mut steps {
+        if let Step::Pass(pass) = step {
+            add_deadline(pass, &arguments.common);
+        }
+    }
+    steps
+}
+
+/// Lets the injected module end the workload when the time of the pass is up: it does so between two launches, and a signal
+/// might not.
+fn add_deadline(pass: &mut PassPlan, common: &Common) {
+    let Harvest::Ncu(export) = &mut pass.harvest else {
+        return;
+    };
+    if common.no_inject {
+        return;
+    }
+    let file = work_folder(&common.output, &pass.id).join("deadline");
+    let value = file.to_string_lossy().into_owned();
+    pass.variables.push((DEADLINE.to_owned(), value));
+    pass.is_injected = true;
+    export.deadline = Some(file);
 }
 
 /// The list of each stage, which is written; a stage without one is skipped.
@@ -141,7 +166,10 @@ fn planned(
         } else {
             id(stage.name.as_deref())
         };
-        steps.push(or_skip(&id, by_count(&id, arguments, ncu, &stage, time)));
+        steps.push(or_skip(
+            &id,
+            by_count(&id, arguments, ncu, (timeline, &stage), time),
+        ));
     }
     steps
 }
@@ -155,7 +183,17 @@ fn windowed(
     time: Option<Duration>,
 ) -> Result<PassPlan, String> {
     let common = &arguments.common;
-    let (base, kernels) = names_of(stages);
+    let (base, mut kernels) = names_of(stages);
+    let mut places: Vec<_> = stages
+        .iter()
+        .filter_map(|stage| stage.listed.place.as_ref())
+        .collect();
+    places.sort_by_key(|place| place.start());
+    let mut course = Course::new(timeline, &places, base == "mangled");
+    let run_up = since_start(places.last().map_or(Ns::ZERO, |place| place.start()));
+    let pace = fit_course(&mut course, run_up, arguments, time)?;
+    kernels.retain(|(name, _)| course.selects(name));
+    let counts = profile_new(&mut places, course.profiled().1);
     let each: Vec<String> = kernels
         .iter()
         .map(|(name, _)| timeline::exactly(name))
@@ -170,17 +208,8 @@ fn windowed(
     .to_vec();
     filters.extend(["--launch-count".to_owned(), "1".to_owned()]);
     filters.extend(names(base, &each.join("|"), ncu)?);
-    let mut places: Vec<_> = stages
-        .iter()
-        .filter_map(|stage| stage.listed.place.as_ref())
-        .collect();
-    places.sort_by_key(|place| place.start());
-    let counts = timeline::stops(timeline, &places, base == "mangled");
-    let launches = Planned {
-        launches: counts.last().copied(),
-        time,
-    };
-    let mut pass = filtered("ncu", common, &arguments.ncu, filters, launches, ncu)?;
+    let mut pass = filtered("ncu", common, &arguments.ncu, filters, pace, ncu)?;
+    pass.notes.extend(skipped(timeline, &course));
     for place in &places {
         let (range, number) = (&place.range, place.ordinal + 1);
         pass.notes.push(format!(
@@ -220,6 +249,84 @@ fn windowed(
     })
 }
 
+/// The sections and the kernels that fit into the time.
+fn fit_course(
+    course: &mut Course,
+    run_up: Duration,
+    arguments: &AllArguments,
+    time: Option<Duration>,
+) -> Result<Pace, String> {
+    let [whole, short] = costs(arguments);
+    let schedule = whole.schedule(run_up, &course.profiled().0);
+    let Some(time) = time.filter(|time| !schedule.fits(*time)) else {
+        return Ok(Pace {
+            schedule: Some(schedule),
+            is_short: false,
+        });
+    };
+    refuse_short(run_up, time)?;
+    course.shorten(Schedule::time_for_launches(run_up, time), |launches| {
+        short.schedule(run_up, launches).profiling()
+    });
+    Ok(Pace {
+        schedule: Some(short.schedule(run_up, &course.profiled().0)),
+        is_short: true,
+    })
+}
+
+/// The cost of a launch with all sections, and without those that are skipped where time is short.
+fn costs(arguments: &AllArguments) -> [Cost; 2] {
+    let memory = Memory::of(&arguments.common.output);
+    [false, true].map(|is_short| Cost::of(&arguments.ncu, is_short, memory))
+}
+
+/// Refuses a pass that would end before its first launch.
+fn refuse_short(run_up: Duration, time: Duration) -> Result<(), String> {
+    if run_up < time {
+        return Ok(());
+    }
+    let (run_up, time) = (run_up.as_secs(), time.as_secs());
+    Err(format!(
+        "no time is left for it: its first launch comes after {run_up} s, and {time} s remain; a longer --budget, \
+         or --budget none, profiles"
+    ))
+}
+
+/// Keeps the places in which something is profiled that was not before. Gives the launches until the end of each.
+fn profile_new(places: &mut Vec<&Place>, counts: Vec<u64>) -> Vec<u64> {
+    let (mut kept, mut stops) = (Vec::new(), Vec::new());
+    for (place, count) in places.iter().zip(counts) {
+        if stops.last().copied().unwrap_or(0) < count {
+            kept.push(*place);
+            stops.push(count);
+        }
+    }
+    *places = kept;
+    stops
+}
+
+/// What the manifest says of kernels that are skipped.
+fn skipped(timeline: &Timeline, course: &Course) -> Option<String> {
+    let names: Vec<String> = course
+        .skipped()
+        .into_iter()
+        .map(|kernel| shortened(timeline.kernel_name(kernel)))
+        .collect();
+    let words = format!(
+        "skipped for time: {}; a longer --budget profiles them",
+        names.join("; ")
+    );
+    (!names.is_empty()).then_some(words)
+}
+
+/// A name as it fits a line: instances of templates have very long ones.
+pub(crate) fn shortened(name: &str) -> String {
+    match name.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
 /// Names by which ncu is to find the kernels, with those that people are reported: as the linker knows them, because a
 /// function may be a template of which only one instance is asked for.
 fn names_of(stages: &[Stage]) -> (&'static str, Vec<(String, String)>) {
@@ -253,7 +360,7 @@ fn by_count(
     id: &str,
     arguments: &AllArguments,
     ncu: &Profiler,
-    stage: &Stage,
+    (timeline, stage): (&Timeline, &Stage),
     time: Option<Duration>,
 ) -> Result<PassPlan, String> {
     let mut kernels = Kernels::parse(&stage.listed.yaml)?;
@@ -272,15 +379,60 @@ fn by_count(
     } else {
         &whole
     };
+    let is_from_start = !arguments.gate_nsys && gate.window.is_none();
+    let pace = match is_from_start {
+        true => fit_window(timeline, &mut kernels, arguments, time)?,
+        // Where the launches lie in the process is not known.
+        false => Pace::default(),
+    };
+    let kernels = Some(&kernels);
     pass(
         id,
         &arguments.common,
         gate,
         &arguments.ncu,
-        Some(&kernels),
-        time,
+        kernels,
+        pace,
         ncu,
     )
+}
+
+/// The sections and the launches that fit into the time; from the first launch on where too many would precede them.
+fn fit_window(
+    timeline: &Timeline,
+    kernels: &mut Kernels,
+    arguments: &AllArguments,
+    time: Option<Duration>,
+) -> Result<Pace, String> {
+    let functions: Vec<String> = kernels.kernels.iter().map(Kernel::function).collect();
+    let counted = timeline.counted_launches(&functions);
+    let run_up = timeline.first_launch();
+    let [whole, short] = costs(arguments);
+    let window = ncu::window(&arguments.ncu, Some(kernels));
+    let schedule = |cost: Cost, (skip, count)| cost.schedule(run_up, &counted.window(skip, count));
+    let complete = schedule(whole, window);
+    let Some(time) = time.filter(|time| !complete.fits(*time)) else {
+        return Ok(Pace {
+            schedule: Some(complete),
+            is_short: false,
+        });
+    };
+    refuse_short(run_up, time)?;
+    let (skip, count) = window;
+    let fitting = |skip| {
+        let fits = |count: &u64| schedule(short, (skip, *count)).fits(time);
+        (1..=count).take_while(fits).last().unwrap_or(0)
+    };
+    let (here, at_first) = (fitting(skip), fitting(0));
+    let shorter = match here >= at_first {
+        true => (skip, here.max(1)),
+        false => (0, at_first),
+    };
+    kernels.exact_window = Some(shorter);
+    Ok(Pace {
+        schedule: Some(schedule(short, ncu::window(&arguments.ncu, Some(kernels)))),
+        is_short: true,
+    })
 }
 
 /// The ranges that Python pushed in the timeline's run.

@@ -6,6 +6,7 @@ mod metrics;
 pub(crate) mod ncu;
 mod nsys;
 mod quote;
+pub(crate) mod schedule;
 mod torch;
 
 use std::path::{Path, PathBuf};
@@ -131,7 +132,15 @@ pub(crate) fn ncu(
     if gate.gate.is_some() && gate.window.is_some() {
         return Err("--window counts steps for ncu: with --gate choose --instance".to_owned());
     }
-    let pass = ncu::pass(&id, common, gate, &arguments.ncu, kernels, None, ncu)?;
+    let pass = ncu::pass(
+        &id,
+        common,
+        gate,
+        &arguments.ncu,
+        kernels,
+        ncu::Pace::default(),
+        ncu,
+    )?;
     Ok(vec![snapshot(common), Step::Pass(pass)])
 }
 
@@ -173,7 +182,8 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
         window,
         ..gate.clone()
     };
-    let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, &plain, &arguments.ncu, None, None, ncu));
+    let pace = ncu::Pace::default();
+    let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, &plain, &arguments.ncu, None, pace, ncu));
     steps.push(match ncu {
         Ok(pass) => Step::Counters(pass),
         Err(reason) => Step::Skip {

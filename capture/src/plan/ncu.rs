@@ -1,12 +1,11 @@
 //! The command lines of ncu.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rooflens_schemas::PassKind;
-use rooflens_units::Seconds;
 
 use super::gate::Range;
+use super::schedule::Schedule;
 use super::{Harvest, PassPlan, in_steps, metrics, work_folder};
 use crate::args::{CacheControl, ClockControl, Common, Gate, NcuOptions, Preset};
 use crate::kernels::Kernels;
@@ -18,8 +17,8 @@ const LAUNCHES: u64 = 60;
 /// Launches of a list's window that are profiled at most: a kernel that ran once may lie far from the rest.
 const WINDOW: u64 = 300;
 
-/// Time that a launch takes with the default sections: measured on an H100 and on H200s, 0.6 to 0.7.
-pub(crate) const LAUNCH: Seconds = Seconds(0.65);
+/// Seconds per launch with the default sections, where no timeline says more: measured on an H100 and on H200s, 0.6 to 0.7.
+pub(crate) const LAUNCH: f64 = 0.65;
 
 /// Sections that every preset but the full set consists of: for rooflines, bound classes and their reasons.
 const BASE: [&str; 10] = [
@@ -50,6 +49,10 @@ pub(crate) struct Export {
     pub(crate) report: PathBuf,
     /// Launches that will be profiled, as far as it is known.
     pub(crate) planned: Option<u64>,
+    /// Their times, if a timeline says what they are.
+    pub(crate) schedule: Option<Schedule>,
+    /// File that tells the injected module to end the workload: the time of the pass is up.
+    pub(crate) deadline: Option<PathBuf>,
     /// Files that tell the workload to stop profiling, and after how many launches they are made.
     pub(crate) stops: Vec<(u64, PathBuf)>,
     /// Kernels that are to be profiled: as ncu prints their names, and as people are reported.
@@ -74,13 +77,13 @@ impl Export {
 }
 
 /// The pass, or why this ncu cannot do it.
-pub(crate) fn pass(
+pub(super) fn pass(
     id: &str,
     common: &Common,
     gate: &Gate,
     options: &NcuOptions,
     kernels: Option<&Kernels>,
-    time: Option<Duration>,
+    pace: Pace,
     ncu: &Profiler,
 ) -> Result<PassPlan, String> {
     let mut notes = Vec::new();
@@ -103,32 +106,21 @@ pub(crate) fn pass(
     let names = names
         .map(|kernel| (kernel.function(), kernel.name.clone()))
         .collect();
-    let planned = Planned {
-        launches: count(options, kernels),
-        time,
-    };
-    let mut pass = filtered(id, common, options, filters, planned, ncu)?;
+    let mut pass = filtered(id, common, options, filters, pace, ncu)?;
     pass.notes.extend(notes);
     if let Harvest::Ncu(export) = &mut pass.harvest {
-        (export.kernels, export.kills) = (names, kills);
+        let planned = window(options, kernels).1;
+        (export.kernels, export.kills, export.planned) = (names, kills, Some(planned));
     }
     Ok(in_steps(pass, gate.steps(), common))
 }
 
-/// Launches that will be profiled, as far as it is known, and the time that they have.
-#[derive(Clone, Copy)]
-pub(super) struct Planned {
-    pub(super) launches: Option<u64>,
-    pub(super) time: Option<Duration>,
-}
-
-impl Planned {
-    fn is_short_of_time(self) -> bool {
-        let launches = self.launches.unwrap_or(LAUNCHES);
-        let needed = LAUNCH * launches as f64;
-        self.time
-            .is_some_and(|time| needed > Seconds(time.as_secs_f64()))
-    }
+/// What is chosen by the time that is left.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pace {
+    pub(super) schedule: Option<Schedule>,
+    /// The sections with the most passes are skipped.
+    pub(super) is_short: bool,
 }
 
 /// The pass with these filters of launches.
@@ -137,7 +129,7 @@ pub(super) fn filtered(
     common: &Common,
     options: &NcuOptions,
     filters: Vec<String>,
-    planned: Planned,
+    pace: Pace,
     ncu: &Profiler,
 ) -> Result<PassPlan, String> {
     let report = work_folder(&common.output, id).join("kernels.ncu-rep");
@@ -149,19 +141,18 @@ pub(super) fn filtered(
     if ncu.knows("--graph-profiling") {
         command.extend(["--graph-profiling", "node"].map(str::to_owned));
     }
-    command.extend(sections(
-        options,
-        planned.is_short_of_time(),
-        ncu,
-        &mut notes,
-    )?);
+    command.extend(sections(options, pace.is_short, ncu, &mut notes)?);
     command.extend(control(options, ncu, &mut notes));
     command.extend(filters);
     let output = report.with_extension("").to_string_lossy().into_owned();
     command.extend(["--force-overwrite", "--export", &output].map(str::to_owned));
     command.extend(common.command.iter().cloned());
     let (program, version) = (ncu.program.clone(), ncu.version.clone());
-    let (planned, stops, kernels, kills) = (planned.launches, Vec::new(), Vec::new(), false);
+    let schedule = pace.schedule;
+    let planned = schedule
+        .as_ref()
+        .map(|schedule| schedule.launches.len() as u64);
+    let (stops, kernels, kills, deadline) = (Vec::new(), Vec::new(), false, None);
     Ok(PassPlan {
         id: id.to_owned(),
         kind: PassKind::Counters,
@@ -176,6 +167,8 @@ pub(super) fn filtered(
             version,
             report,
             planned,
+            schedule,
+            deadline,
             stops,
             kernels,
             kills,
@@ -184,10 +177,13 @@ pub(super) fn filtered(
     })
 }
 
-/// Launches that are profiled.
-fn count(options: &NcuOptions, kernels: Option<&Kernels>) -> Option<u64> {
-    let listed = kernels.map_or(LAUNCHES, |kernels| kernels.window().1.min(WINDOW));
-    Some(options.launch_count.unwrap_or(listed))
+/// Launches that ncu skips, and those that it profiles after them.
+pub(super) fn window(options: &NcuOptions, kernels: Option<&Kernels>) -> (u64, u64) {
+    let listed = kernels.map_or((0, LAUNCHES), Kernels::window);
+    (
+        options.launch_skip.unwrap_or(listed.0),
+        options.launch_count.unwrap_or(listed.1.min(WINDOW)),
+    )
 }
 
 /// What the user names must be there; of a preset, what is there is taken.
@@ -299,10 +295,8 @@ fn launches(
     notes: &mut Vec<String>,
 ) -> Result<Vec<String>, String> {
     let mut flags = Vec::new();
-    let mut skip = 0;
     if let Some(kernels) = kernels {
         flags.extend(names(&kernels.base, &kernels.pattern(), ncu)?);
-        skip = kernels.window().0;
         notes.push(kernels.describe_window());
         if kernels.window().1 > WINDOW && options.launch_count.is_none() {
             notes.push(format!(
@@ -310,8 +304,7 @@ fn launches(
             ));
         }
     }
-    let skip = options.launch_skip.unwrap_or(skip);
-    let count = count(options, kernels).unwrap_or(LAUNCHES);
+    let (skip, count) = window(options, kernels);
     if skip > 0 {
         flags.extend(["--launch-skip".to_owned(), skip.to_string()]);
     }

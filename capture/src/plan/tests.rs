@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use clap::Parser as _;
 
 use super::*;
@@ -224,16 +222,18 @@ fn where_time_is_short_a_launch_has_fewer_passes() {
     let Command::Ncu(arguments) = command("ncu -o run -- ./a") else {
         panic!("ncu")
     };
-    // 60 launches of 0.65 s are 39 s.
-    for (time, is_whole) in [(None, true), (Some(40), true), (Some(38), false)] {
-        let time = time.map(Duration::from_secs);
+    for is_whole in [true, false] {
+        let pace = super::ncu::Pace {
+            schedule: None,
+            is_short: !is_whole,
+        };
         let pass = super::ncu::pass(
             "ncu",
             &arguments.common,
             &Gate::default(),
             &arguments.ncu,
             None,
-            time,
+            pace,
             &ncu,
         );
         let pass = pass.expect("planned");

@@ -1,43 +1,66 @@
-//! How long passes take, and how long they may.
+//! How long passes take, and how long they may take.
 
 use std::time::{Duration, Instant};
 
 use rooflens_schemas::PassKind;
-use rooflens_units::{Count, Ratio, Seconds};
 
+use crate::args::TimeLimit;
 use crate::plan::ncu::LAUNCH;
 use crate::plan::{Harvest, PassPlan, Step};
 
-/// How many times as long as the unprofiled run a pass takes, and the time on top of it: of ncu, without the launches
+/// A pass takes so many times as long as the unprofiled run, and so many seconds more: of ncu, without the launches
 /// that it profiles. On two H200s nsys took 1.3 to 1.5 times as long.
-const TIMELINE: (Ratio, Seconds) = (Ratio(1.4), Seconds(5.0));
-const OPERATORS: (Ratio, Seconds) = (Ratio(1.3), Seconds(3.0));
-const COUNTERS: (Ratio, Seconds) = (Ratio(1.0), Seconds(10.0));
+const TIMELINE: (f64, f64) = (1.4, 5.0);
+const OPERATORS: (f64, f64) = (1.3, 3.0);
+const COUNTERS: (f64, f64) = (1.0, 10.0);
 
-/// How long all passes may take if nobody says: so many times the unprofiled run, and the time on top of it.
-const USUAL: (Ratio, Seconds) = (Ratio(4.0), Seconds(60.0));
+/// All passes may take so many times the unprofiled run, and so many seconds more, if nobody says.
+const USUAL: (f64, f64) = (4.0, 60.0);
 
-/// Launches that are thought of before they are known.
-const LAUNCHES: Count = Count(30.0);
+/// What a log of cuBLAS calls adds to that: it is slow.
+const GEMM_LOG: (f64, f64) = (3.0, 30.0);
 
-/// The unprofiled run, as long as it is not known.
-const UNKNOWN: Seconds = Seconds(30.0);
+/// Launches that are assumed before they are known.
+const LAUNCHES: f64 = 30.0;
+
+/// The unprofiled run, as long as it is not known, in seconds.
+const UNKNOWN: f64 = 30.0;
+
+/// Seconds of an unprofiled run that earlier passes leave to ncu at least: its stages mostly begin early.
+const RUN_UP: f64 = 20.0;
+
+/// Seconds after the end of the last pass: ncu writes its report and prints it, and files are hashed.
+const RESERVE: Duration = Duration::from_secs(10);
 
 /// Time for all passes.
 pub(super) struct Budget {
     begin: Instant,
-    end: Option<Instant>,
+    limit: TimeLimit,
     /// How long the unprofiled run took.
     baseline: Option<Duration>,
+    /// What the passes that the user added may take: times the unprofiled run, and seconds.
+    added: (f64, f64),
 }
 
 impl Budget {
-    pub(super) fn new(time: Option<Duration>) -> Self {
-        let begin = Instant::now();
+    pub(super) fn new(limit: TimeLimit, begin: Instant) -> Self {
         Self {
             begin,
-            end: time.map(|time| begin + time),
+            limit,
             baseline: None,
+            added: (0.0, 0.0),
+        }
+    }
+
+    /// Takes into account what the user added to one run per pass: repeats, and the log of cuBLAS calls.
+    pub(super) fn expect(&mut self, steps: &[Step]) {
+        for step in steps {
+            let Step::Pass(pass) = step else { continue };
+            self.added.0 += f64::from(pass.warmup + pass.repeats) - 1.0;
+            if pass.harvest == Harvest::GemmLog {
+                self.added.0 += GEMM_LOG.0;
+                self.added.1 += GEMM_LOG.1;
+            }
         }
     }
 
@@ -49,19 +72,21 @@ impl Budget {
     /// How long a pass takes; none before the unprofiled run is measured.
     pub(super) fn estimate(&self, pass: &PassPlan) -> Option<Duration> {
         self.baseline
-            .map(|_| Duration::from_secs_f64(self.time(pass).0))
+            .map(|_| Duration::from_secs_f64(self.seconds(pass)))
     }
 
-    /// How long the launches of ncu may take, as the last pass; none where nobody knows how long anything takes.
-    pub(super) fn launches(&self) -> Option<Duration> {
-        let once = seconds(self.baseline?);
-        let spent = seconds(self.begin.elapsed());
-        let left = match self.end {
-            Some(end) => seconds(end.saturating_duration_since(Instant::now())),
-            None => once * USUAL.0 + USUAL.1 - spent,
+    /// The time that is left for all passes, if it is limited: by default it is from the unprofiled run on.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let total = match self.limit {
+            TimeLimit::None => return None,
+            TimeLimit::Total(total) => total,
+            TimeLimit::Usual => {
+                let (runs, seconds) = (USUAL.0 + self.added.0, USUAL.1 + self.added.1);
+                self.baseline?.mul_f64(runs) + Duration::from_secs_f64(seconds)
+            }
         };
-        let left = left - once * COUNTERS.0 - COUNTERS.1;
-        Some(Duration::from_secs_f64(left.max(Seconds::ZERO).0))
+        let left = total.saturating_sub(self.begin.elapsed());
+        Some(left.saturating_sub(RESERVE))
     }
 
     /// How long a pass may take, if time is limited: what the others leave or, if that is too little for all, its part.
@@ -70,49 +95,50 @@ impl Budget {
         pass: &PassPlan,
         later: impl Iterator<Item = &'a Step>,
     ) -> Option<Duration> {
-        let left = seconds(self.end?.saturating_duration_since(Instant::now()));
+        let left = self.left()?.as_secs_f64();
         if self.baseline.is_none() {
             // The others are profiled runs of the same: nobody knows better.
-            return Some(Duration::from_secs_f64(left.0 / 4.0));
+            return Some(Duration::from_secs_f64(left / 4.0));
         }
-        let needed = self.time(pass);
-        let later: Seconds = later.map(|step| self.time_of(step)).sum();
-        let limit = if needed + later < left {
+        let estimate = self.seconds(pass);
+        let later: f64 = later.map(|step| self.least(step)).sum();
+        let limit = if estimate + later < left {
             left - later
         } else {
-            Seconds(left.0 * needed.0 / (needed + later).0)
+            left * estimate / (estimate + later)
         };
-        Some(Duration::from_secs_f64(limit.0))
+        Some(Duration::from_secs_f64(limit))
     }
 
-    fn time_of(&self, step: &Step) -> Seconds {
+    /// What earlier passes leave to a step. ncu profiles what fits into the rest.
+    fn least(&self, step: &Step) -> f64 {
         match step {
-            Step::Pass(pass) | Step::Counters(pass) => self.time(pass),
-            Step::Snapshot { .. } | Step::Skip { .. } => Seconds::ZERO,
+            Step::Counters(_) => COUNTERS.1 + self.once().min(RUN_UP),
+            Step::Pass(pass) => self.seconds(pass),
+            Step::Snapshot { .. } | Step::Skip { .. } => 0.0,
         }
     }
 
-    fn time(&self, pass: &PassPlan) -> Seconds {
-        let once = self.baseline.map_or(UNKNOWN, seconds);
+    fn once(&self) -> f64 {
+        self.baseline.map_or(UNKNOWN, |wall| wall.as_secs_f64())
+    }
+
+    fn seconds(&self, pass: &PassPlan) -> f64 {
         let (factor, more) = match pass.kind {
             PassKind::Timeline => TIMELINE,
             PassKind::Operators => OPERATORS,
             PassKind::Counters => COUNTERS,
-            _ => (Ratio::ONE, Seconds::ZERO),
+            _ => (1.0, 0.0),
         };
         let launches = match &pass.harvest {
-            Harvest::Ncu(export) => export
-                .planned
-                .map_or(LAUNCHES, |planned| Count(planned as f64)),
-            _ => Count::ZERO,
+            Harvest::Ncu(export) => match &export.schedule {
+                Some(schedule) => return schedule.total().as_secs_f64(),
+                None => export.planned.map_or(LAUNCHES, |planned| planned as f64),
+            },
+            _ => 0.0,
         };
-        let runs = f64::from(pass.repeats + pass.warmup);
-        once * runs * factor + more + LAUNCH * launches
+        f64::from(pass.repeats + pass.warmup) * self.once() * factor + more + launches * LAUNCH
     }
-}
-
-fn seconds(time: Duration) -> Seconds {
-    Seconds(time.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -121,61 +147,80 @@ mod tests {
     use crate::plan::some_pass;
 
     /// A pass of this kind, which takes factor * 10 s and some more.
-    fn step(kind: PassKind) -> Step {
-        Step::Pass(PassPlan {
+    fn pass(kind: PassKind) -> PassPlan {
+        PassPlan {
             kind,
             ..some_pass()
-        })
+        }
+    }
+
+    fn budget(limit: TimeLimit, baseline: u64) -> Budget {
+        let mut budget = Budget::new(limit, Instant::now());
+        budget.measured(Duration::from_secs(baseline));
+        budget
+    }
+
+    fn total(seconds: u64) -> TimeLimit {
+        TimeLimit::Total(Duration::from_secs(seconds))
+    }
+
+    /// Whether a time is at most the expected one, and little less: the test takes time, too.
+    #[track_caller]
+    fn assert_about(time: Option<Duration>, expected: f64) {
+        let time = time.expect("limited").as_secs_f64();
+        assert!((expected - 0.5..=expected).contains(&time), "{time}");
     }
 
     #[test]
     fn a_pass_may_take_what_the_others_leave_or_its_part() {
-        let Step::Pass(timeline) = step(PassKind::Timeline) else {
-            panic!("a pass")
-        };
-        let later = [step(PassKind::Operators)];
-        let mut budget = Budget::new(Some(Duration::from_secs(100)));
-        let quarter = budget.limit(&timeline, later.iter()).expect("limited");
-        assert!(
-            (24.0..=25.0).contains(&quarter.as_secs_f64()),
-            "{quarter:?}"
-        );
-        assert_eq!(budget.estimate(&timeline), None);
+        let timeline = pass(PassKind::Timeline);
+        let later = [Step::Pass(pass(PassKind::Operators))];
+        let unmeasured = Budget::new(total(110), Instant::now());
+        // 10 s are reserved, and a quarter is the baseline's.
+        assert_about(unmeasured.limit(&timeline, later.iter()), 25.0);
+        assert_eq!(unmeasured.estimate(&timeline), None);
 
-        budget.measured(Duration::from_secs(10));
         // 1.4 * 10 + 5 and 1.3 * 10 + 3: of 100 s the other leaves 84.
-        assert_eq!(budget.estimate(&timeline), Some(Duration::from_secs(19)));
-        let limit = budget
-            .limit(&timeline, later.iter())
-            .expect("limited")
-            .as_secs_f64();
-        assert!((83.0..=84.0).contains(&limit), "{limit}");
-
+        let long = budget(total(110), 10);
+        assert_eq!(long.estimate(&timeline), Some(Duration::from_secs(19)));
+        assert_about(long.limit(&timeline, later.iter()), 84.0);
         // Of 7 s for 35 it is 19 parts of 35.
-        let mut budget = Budget::new(Some(Duration::from_secs(7)));
-        budget.measured(Duration::from_secs(10));
-        let limit = budget
-            .limit(&timeline, later.iter())
-            .expect("limited")
-            .as_secs_f64();
-        assert!((3.7..=3.8).contains(&limit), "{limit}");
-        assert_eq!(Budget::new(None).limit(&timeline, later.iter()), None);
+        assert_about(budget(total(17), 10).limit(&timeline, later.iter()), 3.8);
+        let none = budget(TimeLimit::None, 10);
+        assert_eq!(none.limit(&timeline, later.iter()), None);
     }
 
     #[test]
-    fn launches_have_what_four_runs_and_a_minute_leave_or_the_budget() {
-        let mut budget = Budget::new(None);
-        assert_eq!(budget.launches(), None);
-        budget.measured(Duration::from_secs(20));
-        // 4 * 20 + 60, of which the pass itself takes 20 + 10.
-        let time = budget.launches().expect("measured").as_secs_f64();
-        assert!((109.0..=110.0).contains(&time), "{time}");
-        let mut budget = Budget::new(Some(Duration::from_secs(50)));
-        budget.measured(Duration::from_secs(20));
-        let time = budget.launches().expect("measured").as_secs_f64();
-        assert!((19.0..=20.0).contains(&time), "{time}");
-        let mut budget = Budget::new(Some(Duration::from_secs(50)));
-        budget.measured(Duration::from_secs(60));
-        assert_eq!(budget.launches(), Some(Duration::ZERO));
+    fn without_a_budget_four_runs_and_a_minute_are_left() {
+        let usual = Budget::new(TimeLimit::Usual, Instant::now());
+        assert_eq!(usual.left(), None, "the baseline is not limited");
+        // 4 * 20 + 60, of which 10 are reserved.
+        assert_about(budget(TimeLimit::Usual, 20).left(), 130.0);
+        // ncu needs 10 s and as long as the baseline, but no longer than 20 s.
+        let later = [Step::Counters(pass(PassKind::Counters))];
+        let timeline = pass(PassKind::Timeline);
+        let short = budget(TimeLimit::Usual, 15);
+        assert_about(short.limit(&timeline, later.iter()), 110.0 - 25.0);
+        let long = budget(TimeLimit::Usual, 100);
+        assert_about(long.limit(&timeline, later.iter()), 450.0 - 30.0);
+    }
+
+    #[test]
+    fn repeats_and_logs_that_the_user_adds_are_not_of_the_four_runs() {
+        let mut repeated = budget(TimeLimit::Usual, 20);
+        let baseline = PassPlan {
+            repeats: 5,
+            warmup: 1,
+            ..pass(PassKind::Baseline)
+        };
+        let baseline = PassPlan {
+            harvest: Harvest::Timings,
+            ..baseline
+        };
+        repeated.expect(&[Step::Pass(baseline)]);
+        assert_about(repeated.left(), 230.0);
+        repeated.expect(&[Step::Pass(pass(PassKind::Operators))]);
+        // Three more runs and 30 s: some_pass is a log.
+        assert_about(repeated.left(), 320.0);
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Ended {
     pub(crate) started_utc_ns: u64,
     /// It was ended because its time was up.
     pub(crate) is_cut: bool,
+    /// Launches that ncu said it profiled.
+    pub(crate) launches: u64,
     /// How its client ended, after which it was ended itself.
     pub(crate) served: Option<Served>,
 }
@@ -115,7 +117,8 @@ impl Run<'_> {
         let wall = start.elapsed();
         signals.target(0, false);
         let served = client.and_then(Running::finish);
-        let is_cut = watch.is_some_and(Watch::finish) || is_late;
+        let (is_cut, launches) = watch.map_or((false, 0), Watch::finish);
+        let is_cut = is_cut || is_late;
         drain(&tees);
         let started_utc_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
         // What a server says of its end, which is ours, says nothing.
@@ -125,6 +128,7 @@ impl Run<'_> {
             wall,
             started_utc_ns,
             is_cut,
+            launches,
             served,
         })
     }

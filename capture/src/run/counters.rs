@@ -13,6 +13,7 @@ use super::harvest::{Harvested, TAKEN, masked, patience};
 use super::pass::Folders;
 use crate::error::CaptureError;
 use crate::files;
+use crate::plan::counters::shortened;
 use crate::plan::ncu;
 
 /// Takes the report of ncu into the bundle, and prints its pages there.
@@ -106,14 +107,6 @@ fn absent(export: &ncu::Export, folders: &Folders) -> Option<String> {
     let absent: Vec<String> = absent.map(|(_, shown)| shortened(shown)).collect();
     let words = format!("listed kernels that did not occur: {}", absent.join("; "));
     (!absent.is_empty()).then_some(words)
-}
-
-/// A name as it fits a line: instances of templates have very long ones.
-fn shortened(name: &str) -> String {
-    match name.char_indices().nth(80) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_owned(),
-    }
 }
 
 /// Covers host and user in a report. One that cannot be redacted does not stay.

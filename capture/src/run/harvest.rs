@@ -318,7 +318,7 @@ fn existing_ranges(
         is_quiet: true,
         secrets: &session.secrets,
         expectation: None,
-        limit: None,
+        limit: session.budget.left(),
     };
     let names = run
         .wait(&session.signals)

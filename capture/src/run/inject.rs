@@ -21,6 +21,10 @@ const FILES: [(&str, &str); 15] = [
         include_str!("inject/rooflens_inject/clock.py"),
     ),
     (
+        "rooflens_inject/deadline.py",
+        include_str!("inject/rooflens_inject/deadline.py"),
+    ),
+    (
         "rooflens_inject/engines.py",
         include_str!("inject/rooflens_inject/engines.py"),
     ),

@@ -7,6 +7,7 @@ mod counters;
 mod harvest;
 mod inject;
 mod pass;
+mod progress;
 #[allow(unsafe_code, reason = "reads the C library's clock")]
 mod sampler;
 #[allow(unsafe_code, reason = "sends signals")]
@@ -18,11 +19,11 @@ mod window;
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rooflens_schemas::{Pass, PassKind, Tool};
 
-use crate::args::{Common, Profilers, SnapshotArguments};
+use crate::args::{Common, Profilers, SnapshotArguments, TimeLimit};
 use crate::error::CaptureError;
 use crate::manifest::{self, Description, WORK};
 use crate::plan::{PassPlan, Step};
@@ -75,7 +76,8 @@ impl<'a> Session<'a> {
     /// Makes the folder.
     pub(crate) fn begin(
         common: &'a Common,
-        budget: Option<Duration>,
+        limit: TimeLimit,
+        begin: Instant,
     ) -> Result<Self, CaptureError> {
         let bundle = common.output.clone();
         let work = bundle.join(WORK);
@@ -105,12 +107,12 @@ impl<'a> Session<'a> {
             passes: Vec::new(),
             producers: Vec::new(),
             failed: None,
-            budget: Budget::new(budget),
+            budget: Budget::new(limit, begin),
         })
     }
 
-    /// Runs all steps; those of ncu are planned by `counters` when it is their turn, with the time for launches. After a signal those that are left
-    /// are recorded as skipped; after a failure of our own the bundle still gets its manifest.
+    /// Runs all steps; those of ncu are planned by `counters` when it is their turn, with the time for them. After a
+    /// signal those that are left are recorded as skipped; after a failure of our own the bundle still gets its manifest.
     pub(crate) fn run(
         mut self,
         steps: Vec<Step>,
@@ -122,12 +124,13 @@ impl<'a> Session<'a> {
                 refuse(&self.bundle.join(&plan.id))?;
             }
         }
+        self.budget.expect(&steps);
         let mut steps = VecDeque::from(steps);
         let mut done = Ok(());
         while let Some(step) = steps.pop_front().filter(|_| done.is_ok()) {
             done = match step {
                 Step::Counters(plan) if !self.signals.interrupted() => {
-                    let planned = counters(plan, self.budget.launches()).into_iter();
+                    let planned = counters(plan, self.budget.left()).into_iter();
                     planned.rev().for_each(|step| steps.push_front(step));
                     Ok(())
                 }

@@ -90,6 +90,7 @@ pub(super) fn run(
         .unwrap_or(0);
     let cut = runs.iter().find(|run| run.is_cut).map(|run| cut(run.wall));
     notes.extend(cut.clone());
+    notes.extend(unprofiled(plan, &runs));
     if session.common.client.is_some() {
         client::results(
             &folders.work.join(CLIENT),
@@ -107,7 +108,8 @@ pub(super) fn run(
             .and_then(window::trouble),
     );
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
-    let is_ended = cut.is_some() || is_killed(plan) && !harvested.is_unfit;
+    let is_cut = cut.is_some();
+    let is_ended = is_cut || is_killed(plan) && !harvested.is_unfit;
     notes.extend(harvested.notes);
     // Hidden files may hold what was not redacted: they go even if the next pass should fail.
     fs::remove_dir_all(&folders.work).map_err(CaptureError::io(&folders.work))?;
@@ -151,8 +153,18 @@ fn client_note(served: Option<Served>) -> String {
 fn cut(wall: Duration) -> String {
     let seconds = wall.as_secs_f64();
     format!(
-        "ended after {seconds:.1} s, when its part of --budget was up; it holds what was recorded until then"
+        "ended after {seconds:.1} s, when its time was up; it holds what was recorded until then. A longer --budget, \
+         or --budget none, lets it end by itself"
     )
+}
+
+/// What the manifest says if ncu profiled fewer launches than planned.
+fn unprofiled(plan: &PassPlan, runs: &[Ended]) -> Option<String> {
+    let Harvest::Ncu(export) = &plan.harvest else {
+        return None;
+    };
+    let (planned, profiled) = (export.planned?, runs.last()?.launches);
+    (profiled < planned).then(|| format!("profiled {profiled} of {planned} planned launches"))
 }
 
 /// Whether ncu kills the workload when it has profiled what it was asked for.
@@ -209,23 +221,26 @@ fn expectation(
     session: &Session<'_>,
     folders: &Folders,
 ) -> Expectation {
-    let (launches, stops) = match &plan.harvest {
-        Harvest::Ncu(export) => (export.planned, export.stops.clone()),
-        _ => (None, Vec::new()),
-    };
     let runs = plan.warmup + plan.repeats;
-    Expectation {
+    let mut expectation = Expectation {
         name: plan.id.clone(),
         estimate: session
             .budget
             .estimate(plan)
             .map(|estimate| estimate / runs),
         limit,
-        launches,
-        stops,
         is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
+        is_traced: matches!(plan.harvest, Harvest::Torch(_)),
         client: client_of(plan, session, folders),
+        ..Expectation::default()
+    };
+    if let Harvest::Ncu(export) = &plan.harvest {
+        expectation.launches = export.planned;
+        expectation.schedule = export.schedule.clone();
+        expectation.deadline = export.deadline.clone();
+        expectation.stops = export.stops.clone();
     }
+    expectation
 }
 
 /// One run of the command. Samples are kept of the first counted one.

@@ -4,20 +4,28 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
+use super::progress::Progress;
+use crate::plan::schedule::Schedule;
 use crate::{files, say};
 
 /// Between lines of progress: on a terminal, and in a log. They are whole lines, because the workload writes there, too.
 const LINES: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(30)];
 
-/// Signals to a workload whose time is up, and when after the first: a program may write what it has.
-const SIGNALS: [(u64, i32); 3] = [(0, libc::SIGINT), (10, libc::SIGTERM), (20, libc::SIGKILL)];
+/// Time in which the injected module ends the workload, before signals do.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Time between signals to a workload whose time is up: a program may write what it has. A trace of PyTorch takes long.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TRACE: Duration = Duration::from_secs(30);
+
+/// Time in which a profiler writes its report, unless it recorded for longer. After it the profiler is ended, too.
+const REPORT: Duration = Duration::from_secs(90);
 
 /// Programs of the profilers: they live on, to write what was recorded. Names as the kernel cuts them.
 const PROFILERS: [&str; 6] = [
@@ -29,9 +37,6 @@ const PROFILERS: [&str; 6] = [
     "QdstrmImporter",
 ];
 
-/// How ncu ends the line of a launch that it has profiled.
-const PROFILED: &[u8] = b"100% - ";
-
 /// What is known of a run beforehand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expectation {
@@ -40,8 +45,13 @@ pub(crate) struct Expectation {
     pub(crate) estimate: Option<Duration>,
     /// How long it may take.
     pub(crate) limit: Option<Duration>,
-    /// Launches that ncu profiles.
+    /// Launches that ncu profiles, and their times.
     pub(crate) launches: Option<u64>,
+    pub(crate) schedule: Option<Schedule>,
+    /// File that tells the injected module that the time is up.
+    pub(crate) deadline: Option<PathBuf>,
+    /// Whether a trace of PyTorch is written at the end.
+    pub(crate) is_traced: bool,
     /// Files that are made after so many launches.
     pub(crate) stops: Vec<(u64, PathBuf)>,
     /// Whether the command is a profiler's, which must not be ended itself.
@@ -50,31 +60,40 @@ pub(crate) struct Expectation {
     pub(crate) client: Option<Client>,
 }
 
+/// A signal that ends a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Signal {
+    /// Time after the limit.
+    after: Duration,
+    number: i32,
+    /// Whether the profiler gets it, too.
+    is_for_all: bool,
+}
+
 /// A thread that watches.
 pub(super) struct Watch {
     stop: Sender<()>,
     thread: JoinHandle<bool>,
-    /// Launches that ncu said it has profiled.
-    profiled: Arc<AtomicU64>,
+    start: Instant,
+    progress: Arc<Mutex<Progress>>,
 }
 
-/// Counts the launches that ncu profiles by what it prints.
+/// Reads the output of ncu.
 pub(super) struct Counter {
-    profiled: Arc<AtomicU64>,
+    start: Instant,
+    progress: Arc<Mutex<Progress>>,
+    schedule: Option<Schedule>,
     stops: Vec<(u64, PathBuf)>,
-    /// The end of what was seen last: a word may be cut in two.
-    tail: Vec<u8>,
 }
 
 impl Counter {
     /// More of the output.
     pub(super) fn read(&mut self, bytes: &[u8]) {
-        self.tail.extend_from_slice(bytes);
-        let launches = memchr::memmem::find_iter(&self.tail, PROFILED).count() as u64;
-        let end = memchr::memmem::rfind(&self.tail, PROFILED).map_or(0, |at| at + PROFILED.len());
-        let kept = end.max((self.tail.len() + 1).saturating_sub(PROFILED.len()));
-        self.tail.drain(..kept);
-        let count = self.profiled.fetch_add(launches, Ordering::SeqCst) + launches;
+        let count = {
+            let mut progress = lock(&self.progress);
+            progress.read(bytes, self.start.elapsed(), self.schedule.as_ref());
+            progress.count
+        };
         self.stops.retain(|(stop, path)| {
             let is_due = count >= *stop;
             if is_due {
@@ -86,76 +105,139 @@ impl Counter {
     }
 }
 
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Watch {
     pub(super) fn start(expectation: &Expectation, child: u32) -> Self {
         let (stop, stopped) = channel();
-        let profiled = Arc::new(AtomicU64::new(0));
-        let (own, count) = (expectation.clone(), Arc::clone(&profiled));
-        let thread = thread::spawn(move || watch(&own, child, &count, &stopped));
+        let (start, progress) = (Instant::now(), Arc::default());
+        let (expectation, shared) = (expectation.clone(), Arc::clone(&progress));
+        let thread = thread::spawn(move || watch(&expectation, child, start, &shared, &stopped));
         Self {
             stop,
             thread,
-            profiled,
+            start,
+            progress,
         }
     }
 
     /// What counts launches in the output of ncu.
     pub(super) fn counter(&self, expectation: &Expectation) -> Counter {
-        let (profiled, stops) = (Arc::clone(&self.profiled), expectation.stops.clone());
         Counter {
-            profiled,
-            stops,
-            tail: Vec::new(),
+            start: self.start,
+            progress: Arc::clone(&self.progress),
+            schedule: expectation.schedule.clone(),
+            stops: expectation.stops.clone(),
         }
     }
 
-    /// Ends watching. Gives whether the run was ended because its time was up.
-    pub(super) fn finish(self) -> bool {
+    /// Ends watching. Gives whether the run was ended because its time was up, and the launches that ncu profiled.
+    pub(super) fn finish(self) -> (bool, u64) {
         let _ = self.stop.send(());
-        self.thread.join().unwrap_or(false)
+        let is_cut = self.thread.join().unwrap_or(false);
+        (is_cut, lock(&self.progress).count)
     }
 }
 
-fn watch(own: &Expectation, child: u32, profiled: &AtomicU64, stopped: &Receiver<()>) -> bool {
-    let start = Instant::now();
+impl Expectation {
+    /// The signals to a run whose time is up, in their order.
+    fn signals(&self) -> Vec<Signal> {
+        let workload = |after, number| Signal {
+            after,
+            number,
+            is_for_all: false,
+        };
+        let patience = if self.is_traced { TRACE } else { PATIENCE };
+        let first = if self.deadline.is_some() {
+            GRACE
+        } else {
+            Duration::ZERO
+        };
+        let kill = first + patience + PATIENCE;
+        let mut signals = vec![
+            workload(first, libc::SIGINT),
+            workload(first + patience, libc::SIGTERM),
+            workload(kill, libc::SIGKILL),
+        ];
+        if self.is_profiled {
+            let report = self.limit.unwrap_or_default().max(REPORT);
+            let profiler = |after, number| Signal {
+                after: kill + report + after,
+                number,
+                is_for_all: true,
+            };
+            signals.push(profiler(Duration::ZERO, libc::SIGTERM));
+            signals.push(profiler(PATIENCE, libc::SIGKILL));
+        }
+        signals
+    }
+}
+
+fn watch(
+    expectation: &Expectation,
+    child: u32,
+    start: Instant,
+    progress: &Mutex<Progress>,
+    stopped: &Receiver<()>,
+) -> bool {
     let [terminal, log] = LINES;
     let between = if io::stderr().is_terminal() {
         terminal
     } else {
         log
     };
-    let (mut sent, mut shown) = (0, start);
+    let (mut is_cut, mut shown) = (false, start);
+    let mut signals = expectation.signals().into_iter().peekable();
     while stopped.recv_timeout(Duration::from_millis(500)) == Err(RecvTimeoutError::Timeout) {
         let elapsed = start.elapsed();
-        if let Some(over) = own.limit.and_then(|limit| elapsed.checked_sub(limit)) {
-            if sent == 0 {
+        let limit = expectation.limit;
+        if let Some(over) = limit.and_then(|limit| elapsed.checked_sub(limit)) {
+            if !is_cut {
+                is_cut = true;
                 say(&format!(
                     "{}: its time is up: it is ended with what it has",
-                    own.name
+                    expectation.name
                 ));
+                if let Some(deadline) = &expectation.deadline {
+                    // Without the file signals end the workload.
+                    let _ = files::write(deadline, "");
+                }
             }
-            while sent < SIGNALS.len() && over.as_secs() >= SIGNALS[sent].0 {
-                end(child, own.is_profiled, SIGNALS[sent].1);
-                sent += 1;
+            while let Some(signal) = signals.next_if(|signal| over >= signal.after) {
+                let is_profiled = expectation.is_profiled && !signal.is_for_all;
+                end(child, is_profiled, signal.number);
             }
         }
         if shown.elapsed() > between {
             shown = Instant::now();
-            say(&progress(own, elapsed, profiled.load(Ordering::SeqCst)));
+            say(&line(expectation, elapsed, &lock(progress)));
         }
     }
-    sent > 0
+    is_cut
 }
 
-fn progress(own: &Expectation, elapsed: Duration, profiled: u64) -> String {
-    let mut line = format!("{}: {} s", own.name, elapsed.as_secs());
-    if let Some(estimate) = own.estimate {
-        line.push_str(&format!(" of about {} s", estimate.as_secs()));
+/// A line that says how far a run is.
+fn line(expectation: &Expectation, elapsed: Duration, progress: &Progress) -> String {
+    let mut line = format!("{}: {} s", expectation.name, elapsed.as_secs());
+    let launches = expectation.launches.unwrap_or(progress.count);
+    if launches > 0 {
+        line.push_str(&format!(", {} of {launches} launches", progress.count));
     }
-    match own.launches {
-        Some(planned) => line.push_str(&format!(", {profiled} of {planned} launches profiled")),
-        None if profiled > 0 => line.push_str(&format!(", {profiled} launches profiled")),
-        None => {}
+    let left = match &expectation.schedule {
+        Some(schedule) => Some(progress.left(schedule, elapsed)),
+        None => expectation
+            .estimate
+            .map(|estimate| estimate.saturating_sub(elapsed)),
+    };
+    let until_limit = expectation.limit.map(|limit| limit.saturating_sub(elapsed));
+    match (left, until_limit) {
+        (Some(left), Some(limit)) if limit < left => {
+            line.push_str(&format!(", {} s left until its limit", limit.as_secs()));
+        }
+        (Some(left), _) => line.push_str(&format!(", {} s left", left.as_secs())),
+        (None, _) => {}
     }
     line
 }
@@ -203,44 +285,105 @@ fn processes() -> Vec<(i32, i32, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::schedule::Slot;
 
-    #[test]
-    fn progress_says_what_is_known() {
-        let known = Expectation {
-            name: "ncu".to_owned(),
-            estimate: Some(Duration::from_secs(60)),
-            launches: Some(20),
+    fn expectation(name: &str) -> Expectation {
+        Expectation {
+            name: name.to_owned(),
             ..Expectation::default()
-        };
-        let elapsed = Duration::from_millis(35_900);
-        assert_eq!(
-            progress(&known, elapsed, 12),
-            "ncu: 35 s of about 60 s, 12 of 20 launches profiled"
-        );
-        let unknown = Expectation {
-            name: "baseline".to_owned(),
-            ..Expectation::default()
-        };
-        assert_eq!(progress(&unknown, elapsed, 0), "baseline: 35 s");
+        }
     }
 
     #[test]
-    fn launches_are_counted_across_reads_and_stops_are_made() {
+    fn a_line_says_what_is_known() {
+        let elapsed = Duration::from_millis(35_900);
+        let nothing = Progress::default();
+        let timeline = Expectation {
+            estimate: Some(Duration::from_secs(60)),
+            ..expectation("nsys")
+        };
+        assert_eq!(line(&timeline, elapsed, &nothing), "nsys: 35 s, 24 s left");
+        let limited = Expectation {
+            limit: Some(Duration::from_secs(40)),
+            ..timeline
+        };
+        assert_eq!(
+            line(&limited, elapsed, &nothing),
+            "nsys: 35 s, 4 s left until its limit"
+        );
+        let unknown = expectation("baseline");
+        assert_eq!(line(&unknown, elapsed, &nothing), "baseline: 35 s");
+        // Two launches of 5 s each are planned, and the first takes 2 s.
+        let slot = Slot {
+            passed: Duration::ZERO,
+            replays: Duration::from_secs(5),
+        };
+        let schedule = Schedule {
+            run_up: Duration::from_secs(1),
+            launches: vec![slot; 2],
+        };
+        let counters = Expectation {
+            launches: Some(2),
+            schedule: Some(schedule.clone()),
+            ..expectation("ncu")
+        };
+        let mut progress = Progress::default();
+        let at = |seconds| Duration::from_secs(seconds);
+        progress.read(b"==PROF== Profiling \"a\"", at(30), Some(&schedule));
+        progress.read(b": 100% - 25 passes", at(32), Some(&schedule));
+        assert_eq!(
+            line(&counters, at(32), &progress),
+            "ncu: 32 s, 1 of 2 launches, 2 s left"
+        );
+    }
+
+    #[test]
+    fn stops_are_made_when_enough_launches_are_profiled() {
         let folder = tempfile::tempdir().expect("there is room");
         let stop = folder.path().join("stop.0");
-        let profiled = Arc::new(AtomicU64::new(0));
-        let stops = vec![(2, stop.clone())];
         let mut counter = Counter {
-            profiled: Arc::clone(&profiled),
-            stops,
-            tail: Vec::new(),
+            start: Instant::now(),
+            progress: Arc::default(),
+            schedule: None,
+            stops: vec![(2, stop.clone())],
         };
-        counter.read(b"==PROF== Profiling \"a\": 0%....50%....10");
-        counter.read(b"0% - 25 passes\n==PROF== Profiling \"b\": 0%....50%....100%");
-        assert_eq!((profiled.load(Ordering::SeqCst), stop.exists()), (1, false));
-        counter.read(b" -");
-        counter.read(b" 25 passes\n");
-        assert_eq!((profiled.load(Ordering::SeqCst), stop.exists()), (2, true));
+        counter.read(b"100% - 25 passes\n");
+        assert!(!stop.exists());
+        counter.read(b"100% - 25 passes\n");
+        assert!(stop.exists());
+    }
+
+    #[test]
+    fn a_profiler_is_ended_when_it_writes_no_report() {
+        let profiled = Expectation {
+            is_profiled: true,
+            limit: Some(Duration::from_secs(50)),
+            deadline: Some(PathBuf::from("x")),
+            ..expectation("ncu")
+        };
+        let signals = |expectation: &Expectation| -> Vec<(u64, i32, bool)> {
+            let signals = expectation.signals();
+            let row = |signal: Signal| (signal.after.as_secs(), signal.number, signal.is_for_all);
+            signals.into_iter().map(row).collect()
+        };
+        let expected = [
+            (10, libc::SIGINT, false),
+            (20, libc::SIGTERM, false),
+            (30, libc::SIGKILL, false),
+            (120, libc::SIGTERM, true),
+            (130, libc::SIGKILL, true),
+        ];
+        assert_eq!(signals(&profiled), expected);
+        let traced = Expectation {
+            is_traced: true,
+            ..expectation("torch")
+        };
+        let expected = [
+            (0, libc::SIGINT, false),
+            (30, libc::SIGTERM, false),
+            (40, libc::SIGKILL, false),
+        ];
+        assert_eq!(signals(&traced), expected);
     }
 
     #[test]

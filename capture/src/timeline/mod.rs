@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod agreement;
 mod clocks;
+mod count;
 mod list;
 mod read;
 mod stop;
@@ -22,14 +23,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use rooflens_session::{LaunchId, Ns, PassId, ProcessId, RangeId, Session};
+use rooflens_session::{KernelId, LaunchId, Ns, PassId, ProcessId, RangeId, Session};
 use rooflens_stages::selection::{duration, first_process, in_order};
 use rooflens_stages::{OpSource, Stage, StageInstance, StageTables};
 
 pub(crate) use clocks::{Offset, offset};
-pub(crate) use list::{Listed, list};
+pub(crate) use count::since_start;
+pub(crate) use list::{Listed, Place, list};
 pub(crate) use rooflens_stages::selection::exactly;
-pub(crate) use stop::stops;
+pub(crate) use stop::{Course, Profiled};
 
 /// The one pass of the session.
 const PASS: PassId = PassId(0);
@@ -96,6 +98,11 @@ impl Timeline {
                 });
             }
         }
+    }
+
+    /// The name of a kernel as people know it.
+    pub(crate) fn kernel_name(&self, kernel: KernelId) -> &str {
+        self.session.kernel_name(kernel)
     }
 
     /// How many processes launch kernels.

@@ -11,6 +11,7 @@
     steps     ranges where the workload opens none
     engines   arguments and batches of vLLM and SGLang
     window    ncu in chosen instances of ranges, and the end of the workload after them
+    deadline  the end of the workload when the time of the pass is up
     steps_window  profilers in chosen steps
     notes     the file that all of it ends up in
 """
@@ -21,7 +22,8 @@ def start(environment):
     trace, notes = environment.get("ROOFLENS_TORCH_DIR"), environment.get("ROOFLENS_NOTES_DIR")
     own, window, marked = (environment.get(f"ROOFLENS_{name}") for name in ("STEPS", "WINDOW", "MARKS"))
     is_limited = environment.get("ROOFLENS_RANGES") or environment.get("ROOFLENS_NCU_WINDOW")
-    if not (trace or notes or own or window or marked or is_limited):
+    deadline = environment.get("ROOFLENS_DEADLINE")
+    if not (trace or notes or own or window or marked or is_limited or deadline):
         return
     from . import loading
 
@@ -33,6 +35,10 @@ def start(environment):
         from . import window as ranges_window
 
         loading.on_import("torch", ranges_window.install)
+    elif deadline:
+        from . import deadline as time_limit
+
+        loading.on_import("torch", time_limit.install)
     if marked:
         from . import marks
 

@@ -11,11 +11,10 @@ end when it has ended. Processes that load data push no ranges. Failures are sai
 """
 import json
 import os
-import sys
 import threading
 import time
 
-from . import loading, ranges, steps, steps_window
+from . import deadline, loading, ranges, steps, steps_window
 
 RANGES = os.environ.get("ROOFLENS_RANGES")
 WINDOW = [(name, ordinal) for name, ordinal in json.loads(os.environ.get("ROOFLENS_NCU_WINDOW", "[]"))]
@@ -32,7 +31,7 @@ class Window:
     def __init__(self, torch):
         self.torch, self.pid, self.counts, self.left = torch, os.getpid(), {}, set(WINDOW)
         # Ranges of the window that are open, and whether ncu profiles.
-        self.open, self.is_on = [], False
+        self.open, self.is_on, self.device = [], False, 0
         self.is_first = None if steps_window.DIR else os.environ.get("RANK", "0") == "0"
         self.lock, self.local = threading.RLock(), threading.local()
 
@@ -82,13 +81,24 @@ class Window:
             runtime.cudaProfilerStop()
             return
         runtime.cudaProfilerStart()
+        self.device = self.torch.cuda.current_device()
         if STOP:
-            device = self.torch.cuda.current_device()
-            threading.Thread(target=loading.quiet(self.wait), args=(device,), daemon=True).start()
+            threading.Thread(target=loading.quiet(self.wait), daemon=True).start()
 
-    def wait(self, device):
+    def close(self):
+        """Closes all ranges for ncu: the time is up. A rank that waits for the first one holds the lock."""
+        if not self.lock.acquire(timeout=1):
+            return
+        self.left.clear()
+        self.open.clear()
+        if self.is_on:
+            self.torch.cuda.set_device(self.device)
+            self.profile()
+        self.lock.release()
+
+    def wait(self):
         """Closes a range for ncu once enough of it is profiled."""
-        self.torch.cuda.set_device(device)
+        self.torch.cuda.set_device(self.device)
         while self.is_on:
             with self.lock:
                 for key in list(self.open):
@@ -119,13 +129,7 @@ class Window:
         until = time.monotonic() + PATIENCE
         while DONE and not os.path.exists(DONE) and time.monotonic() < until:
             time.sleep(0.05)
-        # Those that load data look for their parent every few seconds only, and ncu waits for them.
-        for child in multiprocessing.active_children():
-            if child.daemon:
-                child.terminate()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        deadline.end()
 
 
 def leave_pageable(data):
@@ -134,6 +138,9 @@ def leave_pageable(data):
 
 
 def install(torch):
-    ranges.listen(torch, Window(torch))
+    window = Window(torch)
+    ranges.listen(torch, window)
+    if deadline.DEADLINE:
+        deadline.install(torch, window.close)
     if WINDOW:
         loading.on_import("torch.utils.data", leave_pageable)

@@ -99,7 +99,14 @@ pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureEr
     let listed = listed.map_err(|reason| CaptureError::File(export, reason))?;
     // Nobody reads the list: nothing is left to be done.
     let _ = std::io::stdout().write_all(listed.yaml.as_bytes());
-    Ok(String::new().into())
+    let is_whole = arguments.stage.is_none() && !arguments.steps;
+    let said = match is_whole && timeline.innermost(1).is_empty() {
+        true => {
+            "no range marks a stage: the list is that of the whole run; --steps lists the sequence that repeats"
+        }
+        false => "",
+    };
+    Ok(said.to_owned().into())
 }
 
 /// `bench` and `peaks`: rooflens-bench takes the place of this process, with its arguments and its name. Returns if it

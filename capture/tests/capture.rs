@@ -111,7 +111,7 @@ fn a_missing_tool_costs_its_pass_only() {
     );
     assert_eq!(pass(&manifest, "ncu").exit_code, Some(0));
 
-    // Without a timeline ncu takes what the gate and the count give; without torch there is no trace: both are said.
+    // Without a timeline ncu takes what the gate and the count give; without torch there is no pass for it: both are said.
     assert!(
         pass(&manifest, "ncu")
             .notes
@@ -121,8 +121,19 @@ fn a_missing_tool_costs_its_pass_only() {
     let plain = Machine::new();
     let output = plain.run(&["all", "--nsys", "no-such-nsys", "--", "true"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let notes = &pass(&plain.manifest(), "torch").notes.join("\n");
-    assert!(notes.contains("there is no trace"), "{notes}");
+    let manifest = plain.manifest();
+    let torch = pass(&manifest, "torch");
+    assert_eq!(torch.exit_code, None);
+    let reason = torch.skipped.as_deref().unwrap_or_default();
+    assert!(reason.contains("ran no Python"), "{reason}");
+    let python = Machine::new();
+    let output = python.run(&["all", "--nsys", "no-such-nsys", "--", "python3", "-c", "0"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let skipped = pass(&python.manifest(), "torch").skipped.clone();
+    assert_eq!(
+        skipped.as_deref(),
+        Some("no process of the baseline imported torch")
+    );
 
     let alone = Machine::new();
     let output = alone.run(&["nsys", "--nsys", "no-such-nsys", "--", "workload"]);

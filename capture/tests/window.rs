@@ -79,6 +79,63 @@ fn the_list_is_made_of_the_export() {
     assert!(text(&missing.stderr).contains("no stage prefill: there are decode"));
 }
 
+/// Kernels of a process without ranges, one letter each.
+fn without_ranges(kernels: &str) -> String {
+    let mut sql = String::from(
+        "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER,
+            demangledName INTEGER, shortName INTEGER);",
+    );
+    for letter in 'a'..='z' {
+        let id = letter as u32;
+        sql.push_str(&format!("INSERT INTO StringIds VALUES ({id}, '{letter}');"));
+    }
+    for (index, letter) in kernels.chars().enumerate() {
+        let (start, id) = (1000 * index, letter as u32);
+        sql.push_str(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start}, {start} + 900, {index}, 16777216, {id}, {id});"
+        ));
+    }
+    sql
+}
+
+#[test]
+fn without_ranges_the_sequence_that_repeats_is_profiled_or_the_whole_run() {
+    let notes_of = |kernels: &str| {
+        let machine = Machine::with(&without_ranges(kernels));
+        let output = machine.run(&["all", "--", "true"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let manifest = machine.manifest();
+        let ncu = pass(&manifest, "ncu");
+        let notes = ncu.notes.join("\n");
+        let note = notes
+            .lines()
+            .find(|line| line.starts_with("no range marks a stage"));
+        let note = note.expect("is noted").to_owned();
+        assert!(said.contains(&note), "{said}");
+        let list = fs::read_to_string(machine.bundle().join("kernels.yaml")).expect("is there");
+        (note, list, ncu.command.join(" "))
+    };
+    // Two kernels of warm-up, then abc five times.
+    let (note, list, line) = notes_of(&format!("xy{}", "abc".repeat(5)));
+    assert!(note.contains("that repeats"), "{note}");
+    assert!(
+        list.contains("\"^a$\"") && !list.contains("\"^x$\""),
+        "{list}"
+    );
+    // The second repeat begins after three launches of these kernels.
+    assert!(line.contains("--launch-skip 3 --launch-count 3"), "{line}");
+    let (note, list, _) = notes_of("abcdefgh");
+    assert!(note.contains("the whole run is one stage"), "{note}");
+    assert!(list.contains("\"^h$\""), "{list}");
+
+    let machine = Machine::with(&without_ranges("abab"));
+    let export = machine.folder().join("export.sqlite");
+    let output = machine.plain(&["kernels", export.to_str().expect("text")]);
+    assert!(text(&output.stderr).contains("the list is that of the whole run"));
+}
+
 #[test]
 fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
     let machine = Machine::with(&export());

@@ -12,10 +12,10 @@ use super::ncu::{self, Pace, filtered, names, pass};
 use super::schedule::{Cost, Memory, Schedule};
 use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_folder};
 use crate::args::{AllArguments, Common, Gate};
-use crate::files;
 use crate::kernels::{Kernel, Kernels};
 use crate::timeline::{self, Course, Listed, Place, Timeline, since_start};
 use crate::tools::Profiler;
+use crate::{files, say};
 
 /// What the injected module reads.
 pub(super) const RANGES: &str = "ROOFLENS_RANGES";
@@ -103,8 +103,11 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
     };
     let (mut lists, mut skipped) = (Vec::new(), Vec::new());
     for name in names {
-        let is_unit = arguments.common.steps && name.is_none();
-        let listed = timeline::list(timeline, name.as_deref(), is_unit, arguments.top as usize);
+        let top = arguments.top as usize;
+        let listed = match name.as_deref() {
+            Some(stage) => timeline::list(timeline, Some(stage), false, top),
+            None => list_without_stage(timeline, top),
+        };
         let written = listed.and_then(|listed| {
             let path = list_path(bundle, name.as_deref());
             files::write(&path, &listed.yaml)
@@ -125,6 +128,25 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
         }
     }
     Ok((lists, skipped))
+}
+
+/// The kernels of the sequence that repeats or, if none does, of the whole run.
+fn list_without_stage(timeline: &Timeline, top: usize) -> Result<Listed, String> {
+    let (listed, scope) = match timeline::list(timeline, None, true, top) {
+        Ok(listed) => (
+            Ok(listed),
+            "the kernels are those of the sequence that repeats",
+        ),
+        Err(_) => {
+            let scope = "no sequence of kernels repeats either: the whole run is one stage";
+            (timeline::list(timeline, None, false, top), scope)
+        }
+    };
+    say(&format!("no range marks a stage; {scope}"));
+    listed.map(|listed| Listed {
+        note: Some(format!("no range marks a stage; {scope}")),
+        ..listed
+    })
 }
 
 /// One pass for all stages whose ranges Python pushes, and one for each of the others, by counts of launches.
@@ -386,7 +408,7 @@ fn by_count(
         false => Pace::default(),
     };
     let kernels = Some(&kernels);
-    pass(
+    let mut pass = pass(
         id,
         &arguments.common,
         gate,
@@ -394,7 +416,9 @@ fn by_count(
         kernels,
         pace,
         ncu,
-    )
+    )?;
+    pass.notes.extend(stage.listed.note.clone());
+    Ok(pass)
 }
 
 /// The sections and the launches that fit into the time; from the first launch on where too many would precede them.

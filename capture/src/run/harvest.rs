@@ -12,7 +12,7 @@ use rooflens_schemas::{Tool, workload};
 use super::Session;
 use super::child::Run;
 use super::counters;
-use super::inject;
+use super::inject::{self, Python};
 use super::pass::Folders;
 use crate::error::CaptureError;
 use crate::files;
@@ -41,6 +41,8 @@ pub(super) struct Harvested {
     pub(super) notes: Vec<String>,
     pub(super) producer: Option<Tool>,
     pub(super) is_unfit: bool,
+    /// What was seen of Python, if modules looked for it.
+    pub(super) python: Option<Python>,
 }
 
 impl Harvested {
@@ -118,6 +120,7 @@ fn inferred(session: &Session<'_>, folders: &Folders) -> Result<Harvested, Captu
     let said = infer::write(&notes, &session.bundle, &folders.pass, &session.secrets)?;
     Ok(Harvested {
         notes: said.into_iter().collect(),
+        python: notes.exists().then(|| Python::of(&notes)),
         ..Harvested::default()
     })
 }

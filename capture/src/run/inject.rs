@@ -1,5 +1,6 @@
 //! Python modules that are put before the workload's own: they profile it, time it, and note what it is.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::pass::Folders;
@@ -141,6 +142,44 @@ pub(super) fn notes_of(
     ))
 }
 
+/// What the injected modules saw of Python in the processes of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Python {
+    /// No process loaded the modules.
+    Absent,
+    /// Python ran without torch.
+    WithoutTorch,
+    /// A process imported torch.
+    WithTorch,
+}
+
+impl Python {
+    /// What the notes of all runs say.
+    pub(super) fn of(notes: &Path) -> Self {
+        let mut python = Self::Absent;
+        for run in fs::read_dir(notes).into_iter().flatten().flatten() {
+            let has = |mark: &str| run.path().join(mark).exists();
+            if has("torch") {
+                python = Self::WithTorch;
+            } else if has("python") {
+                python = python.max(Self::WithoutTorch);
+            }
+        }
+        python
+    }
+
+    /// Why the injected profiler of PyTorch would find nothing.
+    pub(super) fn lacks_torch(self) -> Option<&'static str> {
+        match self {
+            Self::Absent => Some(
+                "the baseline ran no Python that loads injected modules, which python -I, -E and -S do not",
+            ),
+            Self::WithoutTorch => Some("no process of the baseline imported torch"),
+            Self::WithTorch => None,
+        }
+    }
+}
+
 /// Notes of all runs, a folder each.
 pub(super) fn notes_folder(work: &Path) -> PathBuf {
     work.join("notes")
@@ -158,9 +197,25 @@ fn python_path(inject: &Path) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+
+    #[test]
+    fn marks_of_all_runs_say_whether_torch_was_imported() {
+        let notes = tempfile::tempdir().expect("there is room");
+        let of = || Python::of(notes.path());
+        assert_eq!(of(), Python::Absent);
+        let mark = |path: &str| {
+            let path = notes.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
+            fs::write(path, "").expect("writable");
+        };
+        mark("0/python");
+        assert_eq!(of(), Python::WithoutTorch);
+        mark("1/torch");
+        mark("2/python");
+        assert_eq!(of(), Python::WithTorch);
+        assert!(of().lacks_torch().is_none() && Python::Absent.lacks_torch().is_some());
+    }
 
     #[test]
     fn every_module_of_the_package_is_written() {

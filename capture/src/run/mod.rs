@@ -26,11 +26,12 @@ use rooflens_schemas::{Pass, PassKind, Tool};
 use crate::args::{Common, Profilers, SnapshotArguments, TimeLimit};
 use crate::error::CaptureError;
 use crate::manifest::{self, Description, WORK};
-use crate::plan::{PassPlan, Step};
+use crate::plan::{Harvest, PassPlan, Step};
 use crate::redact::Secrets;
 use crate::{files, say, snapshot, utc};
 use budget::Budget;
 pub(crate) use client::parse_ready;
+use inject::Python;
 pub(crate) use sampler::Sampler;
 pub(crate) use signals::Forwarder;
 
@@ -70,6 +71,8 @@ pub(crate) struct Session<'a> {
     /// Exit code of the first run that failed.
     failed: Option<i32>,
     budget: Budget,
+    /// What the baseline showed of Python, if modules were injected into it.
+    python: Option<Python>,
 }
 
 impl<'a> Session<'a> {
@@ -108,6 +111,7 @@ impl<'a> Session<'a> {
             producers: Vec::new(),
             failed: None,
             budget: Budget::new(limit, begin),
+            python: None,
         })
     }
 
@@ -136,6 +140,9 @@ impl<'a> Session<'a> {
                 }
                 step => self.step(step, &steps),
             };
+            for step in &mut steps {
+                self.skip_torch(step);
+            }
         }
         let outcome = self.finish();
         done.and(outcome)
@@ -155,6 +162,28 @@ impl<'a> Session<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Skips the injected profiler of PyTorch where the baseline showed that it would find nothing.
+    fn skip_torch(&self, step: &mut Step) {
+        let (Step::Pass(pass), Some(python)) = (&*step, self.python) else {
+            return;
+        };
+        let is_needless = match &pass.harvest {
+            // An interrupted baseline shows little.
+            Harvest::Torch(collection) => {
+                let is_injected = collection.trace_dir.is_none() && !collection.is_expected;
+                is_injected && !self.signals.interrupted()
+            }
+            _ => false,
+        };
+        if let Some(reason) = python.lacks_torch().filter(|_| is_needless) {
+            *step = Step::Skip {
+                pass: pass.id.clone(),
+                kind: pass.kind,
+                reason: reason.to_owned(),
+            };
+        }
     }
 
     fn snapshot(&self, python: String, profilers: Profilers) -> Result<(), CaptureError> {
@@ -208,6 +237,7 @@ impl<'a> Session<'a> {
             self.failed.get_or_insert(i32::from(crate::FAILED));
         }
         let mut pass = done.pass;
+        self.python = done.python.or(self.python);
         if let Some(wall) = pass.wall_ns.filter(|_| pass.kind == PassKind::Baseline) {
             self.budget.measured(Duration::from_nanos(wall));
         }

@@ -8,6 +8,7 @@ use rooflens_schemas::{Pass, PassKind, Tool};
 
 use super::child::{Ended, Run};
 use super::client::{Client, Served};
+use super::inject::Python;
 use super::sampler::Sampler;
 use super::watch::Expectation;
 use super::{Session, client, harvest, inject, refuse, window};
@@ -32,6 +33,8 @@ pub(super) struct Done {
     pub(super) producer: Option<Tool>,
     /// The workload did well, but what it was run for is not there.
     pub(super) is_unfit: bool,
+    /// What was seen of Python, if modules looked for it.
+    pub(super) python: Option<Python>,
 }
 
 /// Folders of a pass.
@@ -130,6 +133,7 @@ pub(super) fn run(
         notes,
         producer: harvested.producer,
         is_unfit: harvested.is_unfit,
+        python: harvested.python.filter(|_| !is_cut),
     })
 }
 
@@ -237,7 +241,10 @@ fn expectation(
     if let Harvest::Ncu(export) = &plan.harvest {
         expectation.launches = export.planned;
         expectation.schedule = export.schedule.clone();
-        expectation.deadline = export.deadline.clone();
+        let is_seen = session
+            .python
+            .is_none_or(|python| python == Python::WithTorch);
+        expectation.deadline = export.deadline.clone().filter(|_| is_seen);
         expectation.stops = export.stops.clone();
     }
     expectation

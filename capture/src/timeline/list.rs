@@ -23,6 +23,8 @@ pub(crate) struct Listed {
     pub(crate) place: Option<Place>,
     /// Launches of all functions together to pass over and to profile, in a unit that repeats.
     pub(crate) unit: Option<(u64, u64)>,
+    /// What is to be said of the list.
+    pub(crate) note: Option<String>,
 }
 
 /// An instance of a range.
@@ -75,6 +77,7 @@ pub(crate) fn list(
         names,
         place: stage.and_then(|stage| place(timeline, stage, &selected)),
         unit: timeline.unit_window(&selected),
+        note: None,
     })
 }
 

@@ -45,7 +45,11 @@ def start(environment):
         loading.on_import("torch", marks.install)
     if notes or own or window or marked:
         from . import engines, models, steps, training
+        from .notes import mark
 
+        if notes:
+            mark(notes, "python")
+            loading.on_import("torch", lambda torch: mark(notes, "torch"))
         # In this order: what models and optimizers do is told to steps, which time or open ranges.
         loading.on_import("torch", lambda torch: steps.install(torch, notes, own))
         loading.on_import("torch", models.install)

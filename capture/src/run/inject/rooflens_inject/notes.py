@@ -26,6 +26,12 @@ def are_begun():
     return _state["path"] is not None
 
 
+@loading.quiet
+def mark(folder, what):
+    """Says to the capture that a process of the run was there: `python`, or `torch` once it is imported."""
+    open(os.path.join(folder, what), "a").close()
+
+
 def part(name, value):
     """A part of the notes: a value, or a function that gives it when they are written."""
     _parts[name] = value

@@ -374,7 +374,7 @@ pub(super) struct Path {
 /// `rooflens pack`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Pack {
-    /// Directory to pack.
+    /// Bundle to pack: a directory with profiles, or an archive.
     #[arg(value_name = "DIR")]
     pub(super) path: PathBuf,
     /// Archive to write. Default: DIR.tar.zst.

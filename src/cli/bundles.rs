@@ -7,9 +7,10 @@ use super::args::{Pack, Path, Unpack};
 use super::error::CliError;
 use super::load::count;
 use super::term::Term;
-use crate::bundle::{self, BundleError, PackOptions};
+use crate::bundle::{self, Bundle, BundleError, PackOptions};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::ingest;
+use crate::pipeline::is_recognized;
 use crate::render::text::clean;
 
 /// Endings that an archive's name loses when it is unpacked.
@@ -79,6 +80,7 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
             hint: fault.hint.clone(),
         });
     }
+    refuse_unrecognized(&args.path, &bundle)?;
     let options = PackOptions {
         keep_environment: args.keep_environment,
     };
@@ -97,6 +99,28 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
         packed.files
     ));
     Ok(())
+}
+
+/// Refuses what no command could read after it is unpacked.
+fn refuse_unrecognized(path: &std::path::Path, bundle: &Bundle) -> Result<(), CliError> {
+    let shown = path.display();
+    let (message, hint) = if path.is_file() && !bundle.is_of_archive() {
+        (
+            format!("{shown} is not packed: it is a file, and no bundle"),
+            "put the file into a folder, and pack the folder",
+        )
+    } else if !is_recognized(bundle) {
+        (
+            format!("{shown} is not packed: nothing in it is of a known format"),
+            "pack the folder that rooflens-capture wrote, or one with profiles; rooflens inspect lists what is read",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(CliError::Unusable {
+        message,
+        hint: Some(hint.to_owned()),
+    })
 }
 
 /// Unpacks an archive.

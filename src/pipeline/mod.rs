@@ -31,4 +31,4 @@ pub use notes::{NotesError, NotesFile};
 pub use open::{Capture, Input, OpenError, Step, open};
 pub use runs::{Difference, SeveralRuns};
 pub use stages::{StageOverview, StageRuleError, stage_rule};
-pub use study::{NothingToReport, Study};
+pub use study::{NothingToReport, Study, is_recognized};

@@ -153,6 +153,13 @@ impl Capture {
     }
 }
 
+/// Whether a file of a bundle, whose files are identified, is of a format that some command reads.
+pub fn is_recognized(bundle: &Bundle) -> bool {
+    let is_known =
+        |kind: Option<ArtifactKind>| kind.is_some_and(|kind| kind != ArtifactKind::Other);
+    bundle.files.iter().any(|file| is_known(file.kind)) || load_test(bundle).is_some()
+}
+
 /// Whether files are microbenchmarks and nothing else that has a report.
 fn is_microbenchmarks(bundle: &Bundle) -> bool {
     let mut has_peaks = false;

@@ -94,6 +94,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("object.json", "{}"),
     ("notes.md", "A note.\n"),
     ("foreign/mine", "x\n"),
+    ("reports-only/a.nsys-rep", "NVIDIA Tegra Profiler Report\n"),
     ("taken_files/mine.svg", "x\n"),
     ("unfinished/a/workload.toml", "batch = 1\n"),
     ("unfinished/b/workload.toml", "batch = 2\n"),

@@ -75,6 +75,16 @@ pub enum BundleError {
     /// A file to unpack is none.
     #[error("{0} is no archive: expected a .tar (.zst, .gz, .xz, .bz2) or .zip")]
     NoArchive(PathBuf),
+    /// Packing would skip every file.
+    #[error("{name}: no file can be packed without --keep-environment: {path}: {reason}")]
+    NothingToPack {
+        /// Name of the bundle.
+        name: String,
+        /// Path of the first file in the bundle.
+        path: String,
+        /// Why it is skipped.
+        reason: &'static str,
+    },
     /// The folder to unpack into has something in it.
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),

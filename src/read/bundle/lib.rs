@@ -53,6 +53,13 @@ pub struct Bundle {
     pub(crate) unpacked: Option<TempDir>,
 }
 
+impl Bundle {
+    /// Whether it was opened from an archive.
+    pub const fn is_of_archive(&self) -> bool {
+        self.unpacked.is_some()
+    }
+}
+
 /// One file of a bundle.
 #[derive(Clone, Debug, Default)]
 pub struct ArtifactFile {

@@ -54,6 +54,13 @@ impl Member<'_> {
 /// files were redacted or skipped. Then a new manifest states the files as they are packed.
 pub fn pack(bundle: &Bundle, out: &Path, options: PackOptions) -> Result<Packed, BundleError> {
     let (members, left_out) = members(bundle, options)?;
+    if let (true, Some((path, reason))) = (members.is_empty(), left_out.first()) {
+        return Err(BundleError::NothingToPack {
+            name: bundle.name.clone(),
+            path: path.clone(),
+            reason,
+        });
+    }
     let redacted: Vec<String> = members
         .iter()
         .filter(|member| member.changed.is_some())

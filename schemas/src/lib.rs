@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod ncu_report;
 pub mod python;
 pub mod ranges;
+pub mod runs;
 pub mod serving;
 pub mod steps;
 pub mod text;
@@ -22,6 +23,7 @@ pub mod workload;
 pub use environment::{Environment, Fact, FactValue};
 pub use manifest::{Artifact, ArtifactKind, Manifest, Pass, PassKind, Tool};
 pub use metrics::{Evidence, Metric, MetricValue, MetricsFile, Polarity, Scope, Unit};
+pub use runs::{CommandRun, CommandRuns};
 pub use serving::{LoadMode, RequestStatus, ServingLine, ServingRequest, ServingRun};
 pub use workload::{StageKind, StageRule, Workload};
 

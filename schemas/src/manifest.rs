@@ -173,6 +173,8 @@ pub enum ArtifactKind {
     Environment,
     /// Our `timings.json`: unprofiled repeats.
     Timings,
+    /// Our `runs.json`: runs of the whole command.
+    Runs,
     /// Our `peaks.json` or `bench.json`: measured ceilings.
     Peaks,
     /// Hugging Face `config.json`.
@@ -211,6 +213,7 @@ impl ArtifactKind {
             Self::SmiXml => "nvidia-smi XML",
             Self::Environment => "environment snapshot",
             Self::Timings => "un-profiled timings",
+            Self::Runs => "runs of the command",
             Self::Peaks => "measured peaks",
             Self::ModelConfig => "model config",
             Self::Workload => "workload description",
@@ -234,7 +237,7 @@ impl ArtifactKind {
             | Self::XlaTrace => Some(PassKind::Timeline),
             Self::NcuCsv | Self::NcuReport => Some(PassKind::Counters),
             Self::TorchTrace | Self::TorchMemory => Some(PassKind::Operators),
-            Self::NvmlCsv | Self::Timings => Some(PassKind::Baseline),
+            Self::NvmlCsv | Self::Timings | Self::Runs => Some(PassKind::Baseline),
             Self::Serving | Self::ServerMetrics => Some(PassKind::Serving),
             Self::SmiXml | Self::Environment | Self::Peaks => Some(PassKind::Snapshot),
             Self::ModelConfig | Self::Workload | Self::GemmLog | Self::Notes | Self::Other => None,

@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// What to offer instead of an input that is of no use.
 const READABLE: &str = "a report is made of nsys exports (SQLite, Parquet, JSON Lines), nsys stats, ncu CSV, PyTorch and \
-                        XLA traces, rocpd databases, NVML CSV, timings.json or peaks.json";
+                        XLA traces, rocpd databases, NVML CSV, timings.json, runs.json or peaks.json";
 
 /// The report that an input is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
     let by_name = match name {
         "env.json" => ArtifactKind::Environment,
         "timings.json" => ArtifactKind::Timings,
+        "runs.json" => ArtifactKind::Runs,
         "peaks.json" | "bench.json" => ArtifactKind::Peaks,
         "config.json" => ArtifactKind::ModelConfig,
         "workload.toml" => ArtifactKind::Workload,
@@ -94,6 +95,7 @@ mod tests {
             ("torch/key_averages.json", ArtifactKind::Other),
             ("snapshot/env.json", ArtifactKind::Environment),
             ("baseline/nvml.csv", ArtifactKind::NvmlCsv),
+            ("baseline/runs.json", ArtifactKind::Runs),
             ("config.json", ArtifactKind::ModelConfig),
             ("cublas/cublaslt.log", ArtifactKind::GemmLog),
             ("serving/open-0.5.jsonl", ArtifactKind::Serving),

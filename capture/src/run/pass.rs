@@ -1,10 +1,11 @@
 //! One pass: the workload runs, and what it leaves is harvested.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rooflens_schemas::{Pass, PassKind, Tool};
+use rooflens_schemas::{CommandRun, CommandRuns, Pass, PassKind, Tool, runs};
 
 use super::child::{Ended, Run};
 use super::client::{Client, Served};
@@ -329,24 +330,27 @@ fn wall(runs: &[Ended], warmup: u32) -> Option<u64> {
 }
 
 /// Several runs are listed in `runs.json`.
-fn write_runs(plan: &PassPlan, runs: &[Ended], folder: &Path) -> Result<(), CaptureError> {
+fn write_runs(plan: &PassPlan, ended: &[Ended], folder: &Path) -> Result<(), CaptureError> {
     if plan.warmup + plan.repeats == 1 {
         return Ok(());
     }
-    let rows: Vec<serde_json::Value> = (0..)
-        .zip(runs)
-        .map(|(index, run)| {
-            serde_json::json!({
-                "warmup": index < plan.warmup,
-                "exit_code": run.code,
-                "wall_ns": u64::try_from(run.wall.as_nanos()).unwrap_or(u64::MAX),
-                "started_utc_ns": run.started_utc_ns,
-            })
-        })
-        .collect();
-    let text = format!("{:#}\n", serde_json::json!({ "version": 1, "runs": rows }));
-    let path = folder.join("runs.json");
-    files::write(&path, text).map_err(CaptureError::io(&path))
+    let mut listed = Vec::new();
+    for (index, run) in (0..).zip(ended) {
+        listed.push(CommandRun {
+            warmup: index < plan.warmup,
+            exit_code: run.code,
+            wall_ns: u64::try_from(run.wall.as_nanos()).unwrap_or(u64::MAX),
+            started_utc_ns: run.started_utc_ns,
+        });
+    }
+    let listed = CommandRuns {
+        version: runs::VERSION,
+        runs: listed,
+    };
+    let path = folder.join(runs::FILE_NAME);
+    let text = serde_json::to_string_pretty(&listed).map_err(io::Error::other);
+    let written = text.and_then(|text| files::write(&path, text + "\n"));
+    written.map_err(CaptureError::io(&path))
 }
 
 #[cfg(test)]

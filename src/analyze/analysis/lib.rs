@@ -28,6 +28,7 @@ pub use results::{Known, Missing};
 pub mod engine {
     pub mod align;
     pub mod baseline;
+    pub mod command;
     pub mod facts;
     pub mod kernel_names;
     pub mod measured_peaks;
@@ -163,6 +164,8 @@ pub mod time {
 results! {
     /// Timed repeats of whole stages, unprofiled or not.
     baseline: engine::baseline::Baseline = engine::baseline::compute;
+    /// Runs of the whole command, unprofiled or not.
+    command: engine::command::Command = engine::command::compute;
     /// Kernel names of all passes and their partners in the primary pass.
     kernel_matching: kernels::kernel_matching::KernelMatching = kernels::kernel_matching::compute;
     /// Power and clocks by device and stage.

@@ -16,6 +16,7 @@ mod stats_tables;
 mod testing;
 mod unread;
 
+pub mod command_runs;
 pub mod config;
 pub mod gemm_log;
 pub mod ncu;
@@ -79,6 +80,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &config::NOTES,
     &smi::IMPORTER,
     &timings::TIMINGS,
+    &command_runs::IMPORTER,
     &timings::PEAKS,
     &rocpd::IMPORTER,
     &nsys::IMPORTER,
@@ -123,6 +125,7 @@ pub fn import(
     profiles::withhold_impossible(&mut session, diagnostics);
     profiles::memory_bandwidths(&mut session);
     timings::settle(&bundle.files, &mut session);
+    command_runs::add_profiled(bundle, &mut session);
     add_commands(bundle, &mut session);
     session.tell_passes_apart();
     tell_unread(bundle, diagnostics);

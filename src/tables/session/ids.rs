@@ -95,6 +95,8 @@ ids! {
     MemoryEventId;
     /// An unprofiled repeat of a stage.
     TimingId;
+    /// A run of the whole command.
+    CommandRunId;
     /// A measured ceiling.
     MeasuredPeakId;
     /// A GEMM of a cuBLAS or cuBLASLt log.

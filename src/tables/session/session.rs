@@ -92,6 +92,8 @@ pub struct Session {
     pub profile_reports: ProfileReports,
     /// Unprofiled repeats.
     pub timings: Timings,
+    /// Runs of the whole command.
+    pub command_runs: CommandRuns,
     /// Measured ceilings.
     pub measured_peaks: MeasuredPeaks,
     /// GEMMs of cuBLAS and cuBLASLt logs.
@@ -249,7 +251,7 @@ impl Session {
         })
     }
 
-    /// Whether anything was measured: GPU work, operators, profiled kernels, samples, timings, peaks.
+    /// Whether anything was measured: GPU work, operators, profiled kernels, samples, timings, runs, peaks.
     pub fn is_measured(&self) -> bool {
         let rows = [
             self.launches.len(),
@@ -261,6 +263,7 @@ impl Session {
             self.device_samples.len(),
             self.counter_samples.len(),
             self.timings.len(),
+            self.command_runs.len(),
             self.measured_peaks.len(),
         ];
         rows.iter().any(|rows| *rows > 0)
@@ -372,6 +375,7 @@ pub const TABLES: &[TableOf] = &[
     |session| &session.profile_sections,
     |session| &session.profile_reports,
     |session| &session.timings,
+    |session| &session.command_runs,
     |session| &session.measured_peaks,
     |session| &session.gemm_calls,
     |session| &session.environment,

@@ -84,6 +84,8 @@ metrics! {
         "median projection of the counted instances; for unprofiled repeats the median wall time" "the pass in its scope says which; repeats: `timings.json`";
     TIME_PER_STEP "time_per_step" Nanoseconds Lower
         "stage time of unprofiled repeats ÷ steps of a repeat" "only where all repeats have the same number of steps";
+    COMMAND_TIME "command_time" Nanoseconds Lower
+        "median wall time of the counted runs of the whole command, without a profiler" "`runs.json`; warm-up and failed runs do not count";
     HOST_TIME "host_time" Nanoseconds Lower
         "median duration of the stage's ranges on the host" "NVTX ranges or PyTorch annotations";
     OPERATION_TIME_SUM "operation_time_sum" Nanoseconds Neutral

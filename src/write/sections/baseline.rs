@@ -1,16 +1,18 @@
-//! Repeats: unprofiled end-to-end times per stage, their spread and their outliers.
+//! Repeats: unprofiled end-to-end times per stage and of the whole command, their spread, and what profilers add.
 
-use rooflens_schemas::{Metric, Unit};
+use rooflens_schemas::{Metric, PassKind, Unit};
 
 use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
-use rooflens_analysis::engine::baseline::{Repeat, Series};
-use rooflens_document::catalogue::{STAGE_TIME, TIME_PER_STEP};
+use rooflens_analysis::engine::baseline::{Baseline, Repeat, Series};
+use rooflens_analysis::engine::command::Command;
+use rooflens_document::catalogue::{COMMAND_TIME, STAGE_TIME, TIME_PER_STEP};
 use rooflens_document::chart::{Dots, Plot};
 use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table};
-use rooflens_session::Session;
+use rooflens_session::{Session, StrId};
 use rooflens_stats::OUTLIER_Z;
+use rooflens_units::Ratio;
 
 /// Repeats.
 pub(super) static SECTION: Section = Section {
@@ -22,13 +24,33 @@ pub(super) static SECTION: Section = Section {
 const SHOWN: usize = 20;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let (session, all) = (context.session, &context.results.baseline()?.series);
+    let stages = context
+        .results
+        .baseline()
+        .map(|baseline| of_stages(context, baseline));
+    let command = context
+        .results
+        .command()
+        .map(|command| of_command(context, command));
+    match (stages, command) {
+        (Ok(mut content), Ok(command)) => {
+            content.blocks.extend(command.blocks);
+            content.datasets.extend(command.datasets);
+            content.metrics.extend(command.metrics);
+            Ok(content)
+        }
+        (content, Err(_)) | (Err(_), content) => content,
+    }
+}
+
+fn of_stages(context: &Context<'_>, baseline: &Baseline) -> SectionContent {
+    let (session, all) = (context.session, &baseline.series);
     let statistics = statistics(context);
     let limit = Quantity::new(OUTLIER_Z, Unit::One);
     let single = all
         .iter()
         .flat_map(|series| series.repeats.iter().map(move |repeat| (series, repeat)));
-    Ok(SectionContent {
+    SectionContent {
         blocks: vec![
             Block::Prose(introduction(context, all)),
             Block::Chart(chart(context, all)),
@@ -44,7 +66,106 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             .collect(),
         methods: vec![method!(context, "repeats", limit = limit)],
         ..SectionContent::default()
-    })
+    }
+}
+
+/// A pass in which the whole command ran.
+struct CommandRow {
+    pass: StrId,
+    kind: PassKind,
+    n: usize,
+    /// Of the wall times, nanoseconds.
+    median: f64,
+    interval: Option<(f64, f64)>,
+    /// Median ÷ median of the first baseline.
+    ratio: Ratio,
+}
+
+fn of_command(context: &Context<'_>, command: &Command) -> SectionContent {
+    let first = command
+        .baselines
+        .first()
+        .map(|first| first.statistics.median);
+    let mut rows = Vec::new();
+    for repeats in &command.baselines {
+        let statistics = &repeats.statistics;
+        rows.push(CommandRow {
+            pass: repeats.pass,
+            kind: PassKind::Baseline,
+            n: statistics.n,
+            median: statistics.median,
+            interval: statistics.median_interval,
+            ratio: Ratio(statistics.median / first.unwrap_or(statistics.median)),
+        });
+    }
+    for run in &command.profiled {
+        rows.push(CommandRow {
+            pass: run.pass,
+            kind: run.kind,
+            n: 1,
+            median: run.duration.time().0,
+            interval: None,
+            ratio: run.ratio,
+        });
+    }
+    let session = context.session;
+    let table = columns! { context, "command_runs", row: &CommandRow => {
+        name "pass" = session.text(row.pass), page;
+        text "kind" = context.text.word(row.kind.label()), page;
+        count "n" = row.n, page;
+        time "median_ns" = row.median, page;
+        time "median_low_ns" = row.interval.map(|(low, _)| low), page;
+        time "median_high_ns" = row.interval.map(|(_, high)| high), page;
+        text "ratio" = row.ratio.0, page;
+    } };
+    let caption = words!(context, "repeats.command_caption");
+    let metrics = command.baselines.iter().map(|repeats| {
+        let (n, median) = (repeats.statistics.n, repeats.statistics.median);
+        let basis = format!("median of {n} wall times of the whole command");
+        let mut metric = COMMAND_TIME.measured(repeats.scope(session), median, basis);
+        metric.evidence.push(repeats.evidence(session));
+        metric
+    });
+    SectionContent {
+        blocks: vec![
+            Block::Prose(summary(context, command)),
+            Block::Table(table.view(caption, SHOWN)),
+        ],
+        datasets: vec![table.rows(&rows)],
+        metrics: metrics.collect(),
+        ..SectionContent::default()
+    }
+}
+
+/// The time of the command, by the first baseline.
+fn summary(context: &Context<'_>, command: &Command) -> Vec<Inline> {
+    let Some(repeats) = command.baselines.first() else {
+        return Vec::new();
+    };
+    let statistics = &repeats.statistics;
+    let time = |nanoseconds: f64| Quantity::new(nanoseconds, Unit::Nanoseconds);
+    let interval = statistics.median_interval;
+    let runs = |count: usize| Quantity::new(count as f64, Unit::Count);
+    let some_runs = |count: usize| (count > 0).then(|| runs(count));
+    let mut text = say!(
+        context,
+        "repeats.command",
+        median = time(statistics.median),
+        count = runs(statistics.n),
+        pass = Inline::code(context.session.text(repeats.pass)),
+        low = interval.map(|(low, _)| time(low)),
+        high = interval.map(|(_, high)| time(high)),
+        warmup = some_runs(repeats.warmup),
+        failed = some_runs(repeats.failed)
+    );
+    if command
+        .profiled
+        .iter()
+        .any(|run| run.kind == PassKind::Counters)
+    {
+        text.extend(say!(context, "repeats.counters"));
+    }
+    text
 }
 
 fn introduction(context: &Context<'_>, all: &[Series]) -> Vec<Inline> {
@@ -166,8 +287,9 @@ mod tests {
 
     use super::*;
     use crate::testing::{column, dataset, show};
-    use rooflens_analysis::testing::repeats as session;
+    use rooflens_analysis::testing::{command_runs, repeats, repeats as session};
     use rooflens_document::Cell;
+    use rooflens_session::CommandRun;
 
     #[test]
     fn stage_time_is_the_median_and_a_step_its_part() {
@@ -205,6 +327,37 @@ mod tests {
         let column = |id| column(dataset(&found, "repeats"), id);
         assert_eq!(column("batch"), [8, 3].map(Cell::Int));
         assert_eq!(column("sequence_tokens"), [Cell::Int(512), Cell::Missing]);
+    }
+
+    #[test]
+    fn the_command_has_a_median_and_each_profiler_its_ratio() {
+        let passes = [
+            ("nsys", PassKind::Timeline, 26),
+            ("ncu", PassKind::Counters, 70),
+        ];
+        let session = command_runs(&[10, 30, 20], &passes);
+        let found = show(&SECTION, &session);
+        let rows = |id| column(dataset(&found, "command_runs"), id);
+        assert_eq!(rows("median_ns"), [20.0, 26.0, 70.0].map(Cell::Float));
+        assert_eq!(rows("ratio"), [1.0, 1.3, 3.5].map(Cell::Float));
+        assert_eq!(rows("median_low_ns")[1], Cell::Missing);
+        let metric = &found.metrics[0];
+        assert_eq!(metric.id, "command_time");
+        assert_eq!(metric.value, MetricValue::Measured { value: 20.0 });
+        // With stages, both are there.
+        let mut both = repeats(&[("decode", "baseline", None, &[7])]);
+        let pass = both.intern("baseline");
+        for row in session.command_runs.ids() {
+            let run = CommandRun {
+                pass,
+                artifact: pass,
+                ..session.command_runs.row(row)
+            };
+            both.command_runs.push(run);
+        }
+        let content = show(&SECTION, &both);
+        let ids: Vec<&str> = content.datasets.iter().map(|data| data.id).collect();
+        assert_eq!(ids, ["repeat_statistics", "repeats", "command_runs"]);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use rooflens_schemas::StageKind;
+use rooflens_schemas::{PassKind, StageKind};
 
 use crate::Context;
 use rooflens_analysis::counters::represent::matching::WHOLE;
+use rooflens_analysis::engine::command::Command;
 use rooflens_analysis::engine::facts::Sizes;
 use rooflens_analysis::engine::stage_names::kind_by_name;
 use rooflens_analysis::engine::stage_stats::Summary;
@@ -177,7 +178,8 @@ fn size(
 fn passes(context: &Context<'_>) -> String {
     let session = context.session;
     let mut shown = Vec::new();
-    if session.timings.profiled.contains(&Some(false)) {
+    let has_runs = session.command_runs.kind.contains(&PassKind::Baseline);
+    if has_runs || session.timings.profiled.contains(&Some(false)) {
         shown.push(words!(context, "headline.baseline"));
     }
     for pass in session.passes.ids() {
@@ -234,6 +236,12 @@ pub fn headline(context: &Context<'_>) -> SectionContent {
     }
     notable += baseline_rows.len();
     rows.splice(0..0, baseline_rows);
+    if rows.is_empty()
+        && let Ok(command) = context.results.command()
+    {
+        rows.extend(command_row(context, command));
+        notable = rows.len();
+    }
     if !rows.is_empty() {
         let table = table(context, &rows);
         let caption = caption(context, &rows);
@@ -401,6 +409,22 @@ fn by_operators(context: &Context<'_>, line: &Summary) -> Option<Ratio> {
         return None;
     }
     flops.utilization.as_ref().ok().copied()
+}
+
+/// The whole command, where no stage has a time.
+fn command_row(context: &Context<'_>, command: &Command) -> Option<Row> {
+    let repeats = command.baselines.first()?;
+    Some(Row {
+        stage: words!(context, "headline.command"),
+        profiled: None,
+        unprofiled: Some(repeats.statistics.median),
+        busy_share: None,
+        mfu: None,
+        mbu: None,
+        operator_utilization: None,
+        tokens_per_second: None,
+        images_per_second: None,
+    })
 }
 
 fn baseline_row(line: &StageUtilization) -> Row {

@@ -15,7 +15,7 @@ use crate::engine::intervals::Interval;
 use crate::{Context, Facts, Options, Results};
 use rooflens_hardware::Hardware;
 use rooflens_session::{
-    ApiCall, ApiLevel, Dim3, GemmCall, GpuId, KernelId, Launch, Ns, Operator, PassId, ProcessId,
+    ApiCall, ApiLevel, CommandRun, Dim3, GemmCall, GpuId, KernelId, Launch, Ns, Operator, PassId, ProcessId,
     Range, RangeKind, Session, StrId, ThreadId, Timing,
 };
 
@@ -236,6 +236,27 @@ pub fn repeats(series: &[(&str, &str, Option<u64>, &[i64])]) -> Session {
             };
             session.timings.push(row);
         }
+    }
+    session
+}
+
+/// Times of runs of the command in a pass `baseline`, and passes with a profiler, nanoseconds.
+pub fn command_runs(baseline: &[i64], profiled: &[(&str, PassKind, i64)]) -> Session {
+    let mut session = Session::default();
+    let unprofiled = baseline
+        .iter()
+        .map(|time| ("baseline", PassKind::Baseline, *time));
+    for (run, (pass, kind, time)) in (0..).zip(unprofiled.chain(profiled.iter().copied())) {
+        let pass = session.intern(pass);
+        session.command_runs.push(CommandRun {
+            pass,
+            kind,
+            run,
+            warmup: false,
+            duration: Ns(time),
+            exit_code: Some(0),
+            artifact: pass,
+        });
     }
     session
 }

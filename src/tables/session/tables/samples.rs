@@ -1,8 +1,11 @@
 //! Device samples, allocator events, timings, measured peaks and environment facts.
 
+use rooflens_schemas::PassKind;
+
 use crate::table::table;
 use crate::{
-    DeviceSampleId, FactId, MeasuredPeakId, MemoryEventId, Ns, PassId, StrId, ThreadId, TimingId,
+    CommandRunId, DeviceSampleId, FactId, MeasuredPeakId, MemoryEventId, Ns, PassId, StrId,
+    ThreadId, TimingId,
 };
 
 table! {
@@ -78,6 +81,26 @@ table! {
         pass: StrId,
         /// Whether a profiler ran: absent if nothing in the bundle tells.
         profiled: Option<bool>,
+    }
+}
+
+table! {
+    /// Runs of the whole command: those of a baseline, and one per pass with a profiler.
+    CommandRuns "command_runs" { row: CommandRun, id: CommandRunId,
+        /// Pass name, as the manifest or the folder gives it.
+        pass: StrId,
+        /// What was recorded in the pass.
+        kind: PassKind,
+        /// Number of the run in its pass, from 0.
+        run: u32,
+        /// Whether the run is warm-up.
+        warmup: bool,
+        /// Wall time in nanoseconds.
+        duration: Ns,
+        /// Exit code; absent if the capture ended the command.
+        exit_code: Option<i64>,
+        /// Path of the artifact.
+        artifact: StrId,
     }
 }
 

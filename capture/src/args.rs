@@ -23,12 +23,15 @@ Examples:
   rooflens-capture snapshot -o run1        what the machine and its software are
   rooflens-capture nsys -o run1 -- python3 train.py
   rooflens-capture all --dry-run -o run1 -- python3 train.py
+  rooflens-capture all --show-config       options in effect, from flags and rooflens.toml
   rooflens-capture serve -o run1 --url http://localhost:8000/v1 --model llama --rate 1,2,4,8
 
 Exit codes: that of the workload; 125 if this program failed")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) config: rooflens_config::ConfigFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -288,6 +291,7 @@ pub(crate) enum Record {
 #[command(after_help = "\
 Examples:
   rooflens-capture all -o run1 -- python3 train.py
+  rooflens-capture all -o run1 --profile quick -- python3 train.py
   rooflens-capture all -o run1 --budget 10m --stage prefill --stage decode -- python3 generate.py
   rooflens-capture all -o run1 --budget none -- python3 train.py               every kernel, however long it takes
   rooflens-capture all -o run1 --client 'python3 load.py' --ready localhost:8000/health --window 50:20 -- vllm serve llama
@@ -326,6 +330,18 @@ pub(crate) struct AllArguments {
     /// early, and what it has until then is kept [default: four times the unprofiled time and 60 s]
     #[arg(long, value_name = "TIME", value_parser = parse_limit)]
     pub(crate) budget: Option<TimeLimit>,
+    /// Passes to run
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PASS,…",
+        value_delimiter = ',',
+        default_value = "baseline,nsys,torch,ncu"
+    )]
+    pub(crate) passes: Vec<PassName>,
+    /// Named options: quick, default, deep, training, serving, or a table [profile.NAME] of rooflens.toml
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) profile: String,
 }
 
 /// Time for all passes of a capture.
@@ -337,6 +353,19 @@ pub(crate) enum TimeLimit {
     Total(Duration),
     /// As long as it takes.
     None,
+}
+
+/// Passes of `all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PassName {
+    /// Without a profiler, and the pass of --gemm-log
+    Baseline,
+    /// Timeline
+    Nsys,
+    /// PyTorch profiler trace
+    Torch,
+    /// Counters of the kernels with the most time
+    Ncu,
 }
 
 impl AllArguments {

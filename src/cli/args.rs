@@ -20,6 +20,7 @@ Examples:
   rooflens completions bash > ~/.local/share/bash-completion/completions/rooflens
 
 Each command has examples: rooflens COMMAND --help
+Options of a project: rooflens.toml, see docs/configuration.md
 
 Exit codes:
   0  done
@@ -51,6 +52,8 @@ pub(super) struct Args {
         hide_possible_values = true
     )]
     pub(super) color: Color,
+    #[command(flatten)]
+    pub(super) config: rooflens_config::ConfigFlags,
 }
 
 /// When messages have colours.

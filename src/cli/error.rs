@@ -15,6 +15,9 @@ pub(super) enum CliError {
     /// Arguments that clap cannot judge.
     #[error("{0}")]
     Usage(String),
+    /// The project file is wrong.
+    #[error(transparent)]
+    Config(#[from] rooflens_config::ConfigError),
     /// The input could not be opened.
     #[error(transparent)]
     Bundle(#[from] BundleError),
@@ -72,7 +75,7 @@ impl CliError {
     pub(super) const fn exit_code(&self) -> u8 {
         match self {
             Self::Gate(_) | Self::Errors(_) => 1,
-            Self::Usage(_) | Self::Query(_) => 2,
+            Self::Usage(_) | Self::Config(_) | Self::Query(_) => 2,
             Self::Bundle(_) | Self::Unusable { .. } | Self::Strict(_) => 3,
             Self::Render(_) | Self::Write { .. } => 4,
         }

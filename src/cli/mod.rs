@@ -26,11 +26,13 @@ mod spool;
 mod templates;
 mod term;
 
+use std::env;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use rooflens_config::{CommandLine, ConfigError, Program};
 
-use args::{Args, Command};
+use args::{Args, Color, Command};
 use error::CliError;
 use scratch::Scratch;
 use term::Term;
@@ -41,7 +43,17 @@ const MAX_THREADS: usize = 1024;
 /// Parses the arguments, runs the command and turns the outcome into an exit code:
 /// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let mut plain = Term::new(true, Color::Auto);
+    let (words, file) = match command_line() {
+        Ok(CommandLine::Run(words, file)) => (words, file),
+        Ok(CommandLine::Show(text)) => return exit_code(plain.print(text.as_bytes()), &mut plain),
+        Err(error) => return exit_code(Err(error.into()), &mut plain),
+    };
+    let args = Args::parse_from(words);
+    if let Some(file) = file {
+        let mut term = Term::new(args.quiet, args.color);
+        term.note(&format!("options from {}", file.display()));
+    }
     let mut term = Term::new(args.quiet, args.color);
     if let Some(threads) = args.threads {
         // Fails only if a pool exists already, and none does at this point.
@@ -53,6 +65,20 @@ pub fn main() -> ExitCode {
     let outcome = run(&args.command, &mut term);
     scratch::wait_for_signal();
     drop(scratch);
+    exit_code(outcome, &mut term)
+}
+
+/// The arguments with those of the project file.
+fn command_line() -> Result<CommandLine, ConfigError> {
+    let program = Program {
+        name: "rooflens",
+        profiles: "",
+        folder: &env::current_dir().unwrap_or_default(),
+    };
+    program.command_line(&Args::command(), env::args_os().collect())
+}
+
+fn exit_code(outcome: Result<(), CliError>, term: &mut Term) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,

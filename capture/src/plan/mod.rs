@@ -11,11 +11,12 @@ mod torch;
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use rooflens_schemas::PassKind;
 
 use crate::args::{
-    AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, Profilers, Repeats,
-    TorchArguments,
+    AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, PassName,
+    Profilers, Repeats, TorchArguments,
 };
 use crate::kernels::Kernels;
 use crate::tools::Probe;
@@ -49,6 +50,21 @@ pub(crate) enum Step {
         kind: PassKind,
         reason: String,
     },
+}
+
+impl Step {
+    /// Which of the passes of `all` it belongs to.
+    fn pass(&self) -> Option<PassName> {
+        let id = match self {
+            Self::Snapshot { .. } => return None,
+            Self::Pass(plan) | Self::Counters(plan) => &plan.id,
+            Self::Skip { pass, .. } => pass,
+        };
+        match id.as_str() {
+            "gemm-log" => Some(PassName::Baseline),
+            id => PassName::from_str(id, false).ok(),
+        }
+    }
 }
 
 /// A run of the workload and what becomes of its files.
@@ -152,8 +168,17 @@ pub(crate) fn torch(arguments: &TorchArguments) -> Vec<Step> {
     vec![snapshot(common), Step::Pass(pass)]
 }
 
-/// Steps of `all`. What cannot run is skipped with the reason.
+/// Steps of `all`: the passes that are asked for. What cannot run is skipped with the reason.
 pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
+    let mut steps = all_passes(arguments, probe);
+    steps.retain(|step| {
+        step.pass()
+            .is_none_or(|pass| arguments.passes.contains(&pass))
+    });
+    steps
+}
+
+fn all_passes(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let common = &arguments.common;
     let mut steps = vec![snapshot(common)];
     steps.extend(baseline_passes(

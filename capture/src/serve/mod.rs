@@ -21,6 +21,7 @@ mod url;
 mod worker;
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -50,8 +51,8 @@ const DURATION: Duration = Duration::from_secs(30);
 /// What a shell says of a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Runs all levels.
-pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
+/// Runs all levels. The manifest says with which words.
+pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outcome, CaptureError> {
     timer::raise_open_files();
     let (bundle, folder) = (&arguments.output, arguments.output.join(&arguments.pass));
     if folder.exists() {
@@ -60,8 +61,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
     let loads = loads(arguments)?;
     let url = Url::parse(&arguments.url).map_err(CaptureError::Tool)?;
     let key = key(arguments)?;
-    let command: Vec<String> = env::args_os()
-        .map(|argument| argument.to_string_lossy().into_owned())
+    let command: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let secrets = secrets(key.as_deref(), &command);
     let target = Target {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use fake_server::{Asked, End, HEAD, Script, Server, chunk};
+use fake_server::{Asked, End, HEAD, METRICS, Script, Server, chunk};
 use rooflens_schemas::{
     ArtifactKind, LoadMode as Mode, Manifest, PassKind, RequestStatus as Status,
     ServingLine as Line, ServingRequest as Request, ServingRun as Header,
@@ -520,7 +520,7 @@ fn connections_that_the_server_gave_up_are_opened_again() {
 fn scraped_at(path: &Path) -> f64 {
     let text = fs::read_to_string(path).expect("is there");
     let (comment, metrics) = text.split_once('\n').expect("two lines");
-    assert_eq!(metrics, "vllm:num_requests_running 3\n");
+    assert_eq!(metrics, METRICS);
     comment
         .strip_prefix("# scraped_at ")
         .and_then(|time| time.parse().ok())
@@ -548,7 +548,30 @@ fn a_bundle_has_results_metrics_and_a_manifest() {
     ];
     let run = Run::of(
         &server,
-        &[&arguments[..], &["--name", "load", "--label", "a=b"]].concat(),
+        &[
+            &arguments[..],
+            &[
+                "--name",
+                "load",
+                "--label",
+                "a=b",
+                "--label",
+                "block_size=32",
+            ],
+        ]
+        .concat(),
+    );
+    let header = run.level("open-20").0;
+    assert_eq!(header.engine.as_deref(), Some("vLLM 0.10.1"));
+    let settings: Vec<(&str, &str)> = header
+        .settings
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    // Of the server, of the user, and of both: the user's wins. The blocks are counted anew at each start.
+    assert_eq!(
+        settings,
+        [("a", "b"), ("block_size", "32"), ("max_model_len", "4096")]
     );
     let requests = [run.level("open-20").1.len(), run.level("open-40.5").1.len()];
     assert_eq!(server.asked().len(), 1 + requests.iter().sum::<usize>());

@@ -3,6 +3,8 @@
 //!
 //! All times are seconds on a monotonic clock whose zero is the run's start.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "json-schema")]
@@ -48,6 +50,12 @@ pub struct ServingRun {
     /// Name of the GPU.
     #[serde(default)]
     pub gpu: Option<String>,
+    /// Engine and its version as the server states them, such as "vLLM 0.10.1".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// Settings of the engine that the server states, and those that the user states as labels. Labels win.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// How requests were sent.

@@ -101,7 +101,7 @@ pub(crate) struct ServeArguments {
     /// Name of the bundle, for people; the folder's name if absent
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Free fact for people; may be repeated
+    /// Free fact for people, and a setting of the engine in the results, such as max-num-seqs=8; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, String)>,
 }

@@ -16,6 +16,7 @@ use super::args::ServeArguments;
 use super::load::{Load, Random};
 use super::record::Record;
 use super::scrape::Metrics;
+use super::server::Server;
 use super::url::Url;
 use super::worker::{Level, Target, Worker};
 use crate::error::CaptureError;
@@ -47,6 +48,7 @@ pub(super) struct Test<'a> {
     pub(super) metrics: Option<Metrics>,
     /// GPU of this machine, if the server is on it.
     pub(super) gpu: Option<String>,
+    pub(super) server: Server,
     /// What the manifest says of the pass.
     pub(super) notes: Vec<String>,
 }
@@ -172,6 +174,8 @@ impl Test<'_> {
             concurrency,
             started_at: Some(level.started_at.clone()),
             gpu: self.gpu.clone(),
+            engine: self.server.engine.clone(),
+            settings: self.server.settings.clone(),
         };
         serde_json::to_writer(&mut *out, &header)?;
         out.write_all(b"\n")

@@ -11,6 +11,7 @@ mod load;
 mod prompts;
 mod record;
 mod scrape;
+mod server;
 #[allow(unsafe_code, reason = "times of arrival are the C library's")]
 mod socket;
 mod sse;
@@ -41,6 +42,7 @@ use level::Test;
 use load::Load;
 use prompts::Prompts;
 use scrape::Metrics;
+use server::Server;
 use transport::Connector;
 use url::Url;
 use worker::Target;
@@ -82,6 +84,7 @@ pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outc
         signals: &signals,
         metrics,
         gpu,
+        server: Server::default(),
         notes,
     };
     let warm = test.warm_up();
@@ -107,7 +110,7 @@ pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outc
         .is_local
         .then(snapshot::first_gpu)
         .flatten();
-    let code = measure(&mut test, &loads, &folder, &mut pass)?;
+    let code = measure(&mut test, &loads, &folder, &mut pass, key.as_deref())?;
     for note in &test.notes {
         say(&format!("{}: {note}", arguments.pass));
     }
@@ -138,12 +141,18 @@ fn measure(
     loads: &[Load],
     folder: &Path,
     pass: &mut Pass,
+    key: Option<&str>,
 ) -> Result<u8, CaptureError> {
-    test.metrics = metrics(test.arguments, test.url).unwrap_or_else(|reason| {
+    let metrics = metrics(test.arguments, test.url).unwrap_or_else(|reason| {
         test.notes
             .push(format!("no metrics of the server: {reason}"));
         None
     });
+    let (metrics, text) = metrics.unzip();
+    test.metrics = metrics;
+    let arguments = test.arguments;
+    let server = Server::ask(test.url, &arguments.model, key, text.as_deref());
+    test.server = server.with_labels(&arguments.labels, test.secrets);
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -232,9 +241,7 @@ fn head(url: &Url, is_chat: bool, key: Option<&str>) -> String {
     } else {
         "completions"
     });
-    let key = key
-        .map(|key| format!("Authorization: Bearer {key}\r\n"))
-        .unwrap_or_default();
+    let key = authorization(key);
     format!(
         "POST {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: rooflens-capture/{}\r\nAccept: text/event-stream\r\n\
          {key}Content-Type: application/json\r\nContent-Length: ",
@@ -243,8 +250,14 @@ fn head(url: &Url, is_chat: bool, key: Option<&str>) -> String {
     )
 }
 
+/// The line of a head that has the key; empty without one.
+fn authorization(key: Option<&str>) -> String {
+    key.map(|key| format!("Authorization: Bearer {key}\r\n"))
+        .unwrap_or_default()
+}
+
 /// Where the metrics of the server are, if they are wanted and there.
-fn metrics(arguments: &ServeArguments, url: &Url) -> Result<Option<Metrics>, String> {
+fn metrics(arguments: &ServeArguments, url: &Url) -> Result<Option<(Metrics, Vec<u8>)>, String> {
     let url = match &arguments.metrics_url {
         _ if arguments.no_metrics => return Ok(None),
         Some(url) => Url::parse(url)?,
@@ -254,7 +267,8 @@ fn metrics(arguments: &ServeArguments, url: &Url) -> Result<Option<Metrics>, Str
         },
     };
     let metrics = Metrics::of(url)?;
-    metrics.ask().map(|_| Some(metrics))
+    let text = metrics.ask()?;
+    Ok(Some((metrics, text)))
 }
 
 fn take_snapshot(bundle: &Path) -> Result<(), CaptureError> {

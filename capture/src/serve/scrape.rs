@@ -18,10 +18,15 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Most bytes of a snapshot.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Where the metrics are.
-pub(super) struct Metrics {
+/// An address that answers a plain question.
+pub(super) struct Source {
     connector: Connector,
     url: Url,
+}
+
+/// Where the metrics are.
+pub(super) struct Metrics {
+    source: Source,
     /// Snapshots of all levels so far.
     count: u32,
 }
@@ -32,28 +37,28 @@ pub(super) struct Scraper {
     thread: JoinHandle<(Metrics, Result<(), String>)>,
 }
 
-impl Metrics {
+impl Source {
     pub(super) fn of(url: Url) -> Result<Self, String> {
         Ok(Self {
             connector: Connector::to(&url)?,
             url,
-            count: 0,
         })
     }
 
-    /// What the server answers.
-    pub(super) fn ask(&self) -> Result<Vec<u8>, String> {
-        self.answer()
+    /// What the server answers, to the holder of a key if there is one.
+    pub(super) fn ask(&self, key: Option<&str>) -> Result<Vec<u8>, String> {
+        self.answer(key)
             .map_err(|error| format!("{}: {error}", self.url))
     }
 
-    fn answer(&self) -> Result<Vec<u8>, RequestError> {
+    fn answer(&self, key: Option<&str>) -> Result<Vec<u8>, RequestError> {
         let Url {
             authority, path, ..
         } = &self.url;
         let mut connection = self.connector.connect()?;
+        let key = super::authorization(key);
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/plain\r\nConnection: close\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\n{key}Connection: close\r\n\r\n"
         );
         connection.write_all(request.as_bytes())?;
         let (mut response, mut text, mut buffer) = (Response::new(), Vec::new(), [0; 16 << 10]);
@@ -69,7 +74,7 @@ impl Metrics {
             })?;
             if text.len() > MOST_BYTES || start.elapsed() > PATIENCE {
                 return Err(RequestError::Http(
-                    "metrics of more than 16 MiB or 5 seconds",
+                    "an answer of more than 16 MiB or 5 seconds",
                 ));
             }
         }
@@ -78,6 +83,20 @@ impl Metrics {
         } else {
             Err(RequestError::Status(response.status))
         }
+    }
+}
+
+impl Metrics {
+    pub(super) fn of(url: Url) -> Result<Self, String> {
+        Ok(Self {
+            source: Source::of(url)?,
+            count: 0,
+        })
+    }
+
+    /// What the server answers.
+    pub(super) fn ask(&self) -> Result<Vec<u8>, String> {
+        self.source.ask(None)
     }
 
     /// Writes a snapshot, with its time, in seconds since 1970, in a comment. Names sort as the snapshots were taken.

@@ -215,8 +215,7 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
         };
         connection.began = connection.socket.arrived();
         connection.next = 0;
-        if head.starts_with("GET /metrics ") {
-            let text = "vllm:num_requests_running 3\n";
+        if let Some(text) = fact(&head) {
             let answer = format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}",
                 text.len()
@@ -357,6 +356,21 @@ fn whole_request(input: &mut Vec<u8>) -> Option<(String, String)> {
     let body = String::from_utf8_lossy(&input[end..end + length]).into_owned();
     input.drain(..end + length);
     Some((head, body))
+}
+
+pub(crate) const METRICS: &str = "vllm:num_requests_running 3\n\
+    vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n";
+
+/// What the engine says of itself.
+fn fact(head: &str) -> Option<&'static str> {
+    match head.strip_prefix("GET ")?.split(' ').next()? {
+        "/metrics" => Some(METRICS),
+        "/version" => Some("{\"version\": \"0.10.1\"}"),
+        "/v1/models" => Some(
+            "{\"data\": [{\"id\": \"fake\", \"owned_by\": \"vllm\", \"max_model_len\": 4096}]}",
+        ),
+        _ => None,
+    }
 }
 
 /// The socket is closed with RST.

@@ -354,6 +354,28 @@ fn two_snapshots_give_what_happened_between_them() {
 }
 
 #[test]
+fn the_engine_and_its_settings_are_settings_of_the_run() {
+    let text = "{\"schema\":\"rooflens.serving.v1\",\"mode\":\"closed\",\"url\":\"http://h/v1\",\
+        \"engine\":\"vLLM 0.10.1\",\"settings\":{\"max-num-seqs\":\"8\"}}\n";
+    let file = File {
+        path: "a.jsonl",
+        bytes: text.as_bytes(),
+    };
+    let run = &read(&[file], &mut Diagnostics::default()).runs[0];
+    let settings: Vec<(&str, &str)> = run
+        .settings
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    let expected = [
+        ("engine", "vLLM 0.10.1"),
+        ("max-num-seqs", "8"),
+        ("url", "http://h/v1"),
+    ];
+    assert_eq!(settings, expected);
+}
+
+#[test]
 fn snapshots_belong_to_the_load_test_of_their_time() {
     let snapshot = |at: f64, running: u64, done: u64| {
         format!(

@@ -77,8 +77,10 @@ fn run(header: ServingRun) -> Run {
         },
         ..Run::default()
     };
-    run.settings
-        .extend(header.url.map(|url| ("url".to_owned(), url)));
+    let engine = header.engine.map(|engine| ("engine".to_owned(), engine));
+    let url = header.url.map(|url| ("url".to_owned(), url));
+    run.settings.extend(header.settings);
+    run.settings.extend(engine.into_iter().chain(url));
     run
 }
 

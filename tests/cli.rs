@@ -2,6 +2,7 @@
 
 mod config;
 mod endings;
+mod load_tests;
 mod programs;
 
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rooflens_schemas::ArtifactKind;
+use rooflens_schemas::{ArtifactKind, Manifest, manifest};
 
 use super::analyze::artifacts;
 use crate::bundle::{self, ArtifactFile, Bundle, BundleError, Content};
@@ -19,6 +19,9 @@ use rooflens_units::{Bytes, Ratio, Watts};
 
 /// Largest result in bytes: raw samples of ten million requests.
 const MAX_BYTES: u64 = 4 << 30;
+
+/// Largest manifest in bytes.
+const MAX_MANIFEST: u64 = 64 << 20;
 
 /// Kinds of files next to results that describe the test.
 const CONTEXT: [ArtifactKind; 6] = [
@@ -130,6 +133,8 @@ fn open_results(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bund
             file.kind = None;
         }
     }
+    // Of several bundles each has a manifest, which describes its results.
+    bundle.files.retain(|file| !is_manifest(file));
     bundle.files.retain(|file| match file.kind {
         Some(kind) if !may_be_result(file) && !CONTEXT.contains(&kind) => {
             let message = format!("a {}, not a load test", kind.label());
@@ -141,6 +146,16 @@ fn open_results(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bund
         _ => true,
     });
     Ok(bundle)
+}
+
+/// Whether a file is the manifest of a bundle.
+fn is_manifest(file: &ArtifactFile) -> bool {
+    let name = file.location.file_name();
+    if name.is_none_or(|name| name != manifest::FILE_NAME) {
+        return false;
+    }
+    let bytes = Content::open(&file.location).and_then(|content| content.bytes(MAX_MANIFEST));
+    bytes.is_ok_and(|bytes| Manifest::from_json(&bytes).is_ok())
 }
 
 /// Whether a file may hold a load test: it is of no kind that a report of a capture reads.

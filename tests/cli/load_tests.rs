@@ -44,9 +44,8 @@ fn two_bundles_are_reported_together_with_the_setting_that_differs() {
     let output = rooflens(&["serve-report", paths[0], paths[1], "-o", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report = text(&output.stdout);
-    let row = report
-        .lines()
-        .find(|line| line.contains("max-num-seqs: 8 → 16"));
+    let mut rows = report.lines().filter(|line| line.starts_with('|'));
+    let row = rows.find(|row| row.contains("max-num-seqs: 8 → 16"));
     // 10 ms instead of 20 ms per token.
     assert!(
         row.is_some_and(|row| row.contains("| -50.0 | worked |")),

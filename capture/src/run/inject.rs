@@ -11,7 +11,7 @@ use crate::infer;
 use crate::plan::{Harvest, PassPlan, ranges_folder};
 
 /// Where the modules are, below the folder that `PYTHONPATH` begins with.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     ("sitecustomize.py", include_str!("inject/sitecustomize.py")),
     (
         "rooflens_inject/__init__.py",

@@ -77,7 +77,10 @@ mod tests {
     fn iteration(name: &str, begin: i64, calls: &[&str]) -> String {
         let (launch, kernel, end) = (begin + 1, begin + 5, begin + 1000);
         let mut events = format!("range {name} {begin}..{end}\n");
-        events += &format!("launch {launch}..{kernel} -> gemm {kernel}..{}\n", kernel + 50);
+        events += &format!(
+            "launch {launch}..{kernel} -> gemm {kernel}..{}\n",
+            kernel + 50
+        );
         for (number, call) in (0..).zip(calls) {
             let start = begin + 10 + 100 * number;
             events += &format!("range rooflens:call {call} {start}..{}\n", start + 90);

@@ -12,7 +12,7 @@ use rooflens_document::chart::{Dots, Plot};
 use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent, Table};
 use rooflens_session::{Session, StrId};
 use rooflens_stats::OUTLIER_Z;
-use rooflens_units::Ratio;
+use rooflens_units::{Ratio, Time};
 
 /// Repeats.
 pub(super) static SECTION: Section = Section {
@@ -74,9 +74,9 @@ struct CommandRow {
     pass: StrId,
     kind: PassKind,
     n: usize,
-    /// Of the wall times, nanoseconds.
-    median: f64,
-    interval: Option<(f64, f64)>,
+    /// Of the wall times.
+    median: Time,
+    interval: Option<(Time, Time)>,
     /// Median ÷ median of the first baseline.
     ratio: Ratio,
 }
@@ -95,7 +95,7 @@ fn of_command(context: &Context<'_>, command: &Command) -> SectionContent {
             n: statistics.n,
             median: statistics.median,
             interval: statistics.median_interval,
-            ratio: Ratio(statistics.median / first.unwrap_or(statistics.median)),
+            ratio: Ratio::of(statistics.median, first.unwrap_or(statistics.median)),
         });
     }
     for run in &command.profiled {
@@ -103,7 +103,7 @@ fn of_command(context: &Context<'_>, command: &Command) -> SectionContent {
             pass: run.pass,
             kind: run.kind,
             n: 1,
-            median: run.duration.time().0,
+            median: run.duration.time(),
             interval: None,
             ratio: run.ratio,
         });
@@ -122,7 +122,7 @@ fn of_command(context: &Context<'_>, command: &Command) -> SectionContent {
     let metrics = command.baselines.iter().map(|repeats| {
         let (n, median) = (repeats.statistics.n, repeats.statistics.median);
         let basis = format!("median of {n} wall times of the whole command");
-        let mut metric = COMMAND_TIME.measured(repeats.scope(session), median, basis);
+        let mut metric = COMMAND_TIME.measured(repeats.scope(session), median.0, basis);
         metric.evidence.push(repeats.evidence(session));
         metric
     });
@@ -143,7 +143,7 @@ fn summary(context: &Context<'_>, command: &Command) -> Vec<Inline> {
         return Vec::new();
     };
     let statistics = &repeats.statistics;
-    let time = |nanoseconds: f64| Quantity::new(nanoseconds, Unit::Nanoseconds);
+    let time = |time: Time| Quantity::from(time);
     let interval = statistics.median_interval;
     let runs = |count: usize| Quantity::new(count as f64, Unit::Count);
     let some_runs = |count: usize| (count > 0).then(|| runs(count));

@@ -5,7 +5,7 @@ use rooflens_schemas::{Evidence, PassKind, Scope};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, Session, StrId};
 use rooflens_stats::Statistics;
-use rooflens_units::Ratio;
+use rooflens_units::{Ratio, Time};
 
 /// The runs of the command.
 pub struct Command {
@@ -21,8 +21,8 @@ pub struct Repeats {
     pub pass: StrId,
     /// Path of the artifact.
     pub artifact: StrId,
-    /// Wall times of the counted runs, nanoseconds.
-    pub statistics: Statistics,
+    /// Wall times of the counted runs.
+    pub statistics: Statistics<Time>,
     /// Runs for warm-up, which do not count.
     pub warmup: usize,
     /// Runs with another exit code than 0, which do not count either.
@@ -61,12 +61,12 @@ pub fn compute(context: &Context<'_>) -> Known<Command> {
     for row in 0..runs.len() {
         let is_baseline = runs.kind[row] == PassKind::Baseline;
         let is_whole = runs.exit_code[row].is_none_or(|code| code == 0);
-        if !is_baseline && is_whole && median > 0.0 {
+        if !is_baseline && is_whole && median.is_positive() {
             profiled.push(ProfiledRun {
                 pass: runs.pass[row],
                 kind: runs.kind[row],
                 duration: runs.duration[row],
-                ratio: Ratio(runs.duration[row].time().0 / median),
+                ratio: Ratio::of(runs.duration[row].time(), median),
             });
         }
     }
@@ -87,7 +87,7 @@ impl Repeats {
             if runs.warmup[row] {
                 warmup += 1;
             } else if runs.exit_code[row] == Some(0) {
-                times.push(runs.duration[row].time().0);
+                times.push(runs.duration[row].time());
             } else {
                 failed += 1;
             }

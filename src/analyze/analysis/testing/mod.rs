@@ -15,8 +15,8 @@ use crate::engine::intervals::Interval;
 use crate::{Context, Facts, Options, Results};
 use rooflens_hardware::Hardware;
 use rooflens_session::{
-    ApiCall, ApiLevel, CommandRun, Dim3, GemmCall, GpuId, KernelId, Launch, Ns, Operator, PassId, ProcessId,
-    Range, RangeKind, Session, StrId, ThreadId, Timing,
+    ApiCall, ApiLevel, CommandRun, Dim3, GemmCall, GpuId, KernelId, Launch, Ns, Operator, PassId,
+    ProcessId, Range, RangeKind, Session, StrId, ThreadId, Timing,
 };
 
 pub use trace::trace;

@@ -104,13 +104,7 @@ pub(super) fn run(
         )?;
         notes.extend(runs.iter().map(|run| client_note(run.served)));
     }
-    let is_in_steps = plan.variables.iter().any(|(name, _)| name == WINDOW);
-    notes.extend(
-        plan.window
-            .as_deref()
-            .filter(|_| is_in_steps)
-            .and_then(window::trouble),
-    );
+    notes.extend(window_trouble(plan));
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
     let is_cut = cut.is_some();
     let is_ended = is_cut || is_killed(plan) && !harvested.is_unfit;
@@ -136,6 +130,13 @@ pub(super) fn run(
         is_unfit: harvested.is_unfit,
         python: harvested.python.filter(|_| !is_cut),
     })
+}
+
+/// What the manifest says if not all steps of the window were recorded.
+fn window_trouble(plan: &PassPlan) -> Option<String> {
+    let is_in_steps = plan.variables.iter().any(|(name, _)| name == WINDOW);
+    let folder = plan.window.as_deref().filter(|_| is_in_steps)?;
+    window::trouble(folder)
 }
 
 /// What the manifest says of a client.

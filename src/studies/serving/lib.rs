@@ -33,23 +33,50 @@ pub use present::report;
 /// Relative difference of two figures of one file that should agree, beyond which it is remarked.
 const APART: Ratio = Ratio(0.02);
 
-/// Tells runs of the same name apart, and remarks figures of a file that contradict one another: a wrong unit shows there.
+/// Gives each run a name of its own, and remarks figures of a file that contradict one another: a wrong unit shows there.
 pub fn check(input: &mut import::Input, diagnostics: &mut Diagnostics) {
-    let labels: Vec<String> = input.runs.iter().map(|run| run.label.clone()).collect();
-    for (number, run) in input.runs.iter_mut().enumerate() {
-        if labels.iter().filter(|label| **label == run.label).count() > 1 {
-            let before = labels[..number]
-                .iter()
-                .filter(|label| **label == run.label)
-                .count();
-            run.label = format!("{} #{}", run.label, before + 1);
-        }
+    rename(&mut input.runs);
+    for run in &input.runs {
         let figures = analysis::figures::Figures::of(run);
         if let Some((figure, apart)) = analysis::figures::disagreement(run, &figures)
             && apart > APART
         {
             diagnostics.push(contradiction(run, figure, apart));
         }
+    }
+}
+
+/// Puts the folder of its bundle before a name that runs of other bundles have, and a number behind other names that occur
+/// twice.
+fn rename(runs: &mut [Run]) {
+    let folder = |run: &Run| {
+        run.artifact
+            .split_once('/')
+            .map(|(folder, _)| folder.to_owned())
+    };
+    let names: Vec<(String, Option<String>)> = runs
+        .iter()
+        .map(|run| (run.label.clone(), folder(run)))
+        .collect();
+    for (number, run) in runs.iter_mut().enumerate() {
+        let name = &names[number];
+        let (label, folder) = name;
+        let before = names[..number]
+            .iter()
+            .filter(|(other, _)| other == label)
+            .count();
+        let after = names[number + 1..]
+            .iter()
+            .filter(|(other, _)| other == label)
+            .count();
+        if before + after == 0 {
+            continue;
+        }
+        let is_only = names.iter().filter(|other| *other == name).count() == 1;
+        run.label = match folder {
+            Some(folder) if is_only => format!("{folder}/{label}"),
+            _ => format!("{label} #{}", before + 1),
+        };
     }
 }
 

@@ -376,6 +376,24 @@ fn the_engine_and_its_settings_are_settings_of_the_run() {
 }
 
 #[test]
+fn runs_of_the_same_name_have_the_name_of_their_bundle_or_a_number() {
+    let text = b"{\"schema\":\"rooflens.serving.v1\",\"mode\":\"closed\"}\n";
+    let paths = [
+        "a/x.jsonl",
+        "b/x.jsonl",
+        "b/y.jsonl",
+        "c/z.jsonl",
+        "c/d/z.jsonl",
+    ];
+    let files = paths.map(|path| File { path, bytes: text });
+    let mut diagnostics = Diagnostics::default();
+    let mut input = read(&files, &mut diagnostics);
+    crate::check(&mut input, &mut diagnostics);
+    let labels: Vec<&str> = input.runs.iter().map(|run| &*run.label).collect();
+    assert_eq!(labels, ["a/x", "b/x", "y", "z #1", "z #2"]);
+}
+
+#[test]
 fn snapshots_belong_to_the_load_test_of_their_time() {
     let snapshot = |at: f64, running: u64, done: u64| {
         format!(

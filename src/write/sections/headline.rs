@@ -444,7 +444,7 @@ fn baseline_row(line: &StageUtilization) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rooflens_analysis::testing::{Made, repeats};
+    use rooflens_analysis::testing::{repeats, trace};
     use rooflens_analysis::{Facts, Options, Results};
     use rooflens_document::Catalogue;
     use rooflens_hardware::Hardware;
@@ -471,6 +471,6 @@ mod tests {
         session.workload.batch = Some(8);
         session.timings.tokens = vec![Some(128), Some(128), None, Some(1)];
         assert_eq!(sizes_of(&session), "batch 8, prompt 128");
-        assert_eq!(sizes_of(&Made::timeline().session), "");
+        assert_eq!(sizes_of(&trace("")), "");
     }
 }

@@ -142,7 +142,7 @@ mod tests {
         // Of 10, 30 and 20.
         assert_eq!(
             (baseline.statistics.n, baseline.statistics.median),
-            (3, 20.0)
+            (3, Time(20.0))
         );
         assert_eq!((baseline.warmup, baseline.failed), (1, 1));
         assert_eq!(command.profiled[0].ratio, Ratio(1.3));

@@ -528,7 +528,7 @@ fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
         let pair = &between.pairs[0];
         let name = |stage: usize| context.facts.stages[stage].name.as_str();
         assert_eq!(
-            (name(pair.after), name(pair.before), pair.windows()),
+            (name(pair.from), name(pair.to), pair.windows()),
             ("step", "step", 2)
         );
         // Two times of 50 µs; the run is 3 × 100 + 2 × 50.

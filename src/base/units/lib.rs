@@ -586,6 +586,14 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_over_nanoseconds_divides_before_it_scales() {
+        // A byte per nanosecond is 1 GB/s; 1 ÷ 10⁻⁹ in double precision is 999999999.9999999.
+        assert_eq!(Bytes(1.0) / Time(1.0), BytesPerSecond(1e9));
+        let over_seconds = Flops(1.0) / Time(1.0).seconds();
+        assert_eq!(over_seconds, FlopsPerSecond(999_999_999.999_999_9));
+    }
+
+    #[test]
     fn a_share_is_of_a_whole_of_its_unit() {
         assert_eq!(Ratio::of(Time(25.0), Time(100.0)), Ratio(0.25));
         assert_eq!(Ratio(0.25).rest(), Ratio(0.75));

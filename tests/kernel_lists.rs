@@ -11,7 +11,7 @@ use rooflens::diagnostic::Diagnostics;
 use rooflens::ingest;
 
 /// Fixtures of which few rows are read.
-const FIXTURES: [&str; 3] = ["h200-llama-1b", "h100-vit-train", "h200-cuda-graph"];
+const FIXTURES: [&str; 2] = ["h200-llama-1b", "h200-cuda-graph"];
 
 /// What the program prints, or nothing where it fails.
 fn printed(fixture: &Path, stage: Option<&str>) -> Option<String> {
@@ -46,5 +46,5 @@ fn the_program_prints_the_list_that_the_library_chooses() {
             lists += usize::from(list.is_some());
         }
     }
-    assert!(lists >= 7, "{lists}");
+    assert!(lists >= 5, "{lists}");
 }

@@ -83,14 +83,14 @@ fn host(folder: &Path, rank: u32, origin: i64, end: impl Fn(i64) -> i64) -> Path
          INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)'), (2, 'gemm');
          CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
          INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES ({origin}, '', '');
-         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER,
-            demangledName INTEGER, shortName INTEGER);"
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER,
+            streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER);"
     );
     for index in 0..41 {
         let end = end(index) - origin;
         sql.push_str(&format!(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({end} - 300000, {end}, {index}, 16777216, 1, 1),
-                ({end}, {end} + 9000, {index}, 16777216, 2, 2);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({end} - 300000, {end}, 0, 7, {index}, 16777216, 1, 1),
+                ({end}, {end} + 9000, 0, 7, {index}, 16777216, 2, 2);"
         ));
     }
     let export = rusqlite::Connection::open(bundle.join("nsys/timeline.sqlite"));

@@ -16,9 +16,10 @@ fn export() -> String {
          INSERT INTO StringIds VALUES (1, 'void gemm<float>(int)'), (2, 'gemm'), (3, '_Z4gemmIfEvi'), (4, 'add(int)'),
             (5, 'add'), (6, '_Z3addi'), (7, 'ncclDevKernel_AllReduce(x)'), (8, 'ncclDevKernel_AllReduce');
          CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER);
-         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER);
-         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER,
-            demangledName INTEGER, shortName INTEGER, mangledName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER);",
+         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER,
+            nameId INTEGER);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+            correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, mangledName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER);",
     );
     let (process, thread) = (1 << 24, (1 << 24) + 2);
     for instance in 0..5 {
@@ -39,8 +40,8 @@ fn export() -> String {
             // No two instances last equally long: their collectives differ.
             let end = start + time * scale + if index == 3 { 10 * instance } else { 0 };
             sql.push_str(&format!(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {start} + 10, {thread}, {id});
-                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start} + 20, {end} + 20, {id}, {process}, {name}, {short},
+                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {start} + 10, {thread}, {id}, 0);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start} + 20, {end} + 20, 0, 7, {id}, {process}, {name}, {short},
                     {mangled}, {grid}, 1, 1);"
             ));
         }
@@ -83,8 +84,8 @@ fn the_list_is_made_of_the_export() {
 fn without_ranges(kernels: &str) -> String {
     let mut sql = String::from(
         "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
-         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER,
-            demangledName INTEGER, shortName INTEGER);",
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+            correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER);",
     );
     for letter in 'a'..='z' {
         let id = letter as u32;
@@ -93,7 +94,7 @@ fn without_ranges(kernels: &str) -> String {
     for (index, letter) in kernels.chars().enumerate() {
         let (start, id) = (1000 * index, letter as u32);
         sql.push_str(&format!(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start}, {start} + 900, {index}, 16777216, {id}, {id});"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start}, {start} + 900, 0, 7, {index}, 16777216, {id}, {id});"
         ));
     }
     sql

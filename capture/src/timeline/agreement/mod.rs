@@ -17,11 +17,9 @@ use std::path::{Path, PathBuf};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_exports::nsys;
 use rooflens_schemas::workload;
-use rooflens_session::{
-    ApiCall, Copy, GpuId, GraphLaunch, Launch, Ns, PassId, Range, RangeId, Session,
-};
+use rooflens_session::{ApiCall, Copy, GpuId, GraphLaunch, Launch, Ns, Range, RangeId, Session};
 use rooflens_stages::selection::{select, window, yaml};
-use rooflens_stages::{Attribution, OpSource, Stage, StageInstance, StageTables};
+use rooflens_stages::{Attribution, OpSource, StageInstance, StageTables};
 use tempfile::TempDir;
 
 use super::{EXPORT, Timeline, list};
@@ -205,9 +203,8 @@ impl Bundle {
                 .collect()
         };
         assert_eq!(classes(tables), classes(capture), "{name}");
-        assert_eq!(stages(tables), stages(capture), "{name}");
+        assert_eq!(tables.stages, capture.stages, "{name}");
         assert_eq!(instances(tables), instances(capture), "{name}");
-        assert_eq!(per_stage(tables), per_stage(capture), "{name}");
         assert_eq!(session.workload, timeline.session.workload, "{name}");
     }
 
@@ -330,10 +327,6 @@ fn attributions(tables: &StageTables) -> Vec<(OpSource, Option<u32>, Attribution
         .collect()
 }
 
-fn stages(tables: &StageTables) -> &[Stage] {
-    &tables.stages
-}
-
 /// Instances without what depends on the numbers of GPUs.
 fn instances(tables: &StageTables) -> Vec<StageInstance> {
     let mut instances = tables.instances.clone();
@@ -342,24 +335,6 @@ fn instances(tables: &StageTables) -> Vec<StageInstance> {
         instance.busy = Ns::ZERO;
     }
     instances
-}
-
-/// Instances of each stage, operations attributed to them, and how many instances are excluded for each reason.
-fn per_stage(
-    tables: &StageTables,
-) -> BTreeMap<(PassId, &str), (usize, usize, BTreeMap<String, usize>)> {
-    let mut stages = BTreeMap::new();
-    for stage in &tables.stages {
-        let instances = tables.instances_of(stage);
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        for reason in instances.iter().filter_map(|instance| instance.excluded) {
-            *reasons.entry(reason.to_string()).or_default() += 1;
-        }
-        let operations = instances.iter().map(|instance| instance.ops.len()).sum();
-        let row = (instances.len(), operations, reasons);
-        stages.insert((stage.pass, stage.name.as_str()), row);
-    }
-    stages
 }
 
 /// The start of the range with this number among those of its name, of the process that launches first, in no domain.

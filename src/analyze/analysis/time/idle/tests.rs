@@ -468,9 +468,9 @@ fn cpu_samples_count_while_the_gpu_waits_for_the_host() {
 fn a_mark_of_the_host_names_the_gap_that_it_covers() {
     let session = trace(
         "range step 0..900us
-         launch 5..10us -> axpy 15..20us
-         range rooflens:gc generation 2 100..700us
-         launch 800..801us -> axpy 802..803us",
+         launch 5us..10us -> axpy 15us..20us
+         range rooflens:gc generation 2 100us..700us
+         launch 800us..801us -> axpy 802us..803us",
     );
     of_line(&session, "step", |line, context| {
         let gap = &line.longest[0];

@@ -345,6 +345,21 @@ fn of_several_traces_those_without_an_operator_are_left_out() {
 }
 
 #[test]
+fn a_trace_is_written_to_its_end_when_the_time_is_up() {
+    let machine = Machine::new();
+    let torch = fakes().join("torch");
+    let mut command = machine.command(&["torch", "--", "python3"]);
+    let command = command.arg(torch.join("generate.py")).arg("late");
+    let output = command.env("PYTHONPATH", &torch).output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let artifacts = machine.manifest().artifacts;
+    let mut traces = artifacts
+        .iter()
+        .filter(|artifact| artifact.kind == ArtifactKind::TorchTrace);
+    assert!(traces.next().is_some(), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_trace_that_the_workload_writes_is_taken_if_it_is_new() {
     let machine = Machine::new();
     let traces = machine.folder().join("traces");

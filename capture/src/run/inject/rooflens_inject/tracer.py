@@ -1,6 +1,8 @@
 """torch.profiler in a program that does not know of it: around all of it, instances of a range, or steps (steps_window)."""
 import atexit
+import contextlib
 import os
+import signal
 import sys
 import threading
 
@@ -14,6 +16,20 @@ COUNT = int(os.environ.get("ROOFLENS_TORCH_COUNT", "0"))
 
 # The one of this process; None before torch is imported.
 current = None
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """Holds back the signals that end a pass whose time is up: a trace that is half written is lost. SIGKILL follows later."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 class Tracer:
@@ -55,7 +71,8 @@ class Tracer:
                 path = os.path.join(DIR, f"{name}.pt.trace.json")
                 if os.path.exists(path):
                     path = os.path.join(DIR, f"{name}.{os.getpid()}.pt.trace.json")
-                profiler.export_chrome_trace(path)
+                with undisturbed():
+                    profiler.export_chrome_trace(path)
             except Exception as error:
                 self.fail("stop", error)
 

@@ -133,7 +133,7 @@ fn judge(evidence: &Evidence<'_>) -> SectionContent {
         tables::rules(evidence, &outcomes),
     ];
     SectionContent {
-        findings: findings,
+        findings,
         datasets,
         methods: vec![tables::method(evidence)],
         ..SectionContent::default()

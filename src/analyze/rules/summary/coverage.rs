@@ -66,14 +66,18 @@ pub(super) fn caveats(evidence: &Evidence<'_>) -> Vec<Vec<Inline>> {
 
 /// Outermost stages that take a notable part of the time and have no measured iteration, with their share.
 fn unmeasured(evidence: &Evidence<'_>, account: &Account) -> Vec<String> {
+    let total = account.total();
     let mut stages = Vec::new();
     for (index, node) in account.nodes.iter().enumerate() {
-        let share = Ratio::of(node.time, account.total());
+        let share = Ratio::of(node.time, total);
+        if !matches!(node.kind, NodeKind::Stage(..)) || share < NAMED {
+            continue;
+        }
         let is_measured = account.children(index).any(|(_, child)| match child.kind {
             NodeKind::Phase(phase) => phase.is_measured(),
             _ => false,
         });
-        if matches!(node.kind, NodeKind::Stage(..)) && !is_measured && share >= NAMED {
+        if !is_measured {
             let name = node.kind.name(evidence.session, evidence.facts);
             stages.push(format!("{name} ({})", Quantity::from(share)));
         }

@@ -49,10 +49,11 @@ impl Account {
         account
     }
 
-    /// The children of a node.
+    /// The children of a node. Each parent precedes its descendants, so the search ends with the last of these.
     pub fn children(&self, parent: usize) -> impl Iterator<Item = (usize, &Node)> {
         let nodes = self.nodes.iter().enumerate().skip(parent + 1);
-        nodes.filter(move |(_, node)| node.parent == Some(parent))
+        let descendants = nodes.take_while(move |(_, node)| node.parent >= Some(parent));
+        descendants.filter(move |(_, node)| node.parent == Some(parent))
     }
 
     /// Captured time of all GPUs.

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::args::{
     AllArguments, BaselineArguments, Common, KernelsArguments, NcuArguments, NsysArguments,
@@ -14,6 +14,7 @@ use crate::args::{
 };
 use crate::error::CaptureError;
 use crate::kernels::Kernels;
+use crate::plan::schedule::TimeForCounters;
 use crate::plan::{self, PassPlan, Step, counters};
 use crate::run::{Outcome, Session};
 use crate::say;
@@ -131,7 +132,7 @@ fn perform(
     common: &Common,
     steps: Vec<Step>,
     (limit, begin): (TimeLimit, Instant),
-    counters: impl Fn(PassPlan, Option<Duration>) -> Vec<Step>,
+    counters: impl Fn(PassPlan, TimeForCounters) -> Vec<Step>,
 ) -> Result<Outcome, CaptureError> {
     if !common.dry_run {
         return Session::begin(common, limit, begin)?.run(steps, counters);
@@ -146,7 +147,7 @@ fn unlimited() -> (TimeLimit, Instant) {
     (TimeLimit::None, Instant::now())
 }
 
-fn as_planned(pass: PassPlan, _: Option<Duration>) -> Vec<Step> {
+fn as_planned(pass: PassPlan, _: TimeForCounters) -> Vec<Step> {
     vec![Step::Pass(pass)]
 }
 

@@ -9,7 +9,7 @@ use rooflens_schemas::PassKind;
 use rooflens_session::Ns;
 
 use super::ncu::{self, Pace, filtered, names, pass};
-use super::schedule::{Cost, Memory, Schedule};
+use super::schedule::{Cost, Memory, Schedule, TimeForCounters};
 use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_folder};
 use crate::args::{AllArguments, Common, Gate};
 use crate::kernels::{Kernel, Kernels};
@@ -36,12 +36,12 @@ struct Stage {
     listed: Listed,
 }
 
-/// The passes of ncu, by the timeline of the bundle, with so much time for all of them. Without a timeline, `plain`.
+/// The passes of ncu, by the timeline of the bundle, with this time for all of them. Without a timeline, `plain`.
 pub(crate) fn passes(
     arguments: &AllArguments,
     ncu: &Profiler,
     plain: PassPlan,
-    time: Option<Duration>,
+    time: TimeForCounters,
 ) -> Vec<Step> {
     let bundle = &arguments.common.output;
     let read = || {
@@ -155,7 +155,7 @@ fn planned(
     ncu: &Profiler,
     timeline: &Timeline,
     lists: Vec<Stage>,
-    time: Option<Duration>,
+    time: TimeForCounters,
 ) -> Vec<Step> {
     let ranges = pushed(&ranges_folder(&arguments.common.output));
     let can_start = [
@@ -173,7 +173,10 @@ fn planned(
     };
     let (told, counted): (Vec<Stage>, Vec<Stage>) = lists.into_iter().partition(is_told);
     let passes = counted.len() + usize::from(!told.is_empty());
-    let time = time.map(|time| time / passes.max(1) as u32);
+    let time = TimeForCounters {
+        left: time.left.map(|left| left / passes.max(1) as u32),
+        ..time
+    };
     let mut steps = Vec::new();
     if !told.is_empty() {
         steps.push(or_skip(
@@ -202,7 +205,7 @@ fn windowed(
     ncu: &Profiler,
     timeline: &Timeline,
     stages: &[Stage],
-    time: Option<Duration>,
+    time: TimeForCounters,
 ) -> Result<PassPlan, String> {
     let common = &arguments.common;
     let (base, mut kernels) = names_of(stages);
@@ -212,7 +215,8 @@ fn windowed(
         .collect();
     places.sort_by_key(|place| place.start());
     let mut course = Course::new(timeline, &places, base == "mangled");
-    let run_up = since_start(places.last().map_or(Ns::ZERO, |place| place.start()));
+    let start = since_start(places.last().map_or(Ns::ZERO, |place| place.start()));
+    let run_up = time.run_up(start, timeline.end());
     let pace = fit_course(&mut course, run_up, arguments, time)?;
     kernels.retain(|(name, _)| course.selects(name));
     let counts = profile_new(&mut places, course.profiled().1);
@@ -276,18 +280,18 @@ fn fit_course(
     course: &mut Course,
     run_up: Duration,
     arguments: &AllArguments,
-    time: Option<Duration>,
+    time: TimeForCounters,
 ) -> Result<Pace, String> {
     let [whole, short] = costs(arguments);
     let schedule = whole.schedule(run_up, &course.profiled().0);
-    let Some(time) = time.filter(|time| !schedule.fits(*time)) else {
+    let Some(left) = time.left.filter(|left| !schedule.fits(*left)) else {
         return Ok(Pace {
             schedule: Some(schedule),
             is_short: false,
         });
     };
-    refuse_short(run_up, time)?;
-    course.shorten(Schedule::time_for_launches(run_up, time), |launches| {
+    refuse_short(run_up, left)?;
+    course.shorten(Schedule::time_for_launches(run_up, left), |launches| {
         short.schedule(run_up, launches).profiling()
     });
     Ok(Pace {
@@ -383,7 +387,7 @@ fn by_count(
     arguments: &AllArguments,
     ncu: &Profiler,
     (timeline, stage): (&Timeline, &Stage),
-    time: Option<Duration>,
+    time: TimeForCounters,
 ) -> Result<PassPlan, String> {
     let mut kernels = Kernels::parse(&stage.listed.yaml)?;
     if stage.name.is_none()
@@ -426,25 +430,25 @@ fn fit_window(
     timeline: &Timeline,
     kernels: &mut Kernels,
     arguments: &AllArguments,
-    time: Option<Duration>,
+    time: TimeForCounters,
 ) -> Result<Pace, String> {
     let functions: Vec<String> = kernels.kernels.iter().map(Kernel::function).collect();
     let counted = timeline.counted_launches(&functions);
-    let run_up = timeline.first_launch();
+    let run_up = time.run_up(timeline.first_launch(), timeline.end());
     let [whole, short] = costs(arguments);
     let window = ncu::window(&arguments.ncu, Some(kernels));
     let schedule = |cost: Cost, (skip, count)| cost.schedule(run_up, &counted.window(skip, count));
     let complete = schedule(whole, window);
-    let Some(time) = time.filter(|time| !complete.fits(*time)) else {
+    let Some(left) = time.left.filter(|left| !complete.fits(*left)) else {
         return Ok(Pace {
             schedule: Some(complete),
             is_short: false,
         });
     };
-    refuse_short(run_up, time)?;
+    refuse_short(run_up, left)?;
     let (skip, count) = window;
     let fitting = |skip| {
-        let fits = |count: &u64| schedule(short, (skip, *count)).fits(time);
+        let fits = |count: &u64| schedule(short, (skip, *count)).fits(left);
         (1..=count).take_while(fits).last().unwrap_or(0)
     };
     let (here, at_first) = (fitting(skip), fitting(0));

@@ -40,6 +40,30 @@ pub(super) const START: Duration = Duration::from_secs(10);
 /// The share of the time that is planned: estimates are not exact.
 const PLANNED: f64 = 0.9;
 
+/// The time that the passes of ncu are planned by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TimeForCounters {
+    /// What all of them may take, if that is limited.
+    pub(crate) left: Option<Duration>,
+    /// How long the unprofiled run took.
+    pub(crate) unprofiled: Option<Duration>,
+}
+
+impl TimeForCounters {
+    /// From the start of the workload to a point of its timeline, without nsys, which slows down imports and launches.
+    ///
+    /// Until the end of the timeline, which may be that of its pass and not of the workload, the unprofiled run took no
+    /// longer than its whole time.
+    pub(super) fn run_up(self, point: Duration, end: Duration) -> Duration {
+        match self.unprofiled {
+            Some(unprofiled) if unprofiled < end => {
+                point.mul_f64(unprofiled.as_secs_f64() / end.as_secs_f64())
+            }
+            _ => point,
+        }
+    }
+}
+
 /// The times of one ncu pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schedule {
@@ -212,6 +236,20 @@ mod tests {
         assert!((seconds(25, 6, 80, 10_000_000) - seconds(25, 6, 80, 0) - 0.25).abs() < 1e-6);
         // Of 50 GB on a GPU of 80, 20 have no room: 20 * 0.05 s per pass.
         assert!((seconds(25, 50, 80, 0) - seconds(25, 50, 200, 0) - 25.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_run_up_is_shorter_without_nsys() {
+        let seconds = Duration::from_secs;
+        let time = TimeForCounters {
+            left: None,
+            unprofiled: Some(seconds(20)),
+        };
+        assert_eq!(time.run_up(seconds(30), seconds(60)), seconds(10));
+        // The pass was ended early, or the unprofiled run is not known.
+        assert_eq!(time.run_up(seconds(10), seconds(15)), seconds(10));
+        let unknown = TimeForCounters::default();
+        assert_eq!(unknown.run_up(seconds(30), seconds(60)), seconds(30));
     }
 
     #[test]

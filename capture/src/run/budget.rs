@@ -6,6 +6,7 @@ use rooflens_schemas::PassKind;
 
 use crate::args::TimeLimit;
 use crate::plan::ncu::LAUNCH;
+use crate::plan::schedule::TimeForCounters;
 use crate::plan::{Harvest, PassPlan, Step};
 
 /// A pass takes so many times as long as the unprofiled run, and so many seconds more: of ncu, without the launches
@@ -26,8 +27,8 @@ const LAUNCHES: f64 = 30.0;
 /// The unprofiled run, as long as it is not known, in seconds.
 const UNKNOWN: f64 = 30.0;
 
-/// Seconds of an unprofiled run that earlier passes leave to ncu at least: its stages mostly begin early.
-const RUN_UP: f64 = 20.0;
+/// Seconds that earlier passes leave to ncu for launches, after an unprofiled run and its start.
+const LAUNCHING: f64 = 15.0;
 
 /// Seconds after the end of the last pass: ncu writes its report and prints it, and files are hashed.
 const RESERVE: Duration = Duration::from_secs(10);
@@ -75,6 +76,14 @@ impl Budget {
             .map(|_| Duration::from_secs_f64(self.seconds(pass)))
     }
 
+    /// What the passes of ncu are planned by.
+    pub(super) fn for_counters(&self) -> TimeForCounters {
+        TimeForCounters {
+            left: self.left(),
+            unprofiled: self.baseline,
+        }
+    }
+
     /// The time that is left for all passes, if it is limited: by default it is from the unprofiled run on.
     pub(super) fn left(&self) -> Option<Duration> {
         let total = match self.limit {
@@ -113,7 +122,7 @@ impl Budget {
     /// What earlier passes leave to a step. ncu profiles what fits into the rest.
     fn least(&self, step: &Step) -> f64 {
         match step {
-            Step::Counters(_) => COUNTERS.1 + self.once().min(RUN_UP),
+            Step::Counters(_) => self.once() * COUNTERS.0 + COUNTERS.1 + LAUNCHING,
             Step::Pass(pass) => self.seconds(pass),
             Step::Snapshot { .. } | Step::Skip { .. } => 0.0,
         }
@@ -196,13 +205,13 @@ mod tests {
         assert_eq!(usual.left(), None, "the baseline is not limited");
         // 4 * 20 + 60, of which 10 are reserved.
         assert_about(budget(TimeLimit::Usual, 20).left(), 130.0);
-        // ncu needs 10 s and as long as the baseline, but no longer than 20 s.
+        // ncu needs as long as the baseline, 10 s to start, and 15 s for launches.
         let later = [Step::Counters(pass(PassKind::Counters))];
         let timeline = pass(PassKind::Timeline);
         let short = budget(TimeLimit::Usual, 15);
-        assert_about(short.limit(&timeline, later.iter()), 110.0 - 25.0);
+        assert_about(short.limit(&timeline, later.iter()), 110.0 - 40.0);
         let long = budget(TimeLimit::Usual, 100);
-        assert_about(long.limit(&timeline, later.iter()), 450.0 - 30.0);
+        assert_about(long.limit(&timeline, later.iter()), 450.0 - 125.0);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use rooflens_schemas::{Pass, PassKind, Tool};
 use crate::args::{Common, Profilers, SnapshotArguments, TimeLimit};
 use crate::error::CaptureError;
 use crate::manifest::{self, Description, WORK};
+use crate::plan::schedule::TimeForCounters;
 use crate::plan::{Harvest, PassPlan, Step};
 use crate::redact::Secrets;
 use crate::{files, say, snapshot, utc};
@@ -120,7 +121,7 @@ impl<'a> Session<'a> {
     pub(crate) fn run(
         mut self,
         steps: Vec<Step>,
-        counters: impl Fn(PassPlan, Option<Duration>) -> Vec<Step>,
+        counters: impl Fn(PassPlan, TimeForCounters) -> Vec<Step>,
     ) -> Result<Outcome, CaptureError> {
         // A pass that cannot be is said before the others take their time.
         for step in &steps {
@@ -134,7 +135,7 @@ impl<'a> Session<'a> {
         while let Some(step) = steps.pop_front().filter(|_| done.is_ok()) {
             done = match step {
                 Step::Counters(plan) if !self.signals.interrupted() => {
-                    let planned = counters(plan, self.budget.left()).into_iter();
+                    let planned = counters(plan, self.budget.for_counters()).into_iter();
                     planned.rev().for_each(|step| steps.push_front(step));
                     Ok(())
                 }

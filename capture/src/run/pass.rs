@@ -11,7 +11,7 @@ use super::child::{Ended, Run};
 use super::client::{Client, Served};
 use super::inject::Python;
 use super::sampler::Sampler;
-use super::watch::Expectation;
+use super::watch::{Expectation, Writing};
 use super::{Session, client, harvest, inject, refuse, window};
 use crate::error::CaptureError;
 use crate::files;
@@ -19,6 +19,9 @@ use crate::plan::{Harvest, PassPlan, WINDOW, work_folder};
 
 /// Where the workload finds a folder for its own files.
 const OUT: &str = "ROOFLENS_OUT";
+
+/// File that the injected profiler of PyTorch makes when it begins.
+const BEGUN: &str = "begun";
 
 /// Folder with the files of the client that loads a server: hidden, and of the pass.
 const CLIENT: &str = "client";
@@ -236,7 +239,7 @@ fn expectation(
             .map(|estimate| estimate / runs),
         limit,
         is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
-        is_traced: matches!(plan.harvest, Harvest::Torch(_)),
+        writing: writing(plan, folders),
         client: client_of(plan, session, folders),
         ..Expectation::default()
     };
@@ -250,6 +253,15 @@ fn expectation(
         expectation.stops = export.stops.clone();
     }
     expectation
+}
+
+/// What the profiler of a pass writes at its end.
+fn writing(plan: &PassPlan, folders: &Folders) -> Option<Writing> {
+    match &plan.harvest {
+        Harvest::Nsys(_) => Some(Writing::NSYS),
+        Harvest::Torch(_) => Some(Writing::of_trace(folders.work.join(BEGUN))),
+        _ => None,
+    }
 }
 
 /// One run of the command. Samples are kept of the first counted one.

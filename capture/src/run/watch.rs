@@ -50,8 +50,8 @@ pub(crate) struct Expectation {
     pub(crate) schedule: Option<Schedule>,
     /// File that tells the injected module that the time is up.
     pub(crate) deadline: Option<PathBuf>,
-    /// Whether a trace of PyTorch is written at the end.
-    pub(crate) is_traced: bool,
+    /// What the profiler writes after the end of the workload, if it is a profiler that does.
+    pub(crate) writing: Option<Writing>,
     /// Files that are made after so many launches.
     pub(crate) stops: Vec<(u64, PathBuf)>,
     /// Whether the command is a profiler's, which must not be ended itself.
@@ -60,10 +60,35 @@ pub(crate) struct Expectation {
     pub(crate) client: Option<Client>,
 }
 
+/// What a profiler writes after the end of the workload, which is part of the time of the pass.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Writing {
+    /// Time of the writing ÷ time of the recording.
+    share: f64,
+    /// File that is there once the recording begins; without it, the recording begins with the workload.
+    begins: Option<PathBuf>,
+}
+
+impl Writing {
+    /// A report of nsys. On an H100, one of 84 s took 12 s.
+    pub(crate) const NSYS: Self = Self {
+        share: 0.15,
+        begins: None,
+    };
+
+    /// A trace of PyTorch. On an H100, one of 20 s with all operators of eager decoding took 20 to 30 s.
+    pub(crate) fn of_trace(begins: PathBuf) -> Self {
+        Self {
+            share: 1.5,
+            begins: Some(begins),
+        }
+    }
+}
+
 /// A signal that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Signal {
-    /// Time after the limit.
+    /// Time after the time was up.
     after: Duration,
     number: i32,
     /// Whether the profiler gets it, too.
@@ -142,6 +167,29 @@ impl Watch {
 }
 
 impl Expectation {
+    /// Whether the workload writes a trace itself.
+    fn is_traced(&self) -> bool {
+        let writing = self.writing.as_ref();
+        writing.is_some_and(|writing| writing.begins.is_some())
+    }
+
+    /// Whether what is recorded can just be written until the limit. `begin` is when the recording began.
+    fn is_due(&self, elapsed: Duration, begin: Option<Duration>) -> bool {
+        let recorded = begin.map_or(Duration::ZERO, |begin| elapsed.saturating_sub(begin));
+        let share = self.writing.as_ref().map_or(0.0, |writing| writing.share);
+        self.limit
+            .is_some_and(|limit| elapsed + recorded.mul_f64(share) >= limit)
+    }
+
+    /// Whether the recording has begun.
+    fn is_recording(&self) -> bool {
+        let begins = self
+            .writing
+            .as_ref()
+            .and_then(|writing| writing.begins.as_ref());
+        begins.is_none_or(|begins| begins.exists())
+    }
+
     /// The signals to a run whose time is up, in their order.
     fn signals(&self) -> Vec<Signal> {
         let workload = |after, number| Signal {
@@ -149,7 +197,7 @@ impl Expectation {
             number,
             is_for_all: false,
         };
-        let patience = if self.is_traced { TRACE } else { PATIENCE };
+        let patience = if self.is_traced() { TRACE } else { PATIENCE };
         let first = if self.deadline.is_some() {
             GRACE
         } else {
@@ -188,14 +236,16 @@ fn watch(
     } else {
         log
     };
-    let (mut is_cut, mut shown) = (false, start);
+    let (mut begin, mut shown) = (None, start);
+    let mut cut: Option<Duration> = None;
     let mut signals = expectation.signals().into_iter().peekable();
     while stopped.recv_timeout(Duration::from_millis(500)) == Err(RecvTimeoutError::Timeout) {
         let elapsed = start.elapsed();
-        let limit = expectation.limit;
-        if let Some(over) = limit.and_then(|limit| elapsed.checked_sub(limit)) {
-            if !is_cut {
-                is_cut = true;
+        if begin.is_none() && expectation.is_recording() {
+            begin = Some(elapsed);
+        }
+        if cut.is_some() || expectation.is_due(elapsed, begin) {
+            if cut.is_none() {
                 say(&format!(
                     "{}: its time is up: it is ended with what it has",
                     expectation.name
@@ -205,6 +255,7 @@ fn watch(
                     let _ = files::write(deadline, "");
                 }
             }
+            let over = elapsed - *cut.get_or_insert(elapsed);
             while let Some(signal) = signals.next_if(|signal| over >= signal.after) {
                 let is_profiled = expectation.is_profiled && !signal.is_for_all;
                 end(child, is_profiled, signal.number);
@@ -215,7 +266,7 @@ fn watch(
             say(&line(expectation, elapsed, &lock(progress)));
         }
     }
-    is_cut
+    cut.is_some()
 }
 
 /// A line that says how far a run is.
@@ -338,6 +389,28 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_leaves_time_to_be_written() {
+        let seconds = Duration::from_secs;
+        let limited = |writing| Expectation {
+            limit: Some(seconds(50)),
+            writing,
+            ..expectation("pass")
+        };
+        let plain = limited(None);
+        assert!(!plain.is_due(seconds(49), Some(Duration::ZERO)));
+        assert!(plain.is_due(seconds(50), Some(Duration::ZERO)));
+        // 0.15 * 43 is 6.45 s.
+        let nsys = limited(Some(Writing::NSYS));
+        assert!(!nsys.is_due(seconds(43), Some(Duration::ZERO)));
+        assert!(nsys.is_due(seconds(44), Some(Duration::ZERO)));
+        // Of 36 s after the import, 14.4 are recorded and 21.6 written.
+        let traced = limited(Some(Writing::of_trace(PathBuf::from("begun"))));
+        assert!(!traced.is_due(seconds(28), Some(seconds(14))));
+        assert!(traced.is_due(seconds(29), Some(seconds(14))));
+        assert!(!traced.is_due(seconds(49), None));
+    }
+
+    #[test]
     fn stops_are_made_when_enough_launches_are_profiled() {
         let folder = tempfile::tempdir().expect("there is room");
         let stop = folder.path().join("stop.0");
@@ -375,7 +448,7 @@ mod tests {
         ];
         assert_eq!(signals(&profiled), expected);
         let traced = Expectation {
-            is_traced: true,
+            writing: Some(Writing::of_trace(PathBuf::from("begun"))),
             ..expectation("torch")
         };
         let expected = [

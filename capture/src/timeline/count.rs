@@ -42,6 +42,13 @@ impl Timeline {
         let starts = self.session.launches.start.iter().copied();
         since_start(starts.min().unwrap_or(Ns::ZERO))
     }
+
+    /// From the start of the recording to the end of the last kernel or range.
+    pub(crate) fn end(&self) -> Duration {
+        let (launches, ranges) = (&self.session.launches, &self.session.ranges);
+        let ends = launches.end.iter().chain(&ranges.end).copied();
+        since_start(ends.max().unwrap_or(Ns::ZERO))
+    }
 }
 
 /// A point of time of the timeline as a time since its start.

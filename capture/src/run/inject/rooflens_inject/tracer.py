@@ -55,6 +55,8 @@ class Tracer:
                     activities=activities, record_shapes="shapes" in RECORD, with_stack="stacks" in RECORD,
                     profile_memory="memory" in RECORD, with_flops="flops" in RECORD)
                 self.profiler.start()
+                # From now on the trace grows that the capture leaves time to write.
+                open(os.path.join(DIR, "begun"), "w").close()
             except Exception as error:
                 self.fail("start", error)
 

@@ -29,7 +29,7 @@ _local = threading.local()
 _models = {}  # By id: (weak reference, Model).
 _built = weakref.WeakSet()
 _compile = {}
-_watched = set()
+_watched, _parts = set(), set()
 _torch = None
 
 
@@ -167,7 +167,7 @@ def _called(module, args, kwargs):
     phase = batch or phase_of(module, shape, kwargs)
     is_new = not model.shapes
     model.called(phase, shape)
-    sizes = {"batch": shape[0], "tokens": shape[1], "keys": loading.quiet(keys_of)(shape[1], kwargs)}
+    sizes = {"batch": shape[0], "tokens": shape[1], "keys": keys_of(shape[1], kwargs)}
     told = steps.current.begins(phase, sizes)
     if is_new:
         notes.write()
@@ -181,11 +181,12 @@ def _called(module, args, kwargs):
 
 def inputs_of(args, kwargs):
     """The shape of the first input, and whether that is text."""
-    name = next((name for name in INPUTS if kwargs.get(name) is not None), None)
+    name = first_given(INPUTS, kwargs)
     given = kwargs[name] if name else (args[0] if args else next(iter(kwargs.values()), None))
     shape = tuple(getattr(given, "shape", ()))
-    if not all(isinstance(size, int) for size in shape):
-        return (), False
+    for size in shape:
+        if not isinstance(size, int):
+            return (), False
     return shape, name in INPUTS[:3] or name is None and len(shape) == 2 and not given.is_floating_point()
 
 
@@ -196,6 +197,7 @@ def shape_of(shape, is_text):
     return shape[0] if shape else None, shape[1] if is_text and len(shape) > 1 else None
 
 
+@loading.quiet
 def keys_of(tokens, kwargs):
     """Tokens that the attention of a sequence reads, by shapes alone: values are on the GPU. None if none tells."""
     mask = kwargs.get("attention_mask")
@@ -215,7 +217,16 @@ def keys_of(tokens, kwargs):
 
 
 def past_of(kwargs):
-    return next((kwargs[name] for name in CACHES if kwargs.get(name) is not None), None)
+    name = first_given(CACHES, kwargs)
+    return kwargs[name] if name else None
+
+
+def first_given(names, kwargs):
+    """The first of these arguments that is given. This runs in each step of the workload: generators take three times as long."""
+    for name in names:
+        if kwargs.get(name) is not None:
+            return name
+    return None
 
 
 def phase_of(module, shape, kwargs):
@@ -319,10 +330,11 @@ def _found(old):
 @loading.quiet
 def _keep(module):
     cls = type(module)
-    if cls.__module__.split(".")[0] == "torch" or cls in _watched or any(base in _watched for base in cls.__mro__):
+    # Parts of models are moved, too: a model has parts of its own. Generation asks for parameters in each step.
+    if cls in _parts or not any(True for _ in module.children()):
         return
-    # Parts of models are moved, too: a model has parts of its own.
-    if any(True for _ in module.children()):
+    _parts.add(cls)
+    if cls.__module__.split(".")[0] != "torch" and not any(base in _watched for base in cls.__mro__):
         watch(cls)
 
 

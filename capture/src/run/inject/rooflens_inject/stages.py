@@ -37,15 +37,21 @@ class Stage:
         }
 
 
+class Open(threading.local):
+    """Ranges that are open on a thread: (stage, mark, what happened, sizes), or None for one that is not timed."""
+
+    def __init__(self):
+        self.stack = []
+
+
 class Stages:
     """Times ranges by name. Digits are one name, as in the report: `iteration 3` is an instance of `iteration N`."""
 
     def __init__(self, clock):
-        self.clock, self.all, self.spellings, self.local = clock, {}, {}, threading.local()
+        self.clock, self.all, self.spellings, self.open = clock, {}, {}, Open()
 
     def stack(self):
-        """Ranges that are open on this thread: (stage, mark, what happened, sizes), or None for one that is not timed."""
-        return self.local.__dict__.setdefault("stack", [])
+        return self.open.stack
 
     def stage(self, name):
         key = name.strip()[:80]

@@ -2,8 +2,9 @@
 import collections
 import time
 
-# Intervals that wait before those that the GPU has finished are read.
-_BATCH = 64
+# Intervals that wait before those that the GPU has finished are read. Events are used again then: making one takes longer
+# than recording it.
+_BATCH = 8
 
 # What marks may cost: a share of the time since the first one, and nanoseconds at the beginning.
 _SHARE, _ALLOWANCE = 0.005, 20_000_000

@@ -89,6 +89,10 @@ pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureEr
         true => (input.join(timeline::EXPORT), Timeline::of_bundle(input)),
         false => (input.clone(), Timeline::open(input)),
     };
+    if export.extension().is_some_and(|ending| ending == "csv") {
+        let reason = "a list needs the timeline: give the SQLite export. Of sums, `rooflens kernels FILE --yaml` makes one";
+        return Err(CaptureError::File(export, reason.to_owned()));
+    }
     let timeline = timeline.map_err(CaptureError::io(&export))?;
     timeline.notes().iter().for_each(|note| say(note));
     let listed = timeline::list(

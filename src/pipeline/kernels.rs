@@ -91,8 +91,14 @@ impl Capture {
         ))
     }
 
-    /// The kernels of a stage, or of all stages, with the most time; none without such a stage or a kernel in it.
+    /// The kernels of a stage, or of all stages, with the most time; none without such a stage or a kernel in it. Without
+    /// a timeline, the kernels of sums.
     pub fn kernels_to_profile(&self, stage: Option<&str>, count: usize) -> Option<ProfileList> {
+        if self.session.launches.is_empty() && stage.is_none() {
+            let kernels = kernel_sums::select_of_sums(&self.session, count);
+            let window = None;
+            return (!kernels.is_empty()).then_some(ProfileList { kernels, window });
+        }
         let facts = Facts::new(&self.session);
         let kernels = kernel_sums::select(&self.session, &facts, stage, count)?;
         let window = kernel_sums::window(&self.session, &facts, stage, &kernels);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::classify::KernelClass;
+use crate::classify::{self, KernelClass};
 use crate::tables::OpSource;
 use crate::tables::StageTables;
 use rooflens_schemas::text::quoted;
@@ -151,6 +151,31 @@ pub fn select(
     (!selected.is_empty()).then_some(selected)
 }
 
+/// The `top` kernels by time of the first pass with kernel sums of `nsys stats`, which hold no single launches.
+pub fn select_of_sums(session: &Session, top: usize) -> Vec<Selected> {
+    let (sums, identities) = (&session.kernel_sums, classify::identities(session));
+    let mut rows: Vec<usize> = (0..sums.len()).collect();
+    rows.retain(|row| {
+        let class = identities[sums.kernel[*row].index()].class;
+        Some(&sums.pass[*row]) == sums.pass.first() && class != KernelClass::Communication
+    });
+    let total: Ns = rows.iter().map(|row| sums.total[*row]).sum();
+    rows.sort_by_key(|row| (Reverse(sums.total[*row]), sums.kernel[*row]));
+    rows.truncate(top);
+    let mut selected = Vec::new();
+    for row in rows {
+        let kernel = sums.kernel[row];
+        selected.push(Selected {
+            kernel,
+            name: session.kernel_name(kernel).to_owned(),
+            function: function(session, kernel),
+            share: Ratio::of(sums.total[row], total.max(Ns(1))),
+            launches: Vec::new(),
+        });
+    }
+    selected
+}
+
 /// The `top` kernels by time of these launches.
 pub fn select_among(
     session: &Session,
@@ -199,10 +224,10 @@ pub fn yaml(selected: &[Selected], window: Option<Window>) -> String {
     for kernel in selected {
         let (name, regex) = (quoted(&kernel.name), quoted(&exactly(&kernel.function)));
         text.push_str(&format!("  - name: {name}\n    regex: {regex}\n"));
-        let (share, launches) = (kernel.share.0, &kernel.launches);
-        text.push_str(&format!(
-            "    share: {share:.6}\n    launches: {launches:?}\n"
-        ));
+        text.push_str(&format!("    share: {:.6}\n", kernel.share.0));
+        if !kernel.launches.is_empty() {
+            text.push_str(&format!("    launches: {:?}\n", kernel.launches));
+        }
     }
     if let Some(Window { skip, count }) = window {
         text.push_str(
@@ -358,8 +383,22 @@ pub fn function(session: &Session, kernel: KernelId) -> String {
     if !short.is_empty() {
         return short.to_owned();
     }
-    let name = session.kernel_name(kernel);
-    let head = name.split(['<', '(']).next().unwrap_or(name).trim();
+    function_of(session.kernel_name(kernel))
+}
+
+/// The function of a demangled name, without return type, namespaces, template arguments, and arguments.
+fn function_of(name: &str) -> String {
+    let (mut depth, mut head) = (0_u32, String::new());
+    for character in name.replace("(anonymous namespace)", "").chars() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => break,
+            _ if depth == 0 => head.push(character),
+            _ => {}
+        }
+    }
+    let head = head.trim();
     head.rsplit([' ', ':']).next().unwrap_or(head).to_owned()
 }
 
@@ -386,6 +425,49 @@ mod tests {
         assert!((selected[0].share.0 - 300.0 / 320.0).abs() < 1e-12);
         // Of the function f the launches 1, 2 and 4 are b with grid 8.
         assert_eq!(selected[0].launches, [1, 2, 4]);
+    }
+
+    #[test]
+    fn a_function_is_found_behind_templates_and_namespaces() {
+        for (name, function) in [
+            ("gemm", "gemm"),
+            ("void f<int>(int*)", "f"),
+            ("void (anonymous namespace)::f<int>(int*)", "f"),
+            (
+                "std::enable_if<!T7, void>::type internal::gemvx::kernel<int, (bool)0>(T13)",
+                "kernel",
+            ),
+            (
+                "void at::native::<unnamed>::CatArray<at::Opaque<(unsigned int)2>, int>(char *)",
+                "CatArray",
+            ),
+        ] {
+            assert_eq!(function_of(name), function);
+        }
+    }
+
+    #[test]
+    fn sums_give_kernels_without_launches() {
+        let mut session =
+            trace("stream 7: gemm 0..10, add 10..20, ncclDevKernel_AllReduce(x) 20..30");
+        session.launches = rooflens_session::Launches::default();
+        for (kernel, total) in [(0, 30), (1, 50), (2, 900)] {
+            session.kernel_sums.push(rooflens_session::KernelSum {
+                pass: PassId(0),
+                kernel: KernelId(kernel),
+                count: 2,
+                total: Ns(total),
+                min: Ns(1),
+                max: Ns(total),
+                median: None,
+                std: None,
+            });
+        }
+        let selected = select_of_sums(&session, 1);
+        // The collective is excluded: 50 of 80.
+        assert_eq!((selected.len(), &*selected[0].function), (1, "add"));
+        assert!((selected[0].share.0 - 0.625).abs() < 1e-12);
+        assert!(!yaml(&selected, None).contains("    launches:"));
     }
 
     #[test]

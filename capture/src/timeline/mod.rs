@@ -24,6 +24,7 @@ use std::io;
 use std::path::Path;
 
 use rooflens_session::{KernelId, LaunchId, Ns, PassId, ProcessId, RangeId, Session};
+use rooflens_stages::repeats;
 use rooflens_stages::selection::{duration, first_process, in_order};
 use rooflens_stages::{OpSource, Stage, StageInstance, StageTables};
 
@@ -149,7 +150,8 @@ impl Timeline {
     /// Whether ranges mark a stage, or updates of the weights.
     fn is_named(&self, stage: &Stage) -> bool {
         let first = self.tables.instances_of(stage).first();
-        first.is_some_and(|instance| instance.thread.is_some())
+        let has_thread = first.is_some_and(|instance| instance.thread.is_some());
+        has_thread && !repeats::is_repeating(stage)
     }
 
     fn stage(&self, name: &str) -> Option<&Stage> {

@@ -3,17 +3,13 @@
 use std::collections::HashMap;
 
 use rooflens_session::{KernelId, LaunchId, Ns};
+use rooflens_stages::repeats::{Repeats, repeats};
 use rooflens_stages::selection::{Selected, Window, counted, duration, places, shortest};
 
 use super::{Call, PASS, Timeline};
 
 /// Launches that are looked at, from the first on: a longer run repeats itself before.
 const MOST: usize = 100_000;
-
-/// Times that a unit is there at least, and the share of all launches that its repeats are: layers repeat, too, but
-/// only within a step.
-const REPEATS: usize = 3;
-const SHARE: usize = 2;
 
 impl Timeline {
     /// Launches of the selected functions to pass over and to profile: in the second repeat, the shortest run with each of
@@ -51,7 +47,7 @@ impl Timeline {
         if let Some(unit) = self.unit_of_graphs(&order) {
             return Some(unit);
         }
-        let (first, length) = repeating(&self.kernels_of(&order))?;
+        let Repeats { first, length, .. } = repeats(&self.kernels_of(&order))?;
         Some(order[first + length..first + 2 * length].to_vec())
     }
 
@@ -97,7 +93,7 @@ impl Timeline {
             let next = numbers.len();
             symbols.push(*numbers.entry(kernels).or_insert(next));
         }
-        let (first, length) = repeating(&symbols)?;
+        let Repeats { first, length, .. } = repeats(&symbols)?;
         let begin = graphs.get(first + length)?.0.start;
         let end = graphs.get(first + 2 * length);
         let end = end.map_or(Ns::MAX, |(call, _)| call.start);
@@ -116,30 +112,6 @@ impl Timeline {
         }
         time
     }
-}
-
-/// Where a unit begins to repeat, and its length.
-fn repeating<T: PartialEq>(kernels: &[T]) -> Option<(usize, usize)> {
-    let (count, middle) = (kernels.len(), kernels.len() / 2);
-    for length in 1..=(count - middle) / 2 {
-        let is_same = |index: usize| kernels[index] == kernels[index + length];
-        if !(middle..middle + length).all(is_same) {
-            continue;
-        }
-        let first = (0..middle)
-            .rev()
-            .take_while(|index| is_same(*index))
-            .last()
-            .unwrap_or(middle);
-        let last = (middle..count - length)
-            .take_while(|index| is_same(*index))
-            .last();
-        let repeated = last.unwrap_or(middle) + 1 + length - first;
-        if repeated >= REPEATS * length && SHARE * repeated >= count {
-            return Some((first, length));
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -178,16 +150,5 @@ mod tests {
         // Without graphs nothing repeats.
         timeline.calls.fill(None);
         assert_eq!(timeline.unit(), None);
-    }
-
-    #[test]
-    fn the_unit_is_the_step_and_not_the_layer() {
-        // Two of warm-up, then five steps of a head, three layers of two kernels, and an update.
-        let step = [9, 1, 2, 1, 2, 1, 2, 7];
-        let mut kernels = vec![5, 6];
-        (0..5).for_each(|_| kernels.extend(step));
-        assert_eq!(repeating(&kernels), Some((2, 8)));
-        assert_eq!(repeating(&[1, 2, 3, 4, 5, 6]), None);
-        assert_eq!(repeating::<u32>(&[]), None);
     }
 }

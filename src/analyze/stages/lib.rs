@@ -17,6 +17,7 @@ mod admission;
 pub mod attribution;
 pub mod classify;
 pub mod intervals;
+pub mod repeats;
 pub mod selection;
 mod sizes;
 pub mod stage_names;

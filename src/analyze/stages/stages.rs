@@ -10,15 +10,19 @@ use rooflens_schemas::steps;
 use crate::admission::{self, Admission};
 use crate::attribution::{IssuedOp, ThreadOps, attribute, started};
 use crate::intervals::{Interval, add, total, union_length};
+use crate::repeats;
 use crate::sizes::{CallSizes, Sizes};
 use crate::stage_names::{Rule, is_of_user, is_update, rules};
 use crate::tables::{Exclusion, Ops, Stage, StageInstance, StageTables};
-use crate::updates::between_updates;
+use crate::updates::{between_updates, is_of_pytorch};
 use rooflens_session::{Arrange, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 use rooflens_stats::modified_z_of_first;
 
 /// Distinct outermost range names that become stages where no rule matches any range.
 const MAX_UNNAMED_STAGES: usize = 12;
+
+/// Ranges of a name from which on it recurs.
+const RECURS: usize = 3;
 
 /// Modified z-score beyond which the first instance is a cold start.
 pub const WARMUP_Z: f64 = rooflens_stats::OUTLIER_Z;
@@ -34,6 +38,8 @@ pub(super) struct Draft {
     pub(super) name: String,
     pub(super) kind: StageKind,
     pub(super) windows: Vec<Window>,
+    /// Whether it is a stage only if its instances issue GPU work.
+    pub(super) needs_work: bool,
 }
 
 /// An instance before it is measured: a range, or a time between two of them, in which all threads of the process count.
@@ -63,7 +69,13 @@ pub fn find(session: &Session, facts: &mut StageTables) {
     let passes: BTreeSet<PassId> = facts.ops.pass.iter().copied().collect();
     let drafts: Vec<(PassId, Vec<Draft>)> = passes
         .iter()
-        .map(|pass| (*pass, drafts(session, *pass, &rules)))
+        .map(|pass| {
+            let mut drafts = drafts(session, *pass, &rules);
+            if drafts.is_empty() {
+                drafts.extend(repeats::draft(session, &facts.ops, *pass));
+            }
+            (*pass, drafts)
+        })
         .collect();
     let domains: BTreeSet<StrId> = drafts
         .iter()
@@ -133,6 +145,10 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     {
         return vec![steps];
     }
+    let others = match built_in && !named.is_empty() {
+        true => other_phases(session, &pass_ranges, &mut named),
+        false => BTreeSet::new(),
+    };
     let order: Vec<String> = if named.is_empty() {
         outermost_names(session, &pass_ranges, &mut named)
     } else {
@@ -165,6 +181,7 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
                 .map(|range| Window::of(session, range))
                 .collect();
             drafts.push(Draft {
+                needs_work: others.contains(&stage),
                 name: stage,
                 kind,
                 windows,
@@ -190,6 +207,53 @@ fn settle_profiler_steps(session: &Session, own: &[RangeId], named: &mut NamedSt
         let steps = named.values_mut().filter(|(name, _)| name == PROFILER_STEP);
         steps.for_each(|(_, kind)| *kind = TrainStep);
     }
+}
+
+/// Phases of the user next to those that rules name, such as `log` after `train_step`: outermost ranges that recur on a
+/// thread with named ranges, and neither contain nor lie in any of them.
+fn other_phases(session: &Session, own: &[RangeId], named: &mut NamedStages) -> BTreeSet<String> {
+    let ranges = &session.ranges;
+    let is_named = |id: &RangeId| named.contains_key(&ranges.name[id.index()]);
+    let mut stages: BTreeMap<ThreadId, Vec<Interval>> = BTreeMap::new();
+    let of_rules = own.iter().copied().filter(is_named).collect();
+    for id in without_recursion(session, of_rules) {
+        let span = (ranges.start[id.index()], ranges.end[id.index()]);
+        let of_thread = stages.entry(ranges.thread[id.index()]).or_default();
+        of_thread.push(span);
+    }
+    let is_apart = |id: &RangeId| {
+        let (start, end) = (ranges.start[id.index()], ranges.end[id.index()]);
+        stages.get(&ranges.thread[id.index()]).is_some_and(|spans| {
+            let next = spans.partition_point(|(_, stage_end)| *stage_end <= start);
+            spans
+                .get(next)
+                .is_none_or(|(stage_start, _)| *stage_start >= end)
+        })
+    };
+    let mut candidates = Vec::new();
+    for id in own {
+        let name = session.text(ranges.name[id.index()]);
+        if is_of_user(session, *id) && !is_of_pytorch(name) && !is_named(id) && is_apart(id) {
+            candidates.push(*id);
+        }
+    }
+    let mut phases: BTreeMap<String, Vec<StrId>> = BTreeMap::new();
+    for id in without_recursion(session, candidates) {
+        let name = ranges.name[id.index()];
+        phases
+            .entry(generic_name(session.text(name)))
+            .or_default()
+            .push(name);
+    }
+    phases.retain(|name, names| !name.is_empty() && names.len() >= RECURS);
+    let mut others: Vec<(String, Vec<StrId>)> = phases.into_iter().collect();
+    others.truncate(MAX_UNNAMED_STAGES);
+    for (phase, names) in &others {
+        for name in names {
+            named.insert(*name, (phase.clone(), StageKind::Other));
+        }
+    }
+    others.into_iter().map(|(phase, _)| phase).collect()
 }
 
 /// Names of ranges that lie in no other range of their thread, by total host time; digits are one name.
@@ -304,6 +368,13 @@ impl StageTables {
             *ordinal += 1;
             instance.measure(&self.ops);
             self.instances.push(instance);
+        }
+        let has_work = self.instances[first..]
+            .iter()
+            .any(|instance| !instance.ops.is_empty());
+        if draft.needs_work && !has_work {
+            self.instances.truncate(first);
+            return;
         }
         let name = draft.name;
         let instances = first..self.instances.len();

@@ -75,11 +75,12 @@ pub(super) fn between_updates(session: &Session, own: &[RangeId]) -> Option<Draf
         name,
         kind: StageKind::TrainStep,
         windows,
+        needs_work: false,
     })
 }
 
 /// Whether a range is one that PyTorch opens by itself.
-fn is_of_pytorch(name: &str) -> bool {
+pub(super) fn is_of_pytorch(name: &str) -> bool {
     OF_PYTORCH.iter().any(|begin| name.starts_with(begin))
 }
 

@@ -1,0 +1,251 @@
+//! Steps where no range marks them: the work that repeats, by the calls that issue it.
+//!
+//! A plain CUDA program and a PyTorch loop without ranges were one stage from the first to the last operation: its start-up
+//! then hides what each step does. What must hold: a unit is the shortest sequence that repeats exactly, at least three
+//! times, and its repeats are at least half of all calls. Kernels alone would find a layer within a step, too. That is
+//! accepted: shares and bounds of a layer are those of the step.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rooflens_schemas::StageKind;
+use rooflens_session::{KernelId, Ns, PassId, ProcessId, Session, ThreadId};
+
+use crate::stages::{Draft, Window};
+use crate::tables::{OpSource, Ops, Stage};
+
+/// Name of the stage.
+pub const REPEATING: &str = "repeating kernels";
+
+/// Calls that are compared, from the first one on: a longer run repeats itself before.
+const MOST: usize = 100_000;
+
+/// How often a unit occurs at least, and the divisor of all calls that its repeats are at least.
+const REPEATS: usize = 3;
+const SHARE: usize = 2;
+
+/// The time of graphs from which on they alone tell the steps is one of so many parts of all time.
+const GRAPHS: i64 = 2;
+
+/// A call of the host that issues work: one kernel, or the nodes of a CUDA graph.
+#[derive(Debug, Default)]
+struct Call {
+    start: Ns,
+    end: Ns,
+    thread: ThreadId,
+    /// What runs, in any order, because branches of a graph do.
+    work: Vec<Work>,
+    /// GPU time.
+    time: Ns,
+}
+
+/// What a call issues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Work {
+    Kernel(KernelId),
+    /// A graph that is traced as a whole, by its number.
+    Graph(Option<u64>),
+}
+
+/// Where a sequence repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeats {
+    /// Index of the first unit's begin.
+    pub first: usize,
+    /// Length of a unit.
+    pub length: usize,
+    /// Units.
+    pub count: usize,
+}
+
+impl Call {
+    /// Whether it launches a CUDA graph: one call issues several kernels of a graph alone.
+    fn is_graph(&self) -> bool {
+        self.work.len() > 1 || matches!(self.work[..], [Work::Graph(_)])
+    }
+}
+
+/// The units of each process of a pass as one stage.
+pub(super) fn draft(session: &Session, ops: &Ops, pass: PassId) -> Option<Draft> {
+    let mut windows = Vec::new();
+    for calls in calls(session, ops, pass).values() {
+        windows.extend(units(calls));
+    }
+    (!windows.is_empty()).then(|| Draft {
+        name: REPEATING.to_owned(),
+        kind: StageKind::Other,
+        windows,
+        needs_work: false,
+    })
+}
+
+/// Whether no range marks a stage: it is work that repeats.
+pub fn is_repeating(stage: &Stage) -> bool {
+    stage.name == REPEATING
+}
+
+/// The calls that issue kernels and graphs, in the order of the host.
+fn calls(session: &Session, ops: &Ops, pass: PassId) -> BTreeMap<ProcessId, Vec<Call>> {
+    let table = &session.api_calls;
+    let mut by_call: BTreeMap<_, Call> = BTreeMap::new();
+    for op in (0..ops.len()).filter(|op| ops.pass[*op] == pass) {
+        let work = match ops.source[op] {
+            OpSource::Launch(launch) => Work::Kernel(session.launches.kernel[launch.index()]),
+            OpSource::Graph(graph) => Work::Graph(session.graph_launches.graph[graph.index()]),
+            OpSource::Copy(_) => continue,
+        };
+        let Some(id) = ops.api_call[op] else { continue };
+        let row = id.index();
+        let call = by_call.entry((ops.process[op], id)).or_default();
+        (call.start, call.end) = (table.start[row], table.end[row]);
+        call.thread = table.thread[row];
+        call.work.push(work);
+        call.time += ops.end[op] - ops.start[op];
+    }
+    let mut calls: BTreeMap<ProcessId, Vec<Call>> = BTreeMap::new();
+    for ((process, _), mut call) in by_call {
+        call.work.sort_unstable();
+        calls.entry(process).or_default().push(call);
+    }
+    for list in calls.values_mut() {
+        list.sort_by_key(|call| call.start);
+        list.truncate(MOST);
+    }
+    calls
+}
+
+/// The time of each unit: from its first call to that of the next unit.
+fn units(calls: &[Call]) -> Vec<Window> {
+    let graphs: Vec<&Call> = calls.iter().filter(|call| call.is_graph()).collect();
+    let time = |calls: &[&Call]| -> Ns { calls.iter().map(|call| call.time).sum() };
+    let all: Vec<&Call> = calls.iter().collect();
+    // What is launched between graphs may differ from step to step.
+    let compared = match time(&graphs) * GRAPHS >= time(&all) && !graphs.is_empty() {
+        true => graphs,
+        false => all,
+    };
+    let mut numbers = HashMap::new();
+    let mut symbols: Vec<usize> = Vec::new();
+    for call in &compared {
+        let next = numbers.len();
+        symbols.push(*numbers.entry(&call.work).or_insert(next));
+    }
+    let Some(Repeats {
+        first,
+        length,
+        count,
+    }) = repeats(&symbols)
+    else {
+        return Vec::new();
+    };
+    let end = calls.iter().map(|call| call.end).max().unwrap_or_default();
+    let start = |unit: usize| compared.get(first + unit * length).map(|call| call.start);
+    let mut windows = Vec::new();
+    for unit in 0..count {
+        let call = compared[first + unit * length];
+        windows.push(Window {
+            range: None,
+            thread: call.thread,
+            start: call.start,
+            end: start(unit + 1).unwrap_or(end),
+        });
+    }
+    windows
+}
+
+/// The shortest sequence that repeats in the middle of a list, as far as it does.
+pub fn repeats<T: PartialEq>(list: &[T]) -> Option<Repeats> {
+    let (count, middle) = (list.len(), list.len() / 2);
+    for length in 1..=(count - middle) / 2 {
+        let is_same = |index: usize| list[index] == list[index + length];
+        if !(middle..middle + length).all(is_same) {
+            continue;
+        }
+        let before = (0..middle).rev().take_while(|index| is_same(*index));
+        let first = before.last().unwrap_or(middle);
+        let after = (middle..count - length).take_while(|index| is_same(*index));
+        let repeated = after.last().unwrap_or(middle) + 1 + length - first;
+        if repeated >= REPEATS * length && SHARE * repeated >= count {
+            return Some(Repeats {
+                first,
+                length,
+                count: repeated / length,
+            });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::StageTables;
+    use rooflens_analysis::testing::trace;
+
+    /// Start, end, and operations of each instance of the only stage.
+    fn instances(text: &str) -> (String, Vec<(Ns, Ns, usize)>) {
+        let facts = StageTables::new(&trace(text));
+        assert_eq!(facts.stages.len(), 1);
+        let mut instances = Vec::new();
+        for instance in facts.instances_of(&facts.stages[0]) {
+            instances.push((instance.host_start, instance.host_end, instance.ops.len()));
+        }
+        (facts.stages[0].name.clone(), instances)
+    }
+
+    #[test]
+    fn a_loop_of_kernels_is_a_stage_without_its_set_up() {
+        let text = "launch 0..5 -> init 5..9
+            launch 10..11 -> a 11..12
+            launch 12..13 -> b 13..14
+            launch 20..21 -> a 21..22
+            launch 22..23 -> b 23..24
+            launch 30..31 -> a 31..32
+            launch 32..33 -> b 33..34";
+        let units = vec![
+            (Ns(10), Ns(20), 2),
+            (Ns(20), Ns(30), 2),
+            (Ns(30), Ns(33), 2),
+        ];
+        assert_eq!(instances(text), (REPEATING.to_owned(), units));
+    }
+
+    #[test]
+    fn two_repeats_or_less_than_half_of_the_calls_are_no_stage() {
+        let whole = crate::stages::WHOLE_CAPTURE;
+        let twice = "launch 0..1 -> a 1..2
+            launch 2..3 -> b 3..4
+            launch 4..5 -> a 5..6
+            launch 6..7 -> b 7..8";
+        assert_eq!(instances(twice).0, whole);
+        let mut few = String::new();
+        for (index, kernel) in ["c", "d", "e", "f", "g", "a", "a", "a", "h", "i", "j"]
+            .into_iter()
+            .enumerate()
+        {
+            let start = 10 * index;
+            few.push_str(&format!(
+                "launch {start}..{} -> {kernel} {}..{}\n",
+                start + 1,
+                start + 2,
+                start + 3
+            ));
+        }
+        assert_eq!(instances(&few).0, whole);
+    }
+
+    #[test]
+    fn the_unit_is_the_step_and_not_the_layer() {
+        // Two of warm-up, then five steps of a head, three layers of two kernels, and an update.
+        let step = [9, 1, 2, 1, 2, 1, 2, 7];
+        let mut kernels = vec![5, 6];
+        (0..5).for_each(|_| kernels.extend(step));
+        let expected = Repeats {
+            first: 2,
+            length: 8,
+            count: 5,
+        };
+        assert_eq!(repeats(&kernels), Some(expected));
+        assert_eq!(repeats(&[1, 2, 3, 4, 5, 6]), None);
+        assert_eq!(repeats::<u32>(&[]), None);
+    }
+}

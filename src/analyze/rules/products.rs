@@ -171,7 +171,9 @@ impl<'a> Products<'a> {
     pub(crate) fn saving(&self, worst: &Product<'_>, saved: Time) -> Finding {
         let name = short_name(worst.name);
         let window = self.stage.window.as_ref().filter(|_| is_plain(name));
+        let lost = |product: &Product<'_>| (product.group.kernel.0, product.lost);
         Finding {
+            kernels: self.products.iter().map(lost).collect(),
             evidence: vec![self.of_stage.evidence(self.evidence.session)],
             query: window.map(|window| window.with_helpers(name)),
             ..self.stage.saving_kernels(saved)

@@ -41,6 +41,9 @@ pub struct Finding {
     pub root: Option<Root>,
     /// Whether it is about the measurement and not about the run: how far its figures carry.
     pub on_measurement: bool,
+    /// Kernels that its gain shortens, by row, and by how much in an iteration; empty where that is not known.
+    #[serde(skip)]
+    pub kernels: Vec<(u32, Time)>,
 }
 
 /// A cause that the data names, in words of the summary.

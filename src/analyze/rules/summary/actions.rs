@@ -1,6 +1,6 @@
-//! What to do first: the findings that could save most, one a stage.
+//! What to do first: the findings that could save most of the run.
 
-use super::confidence;
+use super::{confidence, joint};
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Root, Severity};
@@ -10,17 +10,23 @@ use rooflens_units::{Ratio, Time};
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
 
+/// Share of its bound that an action must save beyond the earlier ones.
+const ADDS: Ratio = Ratio(0.5);
+
 /// Share of its whole from which on a gain is an action, where none is a warning.
 const LEAST: Ratio = Ratio(0.01);
 
 /// A finding that could save time, and whose.
+#[derive(Clone)]
 pub(super) struct Action<'a> {
     pub(super) finding: &'a Finding,
     pub(super) gain: &'a Gain,
     /// Where it saves.
     pub(super) effect: Effect<'a>,
+    /// Time saved over the run at best, by how far that is to be trusted.
+    expected: Time,
     /// What the same action saves of other stages.
-    more: Vec<(&'a Gain, &'a StageLine)>,
+    more: Vec<(&'a Finding, &'a Gain, &'a StageLine)>,
 }
 
 /// Where an action saves time.
@@ -34,9 +40,9 @@ pub(super) enum Effect<'a> {
     Run,
 }
 
-/// The actions that save most: warnings, or where there is none what saves [`LEAST`]; those that shorten each iteration
-/// before those that shorten some. Bounds of one stage overlap, so each stage has one; what one rule finds in several stages
-/// is one action.
+/// The actions that save most of the run, by how far their bounds are to be trusted: warnings, or where there is none what
+/// saves [`LEAST`]. What one rule finds in several stages is one action. An action that saves little once the earlier
+/// ones are taken is none.
 pub(super) fn first_actions<'a>(
     evidence: &'a Evidence<'_>,
     findings: &'a [Finding],
@@ -45,37 +51,20 @@ pub(super) fn first_actions<'a>(
     for finding in findings {
         candidates.extend(Action::new(evidence, finding));
     }
-    candidates.arrange_by(|a, b| b.finding.weight_ns.total_cmp(&a.finding.weight_ns));
     let has_warning = candidates.iter().any(Action::is_warning);
-    let is_worth = |action: &Action<'_>| match has_warning {
-        true => action.is_warning(),
-        false => action.gain.share() >= LEAST,
-    };
-    let (worth, rest): (Vec<Action<'a>>, Vec<Action<'a>>) =
-        candidates.into_iter().partition(is_worth);
-    let (each, some): (Vec<Action<'a>>, Vec<Action<'a>>) = worth
-        .into_iter()
-        .partition(|action| matches!(action.effect, Effect::Stage(_)));
+    candidates.arrange_by(|a, b| b.expected.total_cmp(&a.expected));
     let mut actions: Vec<Action<'a>> = Vec::new();
-    for action in each.into_iter().chain(some) {
+    for action in candidates {
+        let is_worth = match has_warning {
+            true => action.is_warning(),
+            false => action.gain.share() >= LEAST,
+        };
         match actions.iter().position(|earlier| earlier.is_like(&action)) {
             Some(like) => actions[like].join(&action),
-            None if actions.len() < SHOWN => actions.push(action),
+            None if is_worth && actions.len() < SHOWN && action.adds_to(&actions) => {
+                actions.push(action);
+            }
             None => {}
-        }
-    }
-    // Bounds of one stage overlap: what another action shortens already is left to that.
-    for action in rest {
-        if let Effect::Stage(stage) = action.effect
-            && actions
-                .iter()
-                .any(|earlier| earlier.saves_of(stage) > Time::ZERO)
-        {
-            continue;
-        }
-        let mut like = actions.iter_mut();
-        if let Some(like) = like.find(|earlier| earlier.finding.id == action.finding.id) {
-            like.join(&action);
         }
     }
     actions
@@ -99,14 +88,31 @@ impl<'a> Action<'a> {
             return None;
         }
         let effect = effect(evidence, finding, gain.kind);
-        let action = Self {
+        let mut action = Self {
             finding,
             gain,
             effect,
+            expected: Time::ZERO,
             more: Vec::new(),
         };
         // What several runs without a profiler do not have is the profiler's.
-        (!confidence::is_refuted(evidence, &action)).then_some(action)
+        if confidence::is_refuted(evidence, &action) {
+            return None;
+        }
+        let (confidence, _) = confidence::of_action(evidence, &action);
+        action.expected = finding.weight_ns * confidence.weight();
+        Some(action)
+    }
+
+    /// Whether it saves at least [`ADDS`] of its bound once the earlier ones are taken.
+    fn adds_to(&self, earlier: &[Self]) -> bool {
+        let Effect::Stage(stage) = self.effect else {
+            return true;
+        };
+        let mut with = earlier.to_vec();
+        with.push(self.clone());
+        let added = joint::saved(stage, &with) - joint::saved(stage, earlier);
+        added >= self.gain.saved_ns * ADDS
     }
 
     /// What was measured in another form needs no weight.
@@ -114,26 +120,27 @@ impl<'a> Action<'a> {
         self.finding.severity >= Severity::Warning || self.gain.kind == GainKind::Measured
     }
 
-    /// Whether it is about the same as another one.
-    fn is_like(&self, other: &Action<'_>) -> bool {
-        let is_same_stage = match (self.effect, other.effect) {
-            (Effect::Stage(a), Effect::Stage(b)) => a.scope.stage == b.scope.stage,
-            _ => false,
+    /// Whether the same rule finds it in another stage.
+    fn is_like(&self, other: &Self) -> bool {
+        let are_stages = matches!(
+            (self.effect, other.effect),
+            (Effect::Stage(_), Effect::Stage(_))
+        );
+        self.finding.id == other.finding.id && are_stages && self.is_of_other_stage(other)
+    }
+
+    /// Whether neither is about a stage of the other.
+    fn is_of_other_stage(&self, other: &Self) -> bool {
+        let Effect::Stage(stage) = other.effect else {
+            return true;
         };
-        self.finding.id == other.finding.id || is_same_stage
+        self.stages().all(|(.., known)| known.key() != stage.key())
     }
 
     /// Adds what the same rule finds in another stage.
     fn join(&mut self, other: &Self) {
-        let Effect::Stage(stage) = other.effect else {
-            return;
-        };
-        let is_known = match self.effect {
-            Effect::Stage(first) => first.key() == stage.key(),
-            _ => false,
-        } || self.more.iter().any(|(_, more)| more.key() == stage.key());
-        if self.finding.id == other.finding.id && !is_known {
-            self.more.push((other.gain, stage));
+        if let Effect::Stage(stage) = other.effect {
+            self.more.push((other.finding, other.gain, stage));
         }
     }
 
@@ -163,17 +170,25 @@ impl<'a> Action<'a> {
 
     /// What is saved of an iteration of this stage.
     pub(super) fn saves_of(&self, stage: &StageLine) -> Time {
+        let saving = self.saving_of(stage);
+        saving.map_or(Time::ZERO, |(_, gain)| gain.saved_ns)
+    }
+
+    /// What it found in this stage.
+    pub(super) fn finding_of(&self, stage: &StageLine) -> Option<&'a Finding> {
+        self.saving_of(stage).map(|(finding, _)| finding)
+    }
+
+    fn saving_of(&self, stage: &StageLine) -> Option<(&'a Finding, &'a Gain)> {
         let mut stages = self.stages();
-        match stages.find(|(_, saved)| saved.key() == stage.key()) {
-            Some((gain, _)) => gain.saved_ns,
-            None => Time::ZERO,
-        }
+        let (finding, gain, _) = stages.find(|(.., saved)| saved.key() == stage.key())?;
+        Some((finding, gain))
     }
 
     /// The stages of which it saves a part of each iteration, and what.
-    pub(super) fn stages(&self) -> impl Iterator<Item = (&Gain, &StageLine)> {
+    pub(super) fn stages(&self) -> impl Iterator<Item = (&'a Finding, &'a Gain, &'a StageLine)> {
         let first = match self.effect {
-            Effect::Stage(stage) => Some((self.gain, stage)),
+            Effect::Stage(stage) => Some((self.finding, self.gain, stage)),
             _ => None,
         };
         first.into_iter().chain(self.more.iter().copied())

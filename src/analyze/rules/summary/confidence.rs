@@ -27,13 +27,24 @@ pub(super) enum Confidence {
     High,
 }
 
+impl Confidence {
+    /// What a bound counts for where actions are ordered by the time that they are expected to save.
+    pub(super) const fn weight(self) -> f64 {
+        match self {
+            Self::High => 0.9,
+            Self::Medium => 0.6,
+            Self::Low => 0.3,
+        }
+    }
+}
+
 /// How far the bound of an action is to be trusted, and why; of several stages that of the least.
 pub(super) fn of_action(evidence: &Evidence<'_>, action: &Action<'_>) -> (Confidence, Vec<Inline>) {
     match action.effect {
         Effect::Stage(_) => {
             let rule = action.finding.id;
             let stages = action.stages();
-            let levels = stages.map(|(gain, stage)| of_stage(evidence, rule, gain, stage));
+            let levels = stages.map(|(_, gain, stage)| of_stage(evidence, rule, gain, stage));
             levels
                 .min_by_key(|(level, _)| *level)
                 .unwrap_or((Confidence::Low, Vec::new()))

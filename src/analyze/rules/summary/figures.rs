@@ -3,6 +3,7 @@
 use rooflens_schemas::StageKind;
 
 use super::actions::{Action, Effect};
+use super::joint;
 use crate::evidence::Evidence;
 use crate::launching;
 use crate::stage::{Key, StageLine};
@@ -67,7 +68,7 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) 
     let steps = stage.steps.filter(|_| stage.is_decode());
     let parts = steps.unwrap_or(Count(1.0));
     let now = stage.reference() / parts;
-    let after = after(now, actions, |action| action.saves_of(stage) / parts);
+    let after = after(now, actions, |taken| joint::saved(stage, taken) / parts);
     let unprofiled = evidence.unprofiled_utilization(stage);
     let utilization = unprofiled.or_else(|| evidence.utilization(stage));
     let least_share = utilization.and_then(|utilization| utilization.least_share());
@@ -126,11 +127,10 @@ fn quantities(times: &[Time]) -> Vec<Option<Quantity>> {
 }
 
 /// What is left of a time after the first action, the first two, and so on.
-fn after(now: Time, actions: &[Action<'_>], saves: impl Fn(&Action<'_>) -> Time) -> Vec<Time> {
-    let (mut left, mut after) = (now, Vec::new());
-    for action in actions {
-        left = (left - saves(action)).max(Time::ZERO);
-        after.push(left);
+fn after(now: Time, actions: &[Action<'_>], saves: impl Fn(&[Action<'_>]) -> Time) -> Vec<Time> {
+    let mut after = Vec::new();
+    for taken in 1..=actions.len() {
+        after.push((now - saves(&actions[..taken])).max(Time::ZERO));
     }
     after
 }
@@ -167,15 +167,15 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What an action saves of each. The profiled loop may have another number of steps than the unprofiled one.
-    fn saves(&self, action: &Action<'_>) -> Time {
+    /// What actions save of each. The profiled loop may have another number of steps than the unprofiled one.
+    fn saves(&self, actions: &[Action<'_>]) -> Time {
         let mut saved = Time::ZERO;
         for (stage, series) in self.timed {
             let scale = match (stage.steps, series.steps) {
                 (Some(steps), Some(timed)) => timed as f64 / steps.0,
                 _ => 1.0,
             };
-            saved += action.saves_of(stage) * scale;
+            saved += joint::saved(stage, actions) * scale;
         }
         saved
     }
@@ -194,7 +194,7 @@ impl<'a> Request<'a> {
 /// What an action brings, in words: of each request where there are such, or of the first; else of its own whole.
 pub(super) fn effect(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
     if let Some(request) = Request::new(evidence, &shown(evidence, &[])) {
-        let saved = request.saves(action);
+        let saved = request.saves(std::slice::from_ref(action));
         if saved > Time::ZERO {
             let share = Ratio::of(saved, request.now);
             return words!(
@@ -236,7 +236,7 @@ fn of_requests(
     let Some(request) = Request::new(evidence, shown) else {
         return Vec::new();
     };
-    let after = after(request.now, actions, |action| request.saves(action));
+    let after = after(request.now, actions, |taken| request.saves(taken));
     let [_, (_, decode)] = request.timed;
     let steps = decode.steps.map(Quantity::count);
     let limits = request

@@ -4,6 +4,7 @@ mod actions;
 mod confidence;
 mod coverage;
 mod figures;
+mod joint;
 
 use self::actions::{Action, Effect};
 use self::confidence::{Confidence, ITERATIONS};
@@ -54,13 +55,7 @@ pub(crate) fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionC
     if !actions.is_empty() {
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
         let table = action_table(evidence);
-        let of_stages = actions
-            .iter()
-            .filter(|action| matches!(action.effect, Effect::Stage(_)));
-        let both = (1..actions.len())
-            .contains(&of_stages.count())
-            .then_some("");
-        let caption = words!(evidence, "summary.actions", both = both);
+        let caption = words!(evidence, "summary.actions");
         content
             .blocks
             .push(Block::Table(table.view(caption, actions.len())));

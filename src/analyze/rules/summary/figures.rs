@@ -36,7 +36,53 @@ pub(super) fn figures(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Vec<Fi
         figures.extend(of_stage(evidence, stage, actions));
     }
     figures.extend(of_requests(evidence, &shown, actions));
+    figures.extend(of_loop(evidence, actions));
     figures
+}
+
+/// All measured iterations with the time between them, where an action saves more than a part of each iteration.
+fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
+    let is_of_stage = |action: &Action<'_>| matches!(action.effect, Effect::Stage(_));
+    if actions.iter().all(is_of_stage) {
+        return None;
+    }
+    let wholes = actions
+        .iter()
+        .filter(|action| matches!(action.effect, Effect::Run));
+    let now = wholes.fold(evidence.run_time(), |most, action| {
+        most.max(action.gain.of_ns)
+    });
+    let after = after(now, actions, |taken| saved_of_loop(evidence, taken));
+    Some(Figure {
+        label: words!(evidence, "summary.loop"),
+        stage: None,
+        now: now.into(),
+        after: quantities(&after),
+        limit: None,
+    })
+}
+
+/// What actions save of all iterations, and of the time between them. What is saved of a stage holds what is saved of
+/// the stages in it.
+fn saved_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
+    let saves = |stage: &StageLine| joint::saved(stage, actions) * stage.counted;
+    let mut saved = Time::ZERO;
+    for stage in &evidence.stages {
+        let is_outer = |outer: &StageLine| {
+            let parent = evidence.facts.stages[stage.stage].parent;
+            parent == Some(outer.stage) && outer.process == stage.process
+        };
+        let mut outer = evidence.stages.iter().filter(|outer| is_outer(outer));
+        if !outer.any(|outer| saves(outer) > Time::ZERO) {
+            saved += saves(stage);
+        }
+    }
+    for action in actions {
+        if !matches!(action.effect, Effect::Stage(_)) {
+            saved += action.gain.saved_ns;
+        }
+    }
+    saved
 }
 
 /// The longest stages in their order; of several ranks that of an action, or else the slowest.

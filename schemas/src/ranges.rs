@@ -41,7 +41,12 @@ pub fn is_of_user(name: &str, domain: &str) -> bool {
     !LIBRARY_DOMAINS.contains(&domain)
         && given_name(name) == name
         && !OPERATORS.iter().any(|start| name.starts_with(start))
-        && !name.ends_with(COMPILATION)
+        && !is_compilation(name)
+}
+
+/// Whether a range is a phase of `torch.compile`.
+pub fn is_compilation(name: &str) -> bool {
+    name.ends_with(COMPILATION)
 }
 
 /// What XLA writes before the name of the module that it runs (`XlaModule:#hlo_module=jit_step,program_id=7#`,

@@ -54,6 +54,8 @@ enum Cause {
     Unknown,
     /// By the rule's `root_cause`, `root_action` and `root_if`.
     OfRule,
+    /// By the messages of this kind.
+    OfKind(&'static str),
     Words(Box<Root>),
 }
 
@@ -70,6 +72,18 @@ impl Draft {
             root: Cause::Unknown,
             others: Vec::new(),
         }
+    }
+
+    /// More arguments.
+    pub(crate) fn with(mut self, arguments: Arguments) -> Self {
+        self.arguments.extend(arguments);
+        self
+    }
+
+    /// The cause that `root_cause_KIND` and `root_action_KIND` say; the condition is the rule's.
+    pub(crate) fn root(mut self, kind: &'static str) -> Self {
+        self.root = Cause::OfKind(kind);
+        self
     }
 
     /// Another statement than `statement`; advice and next step then have keys of their own, too.
@@ -160,6 +174,12 @@ impl Draft {
         finding.root = match &self.root {
             Cause::Unknown => None,
             Cause::Words(root) => Some((**root).clone()),
+            Cause::OfKind(kind) => Some(Root {
+                cause: line(&format!("root_cause_{kind}")).unwrap_or_default(),
+                action: line(&format!("root_action_{kind}")).unwrap_or_default(),
+                condition: line(&format!("root_if_{kind}")),
+                passes: 1,
+            }),
             Cause::OfRule => Some(Root {
                 cause: line("root_cause").unwrap_or_default(),
                 action: line("root_action").unwrap_or_default(),

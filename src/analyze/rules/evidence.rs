@@ -163,7 +163,8 @@ impl<'a> Evidence<'a> {
         Some((stage.time - new_time).max(Time::ZERO))
     }
 
-    /// Looks at each stage of which idle time of a cause is known, with that time of an instance, pooled over all; a
+    /// Looks at each stage of which idle time of a cause is known, with the time of an instance that no activity with a name
+    /// explains, pooled over all; a
     /// stage of whose time such a share is idle for unknown cause does not pass.
     pub(crate) fn per_cause(
         &self,
@@ -175,7 +176,7 @@ impl<'a> Evidence<'a> {
             let Some(idle) = self.idle(stage.key()) else {
                 return Look::InsufficientData;
             };
-            let Ok(time) = idle.of_stage(cause) else {
+            let Ok(time) = idle.rest_of_stage(cause) else {
                 return Look::InsufficientData;
             };
             match look(stage, idle, time) {
@@ -196,7 +197,7 @@ impl<'a> Evidence<'a> {
         causes: &[Cause],
         saved: Time,
     ) -> Vec<Inline> {
-        let spread = idle.spread(causes);
+        let spread = idle.rest_spread(causes);
         let share = (!spread.is_rare()).then(|| stage.share(saved));
         let differs = share.is_some() && spread.most - spread.least >= DIFFERS;
         let few = spread.is_rare().then_some(spread.instances);
@@ -209,7 +210,7 @@ impl<'a> Evidence<'a> {
             most = spread.most,
             few = few.map(|count| Quantity::count(count as u64)),
             all = Quantity::count(spread.of as u64),
-            time = Quantity::ns(idle.pool.causes.sum(causes)),
+            time = Quantity::ns(idle.pool.rest(causes)),
         )
     }
 
@@ -259,12 +260,12 @@ impl<'a> Evidence<'a> {
             evidence: vec![idle.evidence(&self.context)],
             ..stage.saving_idle(saved)
         };
-        if !idle.spread(causes).is_rare() {
+        if !idle.rest_spread(causes).is_rare() {
             return finding;
         }
         let label = stage.label.as_str();
         let gain = Gain {
-            saved_ns: idle.pool.causes.sum(causes).time(),
+            saved_ns: idle.pool.rest(causes).time(),
             of_ns: idle.pool.time.time(),
             of: words!(self, "findings.all_iterations", stage = label),
             basis: String::new(),

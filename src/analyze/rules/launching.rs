@@ -1,6 +1,6 @@
 //! Idle time while launching, and host code between launches: the judgement that several rules share.
 
-use rooflens_analysis::time::idle::{Cause, StageIdle};
+use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_units::{Count, Ratio, Time};
 
 use crate::evidence::Evidence;
@@ -24,7 +24,7 @@ const BETWEEN: Count = Count(5.0);
 /// where that is not host code whose finding has the same advice.
 pub(crate) fn launching(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let idle = evidence.idle(stage.key())?;
-    let launching = idle.of_stage(Cause::Launching).ok()?;
+    let launching = idle.rest_of_stage(Cause::Launching).ok()?;
     let (largest, most) = largest(evidence, stage, idle)?;
     let is_said = largest == Cause::HostCode && is_many(evidence, stage, idle);
     let is_large = launching >= most || !is_said && launching * 2.0 >= most;
@@ -39,10 +39,15 @@ pub(crate) fn largest(
     idle: &StageIdle,
 ) -> Option<(Cause, Time)> {
     let mut largest: Option<(Cause, Time)> = None;
-    for (cause, pooled) in idle.causes() {
+    for cause in Cause::ALL {
+        let Ok(pooled) = idle.rest_of_stage(cause) else {
+            continue;
+        };
         let time = match cause {
             Cause::HostCode => pauses::host_code(evidence, stage),
-            _ if idle.spread(&[cause]).is_rare() => None,
+            // Waits have a rule of their own, with all that follows from them.
+            Cause::Sync => Some(idle.scaled(idle.sources.time(Activity::Synchronization))),
+            _ if idle.rest_spread(&[cause]).is_rare() => None,
             _ => Some(pooled),
         };
         // Of equal ones the last.

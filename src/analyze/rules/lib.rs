@@ -19,6 +19,7 @@ mod classes;
 mod evidence;
 mod idle_sql;
 mod imbalances;
+mod known;
 mod launching;
 mod pauses;
 mod products;

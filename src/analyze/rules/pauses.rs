@@ -36,10 +36,10 @@ pub(crate) struct Pauses {
 pub(crate) fn typical(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     if stage.counted >= INSTANCES {
         let idle = evidence.idle(stage.key())?;
-        return idle.median_of(Cause::HostCode).ok();
+        return idle.median_rest_of(Cause::HostCode).ok();
     }
     let idle_of_step = evidence.idle(stage.step()?.key())?;
-    let step = idle_of_step.median_of(Cause::HostCode).ok()?;
+    let step = idle_of_step.median_rest_of(Cause::HostCode).ok()?;
     Some(step * stage.steps?)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pause
     let idle = evidence.idle(stage.key())?;
     let typical = typical(evidence, stage)?;
     // An iteration with less takes nothing from what another has more.
-    let more = |parts: &Parts| (parts.causes.of(Cause::HostCode).time() - typical).max(Time::ZERO);
+    let more = |parts: &Parts| (parts.rest(&[Cause::HostCode]).time() - typical).max(Time::ZERO);
     let beyond: Time = idle.instances.iter().map(more).sum();
     let longest = idle.gaps[Cause::HostCode as usize].longest;
     let is_large = beyond > Time::ZERO && beyond >= measured(evidence, stage) * SHARE;
@@ -75,7 +75,7 @@ pub(crate) fn measured(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
 /// Whether such pauses are most of the idle time in host code.
 pub(crate) fn prevail(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let idle = evidence.idle(stage.key());
-    let host_code = idle.map_or(Ns::ZERO, |idle| idle.of(Cause::HostCode));
+    let host_code = idle.map_or(Ns::ZERO, |idle| idle.pool.rest(&[Cause::HostCode]));
     match pauses(evidence, stage) {
         Some(pauses) => pauses.beyond.0 >= host_code.time().0 / 2.0,
         None => false,
@@ -90,7 +90,7 @@ pub(crate) fn hold(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
 /// Idle time in host code of an instance: without the pauses, where typical instances have none.
 pub(crate) fn host_code(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let idle = evidence.idle(stage.key())?;
-    let pooled = idle.of_stage(Cause::HostCode).ok()?;
+    let pooled = idle.rest_of_stage(Cause::HostCode).ok()?;
     match pauses(evidence, stage) {
         Some(pauses) => Some(pauses.typical.min(pooled)),
         None => Some(pooled),

@@ -245,6 +245,14 @@ impl StageLine {
         self.bounded(saved, saved.min(idle), GainKind::Idle)
     }
 
+    /// A finding about a cause of such a share of this stage, `removed` of it operations of the GPU. Where an iteration
+    /// takes longer without the profiler, the cause does so, too: compilers reuse what an earlier pass has left on disk.
+    pub(crate) fn saving_share(&self, share: Ratio, removed: Time) -> Finding {
+        let idle = (self.reference() - self.busy).max(Time::ZERO) + removed.min(self.busy);
+        let saved = self.reference().max(self.time) * share.min(Ratio::ONE);
+        self.bounded(self.time * share, saved.min(idle), GainKind::Idle)
+    }
+
     /// A finding about this stage that could save at most `saved` of the kernels of each instance: of a stage that the
     /// CPU bounds, a part of its busy time that counts only after the CPU is out of the way.
     pub(crate) fn saving_kernels(&self, saved: Time) -> Finding {

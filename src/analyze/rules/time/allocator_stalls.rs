@@ -2,7 +2,8 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::rule::{Outcome, Rule, Threshold};
+use crate::known;
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::memory::allocator::Allocator;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
@@ -31,7 +32,15 @@ const BUSY: Ratio = Ratio(0.9);
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let by_cause = evidence.per_cause(Cause::Allocator, SHARE, |stage, idle, saved| {
         let is_large = stage.share(saved) >= SHARE;
-        is_large.then(|| draft(evidence, stage, idle, saved)).into()
+        match is_large {
+            true if known::empties_cache(evidence) => {
+                Look::suppressed_by(evidence, known::EMPTY_CACHE)
+            }
+            true if known::prepares_mostly(evidence, stage) => {
+                Look::suppressed_by(evidence, known::NEW_SHAPES)
+            }
+            _ => is_large.then(|| draft(evidence, stage, idle, saved)).into(),
+        }
     });
     let Ok(allocator) = evidence.results.allocator() else {
         return by_cause;

@@ -2,11 +2,14 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::known;
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::{Workload, workload};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
+use rooflens_analysis::time::idle::sources::Sources;
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
+use rooflens_session::{Arrange, Ns};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -52,27 +55,39 @@ fn is_loop(pair: &Pair) -> bool {
 fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let (context, run) = (&evidence.context, between.run.time());
     let (session, stages) = (evidence.session, &evidence.facts.stages);
-    let loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
-    let idle: Time = loops.iter().map(|pair| pair.idle().time()).sum();
+    let mut loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
+    // What has a name has a finding of its own.
+    let rest = |pair: &Pair| pair.idle() - pair.sources.named();
+    loops.arrange_by_key(|pair| std::cmp::Reverse(rest(pair)));
+    let idle: Time = loops.iter().map(|pair| rest(pair).time()).sum();
     let (pair, share) = (loops.first()?, Ratio::of(idle, run));
     if share.0.is_nan() || share < SHARE {
         return None;
     }
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
-    let range = pair.range(session).filter(|(_, share)| *share >= COVERED);
+    let sources: Vec<&Sources> = loops.iter().map(|pair| &pair.sources).collect();
+    let is_stage = |name| {
+        let name = session.text(name);
+        let mut of_stages = evidence.stages.iter();
+        of_stages.any(|stage| stages[stage.stage].name == name)
+    };
+    let place = known::place(&sources, is_stage).map(|(place, share)| (place.name(), share));
+    let place = place.or_else(|| pair.range(session));
+    let place = place.filter(|(_, share)| *share >= COVERED);
     let cause = pair.causes.main();
+    let named = pair.sources.named();
     let arguments = arguments! {
         label = whose,
         share = share,
         run = run,
         after = Inline::strong(&stages[pair.from].name),
         before = Inline::strong(&stages[pair.to].name),
-        median = pair.median()?,
+        median = pair.median().filter(|_| named == Ns::ZERO),
         count = Quantity::count(pair.windows() as u64),
-        cause = Inline::strong(evidence.text.word(cause.label())),
-        range = range.map(|(name, _)| Inline::code(session.text(name))),
-        covers = range.map(|(_, covered)| covered),
+        cause = (named == Ns::ZERO).then(|| Inline::strong(evidence.text.word(cause.label()))),
+        place = place.map(|(name, _)| Inline::code(session.text(name))),
+        covers = place.map(|(_, covered)| covered),
     };
     let gain = Gain {
         saved_ns: idle,
@@ -90,7 +105,8 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         title: label,
         ..Finding::default()
     };
-    let draft = Draft::new(finding, arguments).next(range.is_none().then_some("next"));
+    let draft = Draft::new(finding, arguments).next(place.is_none().then_some("next"));
+    let draft = draft.cause_if(place.is_some());
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
 }
 

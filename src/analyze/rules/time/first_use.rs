@@ -2,6 +2,7 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::known;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::Finding;
@@ -20,6 +21,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::FirstUse, SHARE, |stage, idle, saved| {
         if stage.share(saved) < SHARE {
             return Look::Passed;
+        }
+        if known::prepares_mostly(evidence, stage) {
+            return Look::suppressed_by(evidence, known::NEW_SHAPES);
         }
         let finding = Finding {
             query: evidence.query(stage, idle, Cause::FirstUse),

@@ -2,6 +2,7 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::known;
 use crate::launching::is_many;
 use crate::pauses;
 use crate::rule::{Look, Outcome, Rule, Threshold};
@@ -34,6 +35,9 @@ const CAUSES: [Cause; 3] = [Cause::HostCode, Cause::Os, Cause::OffCpu];
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::HostCode, SHARE, |stage, idle, code| {
         match draft(evidence, stage, idle) {
+            Some(_) if known::prepares_mostly(evidence, stage) => {
+                Look::suppressed_by(evidence, known::NEW_SHAPES)
+            }
             Some(draft) => draft.into(),
             None if stage.share(code) >= SHARE => Look::suppressed_by(evidence, pauses::RULE),
             None => Look::Passed,
@@ -44,8 +48,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Draft> {
     // Pauses that typical instances do not have are another rule's.
     let code = pauses::host_code(evidence, stage)?;
-    let system = idle.of_stage(Cause::Os).unwrap_or_default();
-    let off_cpu = idle.of_stage(Cause::OffCpu).unwrap_or_default();
+    let system = idle.rest_of_stage(Cause::Os).unwrap_or_default();
+    let off_cpu = idle.rest_of_stage(Cause::OffCpu).unwrap_or_default();
     let saved = code + system + off_cpu;
     let share = stage.share(saved);
     if share < SHARE {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::known;
 use crate::pauses::{self, INSTANCES, Pauses, RULE as ID, SHARE, loader_root, measured};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
@@ -37,6 +38,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.each_stage(|stage| {
         if pauses::typical(evidence, stage).is_none() {
             return Look::InsufficientData;
+        }
+        if known::prepares_mostly(evidence, stage) {
+            return Look::suppressed_by(evidence, known::NEW_SHAPES);
         }
         let pauses = pauses::pauses(evidence, stage);
         pauses.map(|pauses| draft(evidence, stage, &pauses)).into()

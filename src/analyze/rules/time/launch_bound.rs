@@ -2,9 +2,10 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::known;
 use crate::launching::{RULE as ID, SHARE, is_between, largest, launching};
 use crate::pauses;
-use crate::rule::{Outcome, Rule, Threshold};
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
 use rooflens_document::{Finding, GainKind, Inline};
@@ -18,6 +19,9 @@ pub(crate) static RULE: Rule = Rule::new(
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::Launching, SHARE, |stage, idle, _| {
+        if known::prepares_mostly(evidence, stage) {
+            return Look::suppressed_by(evidence, known::NEW_SHAPES);
+        }
         let launching = launching(evidence, stage);
         launching
             .map(|time| draft(evidence, stage, idle, time))
@@ -44,12 +48,16 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, launching
         call = idle.launches.median_call,
         sampled = evidence.sampled(idle),
     };
-    let (advice, next) = advice(evidence, stage);
-    Draft::new(finding, arguments)
+    let (advice, next) = advice(evidence, stage, idle);
+    let draft = Draft::new(finding, arguments)
         .basis(basis)
         .advice(advice)
-        .next(next)
-        .cause_if(evidence.platform.pytorch)
+        .next(next);
+    match advice {
+        "advice_graphs" => draft.root("graphs"),
+        "advice_waits" => draft.root("waits"),
+        _ => draft.cause_if(evidence.platform.pytorch),
+    }
 }
 
 /// The gain, and the key of its basis.
@@ -80,11 +88,11 @@ fn gain(
 }
 
 /// Idle time of a typical iteration that is gone when one launch replays all its operations: the medians of all causes of
-/// the host except for synchronizing calls, copies that block, and host code in one place.
+/// the host except for synchronizing calls, copies that block, and host code in one place; and the latency of each launch.
 fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Time {
     let mut replayed = Time::ZERO;
-    for cause in Cause::HOST {
-        let median = idle.median_of(cause).ok();
+    for cause in Cause::HOST.into_iter().chain([Cause::Queue]) {
+        let median = idle.median_rest_of(cause).ok();
         let time = match cause {
             Cause::Sync | Cause::Copy => None,
             Cause::HostCode if !is_between(idle) => None,
@@ -97,13 +105,21 @@ fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Tim
 }
 
 /// Keys of the advice, and of what to capture next, unless the bundle holds it.
-fn advice(evidence: &Evidence<'_>, stage: &StageLine) -> (&'static str, Option<&'static str>) {
+fn advice(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: &StageIdle,
+) -> (&'static str, Option<&'static str>) {
     if evidence.replays_graphs(stage) {
         let next = evidence.has_no_samples().then_some("next_graphs");
         return ("advice_graphs", next);
     }
     // A bundle with the graph shows its gaps already.
-    let next = evidence.replay(stage).is_none().then_some("next");
+    let replay = evidence.replay(stage);
+    if replay.is_none() && idle.sources.waits_for_results() {
+        return ("advice_waits", None);
+    }
+    let next = replay.is_none().then_some("next");
     match stage.is_decode() {
         true => ("advice_decode", next),
         false => ("advice", next),

@@ -2,11 +2,12 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::rule::{Outcome, Rule, Threshold};
+use crate::known::{self, Lost};
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::time::idle::{Cause, StageIdle};
+use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
-use rooflens_document::{Finding, Inline};
+use rooflens_document::Inline;
 use rooflens_units::{Ns, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -15,45 +16,87 @@ pub(crate) static RULE: Rule = Rule::new(
     outcome,
 );
 
-/// Idle time within synchronizing calls and blocking copies ÷ stage time from which on it is worth a finding.
+/// Idle time in and after synchronizing calls and blocking copies ÷ stage time from which on it is worth a finding.
 const SHARE: Ratio = Ratio(0.02);
 
-/// In both the host waits for the GPU.
+/// The causes of idle time in these calls.
 const CAUSES: [Cause; 2] = [Cause::Sync, Cause::Copy];
 
+/// In both the host waits for the GPU.
+const ACTIVITIES: [Activity; 2] = [Activity::Synchronization, Activity::BlockingCopy];
+
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
-    evidence.per_cause(Cause::Sync, SHARE, |stage, idle, sync| {
-        let saved = sync + idle.of_stage(Cause::Copy).unwrap_or_default();
-        let is_large = stage.share(saved) >= SHARE;
-        is_large.then(|| draft(evidence, stage, idle, saved)).into()
-    })
+    let outcome = evidence.each_stage(|stage| {
+        let Some(idle) = evidence.idle(stage.key()) else {
+            return Look::InsufficientData;
+        };
+        if idle.has_calls().is_err() {
+            return Look::InsufficientData;
+        }
+        let lost = Lost::of(&idle.sources, &ACTIVITIES);
+        match lost.idle >= idle.pool.time.time() * SHARE && lost.idle > Time::ZERO {
+            true if known::prepares_mostly(evidence, stage) => {
+                Look::suppressed_by(evidence, known::NEW_SHAPES)
+            }
+            true => draft(evidence, stage, idle, lost).into(),
+            false if idle.share(idle.of(Cause::Unknown)) >= SHARE => Look::InsufficientData,
+            false => Look::Passed,
+        }
+    });
+    outcome.or_needs(words!(evidence, "findings.needs_idle"))
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Time) -> Draft {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Lost) -> Draft {
+    let session = evidence.session;
     let sync = evidence.results.sync().ok();
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
+    let loss = known::loss_of_stage(evidence, (stage, idle), lost, &ACTIVITIES);
+    let name = loss.names.first().map(|name| session.text(*name));
     let (call, around) = of_stage
         .and_then(|(pass, _)| longest(evidence, pass))
         .unzip();
-    let copies = idle.of(Cause::Copy);
-    let of_idle = Ratio(copies.time() / idle.pool.causes.sum(&CAUSES).max(Ns(1)).time());
-    // The SQL gives the time in synchronizing calls alone.
-    let query = match copies {
-        Ns(0) => evidence.query(stage, idle, Cause::Sync),
-        _ => None,
-    };
-    let finding = Finding {
-        query,
-        ..evidence.saving_idle(stage, idle, &CAUSES, saved)
-    };
-    let arguments = arguments! {
-        idle = evidence.idles(stage, idle, &CAUSES, saved),
-        copies = (copies > Ns::ZERO).then_some(of_idle),
-        calls = of_stage.map(|(_, sync)| sync.calls),
-        call = call,
-        around = around.flatten(),
-    };
-    Draft::new(finding, arguments)
+    let in_calls = idle.pool.causes.sum(&CAUSES).time();
+    let waits = name.map(Wait::of);
+    let calls = of_stage.map(|(_, sync)| sync.calls);
+    let draft = loss.draft(evidence).with(arguments! {
+        within = Ratio::of(in_calls, lost.idle).min(Ratio::ONE),
+        calls = calls,
+        call = call.filter(|_| name.is_none()),
+        around = around.flatten().filter(|_| name.is_none()),
+        name = name.map(Inline::code),
+    });
+    match waits {
+        Some(Wait::Size) => draft.root("size").advice("advice_size"),
+        Some(Wait::Value) => draft.root("value").advice("advice_value"),
+        Some(Wait::Data) => draft.root("data").advice("advice_data"),
+        Some(Wait::All) | None => draft,
+    }
+}
+
+/// What the host waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// How many elements meet a condition: the size of a tensor depends on it.
+    Size,
+    /// One value.
+    Value,
+    /// A tensor.
+    Data,
+    /// All work.
+    All,
+}
+
+impl Wait {
+    /// By the name of a mark such as `item at train.py:7`, or of an operator.
+    fn of(name: &str) -> Self {
+        let name = name.split_once(" at ").map_or(name, |(name, _)| name);
+        match name.strip_prefix("aten::").unwrap_or(name) {
+            "nonzero" | "masked_select" => Self::Size,
+            "cpu" | "tolist" => Self::Data,
+            name if name.contains("synchronize") => Self::All,
+            _ => Self::Value,
+        }
+    }
 }
 
 /// The call in whose gaps within stages a pass is idle longest before it returns, and where it is.

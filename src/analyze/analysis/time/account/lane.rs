@@ -60,9 +60,9 @@ pub(super) struct PhaseTime {
 }
 
 /// A part of the captured time in one phase.
-struct Segment {
-    time: Interval,
-    phase: Phase,
+pub(super) struct Segment {
+    pub(super) time: Interval,
+    pub(super) phase: Phase,
     instance: Option<u32>,
 }
 
@@ -221,7 +221,7 @@ fn work(context: &Context<'_>, op: OpIndex) -> Work {
 }
 
 /// The phases of a GPU in the order of time, without a hole.
-fn segments(facts: &Facts, pass: PassId, gpu: GpuId, window: Interval) -> Vec<Segment> {
+pub(super) fn segments(facts: &Facts, pass: PassId, gpu: GpuId, window: Interval) -> Vec<Segment> {
     let mut instances: Vec<(Interval, u32, &StageInstance)> = Vec::new();
     for (index, instance) in (0..).zip(&facts.instances) {
         let stage = &facts.stages[instance.stage];

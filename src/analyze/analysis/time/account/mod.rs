@@ -16,6 +16,8 @@ mod nodes;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use rooflens_session::{GpuId, Ns, PassId, Session};
 
 use crate::Context;
@@ -75,6 +77,32 @@ impl Account {
         let measured = self.of_phases().filter(|(phase, _)| phase.is_measured());
         measured.map(|(_, time)| time).sum()
     }
+}
+
+/// The times of a phase on one GPU.
+pub(super) struct PhaseWindows {
+    pub(super) gpu: GpuId,
+    pub(super) phase: Phase,
+    pub(super) times: Vec<Interval>,
+}
+
+/// The phases of all GPUs of the run.
+pub(super) fn phases(context: &Context<'_>) -> Vec<PhaseWindows> {
+    let mut phases = Vec::new();
+    for pass in &context.facts.run {
+        let Some(window) = window(context, *pass) else {
+            continue;
+        };
+        for gpu in gpus(context, *pass) {
+            let mut times: BTreeMap<Phase, Vec<Interval>> = BTreeMap::new();
+            for segment in lane::segments(context.facts, *pass, gpu, window) {
+                times.entry(segment.phase).or_default().push(segment.time);
+            }
+            let of_gpu = times.into_iter();
+            phases.extend(of_gpu.map(|(phase, times)| PhaseWindows { gpu, phase, times }));
+        }
+    }
+    phases
 }
 
 /// The captured time of a pass: from the first event to the last.

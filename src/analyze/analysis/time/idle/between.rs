@@ -9,6 +9,7 @@ use rooflens_schemas::{Evidence, Scope};
 use super::Inputs;
 use super::cause::{Cause, Times, Traced};
 use super::line::gpus_of;
+use super::sources::{Finder, Sources, Window};
 use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, add, measure, total, union};
 use crate::engine::stage_stats::{Summary, median_time};
@@ -44,6 +45,10 @@ pub struct Pair {
     pub causes: Times,
     /// Time of all windows that ranges of the issuing thread cover, which begin between the two stages.
     ranges: BTreeMap<StrId, Ns>,
+    /// What the host did in the idle time.
+    pub sources: Sources,
+    /// The windows, each with the thread of the stage that starts.
+    between: Vec<Window>,
 }
 
 /// The ranges of threads by (thread, start).
@@ -72,7 +77,11 @@ impl Starts {
 }
 
 /// One a process and GPU that run outermost stages of the primary pass or of another rank of its run.
-pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between> {
+pub(super) fn between(
+    context: &Context<'_>,
+    inputs: &Inputs<'_>,
+    finder: &Finder<'_>,
+) -> Vec<Between> {
     let mut processes: Vec<Between> = Vec::new();
     let starts = Starts::new(context);
     let facts = context.facts;
@@ -100,6 +109,9 @@ pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between
                 run: Ns::ZERO,
             };
             between.add(context, inputs, &starts, &chain);
+            for pair in &mut between.pairs {
+                pair.sources = finder.sources(gpu, &pair.between);
+            }
             between
         }));
     }
@@ -155,7 +167,9 @@ impl Between {
                 let pair = pairs
                     .entry((before.stage, instance.stage))
                     .or_insert_with(|| Pair::new(before.stage, instance.stage));
-                pair.add(inputs, self.gpu, (ended, start));
+                let (time, thread) = ((ended, start), instance.thread);
+                pair.between.push(Window { time, thread });
+                pair.add(inputs, self.gpu, time);
                 pair.add_ranges(context, starts, (ended, start), before, instance);
                 add(&mut self.run, start - ended);
             }
@@ -236,6 +250,8 @@ impl Pair {
             time: Ns::ZERO,
             causes,
             ranges,
+            sources: Sources::default(),
+            between: Vec::new(),
         }
     }
 

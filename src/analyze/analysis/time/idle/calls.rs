@@ -8,7 +8,9 @@ use super::cause::Cause;
 use crate::engine::facts::{OpIndex, OpSource, Ops};
 use crate::engine::intervals::{Interval, union};
 use crate::engine::stage_stats::median_time;
-use rooflens_session::{ApiCallId, KernelId, MemoryKind, Ns, PassId, ProcessId, Session, ThreadId};
+use rooflens_session::{
+    ApiCallId, CopyId, KernelId, MemoryKind, Ns, PassId, ProcessId, Session, ThreadId,
+};
 use rooflens_units::{Ratio, Time};
 
 /// What a CUDA call does, as far as idle time is concerned.
@@ -65,6 +67,8 @@ pub(super) struct Calls<'a> {
     threads: Vec<Vec<u32>>,
     /// Of each call its place, or that of the call around it, in the thread's list.
     place: Vec<u32>,
+    /// Of each call the number of launch calls of the thread before it.
+    launches: Vec<u32>,
     /// The first operation of each call.
     first: Vec<OpIndex>,
     /// By name.
@@ -103,6 +107,14 @@ impl<'a> Calls<'a> {
             .into_iter()
             .map(|kind| kind.unwrap_or(CallKind::Other))
             .collect();
+        let mut launches = vec![0; calls.len()];
+        for list in &threads {
+            let mut before = 0;
+            for row in list.iter().map(|row| *row as usize) {
+                launches[row] = before;
+                before += u32::from(kinds[calls.name[row].index()] == CallKind::Launch);
+            }
+        }
         let (os, profiler) = (&session.os_calls, &session.overheads);
         let os = by_thread(session, &os.thread, &os.start, &os.end);
         let profiler = by_thread(session, &profiler.thread, &profiler.start, &profiler.end);
@@ -114,6 +126,7 @@ impl<'a> Calls<'a> {
             ops,
             threads,
             place: positions,
+            launches,
             first,
             kinds,
             loading,
@@ -215,6 +228,23 @@ impl<'a> Calls<'a> {
             copies.destination[copy.index()],
         ];
         ends.contains(&MemoryKind::Pageable)
+    }
+
+    /// The copy that a call issues, or else the one that the call before it on its thread issues.
+    pub(super) fn copy_before(&self, call: ApiCallId) -> Option<CopyId> {
+        let list = &self.threads[self.session.api_calls.thread[call.index()].index()];
+        let place = self.place[call.index()] as usize;
+        let before = place.checked_sub(1).map(|before| list[before]);
+        let copy = |row: u32| match self.ops.source.get(self.first[row as usize] as usize) {
+            Some(OpSource::Copy(copy)) => Some(*copy),
+            _ => None,
+        };
+        copy(call.index() as u32).or(before.and_then(copy))
+    }
+
+    /// Number of launch calls of the thread of a call before it.
+    pub(super) fn launches_before(&self, call: ApiCallId) -> u32 {
+        self.launches[call.index()]
     }
 
     /// The calls of the thread of `call` that end after `start`, up to `call` itself, by start; and how long

@@ -28,6 +28,17 @@ pub struct Gap {
     pub launching_in_calls: Ns,
 }
 
+/// A part of a gap that has one cause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Part {
+    /// Start of the gap.
+    pub(super) gap: Ns,
+    pub(super) time: Interval,
+    pub(super) cause: Cause,
+    /// The operation that ends the gap.
+    pub(super) op: OpIndex,
+}
+
 /// A part of a gap, from the end of the part before it.
 struct Piece {
     end: Ns,
@@ -91,16 +102,22 @@ impl Gaps {
         gpu: GpuId,
         window: Interval,
     ) -> impl Iterator<Item = (Interval, OpIndex)> {
+        let parts = self.parts(gpu, window);
+        let of_causes = parts.filter(|part| causes.contains(&part.cause));
+        of_causes.map(|part| (part.time, part.op))
+    }
+
+    /// The parts of a window in which a GPU is idle for one cause each.
+    pub(super) fn parts(&self, gpu: GpuId, window: Interval) -> impl Iterator<Item = Part> {
         self.reaching(gpu, window).flat_map(move |(gap, pieces)| {
             let starts = std::iter::once(gap.start).chain(pieces.iter().map(|piece| piece.end));
-            let overlapping = starts
-                .zip(pieces)
-                .filter(|(_, piece)| causes.contains(&piece.cause));
-            let times = overlapping
-                .map(move |(start, piece)| (start.max(window.0), piece.end.min(window.1)));
-            times
-                .filter(|time| time.0 < time.1)
-                .map(|time| (time, gap.op))
+            let parts = starts.zip(pieces).map(move |(start, piece)| Part {
+                gap: gap.start,
+                time: (start.max(window.0), piece.end.min(window.1)),
+                cause: piece.cause,
+                op: gap.op,
+            });
+            parts.filter(|part| part.time.0 < part.time.1)
         })
     }
 

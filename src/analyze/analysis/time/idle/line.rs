@@ -9,6 +9,7 @@ use super::histogram::Histogram;
 use super::launches::Launches;
 use super::longest::LongGap;
 use super::samples::Sampled;
+use super::sources::{Sources, Window};
 use crate::engine::facts::{Facts, OpIndex, StageInstance};
 use crate::engine::intervals::{Interval, add, measure, total};
 use crate::engine::stage_stats::{Summary, median_time};
@@ -52,6 +53,8 @@ pub struct StageIdle {
     pub sampled: Vec<Sampled>,
     /// Idle time of the cause `operating system` by call, the most first.
     pub os_calls: Vec<(StrId, Ns)>,
+    /// What the host did in the idle time.
+    pub sources: Sources,
 }
 
 /// What the time of an instance consists of on one GPU: the parts add up to it.
@@ -63,6 +66,8 @@ pub struct Parts {
     pub busy: [Ns; 3],
     /// Idle time by cause.
     pub causes: Times,
+    /// The part of it that an activity with a name explains.
+    pub named: Times,
     /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
     queue_empty: Ns,
     /// Whether launch calls load kernels in it: names alone do not tell `first use` then.
@@ -151,6 +156,7 @@ impl StageIdle {
             longest: Vec::new(),
             sampled: Vec::new(),
             os_calls: Vec::new(),
+            sources: Sources::default(),
         }
     }
 
@@ -159,6 +165,25 @@ impl StageIdle {
         instance
             .projection
             .filter(|_| instance.gpus.contains(&self.gpu))
+    }
+
+    /// The instances that count and use the GPU, each with its thread.
+    pub(super) fn windows(&self, context: &Context<'_>) -> Vec<Window> {
+        let instances = self.summary.counted_instances(context.facts);
+        let window = |instance: &StageInstance| {
+            let (time, thread) = (self.window(instance)?, instance.thread);
+            Some(Window { time, thread })
+        };
+        instances.filter_map(window).collect()
+    }
+
+    /// Sets what the host did in the idle time.
+    pub(super) fn explain(&mut self, sources: Sources) {
+        for (parts, named) in self.instances.iter_mut().zip(&sources.named) {
+            parts.named = *named;
+            self.pool.named.extend(named);
+        }
+        self.sources = sources;
     }
 
     /// Adds an instance to the sums; returns what its time consists of.
@@ -253,6 +278,16 @@ impl StageIdle {
             .map(|()| self.scaled(self.of(cause)))
     }
 
+    /// The same without what an activity with a name explains.
+    ///
+    /// # Errors
+    /// If the artifact does not tell it from others.
+    pub fn rest_of_stage(&self, cause: Cause) -> Known<Time> {
+        self.traced
+            .tells(cause)
+            .map(|()| self.scaled(self.pool.rest(&[cause])))
+    }
+
     /// Idle time of a cause in an instance, median over all.
     ///
     /// # Errors
@@ -264,12 +299,31 @@ impl StageIdle {
         Ok(median_time(times).unwrap_or_default())
     }
 
+    /// Idle time of a cause in an instance that no activity with a name explains, median over all.
+    ///
+    /// # Errors
+    /// If the artifact does not tell it from others.
+    pub fn median_rest_of(&self, cause: Cause) -> Known<Time> {
+        self.traced.tells(cause)?;
+        let instances = self.instances.iter();
+        let times = instances.map(|instance| instance.rest(&[cause]));
+        Ok(median_time(times).unwrap_or_default())
+    }
+
     /// How the time of some causes spreads over the instances.
     pub fn spread(&self, causes: &[Cause]) -> Spread {
+        self.spread_of(|instance| instance.causes.sum(causes))
+    }
+
+    /// How the time of some causes that no activity with a name explains spreads over the instances.
+    pub fn rest_spread(&self, causes: &[Cause]) -> Spread {
+        self.spread_of(|instance| instance.rest(causes))
+    }
+
+    fn spread_of(&self, time: impl Fn(&Parts) -> Ns) -> Spread {
         let shares = || {
-            self.instances
-                .iter()
-                .map(|instance| instance.share(instance.causes.sum(causes)))
+            let instances = self.instances.iter();
+            instances.map(|instance| instance.share(time(instance)))
         };
         Spread {
             instances: shares().filter(|share| *share >= OCCURS).count(),
@@ -422,6 +476,11 @@ impl StageIdle {
         }
         let sum: Time = times.iter().sum();
         self.pool.causes.set(cause, sum.round());
+        let times: Vec<Ns> = times.iter().map(|time| time.round()).collect();
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.set(cause, &times);
+        self.pool.named = Times::default();
+        self.explain(sources);
     }
 }
 
@@ -441,6 +500,11 @@ impl Parts {
             .zip(other.busy)
             .for_each(|(sum, time)| add(sum, time));
         self.causes.extend(&other.causes);
+    }
+
+    /// Idle time of some causes that no activity with a name explains.
+    pub fn rest(&self, causes: &[Cause]) -> Ns {
+        self.causes.sum(causes) - self.named.sum(causes).min(self.causes.sum(causes))
     }
 
     fn share(&self, time: Ns) -> Ratio {

@@ -2,6 +2,7 @@
 //!
 //! `gaps::cut` decides the cause of each part of a gap; everything else sums these parts.
 
+pub mod activity;
 pub mod between;
 mod calls;
 pub mod cause;
@@ -10,27 +11,32 @@ pub mod histogram;
 pub mod launches;
 pub mod line;
 pub mod longest;
+mod open;
 mod os_calls;
 pub mod queue;
 pub mod samples;
+pub mod sources;
 #[cfg(test)]
 mod tests;
 pub mod verdict;
 
 use crate::engine::facts::{Facts, StageInstance};
 use crate::engine::stage_stats::summaries;
-use crate::time::account::Account;
+use crate::time::account::{self, Account, Phase, PhaseWindows};
 use crate::{Context, Known};
-use rooflens_session::{PassId, ProcessId};
+use rooflens_session::{GpuId, PassId, ProcessId};
 
 use between::Between;
 use calls::Calls;
 use cause::Traced;
 use gaps::Gaps;
 use queue::{QueueOverTime, Queues};
+use sources::{Finder, Sources, Window};
 
+pub use activity::Activity;
 pub use cause::Cause;
 pub use line::StageIdle;
+pub use open::Source;
 pub use verdict::Verdict;
 
 /// Idle time of all passes.
@@ -40,6 +46,8 @@ pub struct IdleTime {
     pub lines: Vec<StageIdle>,
     /// What lies between the outermost stages of the primary pass, one a process and GPU.
     pub between: Vec<Between>,
+    /// What the host did in idle time of the run outside of measured iterations and the times between them.
+    pub outside: Vec<PhaseIdle>,
     /// The queue over the outermost stages of the primary pass that take most time.
     pub queues: Vec<QueueOverTime>,
     /// All captured time. It is made here because the gaps, which are large, live no longer.
@@ -72,6 +80,7 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
             .collect(),
         calls,
     };
+    let finder = Finder::new(context, &inputs.calls, &inputs.gaps);
     let secondary = session.passes.ids().filter(|pass| *pass != primary);
     let passes = std::iter::once(primary).chain(secondary);
     let summaries = passes.flat_map(|pass| summaries(facts, pass));
@@ -81,12 +90,46 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
     longest::find(context, &inputs, &mut lines);
     samples::find(context, &inputs, &mut lines);
     os_calls::find(context, &inputs, &mut lines);
+    for line in &mut lines {
+        line.explain(finder.sources(line.gpu, &line.windows(context)));
+    }
     Ok(IdleTime {
-        between: between::between(context, &inputs),
+        between: between::between(context, &inputs, &finder),
+        outside: outside(context, &finder),
         queues: queue::over_time(context, &inputs.queues, &lines, primary),
         account: Account::new(context, &inputs.gaps),
         lines,
     })
+}
+
+/// Idle time of a phase of the run on one GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseIdle {
+    /// GPU.
+    pub gpu: GpuId,
+    /// Phase.
+    pub phase: Phase,
+    /// What the host did.
+    pub sources: Sources,
+}
+
+/// The idle time of the phases that no figure of a stage contains.
+fn outside(context: &Context<'_>, finder: &Finder<'_>) -> Vec<PhaseIdle> {
+    let phases = account::phases(context).into_iter();
+    let outside = phases.filter(|windows| !windows.phase.is_measured());
+    outside
+        .map(|PhaseWindows { gpu, phase, times }| {
+            let thread = None;
+            let times = times.into_iter();
+            let windows: Vec<Window> = times.map(|time| Window { time, thread }).collect();
+            let sources = finder.sources(gpu, &windows);
+            PhaseIdle {
+                gpu,
+                phase,
+                sources,
+            }
+        })
+        .collect()
 }
 
 impl IdleTime {

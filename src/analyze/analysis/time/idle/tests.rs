@@ -577,3 +577,175 @@ fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
         );
     });
 }
+
+/// Activities of a stage with the microseconds of idle time, and the number of iterations that have them.
+fn activities(session: &Session, name: &str) -> Vec<(Activity, i64, usize)> {
+    of_line(session, name, |line, _| {
+        let of_activity =
+            |idle: &sources::ActivityIdle| (idle.activity, idle.time().0 / US, idle.windows());
+        line.sources.activities.iter().map(of_activity).collect()
+    })
+}
+
+/// Two steps of a kernel each before and after the host's work, in microseconds.
+fn two_steps(first: &str, second: &str) -> Session {
+    trace(&format!(
+        "range step 0..1000us
+         launch 0us..5us -> axpy 10us..20us
+         {first}
+         launch 900us..905us -> axpy 910us..920us
+         range step 2000us..3000us
+         launch 2000us..2005us -> axpy 2010us..2020us
+         {second}
+         launch 2900us..2905us -> axpy 2910us..2920us"
+    ))
+}
+
+/// Of 890 µs idle in each step 600 lie in the mark; the gap ends 10 after the launch begins, 5 of them latency.
+#[test]
+fn idle_time_belongs_to_the_mark_that_is_open_in_it() {
+    let session = two_steps("range rooflens:gc generation 2 100us..700us", "");
+    let expected = [
+        (Activity::HostCode, 280 + 880, 2),
+        (Activity::GarbageCollection, 600, 1),
+        (Activity::Launching, 10, 2),
+        (Activity::NotHost, 10, 2),
+    ];
+    assert_eq!(activities(&session, "step"), expected);
+    of_line(&session, "step", |line, context| {
+        let collection = line.sources.of(Activity::GarbageCollection).unwrap();
+        let name = collection.sources[0].subject.unwrap();
+        assert_eq!(context.session.text(name), "gc generation 2");
+        assert_eq!(
+            (collection.gaps, &collection.by_window[..]),
+            (1, &[Ns(600 * US), Ns(0)][..])
+        );
+        // 880 of host code in each step, 600 of them collection in the first.
+        let rest: Vec<Ns> = line
+            .instances
+            .iter()
+            .map(|step| step.rest(&[Cause::HostCode]))
+            .collect();
+        assert_eq!(rest, [Ns(280 * US), Ns(880 * US)]);
+    });
+}
+
+/// A collection within compilation belongs to the compiler, and so does the host code around it in the gap: 600 of 890
+/// µs are more than half.
+#[test]
+fn what_a_compiler_does_belongs_to_it() {
+    let marks = "range rooflens:compile inductor 100us..700us
+        range rooflens:gc generation 0 200us..300us";
+    let expected = [
+        (Activity::HostCode, 880, 1),
+        (Activity::Compilation, 885, 1),
+        (Activity::NotHost, 10, 2),
+        (Activity::Launching, 5, 1),
+    ];
+    let mut found = activities(&two_steps(marks, ""), "step");
+    found.sort_by_key(|row| expected.iter().position(|other| other.0 == row.0));
+    assert_eq!(found, expected);
+}
+
+/// A wait for one value: the launch after it is late because of it, host code of 880 µs is not. A wait for 1 MiB: the
+/// host code works on them.
+#[test]
+fn code_after_a_wait_for_data_belongs_to_the_wait() {
+    let wait = |bytes: &str| {
+        format!(
+            "cudaMemcpyAsync 5us..7us -> memcpy DtoH pinned {bytes} 21us..22us
+             cudaStreamSynchronize 7us..25us"
+        )
+    };
+    let session = two_steps(&wait("4B"), &wait("1MiB"));
+    of_line(&session, "step", |line, _| {
+        let waiting = line.sources.of(Activity::Synchronization).unwrap();
+        // From 22 on: 3 in the call and 5 of the launch call; or 880 more of code.
+        assert_eq!(waiting.by_window, [Ns(8 * US), Ns(883 * US)]);
+        assert_eq!(line.sources.waits, [1, 1]);
+    });
+}
+
+/// Four waits after one launch each are a loop; to copy to the GPU is no wait for a result.
+#[test]
+fn idle_time_between_waits_in_a_loop_belongs_to_them() {
+    let turns = |kind: &str| {
+        let turn = |turn: i64| {
+            let at = 100 * turn;
+            format!(
+                "launch {}us..{}us -> axpy {}us..{}us
+                 cudaMemcpyAsync {}us..{}us -> memcpy {kind} pinned 4B {}us..{}us
+                 cudaStreamSynchronize {}us..{}us\n",
+                at,
+                at + 2,
+                at + 3,
+                at + 4,
+                at + 5,
+                at + 6,
+                at + 7,
+                at + 8,
+                at + 6,
+                at + 9,
+            )
+        };
+        let turns: String = (0..4).map(turn).collect();
+        trace(&format!(
+            "range step 0..1000us\n{turns}launch 400us..402us -> axpy 403us..404us"
+        ))
+    };
+    let time = |session: &Session| {
+        of_line(session, "step", |line, _| {
+            line.sources.time(Activity::Synchronization)
+        })
+    };
+    // After each copy 1 in the call, 91 of code and 2 in the next launch; before the copies but the first 2.
+    assert_eq!(time(&turns("DtoH")), Ns((4 * 94 + 3 * 2) * US));
+    assert_eq!(time(&turns("HtoD")), Ns(4 * US));
+}
+
+/// The thread of the backward pass waits for the main thread, which collects garbage.
+#[test]
+fn while_the_issuing_thread_waits_the_thread_of_the_stage_counts() {
+    let session = trace(
+        "range step 0..1000us
+         launch 0us..5us -> axpy 10us..20us
+         range rooflens:gc generation 2 100us..700us
+         thread 2
+         os pthread_cond_wait 1us..800us
+         launch 900us..905us -> axpy 910us..920us",
+    );
+    let found = activities(&session, "step");
+    assert!(
+        found.contains(&(Activity::GarbageCollection, 600, 1)),
+        "{found:?}"
+    );
+}
+
+/// 980 µs between two steps: 500 in a loader, which is no part of either.
+#[test]
+fn idle_time_between_stages_and_before_them_has_sources_too() {
+    let session = trace(
+        "launch -500us..-495us -> axpy -490us..-480us
+         range step 0..50us
+         launch 0us..5us -> axpy 10us..20us
+         range rooflens:enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ 300us..800us
+         range step 1000us..1050us
+         launch 1000us..1005us -> axpy 1010us..1020us",
+    );
+    with_results(&session, |context| {
+        let idle = context.results.idle().unwrap();
+        let pair = &idle.between[0].pairs[0];
+        assert_eq!(pair.sources.time(Activity::DataLoader), Ns(500 * US));
+        assert_eq!(pair.sources.windows, 1);
+        let before = idle
+            .outside
+            .iter()
+            .find(|phase| phase.phase == Phase::BeforeStages);
+        // From the end of the first kernel to the start of the first step: 490, of which 5 latency.
+        let before = &before.unwrap().sources;
+        assert_eq!(
+            before.time(Activity::HostCode) + before.time(Activity::Launching),
+            Ns(485 * US)
+        );
+    });
+}

@@ -168,7 +168,8 @@ fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
     }
 }
 
-fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
+/// The calls of a pass in which the host waits for the GPU, by (thread, start, call); no idle time is charged to them yet.
+pub(in crate::time) fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
     let calls = &session.api_calls;
     let to_pageable = pageable_copies(session, facts, pass);
     // By name.

@@ -1,0 +1,618 @@
+//! What the host did in the idle time of some windows: by activity, and by what was open on the issuing thread.
+//!
+//! A part of a gap belongs to the innermost span that was open on the thread that issued the operation at its end. While
+//! this thread waits for another one, the thread of the window counts instead: the backward pass has its own thread.
+//!
+//! A wait for a result empties the queue, so what follows it in the same gap belongs to it. Between waits that follow one
+//! another after few launches the queue never fills: all of that time belongs to them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rooflens_session::{ApiCallId, Arrange, CopyKind, GpuId, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_units::{Bytes, Ratio};
+use rustc_hash::FxHashSet;
+
+use super::activity::{Activities, Activity, is_wait, subject};
+use super::calls::Calls;
+use super::cause::{Cause, Times};
+use super::gaps::{Gaps, Part};
+use super::open::{NOTHING, Open, PathId, Source};
+use crate::Context;
+use crate::engine::intervals::Interval;
+use crate::time::sync::charges::sync_calls;
+
+/// Launches between two waits below which the queue does not fill between them.
+const FEW_LAUNCHES: u32 = 100;
+
+/// Waits in a row from which on they are a loop.
+const LOOP: usize = 4;
+
+/// Share of a gap from which on an activity takes most of it.
+const MOST: Ratio = Ratio(0.5);
+
+/// Time of an operation up to which its launch limits it.
+const SHORT: Ns = Ns(5_000);
+
+/// Bytes that a wait brings to the host from which on the code after it works on them: more than sizes and flags.
+const DATA: Bytes = Bytes(4096.0);
+
+/// Idle time of some windows by what the host did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sources {
+    /// Number of windows.
+    pub windows: usize,
+    /// By activity, the most time first.
+    pub activities: Vec<ActivityIdle>,
+    /// Waits of each window for results, before its last operation ends.
+    pub waits: Vec<usize>,
+    /// Idle time by cause of each window that an activity with a name explains.
+    pub(super) named: Vec<Times>,
+}
+
+/// Idle time of one activity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActivityIdle {
+    /// What the host did.
+    pub activity: Activity,
+    /// Gaps in which it occurs.
+    pub gaps: u64,
+    /// Time of the operations that it issued and that go with it, such as copies of a checkpoint.
+    pub issued: Ns,
+    /// Idle time of each window.
+    pub by_window: Vec<Ns>,
+    /// By source, the most time first.
+    pub sources: Vec<IdleSource>,
+}
+
+/// Idle time of one activity and source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleSource {
+    /// Cause.
+    pub cause: Cause,
+    /// The name that decides the activity: of a mark, an operator, a call.
+    pub subject: Option<StrId>,
+    /// What was open on the thread, the innermost first.
+    pub path: Vec<Source>,
+    /// Idle time of all windows.
+    pub time: Ns,
+    /// Gaps in which it occurs.
+    pub gaps: u64,
+    /// Windows in which it occurs.
+    pub windows: u64,
+}
+
+/// A call in which the host waits for results of the GPU.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    start: Ns,
+    end: Ns,
+    /// Launch calls of the thread before it.
+    launches: u32,
+    path: PathId,
+    /// Whether it brings data to the host.
+    has_data: bool,
+}
+
+/// Waits that follow one another after few launches.
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    time: Interval,
+    waits: i64,
+}
+
+/// A window of a GPU, and the thread that drives it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) time: Interval,
+    pub(super) thread: Option<ThreadId>,
+}
+
+/// What the sources of all windows are found with.
+pub(super) struct Finder<'a> {
+    session: &'a Session,
+    /// By operation.
+    calls: &'a [Option<ApiCallId>],
+    gaps: &'a Gaps,
+    open: Open,
+    activities: Activities,
+    /// By thread, by start.
+    waits: Vec<Vec<Wait>>,
+    /// Names of the ranges that are iterations of stages.
+    stages: FxHashSet<StrId>,
+    /// Operations too short to be limited by anything but their launch, by GPU, by start.
+    short: Vec<Vec<ShortOp>>,
+    /// Operations that go with the activities that issue them, by GPU, by start.
+    issued: Vec<Vec<(Interval, Activity)>>,
+}
+
+/// What the host did in a part of a gap.
+type Key = (Activity, Cause, PathId);
+
+/// A sum over parts of gaps.
+#[derive(Default)]
+struct Sum {
+    time: Ns,
+    gaps: u64,
+    windows: u64,
+    last_gap: Option<Ns>,
+    last_window: Option<usize>,
+}
+
+impl Sum {
+    fn add(&mut self, time: Ns, gap: Ns, window: usize) {
+        self.time += time;
+        self.gaps += u64::from(self.last_gap.replace(gap) != Some(gap));
+        self.windows += u64::from(self.last_window.replace(window) != Some(window));
+    }
+}
+
+/// The sums of some windows.
+#[derive(Default)]
+struct Sums {
+    activities: BTreeMap<Activity, (Sum, Vec<Ns>)>,
+    sources: BTreeMap<Key, Sum>,
+    named: Vec<Times>,
+    /// The gap that is read: its start, and its parts.
+    gap: Option<Ns>,
+    parts: Vec<(Key, Ns)>,
+}
+
+impl Sums {
+    fn add(&mut self, finder: &Finder<'_>, part: &Part, key: Key, time: Ns, window: usize) {
+        if self.gap != Some(part.gap) {
+            self.close(finder, window);
+            self.gap = Some(part.gap);
+        }
+        self.parts.push((key, time));
+    }
+
+    /// Host code in the range around a sleep or an access of files prepares it, unless the range is a stage.
+    fn extend_calls(&mut self, finder: &Finder<'_>) {
+        let mut around: Vec<(PathId, Activity)> = Vec::new();
+        for ((activity, _, path), _) in &self.parts {
+            if matches!(activity, Activity::Sleep | Activity::Files)
+                && let Some(call) = finder.open.node(*path)
+                && let Some(range) = finder.open.node(call.parent)
+                && matches!(range.source, Source::Range(_))
+                && !finder.stages.contains(&range.source.name())
+            {
+                around.push((call.parent, *activity));
+            }
+        }
+        for ((activity, _, path), _) in &mut self.parts {
+            if *activity == Activity::HostCode
+                && let Some((_, of_call)) = around.iter().find(|(range, _)| range == path)
+            {
+                *activity = *of_call;
+            }
+        }
+    }
+
+    /// Adds the parts of the gap that is read. What no mark covers belongs to the activity that takes most of the gap, if
+    /// that has surroundings.
+    fn close(&mut self, finder: &Finder<'_>, window: usize) {
+        let Some(gap) = self.gap.take() else { return };
+        self.extend_calls(finder);
+        let mut times: BTreeMap<Activity, Ns> = BTreeMap::new();
+        for (key, time) in &self.parts {
+            *times.entry(key.0).or_default() += *time;
+        }
+        let whole: Ns = times.values().copied().sum();
+        let most = |(activity, time): (&Activity, &Ns)| {
+            (activity.has_surroundings() && time.time() >= whole.time() * MOST).then_some(*activity)
+        };
+        let main = times.iter().find_map(most);
+        for ((activity, cause, path), time) in std::mem::take(&mut self.parts) {
+            let is_host = activity != Activity::NotHost && !activity.is_named();
+            let activity = main.filter(|_| is_host).unwrap_or(activity);
+            let (sum, by_window) = self.activities.entry(activity).or_default();
+            by_window.resize(window + 1, Ns::ZERO);
+            by_window[window] += time;
+            sum.add(time, gap, window);
+            let source = self.sources.entry((activity, cause, path)).or_default();
+            source.add(time, gap, window);
+            if activity.is_named() {
+                self.named[window].add(cause, time);
+            }
+        }
+    }
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(context: &Context<'a>, calls: &'a Calls<'a>, gaps: &'a Gaps) -> Self {
+        let (session, facts) = (context.session, context.facts);
+        let mut is_wanted = vec![false; session.threads.len()];
+        for call in facts.ops.api_call.iter().flatten() {
+            is_wanted[session.api_calls.thread[call.index()].index()] = true;
+        }
+        for thread in facts
+            .instances
+            .iter()
+            .filter_map(|instance| instance.thread)
+        {
+            is_wanted[thread.index()] = true;
+        }
+        let open = Open::new(session, &is_wanted);
+        let activities = Activities::new(session, &open);
+        Self {
+            session,
+            calls: &facts.ops.api_call,
+            gaps,
+            waits: waits(context, calls, &open),
+            stages: stage_ranges(context),
+            short: short_ops(context),
+            issued: issued(context, &open, &activities),
+            activities,
+            open,
+        }
+    }
+
+    /// The sources of the idle time of a GPU in some windows.
+    pub(super) fn sources(&self, gpu: GpuId, windows: &[Window]) -> Sources {
+        let mut sums = Sums {
+            named: vec![Times::default(); windows.len()],
+            ..Sums::default()
+        };
+        let mut issued: BTreeMap<Activity, Ns> = BTreeMap::new();
+        for (number, window) in windows.iter().enumerate() {
+            self.add_issued(&mut issued, gpu, window.time);
+            let mut loops: BTreeMap<ThreadId, Vec<Loop>> = BTreeMap::new();
+            for part in self.gaps.parts(gpu, window.time) {
+                let call = self.calls[part.op as usize];
+                let thread = call.map(|call| self.session.api_calls.thread[call.index()]);
+                let is_host = Cause::HOST.contains(&part.cause) || part.cause == Cause::Profiler;
+                let Some(thread) = thread.filter(|_| is_host) else {
+                    let key = (Activity::NotHost, part.cause, NOTHING);
+                    sums.add(self, &part, key, part.time.1 - part.time.0, number);
+                    continue;
+                };
+                let loops = loops
+                    .entry(thread)
+                    .or_insert_with(|| self.loops(thread, window.time));
+                self.add(&mut sums, &part, (thread, window.thread), loops, number);
+            }
+            sums.close(self, number);
+            for (thread, loops) in &loops {
+                let of_loops = self.repeated(gpu, window.time, *thread, loops);
+                *issued.entry(Activity::Synchronization).or_default() += of_loops;
+            }
+        }
+        let waits = windows.iter().map(|window| self.waits_within(window));
+        Sources {
+            waits: waits.collect(),
+            ..self.sources_of(sums, issued, windows.len())
+        }
+    }
+
+    /// Number of waits of the thread of a window for results.
+    fn waits_within(&self, window: &Window) -> usize {
+        let Some(thread) = window.thread else {
+            return 0;
+        };
+        let waits = &self.waits[thread.index()];
+        let first = waits.partition_point(|wait| wait.start < window.time.0);
+        let waits = waits[first..].iter();
+        waits.take_while(|wait| wait.end < window.time.1).count()
+    }
+
+    /// Adds the busy time of operations that activities issue and that go with them.
+    fn add_issued(&self, issued: &mut BTreeMap<Activity, Ns>, gpu: GpuId, window: Interval) {
+        let of_gpu = &self.issued[gpu.index()];
+        let first = of_gpu.partition_point(|(time, _)| time.0 < window.0);
+        for (time, activity) in of_gpu[first..]
+            .iter()
+            .take_while(|(time, _)| time.0 < window.1)
+        {
+            *issued.entry(*activity).or_default() += time.1.min(window.1) - time.0;
+        }
+    }
+
+    /// Adds a part of a gap in which the host had not issued the next operation.
+    fn add(
+        &self,
+        sums: &mut Sums,
+        part: &Part,
+        (thread, driver): (ThreadId, Option<ThreadId>),
+        loops: &[Loop],
+        window: usize,
+    ) {
+        let driver = driver.filter(|driver| *driver != thread);
+        for (time, path) in self.open.within(thread, part.time) {
+            let waits = self.open.node(path);
+            let waits = waits.is_some_and(|node| is_wait(self.session, node.source));
+            let Some(driver) = driver.filter(|_| waits) else {
+                let key = self.key(part, (thread, time, path), part.cause, loops);
+                sums.add(self, part, key, time.1 - time.0, window);
+                continue;
+            };
+            for (time, path) in self.open.within(driver, time) {
+                let cause = match part.cause {
+                    Cause::Os | Cause::OffCpu => Cause::HostCode,
+                    cause => cause,
+                };
+                let key = self.key(part, (driver, time, path), cause, loops);
+                sums.add(self, part, key, time.1 - time.0, window);
+            }
+        }
+    }
+
+    /// Activity, cause and path of a part of a gap.
+    fn key(
+        &self,
+        part: &Part,
+        (thread, time, path): (ThreadId, Interval, PathId),
+        cause: Cause,
+        loops: &[Loop],
+    ) -> Key {
+        let activity = self.activities.of(cause, path);
+        if matches!(
+            activity,
+            Activity::Launching | Activity::HostCode | Activity::System
+        ) && let Some(wait) = self.wait_before(part, (thread, time), activity, loops)
+        {
+            return (self.activities.of(Cause::Sync, wait.path), cause, wait.path);
+        }
+        (activity, cause, path)
+    }
+
+    /// The wait that emptied the queue before a part of a gap.
+    fn wait_before(
+        &self,
+        part: &Part,
+        (thread, time): (ThreadId, Interval),
+        activity: Activity,
+        loops: &[Loop],
+    ) -> Option<&Wait> {
+        let waits = &self.waits[thread.index()];
+        let after = waits.partition_point(|wait| wait.start <= time.0);
+        let last = waits[..after].last()?;
+        let in_gap = last.end > part.gap && (activity == Activity::Launching || last.has_data);
+        let in_loop = || {
+            loops
+                .iter()
+                .any(|of| of.time.0 <= time.0 && time.1 <= of.time.1)
+        };
+        (in_gap || in_loop()).then_some(last)
+    }
+
+    /// Time of short operations that a loop of waits issues again in each turn: without the waits, one operation
+    /// for all turns takes as long as one of them.
+    fn repeated(&self, gpu: GpuId, window: Interval, thread: ThreadId, loops: &[Loop]) -> Ns {
+        let of_gpu = &self.short[gpu.index()];
+        let first = of_gpu.partition_point(|op| op.time.0 < window.0);
+        let inside = of_gpu[first..].iter().take_while(|op| op.time.0 < window.1);
+        let mut sum = Ns::ZERO;
+        for op in inside.filter(|op| op.thread == thread) {
+            let turns = loops
+                .iter()
+                .find(|of| of.time.0 <= op.issued && op.issued < of.time.1);
+            if let Some(turns) = turns {
+                let time = op.time.1 - op.time.0;
+                sum += time - time / turns.waits;
+            }
+        }
+        sum
+    }
+
+    /// The times of a window in which waits of a thread follow one another after few launches.
+    fn loops(&self, thread: ThreadId, window: Interval) -> Vec<Loop> {
+        let waits = &self.waits[thread.index()];
+        let first = waits.partition_point(|wait| wait.start < window.0);
+        let last = waits.partition_point(|wait| wait.start < window.1);
+        let waits = waits.get(first..last).unwrap_or_default();
+        let few = |a: &Wait, b: &Wait| b.launches - a.launches < FEW_LAUNCHES;
+        let loops = waits.chunk_by(few).filter(|chunk| chunk.len() >= LOOP);
+        loops
+            .filter_map(|chunk| {
+                Some(Loop {
+                    time: (chunk.first()?.start, chunk.last()?.end),
+                    waits: chunk.len() as i64,
+                })
+            })
+            .collect()
+    }
+
+    /// The sums as results, the most time first.
+    fn sources_of(&self, sums: Sums, issued: BTreeMap<Activity, Ns>, windows: usize) -> Sources {
+        let mut activities = Vec::new();
+        for (activity, (sum, mut by_window)) in sums.activities {
+            by_window.resize(windows, Ns::ZERO);
+            let of_activity = sums.sources.range((activity, Cause::Launching, NOTHING)..);
+            let of_activity = of_activity.take_while(|(key, _)| key.0 == activity);
+            let mut sources: Vec<IdleSource> = of_activity
+                .map(|((_, cause, path), sum)| IdleSource {
+                    cause: *cause,
+                    subject: subject(self.session, &self.open, *path, activity),
+                    path: self.open.sources(*path).collect(),
+                    time: sum.time,
+                    gaps: sum.gaps,
+                    windows: sum.windows,
+                })
+                .collect();
+            sources.arrange_by_key(|source| Reverse(source.time));
+            activities.push(ActivityIdle {
+                activity,
+                issued: issued.get(&activity).copied().unwrap_or_default(),
+                gaps: sum.gaps,
+                by_window,
+                sources,
+            });
+        }
+        activities.arrange_by_key(|idle| Reverse(idle.time()));
+        Sources {
+            windows,
+            activities,
+            waits: Vec::new(),
+            named: sums.named,
+        }
+    }
+}
+
+impl Sources {
+    /// Idle time of an activity; none if there is no such time.
+    pub fn of(&self, activity: Activity) -> Option<&ActivityIdle> {
+        self.activities
+            .iter()
+            .find(|idle| idle.activity == activity)
+    }
+
+    /// Idle time that an activity with a name explains.
+    pub fn named(&self) -> Ns {
+        let named = self
+            .activities
+            .iter()
+            .filter(|idle| idle.activity.is_named());
+        named.map(ActivityIdle::time).sum()
+    }
+
+    /// Whether most windows wait for results amid their operations.
+    pub fn waits_for_results(&self) -> bool {
+        let waiting = self.waits.iter().filter(|waits| **waits > 0).count();
+        waiting > 0 && 2 * waiting >= self.windows
+    }
+
+    /// For tests: the time of a cause in each window, with no name that says more.
+    pub(super) fn set(&mut self, cause: Cause, by_window: &[Ns]) {
+        let activity = Activity::of_cause(cause);
+        self.windows = by_window.len();
+        self.named.resize(self.windows, Times::default());
+        if activity.is_named() {
+            for (named, time) in self.named.iter_mut().zip(by_window) {
+                named.set(cause, *time);
+            }
+        }
+        self.activities.retain(|idle| idle.activity != activity);
+        self.activities.push(ActivityIdle {
+            activity,
+            issued: Ns::ZERO,
+            gaps: by_window.len() as u64,
+            by_window: by_window.to_vec(),
+            sources: Vec::new(),
+        });
+    }
+
+    /// Idle time of an activity in all windows.
+    pub fn time(&self, activity: Activity) -> Ns {
+        self.of(activity).map_or(Ns::ZERO, ActivityIdle::time)
+    }
+}
+
+impl ActivityIdle {
+    /// Idle time of all windows.
+    pub fn time(&self) -> Ns {
+        self.by_window.iter().copied().sum()
+    }
+
+    /// Windows in which it occurs.
+    pub fn windows(&self) -> usize {
+        self.by_window
+            .iter()
+            .filter(|time| **time > Ns::ZERO)
+            .count()
+    }
+
+    /// The name with the most time, and that time.
+    pub fn main_subject(&self) -> Option<(StrId, Ns)> {
+        let mut times: BTreeMap<StrId, Ns> = BTreeMap::new();
+        for source in &self.sources {
+            if let Some(subject) = source.subject {
+                *times.entry(subject).or_default() += source.time;
+            }
+        }
+        times
+            .into_iter()
+            .max_by_key(|(name, time)| (*time, Reverse(*name)))
+    }
+}
+
+/// An operation that takes about as long as its launch.
+struct ShortOp {
+    time: Interval,
+    issued: Ns,
+    thread: ThreadId,
+}
+
+/// The operations of at most [`SHORT`] that a call issues.
+fn short_ops(context: &Context<'_>) -> Vec<Vec<ShortOp>> {
+    let (session, ops) = (context.session, &context.facts.ops);
+    let mut short: Vec<Vec<ShortOp>> = session.gpus.ids().map(|_| Vec::new()).collect();
+    for op in 0..ops.len() {
+        let time = (ops.start[op], ops.end[op]);
+        if let Some(call) = ops.api_call[op].filter(|_| time.1 - time.0 <= SHORT) {
+            let (issued, thread) = (
+                session.api_calls.start[call.index()],
+                session.api_calls.thread[call.index()],
+            );
+            short[ops.gpu[op].index()].push(ShortOp {
+                time,
+                issued,
+                thread,
+            });
+        }
+    }
+    short
+        .iter_mut()
+        .for_each(|of_gpu| of_gpu.sort_unstable_by_key(|op| op.time));
+    short
+}
+
+/// The names of ranges that are iterations of stages with GPU work.
+fn stage_ranges(context: &Context<'_>) -> FxHashSet<StrId> {
+    let instances = context.facts.instances.iter();
+    let with_work = instances.filter(|instance| instance.projection.is_some());
+    let ranges = with_work.filter_map(|instance| instance.range);
+    ranges
+        .map(|range| context.session.ranges.name[range.index()])
+        .collect()
+}
+
+/// The operations that go with the activities that issue them.
+fn issued(
+    context: &Context<'_>,
+    open: &Open,
+    activities: &Activities,
+) -> Vec<Vec<(Interval, Activity)>> {
+    let (session, ops) = (context.session, &context.facts.ops);
+    let mut issued: Vec<Vec<(Interval, Activity)>> = vec![Vec::new(); session.gpus.len()];
+    for op in 0..ops.len() {
+        let Some(call) = ops.api_call[op] else {
+            continue;
+        };
+        let calls = &session.api_calls;
+        let path = open.at(calls.thread[call.index()], calls.start[call.index()]);
+        let activity = activities.of(Cause::HostCode, path);
+        if activity.issues_work() {
+            issued[ops.gpu[op].index()].push(((ops.start[op], ops.end[op]), activity));
+        }
+    }
+    issued.iter_mut().for_each(|of_gpu| of_gpu.sort_unstable());
+    issued
+}
+
+/// The waits of all threads for results of the GPU. After a copy to the GPU the host waits for nothing that it needs.
+fn waits(context: &Context<'_>, calls: &Calls<'_>, open: &Open) -> Vec<Vec<Wait>> {
+    let (session, facts) = (context.session, context.facts);
+    let mut waits: Vec<Vec<Wait>> = session.threads.ids().map(|_| Vec::new()).collect();
+    let mut passes: Vec<PassId> = facts.ops.pass.clone();
+    passes.dedup();
+    for pass in passes {
+        for sync in sync_calls(session, facts, pass) {
+            let copy = calls.copy_before(sync.call);
+            let copies = &session.copies;
+            let kind = copy.map(|copy| copies.kind[copy.index()]);
+            if kind == Some(CopyKind::HostToDevice) {
+                continue;
+            }
+            let bytes = copy.map_or(0, |copy| copies.bytes[copy.index()]);
+            waits[sync.thread.index()].push(Wait {
+                start: sync.start,
+                end: sync.end,
+                launches: calls.launches_before(sync.call),
+                path: open.at(sync.thread, sync.start),
+                has_data: Bytes(bytes as f64) >= DATA,
+            });
+        }
+    }
+    waits
+}

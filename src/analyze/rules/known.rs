@@ -1,0 +1,480 @@
+//! Idle time whose cause has a name: the frame of the rules that say what the host did.
+//!
+//! What the host does before the first and after the last operation of an iteration lies between stages. A loss is
+//! therefore one of the measured loop, if most of it lies there, and else one of each stage.
+
+use rooflens_analysis::time::idle::between::Between;
+use rooflens_analysis::time::idle::sources::Sources;
+use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
+use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
+use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
+use rooflens_units::{Ratio, Time};
+
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Threshold};
+use crate::stage::StageLine;
+
+/// Idle time of a named cause ÷ time of the stage or the loop from which on it is worth a finding.
+pub(crate) const SHARE: Ratio = Ratio(0.05);
+
+/// The threshold of the rules that name a cause.
+pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.named_idle", SHARE);
+
+/// Share of all idle time of the host from which on the rest may be a consequence of the cause, or of the profiler: the
+/// bound is all of it.
+const MOST: Ratio = Ratio(2.0 / 3.0);
+
+/// Share of the idle time of another pass from which on what it says of the stage holds.
+const HALF: Ratio = Ratio(0.5);
+
+/// Names that a finding lists.
+const SHOWN: usize = 3;
+
+/// Idle time of one cause in a stage, or in the loop.
+pub(crate) struct Loss {
+    /// All but words.
+    pub(crate) finding: Finding,
+    /// What is idle for how long, in words.
+    idle: Vec<Inline>,
+    /// Its time in all windows.
+    pub(crate) time: Time,
+    /// Iterations, or times between them, in which it occurs, and how many there are.
+    windows: usize,
+    of: usize,
+    /// The names that say it, the most time first.
+    pub(crate) names: Vec<StrId>,
+}
+
+impl Loss {
+    /// A draft with the arguments `idle`, `windows`, `of`, `each` and `names`.
+    pub(crate) fn draft(self, evidence: &Evidence<'_>) -> Draft {
+        let comma = Inline::Text(evidence.text.comma().to_owned());
+        let mut names = Vec::new();
+        for name in self.names.iter().take(SHOWN) {
+            names.push(vec![Inline::code(evidence.session.text(*name))]);
+        }
+        let each = self.time / self.windows.max(1) as f64;
+        let arguments = arguments! {
+            idle = self.idle,
+            windows = Quantity::count(self.windows as u64),
+            of = Quantity::count(self.of as u64),
+            each = each,
+            names = (!names.is_empty()).then(|| names.join(&comma)),
+        };
+        Draft::new(self.finding, arguments)
+    }
+}
+
+/// The outcome of a rule about some activities, over all processes.
+pub(crate) fn outcome(
+    evidence: &Evidence<'_>,
+    activities: &[Activity],
+    draft: impl Fn(Loss) -> Option<Draft>,
+) -> Outcome {
+    let mut has_data = false;
+    let mut drafts = Vec::new();
+    let mut processes: Vec<ProcessId> = Vec::new();
+    for stage in &evidence.stages {
+        let idle = evidence.idle(stage.key());
+        has_data |= idle.is_some_and(|idle| idle.has_calls().is_ok());
+        if !processes.contains(&stage.process) {
+            processes.push(stage.process);
+        }
+    }
+    if !has_data {
+        return Outcome::InsufficientData(words!(evidence, "findings.needs_idle"));
+    }
+    for process in processes {
+        let losses = losses(evidence, process, activities);
+        drafts.extend(losses.into_iter().filter_map(&draft));
+    }
+    Outcome::of_drafts(drafts)
+}
+
+/// The losses of a process: one of the loop, or one of each stage.
+fn losses(evidence: &Evidence<'_>, process: ProcessId, activities: &[Activity]) -> Vec<Loss> {
+    let mut stages: Vec<(&StageLine, &StageIdle)> = Vec::new();
+    for stage in &evidence.stages {
+        if stage.process == process
+            && let Some(idle) = evidence.idle(stage.key())
+        {
+            stages.push((stage, idle));
+        }
+    }
+    let in_stages: Time = stages
+        .iter()
+        .map(|(_, idle)| time(&idle.sources, activities))
+        .sum();
+    if let Some(between) = between(evidence, process)
+        && in_pairs(between, activities) >= in_stages
+    {
+        let of_loop = of_loop(evidence, between, &stages, activities);
+        return of_loop.into_iter().collect();
+    }
+    let of_stages = stages.into_iter();
+    of_stages
+        .filter_map(|(stage, idle)| of_stage(evidence, stage, idle, activities))
+        .collect()
+}
+
+/// The times between the stages of a process, on its first GPU.
+fn between<'a>(evidence: &'a Evidence<'_>, process: ProcessId) -> Option<&'a Between> {
+    let mut between = evidence.results.idle().ok()?.between.iter();
+    between.find(|between| between.summary.process == process)
+}
+
+fn in_pairs(between: &Between, activities: &[Activity]) -> Time {
+    let pairs = between.pairs.iter();
+    pairs.map(|pair| time(&pair.sources, activities)).sum()
+}
+
+/// Time that goes with a cause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lost {
+    /// Idle time.
+    pub(crate) idle: Time,
+    /// Time of operations that the host issues for it.
+    pub(crate) issued: Time,
+    /// Windows in which it occurs.
+    pub(crate) windows: usize,
+}
+
+impl Lost {
+    /// What some activities take.
+    pub(crate) fn of(sources: &Sources, activities: &[Activity]) -> Self {
+        let (mut idle, mut issued) = (Ns::ZERO, Ns::ZERO);
+        for of_activity in activities
+            .iter()
+            .filter_map(|activity| sources.of(*activity))
+        {
+            idle += of_activity.time();
+            issued += of_activity.issued;
+        }
+        Self {
+            idle: idle.time(),
+            issued: issued.time(),
+            windows: windows(sources, activities),
+        }
+    }
+
+    /// The bound: its time, with all idle time where most of that has this cause.
+    fn bound(self, idle: Time) -> Time {
+        let is_most = self.idle >= idle * MOST;
+        let bound = if is_most {
+            idle.max(self.idle)
+        } else {
+            self.idle
+        };
+        bound + self.issued
+    }
+}
+
+/// Idle time of some activities.
+fn time(sources: &Sources, activities: &[Activity]) -> Time {
+    activities
+        .iter()
+        .map(|activity| sources.time(*activity).time())
+        .sum()
+}
+
+/// Windows in which one of some activities occurs.
+fn windows(sources: &Sources, activities: &[Activity]) -> usize {
+    let occurs = |window: &usize| {
+        let times = activities
+            .iter()
+            .filter_map(|activity| sources.of(*activity));
+        times.map(|idle| idle.by_window[*window]).sum::<Ns>() > Ns::ZERO
+    };
+    (0..sources.windows).filter(occurs).count()
+}
+
+fn of_loop(
+    evidence: &Evidence<'_>,
+    between: &Between,
+    stages: &[(&StageLine, &StageIdle)],
+    activities: &[Activity],
+) -> Option<Loss> {
+    let run = between.run.time();
+    let mut sources: Vec<&Sources> = between.pairs.iter().map(|pair| &pair.sources).collect();
+    let main = *sources
+        .iter()
+        .max_by_key(|of_pair| windows(of_pair, activities))?;
+    sources.extend(stages.iter().map(|(_, idle)| &idle.sources));
+    let mut lost = Lost::of(main, activities);
+    let all = sources.iter().map(|of| Lost::of(of, activities));
+    (lost.idle, lost.issued) = all.fold((Time::ZERO, Time::ZERO), |(idle, issued), of| {
+        (idle + of.idle, issued + of.issued)
+    });
+    let loss = lost.idle + lost.issued;
+    let in_stages: Ns = stages.iter().map(|(_, idle)| idle.idle()).sum();
+    if Ratio::of(loss, run).0.is_nan() || loss < run * SHARE {
+        return None;
+    }
+    let saved = lost.bound((between.idle() + in_stages).time()).min(run);
+    let context = &evidence.context;
+    let label = between.label(context);
+    let whose = Some(label.as_str()).filter(|label| !label.is_empty());
+    let gain = Gain {
+        saved_ns: saved,
+        of_ns: run,
+        of: words!(evidence, "between_stages.run", label = whose),
+        basis: String::new(),
+        kind: GainKind::Run,
+    };
+    let idle = say!(
+        evidence,
+        "known.loop",
+        share = Ratio::of(loss, run),
+        run = run
+    );
+    let finding = Finding {
+        scope: between.scope(context),
+        severity: Severity::of_share(gain.share()),
+        weight_ns: saved,
+        gain: Some(gain),
+        evidence: vec![between.evidence(context)],
+        title: label,
+        ..Finding::default()
+    };
+    Some(Loss {
+        finding,
+        idle,
+        time: loss,
+        windows: lost.windows,
+        of: main.windows,
+        names: names(evidence.session, &sources, activities),
+    })
+}
+
+fn of_stage(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: &StageIdle,
+    activities: &[Activity],
+) -> Option<Loss> {
+    let lost = Lost::of(&idle.sources, activities);
+    let whole = idle.pool.time.time();
+    if whole <= Time::ZERO || lost.idle < whole * SHARE {
+        return None;
+    }
+    Some(loss_of_stage(evidence, (stage, idle), lost, activities))
+}
+
+/// The loss of a stage: of each iteration, or over all of them where only few have it.
+pub(crate) fn loss_of_stage(
+    evidence: &Evidence<'_>,
+    (stage, idle): (&StageLine, &StageIdle),
+    lost: Lost,
+    activities: &[Activity],
+) -> Loss {
+    let of = idle.sources.windows;
+    let whole = idle.pool.time.time();
+    let loss = lost.idle + lost.issued;
+    let saved = lost.bound(idle.pool.causes.sum(&Cause::HOST).time());
+    let removed = lost.issued / of.max(1) as f64;
+    let mut finding = Finding {
+        evidence: vec![idle.evidence(&evidence.context)],
+        ..stage.saving_share(Ratio::of(saved, whole), removed)
+    };
+    if 2 * lost.windows < of {
+        let label = stage.label.as_str();
+        finding.gain = Some(Gain {
+            saved_ns: loss,
+            of_ns: whole,
+            of: words!(evidence, "findings.all_iterations", stage = label),
+            basis: String::new(),
+            kind: GainKind::Stalls,
+        });
+    }
+    let label = Inline::strong(&stage.label);
+    let share = Ratio::of(lost.idle, whole);
+    Loss {
+        finding,
+        idle: say!(evidence, "known.stage", share = share, stage = label),
+        time: lost.idle,
+        windows: lost.windows,
+        of,
+        names: names_of_stage(evidence, stage, idle, activities),
+    }
+}
+
+/// The names that say what the host did, the most time first.
+fn names(session: &Session, sources: &[&Sources], activities: &[Activity]) -> Vec<StrId> {
+    let mut times: Vec<(StrId, Ns)> = Vec::new();
+    for of_window in sources {
+        for activity in activities {
+            let idle = of_window.of(*activity).into_iter();
+            for source in idle.flat_map(|idle| &idle.sources) {
+                let Some(name) = source.subject else { continue };
+                match times.iter_mut().find(|(other, _)| *other == name) {
+                    Some((_, time)) => *time += source.time,
+                    None => times.push((name, source.time)),
+                }
+            }
+        }
+    }
+    times.arrange_by(|a, b| {
+        let by_name = || session.text(a.0).cmp(session.text(b.0));
+        b.1.cmp(&a.1).then_with(by_name)
+    });
+    times.into_iter().map(|(name, _)| name).collect()
+}
+
+/// The same of a stage; where its pass has no such names, those of another pass with this stage.
+fn names_of_stage(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: &StageIdle,
+    activities: &[Activity],
+) -> Vec<StrId> {
+    let own_names = names(evidence.session, &[&idle.sources], activities);
+    if !own_names.is_empty() {
+        return own_names;
+    }
+    let other = others(evidence, stage).map(|other| &other.sources);
+    let other: Vec<&Sources> = other.collect();
+    names(evidence.session, &other, activities)
+}
+
+/// Idle time of a stage in other passes.
+fn others<'a>(
+    evidence: &'a Evidence<'_>,
+    stage: &'a StageLine,
+) -> impl Iterator<Item = &'a StageIdle> {
+    let lines = evidence
+        .results
+        .idle()
+        .into_iter()
+        .flat_map(|idle| &idle.lines);
+    let name = &evidence.facts.stages[stage.stage].name;
+    lines.filter(move |line| {
+        let of_line = line.summary.stage(evidence.facts);
+        !evidence.facts.run.contains(&of_line.pass) && of_line.name == *name
+    })
+}
+
+/// The rule about an emptied cache, and what follows from it: the allocator asks the driver again.
+pub(crate) const EMPTY_CACHE: &str = "empty-cache";
+pub(crate) const EMPTIES: [Activity; 2] = [Activity::EmptyCache, Activity::Allocation];
+
+/// The idle time of all stages and of the times between them.
+fn all_sources<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a Sources> {
+    let stages = evidence.stages.iter();
+    let stages = stages.filter_map(|stage| Some(&evidence.idle(stage.key())?.sources));
+    let between = evidence
+        .results
+        .idle()
+        .into_iter()
+        .flat_map(|idle| &idle.between);
+    let pairs = between.flat_map(|between| &between.pairs);
+    stages.chain(pairs.map(|pair| &pair.sources))
+}
+
+/// Whether the cache is emptied as often as graphs are captured: PyTorch does so before it captures one.
+pub(crate) fn clears_for_captures(evidence: &Evidence<'_>) -> bool {
+    all_sources(evidence).any(|sources| {
+        let captures = windows(sources, &[Activity::GraphCapture]);
+        captures > 0 && captures >= windows(sources, &[Activity::EmptyCache])
+    })
+}
+
+/// Whether the program itself empties the cache in most iterations.
+pub(crate) fn empties_cache(evidence: &Evidence<'_>) -> bool {
+    let empties = |sources: &Sources| {
+        let emptied = windows(sources, &[Activity::EmptyCache]);
+        emptied > 0 && 2 * emptied >= sources.windows
+    };
+    !clears_for_captures(evidence) && all_sources(evidence).any(empties)
+}
+
+/// The rule about new shapes.
+pub(crate) const NEW_SHAPES: &str = "new-shapes";
+
+/// Activities that prepare kernels for input shapes.
+pub(crate) const SHAPES: [Activity; 2] = [Activity::KernelPlans, Activity::NewShape];
+
+/// Idle time of a host that prepares kernels: of one gap, from which on it is no launch overhead.
+const PREPARES: Time = Time(1e6);
+
+/// Time of a stage in which the host prepares kernels for its input shapes: as its own pass says, or the share that
+/// another pass with operators says.
+pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Lost> {
+    let idle = evidence.idle(stage.key())?;
+    if prepares(&idle.sources) {
+        return Some(Lost::of(&idle.sources, &SHAPES));
+    }
+    let host = |idle: &StageIdle| idle.pool.causes.sum(&Cause::HOST).time();
+    let share = |idle: &StageIdle| Ratio::of(time(&idle.sources, &SHAPES), host(idle));
+    let mut others = others(evidence, stage);
+    let other = others.find(|other| prepares(&other.sources) && share(other) >= HALF)?;
+    let of_other = Lost::of(&other.sources, &SHAPES);
+    let windows = of_other.windows as f64 / other.sources.windows.max(1) as f64;
+    Some(Lost {
+        idle: host(idle) * share(other).min(Ratio::ONE),
+        issued: Time::ZERO,
+        windows: (windows * idle.sources.windows as f64).round() as usize,
+    })
+}
+
+/// Whether the host prepares kernels: a launch of a prepared one takes less time.
+fn prepares(sources: &Sources) -> bool {
+    let mut per_window = Time::ZERO;
+    for activity in SHAPES {
+        if let Some(idle) = sources.of(activity) {
+            per_window += idle.time().time() / idle.windows().max(1) as f64;
+        }
+    }
+    let waits = |activity: &Activity| {
+        let sources = sources
+            .of(*activity)
+            .into_iter()
+            .flat_map(|idle| &idle.sources);
+        let causes = sources.map(|source| source.cause);
+        let mut causes = causes
+            .filter(|cause| matches!(cause, Cause::Sync | Cause::Allocator | Cause::FirstUse));
+        causes.next().is_some()
+    };
+    per_window >= PREPARES && SHAPES.iter().any(waits)
+}
+
+/// Whether such preparation is most of what the host does while the GPU is idle in a stage.
+pub(crate) fn prepares_mostly(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let Some(idle) = evidence.idle(stage.key()) else {
+        return false;
+    };
+    let host = idle.pool.causes.sum(&Cause::HOST).time();
+    preparation(evidence, stage).is_some_and(|lost| lost.idle >= host * HALF)
+}
+
+/// The range, operator or function in which the host computes for most of some idle time that has no other name.
+pub(crate) fn place(
+    sources: &[&Sources],
+    is_stage: impl Fn(StrId) -> bool,
+) -> Option<(Source, Ratio)> {
+    let mut times: Vec<(Source, Ns)> = Vec::new();
+    let mut whole = Ns::ZERO;
+    for activity in [Activity::HostCode, Activity::System, Activity::Launching] {
+        let of_activity = sources.iter().filter_map(|sources| sources.of(activity));
+        for source in of_activity.flat_map(|idle| &idle.sources) {
+            whole += source.time;
+            let is_place = |source: &&Source| match source {
+                Source::Range(name) => !is_stage(*name),
+                Source::Operator(_) | Source::Frame(_) => true,
+                Source::Mark(_) | Source::Call(_) | Source::OsCall(_) => false,
+            };
+            let Some(place) = source.path.iter().find(is_place) else {
+                continue;
+            };
+            match times.iter_mut().find(|(other, _)| other == place) {
+                Some((_, time)) => *time += source.time,
+                None => times.push((*place, source.time)),
+            }
+        }
+    }
+    let (place, time) = times
+        .into_iter()
+        .max_by_key(|(place, time)| (*time, *place))?;
+    let share = Ratio::of(time, whole.max(Ns(1)));
+    (share >= HALF).then_some((place, share))
+}

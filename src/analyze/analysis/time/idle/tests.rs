@@ -651,13 +651,20 @@ fn what_a_compiler_does_belongs_to_it() {
 /// host code works on them.
 #[test]
 fn code_after_a_wait_for_data_belongs_to_the_wait() {
-    let wait = |bytes: &str| {
+    let wait = |step: i64, bytes: &str| {
+        let at = |time: i64| step + time;
         format!(
-            "cudaMemcpyAsync 5us..7us -> memcpy DtoH pinned {bytes} 21us..22us
-             cudaStreamSynchronize 7us..25us"
+            "cudaMemcpyAsync {}us..{}us -> memcpy DtoH pinned {bytes} {}us..{}us
+             cudaStreamSynchronize {}us..{}us",
+            at(5),
+            at(7),
+            at(21),
+            at(22),
+            at(7),
+            at(25),
         )
     };
-    let session = two_steps(&wait("4B"), &wait("1MiB"));
+    let session = two_steps(&wait(0, "4B"), &wait(2000, "1MiB"));
     of_line(&session, "step", |line, _| {
         let waiting = line.sources.of(Activity::Synchronization).unwrap();
         // From 22 on: 3 in the call and 5 of the launch call; or 880 more of code.

@@ -291,7 +291,7 @@ impl<'a> Finder<'a> {
             return 0;
         };
         let waits = &self.waits[thread.index()];
-        let first = waits.partition_point(|wait| wait.start < window.time.0);
+        let first = waits.partition_point(|wait| wait.end <= window.time.0);
         let waits = waits[first..].iter();
         waits.take_while(|wait| wait.end < window.time.1).count()
     }

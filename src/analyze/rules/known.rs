@@ -4,7 +4,7 @@
 //! therefore one of the measured loop, if most of it lies there, and else one of each stage.
 
 use rooflens_analysis::time::idle::between::Between;
-use rooflens_analysis::time::idle::sources::Sources;
+use rooflens_analysis::time::idle::sources::{Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
 use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
@@ -42,24 +42,36 @@ pub(crate) struct Loss {
     /// Iterations, or times between them, in which it occurs, and how many there are.
     windows: usize,
     of: usize,
+    /// Whether these are parts of a capture without iterations.
+    is_whole: bool,
     /// The names that say it, the most time first.
     pub(crate) names: Vec<StrId>,
 }
 
 impl Loss {
-    /// A draft with the arguments `idle`, `windows`, `of`, `each` and `names`.
+    /// A draft with the arguments `idle`, `occurs` and `names`.
     pub(crate) fn draft(self, evidence: &Evidence<'_>) -> Draft {
         let comma = Inline::Text(evidence.text.comma().to_owned());
         let mut names = Vec::new();
         for name in self.names.iter().take(SHOWN) {
             names.push(vec![Inline::code(evidence.session.text(*name))]);
         }
+        let windows = Quantity::count(self.windows as u64);
+        let of = Quantity::count(self.of as u64);
         let each = self.time / self.windows.max(1) as f64;
+        let occurs = match self.is_whole {
+            true => say!(evidence, "known.parts", windows = windows, of = of),
+            false => say!(
+                evidence,
+                "known.iterations",
+                windows = windows,
+                of = of,
+                each = each
+            ),
+        };
         let arguments = arguments! {
             idle = self.idle,
-            windows = Quantity::count(self.windows as u64),
-            of = Quantity::count(self.of as u64),
-            each = each,
+            occurs = occurs,
             names = (!names.is_empty()).then(|| names.join(&comma)),
         };
         Draft::new(self.finding, arguments)
@@ -125,8 +137,9 @@ fn between<'a>(evidence: &'a Evidence<'_>, process: ProcessId) -> Option<&'a Bet
 }
 
 fn in_pairs(between: &Between, activities: &[Activity]) -> Time {
-    let pairs = between.pairs.iter();
-    pairs.map(|pair| time(&pair.sources, activities)).sum()
+    let pairs = between.pairs.iter().map(|pair| &pair.sources);
+    let loops = pairs.filter(|pair| pair.windows >= WINDOWS);
+    loops.map(|pair| time(pair, activities)).sum()
 }
 
 /// Time that goes with a cause.
@@ -196,7 +209,8 @@ fn of_loop(
     activities: &[Activity],
 ) -> Option<Loss> {
     let run = between.run.time();
-    let mut sources: Vec<&Sources> = between.pairs.iter().map(|pair| &pair.sources).collect();
+    let loops = between.pairs.iter().map(|pair| &pair.sources);
+    let mut sources: Vec<&Sources> = loops.filter(|pair| pair.windows >= WINDOWS).collect();
     let main = *sources
         .iter()
         .max_by_key(|of_pair| windows(of_pair, activities))?;
@@ -243,6 +257,7 @@ fn of_loop(
         time: loss,
         windows: lost.windows,
         of: main.windows,
+        is_whole: false,
         names: names(evidence.session, &sources, activities),
     })
 }
@@ -255,7 +270,11 @@ fn of_stage(
 ) -> Option<Loss> {
     let lost = Lost::of(&idle.sources, activities);
     let whole = idle.pool.time.time();
-    if whole <= Time::ZERO || lost.idle < whole * SHARE {
+    if whole <= Time::ZERO || lost.idle < whole * SHARE || idle.sources.windows < WINDOWS {
+        return None;
+    }
+    // What a program does once at its start is no loop.
+    if idle.is_whole(&evidence.context) && 2 * lost.windows < idle.sources.windows {
         return None;
     }
     Some(loss_of_stage(evidence, (stage, idle), lost, activities))
@@ -295,6 +314,7 @@ pub(crate) fn loss_of_stage(
         time: lost.idle,
         windows: lost.windows,
         of,
+        is_whole: idle.is_whole(&evidence.context),
         names: names_of_stage(evidence, stage, idle, activities),
     }
 }

@@ -265,7 +265,7 @@ fn a_synchronizing_call_costs_the_time_within_it() {
     assert_eq!(saved(&found), 30.0);
     assert_eq!(
         words(&found.statement),
-        "sync_bound.statement{idle=known.stage{share=3.00 %, stage=decode}, windows=10, of=10, each=30.0 ns, within=100 %, calls=2, call=cudaStreamSynchronize, around=aten::item}"
+        "sync_bound.statement{idle=known.stage{share=3.00 %, stage=decode}, occurs=known.iterations{windows=10, of=10, each=30.0 ns}, within=100 %, calls=2, call=cudaStreamSynchronize, around=aten::item}"
     );
 }
 
@@ -278,7 +278,7 @@ fn blocking_copies_count_with_synchronizing_calls() {
         .one(rule("sync-bound"));
     assert_eq!(saved(&found), 40.0);
     let statement = words(&found.statement);
-    let expected = "windows=10, of=10, each=40.0 ns, within=100 %";
+    let expected = "occurs=known.iterations{windows=10, of=10, each=40.0 ns}, within=100 %";
     assert!(statement.contains(expected), "{statement}");
     let little = decode().idle(Cause::Sync, 10.0).idle(Cause::Copy, 9.0);
     assert_eq!(little.outcome(rule("sync-bound")), Outcome::PASSED);

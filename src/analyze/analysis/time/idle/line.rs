@@ -23,6 +23,9 @@ use rooflens_units::{Count, Ratio, Time};
 /// Share of an instance from which on a cause of idle time occurs in it.
 pub const OCCURS: Ratio = Ratio(0.01);
 
+/// Parts of a capture without iterations: what recurs is in most of them, what starts the program in few.
+const PARTS: usize = 10;
+
 /// Idle time of a stage on one GPU, over the instances that count.
 pub struct StageIdle {
     /// The stage as a process ran it.
@@ -128,6 +131,23 @@ pub(super) fn lines(
     gpus.into_iter().map(line).collect()
 }
 
+/// A time cut into parts with equally many operations of an instance.
+fn parts(starts: &[Ns], instance: &StageInstance, time: Interval) -> Vec<Window> {
+    let mut cuts = vec![time.0];
+    for part in 1..PARTS {
+        let op = instance.ops[part * instance.ops.len() / PARTS];
+        let last = cuts.last().copied().unwrap_or(time.0);
+        cuts.push(starts[op as usize].clamp(last, time.1));
+    }
+    cuts.push(time.1);
+    let thread = None;
+    let window = |cut: &[Ns]| Window {
+        time: (cut[0], cut[1]),
+        thread,
+    };
+    cuts.windows(2).map(window).collect()
+}
+
 /// The GPUs that instances use.
 pub(super) fn gpus_of(instances: &[&StageInstance]) -> Vec<GpuId> {
     let mut gpus: Vec<GpuId> = instances
@@ -167,20 +187,37 @@ impl StageIdle {
             .filter(|_| instance.gpus.contains(&self.gpu))
     }
 
-    /// The instances that count and use the GPU, each with its thread.
+    /// The instances that count and use the GPU, each with its thread; of a capture without iterations its parts.
     pub(super) fn windows(&self, context: &Context<'_>) -> Vec<Window> {
-        let instances = self.summary.counted_instances(context.facts);
-        let window = |instance: &StageInstance| {
-            let (time, thread) = (self.window(instance)?, instance.thread);
-            Some(Window { time, thread })
-        };
-        instances.filter_map(window).collect()
+        let mut windows = Vec::new();
+        for instance in self.summary.counted_instances(context.facts) {
+            let Some(time) = self.window(instance) else {
+                continue;
+            };
+            let thread = instance.thread;
+            match self.is_whole(context) {
+                true => windows.extend(parts(&context.facts.ops.start, instance, time)),
+                false => windows.push(Window { time, thread }),
+            }
+        }
+        windows
+    }
+
+    /// Whether it is a capture without iterations: its windows are parts with equally many operations.
+    pub fn is_whole(&self, context: &Context<'_>) -> bool {
+        let stage = self.summary.stage(context.facts);
+        let mut instances = context.facts.instances_of(stage).iter();
+        instances.all(|instance| instance.range.is_none() && instance.thread.is_none())
     }
 
     /// Sets what the host did in the idle time.
     pub(super) fn explain(&mut self, sources: Sources) {
-        for (parts, named) in self.instances.iter_mut().zip(&sources.named) {
-            parts.named = *named;
+        // Windows are instances, or parts of the only one.
+        let last = self.instances.len().saturating_sub(1);
+        for (window, named) in sources.named.iter().enumerate() {
+            if let Some(parts) = self.instances.get_mut(window.min(last)) {
+                parts.named.extend(named);
+            }
             self.pool.named.extend(named);
         }
         self.sources = sources;
@@ -480,6 +517,9 @@ impl StageIdle {
         let mut sources = std::mem::take(&mut self.sources);
         sources.set(cause, &times);
         self.pool.named = Times::default();
+        for parts in &mut self.instances {
+            parts.named = Times::default();
+        }
         self.explain(sources);
     }
 }

@@ -28,6 +28,9 @@ const FEW_LAUNCHES: u32 = 100;
 /// Waits in a row from which on they are a loop.
 const LOOP: usize = 4;
 
+/// Windows from which on they are a loop.
+pub const WINDOWS: usize = 3;
+
 /// Share of a gap from which on an activity takes most of it.
 const MOST: Ratio = Ratio(0.5);
 
@@ -212,7 +215,9 @@ impl Sums {
             sum.add(time, gap, window);
             let source = self.sources.entry((activity, cause, path)).or_default();
             source.add(time, gap, window);
-            if activity.is_named() {
+            // What happens in one of two iterations says nothing of a loop; waits need none.
+            let is_loop = self.named.len() >= WINDOWS || activity == Activity::Synchronization;
+            if activity.is_named() && is_loop {
                 self.named[window].add(cause, time);
             }
         }

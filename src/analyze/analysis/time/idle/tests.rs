@@ -587,8 +587,8 @@ fn activities(session: &Session, name: &str) -> Vec<(Activity, i64, usize)> {
     })
 }
 
-/// Two steps of a kernel each before and after the host's work, in microseconds.
-fn two_steps(first: &str, second: &str) -> Session {
+/// Three steps of a kernel each before and after the host's work, in microseconds; nothing more in the third.
+fn three_steps(first: &str, second: &str) -> Session {
     trace(&format!(
         "range step 0..1000us
          launch 0us..5us -> axpy 10us..20us
@@ -597,19 +597,22 @@ fn two_steps(first: &str, second: &str) -> Session {
          range step 2000us..3000us
          launch 2000us..2005us -> axpy 2010us..2020us
          {second}
-         launch 2900us..2905us -> axpy 2910us..2920us"
+         launch 2900us..2905us -> axpy 2910us..2920us
+         range step 4000us..5000us
+         launch 4000us..4005us -> axpy 4010us..4020us
+         launch 4900us..4905us -> axpy 4910us..4920us"
     ))
 }
 
 /// Of 890 µs idle in each step 600 lie in the mark; the gap ends 10 after the launch begins, 5 of them latency.
 #[test]
 fn idle_time_belongs_to_the_mark_that_is_open_in_it() {
-    let session = two_steps("range rooflens:gc generation 2 100us..700us", "");
+    let session = three_steps("range rooflens:gc generation 2 100us..700us", "");
     let expected = [
-        (Activity::HostCode, 280 + 880, 2),
+        (Activity::HostCode, 280 + 2 * 880, 3),
         (Activity::GarbageCollection, 600, 1),
-        (Activity::Launching, 10, 2),
-        (Activity::NotHost, 10, 2),
+        (Activity::Launching, 15, 3),
+        (Activity::NotHost, 15, 3),
     ];
     assert_eq!(activities(&session, "step"), expected);
     of_line(&session, "step", |line, context| {
@@ -618,7 +621,7 @@ fn idle_time_belongs_to_the_mark_that_is_open_in_it() {
         assert_eq!(context.session.text(name), "gc generation 2");
         assert_eq!(
             (collection.gaps, &collection.by_window[..]),
-            (1, &[Ns(600 * US), Ns(0)][..])
+            (1, &[Ns(600 * US), Ns(0), Ns(0)][..])
         );
         // 880 of host code in each step, 600 of them collection in the first.
         let rest: Vec<Ns> = line
@@ -626,7 +629,7 @@ fn idle_time_belongs_to_the_mark_that_is_open_in_it() {
             .iter()
             .map(|step| step.rest(&[Cause::HostCode]))
             .collect();
-        assert_eq!(rest, [Ns(280 * US), Ns(880 * US)]);
+        assert_eq!(rest, [Ns(280 * US), Ns(880 * US), Ns(880 * US)]);
     });
 }
 
@@ -637,12 +640,12 @@ fn what_a_compiler_does_belongs_to_it() {
     let marks = "range rooflens:compile inductor 100us..700us
         range rooflens:gc generation 0 200us..300us";
     let expected = [
-        (Activity::HostCode, 880, 1),
+        (Activity::HostCode, 2 * 880, 2),
         (Activity::Compilation, 885, 1),
-        (Activity::NotHost, 10, 2),
-        (Activity::Launching, 5, 1),
+        (Activity::NotHost, 15, 3),
+        (Activity::Launching, 10, 2),
     ];
-    let mut found = activities(&two_steps(marks, ""), "step");
+    let mut found = activities(&three_steps(marks, ""), "step");
     found.sort_by_key(|row| expected.iter().position(|other| other.0 == row.0));
     assert_eq!(found, expected);
 }
@@ -664,12 +667,12 @@ fn code_after_a_wait_for_data_belongs_to_the_wait() {
             at(25),
         )
     };
-    let session = two_steps(&wait(0, "4B"), &wait(2000, "1MiB"));
+    let session = three_steps(&wait(0, "4B"), &wait(2000, "1MiB"));
     of_line(&session, "step", |line, _| {
         let waiting = line.sources.of(Activity::Synchronization).unwrap();
         // From 22 on: 3 in the call and 5 of the launch call; or 880 more of code.
-        assert_eq!(waiting.by_window, [Ns(8 * US), Ns(883 * US)]);
-        assert_eq!(line.sources.waits, [1, 1]);
+        assert_eq!(waiting.by_window, [Ns(8 * US), Ns(883 * US), Ns(0)]);
+        assert_eq!(line.sources.waits, [1, 1, 0]);
     });
 }
 

@@ -206,8 +206,10 @@ impl StageIdle {
     /// Whether it is a capture without iterations: its windows are parts with equally many operations.
     pub fn is_whole(&self, context: &Context<'_>) -> bool {
         let stage = self.summary.stage(context.facts);
-        let mut instances = context.facts.instances_of(stage).iter();
-        instances.all(|instance| instance.range.is_none() && instance.thread.is_none())
+        match context.facts.instances_of(stage) {
+            [instance] => instance.range.is_none() && instance.thread.is_none(),
+            _ => false,
+        }
     }
 
     /// Sets what the host did in the idle time.

@@ -4,7 +4,7 @@
 //! therefore one of the measured loop, if most of it lies there, and else one of each stage.
 
 use rooflens_analysis::time::idle::between::Between;
-use rooflens_analysis::time::idle::sources::{Sources, WINDOWS};
+use rooflens_analysis::time::idle::sources::{Recurs, Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
 use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
@@ -270,14 +270,19 @@ fn of_stage(
 ) -> Option<Loss> {
     let lost = Lost::of(&idle.sources, activities);
     let whole = idle.pool.time.time();
-    if whole <= Time::ZERO || lost.idle < whole * SHARE || idle.sources.windows < WINDOWS {
-        return None;
-    }
-    // What a program does once at its start is no loop.
-    if idle.is_whole(&evidence.context) && 2 * lost.windows < idle.sources.windows {
+    if whole <= Time::ZERO || lost.idle < whole * SHARE || !recurs(evidence, idle, lost) {
         return None;
     }
     Some(loss_of_stage(evidence, (stage, idle), lost, activities))
+}
+
+/// Whether a cause recurs. What a program does once at its start is no loop.
+fn recurs(evidence: &Evidence<'_>, idle: &StageIdle, lost: Lost) -> bool {
+    let recurs = match idle.is_whole(&evidence.context) {
+        true => Recurs::Parts,
+        false => Recurs::Iterations,
+    };
+    recurs.holds(lost.windows, idle.sources.windows)
 }
 
 /// The loss of a stage: of each iteration, or over all of them where only few have it.
@@ -421,8 +426,10 @@ const PREPARES: Time = Time(1e6);
 /// another pass with operators says.
 pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Lost> {
     let idle = evidence.idle(stage.key())?;
+    let is_common =
+        |lost: &Lost| 2 * lost.windows >= idle.sources.windows && recurs(evidence, idle, *lost);
     if prepares(&idle.sources) {
-        return Some(Lost::of(&idle.sources, &SHAPES));
+        return Some(Lost::of(&idle.sources, &SHAPES)).filter(is_common);
     }
     let host = |idle: &StageIdle| idle.pool.causes.sum(&Cause::HOST).time();
     let share = |idle: &StageIdle| Ratio::of(time(&idle.sources, &SHAPES), host(idle));
@@ -430,11 +437,12 @@ pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<
     let other = others.find(|other| prepares(&other.sources) && share(other) >= HALF)?;
     let of_other = Lost::of(&other.sources, &SHAPES);
     let windows = of_other.windows as f64 / other.sources.windows.max(1) as f64;
-    Some(Lost {
+    let lost = Lost {
         idle: host(idle) * share(other).min(Ratio::ONE),
         issued: Time::ZERO,
         windows: (windows * idle.sources.windows as f64).round() as usize,
-    })
+    };
+    Some(lost).filter(is_common)
 }
 
 /// Whether the host prepares kernels: a launch of a prepared one takes less time.

@@ -9,7 +9,7 @@ use rooflens_schemas::{Evidence, Scope};
 use super::Inputs;
 use super::cause::{Cause, Times, Traced};
 use super::line::gpus_of;
-use super::sources::{Finder, Sources, Window};
+use super::sources::{Finder, Recurs, Sources, Window};
 use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, add, measure, total, union};
 use crate::engine::stage_stats::{Summary, median_time};
@@ -110,7 +110,7 @@ pub(super) fn between(
             };
             between.add(context, inputs, &starts, &chain);
             for pair in &mut between.pairs {
-                pair.sources = finder.sources(gpu, &pair.between);
+                pair.sources = finder.sources(gpu, &pair.between, Recurs::Iterations);
             }
             between
         }));

@@ -31,7 +31,7 @@ use calls::Calls;
 use cause::Traced;
 use gaps::Gaps;
 use queue::{QueueOverTime, Queues};
-use sources::{Finder, Sources, Window};
+use sources::{Finder, Recurs, Sources, Window};
 
 pub use activity::Activity;
 pub use cause::Cause;
@@ -91,7 +91,11 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
     samples::find(context, &inputs, &mut lines);
     os_calls::find(context, &inputs, &mut lines);
     for line in &mut lines {
-        line.explain(finder.sources(line.gpu, &line.windows(context)));
+        let recurs = match line.is_whole(context) {
+            true => Recurs::Parts,
+            false => Recurs::Iterations,
+        };
+        line.explain(finder.sources(line.gpu, &line.windows(context), recurs));
     }
     Ok(IdleTime {
         between: between::between(context, &inputs, &finder),
@@ -122,7 +126,7 @@ fn outside(context: &Context<'_>, finder: &Finder<'_>) -> Vec<PhaseIdle> {
             let thread = None;
             let times = times.into_iter();
             let windows: Vec<Window> = times.map(|time| Window { time, thread }).collect();
-            let sources = finder.sources(gpu, &windows);
+            let sources = finder.sources(gpu, &windows, Recurs::Iterations);
             PhaseIdle {
                 gpu,
                 phase,

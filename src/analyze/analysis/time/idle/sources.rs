@@ -3,13 +3,14 @@
 //! A part of a gap belongs to the innermost span that was open on the thread that issued the operation at its end. While
 //! this thread waits for another one, the thread of the window counts instead: the backward pass has its own thread.
 //!
-//! A wait for a result empties the queue, so what follows it in the same gap belongs to it. Between waits that follow one
-//! another after few launches the queue never fills: all of that time belongs to them.
+//! A wait for a result empties the queue, so launches that follow it in the same gap belong to it. So does host code
+//! between a wait for data and a copy to the GPU, which works on this data. Between waits that follow one another after
+//! few launches the queue never fills: all of that time belongs to them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rooflens_session::{ApiCallId, Arrange, CopyKind, GpuId, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_session::{Arrange, CopyKind, GpuId, Ns, PassId, Session, StrId, ThreadId};
 use rooflens_units::{Bytes, Ratio};
 use rustc_hash::FxHashSet;
 
@@ -19,17 +20,40 @@ use super::cause::{Cause, Times};
 use super::gaps::{Gaps, Part};
 use super::open::{NOTHING, Open, PathId, Source};
 use crate::Context;
+use crate::engine::facts::{OpSource, Ops};
 use crate::engine::intervals::Interval;
 use crate::time::sync::charges::sync_calls;
 
 /// Launches between two waits below which the queue does not fill between them.
 const FEW_LAUNCHES: u32 = 100;
 
+/// Time of host code from which on it is no part of a loop of waits.
+const LONG: Ns = Ns(1_000_000);
+
 /// Waits in a row from which on they are a loop.
 const LOOP: usize = 4;
 
 /// Windows from which on they are a loop.
 pub const WINDOWS: usize = 3;
+
+/// When an activity recurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recurs {
+    /// In iterations: there are several.
+    Iterations,
+    /// In parts of a capture without iterations: it occurs in most of them.
+    Parts,
+}
+
+impl Recurs {
+    /// Whether an activity that occurs in some of the windows is one of a loop.
+    pub const fn holds(self, occurs: usize, windows: usize) -> bool {
+        match self {
+            Self::Iterations => windows >= WINDOWS,
+            Self::Parts => 2 * occurs >= windows,
+        }
+    }
+}
 
 /// Share of a gap from which on an activity takes most of it.
 const MOST: Ratio = Ratio(0.5);
@@ -114,8 +138,7 @@ pub(super) struct Window {
 /// What the sources of all windows are found with.
 pub(super) struct Finder<'a> {
     session: &'a Session,
-    /// By operation.
-    calls: &'a [Option<ApiCallId>],
+    ops: &'a Ops,
     gaps: &'a Gaps,
     open: Open,
     activities: Activities,
@@ -155,7 +178,9 @@ impl Sum {
 struct Sums {
     activities: BTreeMap<Activity, (Sum, Vec<Ns>)>,
     sources: BTreeMap<Key, Sum>,
-    named: Vec<Times>,
+    /// Idle time of activities with names by window.
+    named: BTreeMap<Activity, Vec<Times>>,
+    windows: usize,
     /// The gap that is read: its start, and its parts.
     gap: Option<Ns>,
     parts: Vec<(Key, Ns)>,
@@ -215,10 +240,11 @@ impl Sums {
             sum.add(time, gap, window);
             let source = self.sources.entry((activity, cause, path)).or_default();
             source.add(time, gap, window);
-            // What happens in one of two iterations says nothing of a loop; waits need none.
-            let is_loop = self.named.len() >= WINDOWS || activity == Activity::Synchronization;
-            if activity.is_named() && is_loop {
-                self.named[window].add(cause, time);
+            if activity.is_named() {
+                let windows = self.windows;
+                let named = self.named.entry(activity);
+                let named = named.or_insert_with(|| vec![Times::default(); windows]);
+                named[window].add(cause, time);
             }
         }
     }
@@ -242,7 +268,7 @@ impl<'a> Finder<'a> {
         let activities = Activities::new(session, &open);
         Self {
             session,
-            calls: &facts.ops.api_call,
+            ops: &facts.ops,
             gaps,
             waits: waits(context, calls, &open),
             stages: stage_ranges(context),
@@ -254,9 +280,9 @@ impl<'a> Finder<'a> {
     }
 
     /// The sources of the idle time of a GPU in some windows.
-    pub(super) fn sources(&self, gpu: GpuId, windows: &[Window]) -> Sources {
+    pub(super) fn sources(&self, gpu: GpuId, windows: &[Window], recurs: Recurs) -> Sources {
         let mut sums = Sums {
-            named: vec![Times::default(); windows.len()],
+            windows: windows.len(),
             ..Sums::default()
         };
         let mut issued: BTreeMap<Activity, Ns> = BTreeMap::new();
@@ -264,7 +290,7 @@ impl<'a> Finder<'a> {
             self.add_issued(&mut issued, gpu, window.time);
             let mut loops: BTreeMap<ThreadId, Vec<Loop>> = BTreeMap::new();
             for part in self.gaps.parts(gpu, window.time) {
-                let call = self.calls[part.op as usize];
+                let call = self.ops.api_call[part.op as usize];
                 let thread = call.map(|call| self.session.api_calls.thread[call.index()]);
                 let is_host = Cause::HOST.contains(&part.cause) || part.cause == Cause::Profiler;
                 let Some(thread) = thread.filter(|_| is_host) else {
@@ -286,7 +312,7 @@ impl<'a> Finder<'a> {
         let waits = windows.iter().map(|window| self.waits_within(window));
         Sources {
             waits: waits.collect(),
-            ..self.sources_of(sums, issued, windows.len())
+            ..self.sources_of(sums, issued, recurs)
         }
     }
 
@@ -361,6 +387,16 @@ impl<'a> Finder<'a> {
         (activity, cause, path)
     }
 
+    /// Whether the gap of a part ends with a copy to the GPU: of what the host computed.
+    fn goes_to_gpu(&self, part: &Part) -> bool {
+        match self.ops.source[part.op as usize] {
+            OpSource::Copy(copy) => {
+                self.session.copies.kind[copy.index()] == CopyKind::HostToDevice
+            }
+            OpSource::Launch(_) | OpSource::Graph(_) => false,
+        }
+    }
+
     /// The wait that emptied the queue before a part of a gap.
     fn wait_before(
         &self,
@@ -372,12 +408,11 @@ impl<'a> Finder<'a> {
         let waits = &self.waits[thread.index()];
         let after = waits.partition_point(|wait| wait.start <= time.0);
         let last = waits[..after].last()?;
-        let in_gap = last.end > part.gap && (activity == Activity::Launching || last.has_data);
-        let in_loop = || {
-            loops
-                .iter()
-                .any(|of| of.time.0 <= time.0 && time.1 <= of.time.1)
-        };
+        let is_short = activity == Activity::Launching || time.1 - time.0 < LONG;
+        let returns = || last.has_data && self.goes_to_gpu(part);
+        let in_gap = last.end > part.gap && (activity == Activity::Launching || returns());
+        let is_inside = |of: &Loop| of.time.0 <= time.0 && time.1 <= of.time.1;
+        let in_loop = || is_short && loops.iter().any(is_inside);
         (in_gap || in_loop()).then_some(last)
     }
 
@@ -419,7 +454,20 @@ impl<'a> Finder<'a> {
     }
 
     /// The sums as results, the most time first.
-    fn sources_of(&self, sums: Sums, issued: BTreeMap<Activity, Ns>, windows: usize) -> Sources {
+    fn sources_of(&self, sums: Sums, issued: BTreeMap<Activity, Ns>, recurs: Recurs) -> Sources {
+        let windows = sums.windows;
+        let mut named = vec![Times::default(); windows];
+        for (activity, by_window) in &sums.named {
+            let occurs = by_window
+                .iter()
+                .filter(|times| times.total() > Ns::ZERO)
+                .count();
+            if *activity == Activity::Synchronization || recurs.holds(occurs, windows) {
+                for (named, times) in named.iter_mut().zip(by_window) {
+                    named.extend(times);
+                }
+            }
+        }
         let mut activities = Vec::new();
         for (activity, (sum, mut by_window)) in sums.activities {
             by_window.resize(windows, Ns::ZERO);
@@ -449,7 +497,7 @@ impl<'a> Finder<'a> {
             windows,
             activities,
             waits: Vec::new(),
-            named: sums.named,
+            named,
         }
     }
 }

@@ -650,15 +650,15 @@ fn what_a_compiler_does_belongs_to_it() {
     assert_eq!(found, expected);
 }
 
-/// A wait for one value: the launch after it is late because of it, host code of 880 µs is not. A wait for 1 MiB: the
-/// host code works on them.
+/// A wait for one value: the launch after it is late because of it, host code is not. A wait for 1 MiB, and a
+/// copy back to the GPU: the host code works on this data.
 #[test]
 fn code_after_a_wait_for_data_belongs_to_the_wait() {
     let wait = |step: i64, bytes: &str| {
         let at = |time: i64| step + time;
         format!(
             "cudaMemcpyAsync {}us..{}us -> memcpy DtoH pinned {bytes} {}us..{}us
-             cudaStreamSynchronize {}us..{}us",
+             cudaStreamSynchronize {}us..{}us\n",
             at(5),
             at(7),
             at(21),
@@ -667,12 +667,26 @@ fn code_after_a_wait_for_data_belongs_to_the_wait() {
             at(25),
         )
     };
-    let session = three_steps(&wait(0, "4B"), &wait(2000, "1MiB"));
-    of_line(&session, "step", |line, _| {
+    let back = |step: i64| {
+        let at = |time: i64| step + time;
+        let (call, copy) = ((at(500), at(502)), (at(503), at(504)));
+        format!(
+            "cudaMemcpyAsync {}us..{}us -> memcpy HtoD pinned 64B {}us..{}us",
+            call.0, call.1, copy.0, copy.1
+        )
+    };
+    let first = wait(0, "4B") + &back(0);
+    let second = wait(2000, "1MiB") + &back(2000);
+    of_line(&three_steps(&first, &second), "step", |line, _| {
         let waiting = line.sources.of(Activity::Synchronization).unwrap();
-        // From 22 on: 3 in the call and 5 of the launch call; or 880 more of code.
-        assert_eq!(waiting.by_window, [Ns(8 * US), Ns(883 * US), Ns(0)]);
+        // From 22 on: 3 in the call and 2 in that of the copy back; or 475 more of code.
+        assert_eq!(waiting.by_window, [Ns(5 * US), Ns(480 * US), Ns(0)]);
         assert_eq!(line.sources.waits, [1, 1, 0]);
+    });
+    // Without a copy back the code of 875 is no part of it, but the launch call of 5 is.
+    let session = three_steps("", &wait(2000, "1MiB"));
+    of_line(&session, "step", |line, _| {
+        assert_eq!(line.sources.time(Activity::Synchronization), Ns(8 * US));
     });
 }
 

@@ -5,6 +5,7 @@ use rooflens_schemas::{PassKind, Scope, StageKind};
 mod causes;
 mod data;
 mod known;
+mod named;
 mod pauses;
 mod products;
 mod profiled;

@@ -1,0 +1,158 @@
+//! Rules that name what the host did, on sessions whose idle time is added up by hand.
+
+use super::*;
+use rooflens_analysis::testing::with_results;
+
+/// Titles and keys of what the rules find in a session, with the gain in nanoseconds.
+fn findings(session: &Session) -> Vec<(&'static str, f64, String)> {
+    with_results(session, |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let findings = judge(&evidence).findings.into_iter();
+        let with_gain = findings.filter_map(|finding| {
+            let saved = finding.gain.as_ref()?.saved_ns.0;
+            Some((finding.id, saved, words(&finding.statement)))
+        });
+        with_gain.collect()
+    })
+}
+
+fn finding<'a>(
+    findings: &'a [(&'static str, f64, String)],
+    id: &str,
+) -> Option<&'a (&'static str, f64, String)> {
+    findings.iter().find(|finding| finding.0 == id)
+}
+
+/// Four steps of 1000 µs, each with a kernel of 100 µs at its start and at 800 µs, and these events between them.
+fn steps(inside: &str, after: &str) -> Session {
+    let mut text = String::new();
+    let at = |events: &str, start: i64| {
+        let mut shifted = String::new();
+        for word in events.split_inclusive([' ', '\n']) {
+            let token = word.trim_end();
+            let times = token
+                .strip_suffix("us")
+                .and_then(|token| token.split_once("us.."));
+            match times {
+                Some((from, to)) => {
+                    let [from, to] = [from, to].map(|time| time.parse::<i64>().unwrap() + start);
+                    shifted += &format!("{from}us..{to}us{}", &word[token.len()..]);
+                }
+                None => shifted += word,
+            }
+        }
+        shifted
+    };
+    for step in 0..4 {
+        let start = step * 1000;
+        let events = format!(
+            "range step 0us..905us
+             launch 0us..5us -> axpy 10us..110us
+             {inside}
+             launch 800us..805us -> axpy 810us..910us
+             {after}\n"
+        );
+        text += &at(&events, start);
+    }
+    trace(&text)
+}
+
+/// Of each step 700 of 900 µs are idle, 500 in a collection; 200 of 700 are other code.
+#[test]
+fn a_collection_in_each_iteration_is_named() {
+    let found = findings(&steps("range rooflens:gc generation 2 200us..700us", ""));
+    let (_, saved, statement) = finding(&found, "garbage-collection").unwrap();
+    // 500 µs are more than two thirds of the 695 in which the host is late: all of these count.
+    assert_eq!(*saved, 695_000.0);
+    assert!(
+        statement.contains("occurs=known.iterations{windows=4, of=4, each=500 µs}"),
+        "{statement}"
+    );
+    assert!(statement.contains("names=gc generation 2"), "{statement}");
+    // 190 µs of other code stay, of 900.
+    let (_, saved, _) = finding(&found, "host-bound").unwrap();
+    assert_eq!(*saved, 190_000.0);
+}
+
+/// Less than 5 % of 900 µs is no finding.
+#[test]
+fn a_short_collection_is_not_named() {
+    let short = findings(&steps("range rooflens:gc generation 0 200us..244us", ""));
+    assert!(finding(&short, "garbage-collection").is_none());
+    let long = findings(&steps("range rooflens:gc generation 0 200us..245us", ""));
+    assert!(finding(&long, "garbage-collection").is_some());
+}
+
+/// From one step to the next 100 µs are idle: from 910 to 1010, 50 of them in a loader.
+#[test]
+fn a_cause_between_iterations_is_one_of_the_loop() {
+    let loader =
+        "range rooflens:enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ 920us..970us";
+    // Four steps of 900 µs and three times of 100 µs between them: 3900, of which 150 are 3.8 %.
+    let found = findings(&steps("", loader));
+    assert!(finding(&found, "data-loader").is_none());
+    let loader = loader.replace("970us", "990us");
+    let found = findings(&steps("", &loader));
+    let (_, saved, statement) = finding(&found, "data-loader").unwrap();
+    assert_eq!(*saved, 210_000.0);
+    assert!(
+        statement.contains("known.loop{share=5.38 %, run=3.90 ms}"),
+        "{statement}"
+    );
+    assert!(
+        statement.contains("windows=3, of=3, each=70.0 µs"),
+        "{statement}"
+    );
+}
+
+/// Five turns of a kernel, a copy of a count to the host, and a wait for it.
+#[test]
+fn a_loop_of_waits_comes_before_launches() {
+    let mut turns = String::new();
+    for turn in 1..6 {
+        let start = 110 + turn * 100;
+        turns += &format!(
+            "launch {}us..{}us -> axpy {}us..{}us
+             cudaMemcpyAsync {}us..{}us -> memcpy DtoH pinned 4B {}us..{}us
+             cudaStreamSynchronize {}us..{}us\n",
+            start,
+            start + 2,
+            start + 3,
+            start + 4,
+            start + 5,
+            start + 6,
+            start + 7,
+            start + 8,
+            start + 6,
+            start + 9,
+        );
+    }
+    let found = findings(&steps(&turns, ""));
+    assert!(finding(&found, "sync-bound").is_some(), "{found:?}");
+    let launches = finding(&found, "launch-bound").map_or(0.0, |finding| finding.1);
+    let waits = finding(&found, "sync-bound").unwrap().1;
+    assert!(waits > launches, "{found:?}");
+}
+
+/// Graphs that are captured in each iteration, and the cache that PyTorch empties before.
+#[test]
+fn what_a_capture_needs_belongs_to_it() {
+    let marks = "range rooflens:empty_cache 200us..300us
+        range rooflens:cuda graph capture 300us..700us";
+    let found = findings(&steps(marks, ""));
+    assert!(finding(&found, "graph-capture").is_some(), "{found:?}");
+    assert!(finding(&found, "empty-cache").is_none());
+    let found = findings(&steps("range rooflens:empty_cache 200us..300us", ""));
+    assert!(finding(&found, "empty-cache").is_some(), "{found:?}");
+}
+
+/// The host sleeps in a range of its own, with 20 µs of code around.
+#[test]
+fn a_range_around_a_sleep_belongs_to_it() {
+    let sleep = "range poll 200us..720us
+        os clock_nanosleep 210us..710us";
+    let found = findings(&steps(sleep, ""));
+    let (_, _, statement) = finding(&found, "os-waits").unwrap();
+    assert!(statement.contains("each=520 µs"), "{statement}");
+    assert!(statement.contains("names=clock_nanosleep"), "{statement}");
+}

@@ -75,6 +75,7 @@ pub mod operators {
     pub mod backward;
     pub mod call_tree;
     pub mod calls;
+    pub mod chains;
     pub mod first_calls;
     pub mod modules;
     mod pass_work;
@@ -220,6 +221,8 @@ results! {
     spans: operators::call_tree::Spans = operators::call_tree::operators;
     /// Operators of PyTorch traces.
     operators: operators::calls::Operators = operators::calls::compute;
+    /// Kernels that waste time together.
+    chains: operators::chains::Chains = operators::chains::compute;
     /// Functions of Python.
     python: operators::python::Python = operators::python::compute;
     /// Stages by range and module.

@@ -10,6 +10,7 @@ use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::kernel_sums::PassKernels;
@@ -337,6 +338,19 @@ impl<'a> Evidence<'a> {
             *busy_of_rank.entry(stage.scope.rank).or_default() += stage.busy * stage.counted;
         }
         busy_of_rank.into_values().fold(Time::ZERO, Time::max)
+    }
+
+    /// Sum of the durations of all GPU operations of the primary pass, in and between its stages.
+    pub(crate) fn busy_in_run(&self) -> Time {
+        let Some(pass) = self.primary else {
+            return Time::ZERO;
+        };
+        let ops = &self.facts.ops;
+        let durations = self
+            .facts
+            .ops_of(pass)
+            .map(|op| ops.end[op].saturating_sub(ops.start[op]));
+        total(durations).time()
     }
 
     /// From the start of the first GPU operation of the primary pass to the end of the last one.

@@ -15,6 +15,7 @@ extern crate rooflens_document;
 mod draft;
 
 mod advice;
+mod chains;
 mod classes;
 mod evidence;
 mod idle_sql;
@@ -35,6 +36,7 @@ mod communication;
 mod counters;
 mod gemm;
 mod measurement;
+mod operators;
 mod system;
 mod time;
 
@@ -54,9 +56,10 @@ pub use rule::{Rule, Threshold};
 use time::stage_busy;
 
 /// The groups of rules, in the order of the table of rules.
-static GROUPS: [&[&Rule]; 6] = [
+static GROUPS: [&[&Rule]; 7] = [
     time::RULES,
     communication::RULES,
+    operators::RULES,
     gemm::RULES,
     counters::RULES,
     system::RULES,

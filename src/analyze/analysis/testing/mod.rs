@@ -95,6 +95,7 @@ pub fn operator(pass: PassId, name: StrId, time: Span<i64>) -> Operator {
         thread: ThreadId(pass.0),
         external: None,
         shapes: text,
+        strides: text,
         types: text,
         inputs: text,
     }

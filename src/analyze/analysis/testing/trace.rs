@@ -9,6 +9,7 @@
 //! cudaMemcpyAsync 20..30 -> memcpy HtoD pinned 1MiB 130..140
 //! cudaGraphLaunch 40..45 -> gemm #1 150..160, axpy #2 160..170
 //! operator aten::mm [[8,32],[32,16]] c10::Half 50..90
+//! operator aten::copy_ [[8,32],[8,32]] float,c10::Half [[32,1],[1,8]] 91..99   // with strides
 //! thread 2                                             // the next events are of this thread
 //! operator MmBackward0 50..60
 //! backward MmBackward0 of aten::mm
@@ -239,16 +240,26 @@ impl Trace {
     fn operator(&mut self, text: &str) -> Parsed {
         let (text, time) = timed(text)?;
         let (name, inputs) = text.split_once(" [").unwrap_or((text, ""));
-        let (shapes, dtype) = inputs.split_once(' ').unwrap_or((inputs, ""));
+        let mut parts = inputs.split(' ');
+        let shapes = parts.next().unwrap_or_default();
+        let dtypes = parts.next().unwrap_or_default();
+        let strides = parts.next().unwrap_or_default();
         let mut texts = [name.to_owned(), String::new(), String::new()];
         if !inputs.is_empty() {
             texts[1] = format!("[{shapes}");
-            texts[2] = format!(r#"["{dtype}","{dtype}"]"#);
+            // One dtype is that of both inputs.
+            let dtypes = match dtypes.contains(',') {
+                true => dtypes.replace(',', r#"",""#),
+                false => format!(r#"{dtypes}","{dtypes}"#),
+            };
+            texts[2] = format!(r#"["{dtypes}"]"#);
         }
+        let strides = self.session.intern(strides);
         let [name, shapes, types] = texts.map(|text| self.session.intern(&text));
         self.session.operators.push(Operator {
             thread: self.thread,
             shapes,
+            strides,
             types,
             ..operator(self.pass, name, time)
         });

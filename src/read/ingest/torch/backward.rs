@@ -158,11 +158,12 @@ mod tests {
                 lane,
             };
             let operator = self.0.operators.len();
-            let (external, shapes, types, inputs) = (None, 0, 0, 0);
+            let (external, shapes, strides, types, inputs) = (None, 0, 0, 0, 0);
             self.0.operators.push(OperatorRow {
                 span,
                 external,
                 shapes,
+                strides,
                 types,
                 inputs,
             });

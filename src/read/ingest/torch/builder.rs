@@ -144,9 +144,9 @@ impl<'a> Builder<'a> {
 
     fn push_operator(&mut self, event: &mut Event<'a>) {
         let args = &event.args;
-        let (external, [shapes, types, inputs]) = (
+        let (external, [shapes, strides, types, inputs]) = (
             args.external,
-            [args.shapes, args.types, args.inputs].map(|text| self.json(text)),
+            [args.shapes, args.strides, args.types, args.inputs].map(|text| self.json(text)),
         );
         let number = args.sequence.filter(|number| *number >= 0);
         let forward_thread = narrow(args.forward_thread).unwrap_or(0);
@@ -163,6 +163,7 @@ impl<'a> Builder<'a> {
             span,
             external,
             shapes,
+            strides,
             types,
             inputs,
         });

@@ -89,6 +89,7 @@ pub(super) struct OperatorRow {
     pub(super) span: Span,
     pub(super) external: Option<i64>,
     pub(super) shapes: u32,
+    pub(super) strides: u32,
     pub(super) types: u32,
     pub(super) inputs: u32,
 }
@@ -274,7 +275,13 @@ impl FileRows {
         take(&mut all.calls, rows.calls, |row| map.span(&mut row.span));
         take(&mut all.operators, rows.operators, |row| {
             map.span(&mut row.span);
-            for text in [&mut row.shapes, &mut row.types, &mut row.inputs] {
+            let texts = [
+                &mut row.shapes,
+                &mut row.strides,
+                &mut row.types,
+                &mut row.inputs,
+            ];
+            for text in texts {
                 *text = map.texts[*text as usize];
             }
         });

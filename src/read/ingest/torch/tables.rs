@@ -224,6 +224,7 @@ impl Tables<'_> {
                 thread,
                 external: row.external,
                 shapes: self.text(row.shapes),
+                strides: self.text(row.strides),
                 types: self.text(row.types),
                 inputs: self.text(row.inputs),
             };

@@ -172,6 +172,8 @@ table! {
         external: Option<i64>,
         /// Shapes of the inputs as JSON text, such as `[[8,1024],[1024,64]]`; empty if not recorded.
         shapes: StrId,
+        /// Strides of the inputs in elements as JSON text; empty if not recorded.
+        strides: StrId,
         /// Types of the inputs as JSON text; empty if not recorded.
         types: StrId,
         /// Recorded concrete inputs as JSON text; empty if not recorded.

@@ -1,0 +1,203 @@
+//! Copies that a program could avoid: repeated tensors, other layouts, other types.
+
+use super::call::{Call, Tensor};
+use super::{Chain, ChainKind, Example, Finder, sizes};
+use crate::engine::classify::KernelClass;
+use rooflens_units::{Bytes, Count, Flops, Time};
+
+/// Elements of a source from which on repeating it is worth a look; below are bias rows and scalars.
+const REPEATED: Count = Count(65_536.0);
+
+/// Kernels after a repeated tensor among which its reader is looked for.
+const READERS: usize = 4;
+
+/// Parts of names of kernels by which cuDNN changes the layout of images.
+const CONVERSIONS: [&str; 2] = ["nchwtonhwc", "nhwctonchw"];
+
+impl Finder<'_> {
+    /// Copies of expanded tensors. What reads such a copy reads each element several times, too.
+    pub(super) fn repeats(&mut self) {
+        for position in 0..self.items.list.len() {
+            let Some([target, source]) = self.copy(position) else {
+                continue;
+            };
+            let factor = Count(target.elements().0 / source.stored().0.max(1.0));
+            if source.stored() < REPEATED || factor < Count(2.0) {
+                continue;
+            }
+            let (target, source) = (target.clone(), source.clone());
+            let (reader, also) = self.reader(position, &target, factor);
+            let around = reader.and_then(|reader| self.items.list[reader].operator);
+            let chain = Chain {
+                also,
+                bound: self.roof.moving(Bytes::ZERO).map(|_| Time::ZERO),
+                example: Example {
+                    sizes: sizes(&target.dims),
+                    from: source.dtype,
+                    to: target.dtype,
+                    factor: Some(factor),
+                    around: around.map(|row| self.items.session.operators.name[row as usize]),
+                    ..self.example(&[position])
+                },
+                ..self.chain(ChainKind::Repeat, vec![position])
+            };
+            self.add(chain);
+        }
+    }
+
+    /// The attention or GEMM that reads a repeated tensor, and the time that it saves without the repeats.
+    fn reader(&self, position: usize, copy: &Tensor, factor: Count) -> (Option<usize>, Time) {
+        let reads = |reader: &usize| {
+            let class = self.items.list[*reader].class;
+            let tensors = self.items.call(*reader).map(|call| &call.tensors);
+            let mut tensors = tensors.into_iter().flatten();
+            matches!(class, KernelClass::Attention | KernelClass::Gemm)
+                && tensors.any(|tensor| tensor.elements() == copy.elements())
+        };
+        let end = (position + 1 + READERS).min(self.items.list.len());
+        let Some(reader) = (position + 1..end).find(reads) else {
+            return (None, Time::ZERO);
+        };
+        let call = self.items.call(reader);
+        let tensors = call.map_or(&[][..], |call| &call.tensors);
+        let time = self.items.list[reader].duration().time();
+        // The least time with each repeated element read once. It counts half: a reader reads keys and values.
+        let (mut bytes, mut others) = (Bytes::ZERO, Bytes::ZERO);
+        for tensor in tensors {
+            match tensor.elements() == copy.elements() {
+                true => bytes += tensor.bytes() / factor.0,
+                false => others += tensor.bytes(),
+            }
+        }
+        let flops = attention_flops(tensors);
+        let least = self
+            .roof
+            .computing(flops, copy.dtype.name, bytes + others)
+            .unwrap_or(time);
+        let repeated = tensors
+            .iter()
+            .filter(|tensor| tensor.elements() == copy.elements());
+        let share = repeated.count().max(1) as f64;
+        (Some(reader), (time - least).max(Time::ZERO) / share)
+    }
+
+    /// Copies with another order of axes, and conversions that cuDNN adds.
+    pub(super) fn layouts(&mut self) {
+        for position in 0..self.items.list.len() {
+            let kernel = self.items.kernel(position).to_ascii_lowercase();
+            let is_conversion = CONVERSIONS.iter().any(|part| kernel.contains(part));
+            let tensors = self.copy(position).filter(|[target, source]| {
+                target.dtype == source.dtype
+                    && target.dims == source.dims
+                    && target.order() != source.order()
+                    && target.order().is_some()
+                    && source.stored() == source.elements()
+            });
+            let (kind, tensor) = match tensors {
+                Some([target, source]) => {
+                    let to_channels = target.is_channels_last() != source.is_channels_last();
+                    let kind = match to_channels {
+                        true => ChainKind::Channels,
+                        false => ChainKind::Transpose,
+                    };
+                    (kind, target.clone())
+                }
+                None if is_conversion && !self.is_taken[position] => {
+                    let tensor = self
+                        .items
+                        .call(position)
+                        .and_then(|call| call.tensors.first());
+                    (ChainKind::Channels, tensor.cloned().unwrap_or_default())
+                }
+                None => continue,
+            };
+            self.avoidable(kind, position, [&tensor, &tensor]);
+        }
+    }
+
+    /// Copies that only change the type.
+    pub(super) fn casts(&mut self) {
+        for position in 0..self.items.list.len() {
+            let Some([target, source]) = self.copy(position) else {
+                continue;
+            };
+            if target.dtype != source.dtype && target.elements() == source.elements() {
+                let (target, source) = (target.clone(), source.clone());
+                self.avoidable(ChainKind::Cast, position, [&target, &source]);
+            }
+        }
+    }
+
+    /// A copy that another form of the program does not need.
+    fn avoidable(&mut self, kind: ChainKind, position: usize, [target, source]: [&Tensor; 2]) {
+        let items = self.items;
+        // The operator that wanted it: the outermost one, such as `aten::linear` under autocast.
+        let copying = |name: &str| {
+            let copies = ["copy_", "_to_copy", "to", "clone", "contiguous"];
+            copies.contains(&name.trim_start_matches("aten::"))
+        };
+        let mut around = items.around(position);
+        let around = around.find(|row| !copying(items.operator_name(*row)));
+        let chain = Chain {
+            bound: self.roof.moving(Bytes::ZERO).map(|_| Time::ZERO),
+            example: Example {
+                sizes: sizes(&target.dims),
+                from: source.dtype,
+                to: target.dtype,
+                around: around.map(|row| items.session.operators.name[row as usize]),
+                ..self.example(&[position])
+            },
+            kernels_left: 0.0,
+            ..self.chain(kind, vec![position])
+        };
+        self.add(chain);
+    }
+
+    /// Target and source of a copy that no group has.
+    fn copy(&self, position: usize) -> Option<[&Tensor; 2]> {
+        if self.is_taken[position] || self.items.name(position)? != "aten::copy_" {
+            return None;
+        }
+        let Call { tensors, .. } = self.items.call(position)?;
+        match tensors.as_slice() {
+            [target, source] => Some([target, source]),
+            _ => None,
+        }
+    }
+
+    /// A group of kernels that one kernel replaces.
+    pub(super) fn chain(&self, kind: ChainKind, items: Vec<usize>) -> Chain {
+        Chain {
+            kind,
+            items,
+            scale: 1.0,
+            kernels_left: 1.0,
+            also: Time::ZERO,
+            bound: None,
+            example: Example::default(),
+        }
+    }
+
+    /// An example of kernels without sizes.
+    pub(super) fn example(&self, positions: &[usize]) -> Example {
+        let row = positions
+            .iter()
+            .find_map(|position| self.items.list[*position].operator);
+        Example {
+            operators: super::operators(self.items, positions),
+            row: row.unwrap_or(u32::MAX),
+            ..Example::default()
+        }
+    }
+}
+
+/// FLOPs of attention of a query to keys and values, all [.., heads, rows, size]; of other tensors none.
+fn attention_flops(tensors: &[Tensor]) -> Flops {
+    let [query, key, ..] = tensors else {
+        return Flops::ZERO;
+    };
+    let [.., keys, _] = key.dims.as_slice() else {
+        return Flops::ZERO;
+    };
+    Flops(4.0 * query.elements().0 * *keys as f64)
+}

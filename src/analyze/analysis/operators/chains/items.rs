@@ -1,0 +1,139 @@
+//! Kernels of a pass by stream, each with the operator that launched it.
+
+use std::collections::BTreeMap;
+
+use super::call::{Call, Calls};
+use crate::Context;
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::nesting::{Nesting, Span};
+use rooflens_session::{GpuId, KernelId, Ns, PassId, Session};
+use rooflens_units::Count;
+
+/// A kernel on a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item {
+    pub(super) start: Ns,
+    pub(super) end: Ns,
+    pub(super) kernel: KernelId,
+    pub(super) class: KernelClass,
+    /// Index of its place.
+    pub(super) place: u32,
+    /// Row of the innermost operator around its launch.
+    pub(super) operator: Option<u32>,
+    /// Number of that operator's call.
+    call: Option<u32>,
+}
+
+/// Kernels of one stream in their order.
+pub(super) struct Items<'a> {
+    pub(super) session: &'a Session,
+    pub(super) list: Vec<Item>,
+    nesting: &'a Nesting,
+    calls: &'a Calls,
+}
+
+/// Kernels of a pass.
+pub(super) struct PassItems {
+    nesting: Nesting,
+    calls: Calls,
+    streams: BTreeMap<(GpuId, u64), Vec<Item>>,
+}
+
+impl PassItems {
+    /// The kernels of the counted instances; `places` has the place of each operation of the pass from 1, 0 if it does
+    /// not count.
+    pub(super) fn new(context: &Context<'_>, pass: PassId, places: &[u32]) -> Self {
+        let (session, facts) = (context.session, context.facts);
+        let operators = &session.operators;
+        let span = |row: usize| Span {
+            thread: operators.thread[row],
+            start: operators.start[row],
+            end: operators.end[row],
+        };
+        let spans: Vec<Span> = (0..operators.len()).map(span).collect();
+        let nesting = Nesting::new(&spans, &session.api_calls);
+        let mut calls = Calls::default();
+        let mut streams: BTreeMap<(GpuId, u64), Vec<Item>> = BTreeMap::new();
+        for (op, place) in facts.ops_of(pass).zip(places) {
+            let OpSource::Launch(launch) = facts.ops.source[op] else {
+                continue;
+            };
+            let Some(place) = place.checked_sub(1) else {
+                continue;
+            };
+            let issued = facts.ops.api_call[op];
+            let operator = issued.and_then(|call| nesting.of_call[call.index()]);
+            let call = operator.map(|row| calls.of(session, row as usize));
+            let item = Item {
+                start: facts.ops.start[op],
+                end: facts.ops.end[op],
+                kernel: session.launches.kernel[launch.index()],
+                class: facts.class(session, op as OpIndex as usize),
+                place,
+                operator,
+                call,
+            };
+            let stream = (facts.ops.gpu[op], facts.ops.stream[op]);
+            streams.entry(stream).or_default().push(item);
+        }
+        Self {
+            nesting,
+            calls,
+            streams,
+        }
+    }
+
+    /// The streams.
+    pub(super) fn streams<'a>(
+        &'a self,
+        session: &'a Session,
+    ) -> impl Iterator<Item = Items<'a>> + 'a {
+        self.streams.values().map(|list| Items {
+            session,
+            list: list.clone(),
+            nesting: &self.nesting,
+            calls: &self.calls,
+        })
+    }
+}
+
+impl Items<'_> {
+    /// What the operator of a kernel computes with.
+    pub(super) fn call(&self, position: usize) -> Option<&Call> {
+        let call = self.list.get(position)?.call?;
+        self.calls.list.get(call as usize)
+    }
+
+    /// The name of the operator of a kernel.
+    pub(super) fn name(&self, position: usize) -> Option<&str> {
+        Some(self.session.text(self.call(position)?.name))
+    }
+
+    /// The kernel's name.
+    pub(super) fn kernel(&self, position: usize) -> &str {
+        self.session.kernel_name(self.list[position].kernel)
+    }
+
+    /// Elements that the operator of a kernel works on.
+    pub(super) fn elements(&self, position: usize) -> Count {
+        self.call(position)
+            .map_or(Count::ZERO, |call| call.elements)
+    }
+
+    /// Rows of the operators around that of a kernel, the innermost first.
+    pub(super) fn around(&self, position: usize) -> impl Iterator<Item = u32> + '_ {
+        let operator = self.list[position].operator;
+        std::iter::successors(operator, |row| self.nesting.parent[*row as usize])
+    }
+
+    /// The name of an operator.
+    pub(super) fn operator_name(&self, row: u32) -> &str {
+        self.session.text(self.session.operators.name[row as usize])
+    }
+
+    /// Whether two kernels belong to the same place.
+    pub(super) fn is_together(&self, a: usize, b: usize) -> bool {
+        self.list[a].place == self.list[b].place
+    }
+}

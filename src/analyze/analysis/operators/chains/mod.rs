@@ -1,0 +1,426 @@
+//! Kernels that waste time together: each of them may be as fast as it can be.
+//!
+//! Counters judge kernels one by one, so a chain of fast elementwise kernels looks sound although a single kernel could
+//! do its work. This analysis reads what operators computed with, in the order of their kernels on the GPU, and finds
+//! groups that another form of the same computation would replace.
+//!
+//! A kernel belongs to one group at most: groups are looked for in the order of [`ChainKind`], the most specific first.
+//! The lower bound of a group assumes the best: each input is read once, each output is written once, and what fits the
+//! L2 cache never leaves it. It needs the sizes of tensors, so there are no groups without a trace of operators.
+
+mod call;
+mod copies;
+mod elementwise;
+mod items;
+mod matrix;
+mod roof;
+mod updates;
+
+#[cfg(test)]
+mod tests;
+
+use crate::engine::facts::OpIndex;
+use crate::engine::nesting::innermost;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::{Context, Known, Missing};
+use rooflens_session::{Arrange, Ns, PassId, StrId};
+use rooflens_units::{Count, Ratio, Time};
+
+pub use call::Dtype;
+use items::{Item, Items, PassItems};
+use roof::Roof;
+
+/// What a group of kernels does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChainKind {
+    /// An optimizer that launches kernels for each parameter.
+    Optimizer,
+    /// Attention as separate GEMMs and a softmax.
+    Attention,
+    /// Experts of a mixture, each with GEMMs and index operations of its own.
+    Experts,
+    /// Independent small GEMMs, one after the other.
+    Gemms,
+    /// Sums of many rows into few rows by atomic additions.
+    Atomics,
+    /// Copies that repeat a tensor.
+    Repeat,
+    /// Operators in FP64.
+    Fp64,
+    /// Copies between NCHW and channels-last.
+    Channels,
+    /// Copies that change the order of axes.
+    Transpose,
+    /// A normalization of several kernels.
+    Norm,
+    /// Elementwise kernels on the same elements.
+    Pointwise,
+    /// Copies that only change the type.
+    Cast,
+}
+
+/// Groups of kernels of one pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chains {
+    /// The pass with operators.
+    pub pass: PassId,
+    /// Outermost stages with GPU work, and what lies outside of all stages; by stage, the latter last.
+    pub places: Vec<Place>,
+}
+
+/// A stage, or what lies outside of all stages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Place {
+    /// The stage; none outside.
+    pub stage: Option<Summary>,
+    /// GPU operations of the counted instances.
+    pub operations: Count,
+    /// Sum of their durations.
+    pub time: Time,
+    /// Groups by kind.
+    pub groups: Vec<Group>,
+}
+
+/// Groups of one kind in the counted instances of a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Kind.
+    pub kind: ChainKind,
+    /// Number of groups.
+    pub chains: Count,
+    /// Their kernels.
+    pub kernels: Count,
+    /// Kernels that the other form does not launch.
+    pub removed: Count,
+    /// Sum of their durations.
+    pub time: Time,
+    /// The least time of the other form; absent if the GPU's rates are not known.
+    pub bound: Option<Time>,
+    /// Those with the most time of the same signature.
+    pub example: Example,
+}
+
+/// Groups with the same signature.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Example {
+    /// Operators in the order of their kernels, such as `pow → mean → add`.
+    pub operators: String,
+    /// Sizes of the main tensor, such as `8192 × 2048`.
+    pub sizes: String,
+    /// Type before, or of the main tensor.
+    pub from: Dtype,
+    /// Type after.
+    pub to: Dtype,
+    /// How often data repeats, or how many meet.
+    pub factor: Option<Count>,
+    /// The operator around them that stands for the cause, such as `aten::linear`.
+    pub around: Option<StrId>,
+    /// The innermost function of Python or module around them.
+    pub frame: Option<StrId>,
+    /// Time of all with this signature.
+    pub time: Time,
+    /// Number of them.
+    pub chains: Count,
+    /// Row of an operator.
+    row: u32,
+}
+
+/// A group that was found.
+#[derive(Clone, Debug)]
+struct Chain {
+    kind: ChainKind,
+    /// Positions in the list of items.
+    items: Vec<usize>,
+    /// Factor of the time and kernels: of a loop whose ends are not seen.
+    scale: f64,
+    kernels_left: f64,
+    /// Time that other kernels save because of it.
+    also: Time,
+    bound: Option<Time>,
+    example: Example,
+}
+
+impl Group {
+    /// Time that the other form saves at most; absent if the GPU's rates are not known.
+    pub fn saved(&self) -> Option<Time> {
+        Some((self.time - self.bound?).max(Time::ZERO))
+    }
+}
+
+impl Place {
+    /// A group of a kind.
+    pub fn group(&self, kind: ChainKind) -> Option<&Group> {
+        self.groups.iter().find(|group| group.kind == kind)
+    }
+
+    /// A time as a share of that of all operations.
+    pub fn share(&self, time: Time) -> Ratio {
+        match self.time.is_positive() {
+            true => Ratio::of(time, self.time),
+            false => Ratio::ZERO,
+        }
+    }
+
+    /// Number of instances.
+    pub fn instances(&self) -> f64 {
+        self.stage.as_ref().map_or(1, |stage| stage.counted.max(1)) as f64
+    }
+}
+
+/// Finds groups of kernels in the pass with operators, the primary one if it has any.
+///
+/// # Errors
+/// Without operators whose sizes were recorded.
+pub fn compute(context: &Context<'_>) -> Known<Chains> {
+    let (session, facts) = (context.session, context.facts);
+    if !context.records_shapes() {
+        return Err(Missing("missing.operators"));
+    }
+    let mut passes = facts.passes_by_preference(session).into_iter();
+    let pass = passes.find(|pass| session.operators.pass.contains(pass));
+    let pass = pass.ok_or(Missing("missing.operators"))?;
+    let roof = Roof::of(context, pass);
+    let mut places = places(context, pass);
+    let pass_items = PassItems::new(context, pass, &places.numbers);
+    for items in pass_items.streams(session) {
+        for chain in find(&items, &roof) {
+            places.add(&items, chain);
+        }
+    }
+    Ok(places.chains(context, pass))
+}
+
+/// All groups of one stream.
+fn find(items: &Items<'_>, roof: &Roof<'_>) -> Vec<Chain> {
+    let mut finder = Finder {
+        items,
+        roof,
+        is_taken: vec![false; items.list.len()],
+        chains: Vec::new(),
+    };
+    finder.optimizers();
+    finder.attention();
+    finder.gemm_loops();
+    finder.atomics();
+    finder.repeats();
+    finder.fp64();
+    finder.layouts();
+    finder.elementwise();
+    finder.casts();
+    finder.chains
+}
+
+/// Looks for groups in the operations of one stream.
+struct Finder<'a> {
+    items: &'a Items<'a>,
+    roof: &'a Roof<'a>,
+    is_taken: Vec<bool>,
+    chains: Vec<Chain>,
+}
+
+impl Finder<'_> {
+    fn add(&mut self, chain: Chain) {
+        for position in &chain.items {
+            self.is_taken[*position] = true;
+        }
+        self.chains.push(chain);
+    }
+}
+
+/// Where operations belong, while groups are added up.
+struct Places {
+    /// By operation from the first of the pass on: the number of its place from 1; 0 is excluded.
+    numbers: Vec<u32>,
+    list: Vec<Place>,
+    /// Examples of each group of each place.
+    examples: Vec<Vec<(ChainKind, Vec<Example>)>>,
+}
+
+fn places(context: &Context<'_>, pass: PassId) -> Places {
+    let (session, facts) = (context.session, context.facts);
+    let ops = facts.ops_of(pass);
+    let outside = u32::MAX;
+    let mut numbers = vec![outside; ops.len()];
+    let mut list = Vec::new();
+    for summary in summaries(facts, pass) {
+        if !summary.is_outermost(facts) {
+            continue;
+        }
+        for instance in facts.instances_by(summary.stage(facts), summary.process) {
+            let is_counted = instance.excluded.is_none();
+            let number = if is_counted { list.len() as u32 + 1 } else { 0 };
+            for op in &instance.ops {
+                numbers[*op as usize - ops.start] = number;
+            }
+        }
+        list.push(Place {
+            stage: Some(summary.clone()),
+            ..Place::default()
+        });
+    }
+    list.push(Place::default());
+    let last = list.len() as u32;
+    for (number, op) in numbers.iter_mut().zip(ops) {
+        if *number == outside {
+            *number = last;
+        }
+        if let Some(place) = number.checked_sub(1) {
+            let place = &mut list[place as usize];
+            let is_kernel = facts.kernel(session, op as OpIndex).is_some();
+            place.operations += Count(f64::from(u8::from(is_kernel)));
+            place.time += facts.ops.end[op].saturating_sub(facts.ops.start[op]).time();
+        }
+    }
+    Places {
+        numbers,
+        examples: list.iter().map(|_| Vec::new()).collect(),
+        list,
+    }
+}
+
+impl Places {
+    fn add(&mut self, items: &Items<'_>, chain: Chain) {
+        let Some(first) = chain.items.first() else {
+            return;
+        };
+        let place = items.list[*first].place as usize;
+        let duration = |position: &usize| items.list[*position].duration().time().0;
+        let time = Time(chain.items.iter().map(duration).sum::<f64>()) * chain.scale + chain.also;
+        let kernels = Count(chain.items.len() as f64 * chain.scale);
+        let groups = &mut self.list[place].groups;
+        let group = match groups.iter().position(|group| group.kind == chain.kind) {
+            Some(known) => &mut groups[known],
+            None => {
+                groups.push(Group::new(chain.kind));
+                let last = groups.len() - 1;
+                &mut groups[last]
+            }
+        };
+        group.chains += Count(1.0);
+        group.kernels += kernels;
+        group.removed += (kernels - Count(chain.kernels_left)).max(Count::ZERO);
+        group.time += time;
+        group.bound = match (group.bound, chain.bound) {
+            (Some(sum), Some(bound)) => Some(sum + bound.min(time)),
+            _ => None,
+        };
+        let example = Example {
+            time,
+            chains: Count(1.0),
+            ..chain.example
+        };
+        let kinds = &mut self.examples[place];
+        match kinds.iter_mut().find(|(kind, _)| *kind == chain.kind) {
+            Some((_, examples)) => join(examples, example),
+            None => kinds.push((chain.kind, vec![example])),
+        }
+    }
+
+    fn chains(mut self, context: &Context<'_>, pass: PassId) -> Chains {
+        for (place, kinds) in self.list.iter_mut().zip(self.examples) {
+            for (kind, examples) in kinds {
+                let largest = examples
+                    .into_iter()
+                    .max_by(|a, b| a.time.total_cmp(&b.time).then(b.row.cmp(&a.row)));
+                let mut groups = place.groups.iter_mut();
+                if let (Some(group), Some(largest)) =
+                    (groups.find(|group| group.kind == kind), largest)
+                {
+                    group.example = largest;
+                    group.example.frame = frame(context, group.example.row);
+                }
+            }
+            place.groups.arrange_by_key(|group| group.kind);
+        }
+        Chains {
+            pass,
+            places: self.list,
+        }
+    }
+}
+
+impl Group {
+    fn new(kind: ChainKind) -> Self {
+        Self {
+            kind,
+            chains: Count::ZERO,
+            kernels: Count::ZERO,
+            removed: Count::ZERO,
+            time: Time::ZERO,
+            bound: Some(Time::ZERO),
+            example: Example::default(),
+        }
+    }
+}
+
+/// Adds an example to those of the same signature.
+fn join(examples: &mut Vec<Example>, example: Example) {
+    let is_same = |other: &&mut Example| {
+        (&other.operators, &other.sizes, other.from, other.to)
+            == (&example.operators, &example.sizes, example.from, example.to)
+    };
+    match examples.iter_mut().find(is_same) {
+        Some(known) => {
+            known.time += example.time;
+            known.chains += example.chains;
+        }
+        None => examples.push(example),
+    }
+}
+
+/// The innermost function of Python or module around an operator; functions of the interpreter's own are skipped.
+fn frame(context: &Context<'_>, row: u32) -> Option<StrId> {
+    let session = context.session;
+    let (frames, operators) = (&session.frames, &session.operators);
+    let (thread, start) = (
+        *operators.thread.get(row as usize)?,
+        operators.start[row as usize],
+    );
+    let is_around = |frame: &usize| {
+        frames.thread[*frame] == thread
+            && frames.start[*frame] <= start
+            && frames.end[*frame] > start
+            && !session.text(frames.name[*frame]).starts_with('<')
+    };
+    let around: Vec<usize> = (0..frames.len()).filter(is_around).collect();
+    let column = |column: &[Ns]| -> Vec<Ns> { around.iter().map(|row| column[*row]).collect() };
+    let threads = vec![thread; around.len()];
+    let frame = innermost(
+        &[(thread, start)],
+        &threads,
+        &column(&frames.start),
+        &column(&frames.end),
+    );
+    Some(frames.name[around[frame[0]?]])
+}
+
+/// Names of the operators of items, each run of equal names once.
+fn operators(items: &Items<'_>, positions: &[usize]) -> String {
+    /// Names that a list shows.
+    const SHOWN: usize = 10;
+    let mut names: Vec<&str> = positions
+        .iter()
+        .filter_map(|position| items.name(*position))
+        .map(|name| name.strip_prefix("aten::").unwrap_or(name))
+        .collect();
+    names.dedup();
+    let more = names.len() > SHOWN;
+    names.truncate(SHOWN);
+    let mut text = names.join(" → ");
+    if more {
+        text.push_str(" → …");
+    }
+    text
+}
+
+/// Sizes of a tensor, such as `8192 × 2048`.
+fn sizes(dims: &[u64]) -> String {
+    let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
+    dims.join(" × ")
+}
+
+impl Item {
+    fn duration(&self) -> Ns {
+        self.end.saturating_sub(self.start)
+    }
+}

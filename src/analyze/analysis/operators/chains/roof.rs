@@ -1,0 +1,54 @@
+//! The least times of data movement and of FLOPs on the GPU of a pass.
+
+use crate::Context;
+use crate::engine::measured_peaks::gpu_name;
+use rooflens_hardware::Gpu;
+use rooflens_session::PassId;
+use rooflens_units::{Bytes, Flops, Time};
+
+/// The least time of a kernel: none on current GPUs is shorter.
+const SHORTEST: Time = Time(1_000.0);
+
+/// Bytes that an L2 cache may keep, so that they never reach the memory; the largest one of an H100.
+const CACHE: Bytes = Bytes(50e6);
+
+/// Rates of a GPU.
+pub(super) struct Roof<'a> {
+    gpu: Option<&'a Gpu>,
+}
+
+impl<'a> Roof<'a> {
+    pub(super) fn of(context: &Context<'a>, pass: PassId) -> Self {
+        let name = gpu_name(context.session, Some(pass));
+        Self {
+            gpu: context.gpu_spec(&name),
+        }
+    }
+
+    /// The least time of a kernel that moves so many bytes.
+    pub(super) fn moving(&self, bytes: Bytes) -> Option<Time> {
+        let bandwidth = self.gpu?.memory_bandwidth;
+        let time = Time(bytes.0 / bandwidth.0 * 1e9);
+        Some(match bytes > CACHE {
+            true => time.max(SHORTEST),
+            false => SHORTEST,
+        })
+    }
+
+    /// The least time of a kernel with so many FLOPs of a type that moves so many bytes.
+    pub(super) fn computing(&self, flops: Flops, dtype: &str, bytes: Bytes) -> Option<Time> {
+        let moving = self.moving(bytes)?;
+        // FP32 products may run as TF32.
+        let dtypes = match dtype {
+            "fp32" => ["tf32", "fp32"],
+            "fp64" => ["fp64_tensor", "fp64"],
+            dtype => [dtype, dtype],
+        };
+        let mut peaks = dtypes.iter().filter_map(|dtype| self.gpu?.peak(dtype));
+        let computing = match peaks.next() {
+            Some(peak) => Time(flops.0 / peak.dense.0 * 1e9),
+            None => Time::ZERO,
+        };
+        Some(computing.max(moving))
+    }
+}

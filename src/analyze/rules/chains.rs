@@ -1,0 +1,210 @@
+//! Groups of kernels that another form of the same computation replaces, and what a stage saves without them.
+//!
+//! Operators have sizes in their own pass, and that pass runs slower than the timeline. A group is therefore a share of
+//! the GPU time of its stage there, and its time is that share in the primary pass. Fewer kernels need fewer launches,
+//! too: each removed kernel takes its part of the idle time that launching causes.
+
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Look, Outcome, Threshold};
+use crate::stage::StageLine;
+use rooflens_analysis::operators::chains::{ChainKind, Example, Group, Place};
+use rooflens_analysis::time::idle::Cause;
+use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_session::StrId;
+use rooflens_units::{Count, Ratio, Time};
+
+/// Time that the other form saves ÷ stage time from which on a group is a finding.
+pub(crate) const SAVED: Ratio = Ratio(0.02);
+
+/// Part of the saved time outside of all stages from which on the whole run is the subject.
+const OUTSIDE: Ratio = Ratio(0.3);
+
+/// Causes of idle time that end with the launches: the host issues work, or the work waits in its queue.
+const OF_LAUNCHES: [Cause; 2] = [Cause::Launching, Cause::Queue];
+
+/// The threshold of all rules about groups.
+pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
+
+/// Groups of one kind in a stage or in the run.
+pub(crate) struct Subject<'a> {
+    /// A finding with the gain.
+    pub(crate) finding: Finding,
+    group: &'a Group,
+    /// The stage's label, or the words for the run.
+    pub(crate) stage: Inline,
+    /// Time of the kernels per iteration, or in the run.
+    pub(crate) time: Time,
+    /// It as a share of the GPU time.
+    pub(crate) share: Ratio,
+    instances: f64,
+}
+
+impl<'a> Subject<'a> {
+    /// Groups per iteration.
+    pub(crate) fn chains(&self) -> Quantity {
+        per_iteration(self.group.chains, self.instances)
+    }
+
+    /// Kernels per iteration.
+    pub(crate) fn kernels(&self) -> Quantity {
+        per_iteration(self.group.kernels, self.instances)
+    }
+
+    /// The groups with the most time.
+    pub(crate) fn example(&self) -> &'a Example {
+        &self.group.example
+    }
+
+    /// Operators of the example.
+    pub(crate) fn operators(&self) -> Inline {
+        Inline::code(&self.example().operators)
+    }
+
+    /// The name of the type of the example before, if it is known.
+    pub(crate) fn from(&self) -> Option<&'static str> {
+        Some(self.example().from.name).filter(|name| !name.is_empty())
+    }
+
+    /// Sizes of the example, if they are known.
+    pub(crate) fn sizes(&self) -> Option<&'a str> {
+        Some(self.example().sizes.as_str()).filter(|sizes| !sizes.is_empty())
+    }
+
+    /// The factor of the example.
+    pub(crate) fn factor(&self) -> Option<Quantity> {
+        let factor = self.example().factor?;
+        Some(Quantity::count(factor.0.round() as u64))
+    }
+
+    /// Where the program calls the operators of the example.
+    pub(crate) fn frame(&self, evidence: &Evidence<'_>) -> Option<Inline> {
+        code(evidence, self.example().frame)
+    }
+
+    /// The operator that causes the example.
+    pub(crate) fn around(&self, evidence: &Evidence<'_>) -> Option<Inline> {
+        code(evidence, self.example().around)
+    }
+}
+
+fn code(evidence: &Evidence<'_>, name: Option<StrId>) -> Option<Inline> {
+    Some(Inline::code(evidence.session.text(name?)))
+}
+
+fn per_iteration(sum: Count, instances: f64) -> Quantity {
+    Quantity::count((sum.0 / instances).round().max(1.0) as u64)
+}
+
+/// The outcome of a rule about groups of a kind: one finding per stage, or one about the run where much of it lies outside
+/// of stages.
+pub(crate) fn outcome(
+    evidence: &Evidence<'_>,
+    kind: ChainKind,
+    draft: impl Fn(&Evidence<'_>, &Subject<'_>) -> Draft,
+) -> Outcome {
+    let Ok(chains) = evidence.results.chains() else {
+        return Outcome::INSUFFICIENT_DATA;
+    };
+    let saved = |place: &Place| place.group(kind).and_then(Group::saved).unwrap_or_default();
+    let (mut outside, mut inside) = (Time::ZERO, Time::ZERO);
+    for place in &chains.places {
+        match place.stage {
+            Some(_) => inside += saved(place),
+            None => outside += saved(place),
+        }
+    }
+    if outside > (inside + outside) * OUTSIDE {
+        let subject = of_run(evidence, &chains.places, kind);
+        return Outcome::of_drafts(subject.map(|subject| draft(evidence, &subject)));
+    }
+    evidence.each_of_kernels(|stage| {
+        let place = chains.places.iter().find(|place| {
+            let summary = place.stage.as_ref();
+            let name = summary.map(|summary| summary.stage(evidence.facts).name.as_str());
+            name.is_some() && name == stage.scope.stage.as_deref()
+        });
+        let Some(place) = place else {
+            return Look::InsufficientData;
+        };
+        let subject = of_stage(evidence, stage, place, kind);
+        subject.map(|subject| draft(evidence, &subject)).into()
+    })
+}
+
+/// Groups of a stage of the primary pass; none if they save little or the GPU's rates are not known.
+fn of_stage<'a>(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    place: &'a Place,
+    kind: ChainKind,
+) -> Option<Subject<'a>> {
+    let group = place.group(kind)?;
+    let kernels = stage.operation_time * place.share(group.saved()?);
+    let removed = stage.operations.0 * group.removed.0 / place.operations.0.max(1.0);
+    let saved = kernels.min(stage.busy) + idle_per_launch(evidence, stage) * removed;
+    if saved < stage.reference() * SAVED {
+        return None;
+    }
+    Some(Subject {
+        finding: stage.saving(saved),
+        group,
+        stage: Inline::strong(&stage.label),
+        time: stage.operation_time * place.share(group.time),
+        share: place.share(group.time),
+        instances: place.instances(),
+    })
+}
+
+/// Idle time that launching causes, per GPU operation; all idle time where its causes are not known.
+fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    let idle = (stage.reference() - stage.busy).max(Time::ZERO);
+    let of_launches = match evidence.idle(stage.key()) {
+        Some(stage_idle) => {
+            let known: Time = OF_LAUNCHES
+                .into_iter()
+                .filter_map(|cause| stage_idle.of_stage(cause).ok())
+                .sum();
+            known.min(idle)
+        }
+        None => idle,
+    };
+    of_launches / stage.operations.max(Count(1.0))
+}
+
+/// Groups of all stages and of what lies outside of them, as a part of the run.
+fn of_run<'a>(
+    evidence: &Evidence<'_>,
+    places: &'a [Place],
+    kind: ChainKind,
+) -> Option<Subject<'a>> {
+    let (mut time, mut saved, mut whole) = (Time::ZERO, Time::ZERO, Time::ZERO);
+    let mut largest: Option<&Group> = None;
+    for place in places {
+        whole += place.time;
+        let Some(group) = place.group(kind) else {
+            continue;
+        };
+        time += group.time;
+        saved += group.saved()?;
+        if largest.is_none_or(|largest| largest.time < group.time) {
+            largest = Some(group);
+        }
+    }
+    let group = largest?;
+    let busy = evidence.busy_in_run();
+    let finding = evidence.saving(busy * Ratio::of(saved, whole));
+    let gain = finding.gain.as_ref()?;
+    if gain.share() < SAVED {
+        return None;
+    }
+    let share = Ratio::of(time, whole);
+    Some(Subject {
+        group,
+        stage: Inline::Text(words!(evidence, "findings.the_run")),
+        time: busy * share,
+        share,
+        instances: 1.0,
+        finding,
+    })
+}

@@ -1,0 +1,25 @@
+//! An optimizer that launches kernels for each parameter.
+
+use crate::chains::{self, Subject};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule};
+use rooflens_analysis::operators::chains::ChainKind;
+
+pub(crate) static RULE: Rule = Rule::new("optimizer-loop", &[chains::THRESHOLD], outcome);
+
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    chains::outcome(evidence, ChainKind::Optimizer, draft)
+}
+
+fn draft(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Draft {
+    let arguments = arguments! {
+        stage = subject.stage.clone(),
+        kernels = subject.kernels(),
+        time = subject.time,
+        share = subject.share,
+        operators = subject.operators(),
+        around = subject.around(evidence),
+    };
+    Draft::new(subject.finding.clone(), arguments)
+}

@@ -1,0 +1,27 @@
+//! Elementwise kernels on the same elements, one after the other.
+
+use crate::chains::{self, Subject};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule};
+use rooflens_analysis::operators::chains::ChainKind;
+
+pub(crate) static RULE: Rule = Rule::new("pointwise-unfused", &[chains::THRESHOLD], outcome);
+
+fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    chains::outcome(evidence, ChainKind::Pointwise, draft)
+}
+
+fn draft(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Draft {
+    let arguments = arguments! {
+        stage = subject.stage.clone(),
+        chains = subject.chains(),
+        kernels = subject.kernels(),
+        time = subject.time,
+        share = subject.share,
+        sizes = subject.sizes(),
+        operators = subject.operators(),
+        frame = subject.frame(evidence),
+    };
+    Draft::new(subject.finding.clone(), arguments)
+}

@@ -23,6 +23,16 @@ const OUTSIDE: Ratio = Ratio(0.3);
 /// Causes of idle time that end with the launches: the host issues work, or the work waits in its queue.
 const OF_LAUNCHES: [Cause; 2] = [Cause::Launching, Cause::Queue];
 
+/// The same of a loop over experts, which also reads from the GPU how many rows an expert has.
+const OF_EXPERTS: [Cause; 6] = [
+    Cause::Launching,
+    Cause::Queue,
+    Cause::HostCode,
+    Cause::Sync,
+    Cause::Copy,
+    Cause::Allocator,
+];
+
 /// The threshold of all rules about groups.
 pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
 
@@ -54,6 +64,11 @@ impl<'a> Subject<'a> {
     /// The groups with the most time.
     pub(crate) fn example(&self) -> &'a Example {
         &self.group.example
+    }
+
+    /// That counts are those of one iteration, where there are several.
+    pub(crate) fn per(&self, evidence: &Evidence<'_>) -> Option<String> {
+        (self.instances > 1.0).then(|| words!(evidence, "findings.per_iteration"))
     }
 
     /// Operators of the example.
@@ -142,7 +157,11 @@ fn of_stage<'a>(
     let group = place.group(kind)?;
     let kernels = stage.operation_time * place.share(group.saved()?);
     let removed = stage.operations.0 * group.removed.0 / place.operations.0.max(1.0);
-    let saved = kernels.min(stage.busy) + idle_per_launch(evidence, stage) * removed;
+    let causes = match kind {
+        ChainKind::Experts => &OF_EXPERTS[..],
+        _ => &OF_LAUNCHES[..],
+    };
+    let saved = kernels.min(stage.busy) + idle_per_launch(evidence, stage, causes) * removed;
     if saved < stage.reference() * SAVED {
         return None;
     }
@@ -156,14 +175,14 @@ fn of_stage<'a>(
     })
 }
 
-/// Idle time that launching causes, per GPU operation; all idle time where its causes are not known.
-fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+/// Idle time of these causes per GPU operation; all idle time where its causes are not known.
+fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine, causes: &[Cause]) -> Time {
     let idle = (stage.reference() - stage.busy).max(Time::ZERO);
     let of_launches = match evidence.idle(stage.key()) {
         Some(stage_idle) => {
-            let known: Time = OF_LAUNCHES
-                .into_iter()
-                .filter_map(|cause| stage_idle.of_stage(cause).ok())
+            let known: Time = causes
+                .iter()
+                .filter_map(|cause| stage_idle.of_stage(*cause).ok())
                 .sum();
             known.min(idle)
         }

@@ -16,6 +16,7 @@ fn draft(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Draft {
     let arguments = arguments! {
         stage = subject.stage.clone(),
         kernels = subject.kernels(),
+        per = subject.per(evidence),
         time = subject.time,
         share = subject.share,
         sizes = subject.sizes(),

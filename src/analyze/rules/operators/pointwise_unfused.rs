@@ -17,6 +17,7 @@ fn draft(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Draft {
         stage = subject.stage.clone(),
         chains = subject.chains(),
         kernels = subject.kernels(),
+        per = subject.per(evidence),
         time = subject.time,
         share = subject.share,
         sizes = subject.sizes(),

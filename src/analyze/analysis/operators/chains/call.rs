@@ -140,9 +140,18 @@ impl Call {
         }
     }
 
-    /// Bytes of all tensors.
-    pub(super) fn bytes(&self) -> Bytes {
-        Bytes(self.tensors.iter().map(|tensor| tensor.bytes().0).sum())
+    /// Tensors that the operator reads: all but the target of a copy.
+    pub(super) fn inputs(&self, session: &Session) -> &[Tensor] {
+        match session.text(self.name) {
+            "aten::copy_" => self.tensors.get(1..).unwrap_or_default(),
+            _ => &self.tensors,
+        }
+    }
+
+    /// Bytes of the tensors that the operator reads.
+    pub(super) fn bytes(&self, session: &Session) -> Bytes {
+        let bytes = self.inputs(session).iter().map(|tensor| tensor.bytes().0);
+        Bytes(bytes.sum())
     }
 
     /// Operands of a matrix product: M×K and K×N, maybe in batches.

@@ -1,6 +1,7 @@
 //! Copies that a program could avoid: repeated tensors, other layouts, other types.
 
 use super::call::{Call, Tensor};
+use super::roof::rates;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use crate::engine::classify::KernelClass;
 use rooflens_units::{Bytes, Count, Flops, Time};
@@ -72,7 +73,7 @@ impl Finder<'_> {
         let flops = attention_flops(tensors);
         let least = self
             .roof
-            .computing(flops, copy.dtype.name, bytes + others)
+            .computing(flops, &rates(copy.dtype), bytes + others)
             .unwrap_or(time);
         let repeated = tensors
             .iter()
@@ -172,6 +173,7 @@ impl Finder<'_> {
             items,
             scale: 1.0,
             kernels_left: 1.0,
+            others: 0.0,
             also: Time::ZERO,
             bound: None,
             example: Example::default(),

@@ -60,14 +60,14 @@ impl Finder<'_> {
                 KernelClass::Elementwise | KernelClass::Layout => call.elements.0 * 4.0,
                 _ => 0.0,
             };
-            let bytes = call.bytes() / 2.0 + Bytes(output);
+            let bytes = call.bytes(self.items.session) / 2.0 + Bytes(output);
             let largest = call
                 .tensors
                 .iter()
                 .max_by(|a, b| a.elements().total_cmp(&b.elements()));
             let dtype = |tensor: &super::call::Tensor| tensor.dtype;
             let chain = Chain {
-                bound: self.roof.computing(flops, "fp32", bytes),
+                bound: self.roof.computing(flops, &["fp32"], bytes),
                 example: Example {
                     sizes: largest.map_or_else(String::new, |tensor| sizes(&tensor.dims)),
                     from: narrow.map(dtype).unwrap_or_default(),
@@ -174,7 +174,7 @@ impl Finder<'_> {
         for (place, position) in positions.iter().enumerate() {
             let call = self.items.call(*position)?;
             let mut read = Vec::new();
-            for tensor in &call.tensors {
+            for tensor in call.inputs(self.items.session) {
                 let signature = (tensor.elements(), tensor.dtype);
                 if !written.contains(&signature) && !read.contains(&signature) {
                     bytes += tensor.bytes();

@@ -13,12 +13,16 @@ use rooflens_units::Count;
 /// A kernel on a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
+    /// Number of the operation.
+    pub(super) op: OpIndex,
     pub(super) start: Ns,
     pub(super) end: Ns,
     pub(super) kernel: KernelId,
     pub(super) class: KernelClass,
     /// Index of its place.
     pub(super) place: u32,
+    /// Number of the instance of its stage.
+    instance: u32,
     /// Row of the innermost operator around its launch.
     pub(super) operator: Option<u32>,
     /// Number of that operator's call.
@@ -41,9 +45,8 @@ pub(super) struct PassItems {
 }
 
 impl PassItems {
-    /// The kernels of the counted instances; `places` has the place of each operation of the pass from 1, 0 if it does
-    /// not count.
-    pub(super) fn new(context: &Context<'_>, pass: PassId, places: &[u32]) -> Self {
+    /// The kernels of the counted instances; `places` has the place and the instance of each operation of the pass.
+    pub(super) fn new(context: &Context<'_>, pass: PassId, places: &[Option<(u32, u32)>]) -> Self {
         let (session, facts) = (context.session, context.facts);
         let operators = &session.operators;
         let span = |row: usize| Span {
@@ -59,18 +62,20 @@ impl PassItems {
             let OpSource::Launch(launch) = facts.ops.source[op] else {
                 continue;
             };
-            let Some(place) = place.checked_sub(1) else {
+            let Some((place, instance)) = *place else {
                 continue;
             };
             let issued = facts.ops.api_call[op];
             let operator = issued.and_then(|call| nesting.of_call[call.index()]);
             let call = operator.map(|row| calls.of(session, row as usize));
             let item = Item {
+                op: op as OpIndex,
                 start: facts.ops.start[op],
                 end: facts.ops.end[op],
                 kernel: session.launches.kernel[launch.index()],
-                class: facts.class(session, op as OpIndex as usize),
+                class: facts.class(session, op),
                 place,
+                instance,
                 operator,
                 call,
             };
@@ -132,8 +137,9 @@ impl Items<'_> {
         self.session.text(self.session.operators.name[row as usize])
     }
 
-    /// Whether two kernels belong to the same place.
+    /// Whether two kernels belong to the same instance.
     pub(super) fn is_together(&self, a: usize, b: usize) -> bool {
-        self.list[a].place == self.list[b].place
+        let [a, b] = [a, b].map(|position| self.list[position]);
+        (a.place, a.instance) == (b.place, b.instance)
     }
 }

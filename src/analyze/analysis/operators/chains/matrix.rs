@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::call::MatrixProduct;
+use super::roof::rates;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use crate::engine::classify::KernelClass;
 use rooflens_session::StrId;
-use rooflens_units::{Bytes, Count, Flops, Time};
+use rooflens_units::{Bytes, Count, Flops, Ratio, Time};
 
 /// Kernels before and after a softmax among which its products are looked for.
 const NEAR: usize = 16;
@@ -16,6 +17,12 @@ const PRODUCTS: usize = 8;
 
 /// Kernels from one product of a loop to the next at most.
 const PERIOD: usize = 16;
+
+/// Share of the products of a loop with indexing between from which on it is one over experts.
+const INDEXED: Ratio = Ratio(0.8);
+
+/// Operator and size of the weight of a product.
+type Weight = (StrId, Vec<u64>);
 
 /// Operators by which a loop over experts picks rows and puts them back.
 const INDEXING: [&str; 7] = [
@@ -111,7 +118,7 @@ impl Finder<'_> {
         let is_math = |row: &u32| items.operator_name(*row) == MATH;
         let math = items.around(softmax).find(is_math);
         Some(Chain {
-            bound: self.roof.computing(flops, dtype.name, bytes),
+            bound: self.roof.computing(flops, &rates(dtype), bytes),
             example: Example {
                 sizes: sizes(&scores.dims),
                 from: dtype,
@@ -124,20 +131,29 @@ impl Finder<'_> {
 
     /// Loops of products with a weight of the same size.
     pub(super) fn gemm_loops(&mut self) {
-        let mut by_weight: BTreeMap<(StrId, Vec<u64>), Vec<usize>> = BTreeMap::new();
+        let mut by_weight: BTreeMap<Weight, Vec<usize>> = BTreeMap::new();
         for position in 0..self.items.list.len() {
-            if let Some(product) = self.main_product(position) {
-                let name = self.items.call(position).map(|call| call.name);
-                let key = (name.unwrap_or_default(), product.right.dims.clone());
-                by_weight.entry(key).or_default().push(position);
+            if let Some(weight) = self.weight(position) {
+                by_weight.entry(weight).or_default().push(position);
             }
         }
         let mut loops = Vec::new();
-        for positions in by_weight.into_values() {
-            let follows = |a: &usize, b: &usize| b - a <= PERIOD && self.items.is_together(*a, *b);
+        for positions in by_weight.values() {
+            // A product that is much rarer than these lies between two loops, such as the router's.
+            let is_rare = |position: usize| {
+                let weight = self.weight(position);
+                weight.is_some_and(|weight| 2 * by_weight[&weight].len() < positions.len())
+            };
+            let is_gemm = |position: usize| self.items.list[position].class == KernelClass::Gemm;
+            let follows = |a: &usize, b: &usize| {
+                b - a <= PERIOD && self.items.is_together(*a, *b) && !(a + 1..*b).any(is_rare)
+            };
             for run in positions.chunk_by(follows) {
-                if run.len() >= PRODUCTS {
-                    loops.extend(self.loop_of(run));
+                let joined = |a: &usize, b: &usize| (*a..*b).all(is_gemm);
+                let rows = run.chunk_by(joined).filter(|row| row.len() >= PRODUCTS);
+                loops.extend(rows.filter_map(|row| self.loop_of(ChainKind::Gemms, row)));
+                if run.len() >= PRODUCTS && self.is_indexed(run) {
+                    loops.extend(self.loop_of(ChainKind::Experts, run));
                 }
             }
         }
@@ -151,6 +167,24 @@ impl Finder<'_> {
         }
     }
 
+    /// The operator and the size of the weight of a product.
+    fn weight(&self, position: usize) -> Option<Weight> {
+        let product = self.main_product(position)?;
+        let name = self.items.call(position)?.name;
+        Some((name, product.right.dims.clone()))
+    }
+
+    /// Whether rows are picked or put back between nearly all of these products.
+    fn is_indexed(&self, run: &[usize]) -> bool {
+        let is_indexing = |position: usize| {
+            let name = self.items.name(position);
+            name.is_some_and(|name| INDEXING.contains(&name))
+        };
+        let between = run.windows(2).map(|pair| pair[0]..pair[1]);
+        let indexed = between.filter(|between| between.clone().any(is_indexing));
+        indexed.count() as f64 >= INDEXED.0 * (run.len() - 1) as f64
+    }
+
     /// The product of a GEMM kernel that no group has.
     fn main_product(&self, position: usize) -> Option<MatrixProduct<'_>> {
         let is_gemm = self.items.list[position].class == KernelClass::Gemm;
@@ -158,28 +192,11 @@ impl Finder<'_> {
         (is_gemm && !self.is_taken[position]).then_some(product)
     }
 
-    /// The loop that products at these places are of, if nothing but them or indexing lies between.
-    fn loop_of(&self, run: &[usize]) -> Option<Chain> {
+    /// The loop from the first of these products to the last; none if they use the GPU.
+    fn loop_of(&self, kind: ChainKind, run: &[usize]) -> Option<Chain> {
         let items = self.items;
         let (first, last) = (*run.first()?, *run.last()?);
-        let is_gemm = |position: usize| items.list[position].class == KernelClass::Gemm;
-        let mut indexed = 0;
-        for pair in run.windows(2) {
-            let between = pair[0] + 1..pair[1];
-            let is_indexing = |position: usize| {
-                let name = items.name(position);
-                name.is_some_and(|name| INDEXING.contains(&name))
-            };
-            indexed += usize::from(between.clone().any(is_indexing));
-        }
         let iterations = run.len() as f64;
-        let kind = if (first..=last).all(is_gemm) {
-            ChainKind::Gemms
-        } else if indexed as f64 >= 0.8 * (iterations - 1.0) {
-            ChainKind::Experts
-        } else {
-            return None;
-        };
         let members: Vec<usize> = (first..=last).collect();
         let (mut flops, mut bytes) = (Flops::ZERO, Bytes::ZERO);
         for position in &members {
@@ -196,7 +213,9 @@ impl Finder<'_> {
             ChainKind::Experts => iterations / (iterations - 1.0),
             _ => 1.0,
         };
-        let bound = self.roof.computing(flops, product.left.dtype.name, bytes)?;
+        let bound = self
+            .roof
+            .computing(flops, &rates(product.left.dtype), bytes)?;
         let time: f64 = members
             .iter()
             .map(|position| items.list[*position].duration().time().0)
@@ -205,8 +224,10 @@ impl Finder<'_> {
         if bound > Time(time) * 0.5 {
             return None;
         }
+        let operations = items.list[last].op - items.list[first].op + 1;
         Some(Chain {
             scale,
+            others: f64::from(operations) - members.len() as f64,
             bound: Some(bound),
             example: Example {
                 sizes: sizes(&product.right.dims),

@@ -19,7 +19,6 @@ mod updates;
 #[cfg(test)]
 mod tests;
 
-use crate::engine::facts::OpIndex;
 use crate::engine::nesting::innermost;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
@@ -134,6 +133,8 @@ struct Chain {
     /// Factor of the time and kernels: of a loop whose ends are not seen.
     scale: f64,
     kernels_left: f64,
+    /// Operations between the kernels that go, too, such as copies to the host.
+    others: f64,
     /// Time that other kernels save because of it.
     also: Time,
     bound: Option<Time>,
@@ -181,7 +182,7 @@ pub fn compute(context: &Context<'_>) -> Known<Chains> {
     let pass = pass.ok_or(Missing("missing.operators"))?;
     let roof = Roof::of(context, pass);
     let mut places = places(context, pass);
-    let pass_items = PassItems::new(context, pass, &places.numbers);
+    let pass_items = PassItems::new(context, pass, &places.of_ops);
     for items in pass_items.streams(session) {
         for chain in find(&items, &roof) {
             places.add(&items, chain);
@@ -229,50 +230,48 @@ impl Finder<'_> {
 
 /// Where operations belong, while groups are added up.
 struct Places {
-    /// By operation from the first of the pass on: the number of its place from 1; 0 is excluded.
-    numbers: Vec<u32>,
+    /// Index of the place and number of the instance of each operation of the pass; none if it does not count.
+    of_ops: Vec<Option<(u32, u32)>>,
     list: Vec<Place>,
     /// Examples of each group of each place.
     examples: Vec<Vec<(ChainKind, Vec<Example>)>>,
 }
 
 fn places(context: &Context<'_>, pass: PassId) -> Places {
-    let (session, facts) = (context.session, context.facts);
+    let facts = context.facts;
     let ops = facts.ops_of(pass);
-    let outside = u32::MAX;
-    let mut numbers = vec![outside; ops.len()];
-    let mut list = Vec::new();
-    for summary in summaries(facts, pass) {
-        if !summary.is_outermost(facts) {
-            continue;
-        }
-        for instance in facts.instances_by(summary.stage(facts), summary.process) {
+    let outermost: Vec<&Summary> = summaries(facts, pass)
+        .iter()
+        .filter(|summary| summary.is_outermost(facts))
+        .collect();
+    let outside = outermost.len() as u32;
+    let mut of_ops = vec![Some((outside, 0)); ops.len()];
+    for (place, summary) in (0..).zip(&outermost) {
+        let instances = facts.instances_by(summary.stage(facts), summary.process);
+        for (number, instance) in (0..).zip(instances) {
             let is_counted = instance.excluded.is_none();
-            let number = if is_counted { list.len() as u32 + 1 } else { 0 };
             for op in &instance.ops {
-                numbers[*op as usize - ops.start] = number;
+                of_ops[*op as usize - ops.start] = is_counted.then_some((place, number));
             }
         }
-        list.push(Place {
+    }
+    let mut list: Vec<Place> = outermost
+        .into_iter()
+        .map(|summary| Place {
             stage: Some(summary.clone()),
             ..Place::default()
-        });
-    }
+        })
+        .collect();
     list.push(Place::default());
-    let last = list.len() as u32;
-    for (number, op) in numbers.iter_mut().zip(ops) {
-        if *number == outside {
-            *number = last;
-        }
-        if let Some(place) = number.checked_sub(1) {
-            let place = &mut list[place as usize];
-            let is_kernel = facts.kernel(session, op as OpIndex).is_some();
-            place.operations += Count(f64::from(u8::from(is_kernel)));
+    for (place, op) in of_ops.iter().zip(ops) {
+        if let Some((place, _)) = place {
+            let place = &mut list[*place as usize];
+            place.operations += Count(1.0);
             place.time += facts.ops.end[op].saturating_sub(facts.ops.start[op]).time();
         }
     }
     Places {
-        numbers,
+        of_ops,
         examples: list.iter().map(|_| Vec::new()).collect(),
         list,
     }
@@ -298,7 +297,8 @@ impl Places {
         };
         group.chains += Count(1.0);
         group.kernels += kernels;
-        group.removed += (kernels - Count(chain.kernels_left)).max(Count::ZERO);
+        let removed = kernels.0 + chain.others * chain.scale - chain.kernels_left;
+        group.removed += Count(removed).max(Count::ZERO);
         group.time += time;
         group.bound = match (group.bound, chain.bound) {
             (Some(sum), Some(bound)) => Some(sum + bound.min(time)),

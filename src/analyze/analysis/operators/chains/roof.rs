@@ -1,5 +1,6 @@
 //! The least times of data movement and of FLOPs on the GPU of a pass.
 
+use super::call::Dtype;
 use crate::Context;
 use crate::engine::measured_peaks::gpu_name;
 use rooflens_hardware::Gpu;
@@ -35,20 +36,24 @@ impl<'a> Roof<'a> {
         })
     }
 
-    /// The least time of a kernel with so many FLOPs of a type that moves so many bytes.
-    pub(super) fn computing(&self, flops: Flops, dtype: &str, bytes: Bytes) -> Option<Time> {
+    /// The least time of a kernel with so many FLOPs at one of these rates, the first that the GPU has, that moves so
+    /// many bytes.
+    pub(super) fn computing(&self, flops: Flops, rates: &[&str], bytes: Bytes) -> Option<Time> {
         let moving = self.moving(bytes)?;
-        // FP32 products may run as TF32.
-        let dtypes = match dtype {
-            "fp32" => ["tf32", "fp32"],
-            "fp64" => ["fp64_tensor", "fp64"],
-            dtype => [dtype, dtype],
-        };
-        let mut peaks = dtypes.iter().filter_map(|dtype| self.gpu?.peak(dtype));
+        let mut peaks = rates.iter().filter_map(|rate| self.gpu?.peak(rate));
         let computing = match peaks.next() {
             Some(peak) => Time(flops.0 / peak.dense.0 * 1e9),
             None => Time::ZERO,
         };
         Some(computing.max(moving))
+    }
+}
+
+/// The rates of a type, the fastest first: FP32 products may run as TF32.
+pub(super) fn rates(dtype: Dtype) -> [&'static str; 2] {
+    match dtype.name {
+        "fp32" => ["tf32", "fp32"],
+        "fp64" => ["fp64_tensor", "fp64"],
+        name => [name, name],
     }
 }

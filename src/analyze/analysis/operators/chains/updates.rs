@@ -85,7 +85,7 @@ impl Finder<'_> {
                 continue;
             };
             let name = items.session.text(call.name);
-            let bytes = call.bytes();
+            let bytes = call.bytes(items.session);
             match bytes_of.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, sum)) => *sum += bytes,
                 None => bytes_of.push((name, bytes)),

@@ -155,24 +155,37 @@ fn of_stage<'a>(
     kind: ChainKind,
 ) -> Option<Subject<'a>> {
     let group = place.group(kind)?;
-    let kernels = stage.operation_time * place.share(group.saved()?);
+    let kernels = (stage.operation_time * place.share(group.saved()?)).min(stage.busy);
     let removed = stage.operations.0 * group.removed.0 / place.operations.0.max(1.0);
     let causes = match kind {
         ChainKind::Experts => &OF_EXPERTS[..],
         _ => &OF_LAUNCHES[..],
     };
-    let saved = kernels.min(stage.busy) + idle_per_launch(evidence, stage, causes) * removed;
+    let launches = idle_per_launch(evidence, stage, causes) * removed;
+    let (saved, finding) = match stage.is_host_bound && !is_of_launches(kind) {
+        true => (kernels, stage.saving_kernels(kernels)),
+        false => (kernels + launches, stage.saving(kernels + launches)),
+    };
     if saved < stage.reference() * SAVED {
         return None;
     }
     Some(Subject {
-        finding: stage.saving(saved),
+        finding,
         group,
         stage: Inline::strong(&stage.label),
         time: stage.operation_time * place.share(group.time),
         share: place.share(group.time),
         instances: place.instances(),
     })
+}
+
+/// Whether many launches are what is wrong. Where the CPU bounds a stage with others, it is the launches of all kernels
+/// that are too many.
+const fn is_of_launches(kind: ChainKind) -> bool {
+    matches!(
+        kind,
+        ChainKind::Optimizer | ChainKind::Experts | ChainKind::Gemms
+    )
 }
 
 /// Idle time of these causes per GPU operation; all idle time where its causes are not known.

@@ -14,6 +14,23 @@ const FEW: Count = Count(4_096.0);
 /// Operators that normalize, which elementwise code does not need otherwise.
 const ROOTS: [&str; 4] = ["aten::rsqrt", "aten::var", "aten::var_mean", "aten::std"];
 
+/// Reductions that a chain may contain: each output is a sum or maximum of a row.
+const REDUCTIONS: [&str; 13] = [
+    "aten::mean",
+    "aten::sum",
+    "aten::var",
+    "aten::var_mean",
+    "aten::std",
+    "aten::norm",
+    "aten::linalg_vector_norm",
+    "aten::max",
+    "aten::min",
+    "aten::amax",
+    "aten::amin",
+    "aten::logsumexp",
+    "aten::prod",
+];
+
 /// Operators without an input: they are no part of a chain, and they do not end it.
 const FILLS: [&str; 3] = ["aten::fill_", "aten::zero_", "aten::zeros"];
 
@@ -113,16 +130,15 @@ impl Finder<'_> {
 
     fn is_elementwise(&self, position: usize) -> bool {
         let item = self.items.list[position];
-        let is_copy = || self.items.name(position) == Some("aten::copy_");
-        let class = match item.class {
-            KernelClass::Elementwise | KernelClass::Reduction => true,
-            KernelClass::Layout => is_copy(),
+        let name = self.items.name(position).unwrap_or_default();
+        let is_class = match item.class {
+            KernelClass::Elementwise => true,
+            KernelClass::Reduction => REDUCTIONS.contains(&name),
+            KernelClass::Layout => name == "aten::copy_",
             _ => false,
         };
-        let has_name = self.items.name(position);
-        let is_operator = has_name
-            .is_some_and(|name| name.starts_with("aten::") && !name.starts_with("aten::_foreach"));
-        class
+        let is_operator = name.starts_with("aten::") && !name.starts_with("aten::_foreach");
+        is_class
             && is_operator
             && !self.is_taken[position]
             && self.items.elements(position) > Count(1.0)

@@ -24,6 +24,9 @@ const INDEXED: Ratio = Ratio(0.8);
 /// Operator and size of the weight of a product.
 type Weight = (StrId, Vec<u64>);
 
+/// Kernels after joined results among which their reader is looked for.
+const READERS: usize = 4;
+
 /// Operators by which a loop over experts picks rows and puts them back.
 const INDEXING: [&str; 7] = [
     "aten::index",
@@ -150,7 +153,9 @@ impl Finder<'_> {
             };
             for run in positions.chunk_by(follows) {
                 let joined = |a: &usize, b: &usize| (*a..*b).all(is_gemm);
-                let rows = run.chunk_by(joined).filter(|row| row.len() >= PRODUCTS);
+                let rows = run
+                    .chunk_by(joined)
+                    .filter(|row| row.len() >= PRODUCTS && self.is_independent(row));
                 loops.extend(rows.filter_map(|row| self.loop_of(ChainKind::Gemms, row)));
                 if run.len() >= PRODUCTS && self.is_indexed(run) {
                     loops.extend(self.loop_of(ChainKind::Experts, run));
@@ -165,6 +170,24 @@ impl Finder<'_> {
                 self.add(chain);
             }
         }
+    }
+
+    /// Whether no product of a row reads the result of the one before: that has other sizes, or all results are joined
+    /// afterwards into a tensor that a next kernel reads.
+    fn is_independent(&self, row: &[usize]) -> bool {
+        let last = row.last().copied().unwrap_or_default();
+        let Some(product) = self.main_product(last) else {
+            return false;
+        };
+        let joined = product.elements * row.len() as f64;
+        let reads_joined = |position: usize| {
+            let tensors = self.items.call(position).map(|call| &call.tensors);
+            let mut tensors = tensors.into_iter().flatten();
+            tensors.any(|tensor| tensor.elements() == joined)
+        };
+        let is_joined = self.items.name(last + 1) == Some("aten::cat")
+            && (last + 2..last + 2 + READERS).any(reads_joined);
+        product.left.dims.last() != product.right.dims.last() || is_joined
     }
 
     /// The operator and the size of the weight of a product.

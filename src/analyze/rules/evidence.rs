@@ -331,6 +331,14 @@ impl<'a> Evidence<'a> {
         runs.fold(Time::ZERO, Time::max)
     }
 
+    /// All measured iterations with the time between them, of the rank with the most.
+    pub(crate) fn loop_time(&self) -> Time {
+        let betweens = self.results.idle().map(|idle| idle.between.as_slice());
+        let runs = betweens.unwrap_or_default().iter();
+        let runs = runs.map(|between| between.run.time());
+        runs.fold(self.run_time(), Time::max)
+    }
+
     /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most.
     pub(crate) fn busy_time(&self) -> Time {
         let mut busy_of_rank = BTreeMap::<Option<u32>, Time>::new();

@@ -49,7 +49,7 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
     let wholes = actions
         .iter()
         .filter(|action| matches!(action.effect, Effect::Run));
-    let now = wholes.fold(evidence.run_time(), |most, action| {
+    let now = wholes.fold(evidence.loop_time(), |most, action| {
         most.max(action.gain.of_ns)
     });
     let after = after(now, actions, |taken| saved_of_loop(evidence, taken));

@@ -251,6 +251,11 @@ fn action_table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, (usize, &'t Action<
         .text("condition", move |(_, action)| action.condition(text))
         .text("confidence", |(_, action)| confidence(evidence, action))
         .all_on_page()
+        .text("rule", |(_, action)| action.finding.id.to_owned())
+        .time("saved_ns", |(_, action)| action.gain.saved_ns)
+        .time("of_ns", |(_, action)| action.gain.of_ns)
+        .time("run_saved_ns", |(_, action)| action.finding.weight_ns)
+        .time("run_ns", |_| evidence.loop_time())
 }
 
 fn confidence(evidence: &Evidence<'_>, action: &Action<'_>) -> String {

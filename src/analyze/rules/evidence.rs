@@ -18,6 +18,7 @@ use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
+use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::upper_bounds::Overhead;
@@ -331,12 +332,14 @@ impl<'a> Evidence<'a> {
         runs.fold(Time::ZERO, Time::max)
     }
 
-    /// All measured iterations with the time between them, of the rank with the most.
+    /// All measured iterations, unprofiled where that is known, with the idle time between them, of the rank with the most.
     pub(crate) fn loop_time(&self) -> Time {
         let betweens = self.results.idle().map(|idle| idle.between.as_slice());
-        let runs = betweens.unwrap_or_default().iter();
-        let runs = runs.map(|between| between.run.time());
-        runs.fold(self.run_time(), Time::max)
+        let idle = |between: &Between| -> Time {
+            between.pairs.iter().map(|pair| pair.idle().time()).sum()
+        };
+        let most = betweens.unwrap_or_default().iter().map(idle);
+        self.run_time() + most.fold(Time::ZERO, Time::max)
     }
 
     /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most.

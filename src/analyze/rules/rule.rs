@@ -16,6 +16,8 @@ pub struct Rule {
     pub thresholds: &'static [Threshold],
     /// Whether it is about how far figures carry.
     pub on_measurement: bool,
+    /// Whether it says where time goes and not why: a rule that names the cause comes first.
+    pub is_general: bool,
     run: fn(&Evidence<'_>) -> Outcome,
 }
 
@@ -30,6 +32,7 @@ impl Rule {
             id,
             thresholds,
             on_measurement: false,
+            is_general: false,
             run,
         }
     }
@@ -37,6 +40,12 @@ impl Rule {
     /// The same about the measurement.
     pub(crate) const fn on_measurement(mut self) -> Self {
         self.on_measurement = true;
+        self
+    }
+
+    /// The same, which names no cause.
+    pub(crate) const fn general(mut self) -> Self {
+        self.is_general = true;
         self
     }
 

@@ -41,6 +41,9 @@ pub struct Finding {
     pub root: Option<Root>,
     /// Whether it is about the measurement and not about the run: how far its figures carry.
     pub on_measurement: bool,
+    /// Whether it says where time goes and not why.
+    #[serde(skip)]
+    pub is_general: bool,
     /// Kernels that its gain shortens, by row, and by how much in an iteration; empty where that is not known.
     #[serde(skip)]
     pub kernels: Vec<(u32, Time)>,

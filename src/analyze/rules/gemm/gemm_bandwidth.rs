@@ -16,7 +16,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.above_roofline", LOST),
     ],
     outcome,
-);
+)
+.general();
 
 /// Share of the bandwidth from which on there is little left to gain: long copies reach about 0.9 of the specified one.
 const NEAR: Ratio = Ratio(0.80);

@@ -16,7 +16,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.above_roofline", LOST),
     ],
     outcome,
-);
+)
+.general();
 
 /// Time ÷ roofline time from which on a product is far above it: large ones reach about 1.25 against specified rates.
 const FAR: Ratio = Ratio(1.50);

@@ -20,7 +20,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.fusing_alone", MOST),
     ],
     outcome,
-);
+)
+.general();
 
 /// Busy share from which on the kernels are worth the look.
 const BUSY: Ratio = Ratio(0.75);

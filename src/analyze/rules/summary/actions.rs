@@ -1,7 +1,8 @@
 //! What to do first: the findings that could save most of the run.
 
-use super::{confidence, joint};
+use super::{WITH_LAUNCHES, confidence, joint};
 use crate::evidence::Evidence;
+use crate::launching;
 use crate::stage::StageLine;
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Root, Severity};
 use rooflens_session::Arrange;
@@ -9,6 +10,9 @@ use rooflens_units::{Ratio, Time};
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
+
+/// Share of what a general rule finds from which on a cause explains it.
+const EXPLAINS: Ratio = Ratio(0.5);
 
 /// Share of its bound that an action must save beyond the earlier ones.
 const ADDS: Ratio = Ratio(0.5);
@@ -52,6 +56,17 @@ pub(super) fn first_actions<'a>(
         candidates.extend(Action::new(evidence, finding));
     }
     let has_warning = candidates.iter().any(Action::is_warning);
+    let (general, specific): (Vec<_>, Vec<_>) = candidates
+        .into_iter()
+        .partition(|action| action.finding.is_general);
+    let is_explained = |general: &Action<'_>| {
+        specific
+            .iter()
+            .any(|specific: &Action<'_>| specific.explains(general))
+    };
+    let unexplained = general.into_iter().filter(|general| !is_explained(general));
+    let mut candidates: Vec<Action<'a>> = unexplained.collect();
+    candidates.extend(specific);
     candidates.arrange_by(|a, b| b.expected.total_cmp(&a.expected));
     let mut actions: Vec<Action<'a>> = Vec::new();
     for action in candidates {
@@ -104,11 +119,31 @@ impl<'a> Action<'a> {
         Some(action)
     }
 
+    /// Whether it names the cause of most of what a general rule finds in the same stage: of the same kind of time, or of
+    /// more than the kernels take, which is the time to launch them, too.
+    fn explains(&self, general: &Self) -> bool {
+        let is_same_time = match self.effect {
+            Effect::Stage(stage) => {
+                self.gain.kind == general.gain.kind || self.gain.saved_ns > stage.busy
+            }
+            _ => true,
+        };
+        self.finding.scope == general.finding.scope
+            && is_same_time
+            && self.finding.weight_ns >= general.finding.weight_ns * EXPLAINS
+    }
+
     /// Whether it saves at least [`ADDS`] of its bound once the earlier ones are taken.
     fn adds_to(&self, earlier: &[Self]) -> bool {
         let Effect::Stage(stage) = self.effect else {
             return true;
         };
+        let is_replayed = |action: &Self| {
+            action.finding.id == launching::RULE && action.finding_of(stage).is_some()
+        };
+        if WITH_LAUNCHES.contains(&self.finding.id) && earlier.iter().any(is_replayed) {
+            return false;
+        }
         let mut with = earlier.to_vec();
         with.push(self.clone());
         let added = joint::saved(stage, &with) - joint::saved(stage, earlier);

@@ -46,12 +46,7 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
     if actions.iter().all(is_of_stage) {
         return None;
     }
-    let wholes = actions
-        .iter()
-        .filter(|action| matches!(action.effect, Effect::Run));
-    let now = wholes.fold(evidence.loop_time(), |most, action| {
-        most.max(action.gain.of_ns)
-    });
+    let now = evidence.loop_time();
     let after = after(now, actions, |taken| saved_of_loop(evidence, taken));
     Some(Figure {
         label: words!(evidence, "summary.loop"),

@@ -19,7 +19,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::count("thresholds.between_times", TIMES),
     ],
     outcome,
-);
+)
+.general();
 
 /// Idle time between stages ÷ run from which on it is worth a finding.
 const SHARE: Ratio = Ratio(0.05);

@@ -17,7 +17,8 @@ pub(crate) static RULE: Rule = Rule::new(
     "host-bound",
     &[Threshold::ratio("thresholds.host_code", SHARE)],
     outcome,
-);
+)
+.general();
 
 /// Idle time in host code, in the operating system and without a CPU ÷ stage time from which on it is worth a finding.
 const SHARE: Ratio = Ratio(0.05);

@@ -23,7 +23,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::number("thresholds.typical_instances", INSTANCES.0),
     ],
     outcome,
-);
+)
+.general();
 
 /// Part of the names of PyTorch's operators for attention by cuDNN.
 const CUDNN_ATTENTION: &str = "_cudnn_attention";

@@ -15,7 +15,8 @@ pub(crate) static RULE: Rule = Rule::new(
     ID,
     &[Threshold::ratio("thresholds.launching", SHARE)],
     outcome,
-);
+)
+.general();
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::Launching, SHARE, |stage, idle, _| {

@@ -16,7 +16,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ns("thresholds.held_up", HELD_UP),
     ],
     outcome,
-);
+)
+.general();
 
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
 const SHARE: Ratio = Ratio(0.10);

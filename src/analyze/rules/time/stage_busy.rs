@@ -3,12 +3,13 @@
 use crate::classes;
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::known;
 use crate::pauses;
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::sql::Window;
 use crate::stage::{ALL, BUSY, StageLine};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
-use rooflens_analysis::time::idle::{Cause, StageIdle};
+use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
@@ -199,10 +200,19 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
     let whole = stage.baseline_busy().rest();
     let others = idle.map_or(Ratio::ZERO, |idle| idle.other_work().min(whole));
     let is_named = |time: Time| (NAMED..=whole).contains(&stage.share(time));
-    let named = why.main.filter(|(_, time)| is_named(*time));
-    let cause = named.map(|(cause, _)| because(evidence, stage, cause));
+    let by_cause = why
+        .main
+        .map(|(cause, time)| (because(evidence, stage, cause), time));
+    let main = idle.and_then(|idle| activity(evidence, stage, idle));
+    let is_larger = |main: &(String, Time)| {
+        let cause = by_cause.as_ref();
+        cause.is_none_or(|(_, time)| main.1 > *time)
+    };
+    let main = main.filter(is_larger).or(by_cause);
+    let named = main.filter(|(_, time)| is_named(*time));
+    let (cause, named) = named.unzip();
     let idle_time = Time(stage.busy_share.rest().0 * ALL.0 * stage.time.0);
-    let part = named.filter(|(_, time)| *time < idle_time);
+    let part = named.filter(|time| *time < idle_time);
     let steps = stage.steps.filter(|_| stage.is_decode());
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
@@ -211,7 +221,7 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
         time = baseline.unwrap_or(stage.time),
         steps = steps,
         baseline = baseline.map(|_| ""),
-        share = part.map(|(_, time)| stage.share(time)),
+        share = part.map(|time| stage.share(time)),
         count = stage.counted,
         why = cause.as_deref(),
         apart = why.has_rarer.then_some(""),
@@ -239,6 +249,26 @@ fn because(evidence: &Evidence<'_>, stage: &StageLine, cause: Cause) -> String {
         Cause::HostCode if has_stalls() => words!(evidence, "stage_busy.pauses"),
         _ => evidence.text.word(cause.label()).to_owned(),
     }
+}
+
+/// What the host does for most of the idle time of an iteration, where that has a name.
+fn activity(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: &StageIdle,
+) -> Option<(String, Time)> {
+    let whole = idle.pool.time.time();
+    let share = |time: Time| stage.time * Ratio::of(time, whole);
+    if known::prepares_mostly(evidence, stage) {
+        let lost = known::preparation(evidence, stage)?;
+        let word = evidence.text.word(Activity::KernelPlans.label());
+        return Some((word.to_owned(), share(lost.idle)));
+    }
+    let mut activities = idle.sources.activities.iter();
+    let main = activities.find(|idle| idle.activity.is_named())?;
+    let word = evidence.text.word(main.activity.label());
+    let is_common = 2 * main.windows() >= idle.sources.windows;
+    is_common.then(|| (word.to_owned(), share(main.time().time())))
 }
 
 /// MFU and MBU, where they are known: without a profiler, if that was measured.

@@ -2,6 +2,7 @@
 
 mod between;
 mod charts;
+mod sources;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -74,6 +75,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .datasets
         .push(tables::launch_figures(context).rows(order.iter().copied()));
     tables::add_causes(context, &order, outermost, &mut content);
+    sources::add(context, idle, &order, &mut content);
     // Of equally idle stages the first.
     let most = shown.iter().rev().max_by_key(|line| line.idle());
     if let Some(line) = most.filter(|line| line.histogram.used().next().is_some()) {

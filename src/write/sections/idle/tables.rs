@@ -20,7 +20,7 @@ use rooflens_session::{Arrange, Ns, Session, StrId};
 use rooflens_units::{Count, Ratio};
 
 /// Rows that a page shows at most: of stages and causes, of gaps, of gaps of another pass.
-const SHOWN: usize = 20;
+pub(super) const SHOWN: usize = 20;
 const SHOWN_GAPS: usize = 10;
 const SHOWN_GAPS_OF_OTHERS: usize = 5;
 

@@ -182,7 +182,7 @@ impl NodeKind {
 
 impl Iterations {
     /// The words of data files.
-    const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Steady => "measured iterations",
             Self::Slow => "slow measured iterations",

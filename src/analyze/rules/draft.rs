@@ -54,8 +54,11 @@ enum Cause {
     Unknown,
     /// By the rule's `root_cause`, `root_action` and `root_if`.
     OfRule,
-    /// By the messages of this kind.
-    OfKind(&'static str),
+    /// By the messages of these keys.
+    OfKeys {
+        cause: &'static str,
+        action: &'static str,
+    },
     Words(Box<Root>),
 }
 
@@ -74,15 +77,9 @@ impl Draft {
         }
     }
 
-    /// More arguments.
-    pub(crate) fn with(mut self, arguments: Arguments) -> Self {
-        self.arguments.extend(arguments);
-        self
-    }
-
-    /// The cause that `root_cause_KIND` and `root_action_KIND` say; the condition is the rule's.
-    pub(crate) fn root(mut self, kind: &'static str) -> Self {
-        self.root = Cause::OfKind(kind);
+    /// The cause that these messages say; the condition is the rule's.
+    pub(crate) fn root(mut self, cause: &'static str, action: &'static str) -> Self {
+        self.root = Cause::OfKeys { cause, action };
         self
     }
 
@@ -174,10 +171,10 @@ impl Draft {
         finding.root = match &self.root {
             Cause::Unknown => None,
             Cause::Words(root) => Some((**root).clone()),
-            Cause::OfKind(kind) => Some(Root {
-                cause: line(&format!("root_cause_{kind}")).unwrap_or_default(),
-                action: line(&format!("root_action_{kind}")).unwrap_or_default(),
-                condition: line(&format!("root_if_{kind}")),
+            Cause::OfKeys { cause, action } => Some(Root {
+                cause: line(cause).unwrap_or_default(),
+                action: line(action).unwrap_or_default(),
+                condition: None,
                 passes: 1,
             }),
             Cause::OfRule => Some(Root {

@@ -49,17 +49,17 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// A draft with the arguments `idle`, `occurs` and `names`.
-    pub(crate) fn draft(self, evidence: &Evidence<'_>) -> Draft {
-        let comma = Inline::Text(evidence.text.comma().to_owned());
-        let mut names = Vec::new();
-        for name in self.names.iter().take(SHOWN) {
-            names.push(vec![Inline::code(evidence.session.text(*name))]);
-        }
+    /// What is idle for how long, in words.
+    pub(crate) fn idle(&self) -> Vec<Inline> {
+        self.idle.clone()
+    }
+
+    /// In how many iterations, or parts of a capture, it occurs, in words.
+    pub(crate) fn occurs(&self, evidence: &Evidence<'_>) -> Vec<Inline> {
         let windows = Quantity::count(self.windows as u64);
         let of = Quantity::count(self.of as u64);
         let each = self.time / self.windows.max(1) as f64;
-        let occurs = match self.is_whole {
+        match self.is_whole {
             true => say!(evidence, "known.parts", windows = windows, of = of),
             false => say!(
                 evidence,
@@ -68,13 +68,17 @@ impl Loss {
                 of = of,
                 each = each
             ),
-        };
-        let arguments = arguments! {
-            idle = self.idle,
-            occurs = occurs,
-            names = (!names.is_empty()).then(|| names.join(&comma)),
-        };
-        Draft::new(self.finding, arguments)
+        }
+    }
+
+    /// The names that say what the host did, with the most time first.
+    pub(crate) fn listed(&self, evidence: &Evidence<'_>) -> Option<Vec<Inline>> {
+        let comma = Inline::Text(evidence.text.comma().to_owned());
+        let mut names = Vec::new();
+        for name in self.names.iter().take(SHOWN) {
+            names.push(vec![Inline::code(evidence.session.text(*name))]);
+        }
+        (!names.is_empty()).then(|| names.join(&comma))
     }
 }
 

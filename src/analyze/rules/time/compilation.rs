@@ -1,7 +1,8 @@
 //! The GPU waits while the host compiles code in the loop.
 
+use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known;
+use crate::known::{self, Loss};
 use crate::rule::{Outcome, Rule};
 use rooflens_analysis::time::idle::Activity;
 
@@ -9,6 +10,15 @@ pub(crate) static RULE: Rule = Rule::new("compilation", &[known::THRESHOLD], out
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     known::outcome(evidence, &[Activity::Compilation], |loss| {
-        Some(loss.draft(evidence))
+        Some(draft(evidence, loss))
     })
+}
+
+fn draft(evidence: &Evidence<'_>, loss: Loss) -> Draft {
+    let arguments = arguments! {
+        idle = loss.idle(),
+        occurs = loss.occurs(evidence),
+        names = loss.listed(evidence),
+    };
+    Draft::new(loss.finding, arguments)
 }

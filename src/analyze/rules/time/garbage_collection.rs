@@ -1,7 +1,8 @@
 //! The GPU waits while Python collects garbage.
 
+use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known;
+use crate::known::{self, Loss};
 use crate::rule::{Outcome, Rule};
 use rooflens_analysis::time::idle::Activity;
 
@@ -12,6 +13,15 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         return known::outcome(evidence, &[], |_| None);
     }
     known::outcome(evidence, &[Activity::GarbageCollection], |loss| {
-        Some(loss.draft(evidence))
+        Some(draft(evidence, loss))
     })
+}
+
+fn draft(evidence: &Evidence<'_>, loss: Loss) -> Draft {
+    let arguments = arguments! {
+        idle = loss.idle(),
+        occurs = loss.occurs(evidence),
+        names = loss.listed(evidence),
+    };
+    Draft::new(loss.finding, arguments)
 }

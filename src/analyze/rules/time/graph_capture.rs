@@ -1,7 +1,8 @@
 //! The GPU waits while the host captures CUDA graphs in the loop.
 
+use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known;
+use crate::known::{self, Loss};
 use crate::rule::{Outcome, Rule};
 use rooflens_analysis::time::idle::Activity;
 
@@ -19,5 +20,14 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         true => &CLEARS[..],
         false => &CLEARS[..1],
     };
-    known::outcome(evidence, activities, |loss| Some(loss.draft(evidence)))
+    known::outcome(evidence, activities, |loss| Some(draft(evidence, loss)))
+}
+
+fn draft(evidence: &Evidence<'_>, loss: Loss) -> Draft {
+    let arguments = arguments! {
+        idle = loss.idle(),
+        occurs = loss.occurs(evidence),
+        names = loss.listed(evidence),
+    };
+    Draft::new(loss.finding, arguments)
 }

@@ -55,8 +55,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, launching
         .advice(advice)
         .next(next);
     match advice {
-        "advice_graphs" => draft.root("graphs"),
-        "advice_waits" => draft.root("waits"),
+        "advice_graphs" => draft.root("root_cause_graphs", "root_action_graphs"),
+        "advice_waits" => draft.root("root_cause_waits", "root_action_waits"),
         _ => draft.cause_if(evidence.platform.pytorch),
     }
 }

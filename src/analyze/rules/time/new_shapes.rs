@@ -1,5 +1,6 @@
 //! The GPU waits while the host prepares kernels for input shapes.
 
+use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known;
 use crate::rule::{Look, Outcome, Rule};
@@ -22,7 +23,12 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             return Look::Passed;
         };
         let loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::SHAPES);
-        loss.draft(evidence).into()
+        let arguments = arguments! {
+            idle = loss.idle(),
+            occurs = loss.occurs(evidence),
+            names = loss.listed(evidence),
+        };
+        Draft::new(loss.finding, arguments).into()
     });
     outcome.or_needs(words!(evidence, "findings.needs_idle"))
 }

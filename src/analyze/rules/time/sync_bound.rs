@@ -58,17 +58,26 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
     let waits = name.map(Wait::of);
     let calls = of_stage.map(|(_, sync)| sync.calls);
-    let draft = loss.draft(evidence).with(arguments! {
+    let arguments = arguments! {
+        idle = loss.idle(),
+        occurs = loss.occurs(evidence),
         within = Ratio::of(in_calls, lost.idle).min(Ratio::ONE),
         calls = calls,
         call = call.filter(|_| name.is_none()),
         around = around.flatten().filter(|_| name.is_none()),
         name = name.map(Inline::code),
-    });
+    };
+    let draft = Draft::new(loss.finding, arguments);
     match waits {
-        Some(Wait::Size) => draft.root("size").advice("advice_size"),
-        Some(Wait::Value) => draft.root("value").advice("advice_value"),
-        Some(Wait::Data) => draft.root("data").advice("advice_data"),
+        Some(Wait::Size) => draft
+            .root("root_cause_size", "root_action_size")
+            .advice("advice_size"),
+        Some(Wait::Value) => draft
+            .root("root_cause_value", "root_action_value")
+            .advice("advice_value"),
+        Some(Wait::Data) => draft
+            .root("root_cause_data", "root_action_data")
+            .advice("advice_data"),
         Some(Wait::All) | None => draft,
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) time: Time,
     /// It as a share of the GPU time.
     pub(crate) share: Ratio,
+    /// The part of the gain that is idle time of launches, if any is.
+    pub(crate) launches: Option<Time>,
     instances: f64,
 }
 
@@ -162,10 +164,11 @@ fn of_stage<'a>(
         _ => &OF_LAUNCHES[..],
     };
     let launches = idle_per_launch(evidence, stage, causes) * removed;
-    let (saved, finding) = match stage.is_host_bound && !is_of_launches(kind) {
-        true => (kernels, stage.saving_kernels(kernels)),
-        false => (kernels + launches, stage.saving(kernels + launches)),
+    let (launches, finding) = match stage.is_host_bound && !is_of_launches(kind) {
+        true => (Time::ZERO, stage.saving_kernels(kernels)),
+        false => (launches, stage.saving(kernels + launches)),
     };
+    let saved = kernels + launches;
     if saved < stage.reference() * SAVED {
         return None;
     }
@@ -175,6 +178,7 @@ fn of_stage<'a>(
         stage: Inline::strong(&stage.label),
         time: stage.operation_time * place.share(group.time),
         share: place.share(group.time),
+        launches: Some(launches).filter(Time::is_positive),
         instances: place.instances(),
     })
 }
@@ -236,6 +240,7 @@ fn of_run<'a>(
         stage: Inline::Text(words!(evidence, "findings.the_run")),
         time: busy * share,
         share,
+        launches: None,
         instances: 1.0,
         finding,
     })

@@ -59,8 +59,8 @@ use time::stage_busy;
 static GROUPS: [&[&Rule]; 7] = [
     time::RULES,
     communication::RULES,
-    operators::RULES,
     gemm::RULES,
+    operators::RULES,
     counters::RULES,
     system::RULES,
     measurement::RULES,

@@ -19,6 +19,7 @@ fn draft(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Draft {
         per = subject.per(evidence),
         time = subject.time,
         share = subject.share,
+        launches = subject.launches,
         sizes = subject.sizes(),
         from = subject.from(),
         to = subject.example().to.name,

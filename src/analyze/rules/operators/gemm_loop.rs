@@ -20,6 +20,7 @@ fn draft(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Draft {
         per = subject.per(evidence),
         time = subject.time,
         share = subject.share,
+        launches = subject.launches,
         sizes = subject.sizes(),
         factor = subject.factor(),
         frame = subject.frame(evidence),

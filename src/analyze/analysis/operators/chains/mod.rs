@@ -112,7 +112,7 @@ pub struct Example {
     pub to: Dtype,
     /// How often data repeats, or how many meet.
     pub factor: Option<Count>,
-    /// The operator around them that stands for the cause, such as `aten::linear`.
+    /// The operator around them that causes them, such as `aten::linear`.
     pub around: Option<StrId>,
     /// The innermost function of Python or module around them.
     pub frame: Option<StrId>,

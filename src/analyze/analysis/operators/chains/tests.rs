@@ -1,1 +1,352 @@
+//! Groups of a few kernels on an H100: 3.35 TB/s, 989.4 TFLOP/s in bf16.
 
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::testing::trace;
+use crate::{Facts, Options, Results};
+use rooflens_hardware::Hardware;
+
+const ADD: &str = "vectorized_elementwise_kernel";
+const SUM: &str = "reduce_kernel";
+const COPY: &str = "direct_copy_kernel";
+const INDEX: &str = "index_elementwise_kernel";
+const SOFTMAX: &str = "softmax_warp_forward";
+
+/// An operator with its inputs, its kernel, and the kernel's time in microseconds.
+type Step<'a> = (&'a str, &'a str, i64);
+
+/// The events of one iteration from `start` on, microseconds: operators every 10 µs, kernels without gaps.
+fn events(range: &str, start: i64, steps: &[Step<'_>]) -> String {
+    let mut text = String::new();
+    let (mut call, mut gpu) = (start + 1, start + 2);
+    for (operator, kernel, time) in steps {
+        let (launch, end) = (call + 1, gpu + time);
+        text += &format!(
+            "operator {operator} {call}us..{}us
+             launch {launch}us..{}us -> {kernel} {gpu}us..{end}us\n",
+            call + 9,
+            launch + 2,
+        );
+        (call, gpu) = (call + 10, end);
+    }
+    text + &format!("range {range} {start}us..{call}us\n")
+}
+
+/// The groups of one stage, and of what lies outside of stages.
+fn chains(text: &str) -> Chains {
+    let session = trace(&format!("pass torch operators\n{text}"));
+    let (facts, hardware) = (Facts::new(&session), Hardware::builtin());
+    let options = Options {
+        gpu: Some("H100 SXM".to_owned()),
+        ..Options::default()
+    };
+    let context = Context::new(&session, &facts, &hardware, &options);
+    let results = Results::some(&context, &["chains"]);
+    results.chains().unwrap().clone()
+}
+
+fn of_step(steps: &[Step<'_>]) -> Place {
+    chains(&events("step", 0, steps)).places[0].clone()
+}
+
+/// Kinds of groups, their number, and their kernels.
+fn kinds(place: &Place) -> Vec<(ChainKind, f64, f64)> {
+    let groups = place.groups.iter();
+    groups
+        .map(|group| (group.kind, group.chains.0, group.kernels.0))
+        .collect()
+}
+
+fn near(time: Time, microseconds: f64) -> bool {
+    (time.0 / 1e3 - microseconds).abs() < 0.05
+}
+
+#[test]
+fn elementwise_kernels_on_the_same_elements_are_a_chain() {
+    let place = of_step(&[
+        (
+            "aten::add [[16384,1024],[16384,1024]] c10::BFloat16",
+            ADD,
+            100,
+        ),
+        ("aten::mul [[16384,1024],[1024]] c10::BFloat16", ADD, 100),
+        ("aten::tanh [[16384,1024]] c10::BFloat16", ADD, 100),
+    ]);
+    assert_eq!(kinds(&place), [(ChainKind::Pointwise, 1.0, 3.0)]);
+    let group = &place.groups[0];
+    assert_eq!(group.example.operators, "add → mul → tanh");
+    assert_eq!(group.example.sizes, "16384 × 1024");
+    assert_eq!(group.removed, Count(2.0));
+    // Read and written once: 2 · 16384 · 1024 · 2 bytes, and a row of 2 kB, at 3.35 TB/s.
+    assert!(near(group.bound.unwrap(), 20.03), "{:?}", group.bound);
+    assert!(near(group.saved().unwrap(), 279.97));
+    assert_eq!(place.share(group.time), Ratio::ONE);
+}
+
+#[test]
+fn two_kernels_or_other_elements_are_no_chain() {
+    let add = ("aten::add [[512,64],[512,64]] float", ADD, 10);
+    let other = ("aten::add [[512,32],[512,32]] float", ADD, 10);
+    assert_eq!(of_step(&[add, add]).groups, []);
+    assert_eq!(of_step(&[add, add, other, add]).groups, []);
+    let gemm = ("aten::mm [[512,64],[64,64]] float", "gemm", 10);
+    assert_eq!(of_step(&[add, add, gemm, add, add]).groups, []);
+    // A kernel that no operator launches, such as of Triton, ends a chain.
+    assert_eq!(of_step(&[add, add, ("triton", ADD, 10), add]).groups, []);
+    assert_eq!(
+        kinds(&of_step(&[add; 3])),
+        [(ChainKind::Pointwise, 1.0, 3.0)]
+    );
+}
+
+#[test]
+fn chains_end_with_the_iteration() {
+    let add = ("aten::add [[512,64],[512,64]] float", ADD, 10);
+    let text = events("step", 0, &[add; 2]) + &events("step", 1000, &[add; 2]);
+    assert_eq!(chains(&text).places[0].groups, []);
+    let text = events("step", 0, &[add; 3]) + &events("step", 1000, &[add; 3]);
+    let place = &chains(&text).places[0];
+    assert_eq!(kinds(place), [(ChainKind::Pointwise, 2.0, 6.0)]);
+    assert_eq!(place.instances(), 2.0);
+}
+
+#[test]
+fn a_norm_is_a_chain_with_a_reduction_and_a_root() {
+    let place = of_step(&[
+        (
+            "aten::copy_ [[8192,2048],[8192,2048]] float,c10::BFloat16",
+            COPY,
+            50,
+        ),
+        ("aten::pow [[8192,2048]] float", ADD, 50),
+        ("aten::mean [[8192,2048]] float", SUM, 30),
+        ("aten::add [[8192,1]] float", ADD, 1),
+        ("aten::rsqrt [[8192,1]] float", ADD, 1),
+        ("aten::mul [[8192,2048],[8192,1]] float", ADD, 60),
+        (
+            "aten::copy_ [[8192,2048],[8192,2048]] c10::BFloat16,float",
+            COPY,
+            30,
+        ),
+        ("aten::mul [[2048],[8192,2048]] c10::BFloat16", ADD, 50),
+    ]);
+    assert_eq!(kinds(&place), [(ChainKind::Norm, 1.0, 8.0)]);
+    // The input in bf16, 8192 sums in fp32 that no operator is seen to write, and the output in bf16. The weight has
+    // another size and is read, too: 67 108 864 + 32 768 + 4 096 bytes.
+    let bound = place.groups[0].bound.unwrap();
+    assert!(near(bound, 20.04), "{bound:?}");
+    assert_eq!(place.groups[0].time, Time(272_000.0));
+}
+
+#[test]
+fn small_tensors_stay_in_the_cache() {
+    let place = of_step(&[("aten::add [[512,64],[512,64]] float", ADD, 10); 4]);
+    // No kernel is shorter than 1 µs.
+    assert_eq!(place.groups[0].saved(), Some(Time(39_000.0)));
+}
+
+#[test]
+fn attention_is_two_products_around_a_softmax() {
+    let place = of_step(&[
+        (
+            "aten::bmm [[96,2048,64],[96,64,2048]] c10::BFloat16",
+            "gemm",
+            300,
+        ),
+        ("aten::mul [[8,12,2048,2048]] c10::BFloat16", ADD, 500),
+        (
+            "aten::_softmax [[8,12,2048,2048]] c10::BFloat16",
+            SOFTMAX,
+            900,
+        ),
+        (
+            "aten::copy_ [[8,12,2048,64],[8,12,2048,64]] c10::BFloat16",
+            COPY,
+            40,
+        ),
+        (
+            "aten::bmm [[96,2048,2048],[96,2048,64]] c10::BFloat16",
+            "gemm",
+            300,
+        ),
+        ("aten::mm [[16384,768],[768,768]] c10::BFloat16", "gemm", 30),
+    ]);
+    assert_eq!(kinds(&place), [(ChainKind::Attention, 1.0, 4.0)]);
+    let group = &place.groups[0];
+    assert_eq!(group.time, Time(2_000_000.0));
+    // 4 · 96 · 2048² · 64 = 103.08 GFLOP at 989.4 TFLOP/s take longer than 4 · 96 · 2048 · 64 · 2 = 100.7 MB.
+    assert!(near(group.bound.unwrap(), 104.18), "{:?}", group.bound);
+}
+
+#[test]
+fn a_softmax_without_products_is_no_attention() {
+    let place = of_step(&[
+        ("aten::mm [[64,128],[128,1000]] float", "gemm", 10),
+        ("aten::_softmax [[64,1000]] float", SOFTMAX, 10),
+        ("aten::mm [[64,128],[128,128]] float", "gemm", 10),
+    ]);
+    assert_eq!(place.groups, []);
+}
+
+#[test]
+fn copies_repeat_transpose_or_convert() {
+    // Four heads of each key: the stride of that axis is 0.
+    let expand = "aten::copy_ [[16,8,4,4096,128],[16,8,4,4096,128]] c10::BFloat16 \
+                  [[16777216,2097152,524288,128,1],[4194304,524288,0,128,1]]";
+    let channels = "aten::copy_ [[8,64,32,32],[8,64,32,32]] c10::Half \
+                    [[65536,1024,32,1],[65536,1,2048,64]]";
+    let transpose = "aten::copy_ [[64,32],[64,32]] float [[32,1],[1,64]]";
+    let cast = "aten::copy_ [[64,32],[64,32]] c10::BFloat16,float [[32,1],[32,1]]";
+    let same = "aten::copy_ [[64,32],[64,32]] float [[32,1],[32,1]]";
+    let mm = ("aten::mm [[7,5],[5,3]] float", "gemm", 10);
+    let copies = [expand, channels, transpose, cast, same];
+    let steps: Vec<Step<'_>> = copies
+        .iter()
+        .flat_map(|copy| [(*copy, COPY, 20), mm])
+        .collect();
+    let place = of_step(&steps);
+    let found = [
+        ChainKind::Repeat,
+        ChainKind::Channels,
+        ChainKind::Transpose,
+        ChainKind::Cast,
+    ];
+    assert_eq!(kinds(&place), found.map(|kind| (kind, 1.0, 1.0)));
+    assert_eq!(place.groups[0].example.factor, Some(Count(4.0)));
+    for group in &place.groups {
+        assert_eq!(group.saved(), Some(Time(20_000.0)), "{:?}", group.kind);
+    }
+    let cast = &place.groups[3].example;
+    assert_eq!((cast.from.name, cast.to.name), ("fp32", "bf16"));
+}
+
+#[test]
+fn attention_that_reads_repeated_keys_saves_their_bytes() {
+    let copy = "aten::copy_ [[16,8,4,4096,128],[16,8,4,4096,128]] c10::BFloat16 \
+                [[16777216,2097152,524288,128,1],[4194304,524288,0,128,1]]";
+    let attention = "aten::_flash_attention_forward \
+                     [[16,32,1,128],[16,32,4096,128],[16,32,4096,128]] \
+                     c10::BFloat16,c10::BFloat16,c10::BFloat16";
+    let place = of_step(&[
+        (copy, COPY, 560),
+        (copy, COPY, 560),
+        (attention, "flash_fwd", 360),
+    ]);
+    // Keys and values without repeats: 2 · 16 · 8 · 4096 · 128 · 2 bytes = 268 MB, and queries of 131 kB: 80.2 µs.
+    let saved = place.group(ChainKind::Repeat).unwrap().saved().unwrap();
+    assert!(near(saved, 560.0 + 560.0 + 360.0 - 80.16), "{saved:?}");
+}
+
+#[test]
+fn independent_products_in_a_row_are_a_loop() {
+    let product = ("aten::mm [[64,128],[128,128]] c10::BFloat16", "gemm", 3);
+    let cat = ("aten::cat [[],[]] TensorList", "CatArrayBatchedCopy", 2);
+    let norm = |rows: &'static str| (rows, "layer_norm_kernel", 8);
+    let row = |count: usize, steps: &[Step<'static>]| {
+        let mut list = vec![product; count];
+        list.extend(steps);
+        kinds(&of_step(&list))
+    };
+    let joined = norm("aten::native_layer_norm [[8,64,128]] c10::BFloat16");
+    assert_eq!(row(8, &[cat, joined]), [(ChainKind::Gemms, 1.0, 8.0)]);
+    assert_eq!(row(7, &[cat, joined]), []);
+    // Each may read the result of the one before.
+    let last = norm("aten::native_layer_norm [[64,128]] c10::BFloat16");
+    assert_eq!(row(8, &[last]), []);
+    // A product with other columns than rows of its weight cannot be read by the same.
+    let narrow = ("aten::mm [[64,128],[128,64]] c10::BFloat16", "gemm", 3);
+    assert_eq!(
+        kinds(&of_step(&[narrow; 8])),
+        [(ChainKind::Gemms, 1.0, 8.0)]
+    );
+    // 8 products of 2 · 8192³ FLOPs take 8.9 ms at the roofline: a batch saves little.
+    let large = (
+        "aten::mm [[8192,8192],[8192,4096]] c10::BFloat16",
+        "gemm",
+        700,
+    );
+    assert_eq!(of_step(&[large; 8]).groups, []);
+}
+
+#[test]
+fn a_loop_over_experts_picks_rows_between_products() {
+    let pick = ("aten::index [[2048,512]] c10::BFloat16", INDEX, 2);
+    let up = ("aten::mm [[32,512],[512,1024]] c10::BFloat16", "gemm", 4);
+    let down = ("aten::mm [[32,1024],[1024,512]] c10::BFloat16", "gemm", 4);
+    let steps: Vec<Step<'_>> = [pick, up, down].repeat(16);
+    let place = of_step(&steps);
+    // From the first product to the last: 46 of 48 kernels, and 16/15 of that for the ends.
+    let group = place.group(ChainKind::Experts).unwrap();
+    assert_eq!(group.chains, Count(1.0));
+    assert_eq!(group.example.factor, Some(Count(16.0)));
+    assert!((group.kernels.0 - 46.0 * 16.0 / 15.0).abs() < 1e-9);
+    // Layers are no experts: nothing is picked between their products.
+    let gelu = ("aten::gelu [[32,1024]] c10::BFloat16", ADD, 2);
+    assert_eq!(of_step(&[up, gelu, down].repeat(16)).groups, []);
+}
+
+#[test]
+fn rows_that_meet_at_few_addresses_contend() {
+    let add = "aten::index_add_ [[4,64],[],[262144],[262144,64]] float,Scalar,long,float";
+    let place = of_step(&[(add, INDEX, 640)]);
+    let group = place.group(ChainKind::Atomics).unwrap();
+    assert_eq!(group.example.factor, Some(Count(65_536.0)));
+    // 262144 · 64 · 4 bytes = 67.1 MB.
+    assert!(near(group.bound.unwrap(), 20.03), "{:?}", group.bound);
+    // As fast as four times the bytes allow, or many addresses.
+    assert_eq!(of_step(&[(add, INDEX, 80)]).groups, []);
+    let many = "aten::index_add_ [[8192,64],[],[262144],[262144,64]] float,Scalar,long,float";
+    assert_eq!(of_step(&[(many, INDEX, 640)]).groups, []);
+}
+
+#[test]
+fn fp64_takes_twice_the_bytes() {
+    let place = of_step(&[
+        ("aten::sub [[32768,1],[1024]] float,double", ADD, 200),
+        ("aten::add [[32768,1024],[]] float,double", ADD, 100),
+    ]);
+    assert_eq!(kinds(&place), [(ChainKind::Fp64, 1.0, 1.0)]);
+    let group = &place.groups[0];
+    assert_eq!(group.example.from.name, "fp32");
+    // The result in fp32: 32768 · 1024 · 4 bytes = 134 MB; the inputs are small.
+    assert!(near(group.bound.unwrap(), 40.08), "{:?}", group.bound);
+}
+
+#[test]
+fn an_optimizer_with_kernels_for_each_parameter_is_a_loop() {
+    let update = (
+        "aten::addcdiv_ [[256,512],[256,512],[256,512]] float,float,float",
+        ADD,
+        2,
+    );
+    let step = |steps: &[Step<'_>]| {
+        let place = chains(&events("Optimizer.step#Adam.step", 0, steps));
+        place.places.iter().flat_map(kinds).collect::<Vec<_>>()
+    };
+    assert_eq!(step(&[update; 48]), [(ChainKind::Optimizer, 1.0, 48.0)]);
+    let is_optimizer = |kinds: &[(ChainKind, f64, f64)]| {
+        kinds.iter().any(|(kind, ..)| *kind == ChainKind::Optimizer)
+    };
+    assert!(!is_optimizer(&step(&[update; 47])));
+    let joint = (
+        "aten::_foreach_add_ [[256,512]] float",
+        "multi_tensor_apply_kernel",
+        2,
+    );
+    let mut steps = vec![update; 40];
+    steps.extend([joint; 20]);
+    assert!(!is_optimizer(&step(&steps)));
+}
+
+#[test]
+fn without_sizes_there_is_no_result() {
+    let session = trace("pass torch operators\noperator aten::add 0..10\nlaunch 1..2 -> add 3..9");
+    let (facts, hardware, options) = (
+        Facts::new(&session),
+        Hardware::builtin(),
+        Options::default(),
+    );
+    let context = Context::new(&session, &facts, &hardware, &options);
+    assert_eq!(compute(&context), Err(Missing("missing.operators")));
+}

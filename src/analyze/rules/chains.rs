@@ -123,6 +123,17 @@ pub(crate) fn outcome(
     let Ok(chains) = evidence.results.chains() else {
         return Outcome::INSUFFICIENT_DATA;
     };
+    let needs_strides = matches!(
+        kind,
+        ChainKind::Repeat | ChainKind::Channels | ChainKind::Transpose
+    );
+    let has_any = chains
+        .places
+        .iter()
+        .any(|place| place.group(kind).is_some());
+    if !chains.has_rates || needs_strides && !chains.has_strides && !has_any {
+        return Outcome::INSUFFICIENT_DATA;
+    }
     let saved = |place: &Place| place.group(kind).and_then(Group::saved).unwrap_or_default();
     let (mut outside, mut inside) = (Time::ZERO, Time::ZERO);
     for place in &chains.places {

@@ -6,6 +6,8 @@ mod causes;
 mod data;
 mod known;
 mod named;
+
+mod operators;
 mod pauses;
 mod products;
 mod profiled;

@@ -4,6 +4,7 @@ use super::call::{Call, Tensor};
 use super::roof::rates;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use crate::engine::classify::KernelClass;
+use rooflens_session::OperatorId;
 use rooflens_units::{Bytes, Count, Flops, Time};
 
 /// Elements of a source from which on repeating it is worth a look; below are bias rows and scalars.
@@ -187,7 +188,7 @@ impl Finder<'_> {
             .find_map(|position| self.items.list[*position].operator);
         Example {
             operators: super::operators(self.items, positions),
-            row: row.unwrap_or(u32::MAX),
+            operator: row.map(|row| OperatorId::at(row as usize)),
             ..Example::default()
         }
     }

@@ -22,7 +22,7 @@ mod tests;
 use crate::engine::nesting::innermost;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
-use rooflens_session::{Arrange, Ns, PassId, StrId};
+use rooflens_session::{Arrange, Ns, OperatorId, PassId, StrId};
 use rooflens_units::{Count, Ratio, Time};
 
 pub use call::Dtype;
@@ -63,6 +63,10 @@ pub enum ChainKind {
 pub struct Chains {
     /// The pass with operators.
     pub pass: PassId,
+    /// Whether the rates of its GPU are known.
+    pub has_rates: bool,
+    /// Whether strides were recorded.
+    pub has_strides: bool,
     /// Outermost stages with GPU work, and what lies outside of all stages; by stage, the latter last.
     pub places: Vec<Place>,
 }
@@ -120,8 +124,8 @@ pub struct Example {
     pub time: Time,
     /// Number of them.
     pub chains: Count,
-    /// Row of an operator.
-    row: u32,
+    /// The operator of its first kernel.
+    pub operator: Option<OperatorId>,
 }
 
 /// A group that was found.
@@ -188,7 +192,18 @@ pub fn compute(context: &Context<'_>) -> Known<Chains> {
             places.add(&items, chain);
         }
     }
-    Ok(places.chains(context, pass))
+    let strides = &session.operators.strides;
+    let has_stride = |strides: &StrId| {
+        session
+            .text(*strides)
+            .contains(|c: char| c.is_ascii_digit())
+    };
+    Ok(Chains {
+        pass,
+        has_rates: roof.is_known(),
+        has_strides: strides.iter().any(has_stride),
+        places: places.with_examples(context),
+    })
 }
 
 /// All groups of one stream.
@@ -316,26 +331,23 @@ impl Places {
         }
     }
 
-    fn chains(mut self, context: &Context<'_>, pass: PassId) -> Chains {
+    fn with_examples(mut self, context: &Context<'_>) -> Vec<Place> {
         for (place, kinds) in self.list.iter_mut().zip(self.examples) {
             for (kind, examples) in kinds {
                 let largest = examples
                     .into_iter()
-                    .max_by(|a, b| a.time.total_cmp(&b.time).then(b.row.cmp(&a.row)));
+                    .max_by(|a, b| a.time.total_cmp(&b.time).then(b.operator.cmp(&a.operator)));
                 let mut groups = place.groups.iter_mut();
                 if let (Some(group), Some(largest)) =
                     (groups.find(|group| group.kind == kind), largest)
                 {
                     group.example = largest;
-                    group.example.frame = frame(context, group.example.row);
+                    group.example.frame = frame(context, group.example.operator);
                 }
             }
             place.groups.arrange_by_key(|group| group.kind);
         }
-        Chains {
-            pass,
-            places: self.list,
-        }
+        self.list
     }
 }
 
@@ -369,13 +381,10 @@ fn join(examples: &mut Vec<Example>, example: Example) {
 }
 
 /// The innermost function of Python or module around an operator; functions of the interpreter's own are skipped.
-fn frame(context: &Context<'_>, row: u32) -> Option<StrId> {
-    let session = context.session;
+fn frame(context: &Context<'_>, operator: Option<OperatorId>) -> Option<StrId> {
+    let (session, row) = (context.session, operator?.index());
     let (frames, operators) = (&session.frames, &session.operators);
-    let (thread, start) = (
-        *operators.thread.get(row as usize)?,
-        operators.start[row as usize],
-    );
+    let (thread, start) = (operators.thread[row], operators.start[row]);
     let is_around = |frame: &usize| {
         frames.thread[*frame] == thread
             && frames.start[*frame] <= start

@@ -26,6 +26,11 @@ impl<'a> Roof<'a> {
         }
     }
 
+    /// Whether the rates of the GPU are known.
+    pub(super) const fn is_known(&self) -> bool {
+        self.gpu.is_some()
+    }
+
     /// The least time of a kernel that moves so many bytes.
     pub(super) fn moving(&self, bytes: Bytes) -> Option<Time> {
         let bandwidth = self.gpu?.memory_bandwidth;

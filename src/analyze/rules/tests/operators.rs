@@ -57,7 +57,7 @@ fn a_chain_saves_its_time_and_the_idle_time_of_its_launches() {
     assert_eq!((gain.kind, gain.of_ns), (GainKind::Work, Time(1000.0)));
     assert_eq!(
         words(&[Inline::Text(gain.basis)]),
-        "pointwise_unfused.basis{launches=80 ns}"
+        "pointwise_unfused.basis{launches=80.0 ns}findings.if_idle_stays"
     );
     assert_eq!(finding.weight_ns, Time(3200.0));
 }

@@ -119,6 +119,7 @@ pub mod system {
 /// depth. A launch without a partner has no counters, and a launch without counted FLOPs is never drawn at 0.
 pub mod counters {
     pub mod details;
+    pub mod limits;
     pub mod ncu;
     pub mod ncu_kernels;
     pub mod represent;
@@ -201,6 +202,8 @@ results! {
     ncu_kernels: Vec<counters::ncu_kernels::PassBounds> = counters::ncu_kernels::compute;
     /// Figures of the profiled kernels.
     details: counters::details::Details = counters::details::compute;
+    /// The least time of the kernels of each stage, and their faults.
+    limits: Vec<counters::limits::StageLimits> = counters::limits::compute;
     /// Streams and kinds of operations that run at once.
     overlap: time::overlap::Overlaps = time::overlap::compute;
     /// Times of repeated stages over the run.

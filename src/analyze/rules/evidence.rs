@@ -7,6 +7,7 @@ use rooflens_schemas::Scope;
 use crate::rule::{Look, Outcome};
 use crate::stage::{Key, StageLine, stage_lines};
 use rooflens_analysis::communication::lines::RankTimes;
+use rooflens_analysis::counters::limits::StageLimits;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::classify::KernelClass;
@@ -501,6 +502,12 @@ impl<'a> Evidence<'a> {
     pub(crate) fn gemms(&self, stage: &StageLine) -> Option<&'a StageProducts> {
         let mut products = self.results.gemm().ok()?.iter();
         products.find(|products| stage.is(&products.summary))
+    }
+
+    /// The least time of the kernels of a stage.
+    pub(crate) fn limits(&self, stage: &StageLine) -> Option<&'a StageLimits> {
+        let mut limits = self.results.limits().ok()?.iter();
+        limits.find(|limits| stage.is(&limits.summary))
     }
 
     /// Attention of a stage.

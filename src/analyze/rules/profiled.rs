@@ -9,24 +9,51 @@ use crate::evidence::Evidence;
 use crate::products;
 use crate::rule::{Look, Outcome};
 use crate::stage::StageLine;
-use rooflens_analysis::counters::details::figures::{Figure, Figures};
+use rooflens_analysis::counters::limits::{Cause, KernelLimit, Reason, StageLimits};
 use rooflens_analysis::counters::ncu::KernelCounters;
-use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS, Verdict};
+use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
 pub(crate) use rooflens_analysis::counters::represent::matching::ENOUGH;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::{Classifier, Known};
 use rooflens_document::{Inline, Query};
 use rooflens_session::{Arrange, KernelId};
-use rooflens_units::{Count, Percent, Ratio};
+use rooflens_units::{Count, Ratio, Time};
 
-/// Waves below which a grid leaves most of the block slots empty. Grids between this and one wave are the tail's.
-pub(crate) const WAVES: Ratio = Ratio(0.5);
+/// Share of a stage's GPU time beyond the limits of its kernels from which on it is worth a finding.
+pub(crate) const LOST: Ratio = Ratio(0.02);
 
-/// The rule that says small grids.
-pub(crate) const SMALL_GRIDS: &str = "small-grids";
+/// The kernels of a stage with one fault.
+pub(crate) struct Faults<'a> {
+    /// Those with the fault as their first, the one that loses most first.
+    pub(crate) kernels: Vec<&'a KernelLimit>,
+    /// Their share of the stage's GPU time.
+    pub(crate) share: Ratio,
+    /// Their time beyond their limits ÷ the stage's GPU time.
+    pub(crate) lost: Ratio,
+}
 
-/// Share of a stage's GPU time from which on small grids are worth a finding.
-pub(crate) const SMALL: Ratio = Ratio(0.10);
+impl<'a> Faults<'a> {
+    pub(crate) fn new(limits: &'a StageLimits, reason: Reason) -> Option<Self> {
+        let mut kernels: Vec<_> = limits.kernels.iter().collect();
+        kernels.retain(|kernel| kernel.cause().is_some_and(|cause| cause.reason == reason));
+        let lost = |kernel: &KernelLimit| kernel.now.time() - kernel.limit();
+        kernels.arrange_by(|a, b| lost(b).total_cmp(&lost(a)));
+        let time: Time = kernels.iter().map(|kernel| kernel.now.time()).sum();
+        let beyond: Time = kernels.iter().map(|kernel| lost(kernel)).sum();
+        let whole = limits.time.time();
+        (!kernels.is_empty()).then(|| Self {
+            kernels,
+            share: Ratio::of(time, whole),
+            lost: Ratio::of(beyond, whole),
+        })
+    }
+
+    /// The kernel that loses most, and its fault.
+    pub(crate) fn largest(&self) -> (&'a KernelLimit, &'a Cause) {
+        let kernel = self.kernels[0];
+        (kernel, &kernel.causes[0])
+    }
+}
 
 /// A kernel, grid and block of a stage, profiled.
 #[derive(Clone)]
@@ -38,7 +65,6 @@ pub(crate) struct Profiled<'a> {
     /// How far the launch is from the median of those that it represents.
     distance: Ratio,
     pub(crate) launch: &'a KernelCounters,
-    pub(crate) figures: &'a Figures,
     pub(crate) verdict: Verdict,
 }
 
@@ -46,25 +72,6 @@ impl Profiled<'_> {
     /// Name of the kernel for people.
     pub(crate) fn name(&self) -> Inline {
         Inline::code(&self.launch.identity.short)
-    }
-
-    /// Waves of its grid.
-    pub(crate) fn waves(&self) -> Option<Ratio> {
-        let waves = self.figures.get(Figure::Waves).map(Ratio);
-        waves.filter(Ratio::is_positive)
-    }
-
-    /// Use of the unit that it uses most, as a share of that unit's peak.
-    pub(crate) fn use_of_units(&self) -> Option<Ratio> {
-        let sol = &self.launch.sol;
-        let memory = sol.memory.highest().map(|(_, percent)| percent);
-        let highest = sol.compute.into_iter().chain(memory).reduce(Percent::max)?;
-        Some(Ratio(highest.0 / 100.0).clamp(Ratio::ZERO, Ratio::ONE))
-    }
-
-    /// Whether it is latency-bound on a grid that leaves most of the block slots empty.
-    fn is_small(&self) -> bool {
-        self.verdict.bound == Bound::Latency && self.waves().is_some_and(|waves| waves < WAVES)
     }
 }
 
@@ -101,7 +108,7 @@ pub(crate) fn of_stage<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Vec<Pr
 
 fn groups<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a>>> {
     let results = evidence.results;
-    let (counters, details) = (results.counters()?, results.details()?);
+    let counters = results.counters()?;
     let (matching, represented) = (results.matching()?, results.represent()?);
     // Launches that represent the same time are one group; two sizes on one grid are two.
     let mut groups = BTreeMap::<(usize, usize), Profiled<'a>>::new();
@@ -122,7 +129,6 @@ fn groups<'a>(evidence: &Evidence<'a>, stage: &StageLine) -> Known<Vec<Profiled<
                 .ratio
                 .map_or(Ratio(f64::MAX), |ratio| (ratio - Ratio::ONE).abs()),
             launch,
-            figures: &details.launch(comparison.profile).figures,
             verdict: THRESHOLDS.classify(Classifier::Rooflens, launch),
         };
         let nearest = groups
@@ -158,34 +164,21 @@ pub(crate) fn share(profiled: &[Profiled<'_>]) -> Ratio {
     profiled.iter().map(|profiled| profiled.share).sum()
 }
 
-/// Latency-bound kernels whose blocks fill a small part of the GPU.
-pub(crate) fn small<'a>(profiled: &[Profiled<'a>]) -> Vec<Profiled<'a>> {
-    let mut small = profiled.to_vec();
-    small.retain(Profiled::is_small);
-    small
-}
-
 /// Whether small grids are worth a finding.
 pub(crate) fn has_small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
-    share(&small(&of_stage(evidence, stage))) >= SMALL
-}
-
-/// How much of the stage the profile knows, in words.
-pub(crate) fn known(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
-    match evidence.executed(stage) {
-        Some(work) => say!(evidence, "profiled.known", share = work.covered),
-        None => Vec::new(),
-    }
+    let limits = evidence.limits(stage);
+    let faults = limits.and_then(|limits| Faults::new(limits, Reason::SmallGrid));
+    faults.is_some_and(|faults| faults.lost >= LOST)
 }
 
 /// The time of a kernel on its grid in the timeline.
 pub(crate) fn query(
     evidence: &Evidence<'_>,
     stage: &StageLine,
-    profiled: &Profiled<'_>,
+    kernel: &KernelLimit,
 ) -> Option<Query> {
-    let name = products::short_name(evidence.session.text(profiled.launch.name));
-    let blocks = profiled.launch.grid.volume();
+    let name = products::short_name(evidence.session.kernel_name(kernel.kernel));
+    let blocks = kernel.grid.volume();
     if blocks == 0 || !products::is_plain(name) {
         return None;
     }

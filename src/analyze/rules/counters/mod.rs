@@ -1,23 +1,22 @@
-//! Rules about profiled launches: what their counters say of a stage.
+//! Rules about kernels by their counters and grids.
 
 pub(crate) mod attention_cache;
-mod estimates;
-pub(crate) mod low_occupancy;
-pub(crate) mod memory_access;
+mod limits;
 pub(crate) mod profiled_bound;
-pub(crate) mod profiled_rule_estimate;
-pub(crate) mod small_grids;
-pub(crate) mod wave_tail;
 
 use crate::rule::Rule;
 
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[
-    &profiled_bound::RULE,
-    &small_grids::RULE,
-    &wave_tail::RULE,
-    &low_occupancy::RULE,
+    &limits::SMALL_GRIDS,
+    &limits::UNCOALESCED,
+    &limits::BANK_CONFLICTS,
+    &limits::LOCAL_MEMORY,
+    &limits::ATOMICS,
+    &limits::DIVERGENCE,
+    &limits::FP64,
+    &limits::OCCUPANCY,
+    &limits::TAIL,
     &attention_cache::RULE,
-    &memory_access::RULE,
-    &profiled_rule_estimate::RULE,
+    &profiled_bound::RULE,
 ];

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::counters::limits::SMALL_GRIDS;
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::profiled::{self, ENOUGH, Profiled, SMALL_GRIDS};
+use crate::profiled::{self, ENOUGH, Profiled};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::Classifier;
@@ -141,7 +142,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
         return Look::Passed;
     };
     if bound == Bound::Latency && profiled::has_small_grids(evidence, stage) {
-        return Look::suppressed_by(evidence, SMALL_GRIDS);
+        return Look::suppressed_by(evidence, SMALL_GRIDS.id);
     }
     let profiled = profiled::of_stage(evidence, stage);
     let finding = Finding {

@@ -1,7 +1,7 @@
 //! Rules about operators: groups of kernels that another form of the same computation replaces.
 
 mod attention_math;
-mod contended_atomics;
+mod row_additions;
 mod dtype_casts;
 mod expert_loop;
 mod fp64_operators;
@@ -21,7 +21,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &attention_math::RULE,
     &expert_loop::RULE,
     &gemm_loop::RULE,
-    &contended_atomics::RULE,
+    &row_additions::RULE,
     &repeated_tensors::RULE,
     &fp64_operators::RULE,
     &layout_conversions::RULE,

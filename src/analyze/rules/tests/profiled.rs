@@ -4,9 +4,9 @@ use rooflens_units::{Bytes, Ns, Percent, Ratio, Seconds, Time};
 use std::collections::BTreeMap;
 
 use super::*;
-use rooflens_analysis::counters::details::figures::Figures;
-use rooflens_analysis::counters::details::remarks::RuleSum;
-use rooflens_analysis::counters::details::{self, Details, PassDetails};
+use crate::profiled;
+use rooflens_analysis::counters::details;
+use rooflens_analysis::counters::limits;
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::counters::ncu::{self, KernelCounters, Levels, SpeedOfLight};
 use rooflens_analysis::counters::ncu_kernels::{self, BoundSum, PassBounds};
@@ -21,7 +21,7 @@ use rooflens_analysis::kernels::matmul::roof::{Roof, Sum};
 use rooflens_analysis::kernels::matmul::stages::{Group as Products, StageProducts};
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::testing::counters::{count, profile};
-use rooflens_session::{KernelId, StrId};
+use rooflens_session::KernelId;
 
 /// A profiled launch of `decode`: its share of the GPU time, ratio to the median, and what counters say.
 struct Launch {
@@ -55,7 +55,6 @@ const LAUNCH: Launch = Launch {
 const LATENCY_BOUND: (f64, f64) = (5.0, 5.0);
 const COMPUTE_BOUND: (f64, f64) = (80.0, 5.0);
 const DRAM_BOUND: (f64, f64) = (5.0, 80.0);
-const BALANCED: (f64, f64) = (80.0, 80.0);
 
 /// Time of the GPU operations of all instances of `decode`, nanoseconds.
 const TIME: f64 = 1e6;
@@ -74,7 +73,7 @@ fn covering(launches: &[Launch], share: f64) -> Made {
     for one in launches {
         let id = profile(&mut made.session, pass, one.kernel);
         count(&mut made.session, id, ("", one.limit, "block", 1.0));
-        let kernel = made.named(one.kernel);
+        let kernel = made.kernel(one.kernel, one.identity());
         kernels.push(MatchedKernel {
             how: How::Exact,
             kernel: Some(kernel),
@@ -155,24 +154,24 @@ impl Made {
         known.workload = workload::compute(&context.with(known));
         known.ncu_kernels = ncu_kernels::compute(&context.with(known));
         known.details = details::compute(&context.with(known));
+        known.limits = limits::compute(&context.with(known));
         self
     }
 }
 
 impl Launch {
-    fn count(&self, counters: &mut KernelCounters) {
-        let (short, class) = (self.kernel.to_owned(), self.class);
-        let library = if self.kernel.starts_with("cudnn") {
-            "cuDNN"
-        } else {
-            ""
-        };
-        counters.identity = KernelIdentity {
-            short,
-            class,
-            library,
+    fn identity(&self) -> KernelIdentity {
+        let is_library = self.kernel.starts_with("cudnn");
+        KernelIdentity {
+            short: self.kernel.to_owned(),
+            class: self.class,
+            library: if is_library { "cuDNN" } else { "" },
             ..KernelIdentity::default()
-        };
+        }
+    }
+
+    fn count(&self, counters: &mut KernelCounters) {
+        counters.identity = self.identity();
         // The median is 1000 ns.
         counters.seconds = Some(Seconds(self.ratio * 1e-6));
         let memory = Levels {
@@ -201,18 +200,11 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
     // 20 % of 500 ns at a quarter of a wave.
     let found = made(&[small(0.2, 0.25, 5.0)]).one(rule("small-grids"));
     assert!((saved(&found) - 75.0).abs() < 1e-9);
-    let text = words(&found.statement);
-    assert!(
-        text.starts_with("small_grids.statement{share=20.0 %, stage=decode, kernel=k, part=20.0 %"),
-        "{text}"
-    );
-    assert!(
-        text.contains("kernel=k, part=20.0 %, waves=0.250"),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("known=profiled.known{share=70.0 %}}"),
-        "{text}"
+    // A launch of 200 µs, which with a full grid takes a quarter.
+    assert_eq!(
+        words(&found.statement),
+        "small_grids.statement{stage=decode, share=20.0 %, kernel=k, blocks=128, threads=384, \
+         now=200 µs, least=50.0 µs}"
     );
     // A unit in use for 40 % of its peak cannot give more than the other 60 %.
     let used = made(&[small(0.2, 0.25, 40.0)]).one(rule("small-grids"));
@@ -222,7 +214,8 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
         waves: 0.25,
         ..LAUNCH
     };
-    for clear in [small(0.2, 0.5, 5.0), small(0.09, 0.25, 5.0), memory] {
+    // 2.5 % × 0.75 is less than 2 %.
+    for clear in [small(0.2, 0.5, 5.0), small(0.025, 0.25, 5.0), memory] {
         assert_eq!(made(&[clear]).outcome(rule("small-grids")), Outcome::PASSED);
     }
 }
@@ -247,7 +240,8 @@ fn launches_that_stand_for_the_same_time_count_once_and_the_nearest_speaks() {
     // 20 % at 0.2 and 10 % at 0.1 waves, of 500 ns: 80 + 45.
     let found = made(&[far, near, other]).one(rule("small-grids"));
     assert!(
-        words(&found.statement).starts_with("small_grids.statement{share=30.0 %, stage=decode")
+        words(&found.statement)
+            .starts_with("small_grids.statement{stage=decode, share=30.0 %, kernel=k, others=1")
     );
     assert!((saved(&found) - 125.0).abs() < 1e-9);
 }
@@ -262,15 +256,11 @@ fn a_last_wave_costs_its_empty_slots() {
     // 1 − 1.25 ÷ 2 = 37.5 % of 20 % of 500 ns.
     let found = made(&[tail(1.25, COMPUTE_BOUND)]).one(rule("wave-tail"));
     assert!((saved(&found) - 37.5).abs() < 1e-9);
-    let text = words(&found.statement);
-    assert!(
-        text.starts_with("wave_tail.statement{share=7.50 %, stage=decode"),
-        "{text}"
-    );
-    // 1 − 9.5 ÷ 10 = 5 % of 20 % is 1 %; half a wave and less is a small grid; memory does not wait for slots.
+    assert!(words(&found.statement).contains("now=200 µs, least=125 µs"));
+    // 2.5 of 3 waves are near the limit; fewer than one wave has no last one; memory does not wait for slots.
     for clear in [
-        tail(9.5, BALANCED),
-        tail(0.49, LATENCY_BOUND),
+        tail(2.5, COMPUTE_BOUND),
+        tail(0.6, LATENCY_BOUND),
         tail(1.25, DRAM_BOUND),
     ] {
         assert_eq!(made(&[clear]).outcome(rule("wave-tail")), Outcome::PASSED);
@@ -289,7 +279,8 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
     // 20 % of 500 ns × (1 − 0.4).
     let found = made(&[low()]).one(rule("low-occupancy"));
     assert!((saved(&found) - 60.0).abs() < 1e-9);
-    assert!(words(&found.statement).contains("kernel=k, limit=registers, occupancy=25.0 %"));
+    assert!(words(&found.statement).contains("kernel=k, figure=25.0 %"));
+    assert!(words(&found.statement).ends_with("limit=registers}"));
     assert_eq!(words(&found.advice.unwrap()), "low_occupancy.advice");
     let library = made(&[Launch {
         kernel: "cudnn_norm",
@@ -300,7 +291,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
     assert_eq!(advice, "low_occupancy.advice_library{library=cuDNN}");
     assert_eq!(
         library.root.unwrap().action,
-        "low_occupancy.root_action{library=cuDNN}"
+        "low_occupancy.root_action{kernel=cudnn_norm, limit=registers}"
     );
     for clear in [
         Launch {
@@ -316,7 +307,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
             ..low()
         },
         Launch {
-            share: 0.04,
+            share: 0.03,
             ..low()
         },
         Launch {
@@ -417,73 +408,6 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
     assert_eq!(
         silent(made(&[other]).outcome(rule("attention-cache"))).0,
         "abstained"
-    );
-}
-
-#[test]
-fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_own() {
-    let made = |occupancy, pattern| {
-        let mut made = Made::default();
-        let mut sum = |rule, launches, saved: Option<f64>, remark| {
-            let [rule, remark] = [rule, remark].map(|text| made.session.intern(text));
-            let (section, seconds, local) = (StrId::default(), Seconds(1.0), None);
-            RuleSum {
-                rule,
-                section,
-                launches,
-                seconds,
-                saved: saved.map(Seconds),
-                local,
-                remark,
-            }
-        };
-        let remark = "40 % of the sectors are in vain.";
-        let of_a = vec![
-            sum(
-                "AchievedOccupancy",
-                3,
-                Some(occupancy),
-                "Few warps run. See the guide.",
-            ),
-            sum("CPIStall", 2, Some(0.05), ""),
-            sum("UncoalescedGlobalAccess", 1, Some(pattern), remark),
-        ];
-        let of_b = vec![sum("SOLBottleneck", 1, None, "")];
-        let mut pass = |name, rules| PassDetails {
-            pass: made.session.add_pass(name, PassKind::Counters, name),
-            launches: Vec::new(),
-            seconds: Seconds(1.0),
-            means: Figures::mean(&[]),
-            groups: Vec::new(),
-            rules,
-            histograms: Vec::new(),
-        };
-        let passes = vec![pass("a", of_a), pass("b", of_b)];
-        made.known.details = Ok(Details {
-            launches: Vec::new(),
-            passes,
-            advice: BTreeMap::new(),
-        });
-        made
-    };
-    let found = made(0.1, 0.3).one(rule("profiled-rule-estimate"));
-    assert_eq!(
-        words(&found.statement),
-        "profiled_rule_estimate.statement{rule=AchievedOccupancy, share=10.0 %, pass=a, launches=3, remark=profiled_rule_estimate.remark{remark=Few warps run}}"
-    );
-    assert_eq!(
-        found.gain, None,
-        "durations of replays bound no gain of the run"
-    );
-    assert_eq!(
-        made(0.099, 0.3).outcome(rule("profiled-rule-estimate")),
-        Outcome::PASSED
-    );
-    let found = made(0.1, 0.02).one(rule("memory-access"));
-    assert!(words(&found.statement).contains("share=2.00 %, pass=a"));
-    assert_eq!(
-        made(0.1, 0.019).outcome(rule("memory-access")),
-        Outcome::PASSED
     );
 }
 
@@ -686,12 +610,14 @@ fn launches_of_a_step_are_launches_of_its_stage() {
         made.known.matching.as_mut().unwrap().lines[0].summary = summary;
         made
     };
-    let text = words(&inner(1).one(rule("small-grids")).statement);
-    assert!(
-        text.starts_with("small_grids.statement{share=20.0 %, stage=decode, kernel=k, part=20.0 %"),
-        "{text}"
-    );
-    assert_eq!(silent(inner(2).outcome(rule("small-grids"))).0, "abstained");
+    let shares = |made: Made| -> Vec<f64> {
+        let evidence = made.evidence();
+        let profiled = profiled::of_stage(&evidence, &evidence.stages[0]);
+        profiled.iter().map(|launch| launch.share.0).collect()
+    };
+    let step = shares(inner(1));
+    assert!(step.len() == 1 && (step[0] - 0.2).abs() < 1e-9, "{step:?}");
+    assert!(shares(inner(2)).is_empty());
 }
 
 #[test]

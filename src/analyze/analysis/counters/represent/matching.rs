@@ -239,7 +239,7 @@ fn range_names<'a>(session: &'a Session, facts: &Facts, stage: &Stage) -> BTreeS
 }
 
 /// The launches of a stage's counted instances by kernel, grid and block.
-fn gather(
+pub(crate) fn gather(
     session: &Session,
     facts: &Facts,
     summary: Summary,

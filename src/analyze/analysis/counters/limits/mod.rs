@@ -1,0 +1,246 @@
+//! The least time of each kernel of a stage without the fault that its counters or its grid show.
+//!
+//! Counters of Nsight Compute give shares of a launch's duration: the use of each unit, and the part of that use which a
+//! fault causes. A limit is the time of the timeline × the largest use that remains. Profiled durations were rejected as
+//! limits, because ncu locks clocks and serializes kernels. A limit is optimistic: it assumes that a repair fills the
+//! unit that remains the busiest, so a repair does not beat it. Kernels without counters have the limit of their grid.
+
+mod reasons;
+
+use std::collections::BTreeMap;
+
+use crate::counters::represent::matching::{Group, Line, gather};
+use crate::engine::classify::{KernelClass, KernelIdentity};
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::results::no_gpu_work;
+use crate::{Context, Known};
+use rooflens_session::{Dim3, KernelId, Ns, PassId, ProfileId};
+use rooflens_units::{Ratio, Time};
+
+pub use reasons::Reason;
+use reasons::{Profile, by_counters, by_grid};
+
+/// Share of a stage's GPU time from which on a kernel has a limit.
+pub const NOTABLE: Ratio = Ratio(0.02);
+
+/// Limit ÷ time from which on a kernel is near enough to its limit to have no fault.
+pub const SOUND: Ratio = Ratio(0.70);
+
+/// Most that a kernel without work lasts.
+const SHORTEST: Ns = Ns(2_000);
+
+/// Libraries, or none, of which kernels are compiled with the program: their source can be changed.
+const OWN: [&str; 6] = ["", "Triton", "CUTLASS", "CUB / Thrust", "Kokkos", "RAJA"];
+
+/// Whether a kernel is compiled with the program.
+pub fn is_own(identity: &KernelIdentity) -> bool {
+    OWN.contains(&identity.library)
+}
+
+/// Where a limit is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitSource {
+    /// Counters of this launch.
+    Counters(ProfileId),
+    /// Blocks and threads of the launches in the timeline.
+    Grid,
+}
+
+/// A fault of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cause {
+    /// The fault.
+    pub reason: Reason,
+    /// The share that shows it; [`Reason`] says of what.
+    pub figure: Ratio,
+    /// Least time without it ÷ time.
+    pub rest: Ratio,
+    /// Whether the compiler spilled registers, where that was counted.
+    pub spills: bool,
+}
+
+/// A kernel, grid and block of a stage, and the least time of its launches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelLimit {
+    /// Kernel.
+    pub kernel: KernelId,
+    /// Blocks in the grid.
+    pub grid: Dim3,
+    /// Threads in a block.
+    pub block: Dim3,
+    /// Launches in all counted instances.
+    pub launches: u64,
+    /// Their durations, summed.
+    pub now: Ns,
+    /// Where the limit is from.
+    pub source: LimitSource,
+    /// Faults, the one with the least limit first; none: the kernel is sound, or no fault is known.
+    pub causes: Vec<Cause>,
+}
+
+/// The kernels of a stage with [`NOTABLE`] time.
+#[derive(Clone, Debug)]
+pub struct StageLimits {
+    /// The stage.
+    pub summary: Summary,
+    /// Durations of all GPU operations of its counted instances, summed.
+    pub time: Ns,
+    /// Share of it in kernels with counters.
+    pub covered: Ratio,
+    /// Kernels, those with the most time first.
+    pub kernels: Vec<KernelLimit>,
+}
+
+/// Limits of the stages of the primary pass, in report order.
+pub fn compute(context: &Context<'_>) -> Known<Vec<StageLimits>> {
+    let (session, facts) = (context.session, context.facts);
+    if let Ok(matching) = context.results.matching() {
+        let device = Device::of(context, matching.pass);
+        let lines = matching.lines.iter();
+        return Ok(lines
+            .map(|line| stage_limits(context, line, device))
+            .collect());
+    }
+    let pass = facts
+        .primary_pass(session)
+        .filter(|_| !session.launches.is_empty());
+    let pass = pass.ok_or_else(|| no_gpu_work(session))?;
+    let device = Device::of(context, pass);
+    let unprofiled = BTreeMap::new();
+    let mut limits = Vec::new();
+    for summary in summaries(facts, pass) {
+        let mut line = gather(session, facts, summary.clone(), &unprofiled);
+        line.groups.sort_by_key(|group| {
+            let time = std::cmp::Reverse(group.time);
+            (time, group.kernel, group.grid, group.block)
+        });
+        limits.push(stage_limits(context, &line, device));
+    }
+    Ok(limits)
+}
+
+fn stage_limits(context: &Context<'_>, line: &Line, device: Device) -> StageLimits {
+    let mut kernels = Vec::new();
+    let mut covered = Ns::ZERO;
+    for group in &line.groups {
+        if group.tier.is_some() {
+            covered += group.time;
+        }
+        if group.time.time() >= line.time.time() * NOTABLE && group.time > Ns::ZERO {
+            kernels.push(limit(context, line, group, device));
+        }
+    }
+    StageLimits {
+        summary: line.summary.clone(),
+        time: line.time,
+        covered: match line.time > Ns::ZERO {
+            true => Ratio::of(covered, line.time),
+            false => Ratio::ZERO,
+        },
+        kernels,
+    }
+}
+
+fn limit(context: &Context<'_>, line: &Line, group: &Group, device: Device) -> KernelLimit {
+    let profile = nearest(context, group);
+    let identity = &context.facts.identities[group.kernel.index()];
+    let mut causes = match profile {
+        Some(profile) => match Profile::new(context, profile, group, device) {
+            Some(profile) => by_counters(&profile, identity),
+            None => Vec::new(),
+        },
+        None => by_grid(group, device).into_iter().collect(),
+    };
+    // A collective waits for its peers with few blocks on purpose, and sizes of a GEMM give a better limit than its grid.
+    if identity.class == KernelClass::Communication || has_roof(context, line, group) {
+        causes.retain(|cause| cause.reason != Reason::SmallGrid);
+    }
+    causes.retain(|cause| cause.rest < SOUND);
+    causes.sort_by(|a, b| {
+        let by_rest = a.rest.total_cmp(&b.rest);
+        by_rest.then(a.reason.cmp(&b.reason))
+    });
+    KernelLimit {
+        kernel: group.kernel,
+        grid: group.grid,
+        block: group.block,
+        launches: group.launches,
+        now: group.time,
+        source: profile.map_or(LimitSource::Grid, LimitSource::Counters),
+        causes,
+    }
+}
+
+/// The profiled launch whose duration is nearest to the median of those that it represents.
+fn nearest(context: &Context<'_>, group: &Group) -> Option<ProfileId> {
+    let counters = context.results.counters().ok()?;
+    let median = group.median().unwrap_or(Time::ZERO);
+    let distance = |profile: &ProfileId| match counters.launch(*profile).seconds {
+        Some(seconds) => (seconds.time() - median).abs(),
+        None => Time(f64::MAX),
+    };
+    let mut nearest: Option<ProfileId> = None;
+    for profile in &group.from {
+        if nearest.is_none_or(|best| distance(profile) < distance(&best)) {
+            nearest = Some(*profile);
+        }
+    }
+    nearest
+}
+
+/// Whether the sizes of a product give its least time.
+fn has_roof(context: &Context<'_>, line: &Line, group: &Group) -> bool {
+    let key = |summary: &Summary| (summary.stage, summary.process);
+    for products in context.results.gemm().into_iter().flatten() {
+        let mut groups = products.groups.iter();
+        if key(&products.summary) == key(&line.summary)
+            && groups.any(|known| known.kernel == group.kernel && known.sum.least.is_some())
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// What bounds a grid on the GPUs of a pass.
+#[derive(Clone, Copy)]
+struct Device {
+    /// SMs of the smallest GPU.
+    sms: Option<u32>,
+    /// The shortest kernel, at most [`SHORTEST`]: more blocks make no launch shorter.
+    shortest: Ns,
+}
+
+impl Device {
+    fn of(context: &Context<'_>, pass: PassId) -> Self {
+        let (gpus, launches) = (&context.session.gpus, &context.session.launches);
+        let rows = (0..gpus.len()).filter(|row| gpus.pass[*row] == pass);
+        let sms = rows.filter_map(|row| {
+            let name = context.session.text(gpus.name[row]);
+            let specified = context.gpu_spec(name).map(|gpu| gpu.sm_count);
+            gpus.sm_count[row].or(specified)
+        });
+        let rows = (0..launches.len()).filter(|row| launches.pass[*row] == pass);
+        let durations = rows.map(|row| launches.end[row].saturating_sub(launches.start[row]));
+        Self {
+            sms: sms.min(),
+            shortest: durations.min().unwrap_or(Ns::ZERO).min(SHORTEST),
+        }
+    }
+}
+
+impl KernelLimit {
+    /// The fault with the least limit.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.causes.first()
+    }
+
+    /// The least time without that fault; the time itself if there is none.
+    pub fn limit(&self) -> Time {
+        let rest = self.cause().map_or(Ratio::ONE, |cause| cause.rest);
+        self.now.time() * rest
+    }
+}
+
+#[cfg(test)]
+mod tests;

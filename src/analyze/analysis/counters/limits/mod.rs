@@ -29,6 +29,9 @@ pub const SOUND: Ratio = Ratio(0.70);
 /// Most that a kernel without work lasts.
 const SHORTEST: Ns = Ns(2_000);
 
+/// Mean duration from which on more blocks shorten a launch: five times [`SHORTEST`]. Shorter ones have little work.
+const LONG: Time = Time(10_000.0);
+
 /// Libraries, or none, of which kernels are compiled with the program: their source can be changed.
 const OWN: [&str; 6] = ["", "Triton", "CUTLASS", "CUB / Thrust", "Kokkos", "RAJA"];
 
@@ -151,8 +154,12 @@ fn limit(context: &Context<'_>, line: &Line, group: &Group, device: Device) -> K
         },
         None => by_grid(group, device).into_iter().collect(),
     };
-    // A collective waits for its peers with few blocks on purpose, and sizes of a GEMM give a better limit than its grid.
-    if identity.class == KernelClass::Communication || has_roof(context, line, group) {
+    // A collective waits for its peers with few blocks on purpose. A GEMM of few blocks reads as many weights with more:
+    // its sizes give the limit, or its counters.
+    let is_tuned = identity.class.is_matrix_work();
+    let is_other = identity.class == KernelClass::Communication
+        || (is_tuned && (profile.is_none() || has_roof(context, line, group)));
+    if is_other || group.time.time() < LONG * group.launches as f64 {
         causes.retain(|cause| cause.reason != Reason::SmallGrid);
     }
     causes.retain(|cause| cause.rest < SOUND);

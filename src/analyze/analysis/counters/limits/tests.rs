@@ -219,9 +219,9 @@ fn a_small_grid_is_known_without_counters() {
     };
     // One block of 256 threads where 100 SMs hold 8 each.
     assert_cause(cause("1,256", 10_000_000), Reason::SmallGrid, 0.01, 0.00125);
-    // No launch is shorter than 2 µs.
-    assert_cause(cause("1,256", 4_000), Reason::SmallGrid, 0.01, 0.5);
-    assert_eq!(cause("1,256", 2_000), None);
+    // No launch is shorter than 2 µs, and one of less than 10 µs has little work to split.
+    assert_cause(cause("1,256", 10_000), Reason::SmallGrid, 0.01, 0.2);
+    assert_eq!(cause("1,256", 9_999), None);
     assert_eq!(cause("50,256", 1_000_000), None);
     // A collective uses few blocks on purpose.
     let mut session = trace("stream 7: ncclDevKernel_AllReduce_Sum <<<1,256>>> 0..1000000");

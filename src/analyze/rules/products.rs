@@ -10,10 +10,13 @@ use rooflens_analysis::kernels::matmul::Gemm;
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_document::{Finding, Inline, prose};
-use rooflens_units::{Ns, Ratio, Time};
+use rooflens_units::{Bytes, Ns, Ratio, Time};
 
 /// Rows and columns that all usual tiles but those of 192 and 320 divide.
 const ROUND: u64 = 128;
+
+/// Alignment that wide loads and the tensor memory accelerator ask for: 8 elements of 16 bits.
+pub(crate) const WIDE: Bytes = Bytes(16.0);
 
 /// A product of known sizes; times are those of an instance.
 #[derive(Clone, Copy)]
@@ -28,6 +31,8 @@ pub(crate) struct Product<'a> {
     pub(crate) lost: Time,
     /// The part of it that tiles and waves explain.
     pub(crate) quantization: Time,
+    /// The row with the least alignment, elements, and that alignment.
+    pub(crate) row: Option<(u64, Bytes)>,
     gemm: Gemm,
     bound: Bound,
     short: &'a str,
@@ -51,6 +56,8 @@ impl<'a> Product<'a> {
             return None;
         }
         let per_instance = |sum: Time| stage.per_instance(sum);
+        let short = &evidence.facts.identities[group.kernel.index()].short;
+        let row = group.least_aligned(short);
         Some(Self {
             group,
             time: per_instance(group.sum.time.time()),
@@ -60,7 +67,8 @@ impl<'a> Product<'a> {
             quantization: per_instance(group.quantization().unwrap_or_default()),
             gemm: group.gemm()?,
             bound: group.sum.bound()?,
-            short: &evidence.facts.identities[group.kernel.index()].short,
+            short,
+            row: row.map(|(length, alignment)| (length, Bytes(alignment as f64))),
             name: evidence.session.kernel_name(group.kernel),
         })
     }
@@ -68,6 +76,11 @@ impl<'a> Product<'a> {
     /// Whether its sizes are multiples of what tiles are made of already.
     pub(crate) const fn is_round(&self) -> bool {
         self.gemm.m.is_multiple_of(ROUND) && self.gemm.n.is_multiple_of(ROUND)
+    }
+
+    /// Whether its rows rule out wide loads.
+    pub(crate) fn is_unaligned(&self) -> bool {
+        self.row.is_some_and(|(_, alignment)| alignment < WIDE)
     }
 
     /// Whether its kernel splits K already: its tiles or its name tell.

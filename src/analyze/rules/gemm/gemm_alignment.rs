@@ -2,10 +2,10 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::products::{self, Product, Products};
+use crate::products::{self, Product, Products, WIDE};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use rooflens_document::Inline;
-use rooflens_units::{Bytes, Ratio};
+use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "gemm-alignment",
@@ -16,15 +16,15 @@ pub(crate) static RULE: Rule = Rule::new(
     outcome,
 );
 
-/// Alignment that wide loads and the tensor memory accelerator ask for: 8 elements of 16 bits.
-const WIDE: Bytes = Bytes(16.0);
+/// Elements that a padded row is a multiple of: a tile of most kernels, and 16 bytes of every type.
+const PADDED: u64 = 64;
 
 /// Share of a stage's GPU time from which on such products are worth a finding.
 const SHARE: Ratio = Ratio(0.01);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     products::per_stage(evidence, |products| {
-        let is_known = |product: &Product<'_>| product.group.alignment().is_some();
+        let is_known = |product: &Product<'_>| product.row.is_some();
         match products.products.iter().any(is_known) {
             true => draft(products).into(),
             false => Look::InsufficientData,
@@ -32,13 +32,10 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn alignment(product: &Product<'_>) -> Option<Bytes> {
-    product.group.alignment().map(|bytes| Bytes(bytes as f64))
-}
-
 fn draft(products: &Products<'_>) -> Option<Draft> {
-    let unaligned = products.only(|product| alignment(product).is_some_and(|bytes| bytes < WIDE));
+    let unaligned = products.only(|product| product.is_unaligned());
     let worst = unaligned.worst(|product| product.time)?;
+    let (length, alignment) = worst.row?;
     let share = unaligned.share(unaligned.time);
     if share < SHARE {
         return None;
@@ -48,11 +45,11 @@ fn draft(products: &Products<'_>) -> Option<Draft> {
         whole = unaligned.whole(),
         stage = Inline::strong(&unaligned.stage.label),
         worst = worst.words(),
-        alignment = alignment(&worst).unwrap_or_default(),
+        alignment = alignment,
+        length = length.to_string(),
+        padded = length.next_multiple_of(PADDED).to_string(),
         basis = unaligned.basis(),
     };
-    Some(Draft::new(
-        unaligned.saving(&worst, unaligned.lost),
-        arguments,
-    ))
+    let finding = unaligned.saving(&worst, unaligned.lost);
+    Some(Draft::new(finding, arguments).cause_if(true))
 }

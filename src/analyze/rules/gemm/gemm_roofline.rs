@@ -30,7 +30,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn draft(bounded: &Products<'_>) -> Option<Draft> {
-    let far = bounded.only(|product| product.time >= product.roof * FAR);
+    // What unaligned rows lose has a rule of its own.
+    let far = bounded.only(|product| product.time >= product.roof * FAR && !product.is_unaligned());
     let (evidence, stage) = (far.evidence, far.stage);
     let worst = far.worst(|product| product.lost)?;
     if far.share(far.lost) < LOST {

@@ -274,11 +274,13 @@ fn unaligned_products_need_time_to_matter() {
         words(&found.statement).contains("share=10.0 %, whole=products.gpu_time, stage=decode")
     );
     assert!(
-        words(&found.statement).ends_with("alignment=2.00 B}"),
+        words(&found.statement).ends_with("alignment=2.00 B, length=1}"),
         "{:?}",
         found.statement
     );
     assert_eq!(saved(&found), 40.0);
+    let action = found.root.unwrap().action;
+    assert_eq!(action, "gemm_alignment.root_action{length=1, padded=64}");
     for row in [with(50.0, 8), with(4.9, 1)] {
         assert_eq!(
             made(&[row]).outcome(rule("gemm-alignment")),

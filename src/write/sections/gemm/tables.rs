@@ -40,7 +40,7 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Datase
         count "splits" = tiling(row).splits;
         text "waves" = tiling(row).waves;
         share "wave_efficiency" = tiling(row).wave_efficiency();
-        bytes "alignment_bytes" = row.group.alignment();
+        bytes "alignment_bytes" = Some(row.group.least_aligned(&row.identity.short)?.1);
         text "tensor_cores" = row.identity.tensor_cores;
         text "grid" = row.group.grid.to_string();
         with whole_name(context) of row;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::matmul::roof::{Bound, Ceilings, Roof};
 use super::matmul::stages::{Group, MatrixLaunch, StageProducts, of_class};
-use super::matmul::{Product, Shape};
+use super::matmul::{Gemm, Product, Shape};
 use crate::engine::classify::KernelClass;
 use crate::{Context, Known};
 use rooflens_hardware::Gpu;
@@ -117,17 +117,35 @@ impl Group {
             .then(|| (least / full.0 - least).clamp(Time::ZERO, lost))
     }
 
-    /// Alignment in bytes of the rows that are read and written whole, K and N; 16 at most.
-    pub fn alignment(&self) -> Option<i64> {
-        let gemm = self.gemm()?;
+    /// Lengths of the rows in memory that operands and output have, elements: by the layout of BLAS at the end of the
+    /// kernel's name, such as `nt`, where the first letter is that of our right operand; without it those of operands
+    /// that are not transposed. Source: the parameters of `cublasGemmEx`, with rows and columns exchanged.
+    pub fn rows(&self, name: &str) -> Option<[u64; 3]> {
+        let Gemm { m, n, k, .. } = self.gemm()?;
+        let layout = name.rsplit(' ').next().unwrap_or_default();
+        let left = if layout.ends_with('t') { m } else { k };
+        let right = if layout.starts_with('t') { k } else { n };
+        Some(match layout {
+            "nn" | "nt" | "tn" | "tt" => [left, right, n],
+            _ => [k, n, n],
+        })
+    }
+
+    /// Alignment in bytes of a row of so many elements; 16 at most.
+    pub fn alignment_of(&self, length: u64) -> Option<i64> {
         let size = element_bytes(self.product?.operand)?;
-        let aligned = |length: u64| {
-            [16_u32, 8, 4, 2, 1]
-                .into_iter()
-                .find(|bytes| (length as f64 * size).0 % f64::from(*bytes) == 0.0)
-                .unwrap_or(1)
-        };
-        Some(i64::from(aligned(gemm.n).min(aligned(gemm.k))))
+        let divides = |bytes: &u32| (length as f64 * size).0 % f64::from(*bytes) == 0.0;
+        let alignment = [16_u32, 8, 4, 2].into_iter().find(divides);
+        Some(i64::from(alignment.unwrap_or(1)))
+    }
+
+    /// The row of the least alignment, and that alignment in bytes.
+    pub fn least_aligned(&self, name: &str) -> Option<(u64, i64)> {
+        let rows = self.rows(name)?.into_iter();
+        let rows = rows.map(|length| Some((length, self.alignment_of(length)?)));
+        rows.collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .min_by_key(|(_, alignment)| *alignment)
     }
 }
 
@@ -143,4 +161,48 @@ pub fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, Time)> {
         .filter(|stage| Some(stage.pass) == primary)
         .filter_map(stage_gemms)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::matmul::Source;
+
+    /// The least aligned row of a bf16 GEMM by a kernel of this name.
+    fn row([m, n, k]: [u64; 3], name: &str) -> Option<(u64, i64)> {
+        let product = Product {
+            shape: Shape::Gemm(Gemm { m, n, k, batch: 1 }),
+            operand: "bf16",
+            output: "bf16",
+            source: Source::Operator,
+            main: true,
+        };
+        let group = Group {
+            product: Some(product),
+            ..Group::default()
+        };
+        group.least_aligned(name)
+    }
+
+    #[test]
+    fn rows_in_memory_follow_the_layout() {
+        // 50257 elements are 100 514 bytes, 2 past a multiple of 16.
+        let logits = [8192, 50257, 1024];
+        assert_eq!(
+            row(logits, "cutlass s1688gemm 128x128 tn"),
+            Some((50257, 2))
+        );
+        // The gradient of the weights reads that of the logits by columns.
+        let weights = [50257, 1024, 8192];
+        assert_eq!(
+            row(weights, "cutlass s1688gemm 128x256 nt"),
+            Some((50257, 2))
+        );
+        assert_eq!(
+            row(weights, "cutlass s1688gemm 128x256 nn"),
+            Some((8192, 16))
+        );
+        assert_eq!(row(weights, "gemm"), Some((8192, 16)));
+        assert_eq!(row([8, 12, 64], "gemm"), Some((12, 8)));
+    }
 }

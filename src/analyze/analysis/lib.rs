@@ -180,6 +180,8 @@ results! {
     stage_work: Vec<kernels::stage_work::StageWork> = kernels::stage_work::compute;
     /// GEMMs by stage.
     gemm: Vec<kernels::matmul::stages::StageProducts> = kernels::gemm::compute;
+    /// GEMMs that loops launch, by stage.
+    repeated_gemms: Vec<kernels::gemm::repeated::RepeatedGemms> = kernels::gemm::repeated::compute;
     /// GEMMs of logs by size.
     gemm_log: Vec<kernels::gemm::LoggedGemm> = kernels::gemm::logged;
     /// Attention by stage.

@@ -8,6 +8,7 @@ pub(crate) mod gemm_roofline;
 pub(crate) mod low_mfu;
 pub(crate) mod no_tensor_cores;
 mod rates;
+pub(crate) mod repeated_gemms;
 pub(crate) mod tf32_gemms;
 
 use crate::rule::Rule;
@@ -22,4 +23,5 @@ pub(crate) static RULES: &[&Rule] = &[
     &gemm_bandwidth::RULE,
     &gemm_quantization::RULE,
     &gemm_alignment::RULE,
+    &repeated_gemms::RULE,
 ];

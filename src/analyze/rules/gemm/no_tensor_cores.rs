@@ -106,8 +106,11 @@ fn draft(
         kernel = Inline::code(&largest.short),
         dtype = tensor,
         saved = saved,
+        pytorch = evidence.platform.pytorch.then_some(""),
     };
-    Some(Draft::new(finding, arguments).advice(match dtype {
+    let lacks_tf32 = !is_convolution && (dtype, tensor) == ("fp32", "tf32");
+    let draft = Draft::new(finding, arguments).cause_if(lacks_tf32);
+    Some(draft.advice(match dtype {
         "fp32" if tensor == "fp16" => "advice_fp16",
         "fp32" if is_convolution => "advice_convolution",
         "fp32" => "advice_fp32",

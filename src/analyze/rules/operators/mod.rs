@@ -1,7 +1,6 @@
 //! Rules about operators: groups of kernels that another form of the same computation replaces.
 
 mod attention_math;
-mod row_additions;
 mod dtype_casts;
 mod expert_loop;
 mod fp64_operators;
@@ -11,6 +10,7 @@ mod norm_unfused;
 mod optimizer_loop;
 mod pointwise_unfused;
 mod repeated_tensors;
+mod row_additions;
 mod transposed_copies;
 
 use crate::rule::Rule;

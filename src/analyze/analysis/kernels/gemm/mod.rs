@@ -1,6 +1,7 @@
 //! GEMMs: GEMMs by stage, kernel, grid and sizes, with tiles, waves and the time above the roofline.
 
 mod logged;
+pub mod repeated;
 pub mod tiles;
 
 use std::collections::BTreeMap;

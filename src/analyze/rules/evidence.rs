@@ -19,7 +19,6 @@ use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
-use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::upper_bounds::Overhead;
@@ -333,14 +332,18 @@ impl<'a> Evidence<'a> {
         runs.fold(Time::ZERO, Time::max)
     }
 
-    /// All measured iterations, unprofiled where that is known, with the idle time between them, of the rank with the most.
+    /// All measured iterations with the time between them, of the rank with the most, without what the profiler adds to
+    /// the stages.
     pub(crate) fn loop_time(&self) -> Time {
+        let mut added = Time::ZERO;
+        for stage in &self.stages {
+            added += (stage.time - stage.reference()).max(Time::ZERO) * stage.counted;
+        }
         let betweens = self.results.idle().map(|idle| idle.between.as_slice());
-        let idle = |between: &Between| -> Time {
-            between.pairs.iter().map(|pair| pair.idle().time()).sum()
-        };
-        let most = betweens.unwrap_or_default().iter().map(idle);
-        self.run_time() + most.fold(Time::ZERO, Time::max)
+        let runs = betweens.unwrap_or_default().iter();
+        let profiled = runs.map(|between| between.run.time());
+        let profiled = profiled.fold(Time::ZERO, Time::max);
+        self.run_time().max(profiled - added)
     }
 
     /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most.

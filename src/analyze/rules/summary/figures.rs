@@ -40,13 +40,18 @@ pub(super) fn figures(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Vec<Fi
     figures
 }
 
-/// All measured iterations with the time between them, where an action saves more than a part of each iteration.
+/// The measured part of the run, where an action saves more than a part of each iteration.
 fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
     let is_of_stage = |action: &Action<'_>| matches!(action.effect, Effect::Stage(_));
     if actions.iter().all(is_of_stage) {
         return None;
     }
-    let now = evidence.loop_time();
+    let wholes = actions
+        .iter()
+        .filter(|action| matches!(action.effect, Effect::Run));
+    let now = wholes.fold(evidence.loop_time(), |most, action| {
+        most.max(action.gain.of_ns)
+    });
     let after = after(now, actions, |taken| saved_of_loop(evidence, taken));
     Some(Figure {
         label: words!(evidence, "summary.loop"),

@@ -14,6 +14,7 @@ mod kernel_lists;
 mod layouts;
 mod names;
 mod output;
+mod planted;
 mod prediction;
 mod recipes;
 mod redaction;

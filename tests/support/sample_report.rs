@@ -141,7 +141,7 @@ fn verdict() -> Vec<Finding> {
                 84_868,
             )],
             root: None,
-            on_measurement: false,
+            ..Finding::default()
         },
         Finding {
             id: "hostile",

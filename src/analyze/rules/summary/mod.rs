@@ -256,6 +256,23 @@ fn action_table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, (usize, &'t Action<
         .time("of_ns", |(_, action)| action.gain.of_ns)
         .time("run_saved_ns", |(_, action)| action.finding.weight_ns)
         .time("run_ns", |_| evidence.loop_time())
+        .count("iterations", |(_, action)| {
+            iterations(evidence, action).0 as u64
+        })
+}
+
+/// Measured iterations of the stage of an action; of the stage with the most where it is about the run.
+fn iterations(evidence: &Evidence<'_>, action: &Action<'_>) -> Count {
+    match action.effect {
+        Effect::Stage(stage) | Effect::Stalls(stage) => stage.counted,
+        Effect::Run => {
+            let counts = evidence.stages.iter().map(|stage| stage.counted);
+            counts.fold(
+                Count::ZERO,
+                |most, count| if count > most { count } else { most },
+            )
+        }
+    }
 }
 
 fn confidence(evidence: &Evidence<'_>, action: &Action<'_>) -> String {

@@ -367,7 +367,7 @@ fn names_of_stage(
 }
 
 /// Idle time of a stage in other passes.
-fn others<'a>(
+pub(crate) fn others<'a>(
     evidence: &'a Evidence<'_>,
     stage: &'a StageLine,
 ) -> impl Iterator<Item = &'a StageIdle> {

@@ -74,10 +74,10 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         of_stages.any(|stage| stages[stage.stage].name == name)
     };
     let place = known::place(&sources, is_stage).map(|(place, share)| (place.name(), share));
-    let place = place.or_else(|| pair.range(session));
-    let place = place.filter(|(_, share)| *share >= COVERED);
-    let cause = pair.causes.main();
     let named = pair.sources.named();
+    let range = pair.range(session).filter(|_| named == Ns::ZERO);
+    let place = place.or(range).filter(|(_, share)| *share >= COVERED);
+    let cause = pair.causes.main();
     let arguments = arguments! {
         label = whose,
         share = share,

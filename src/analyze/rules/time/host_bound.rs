@@ -11,6 +11,7 @@ use rooflens_analysis::time::idle::line::OCCURS;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::ranges::DATA_LOADER;
+use rooflens_session::StrId;
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -70,6 +71,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     // Where it is in no call of CUDA, it computes or waits.
     let is_code = code >= system + off_cpu;
     let loader = in_loader(evidence, idle).filter(|share| is_code && *share >= LOADER);
+    let place = is_code.then(|| place(evidence, stage, idle)).flatten();
     let arguments = arguments! {
         idle = idles,
         does = match is_code {
@@ -80,6 +82,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         calls = os_calls(evidence, idle),
         off_cpu = part(off_cpu),
         loader = loader,
+        place = place.map(|(name, _)| Inline::code(evidence.session.text(name))),
+        covers = place.map(|(_, share)| share),
         sampled = evidence.sampled(idle),
     };
     let finding = Finding {
@@ -100,7 +104,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         return Some(draft.advice(advice).known_cause(Some(root)));
     }
     let is_launched = is_code && is_many(evidence, stage, idle);
-    let draft = draft.cause_if(is_launched);
+    let draft = match place {
+        Some(_) if !is_launched => draft.root("root_cause_place", "root_action_place"),
+        _ => draft.cause_if(is_launched),
+    };
     let is_training = workload(stage.kind) == Workload::Training;
     Some(if system > code.max(off_cpu) {
         draft.advice(if is_training {
@@ -126,6 +133,14 @@ fn os_calls(evidence: &Evidence<'_>, idle: &StageIdle) -> Option<Vec<Inline>> {
     }
     let comma = Inline::Text(evidence.text.comma().to_owned());
     (!names.is_empty()).then(|| names.join(&comma))
+}
+
+/// The range, operator or function with most of the host code of a stage: of its pass, or of another one with it.
+fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<(StrId, Ratio)> {
+    let of_stage = |name| evidence.session.text(name) == evidence.facts.stages[stage.stage].name;
+    let passes = std::iter::once(idle).chain(known::others(evidence, stage));
+    let mut places = passes.filter_map(|idle| known::place(&[&idle.sources], of_stage));
+    places.next().map(|(place, share)| (place.name(), share))
 }
 
 /// The part of the host code of the longest gaps in which the loop waits for PyTorch's data loader.

@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known;
-use crate::launching::{RULE as ID, SHARE, is_between, largest, launching};
+use crate::launching::{MANY, RULE as ID, SHARE, is_between, largest, launching};
 use crate::pauses;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
@@ -105,6 +105,13 @@ fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Tim
     replayed
 }
 
+/// Whether the host waits for results so often that no graph of many operations fits between two waits.
+fn waits(stage: &StageLine, idle: &StageIdle) -> bool {
+    let waits: usize = idle.sources.waits.iter().sum();
+    let operations = stage.operations.0 * stage.counted.0;
+    idle.sources.waits_for_results() && operations < MANY.0 * waits as f64
+}
+
 /// Keys of the advice, and of what to capture next, unless the bundle holds it.
 fn advice(
     evidence: &Evidence<'_>,
@@ -117,7 +124,7 @@ fn advice(
     }
     // A bundle with the graph shows its gaps already.
     let replay = evidence.replay(stage);
-    if replay.is_none() && idle.sources.waits_for_results() {
+    if replay.is_none() && waits(stage, idle) {
         return ("advice_waits", None);
     }
     let next = replay.is_none().then_some("next");

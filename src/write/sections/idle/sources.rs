@@ -50,11 +50,11 @@ pub(super) fn add(
     let mut rows = Vec::new();
     for line in order {
         let stage = line.label(context);
-        rows.extend(rows_of(stage, Iterations::Steady.label(), &line.sources));
+        rows.extend(rows_of(&stage, Iterations::Steady.label(), &line.sources));
     }
     for phase in &idle.outside {
         let stage = phase.phase.name(context.session, context.facts);
-        rows.extend(rows_of(stage, phase.phase.label(), &phase.sources));
+        rows.extend(rows_of(&stage, phase.phase.label(), &phase.sources));
     }
     if rows.is_empty() {
         return;
@@ -70,14 +70,14 @@ pub(super) fn add(
 }
 
 /// The sources for which the host is late, the most time first.
-fn rows_of<'a>(stage: String, phase: &'static str, sources: &'a Sources) -> Vec<Row<'a>> {
+fn rows_of<'a>(stage: &str, phase: &'static str, sources: &'a Sources) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for activity in &sources.activities {
         let of_activity = activity.sources.iter();
         let of_host = of_activity.filter(|source| Cause::HOST.contains(&source.cause));
         for source in of_host.take(LISTED) {
             rows.push(Row {
-                stage: stage.clone(),
+                stage: stage.to_owned(),
                 phase,
                 sources,
                 activity,

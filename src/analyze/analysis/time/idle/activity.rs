@@ -370,5 +370,10 @@ pub(super) fn subject(
             || activity == Activity::Synchronization && waits(*source)
     };
     let deciding = sources.find(decides);
-    deciding.map(Source::name)
+    // Calls that allocate are known by their cause.
+    let mut sources = open
+        .sources(path)
+        .filter(|_| activity == Activity::Allocation);
+    let call = || sources.find(|source| matches!(source, Source::Call(_)));
+    deciding.or_else(call).map(Source::name)
 }

@@ -312,19 +312,22 @@ impl<'a> Finder<'a> {
         let waits = windows.iter().map(|window| self.waits_within(window));
         Sources {
             waits: waits.collect(),
-            ..self.sources_of(sums, issued, recurs)
+            ..self.sources_of(sums, &issued, recurs)
         }
     }
 
-    /// Number of waits of the thread of a window for results.
+    /// Number of waits of the thread of a window, or of all threads, for results.
     fn waits_within(&self, window: &Window) -> usize {
-        let Some(thread) = window.thread else {
-            return 0;
+        let (start, end) = window.time;
+        let within = |waits: &Vec<Wait>| {
+            let first = waits.partition_point(|wait| wait.end <= start);
+            let waits = waits[first..].iter();
+            waits.take_while(|wait| wait.end < end).count()
         };
-        let waits = &self.waits[thread.index()];
-        let first = waits.partition_point(|wait| wait.end <= window.time.0);
-        let waits = waits[first..].iter();
-        waits.take_while(|wait| wait.end < window.time.1).count()
+        match window.thread {
+            Some(thread) => within(&self.waits[thread.index()]),
+            None => self.waits.iter().map(within).sum(),
+        }
     }
 
     /// Adds the busy time of operations that activities issue and that go with them.
@@ -454,7 +457,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The sums as results, the most time first.
-    fn sources_of(&self, sums: Sums, issued: BTreeMap<Activity, Ns>, recurs: Recurs) -> Sources {
+    fn sources_of(&self, sums: Sums, issued: &BTreeMap<Activity, Ns>, recurs: Recurs) -> Sources {
         let windows = sums.windows;
         let mut named = vec![Times::default(); windows];
         for (activity, by_window) in &sums.named {

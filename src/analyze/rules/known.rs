@@ -435,6 +435,9 @@ pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<
     if prepares(&idle.sources) {
         return Some(Lost::of(&idle.sources, &SHAPES)).filter(is_common);
     }
+    if loads(&idle.sources) && !idle.is_whole(&evidence.context) {
+        return Some(Lost::of(&idle.sources, &LOADS)).filter(is_common);
+    }
     let host = |idle: &StageIdle| idle.pool.causes.sum(&Cause::HOST).time();
     let share = |idle: &StageIdle| Ratio::of(time(&idle.sources, &SHAPES), host(idle));
     let mut others = others(evidence, stage);
@@ -447,6 +450,27 @@ pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<
         windows: (windows * idle.sources.windows as f64).round() as usize,
     };
     Some(lost).filter(is_common)
+}
+
+/// What the host does where it loads code in most iterations: it chooses kernels, builds and times them.
+const LOADS: [Activity; 5] = [
+    Activity::CodeLoading,
+    Activity::HostCode,
+    Activity::Allocation,
+    Activity::Synchronization,
+    Activity::Files,
+];
+
+/// Whether the host loads code in most iterations, and no compiler does.
+fn loads(sources: &Sources) -> bool {
+    let loading = sources.of(Activity::CodeLoading).into_iter();
+    let mut calls = loading.flat_map(|idle| &idle.sources);
+    let is_common = |windows: usize| 2 * windows >= sources.windows;
+    let compiles = windows(sources, &[Activity::Compilation, Activity::GraphCapture]);
+    sources.windows >= WINDOWS
+        && calls.any(|call| call.subject.is_some() && is_common(call.windows as usize))
+        && !is_common(compiles)
+        && time(sources, &LOADS) >= PREPARES * sources.windows as f64
 }
 
 /// Whether the host prepares kernels: a launch of a prepared one takes less time.

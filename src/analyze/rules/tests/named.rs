@@ -156,3 +156,55 @@ fn a_range_around_a_sleep_belongs_to_it() {
     assert!(statement.contains("each=520 µs"), "{statement}");
     assert!(statement.contains("names=clock_nanosleep"), "{statement}");
 }
+
+/// In each step a library is loaded for 1200 of 1900 µs in which the GPU is idle.
+#[test]
+fn code_that_each_iteration_loads_is_one_of_its_shapes() {
+    // Steps of 3000 µs, so that a step prepares for more than a millisecond.
+    let mut text = String::new();
+    for step in 0..4 {
+        let at = |time: i64| step * 3000 + time;
+        text += &format!(
+            "range step {}us..{}us
+             launch {}us..{}us -> axpy {}us..{}us
+             cuLibraryLoadData {}us..{}us
+             launch {}us..{}us -> axpy {}us..{}us\n",
+            at(0),
+            at(2900),
+            at(0),
+            at(5),
+            at(10),
+            at(110),
+            at(200),
+            at(1400),
+            at(2000),
+            at(2005),
+            at(2010),
+            at(2110),
+        );
+    }
+    let found = findings(&trace(&text));
+    let (_, saved, _) = finding(&found, "new-shapes").unwrap();
+    // Idle from 110 to 2010: 1895 until the launch returns, 5 of it in the launch call.
+    assert_eq!(*saved, 1_895_000.0);
+    assert!(finding(&found, "first-use").is_none() && finding(&found, "host-bound").is_none());
+}
+
+/// The kernel that PyTorch counts elements with says what the host waits for.
+#[test]
+fn a_wait_for_a_number_of_elements_is_named_by_its_kernel() {
+    let wait = |kernel: &str| {
+        format!(
+            "launch 120us..122us -> {kernel} 125us..130us
+             cudaMemcpyAsync 130us..132us -> memcpy DtoH pinned 4B 133us..134us
+             cudaStreamSynchronize 132us..200us"
+        )
+    };
+    let statement = |kernel: &str| {
+        let found = findings(&steps(&wait(kernel), ""));
+        finding(&found, "sync-bound").unwrap().2.clone()
+    };
+    let counts = statement("DeviceReduceSingleTileKernel<NonZeroOp<bool>>");
+    assert!(counts.contains("name=nonzero"), "{counts}");
+    assert!(!statement("axpy").contains("name="));
+}

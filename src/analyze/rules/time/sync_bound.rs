@@ -52,11 +52,14 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
     let loss = known::loss_of_stage(evidence, (stage, idle), lost, &ACTIVITIES);
     let name = loss.names.first().map(|name| session.text(*name));
+    let waits: usize = idle.sources.waits.iter().sum();
+    // Without marks and operators the kernel that counts elements says it.
+    let counts = idle.sources.sizes > 0 && 2 * idle.sources.sizes >= waits;
+    let name = name.or(counts.then_some(NONZERO));
     let (call, around) = of_stage
         .and_then(|(pass, _)| longest(evidence, pass))
         .unzip();
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
-    let waits = name.map(Wait::of);
     let calls = of_stage.map(|(_, sync)| sync.calls);
     let arguments = arguments! {
         idle = loss.idle(),
@@ -68,7 +71,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
         name = name.map(Inline::code),
     };
     let draft = Draft::new(loss.finding, arguments);
-    match waits {
+    match name.map(Wait::of) {
         Some(Wait::Size) => draft
             .root("root_cause_size", "root_action_size")
             .advice("advice_size"),
@@ -81,6 +84,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
         Some(Wait::All) | None => draft,
     }
 }
+
+/// What PyTorch calls that waits for the number of elements.
+const NONZERO: &str = "nonzero";
 
 /// What the host waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

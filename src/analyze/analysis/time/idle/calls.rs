@@ -56,6 +56,9 @@ const NO_ALLOCATORS: [&str; 8] = [
 const LOADS: Ns = Ns(100_000);
 const LOADS_MEDIANS: Ratio = Ratio(10.0);
 
+/// Calls before a wait among which the launch is that it waits for.
+const BACK: usize = 8;
+
 /// No operation.
 const NONE: OpIndex = OpIndex::MAX;
 
@@ -240,6 +243,20 @@ impl<'a> Calls<'a> {
             _ => None,
         };
         copy(call.index() as u32).or(before.and_then(copy))
+    }
+
+    /// The kernel that the thread of a call launched last before it, a few calls back at most.
+    pub(super) fn kernel_before(&self, call: ApiCallId) -> Option<KernelId> {
+        let list = &self.threads[self.session.api_calls.thread[call.index()].index()];
+        let before = list[..self.place[call.index()] as usize].iter().rev();
+        before.take(BACK).find_map(|row| {
+            match self.ops.source.get(self.first[*row as usize] as usize) {
+                Some(OpSource::Launch(launch)) => {
+                    Some(self.session.launches.kernel[launch.index()])
+                }
+                _ => None,
+            }
+        })
     }
 
     /// Number of launch calls of the thread of a call before it.

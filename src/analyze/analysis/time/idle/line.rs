@@ -23,7 +23,8 @@ use rooflens_units::{Count, Ratio, Time};
 /// Share of an instance from which on a cause of idle time occurs in it.
 pub const OCCURS: Ratio = Ratio(0.01);
 
-/// Parts of a capture without iterations: what recurs is in most of them, what starts the program in few.
+/// Parts of a capture without iterations, if each has as many operations: what recurs is in most of them, what starts the
+/// program in few.
 const PARTS: usize = 10;
 
 /// Idle time of a stage on one GPU, over the instances that count.
@@ -195,7 +196,7 @@ impl StageIdle {
                 continue;
             };
             let thread = instance.thread;
-            match self.is_whole(context) {
+            match self.is_whole(context) && instance.ops.len() >= PARTS * PARTS {
                 true => windows.extend(parts(&context.facts.ops.start, instance, time)),
                 false => windows.push(Window { time, thread }),
             }

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rooflens_session::{Arrange, CopyKind, GpuId, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_session::{Arrange, CopyKind, GpuId, KernelId, Ns, PassId, Session, StrId, ThreadId};
 use rooflens_units::{Bytes, Ratio};
 use rustc_hash::FxHashSet;
 
@@ -50,10 +50,13 @@ impl Recurs {
     pub const fn holds(self, occurs: usize, windows: usize) -> bool {
         match self {
             Self::Iterations => windows >= WINDOWS,
-            Self::Parts => 2 * occurs >= windows,
+            Self::Parts => windows >= WINDOWS && 2 * occurs >= windows,
         }
     }
 }
+
+/// Part of the names of kernels with which PyTorch counts the elements that meet a condition.
+const COUNTS: &str = "NonZeroOp";
 
 /// Share of a gap from which on an activity takes most of it.
 const MOST: Ratio = Ratio(0.5);
@@ -73,6 +76,8 @@ pub struct Sources {
     pub activities: Vec<ActivityIdle>,
     /// Waits of each window for results, before its last operation ends.
     pub waits: Vec<usize>,
+    /// Those of them that wait for the number of elements that meet a condition, as the kernel says that counts them.
+    pub sizes: usize,
     /// Idle time by cause of each window that an activity with a name explains.
     pub(super) named: Vec<Times>,
 }
@@ -119,6 +124,8 @@ struct Wait {
     path: PathId,
     /// Whether it brings data to the host.
     has_data: bool,
+    /// Whether it waits for the number of elements that meet a condition.
+    has_size: bool,
 }
 
 /// Waits that follow one another after few launches.
@@ -310,24 +317,25 @@ impl<'a> Finder<'a> {
             }
         }
         let waits = windows.iter().map(|window| self.waits_within(window));
+        let sizes = waits.clone().flatten().filter(|wait| wait.has_size);
         Sources {
-            waits: waits.collect(),
+            sizes: sizes.count(),
+            waits: waits.map(Iterator::count).collect(),
             ..self.sources_of(sums, &issued, recurs)
         }
     }
 
-    /// Number of waits of the thread of a window, or of all threads, for results.
-    fn waits_within(&self, window: &Window) -> usize {
+    /// The waits of the thread of a window, or of all threads, for results.
+    fn waits_within(&self, window: &Window) -> impl Iterator<Item = &Wait> {
         let (start, end) = window.time;
-        let within = |waits: &Vec<Wait>| {
-            let first = waits.partition_point(|wait| wait.end <= start);
-            let waits = waits[first..].iter();
-            waits.take_while(|wait| wait.end < end).count()
+        let threads = match window.thread {
+            Some(thread) => &self.waits[thread.index()..=thread.index()],
+            None => &self.waits[..],
         };
-        match window.thread {
-            Some(thread) => within(&self.waits[thread.index()]),
-            None => self.waits.iter().map(within).sum(),
-        }
+        threads.iter().flat_map(move |waits| {
+            let first = waits.partition_point(|wait| wait.end <= start);
+            waits[first..].iter().take_while(move |wait| wait.end < end)
+        })
     }
 
     /// Adds the busy time of operations that activities issue and that go with them.
@@ -500,6 +508,7 @@ impl<'a> Finder<'a> {
             windows,
             activities,
             waits: Vec::new(),
+            sizes: 0,
             named,
         }
     }
@@ -660,6 +669,11 @@ fn waits(context: &Context<'_>, calls: &Calls<'_>, open: &Open) -> Vec<Vec<Wait>
             if kind == Some(CopyKind::HostToDevice) {
                 continue;
             }
+            let kernel = calls.kernel_before(sync.call);
+            let counts = |kernel: KernelId| {
+                let name = session.kernels.name[kernel.index()];
+                session.text(name).contains(COUNTS)
+            };
             let bytes = copy.map_or(0, |copy| copies.bytes[copy.index()]);
             waits[sync.thread.index()].push(Wait {
                 start: sync.start,
@@ -667,6 +681,7 @@ fn waits(context: &Context<'_>, calls: &Calls<'_>, open: &Open) -> Vec<Vec<Wait>
                 launches: calls.launches_before(sync.call),
                 path: open.at(sync.thread, sync.start),
                 has_data: Bytes(bytes as f64) >= DATA,
+                has_size: kernel.is_some_and(counts),
             });
         }
     }

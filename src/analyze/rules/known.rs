@@ -59,7 +59,7 @@ impl Loss {
         let windows = Quantity::count(self.windows as u64);
         let of = Quantity::count(self.of as u64);
         let each = self.time / self.windows.max(1) as f64;
-        match self.is_whole {
+        match self.is_whole && self.of > 1 {
             true => say!(evidence, "known.parts", windows = windows, of = of),
             false => say!(
                 evidence,

@@ -33,6 +33,9 @@ const OF_EXPERTS: [Cause; 6] = [
     Cause::Allocator,
 ];
 
+/// Share of the idle time of a stage that launches explain from which on they come first.
+const BY_LAUNCHES: Ratio = Ratio(0.5);
+
 /// The threshold of all rules about groups.
 pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
 
@@ -83,6 +86,11 @@ impl<'a> Subject<'a> {
         Some(self.example().from.name).filter(|name| !name.is_empty())
     }
 
+    /// The name of the type of the example after, if it is known.
+    pub(crate) fn to(&self) -> Option<&'static str> {
+        Some(self.example().to.name).filter(|name| !name.is_empty())
+    }
+
     /// Sizes of the example, if they are known.
     pub(crate) fn sizes(&self) -> Option<&'a str> {
         Some(self.example().sizes.as_str()).filter(|sizes| !sizes.is_empty())
@@ -127,13 +135,19 @@ pub(crate) fn outcome(
         kind,
         ChainKind::Repeat | ChainKind::Channels | ChainKind::Transpose
     );
-    let has_any = chains
-        .places
-        .iter()
-        .any(|place| place.group(kind).is_some());
-    if !chains.has_rates || needs_strides && !chains.has_strides && !has_any {
+    let mut places = chains.places.iter();
+    let has_any = places.any(|place| place.group(kind).is_some());
+    let lacks_rates = !chains.by_names && !chains.has_rates;
+    let lacks_strides = needs_strides && !chains.has_strides;
+    if lacks_rates || !has_any && (chains.by_names || lacks_strides) {
         return Outcome::INSUFFICIENT_DATA;
     }
+    let draft = |evidence: &Evidence<'_>, subject: &Subject<'_>| {
+        let by_names = chains
+            .by_names
+            .then(|| words!(evidence, "findings.by_names"));
+        draft(evidence, subject).also(by_names.map(Inline::Text))
+    };
     let saved = |place: &Place| place.group(kind).and_then(Group::saved).unwrap_or_default();
     let (mut outside, mut inside) = (Time::ZERO, Time::ZERO);
     for place in &chains.places {
@@ -175,7 +189,8 @@ fn of_stage<'a>(
         _ => &OF_LAUNCHES[..],
     };
     let launches = idle_per_launch(evidence, stage, causes) * removed;
-    let (launches, finding) = match stage.is_host_bound && !is_of_launches(kind) {
+    let is_after_launches = is_launch_bound(evidence, stage) && !is_of_launches(kind);
+    let (launches, finding) = match is_after_launches {
         true => (Time::ZERO, stage.saving_kernels(kernels)),
         false => (launches, stage.saving(kernels + launches)),
     };
@@ -192,6 +207,15 @@ fn of_stage<'a>(
         launches: Some(launches).filter(Time::is_positive),
         instances: place.instances(),
     })
+}
+
+/// Whether the CPU bounds the stage, and not by what happens once, such as first use.
+fn is_launch_bound(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let Some(idle) = evidence.idle(stage.key()) else {
+        return stage.is_host_bound;
+    };
+    let launching = idle.pool.causes.sum(&[Cause::Launching, Cause::HostCode]);
+    stage.is_host_bound && launching.time() >= idle.idle().time() * BY_LAUNCHES
 }
 
 /// Whether many launches are what is wrong. Where the CPU bounds a stage with others, it is the launches of all kernels

@@ -22,7 +22,7 @@ fn draft(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Draft {
         launches = subject.launches,
         sizes = subject.sizes(),
         from = subject.from(),
-        to = subject.example().to.name,
+        to = subject.to(),
         around = subject.around(evidence),
         frame = subject.frame(evidence),
     };

@@ -30,6 +30,7 @@ fn decode_with(kind: ChainKind) -> Made {
     let outside = Place::default();
     made.known.chains = Ok(Chains {
         pass: PassId(0),
+        by_names: false,
         has_rates: true,
         has_strides: true,
         places: vec![place, outside],

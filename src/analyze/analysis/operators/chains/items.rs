@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::call::{Call, Calls};
 use crate::Context;
-use crate::engine::classify::KernelClass;
+use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::nesting::{Nesting, Span};
 use rooflens_session::{GpuId, KernelId, Ns, PassId, Session};
@@ -18,6 +18,8 @@ pub(super) struct Item {
     pub(super) start: Ns,
     pub(super) end: Ns,
     pub(super) kernel: KernelId,
+    /// Thread blocks of the grid.
+    pub(super) blocks: u64,
     pub(super) class: KernelClass,
     /// Index of its place.
     pub(super) place: u32,
@@ -32,6 +34,7 @@ pub(super) struct Item {
 /// Kernels of one stream in their order.
 pub(super) struct Items<'a> {
     pub(super) session: &'a Session,
+    identities: &'a [KernelIdentity],
     pub(super) list: Vec<Item>,
     nesting: &'a Nesting,
     calls: &'a Calls,
@@ -73,6 +76,7 @@ impl PassItems {
                 start: facts.ops.start[op],
                 end: facts.ops.end[op],
                 kernel: session.launches.kernel[launch.index()],
+                blocks: session.launches.grid[launch.index()].volume(),
                 class: facts.class(session, op),
                 place,
                 instance,
@@ -93,9 +97,11 @@ impl PassItems {
     pub(super) fn streams<'a>(
         &'a self,
         session: &'a Session,
+        identities: &'a [KernelIdentity],
     ) -> impl Iterator<Item = Items<'a>> + 'a {
         self.streams.values().map(|list| Items {
             session,
+            identities,
             list: list.clone(),
             nesting: &self.nesting,
             calls: &self.calls,
@@ -113,6 +119,15 @@ impl Items<'_> {
     /// The name of the operator of a kernel.
     pub(super) fn name(&self, position: usize) -> Option<&str> {
         Some(self.session.text(self.call(position)?.name))
+    }
+
+    /// Short names of kernels, each run of equal names once.
+    pub(super) fn short_names(&self, positions: &[usize]) -> String {
+        let short = |position: &usize| {
+            let kernel = self.list[*position].kernel;
+            self.identities[kernel.index()].short.as_str()
+        };
+        super::in_order(positions.iter().map(short).collect())
     }
 
     /// The kernel's name.

@@ -6,13 +6,15 @@
 //!
 //! A kernel belongs to one group at most: groups are looked for in the order of [`ChainKind`], the most specific first.
 //! The lower bound of a group assumes the best: each input is read once, each output is written once, and what fits the
-//! L2 cache never leaves it. It needs the sizes of tensors, so there are no groups without a trace of operators.
+//! L2 cache never leaves it. It needs the sizes of tensors. Without a trace of operators, names and order of PyTorch's
+//! kernels show a part of the groups, with a bound from the kernels' own times.
 
 mod call;
 mod copies;
 mod elementwise;
 mod items;
 mod matrix;
+mod names;
 mod roof;
 mod updates;
 
@@ -63,6 +65,8 @@ pub enum ChainKind {
 pub struct Chains {
     /// The pass with operators.
     pub pass: PassId,
+    /// Whether groups are those that names and order of kernels show, without operators.
+    pub by_names: bool,
     /// Whether the rates of its GPU are known.
     pub has_rates: bool,
     /// Whether strides were recorded.
@@ -178,17 +182,15 @@ impl Place {
 /// Without operators whose sizes were recorded.
 pub fn compute(context: &Context<'_>) -> Known<Chains> {
     let (session, facts) = (context.session, context.facts);
-    if !context.records_shapes() {
-        return Err(Missing("missing.operators"));
-    }
-    let mut passes = facts.passes_by_preference(session).into_iter();
-    let pass = passes.find(|pass| session.operators.pass.contains(pass));
+    let with_operators = pass_with_operators(context);
+    let pass = with_operators.or_else(|| facts.primary_pass(session));
+    let pass = pass.filter(|pass| with_operators.is_some() || is_of_pytorch(context, *pass));
     let pass = pass.ok_or(Missing("missing.operators"))?;
     let roof = Roof::of(context, pass);
     let mut places = places(context, pass);
     let pass_items = PassItems::new(context, pass, &places.of_ops);
-    for items in pass_items.streams(session) {
-        for chain in find(&items, &roof) {
+    for items in pass_items.streams(session, &facts.identities) {
+        for chain in find(&items, &roof, with_operators.is_none()) {
             places.add(&items, chain);
         }
     }
@@ -200,20 +202,44 @@ pub fn compute(context: &Context<'_>) -> Known<Chains> {
     };
     Ok(Chains {
         pass,
+        by_names: with_operators.is_none(),
         has_rates: roof.is_known(),
         has_strides: strides.iter().any(has_stride),
         places: places.with_examples(context),
     })
 }
 
+/// The first pass with operators whose sizes were recorded, the primary one if it has any.
+fn pass_with_operators(context: &Context<'_>) -> Option<PassId> {
+    let (session, facts) = (context.session, context.facts);
+    if !context.records_shapes() {
+        return None;
+    }
+    let mut passes = facts.passes_by_preference(session).into_iter();
+    passes.find(|pass| session.operators.pass.contains(pass))
+}
+
+/// Whether a pass has kernels of PyTorch.
+fn is_of_pytorch(context: &Context<'_>, pass: PassId) -> bool {
+    let (session, launches) = (context.session, &context.session.launches);
+    let is_native = |kernel| session.kernel_name(kernel).contains(names::PYTORCH);
+    let native: Vec<bool> = session.kernels.ids().map(is_native).collect();
+    let mut kernels = launches.pass.iter().zip(&launches.kernel);
+    kernels.any(|(of_pass, kernel)| *of_pass == pass && native[kernel.index()])
+}
+
 /// All groups of one stream.
-fn find(items: &Items<'_>, roof: &Roof<'_>) -> Vec<Chain> {
+fn find(items: &Items<'_>, roof: &Roof<'_>, by_names: bool) -> Vec<Chain> {
     let mut finder = Finder {
         items,
         roof,
         is_taken: vec![false; items.list.len()],
         chains: Vec::new(),
     };
+    if by_names {
+        finder.named();
+        return finder.chains;
+    }
     finder.optimizers();
     finder.attention();
     finder.gemm_loops();
@@ -405,13 +431,17 @@ fn frame(context: &Context<'_>, operator: Option<OperatorId>) -> Option<StrId> {
 
 /// Names of the operators of items, each run of equal names once.
 fn operators(items: &Items<'_>, positions: &[usize]) -> String {
-    /// Names that a list shows.
-    const SHOWN: usize = 10;
-    let mut names: Vec<&str> = positions
+    let names = positions
         .iter()
         .filter_map(|position| items.name(*position))
-        .map(|name| name.strip_prefix("aten::").unwrap_or(name))
-        .collect();
+        .map(|name| name.strip_prefix("aten::").unwrap_or(name));
+    in_order(names.collect())
+}
+
+/// Names with arrows between, each run of equal names once.
+fn in_order(mut names: Vec<&str>) -> String {
+    /// Names that a list shows.
+    const SHOWN: usize = 10;
     names.dedup();
     let more = names.len() > SHOWN;
     names.truncate(SHOWN);

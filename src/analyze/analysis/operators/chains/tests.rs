@@ -350,3 +350,99 @@ fn without_sizes_there_is_no_result() {
     let context = Context::new(&session, &facts, &hardware, &options);
     assert_eq!(compute(&context), Err(Missing("missing.operators")));
 }
+
+/// The groups of a stage of a timeline without operators: kernels with grids, 1 µs each unless they have times.
+fn by_names(kernels: &[(&str, u32, i64)]) -> Vec<(ChainKind, f64, Time)> {
+    let mut text = String::from("range step 0..9_000us\n");
+    let mut time = 1;
+    for (kernel, blocks, duration) in kernels {
+        let end = time + duration;
+        text += &format!(
+            "launch {time}us..{time}us -> {kernel} <<<{blocks},128>>> {time}us..{end}us\n"
+        );
+        time = end;
+    }
+    let session = trace(&text);
+    let (facts, hardware, options) = (
+        Facts::new(&session),
+        Hardware::builtin(),
+        Options::default(),
+    );
+    let context = Context::new(&session, &facts, &hardware, &options);
+    let Ok(chains) = compute(&context) else {
+        return Vec::new();
+    };
+    assert!(chains.by_names);
+    let groups = chains.places.iter().flat_map(|place| &place.groups);
+    groups
+        .map(|group| (group.kind, group.kernels.0, group.saved().unwrap()))
+        .collect()
+}
+
+const POW: &str = "at::native::vectorized_elementwise_kernel<4,at::native::pow_kernel>";
+const RSQRT: &str = "at::native::vectorized_elementwise_kernel<4,at::native::rsqrt_kernel_cuda>";
+const MUL: &str = "at::native::elementwise_kernel<128, 2,at::native::MulFunctor>";
+const MEAN: &str = "at::native::reduce_kernel<512,at::native::MeanOps>";
+const TO_BF16: &str =
+    "at::native::vectorized_elementwise_kernel<4,at::native::bfloat16_copy_kernel_cuda>";
+const TRANSPOSE: &str =
+    "at::native::elementwise_kernel<128, 4,at::native::direct_copy_kernel_cuda>";
+const ADDCDIV: &str =
+    "at::native::vectorized_elementwise_kernel<4,at::native::addcdiv_cuda_kernel>";
+
+#[test]
+fn names_and_grids_show_chains_without_operators() {
+    // 16384 · 1024 and 65536 · 256 elements are the same. The shortest of three on all elements takes 40 µs, the fused
+    // kernel half of that: 200 − 20 µs.
+    let norm = [
+        (POW, 16_384, 50),
+        (MEAN, 512, 30),
+        (RSQRT, 8, 10),
+        (MUL, 65_536, 70),
+        (TO_BF16, 16_384, 40),
+    ];
+    assert_eq!(by_names(&norm), [(ChainKind::Norm, 5.0, Time(180_000.0))]);
+    // A copy between layouts ends a chain, and so does a kernel of another library.
+    for kernel in [TRANSPOSE, "triton_poi_fused_add", "gemm"] {
+        let kernels = [(POW, 64, 5), (POW, 64, 5), (kernel, 64, 5), (POW, 64, 5)];
+        assert_eq!(by_names(&kernels), [], "{kernel}");
+    }
+    let other = [(POW, 64, 5), (POW, 64, 5), (POW, 256, 5)];
+    assert_eq!(by_names(&other), []);
+}
+
+#[test]
+fn names_show_casts_updates_and_attention() {
+    let cast = [(TO_BF16, 64, 5), ("gemm", 1, 5), (TO_BF16, 8, 4)];
+    assert_eq!(by_names(&cast), [(ChainKind::Cast, 2.0, Time(9_000.0))]);
+    // 8 parameters of 4 kernels: from the first update to the last 29 kernels, of which one of 2 µs is left.
+    let parameter = [(ADDCDIV, 4, 2), (POW, 4, 2), (POW, 4, 2), (POW, 4, 2)];
+    let step = parameter.repeat(8);
+    assert_eq!(
+        by_names(&step)[0],
+        (ChainKind::Optimizer, 29.0, Time(56_000.0))
+    );
+    let few = by_names(&parameter.repeat(7));
+    assert!(few.iter().all(|(kind, ..)| *kind != ChainKind::Optimizer));
+    // A fused kernel needs a quarter of the products: 8 + 12 + 20 + 8 − 4 µs.
+    let attention = [
+        ("gemm", 1, 8),
+        (MUL, 64, 12),
+        (SOFTMAX, 1, 20),
+        ("gemm", 1, 8),
+        (POW, 1, 1),
+    ];
+    assert_eq!(
+        by_names(&attention),
+        [(ChainKind::Attention, 4.0, Time(44_000.0))]
+    );
+    // Routing: another kernel lies between softmax and product.
+    let router = [
+        ("gemm", 1, 8),
+        (SOFTMAX, 1, 20),
+        ("topk", 1, 3),
+        ("gemm", 1, 8),
+        (POW, 1, 1),
+    ];
+    assert_eq!(by_names(&router), []);
+}

@@ -105,6 +105,18 @@ fn copies_without_strides_are_not_judged() {
 }
 
 #[test]
+fn what_only_names_show_says_so() {
+    let mut made = decode_with(ChainKind::Pointwise);
+    let chains = made.known.chains.as_mut().unwrap();
+    (chains.by_names, chains.has_rates) = (true, false);
+    let statement = words(&made.one(rule("pointwise-unfused")).statement);
+    assert!(statement.ends_with("}findings.by_names"), "{statement}");
+    // Names do not show everything: what they do not show may be there.
+    let outcome = silent(made.outcome(rule("norm-unfused")));
+    assert_eq!(outcome.0, "abstained");
+}
+
+#[test]
 fn where_the_cpu_bounds_the_stage_only_loops_save_time_now() {
     let host_bound = |kind| {
         let mut made = decode_with(kind).idle(Cause::Launching, 600.0);

@@ -14,7 +14,7 @@ const REPEATED: Count = Count(65_536.0);
 const READERS: usize = 4;
 
 /// Parts of names of kernels by which cuDNN changes the layout of images.
-const CONVERSIONS: [&str; 2] = ["nchwtonhwc", "nhwctonchw"];
+const CONVERSIONS: [&str; 2] = ["nchwToNhwc", "nhwcToNchw"];
 
 impl Finder<'_> {
     /// Copies of expanded tensors. What reads such a copy reads each element several times, too.
@@ -86,7 +86,7 @@ impl Finder<'_> {
     /// Copies with another order of axes, and conversions that cuDNN adds.
     pub(super) fn layouts(&mut self) {
         for position in 0..self.items.list.len() {
-            let kernel = self.items.kernel(position).to_ascii_lowercase();
+            let kernel = self.items.kernel(position);
             let is_conversion = CONVERSIONS.iter().any(|part| kernel.contains(part));
             let tensors = self.copy(position).filter(|[target, source]| {
                 target.dtype == source.dtype

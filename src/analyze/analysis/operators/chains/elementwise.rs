@@ -3,6 +3,8 @@
 use super::call::Dtype;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use crate::engine::classify::KernelClass;
+use rustc_hash::FxHashSet;
+
 use rooflens_units::{Bytes, Count, Flops, Time};
 
 /// Kernels on all elements from which on a group is a chain.
@@ -185,13 +187,14 @@ impl Finder<'_> {
 
     /// The least time of one kernel for all: inputs that no kernel before wrote are read, the last output is written.
     fn fused(&self, positions: &[usize]) -> Option<Time> {
-        let mut written: Vec<(Count, Dtype)> = Vec::new();
+        // Sizes as integers, because tensors of a trace have fewer than 2^63 elements.
+        let mut written: FxHashSet<(u64, Dtype)> = FxHashSet::default();
         let mut bytes = Bytes::ZERO;
         for (place, position) in positions.iter().enumerate() {
             let call = self.items.call(*position)?;
             let mut read = Vec::new();
             for tensor in call.inputs(self.items.session) {
-                let signature = (tensor.elements(), tensor.dtype);
+                let signature = (tensor.elements().0 as u64, tensor.dtype);
                 if !written.contains(&signature) && !read.contains(&signature) {
                     bytes += tensor.bytes();
                     read.push(signature);
@@ -202,7 +205,7 @@ impl Finder<'_> {
             let is_reduction = self.items.list[*position].class == KernelClass::Reduction;
             let output = call.output(self.items.session);
             if !is_reduction {
-                written.push((call.elements, output));
+                written.insert((call.elements.0 as u64, output));
             }
             if place + 1 == positions.len() && !is_reduction {
                 bytes += Bytes(call.elements.0 * output.bytes as f64);

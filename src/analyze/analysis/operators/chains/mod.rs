@@ -21,6 +21,8 @@ mod updates;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crate::engine::nesting::innermost;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
@@ -269,13 +271,16 @@ impl Finder<'_> {
     }
 }
 
+/// What examples have in common that add up: kind, operators, sizes, types.
+type Signature = (ChainKind, String, String, [Dtype; 2]);
+
 /// Where operations belong, while groups are added up.
 struct Places {
     /// Index of the place and number of the instance of each operation of the pass; none if it does not count.
     of_ops: Vec<Option<(u32, u32)>>,
     list: Vec<Place>,
-    /// Examples of each group of each place.
-    examples: Vec<Vec<(ChainKind, Vec<Example>)>>,
+    /// Examples by place and signature.
+    examples: BTreeMap<(u32, Signature), Example>,
 }
 
 fn places(context: &Context<'_>, pass: PassId) -> Places {
@@ -313,7 +318,7 @@ fn places(context: &Context<'_>, pass: PassId) -> Places {
     }
     Places {
         of_ops,
-        examples: list.iter().map(|_| Vec::new()).collect(),
+        examples: BTreeMap::new(),
         list,
     }
 }
@@ -345,31 +350,30 @@ impl Places {
             (Some(sum), Some(bound)) => Some(sum + bound.min(time)),
             _ => None,
         };
-        let example = Example {
-            time,
-            chains: Count(1.0),
-            ..chain.example
-        };
-        let kinds = &mut self.examples[place];
-        match kinds.iter_mut().find(|(kind, _)| *kind == chain.kind) {
-            Some((_, examples)) => join(examples, example),
-            None => kinds.push((chain.kind, vec![example])),
-        }
+        let signature = (
+            chain.kind,
+            chain.example.operators.clone(),
+            chain.example.sizes.clone(),
+            [chain.example.from, chain.example.to],
+        );
+        let example = self.examples.entry((place as u32, signature));
+        let example = example.or_insert(chain.example);
+        example.time += time;
+        example.chains += Count(1.0);
     }
 
     fn with_examples(mut self, context: &Context<'_>) -> Vec<Place> {
-        for (place, kinds) in self.list.iter_mut().zip(self.examples) {
-            for (kind, examples) in kinds {
-                let largest = examples
-                    .into_iter()
-                    .max_by(|a, b| a.time.total_cmp(&b.time).then(b.operator.cmp(&a.operator)));
-                let mut groups = place.groups.iter_mut();
-                if let (Some(group), Some(largest)) =
-                    (groups.find(|group| group.kind == kind), largest)
-                {
-                    group.example = largest;
-                    group.example.frame = frame(context, group.example.operator);
-                }
+        for ((place, (kind, ..)), example) in self.examples {
+            let mut groups = self.list[place as usize].groups.iter_mut();
+            if let Some(group) = groups.find(|group| group.kind == kind)
+                && group.example.time < example.time
+            {
+                group.example = example;
+            }
+        }
+        for place in &mut self.list {
+            for group in &mut place.groups {
+                group.example.frame = frame(context, group.example.operator);
             }
             place.groups.arrange_by_key(|group| group.kind);
         }
@@ -388,21 +392,6 @@ impl Group {
             bound: Some(Time::ZERO),
             example: Example::default(),
         }
-    }
-}
-
-/// Adds an example to those of the same signature.
-fn join(examples: &mut Vec<Example>, example: Example) {
-    let is_same = |other: &&mut Example| {
-        (&other.operators, &other.sizes, other.from, other.to)
-            == (&example.operators, &example.sizes, example.from, example.to)
-    };
-    match examples.iter_mut().find(is_same) {
-        Some(known) => {
-            known.time += example.time;
-            known.chains += example.chains;
-        }
-        None => examples.push(example),
     }
 }
 

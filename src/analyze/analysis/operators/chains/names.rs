@@ -4,6 +4,7 @@
 //! between versions. Bytes are not known. A fused kernel is assumed to take half of the time of the shortest kernel on
 //! all elements, because each of them reads or writes a tensor of that size.
 
+use super::items::{Item, Items};
 use super::{Chain, ChainKind, Example, Finder};
 use crate::engine::classify::KernelClass;
 use rooflens_units::{Count, Time};
@@ -56,45 +57,105 @@ const FILL: &str = "FillFunctor";
 /// Part of the time of the products of attention that a fused kernel needs at least: it writes no scores.
 const PRODUCTS: f64 = 0.25;
 
+/// What the name of a kernel says.
+#[derive(Clone, Copy, Default)]
+struct KernelName {
+    /// Elementwise, on one tensor, and no copy between layouts.
+    is_elementwise: bool,
+    is_reduction: bool,
+    is_update: bool,
+    is_cast: bool,
+    is_root: bool,
+    is_fill: bool,
+    /// Elements that a block of an elementwise kernel works on.
+    block: Option<f64>,
+}
+
+impl KernelName {
+    fn new(name: &str, class: KernelClass) -> Self {
+        let contains = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        let is_native = name.contains(PYTORCH);
+        let is_strided = name.contains(COPY) && !contains(&CONTIGUOUS);
+        let is_class = matches!(class, KernelClass::Elementwise | KernelClass::Layout);
+        let block = BLOCKS.iter().find(|(part, _)| name.contains(part));
+        Self {
+            is_elementwise: is_native && is_class && !name.contains(JOINT) && !is_strided,
+            is_reduction: class == KernelClass::Reduction && name.contains("reduce_kernel"),
+            is_update: name.contains(UPDATE),
+            is_cast: contains(&CASTS),
+            is_root: contains(&ROOTS),
+            is_fill: name.contains(FILL),
+            block: block.map(|(_, elements)| *elements),
+        }
+    }
+}
+
+/// What the names of all kernels say, by `KernelId`.
+struct Names(Vec<KernelName>);
+
+impl Names {
+    fn new(items: &Items<'_>) -> Self {
+        let mut names = vec![KernelName::default(); items.session.kernels.len()];
+        let mut is_known = vec![false; names.len()];
+        for (position, item) in items.list.iter().enumerate() {
+            let kernel = item.kernel.index();
+            if !is_known[kernel] {
+                names[kernel] = KernelName::new(items.kernel(position), item.class);
+                is_known[kernel] = true;
+            }
+        }
+        Self(names)
+    }
+
+    fn of(&self, item: &Item) -> KernelName {
+        self.0[item.kernel.index()]
+    }
+}
+
+/// A chain that is still growing.
+#[derive(Default)]
+struct Run {
+    items: Vec<usize>,
+    elements: Count,
+    has_reduction: bool,
+}
+
+impl Run {
+    /// Whether a kernel on so many elements, or a reduction of unknown size, continues the chain.
+    fn takes(&self, elements: Option<Count>) -> bool {
+        let Some(elements) = elements else {
+            return true;
+        };
+        let ratio = elements.0 / self.elements.0.max(1.0);
+        (0.5..=2.0).contains(&ratio) || ratio < 0.5 && self.has_reduction
+    }
+}
+
 impl Finder<'_> {
     /// All groups that names show.
     pub(super) fn named(&mut self) {
-        self.named_updates();
-        self.named_attention();
+        let names = Names::new(self.items);
+        self.named_updates(&names);
+        self.named_attention(&names);
         self.layouts();
-        self.named_chains();
-        self.named_casts();
+        self.named_chains(&names);
+        self.named_casts(&names);
     }
 
-    fn contains(&self, position: usize, part: &str) -> bool {
-        self.items.kernel(position).contains(part)
-    }
-
-    fn is_elementwise_by_name(&self, position: usize) -> bool {
-        let class = self.items.list[position].class;
-        matches!(class, KernelClass::Elementwise | KernelClass::Layout)
-            && self.contains(position, PYTORCH)
-            && !self.contains(position, JOINT)
-            && !self.is_strided_copy(position)
-            && !self.is_taken[position]
-    }
-
-    /// Whether a kernel copies between layouts: for another reason than a type, and not into a chain.
-    fn is_strided_copy(&self, position: usize) -> bool {
-        let is_contiguous = CONTIGUOUS.iter().any(|part| self.contains(position, part));
-        self.contains(position, COPY) && !is_contiguous
+    fn name_of(&self, names: &Names, position: usize) -> KernelName {
+        names.of(&self.items.list[position])
     }
 
     /// Loops of an optimizer over parameters.
-    fn named_updates(&mut self) {
-        let is_update = |position: &usize| {
-            self.is_elementwise_by_name(*position) && self.contains(*position, UPDATE)
-        };
+    fn named_updates(&mut self, names: &Names) {
+        let name = |position: usize| self.name_of(names, position);
+        let is_update =
+            |position: &usize| name(*position).is_elementwise && name(*position).is_update;
         let updates: Vec<usize> = (0..self.items.list.len()).filter(is_update).collect();
         let follows = |a: &usize, b: &usize| {
             b - a <= PERIOD
                 && self.items.is_together(*a, *b)
-                && (*a..*b).all(|position| self.is_elementwise_by_name(position))
+                && (*a..*b).all(|position| name(position).is_elementwise)
         };
         let mut loops = Vec::new();
         for run in updates.chunk_by(follows) {
@@ -112,7 +173,7 @@ impl Finder<'_> {
     }
 
     /// A softmax between two products, with nothing but elementwise kernels between.
-    fn named_attention(&mut self) {
+    fn named_attention(&mut self, names: &Names) {
         for softmax in 0..self.items.list.len() {
             let item = self.items.list[softmax];
             if item.class != KernelClass::Softmax || self.is_taken[softmax] {
@@ -123,15 +184,16 @@ impl Finder<'_> {
                     && self.items.is_together(*position, softmax)
             };
             let end = (softmax + 1 + NEAR).min(self.items.list.len());
-            let first = (softmax.saturating_sub(NEAR)..softmax)
-                .rev()
-                .find(is_product);
+            let earliest = softmax.saturating_sub(NEAR);
+            let first = (earliest..softmax).rev().find(is_product);
             let last = (softmax + 1..end).find(is_product);
             let (Some(first), Some(last)) = (first, last) else {
                 continue;
             };
-            let is_between =
-                |position: usize| position == softmax || self.is_elementwise_by_name(position);
+            let is_between = |position: usize| {
+                let is_elementwise = self.name_of(names, position).is_elementwise;
+                position == softmax || is_elementwise && !self.is_taken[position]
+            };
             if (first + 1..last).all(is_between) {
                 let products = [first, last];
                 let time = products.map(|position| self.items.list[position].duration().time());
@@ -142,80 +204,67 @@ impl Finder<'_> {
     }
 
     /// Chains of elementwise kernels on as many elements, and reductions between them.
-    fn named_chains(&mut self) {
-        let mut run: Vec<usize> = Vec::new();
-        let mut elements = Count::ZERO;
+    fn named_chains(&mut self, names: &Names) {
+        let mut run = Run::default();
         for position in 0..self.items.list.len() {
-            if self.contains(position, FILL) {
+            let name = self.name_of(names, position);
+            if name.is_fill {
                 continue;
             }
-            let is_reduction = self.items.list[position].class == KernelClass::Reduction
-                && self.contains(position, "reduce_kernel");
-            let is_elementwise = self.is_elementwise_by_name(position);
-            let own = self.elements_by_grid(position);
-            let has_reduction = |run: &[usize]| {
-                let class = |position: &usize| self.items.list[*position].class;
-                run.iter()
-                    .any(|position| class(position) == KernelClass::Reduction)
-            };
+            let is_free = !self.is_taken[position];
+            let elements = self.elements_by_grid(names, position);
+            let is_elementwise = name.is_elementwise && elements.is_some() && is_free;
+            let is_reduction = name.is_reduction && is_free;
             let is_open = run
+                .items
                 .last()
                 .is_some_and(|last| self.items.is_together(*last, position));
-            let fits = match own {
-                Some(own) => {
-                    let ratio = own.0 / elements.0.max(1.0);
-                    (0.5..=2.0).contains(&ratio) || ratio < 0.5 && has_reduction(&run)
-                }
-                None => is_reduction,
-            };
-            if !(is_open && fits && (is_elementwise || is_reduction)) {
-                self.close_named(std::mem::take(&mut run), elements);
-                elements = Count::ZERO;
+            let is_part = is_open && (is_elementwise || is_reduction) && run.takes(elements);
+            if !is_part {
+                self.close_named(names, std::mem::take(&mut run));
             }
-            if is_elementwise && own.is_some() || is_reduction && !run.is_empty() {
-                elements = elements.max(own.unwrap_or_default());
-                run.push(position);
+            if is_elementwise || is_reduction && is_part {
+                run.elements = run.elements.max(elements.unwrap_or_default());
+                run.has_reduction |= is_reduction;
+                run.items.push(position);
             }
         }
-        self.close_named(run, elements);
+        self.close_named(names, run);
     }
 
-    fn close_named(&mut self, run: Vec<usize>, elements: Count) {
+    fn close_named(&mut self, names: &Names, run: Run) {
         let is_full = |position: &&usize| {
-            let own = self.elements_by_grid(**position);
-            own.is_some_and(|own| own.0 >= 0.5 * elements.0)
+            let elements = self.elements_by_grid(names, **position);
+            elements.is_some_and(|elements| elements.0 >= 0.5 * run.elements.0)
         };
-        let full: Vec<usize> = run.iter().filter(is_full).copied().collect();
-        let is_cast = |position: &usize| CASTS.iter().any(|part| self.contains(*position, part));
-        if full.len() < LEAST || run.iter().all(is_cast) {
+        let full: Vec<usize> = run.items.iter().filter(is_full).copied().collect();
+        let name = |position: &usize| self.name_of(names, *position);
+        let is_cast = |position: &usize| name(position).is_cast;
+        if full.len() < LEAST || run.items.iter().all(is_cast) {
             return;
         }
-        let is_root = |position: &usize| ROOTS.iter().any(|part| self.contains(*position, part));
-        let has_reduction = full.len() < run.len();
-        let kind = match has_reduction && run.iter().any(is_root) {
+        let has_root = run.items.iter().any(|position| name(position).is_root);
+        let kind = match run.has_reduction && has_root {
             true => ChainKind::Norm,
             false => ChainKind::Pointwise,
         };
         let bound = self.shortest(&full) * 0.5;
-        self.add_named(kind, run, bound);
+        self.add_named(kind, run.items, bound);
     }
 
     /// Conversions to narrower types; those to wider ones have the name of plain copies.
-    fn named_casts(&mut self) {
+    fn named_casts(&mut self, names: &Names) {
         for position in 0..self.items.list.len() {
-            let is_cast = CASTS.iter().any(|part| self.contains(position, part));
-            if is_cast && !self.is_taken[position] {
+            if self.name_of(names, position).is_cast && !self.is_taken[position] {
                 self.add_named(ChainKind::Cast, vec![position], Time::ZERO);
             }
         }
     }
 
     /// Elements that an elementwise kernel of PyTorch works on, by its grid.
-    fn elements_by_grid(&self, position: usize) -> Option<Count> {
-        let name = self.items.kernel(position);
-        let blocks = self.items.list[position].blocks as f64;
-        let (_, elements) = BLOCKS.iter().find(|(part, _)| name.contains(part))?;
-        Some(Count(blocks * elements))
+    fn elements_by_grid(&self, names: &Names, position: usize) -> Option<Count> {
+        let block = self.name_of(names, position).block?;
+        Some(Count(self.items.list[position].blocks as f64 * block))
     }
 
     /// The shortest duration of kernels.

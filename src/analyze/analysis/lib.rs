@@ -205,7 +205,7 @@ results! {
     /// Figures of the profiled kernels.
     details: counters::details::Details = counters::details::compute;
     /// The least time of the kernels of each stage, and their faults.
-    limits: Vec<counters::limits::StageLimits> = counters::limits::compute;
+    limits: counters::limits::Limits = counters::limits::compute;
     /// Streams and kinds of operations that run at once.
     overlap: time::overlap::Overlaps = time::overlap::compute;
     /// Times of repeated stages over the run.

@@ -7,7 +7,7 @@ use rooflens_schemas::Scope;
 use crate::rule::{Look, Outcome};
 use crate::stage::{Key, StageLine, stage_lines};
 use rooflens_analysis::communication::lines::RankTimes;
-use rooflens_analysis::counters::limits::StageLimits;
+use rooflens_analysis::counters::limits::KernelLimits;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::classify::KernelClass;
@@ -508,9 +508,10 @@ impl<'a> Evidence<'a> {
     }
 
     /// The least time of the kernels of a stage.
-    pub(crate) fn limits(&self, stage: &StageLine) -> Option<&'a StageLimits> {
-        let mut limits = self.results.limits().ok()?.iter();
-        limits.find(|limits| stage.is(&limits.summary))
+    pub(crate) fn limits(&self, stage: &StageLine) -> Option<&'a KernelLimits> {
+        let mut stages = self.results.limits().ok()?.stages.iter();
+        let (_, limits) = stages.find(|(summary, _)| stage.is(summary))?;
+        Some(limits)
     }
 
     /// Attention of a stage.

@@ -9,7 +9,7 @@ use crate::evidence::Evidence;
 use crate::products;
 use crate::rule::{Look, Outcome};
 use crate::stage::StageLine;
-use rooflens_analysis::counters::limits::{Cause, KernelLimit, Reason, StageLimits};
+use rooflens_analysis::counters::limits::{Cause, KernelLimit, KernelLimits, Reason};
 use rooflens_analysis::counters::ncu::KernelCounters;
 use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
 pub(crate) use rooflens_analysis::counters::represent::matching::ENOUGH;
@@ -22,18 +22,18 @@ use rooflens_units::{Count, Ratio, Time};
 /// Share of a stage's GPU time beyond the limits of its kernels from which on it is worth a finding.
 pub(crate) const LOST: Ratio = Ratio(0.02);
 
-/// The kernels of a stage with one fault.
+/// The kernels of a stage or pass with one fault.
 pub(crate) struct Faults<'a> {
     /// Those with the fault as their first, the one that loses most first.
     pub(crate) kernels: Vec<&'a KernelLimit>,
-    /// Their share of the stage's GPU time.
+    /// Their share of its GPU time.
     pub(crate) share: Ratio,
-    /// Their time beyond their limits ÷ the stage's GPU time.
+    /// Their time beyond their limits ÷ its GPU time.
     pub(crate) lost: Ratio,
 }
 
 impl<'a> Faults<'a> {
-    pub(crate) fn new(limits: &'a StageLimits, reason: Reason) -> Option<Self> {
+    pub(crate) fn new(limits: &'a KernelLimits, reason: Reason) -> Option<Self> {
         let mut kernels: Vec<_> = limits.kernels.iter().collect();
         kernels.retain(|kernel| kernel.cause().is_some_and(|cause| cause.reason == reason));
         let lost = |kernel: &KernelLimit| kernel.now.time() - kernel.limit();
@@ -177,7 +177,7 @@ pub(crate) fn query(
     stage: &StageLine,
     kernel: &KernelLimit,
 ) -> Option<Query> {
-    let name = products::short_name(evidence.session.kernel_name(kernel.kernel));
+    let name = products::short_name(evidence.session.kernel_name(kernel.kernel?));
     let blocks = kernel.grid.volume();
     if blocks == 0 || !products::is_plain(name) {
         return None;

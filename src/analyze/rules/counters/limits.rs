@@ -6,8 +6,12 @@ use crate::evidence::Evidence;
 use crate::profiled::{self, ENOUGH, Faults, LOST};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::counters::limits::{LimitSource, NOTABLE, Reason, SOUND, is_own};
+use rooflens_analysis::counters::limits::{
+    KernelLimit, LimitSource, NOTABLE, Reason, SOUND, is_own,
+};
+use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_units::{Ratio, Time};
 
 /// A rule about one fault.
 macro_rules! rule {
@@ -34,30 +38,44 @@ pub(super) static SMALL_GRIDS: Rule = rule!("small-grids", SmallGrid);
 pub(super) static OCCUPANCY: Rule = rule!("low-occupancy", Occupancy);
 pub(super) static TAIL: Rule = rule!("wave-tail", Tail);
 
+/// Sum of durations ÷ busy time from which on kernels share the GPU, and small grids do so on purpose.
+const SHARED: Ratio = Ratio(1.20);
+
 fn outcome(evidence: &Evidence<'_>, reason: Reason) -> Outcome {
-    let outcome = evidence.each_of_kernels(|stage| look(evidence, stage, reason));
-    outcome.or_needs(profiled::needs(evidence))
+    let limits = evidence.results.limits().ok();
+    let passes = limits.map_or(&[][..], |limits| &limits.passes);
+    if passes.is_empty() {
+        let outcome = evidence.each_of_kernels(|stage| look(evidence, stage, reason));
+        return outcome.or_needs(profiled::needs(evidence));
+    }
+    // Durations of replays bound no gain of the run.
+    let mut drafts = Vec::new();
+    for (pass, limits) in passes {
+        if let Some(faults) = Faults::new(limits, reason).filter(|faults| faults.lost >= LOST) {
+            let name = Inline::code(evidence.session.pass_name(*pass));
+            let finding = evidence.note_on_pass(*pass);
+            drafts.push(draft(evidence, finding, name, &faults, reason));
+        }
+    }
+    Outcome::joined(drafts)
 }
 
 fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
     let Some(limits) = evidence.limits(stage) else {
         return Look::InsufficientData;
     };
-    match Faults::new(limits, reason).filter(|faults| faults.lost >= LOST) {
-        Some(faults) => draft(evidence, stage, &faults, reason).into(),
-        // Without counters a grid is known, but no other fault.
-        None if limits.covered < ENOUGH => Look::InsufficientData,
-        None => Look::Passed,
+    let is_shared = stage.busy > Time::ZERO && stage.operation_time > stage.busy * SHARED;
+    if reason == Reason::SmallGrid && is_shared {
+        return Look::NotApplicable(words!(evidence, "small_grids.shared"));
     }
-}
-
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, faults: &Faults<'_>, reason: Reason) -> Draft {
-    let (largest, cause) = faults.largest();
-    let identity = &evidence.facts.identities[largest.kernel.index()];
-    let library = (!is_own(identity)).then_some(identity.library);
-    let launches = largest.launches.max(1) as f64;
-    let now = largest.now.time() / launches;
-    let others = faults.kernels.len() as u64 - 1;
+    let Some(faults) = Faults::new(limits, reason).filter(|faults| faults.lost >= LOST) else {
+        // Without counters a grid is known, but no other fault.
+        return match limits.covered < ENOUGH {
+            true => Look::InsufficientData,
+            false => Look::Passed,
+        };
+    };
+    let (largest, _) = faults.largest();
     let mut sources = vec![stage.evidence()];
     if let LimitSource::Counters(profile) = largest.source {
         let pass = evidence.session.kernel_profiles.pass[profile.index()];
@@ -68,6 +86,22 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, faults: &Faults<'_>, reason
         query: profiled::query(evidence, stage, largest),
         ..stage.saving_kernels(stage.operation_time * faults.lost)
     };
+    let label = Inline::strong(&stage.label);
+    draft(evidence, finding, label, &faults, reason).into()
+}
+
+fn draft(
+    evidence: &Evidence<'_>,
+    finding: Finding,
+    label: Inline,
+    faults: &Faults<'_>,
+    reason: Reason,
+) -> Draft {
+    let (largest, cause) = faults.largest();
+    let identity = identity(evidence, largest);
+    let library = identity.filter(|identity| !is_own(identity));
+    let now = largest.now.time() / largest.launches.max(1) as f64;
+    let others = faults.kernels.len() as u64 - 1;
     let limiter = match largest.source {
         LimitSource::Counters(profile) if reason == Reason::Occupancy => {
             let details = evidence.results.details().ok();
@@ -76,9 +110,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, faults: &Faults<'_>, reason
         _ => None,
     };
     let arguments = arguments! {
-        stage = Inline::strong(&stage.label),
+        stage = label,
         share = faults.share,
-        kernel = Inline::code(&identity.short),
+        kernel = identity.map(|identity| Inline::code(&identity.short)),
         others = (others > 0).then(|| Quantity::count(others)),
         figure = cause.figure,
         blocks = Quantity::count(largest.grid.volume()),
@@ -86,7 +120,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, faults: &Faults<'_>, reason
         now = now,
         least = now * cause.rest,
         limit = limiter,
-        library = library,
+        library = library.map(|identity| identity.library),
         spills = cause.spills.then(String::new),
     };
     let draft = Draft::new(finding, arguments).cause_if(true);
@@ -95,5 +129,17 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, faults: &Faults<'_>, reason
             draft.advice("advice_library")
         }
         _ => draft,
+    }
+}
+
+/// What the name of a kernel tells.
+fn identity<'a>(evidence: &Evidence<'a>, limit: &KernelLimit) -> Option<&'a KernelIdentity> {
+    match (limit.kernel, limit.source) {
+        (Some(kernel), _) => Some(&evidence.facts.identities[kernel.index()]),
+        (None, LimitSource::Counters(profile)) => {
+            let counters = evidence.results.counters().ok()?;
+            Some(&counters.launch(profile).identity)
+        }
+        (None, LimitSource::Grid) => None,
     }
 }

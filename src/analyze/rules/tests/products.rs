@@ -7,14 +7,16 @@ use rooflens_analysis::communication::straggler::Imbalance;
 use rooflens_analysis::communication::{self, Communication, Ranks};
 use rooflens_analysis::counters::roofline::workload::{Lack, Workload};
 use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::kernels::gemm::repeated::RepeatedGemms;
 use rooflens_analysis::kernels::gemm::tiles::Tiling;
 use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof, Sum};
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
+use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::{FlopSums, StageFlops};
-use rooflens_session::KernelId;
-use rooflens_units::{Bytes, BytesPerSecond, Flops, FlopsPerSecond, Ratio, Time};
+use rooflens_session::{Dim3, KernelId};
+use rooflens_units::{Bytes, BytesPerSecond, Flops, FlopsPerSecond, Ns, Ratio, Time};
 
 /// A product: times of an instance, nanoseconds.
 #[derive(Clone, Copy)]
@@ -507,4 +509,43 @@ fn the_ceiling_is_named() {
     };
     let found = made(&[few]).one(rule("gemm-bandwidth"));
     assert!(words(&found.statement).contains("reached=60.0 %, basis=measured"));
+}
+
+#[test]
+fn a_row_of_gemms_is_one_batch() {
+    // Of ten instances of 1000 ns, each with a row of 8 GEMMs: 400 ns from first start to last end, 20 ns a launch.
+    let row = |time| {
+        let mut made = decode();
+        let kernel = made.kernel("gemm", KernelIdentity::default());
+        let summary = made.last_summary();
+        made.known.stage_work = Ok(vec![StageWork {
+            summary: summary.clone(),
+            ..StageWork::default()
+        }]);
+        made.known.repeated_gemms = Ok(vec![RepeatedGemms {
+            summary,
+            kernel,
+            grid: Dim3 { x: 4, y: 2, z: 1 },
+            rows: 10,
+            longest: 8,
+            launches: 80,
+            time: Ns(time),
+            busy: Ns(1600),
+        }]);
+        made
+    };
+    let found = row(4000).one(rule("repeated-gemms"));
+    // One launch of 20 ns remains.
+    assert_eq!(saved(&found), 380.0);
+    assert!(
+        words(&found.statement)
+            .ends_with("longest=8, blocks=8, time=400 ns, share=40.0 %, launch=20.0 ns}")
+    );
+    // 70 − 20 ns are 5 % of the stage; a nanosecond per instance less is not.
+    assert_eq!(saved(&row(700).one(rule("repeated-gemms"))), 50.0);
+    assert_eq!(row(690).outcome(rule("repeated-gemms")), Outcome::PASSED);
+    assert_eq!(
+        silent(decode().outcome(rule("repeated-gemms"))).0,
+        "abstained"
+    );
 }

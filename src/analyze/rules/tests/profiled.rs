@@ -648,3 +648,22 @@ fn without_a_timeline_the_profiled_time_is_weighed() {
     );
     assert_eq!(made(0.4).outcome(rule("profiled-bound")), Outcome::PASSED);
 }
+
+#[test]
+fn kernels_that_share_the_gpu_have_small_grids_on_purpose() {
+    let shared = |busy| {
+        let mut made = made(&[Launch {
+            waves: 0.25,
+            ..LAUNCH
+        }]);
+        made.last().busy = Time(busy);
+        made.outcome(rule("small-grids"))
+    };
+    // Durations of 500 ns in 416 ns of busy time overlap by more than a fifth.
+    assert!(matches!(shared(417.0), Outcome::Found(_)));
+    let (word, why) = silent(shared(416.0));
+    assert_eq!(
+        (word, &*why),
+        ("not applicable", "decode: small_grids.shared")
+    );
+}

@@ -9,6 +9,7 @@ mod reasons;
 
 use std::collections::BTreeMap;
 
+use crate::counters::ncu::KernelCounters;
 use crate::counters::represent::matching::{Group, Line, gather};
 use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::stage_stats::{Summary, summaries};
@@ -28,6 +29,9 @@ pub const SOUND: Ratio = Ratio(0.70);
 
 /// Most that a kernel without work lasts.
 const SHORTEST: Ns = Ns(2_000);
+
+/// The least rate of fp64 ÷ rate of fp32 of a GPU: CUDA C++ Programming Guide, *Arithmetic Instructions*.
+const FP64: Ratio = Ratio(1.0 / 64.0);
 
 /// Mean duration from which on more blocks shorten a launch: five times [`SHORTEST`]. Shorter ones have little work.
 const LONG: Time = Time(10_000.0);
@@ -65,8 +69,8 @@ pub struct Cause {
 /// A kernel, grid and block of a stage, and the least time of its launches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelLimit {
-    /// Kernel.
-    pub kernel: KernelId,
+    /// Kernel of the timeline; absent without one.
+    pub kernel: Option<KernelId>,
     /// Blocks in the grid.
     pub grid: Dim3,
     /// Threads in a block.
@@ -81,12 +85,10 @@ pub struct KernelLimit {
     pub causes: Vec<Cause>,
 }
 
-/// The kernels of a stage with [`NOTABLE`] time.
+/// The kernels of a stage, or of a pass, with [`NOTABLE`] time.
 #[derive(Clone, Debug)]
-pub struct StageLimits {
-    /// The stage.
-    pub summary: Summary,
-    /// Durations of all GPU operations of its counted instances, summed.
+pub struct KernelLimits {
+    /// Durations of all GPU operations, summed: of the counted instances of a stage, or of a pass.
     pub time: Ns,
     /// Share of it in kernels with counters.
     pub covered: Ratio,
@@ -94,35 +96,54 @@ pub struct StageLimits {
     pub kernels: Vec<KernelLimit>,
 }
 
-/// Limits of the stages of the primary pass, in report order.
-pub fn compute(context: &Context<'_>) -> Known<Vec<StageLimits>> {
+/// Limits of the kernels of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Stages of the primary pass, in report order.
+    pub stages: Vec<(Summary, KernelLimits)>,
+    /// Passes of Nsight Compute, if the run has no timeline.
+    pub passes: Vec<(PassId, KernelLimits)>,
+}
+
+/// Limits of the stages of the primary pass; of the profiled launches alone without a timeline.
+pub fn compute(context: &Context<'_>) -> Known<Limits> {
     let (session, facts) = (context.session, context.facts);
+    let mut limits = Limits::default();
     if let Ok(matching) = context.results.matching() {
         let device = Device::of(context, matching.pass);
-        let lines = matching.lines.iter();
-        return Ok(lines
-            .map(|line| stage_limits(context, line, device))
-            .collect());
+        for line in &matching.lines {
+            let stage = stage_limits(context, line, device);
+            limits.stages.push((line.summary.clone(), stage));
+        }
+        return Ok(limits);
     }
-    let pass = facts
+    let timeline = facts
         .primary_pass(session)
         .filter(|_| !session.launches.is_empty());
-    let pass = pass.ok_or_else(|| no_gpu_work(session))?;
-    let device = Device::of(context, pass);
-    let unprofiled = BTreeMap::new();
-    let mut limits = Vec::new();
+    let Some(pass) = timeline else {
+        let counters = context.results.counters();
+        let counters = counters.map_err(|_| no_gpu_work(session))?;
+        for (pass, launches) in counters.by_pass() {
+            limits
+                .passes
+                .push((pass, pass_limits(context, pass, &launches)));
+        }
+        return Ok(limits);
+    };
+    let (device, unprofiled) = (Device::of(context, pass), BTreeMap::new());
     for summary in summaries(facts, pass) {
         let mut line = gather(session, facts, summary.clone(), &unprofiled);
         line.groups.sort_by_key(|group| {
             let time = std::cmp::Reverse(group.time);
             (time, group.kernel, group.grid, group.block)
         });
-        limits.push(stage_limits(context, &line, device));
+        let stage = stage_limits(context, &line, device);
+        limits.stages.push((line.summary, stage));
     }
     Ok(limits)
 }
 
-fn stage_limits(context: &Context<'_>, line: &Line, device: Device) -> StageLimits {
+fn stage_limits(context: &Context<'_>, line: &Line, device: Device) -> KernelLimits {
     let mut kernels = Vec::new();
     let mut covered = Ns::ZERO;
     for group in &line.groups {
@@ -130,11 +151,16 @@ fn stage_limits(context: &Context<'_>, line: &Line, device: Device) -> StageLimi
             covered += group.time;
         }
         if group.time.time() >= line.time.time() * NOTABLE && group.time > Ns::ZERO {
-            kernels.push(limit(context, line, group, device));
+            let identity = &context.facts.identities[group.kernel.index()];
+            let has_roof = has_roof(context, line, group);
+            let limit = limit(context, group, identity, device, has_roof);
+            kernels.push(KernelLimit {
+                kernel: Some(group.kernel),
+                ..limit
+            });
         }
     }
-    StageLimits {
-        summary: line.summary.clone(),
+    KernelLimits {
         time: line.time,
         covered: match line.time > Ns::ZERO {
             true => Ratio::of(covered, line.time),
@@ -144,9 +170,50 @@ fn stage_limits(context: &Context<'_>, line: &Line, device: Device) -> StageLimi
     }
 }
 
-fn limit(context: &Context<'_>, line: &Line, group: &Group, device: Device) -> KernelLimit {
+/// Limits of the profiled launches of a pass, by their profiled durations.
+fn pass_limits(context: &Context<'_>, pass: PassId, launches: &[&KernelCounters]) -> KernelLimits {
+    let device = Device::of(context, pass);
+    let mut groups = BTreeMap::<_, (Group, &KernelIdentity, Ns)>::new();
+    let mut time = Ns::ZERO;
+    for launch in launches {
+        let duration = launch.seconds.unwrap_or_default().time().round();
+        time += duration;
+        let key = (launch.name, launch.grid, launch.block);
+        let group = Group {
+            grid: launch.grid,
+            block: launch.block,
+            ..Group::default()
+        };
+        let start = (group, &launch.identity, Ns::ZERO);
+        let (group, _, longest) = groups.entry(key).or_insert(start);
+        group.launches += 1;
+        group.time += duration;
+        if duration > *longest {
+            (group.from, *longest) = (vec![launch.profile], duration);
+        }
+    }
+    let mut kernels = Vec::new();
+    for (group, identity, _) in groups.values() {
+        if group.time > Ns::ZERO && group.time.time() >= time.time() * NOTABLE {
+            kernels.push(limit(context, group, identity, device, false));
+        }
+    }
+    kernels.sort_by_key(|kernel| std::cmp::Reverse(kernel.now));
+    KernelLimits {
+        time,
+        covered: Ratio::ONE,
+        kernels,
+    }
+}
+
+fn limit(
+    context: &Context<'_>,
+    group: &Group,
+    identity: &KernelIdentity,
+    device: Device,
+    has_roof: bool,
+) -> KernelLimit {
     let profile = nearest(context, group);
-    let identity = &context.facts.identities[group.kernel.index()];
     let mut causes = match profile {
         Some(profile) => match Profile::new(context, profile, group, device) {
             Some(profile) => by_counters(&profile, identity),
@@ -158,7 +225,7 @@ fn limit(context: &Context<'_>, line: &Line, group: &Group, device: Device) -> K
     // its sizes give the limit, or its counters.
     let is_tuned = identity.class.is_matrix_work();
     let is_other = identity.class == KernelClass::Communication
-        || (is_tuned && (profile.is_none() || has_roof(context, line, group)));
+        || (is_tuned && (profile.is_none() || has_roof));
     if is_other || group.time.time() < LONG * group.launches as f64 {
         causes.retain(|cause| cause.reason != Reason::SmallGrid);
     }
@@ -168,7 +235,7 @@ fn limit(context: &Context<'_>, line: &Line, group: &Group, device: Device) -> K
         by_rest.then(a.reason.cmp(&b.reason))
     });
     KernelLimit {
-        kernel: group.kernel,
+        kernel: None,
         grid: group.grid,
         block: group.block,
         launches: group.launches,
@@ -216,21 +283,28 @@ struct Device {
     sms: Option<u32>,
     /// The shortest kernel, at most [`SHORTEST`]: more blocks make no launch shorter.
     shortest: Ns,
+    /// Rate of fp64 ÷ rate of fp32.
+    fp64: Ratio,
 }
 
 impl Device {
     fn of(context: &Context<'_>, pass: PassId) -> Self {
         let (gpus, launches) = (&context.session.gpus, &context.session.launches);
-        let rows = (0..gpus.len()).filter(|row| gpus.pass[*row] == pass);
-        let sms = rows.filter_map(|row| {
-            let name = context.session.text(gpus.name[row]);
-            let specified = context.gpu_spec(name).map(|gpu| gpu.sm_count);
-            gpus.sm_count[row].or(specified)
-        });
+        let (mut sms, mut fp64) = (None, FP64);
+        for row in (0..gpus.len()).filter(|row| gpus.pass[*row] == pass) {
+            let specified = context.gpu_spec(context.session.text(gpus.name[row]));
+            let count = gpus.sm_count[row].or(specified.map(|gpu| gpu.sm_count));
+            sms = sms.min(count).or(sms).or(count);
+            let rate = |dtype| Some(specified?.peak(dtype)?.dense);
+            if let (Some(double), Some(single)) = (rate("fp64"), rate("fp32")) {
+                fp64 = Ratio::of(double, single);
+            }
+        }
         let rows = (0..launches.len()).filter(|row| launches.pass[*row] == pass);
         let durations = rows.map(|row| launches.end[row].saturating_sub(launches.start[row]));
         Self {
-            sms: sms.min(),
+            sms,
+            fp64,
             shortest: durations.min().unwrap_or(Ns::ZERO).min(SHORTEST),
         }
     }

@@ -61,6 +61,8 @@ const ATOMICS: Ratio = Ratio(0.10);
 const ACTIVE: Ratio = Ratio(0.50);
 /// Theoretical occupancy up to which few warps explain latency.
 const OCCUPANCY: Ratio = Ratio(0.50);
+/// Bytes of a number in fp32 ÷ in fp64.
+const HALF: Ratio = Ratio(0.5);
 /// Waves below which most block slots are empty.
 const FEW_WAVES: Ratio = Ratio(0.50);
 
@@ -318,14 +320,21 @@ fn divergence(profile: &Profile<'_>) -> Option<Cause> {
     holds.then(|| cause(Reason::Divergence, figure, rest))
 }
 
-/// In single precision, the same kernel moves half of the bytes and computes at twice the rate at least.
+/// In single precision, the same kernel moves half of the bytes and computes at the rate of fp32. Tensor cores compute in
+/// fp64 at the rate at which SMs compute in fp32 at least; half is the optimistic number.
 fn fp64(profile: &Profile<'_>, identity: &KernelIdentity) -> Option<Cause> {
     let computes = profile.counters.flops.main();
     let holds = match computes {
         Some(part) => part.dtype.starts_with("fp64"),
         None => identity.dtype == "fp64",
     };
-    holds.then_some(cause(Reason::Fp64, Ratio::ONE, Ratio(0.5)))
+    let by_rate = profile.units.compute >= profile.units.memory()
+        && computes.is_some_and(|part| !part.tensor);
+    let rest = match by_rate {
+        true => HALF.min(profile.device.fp64),
+        false => HALF,
+    };
+    holds.then_some(cause(Reason::Fp64, Ratio::ONE, rest))
 }
 
 /// With a full grid, a unit is at its peak, or all threads that the GPU holds work.

@@ -40,7 +40,7 @@ fn first(session: &Session) -> Option<Cause> {
     let mut first = None;
     with_results(session, |context| {
         let limits = context.results.limits().expect("a timeline");
-        first = limits[0].kernels[0].cause().copied();
+        first = limits.stages[0].1.kernels[0].cause().copied();
     });
     first
 }
@@ -208,6 +208,16 @@ fn double_precision_takes_twice_the_bytes() {
     };
     assert_cause(session("copy<double>"), Reason::Fp64, 1.0, 0.5);
     assert_eq!(session("copy<float>"), None);
+    // A GPU without a specification may compute at 1 ÷ 64 of the rate of fp32.
+    let operation = |name| ("", name, "inst", 9.0);
+    let computes = [
+        operation("smsp__sass_thread_inst_executed_op_dadd_pred_on.sum"),
+        operation("smsp__sass_thread_inst_executed_op_dmul_pred_on.sum"),
+        operation("smsp__sass_thread_inst_executed_op_dfma_pred_on.sum"),
+    ];
+    let cause = |uses| limit_of(uses, &computes);
+    assert_cause(cause([90.0, 9.0, 9.0, 9.0]), Reason::Fp64, 1.0, 0.015625);
+    assert_cause(cause([30.0, 90.0, 9.0, 9.0]), Reason::Fp64, 1.0, 0.5);
 }
 
 #[test]
@@ -250,14 +260,46 @@ fn the_least_limit_comes_first_and_a_kernel_near_it_is_sound() {
     }
     with_results(&session, |context| {
         let limits = context.results.limits().expect("a timeline");
-        let kernel = &limits[0].kernels[0];
+        let kernel = &limits.stages[0].1.kernels[0];
         let reasons: Vec<Reason> = kernel.causes.iter().map(|cause| cause.reason).collect();
         assert_eq!(reasons, [Reason::Divergence, Reason::Tail]);
         // 75 % × 8 ÷ 32 of 1 ms.
         assert_eq!(kernel.limit(), Time(187_500.0));
         assert_eq!(kernel.source, LimitSource::Counters(launch));
-        assert_eq!(limits[0].covered, Ratio(0.5));
-        let sound = &limits[0].kernels[1];
+        assert_eq!(limits.stages[0].1.covered, Ratio(0.5));
+        let sound = &limits.stages[0].1.kernels[1];
         assert_eq!((sound.causes.len(), sound.limit()), (0, Time(1_000_000.0)));
+    });
+}
+
+#[test]
+fn without_a_timeline_profiled_launches_have_limits() {
+    let mut session = Session::default();
+    let pass = session.add_pass("ncu", PassKind::Counters, "ncu/raw.csv");
+    for seconds in [1e-3, 3e-3] {
+        let launch = profile(&mut session, pass, "k");
+        for metric in [
+            ("", COMPUTE, "%", 80.0),
+            ("", DRAM, "%", 5.0),
+            ("", "gpu__time_duration.sum", "s", seconds),
+            (
+                "",
+                "smsp__thread_inst_executed_per_inst_executed.ratio",
+                "",
+                8.0,
+            ),
+        ] {
+            count(&mut session, launch, metric);
+        }
+    }
+    with_results(&session, |context| {
+        let limits = context.results.limits().expect("counters");
+        assert!(limits.stages.is_empty());
+        let (of, limits) = &limits.passes[0];
+        let kernel = &limits.kernels[0];
+        assert_eq!((*of, limits.kernels.len()), (pass, 1));
+        assert_eq!((kernel.launches, kernel.now), (2, Ns(4_000_000)));
+        // 80 % × 8 ÷ 32 of 4 ms.
+        assert_cause(kernel.cause().copied(), Reason::Divergence, 0.25, 0.2);
     });
 }

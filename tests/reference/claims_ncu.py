@@ -17,8 +17,6 @@ FIGURES = {"compute": ("sm__throughput.avg.pct_of_peak_sustained_elapsed", "Comp
 DURATION = ("gpu__time_duration.sum", "Duration")
 INSTRUCTION = re.compile(r"smsp__sass_thread_inst_executed_op_([fdh])(add|mul|fma)_pred_on\.sum")
 THREAD_INSTRUCTIONS = "smsp__thread_inst_executed.sum"
-# Rules of ncu about where threads read and write: another finding has those.
-ACCESS = re.compile("Uncoalesced|AccessPattern|Conflict|SharedMemory")
 
 
 def number(text):
@@ -27,10 +25,10 @@ def number(text):
 
 
 class Profile:
-    """Launches as dictionaries of figures, and the estimates of ncu's rules: (launch, rule, percent, text)."""
+    """Launches as dictionaries of figures."""
 
     def __init__(self, path):
-        self.launches, self.estimates = collections.defaultdict(dict), []
+        self.launches = collections.defaultdict(dict)
         for table in self.tables(pathlib.Path(path)):
             with open(table, encoding="utf-8", errors="replace", newline="") as file:
                 rows = list(csv.reader(line for line in file if not line.startswith("==")))
@@ -58,8 +56,6 @@ class Profile:
             if value is not None and row["Metric Name"] not in launch:
                 launch[row["Metric Name"]] = value * (SECONDS.get(row["Metric Unit"], 1)
                                                       if row["Metric Name"] == DURATION[1] else 1)
-            if row.get("Estimated Speedup Type") == "global":
-                self.estimates.append((row["ID"], row["Rule Name"], number(row["Estimated Speedup"]), row["Rule Description"]))
 
     def figure(self, launch, names):
         return next((launch[name] for name in names if name in launch), None)
@@ -95,27 +91,8 @@ def profiled_bound(work):
     return dict(share=most / times.total(), class_text=name)
 
 
-def rule_estimate(work):
-    """Of the rule with most: the largest estimate of each launch by its duration, and what it says of the longest."""
-    largest = collections.defaultdict(dict)
-    for launch, rule, percent, text in work.estimates:
-        if not ACCESS.search(rule) and percent is not None and percent >= largest[rule].get(launch, (0,))[0]:
-            largest[rule][launch] = (percent, text)
-    time = {number: work.duration(launch) or 0 for number, launch in work.launches.items()}
-    saved = {rule: sum(percent / 100 * time[launch] for launch, (percent, _) in own.items()) for rule, own in largest.items()}
-    rule = max(saved, key=saved.get)
-    longest = max(largest[rule], key=lambda launch: time[launch])
-    return dict(rule_text=rule, share=saved[rule] / sum(time.values()), launches=len(largest[rule]),
-                remark_text=largest[rule][longest][1])
-
-
 PROFILED = {
     "profiled-bound": (
         r"(?P<share>\S+ %) of profiled time in pass .+? is (?P<class_text>\S+); without a timeline, its share of the run is "
         r"unknown\.", profiled_bound),
-    "profiled-rule-estimate": (
-        r"Apart from access patterns, Nsight Compute's (?P<rule_text>\S+) rule estimates the largest saving: "
-        r"(?P<share>\S+ %) of profiled time in pass .+? \((?P<launches>\d+) launch(?:es)?\)\."
-        r"(?: For the longest launch: “(?P<remark_text>.+?)(?:\.| …)”)?",
-        rule_estimate),
 }

@@ -10,7 +10,7 @@ use crate::rule::{Look, Outcome, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::operators::chains::{ChainKind, Example, Group, Place};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_document::{Finding, Inline, Part, Quantity};
 use rooflens_session::StrId;
 use rooflens_units::{Count, Ratio, Time};
 
@@ -198,6 +198,10 @@ fn of_stage<'a>(
     if saved < stage.reference() * SAVED {
         return None;
     }
+    let finding = Finding {
+        parts: vec![(Part::Group(kind as u8), saved)],
+        ..finding
+    };
     Some(Subject {
         finding,
         group,

@@ -9,7 +9,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::kernels::matmul::Gemm;
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
-use rooflens_document::{Finding, Inline, prose};
+use rooflens_document::{Finding, Inline, Part, prose};
 use rooflens_units::{Bytes, Ns, Ratio, Time};
 
 /// Rows and columns that all usual tiles but those of 192 and 320 divide.
@@ -184,9 +184,9 @@ impl<'a> Products<'a> {
     pub(crate) fn saving(&self, worst: &Product<'_>, saved: Time) -> Finding {
         let name = short_name(worst.name);
         let window = self.stage.window.as_ref().filter(|_| is_plain(name));
-        let lost = |product: &Product<'_>| (product.group.kernel.0, product.lost);
+        let lost = |product: &Product<'_>| (Part::Kernel(product.group.kernel.0), product.lost);
         Finding {
-            kernels: self.products.iter().map(lost).collect(),
+            parts: self.products.iter().map(lost).collect(),
             evidence: vec![self.of_stage.evidence(self.evidence.session)],
             query: window.map(|window| window.with_helpers(name)),
             ..self.stage.saving_kernels(saved)

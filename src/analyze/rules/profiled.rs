@@ -15,7 +15,7 @@ use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
 pub(crate) use rooflens_analysis::counters::represent::matching::ENOUGH;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::{Classifier, Known};
-use rooflens_document::{Inline, Query};
+use rooflens_document::{Inline, Part, Query};
 use rooflens_session::{Arrange, KernelId};
 use rooflens_units::{Count, Ratio, Time};
 
@@ -30,6 +30,8 @@ pub(crate) struct Faults<'a> {
     pub(crate) share: Ratio,
     /// Their time beyond their limits ÷ its GPU time.
     pub(crate) lost: Ratio,
+    /// GPU time of all kernels of the stage or pass.
+    whole: Time,
 }
 
 impl<'a> Faults<'a> {
@@ -45,7 +47,22 @@ impl<'a> Faults<'a> {
             kernels,
             share: Ratio::of(time, whole),
             lost: Ratio::of(beyond, whole),
+            whole,
         })
+    }
+
+    /// What each kernel loses of this GPU time of an iteration, by row.
+    pub(crate) fn lost_by_kernel(&self, time: Time) -> Vec<(Part, Time)> {
+        let mut lost = Vec::new();
+        for limit in &self.kernels {
+            let beyond = Ratio::of(limit.now.time() - limit.limit(), self.whole);
+            lost.extend(
+                limit
+                    .kernel
+                    .map(|kernel| (Part::Kernel(kernel.0), time * beyond)),
+            );
+        }
+        lost
     }
 
     /// The kernel that loses most, and its fault.

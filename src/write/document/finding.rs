@@ -44,9 +44,18 @@ pub struct Finding {
     /// Whether it says where time goes and not why.
     #[serde(skip)]
     pub is_general: bool,
-    /// Kernels that its gain shortens, by row, and by how much in an iteration; empty where that is not known.
+    /// What its gain shortens, and by how much in an iteration; empty where that is not known.
     #[serde(skip)]
-    pub kernels: Vec<(u32, Time)>,
+    pub parts: Vec<(Part, Time)>,
+}
+
+/// A part of the busy time of a stage, which two findings can shorten, but only once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A kernel by its row.
+    Kernel(u32),
+    /// Kernels that another form of the same computation replaces, by the number of their kind.
+    Group(u8),
 }
 
 /// A cause that the data names, in words of the summary.

@@ -23,7 +23,7 @@ pub use catalogue::MetricDef;
 pub use chart::Chart;
 use chart::Iteration;
 pub use dataset::{Cell, Column, Dataset, View};
-pub use finding::{Finding, Gain, GainKind, Query, Root, Severity};
+pub use finding::{Finding, Gain, GainKind, Part, Query, Root, Severity};
 pub use quantity::{Quantity, Scale, is_symbol};
 pub use table::Table;
 pub use text::{Arg, Catalogue, Lang};

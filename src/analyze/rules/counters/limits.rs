@@ -83,6 +83,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
     }
     let finding = Finding {
         evidence: sources,
+        parts: faults.lost_by_kernel(stage.operation_time),
         query: profiled::query(evidence, stage, largest),
         ..stage.saving_kernels(stage.operation_time * faults.lost)
     };

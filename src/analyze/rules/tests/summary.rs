@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::summary::summary;
-use rooflens_document::{Block, Dataset, Gain, GainKind, SectionContent};
+use rooflens_document::{Block, Dataset, Gain, GainKind, Part, SectionContent};
 
 fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
     let evidence = made.evidence();
@@ -189,7 +189,7 @@ fn actions_on_the_same_kernel_save_its_time_once() {
             basis: String::new(),
             kind: GainKind::Work,
         }),
-        kernels: vec![(kernel, Time(saved))],
+        parts: vec![(Part::Kernel(kernel), Time(saved))],
         ..Finding::default()
     };
     let made = decode();

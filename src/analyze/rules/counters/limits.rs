@@ -122,6 +122,7 @@ fn draft(
         least = now * cause.rest,
         limit = limiter,
         library = library.map(|identity| identity.library),
+        own = library.is_none().then_some(""),
         spills = cause.spills.then(String::new),
     };
     let draft = Draft::new(finding, arguments).cause_if(true);

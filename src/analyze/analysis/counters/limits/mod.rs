@@ -33,7 +33,7 @@ const SHORTEST: Ns = Ns(2_000);
 /// The least rate of fp64 ÷ rate of fp32 of a GPU: CUDA C++ Programming Guide, *Arithmetic Instructions*.
 const FP64: Ratio = Ratio(1.0 / 64.0);
 
-/// Mean duration from which on more blocks shorten a launch: five times [`SHORTEST`]. Shorter ones have little work.
+/// Mean duration from which on another grid shortens a launch: five times [`SHORTEST`]. Shorter ones have little work.
 const LONG: Time = Time(10_000.0);
 
 /// Libraries, or none, of which kernels are compiled with the program: their source can be changed.
@@ -226,8 +226,11 @@ fn limit(
     let is_tuned = identity.class.is_matrix_work();
     let is_other = identity.class == KernelClass::Communication
         || (is_tuned && (profile.is_none() || has_roof));
-    if is_other || group.time.time() < LONG * group.launches as f64 {
+    if is_other {
         causes.retain(|cause| cause.reason != Reason::SmallGrid);
+    }
+    if group.time.time() < LONG * group.launches as f64 {
+        causes.retain(|cause| !matches!(cause.reason, Reason::SmallGrid | Reason::Tail));
     }
     causes.retain(|cause| cause.rest < SOUND);
     causes.sort_by(|a, b| {

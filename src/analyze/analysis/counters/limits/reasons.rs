@@ -6,7 +6,7 @@ use crate::counters::ncu::bound::THRESHOLDS;
 use crate::counters::ncu::lookup::Launch;
 use crate::counters::ncu::{KernelCounters, stall};
 use crate::counters::represent::matching::Group;
-use crate::engine::classify::KernelIdentity;
+use crate::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_session::{Dim3, ProfileId};
 use rooflens_units::{Bytes, Percent, Ratio};
 
@@ -223,8 +223,11 @@ pub(super) fn by_counters(profile: &Profile<'_>, identity: &KernelIdentity) -> V
         causes.extend(bank_conflicts(profile));
         causes.extend(divergence(profile));
     }
-    if !is_tuned {
+    // A library converts a layout that its caller need not convert at all.
+    if !is_tuned && (is_own(identity) || identity.class != KernelClass::Layout) {
         causes.extend(uncoalesced(profile));
+    }
+    if !is_tuned {
         causes.extend(atomics(profile));
         causes.extend(occupancy(profile));
     }

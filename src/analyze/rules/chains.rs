@@ -10,15 +10,15 @@ use crate::rule::{Look, Outcome, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::operators::chains::{ChainKind, Example, Group, Place};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Finding, Inline, Part, Quantity};
+use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Severity};
 use rooflens_session::StrId;
 use rooflens_units::{Count, Ratio, Time};
 
 /// Time that the other form saves ÷ stage time from which on a group is a finding.
 pub(crate) const SAVED: Ratio = Ratio(0.02);
 
-/// Part of the saved time outside of all stages from which on the whole run is the subject.
-const OUTSIDE: Ratio = Ratio(0.3);
+/// Part of the saved time between stages from which on the measured loop is the subject.
+const BETWEEN: Ratio = Ratio(0.3);
 
 /// Causes of idle time that end with the launches: the host issues work, or the work waits in its queue.
 const OF_LAUNCHES: [Cause; 2] = [Cause::Launching, Cause::Queue];
@@ -39,14 +39,14 @@ const BY_LAUNCHES: Ratio = Ratio(0.5);
 /// The threshold of all rules about groups.
 pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
 
-/// Groups of one kind in a stage or in the run.
+/// Groups of one kind in a stage or in the measured loop.
 pub(crate) struct Subject<'a> {
     /// A finding with the gain.
     pub(crate) finding: Finding,
     group: &'a Group,
-    /// The stage's label, or the words for the run.
+    /// The stage's label, or the words for the loop.
     pub(crate) stage: Inline,
-    /// Time of the kernels per iteration, or in the run.
+    /// Time of the kernels per iteration, or in the loop.
     pub(crate) time: Time,
     /// It as a share of the GPU time.
     pub(crate) share: Ratio,
@@ -121,8 +121,8 @@ fn per_iteration(sum: Count, instances: f64) -> Quantity {
     Quantity::count((sum.0 / instances).round().max(1.0) as u64)
 }
 
-/// The outcome of a rule about groups of a kind: one finding per stage, or one about the run where much of it lies outside
-/// of stages.
+/// The outcome of a rule about groups of a kind: one finding per stage, or one about the measured loop where much of it
+/// lies between stages.
 pub(crate) fn outcome(
     evidence: &Evidence<'_>,
     kind: ChainKind,
@@ -156,8 +156,8 @@ pub(crate) fn outcome(
             None => outside += saved(place),
         }
     }
-    if outside > (inside + outside) * OUTSIDE {
-        let subject = of_run(evidence, &chains.places, kind);
+    if outside > (inside + outside) * BETWEEN {
+        let subject = of_loop(evidence, &chains.places, kind);
         return Outcome::of_drafts(subject.map(|subject| draft(evidence, &subject)));
     }
     evidence.each_of_kernels(|stage| {
@@ -247,8 +247,8 @@ fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine, causes: &[Cause])
     of_launches / stage.operations.max(Count(1.0))
 }
 
-/// Groups of all stages and of what lies outside of them, as a part of the run.
-fn of_run<'a>(
+/// Groups of all stages and of what lies between them, as a part of the measured loop.
+fn of_loop<'a>(
     evidence: &Evidence<'_>,
     places: &'a [Place],
     kind: ChainKind,
@@ -266,21 +266,32 @@ fn of_run<'a>(
             largest = Some(group);
         }
     }
-    let group = largest?;
-    let busy = evidence.busy_in_run();
-    let finding = evidence.saving(busy * Ratio::of(saved, whole));
-    let gain = finding.gain.as_ref()?;
+    let (group, (span, busy)) = (largest?, evidence.measured_loop()?);
+    let subject = words!(evidence, "between_stages.run", label = None::<String>);
+    let gain = Gain {
+        saved_ns: (busy * Ratio::of(saved, whole)).min(span),
+        of_ns: span,
+        of: subject.clone(),
+        basis: String::new(),
+        kind: GainKind::Run,
+    };
     if gain.share() < SAVED {
         return None;
     }
     let share = Ratio::of(time, whole);
     Some(Subject {
         group,
-        stage: Inline::Text(words!(evidence, "findings.the_run")),
+        stage: Inline::Text(subject),
         time: busy * share,
         share,
         launches: None,
         instances: 1.0,
-        finding,
+        finding: Finding {
+            scope: evidence.pass_scope(),
+            severity: Severity::of_share(gain.share()),
+            weight_ns: gain.saved_ns,
+            gain: Some(gain),
+            ..Finding::default()
+        },
     })
 }

@@ -18,6 +18,7 @@ use rooflens_analysis::kernels::kernel_sums::PassKernels;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::operators::chains::measured_loop;
 use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
@@ -355,17 +356,18 @@ impl<'a> Evidence<'a> {
         busy_of_rank.into_values().fold(Time::ZERO, Time::max)
     }
 
-    /// Sum of the durations of all GPU operations of the primary pass, in and between its stages.
-    pub(crate) fn busy_in_run(&self) -> Time {
-        let Some(pass) = self.primary else {
-            return Time::ZERO;
+    /// Time of the measured loop of the primary pass, and the sum of the durations of the GPU operations of its first
+    /// process there.
+    pub(crate) fn measured_loop(&self) -> Option<(Time, Time)> {
+        let (pass, ops) = (self.primary?, &self.facts.ops);
+        let (start, end) = measured_loop(self.facts, pass)?;
+        let process = self.stages.first()?.process;
+        let is_within = |op: &usize| {
+            ops.process[*op] == process && start <= ops.start[*op] && ops.end[*op] <= end
         };
-        let ops = &self.facts.ops;
-        let durations = self
-            .facts
-            .ops_of(pass)
-            .map(|op| ops.end[op].saturating_sub(ops.start[op]));
-        total(durations).time()
+        let within = self.facts.ops_of(pass).filter(is_within);
+        let busy = total(within.map(|op| ops.end[op].saturating_sub(ops.start[op])));
+        Some(((end - start).time(), busy.time()))
     }
 
     /// From the start of the first GPU operation of the primary pass to the end of the last one.

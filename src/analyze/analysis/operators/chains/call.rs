@@ -154,7 +154,7 @@ impl Call {
         Bytes(bytes.sum())
     }
 
-    /// Operands of a matrix product: M×K and K×N, maybe in batches.
+    /// Operands of a GEMM: M×K and K×N, maybe in batches.
     fn operands(&self, session: &Session) -> Option<[&Tensor; 2]> {
         let name = session.text(self.name);
         let first = match name {
@@ -169,7 +169,7 @@ impl Call {
             .then_some(operands)
     }
 
-    /// The matrix product that the call is.
+    /// The GEMM that the call is.
     pub(super) fn product(&self, session: &Session) -> Option<MatrixProduct<'_>> {
         let [left, right] = self.operands(session)?;
         let depth = *left.dims.last()?;
@@ -184,7 +184,7 @@ impl Call {
     }
 }
 
-/// A matrix product.
+/// A GEMM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MatrixProduct<'a> {
     pub(super) left: &'a Tensor,

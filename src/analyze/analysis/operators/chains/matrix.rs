@@ -1,4 +1,4 @@
-//! Groups around matrix products: attention that is written out, and loops of small products.
+//! Groups around GEMMs: attention that is written out, and loops of small products.
 
 use std::collections::BTreeMap;
 

@@ -23,6 +23,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::engine::facts::Facts;
 use crate::engine::nesting::innermost;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
@@ -73,14 +74,14 @@ pub struct Chains {
     pub has_rates: bool,
     /// Whether strides were recorded.
     pub has_strides: bool,
-    /// Outermost stages with GPU work, and what lies outside of all stages; by stage, the latter last.
+    /// Outermost stages with GPU work, and what lies between them in the measured loop; by stage, the latter last.
     pub places: Vec<Place>,
 }
 
-/// A stage, or what lies outside of all stages.
+/// A stage, or what lies between stages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
-    /// The stage; none outside.
+    /// The stage; none between stages.
     pub stage: Option<Summary>,
     /// GPU operations of the counted instances.
     pub operations: Count,
@@ -271,6 +272,17 @@ impl Finder<'_> {
     }
 }
 
+/// From the start of the first counted instance of the outermost stages of a pass to the end of the last one; none where
+/// no stage repeats.
+pub fn measured_loop(facts: &Facts, pass: PassId) -> Option<(Ns, Ns)> {
+    let summaries = summaries(facts, pass).iter();
+    let outermost = summaries.filter(|summary| summary.is_outermost(facts));
+    let repeated = outermost.filter(|summary| summary.counted > 1);
+    let instances = repeated.flat_map(|summary| summary.counted_instances(facts));
+    let projections = instances.filter_map(|instance| instance.projection);
+    projections.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
 /// What examples have in common that add up: kind, operators, sizes, types.
 type Signature = (ChainKind, String, String, [Dtype; 2]);
 
@@ -291,7 +303,12 @@ fn places(context: &Context<'_>, pass: PassId) -> Places {
         .filter(|summary| summary.is_outermost(facts))
         .collect();
     let outside = outermost.len() as u32;
-    let mut of_ops = vec![Some((outside, 0)); ops.len()];
+    let window = measured_loop(facts, pass);
+    let is_in_loop = |op: usize| {
+        let (start, end) = window?;
+        (start <= facts.ops.start[op] && facts.ops.end[op] <= end).then_some((outside, 0))
+    };
+    let mut of_ops: Vec<Option<(u32, u32)>> = ops.clone().map(is_in_loop).collect();
     for (place, summary) in (0..).zip(&outermost) {
         let instances = facts.instances_by(summary.stage(facts), summary.process);
         for (number, instance) in (0..).zip(instances) {

@@ -446,3 +446,27 @@ fn names_show_casts_updates_and_attention() {
     ];
     assert_eq!(by_names(&router), []);
 }
+
+#[test]
+fn kernels_between_stages_count_within_the_measured_loop() {
+    let add = ("aten::add [[512,64],[512,64]] float", ADD, 10);
+    // Operators 1 µs after the start of each range: three of the loop, three between, three before and after.
+    let text = [
+        events("other", 0, &[add; 3]),
+        events("step", 1000, &[add; 3]),
+        events("other", 2000, &[add; 3]),
+        events("step", 3000, &[add; 3]),
+        events("other", 4000, &[add; 3]),
+    ];
+    let text = text.concat().replace("range other", "// ");
+    let chains = chains(&text);
+    let [step, between] = chains.places.as_slice() else {
+        panic!("{:?}", chains.places);
+    };
+    assert_eq!(kinds(step), [(ChainKind::Pointwise, 2.0, 6.0)]);
+    assert_eq!(kinds(between), [(ChainKind::Pointwise, 1.0, 3.0)]);
+    assert_eq!(
+        (between.stage.is_none(), between.operations),
+        (true, Count(3.0))
+    );
+}

@@ -39,6 +39,9 @@ struct Program {
     fixed_ms: f64,
     #[serde(default)]
     captured_ms: Option<f64>,
+    /// Iterations that the analyzer finds in a step.
+    #[serde(default)]
+    parts: Option<u32>,
 }
 
 /// An action of page one.
@@ -107,13 +110,14 @@ fn rows() -> Vec<Row> {
             continue;
         }
         let actions = actions(bundle);
+        let parts = f64::from(program.parts.unwrap_or(1));
         for (fault, rule) in program.faults.iter().zip(&program.rules) {
             let position = actions.iter().position(|action| action.rule == *rule);
             rows.push(Row {
                 program: program.name.clone(),
                 fault: fault.clone(),
                 gain: captured * (1.0 - program.fixed_ms / program.slow_ms),
-                named: position.map(|index| (index + 1, actions[index].saved)),
+                named: position.map(|index| (index + 1, actions[index].saved * parts)),
             });
         }
     }

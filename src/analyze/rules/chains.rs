@@ -291,6 +291,12 @@ fn of_loop<'a>(
             severity: Severity::of_share(gain.share()),
             weight_ns: gain.saved_ns,
             gain: Some(gain),
+            evidence: evidence
+                .stages
+                .first()
+                .map(StageLine::evidence)
+                .into_iter()
+                .collect(),
             ..Finding::default()
         },
     })

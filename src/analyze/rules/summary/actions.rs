@@ -209,6 +209,12 @@ impl<'a> Action<'a> {
         saving.map_or(Time::ZERO, |(_, gain)| gain.saved_ns)
     }
 
+    /// What it saves of the run, in all its stages.
+    pub(super) fn saved_of_run(&self) -> Time {
+        let more = self.more.iter().map(|(finding, ..)| finding.weight_ns);
+        self.finding.weight_ns + more.sum::<Time>()
+    }
+
     /// What it found in this stage.
     pub(super) fn finding_of(&self, stage: &StageLine) -> Option<&'a Finding> {
         self.saving_of(stage).map(|(finding, _)| finding)

@@ -254,7 +254,7 @@ fn action_table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, (usize, &'t Action<
         .text("rule", |(_, action)| action.finding.id.to_owned())
         .time("saved_ns", |(_, action)| action.gain.saved_ns)
         .time("of_ns", |(_, action)| action.gain.of_ns)
-        .time("run_saved_ns", |(_, action)| action.finding.weight_ns)
+        .time("run_saved_ns", |(_, action)| action.saved_of_run())
         .time("run_ns", |_| evidence.loop_time())
         .count("iterations", |(_, action)| {
             iterations(evidence, action).0 as u64

@@ -36,6 +36,9 @@ const OF_EXPERTS: [Cause; 6] = [
 /// Share of the idle time of a stage that launches explain from which on they come first.
 const BY_LAUNCHES: Ratio = Ratio(0.5);
 
+/// The rule about independent GEMMs.
+pub(crate) const GEMM_LOOP: &str = "gemm-loop";
+
 /// The threshold of all rules about groups.
 pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
 
@@ -199,7 +202,7 @@ fn of_stage<'a>(
         return None;
     }
     let finding = Finding {
-        parts: vec![(Part::Group(kind as u8), saved)],
+        parts: vec![(Part::Group(kind as u8), kernels)],
         ..finding
     };
     Some(Subject {

@@ -230,6 +230,10 @@ fn of_loop(
         return None;
     }
     let saved = lost.bound((between.idle() + in_stages).time()).min(run);
+    let basis = match saved > loss {
+        true => words!(evidence, "known.extended"),
+        false => String::new(),
+    };
     let context = &evidence.context;
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
@@ -237,7 +241,7 @@ fn of_loop(
         saved_ns: saved,
         of_ns: run,
         of: words!(evidence, "between_stages.run", label = whose),
-        basis: String::new(),
+        basis,
         kind: GainKind::Run,
     };
     let idle = say!(
@@ -299,12 +303,20 @@ pub(crate) fn loss_of_stage(
     let of = idle.sources.windows;
     let whole = idle.pool.time.time();
     let loss = lost.idle + lost.issued;
-    let saved = lost.bound(idle.pool.causes.sum(&Cause::HOST).time());
+    let saved = lost
+        .bound(idle.pool.causes.sum(&Cause::HOST).time())
+        .min(whole);
     let removed = lost.issued / of.max(1) as f64;
     let mut finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],
         ..stage.saving_share(Ratio::of(saved, whole), removed)
     };
+    if let Some(gain) = &mut finding.gain
+        && saved > loss
+    {
+        gain.basis
+            .insert_str(0, &words!(evidence, "known.extended"));
+    }
     if 2 * lost.windows < of {
         let label = stage.label.as_str();
         finding.gain = Some(Gain {

@@ -56,6 +56,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, line: &RankTimes) -> Option
     let saved = evidence
         .gain(Overhead::Communication, stage)
         .unwrap_or(exposed);
+    // Only work of the stage can hide collectives.
+    let saved = saved.min((line.compute - (line.communication - line.exposed)).max(Time::ZERO));
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
     let finding = match is_waiting {
         true => stage.note(),

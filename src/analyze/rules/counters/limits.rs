@@ -39,7 +39,7 @@ pub(super) static OCCUPANCY: Rule = rule!("low-occupancy", Occupancy);
 pub(super) static TAIL: Rule = rule!("wave-tail", Tail);
 
 /// Sum of durations ÷ busy time from which on kernels share the GPU, and small grids do so on purpose.
-const SHARED: Ratio = Ratio(1.20);
+const SHARED: Ratio = Ratio(1.05);
 
 fn outcome(evidence: &Evidence<'_>, reason: Reason) -> Outcome {
     let limits = evidence.results.limits().ok();

@@ -1,5 +1,6 @@
 //! GEMMs of one kernel and grid in a row, which one batched GEMM could compute.
 
+use crate::chains;
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
@@ -25,6 +26,11 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         let Ok(repeated) = evidence.results.repeated_gemms() else {
             return Look::InsufficientData;
         };
+        // A trace with operators says which GEMMs depend on one another.
+        let groups = evidence.results.chains();
+        if groups.is_ok_and(|chains| !chains.by_names) {
+            return Look::suppressed_by(evidence, chains::GEMM_LOOP);
+        }
         if !evidence.shows_operations(stage) {
             return Look::InsufficientData;
         }
@@ -43,8 +49,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, gemms: &RepeatedGemms) -> O
         return None;
     }
     let identity = &evidence.facts.identities[gemms.kernel.index()];
+    // Names and grids do not say whether a GEMM reads the result of the one before it.
     let finding = Finding {
         evidence: vec![stage.evidence()],
+        gain: None,
         ..stage.saving(stage.reference() * saved)
     };
     let arguments = arguments! {

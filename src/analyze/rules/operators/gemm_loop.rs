@@ -6,7 +6,7 @@ use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule};
 use rooflens_analysis::operators::chains::ChainKind;
 
-pub(crate) static RULE: Rule = Rule::new("gemm-loop", &[chains::THRESHOLD], outcome);
+pub(crate) static RULE: Rule = Rule::new(chains::GEMM_LOOP, &[chains::THRESHOLD], outcome);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     chains::outcome(evidence, ChainKind::Gemms, draft)

@@ -96,7 +96,7 @@ fn effect<'a>(evidence: &'a Evidence<'_>, finding: &Finding, kind: GainKind) -> 
 }
 
 impl<'a> Action<'a> {
-    fn new(evidence: &'a Evidence<'_>, finding: &'a Finding) -> Option<Self> {
+    pub(super) fn new(evidence: &'a Evidence<'_>, finding: &'a Finding) -> Option<Self> {
         let gain = finding.gain.as_ref()?;
         let is_now = gain.saved_ns.is_positive() && gain.kind != GainKind::WorkAfterCpu;
         if finding.on_measurement || !is_now {
@@ -134,7 +134,7 @@ impl<'a> Action<'a> {
     }
 
     /// Whether it saves at least [`ADDS`] of its bound once the earlier ones are taken.
-    fn adds_to(&self, earlier: &[Self]) -> bool {
+    pub(super) fn adds_to(&self, earlier: &[Self]) -> bool {
         let Effect::Stage(stage) = self.effect else {
             return true;
         };
@@ -203,12 +203,6 @@ impl<'a> Action<'a> {
         cause(text, self.finding)
     }
 
-    /// What is saved of an iteration of this stage.
-    pub(super) fn saves_of(&self, stage: &StageLine) -> Time {
-        let saving = self.saving_of(stage);
-        saving.map_or(Time::ZERO, |(_, gain)| gain.saved_ns)
-    }
-
     /// What it saves of the run, in all its stages.
     pub(super) fn saved_of_run(&self) -> Time {
         let more = self.more.iter().map(|(finding, ..)| finding.weight_ns);
@@ -220,7 +214,8 @@ impl<'a> Action<'a> {
         self.saving_of(stage).map(|(finding, _)| finding)
     }
 
-    fn saving_of(&self, stage: &StageLine) -> Option<(&'a Finding, &'a Gain)> {
+    /// What it found in this stage, and what that saves of an iteration.
+    pub(super) fn saving_of(&self, stage: &StageLine) -> Option<(&'a Finding, &'a Gain)> {
         let mut stages = self.stages();
         let (finding, gain, _) = stages.find(|(.., saved)| saved.key() == stage.key())?;
         Some((finding, gain))

@@ -52,7 +52,10 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
     let now = wholes.fold(evidence.loop_time(), |most, action| {
         most.max(action.gain.of_ns)
     });
-    let after = after(now, actions, |taken| saved_of_loop(evidence, taken));
+    let after = after(now, actions, |taken| {
+        let most = now - least_of_loop(evidence, taken);
+        saved_of_loop(evidence, taken).min(most.max(Time::ZERO))
+    });
     Some(Figure {
         label: words!(evidence, "summary.loop"),
         stage: None,
@@ -60,6 +63,18 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
         after: quantities(&after),
         limit: None,
     })
+}
+
+/// Kernels of all iterations that actions leave: no action removes more than idle time and what it shortens.
+fn least_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
+    let mut least = Time::ZERO;
+    for stage in evidence.stages.iter().filter(|stage| {
+        evidence.facts.stages[stage.stage].parent.is_none()
+            && stage.scope.rank.is_none_or(|rank| rank == 0)
+    }) {
+        least += (stage.busy - joint::saved_work(stage, actions)) * stage.counted;
+    }
+    least
 }
 
 /// What actions save of all iterations, and of the time between them. What is saved of a stage holds what is saved of

@@ -7,39 +7,61 @@ use std::collections::BTreeMap;
 
 use super::actions::Action;
 use crate::stage::StageLine;
-use rooflens_document::GainKind;
+use rooflens_document::{GainKind, Part};
 use rooflens_units::Time;
+
+/// What actions save of an iteration of a stage: each part by the action that shortens it most.
+#[derive(Default)]
+struct Saved {
+    idle: Time,
+    /// The most that one action alone removes of the idle time, which the stage has by the same measurement.
+    idle_alone: Time,
+    parts: BTreeMap<Part, Time>,
+    /// The most of unknown parts: those of others can be the same.
+    unknown: Time,
+}
+
+impl Saved {
+    fn add(&mut self, stage: &StageLine, action: &Action<'_>) {
+        let Some((finding, gain)) = action.saving_of(stage) else {
+            return;
+        };
+        let known: Time = finding.parts.iter().map(|(_, saved)| *saved).sum();
+        if gain.kind == GainKind::Idle {
+            self.idle += gain.saved_ns;
+            self.idle_alone = self.idle_alone.max(gain.saved_ns);
+        } else if finding.parts.is_empty() {
+            self.unknown = self.unknown.max(gain.saved_ns);
+        } else {
+            // The rest is idle time of launches that are removed.
+            self.idle += (gain.saved_ns - known).max(Time::ZERO);
+        }
+        for (part, saved) in &finding.parts {
+            let most = self.parts.entry(*part).or_default();
+            *most = most.max(*saved);
+        }
+    }
+
+    fn work(&self) -> Time {
+        self.parts.values().copied().sum::<Time>().max(self.unknown)
+    }
+}
 
 /// What is saved of an iteration of this stage if all these actions are taken.
 pub(super) fn saved(stage: &StageLine, actions: &[Action<'_>]) -> Time {
-    let (mut idle, mut other, mut parts) = (Time::ZERO, Time::ZERO, BTreeMap::new());
+    let mut saved = Saved::default();
     for action in actions {
-        let saved = action.saves_of(stage);
-        let finding = action.finding_of(stage);
-        match action.gain.kind {
-            GainKind::Idle => idle += saved,
-            // Of what shortens unknown parts, the most counts: the others can be parts of it.
-            _ if finding.is_none_or(|finding| finding.parts.is_empty()) => {
-                other = other.max(saved);
-            }
-            _ => {
-                for (part, saved) in finding.iter().flat_map(|finding| &finding.parts) {
-                    let most: &mut Time = parts.entry(*part).or_default();
-                    *most = most.max(*saved);
-                }
-            }
-        }
+        saved.add(stage, action);
     }
-    let most_idle = (stage.reference() - stage.busy).max(Time::ZERO);
-    let work = parts.values().copied().sum::<Time>().max(other);
-    (idle.min(most_idle.max(idle_alone(stage, actions))) + work).min(stage.reference())
+    let most_idle = (stage.reference() - stage.busy).max(saved.idle_alone);
+    (saved.idle.min(most_idle) + saved.work()).min(stage.reference())
 }
 
-/// The most that one action alone removes of the idle time, which the stage has by the same measurement.
-fn idle_alone(stage: &StageLine, actions: &[Action<'_>]) -> Time {
-    let idle = actions
-        .iter()
-        .filter(|action| action.gain.kind == GainKind::Idle);
-    idle.map(|action| action.saves_of(stage))
-        .fold(Time::ZERO, Time::max)
+/// What is saved of the kernels of an iteration.
+pub(super) fn saved_work(stage: &StageLine, actions: &[Action<'_>]) -> Time {
+    let mut saved = Saved::default();
+    for action in actions {
+        saved.add(stage, action);
+    }
+    saved.work().min(stage.busy)
 }

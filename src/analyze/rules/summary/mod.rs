@@ -333,11 +333,11 @@ fn after(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) 
         };
         let next = findings
             .iter()
-            .find(|finding| is_next(finding, action, actions));
+            .find(|finding| is_next(evidence, finding, action, actions));
         let Some((next, gain)) = next.and_then(|next| Some((next, next.gain.as_ref()?))) else {
             continue;
         };
-        sentences.push(say!(
+        let sentence = say!(
             evidence,
             "summary.after_line",
             stage = Inline::strong(&stage.label),
@@ -346,18 +346,29 @@ fn after(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) 
             of = gain.of_ns,
             whole = gain.of.as_str(),
             share = gain.share(),
-        ));
+        );
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
+        }
     }
     sentences
 }
 
 /// Whether a finding about the same stage stays after an action, and is none itself.
-fn is_next(finding: &Finding, action: &Action<'_>, actions: &[Action<'_>]) -> bool {
+fn is_next(
+    evidence: &Evidence<'_>,
+    finding: &Finding,
+    action: &Action<'_>,
+    actions: &[Action<'_>],
+) -> bool {
     let Some(gain) = &finding.gain else {
         return false;
     };
     let goes = action.finding.id == launching::RULE && WITH_LAUNCHES.contains(&finding.id);
+    // What the actions remove already does not stay.
+    let stays = Action::new(evidence, finding).is_none_or(|next| next.adds_to(actions));
     finding.scope == action.finding.scope
+        && stays
         && gain.kind != GainKind::Stalls
         && !goes
         && !finding.on_measurement

@@ -535,14 +535,14 @@ fn a_row_of_gemms_is_one_batch() {
         made
     };
     let found = row(4000).one(rule("repeated-gemms"));
-    // One launch of 20 ns remains.
-    assert_eq!(saved(&found), 380.0);
+    // Whether they depend on one another is not known: nothing is promised.
+    assert_eq!(found.gain, None);
     assert!(
         words(&found.statement)
             .ends_with("longest=8, blocks=8, time=400 ns, share=40.0 %, launch=20.0 ns}")
     );
     // 70 − 20 ns are 5 % of the stage; a nanosecond per instance less is not.
-    assert_eq!(saved(&row(700).one(rule("repeated-gemms"))), 50.0);
+    assert_eq!(row(700).found(rule("repeated-gemms")).len(), 1);
     assert_eq!(row(690).outcome(rule("repeated-gemms")), Outcome::PASSED);
     assert_eq!(
         silent(decode().outcome(rule("repeated-gemms"))).0,

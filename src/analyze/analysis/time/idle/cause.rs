@@ -5,7 +5,7 @@ use crate::results::Missing;
 use rooflens_session::{Ns, PassId, Session};
 
 /// Why a GPU is idle at a time: of a gap each nanosecond has one cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The host issues work, at its rate.
     Launching,

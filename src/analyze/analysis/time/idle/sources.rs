@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use rooflens_session::{Arrange, CopyKind, GpuId, KernelId, Ns, PassId, Session, StrId, ThreadId};
 use rooflens_units::{Bytes, Ratio};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::activity::{Activities, Activity, is_wait, subject};
 use super::calls::Calls;
@@ -184,7 +184,7 @@ impl Sum {
 #[derive(Default)]
 struct Sums {
     activities: BTreeMap<Activity, (Sum, Vec<Ns>)>,
-    sources: BTreeMap<Key, Sum>,
+    sources: FxHashMap<Key, Sum>,
     /// Idle time of activities with names by window.
     named: BTreeMap<Activity, Vec<Times>>,
     windows: usize,
@@ -224,20 +224,30 @@ impl Sums {
         }
     }
 
-    /// Adds the parts of the gap that is read. What no mark covers belongs to the activity that takes most of the gap, if
-    /// that has surroundings.
-    fn close(&mut self, finder: &Finder<'_>, window: usize) {
-        let Some(gap) = self.gap.take() else { return };
-        self.extend_calls(finder);
+    /// The activity with surroundings that takes most of the gap that is read.
+    fn main_activity(&self) -> Option<Activity> {
+        // Most gaps are launches alone, and there are many.
+        let has_surroundings = |((activity, ..), _): &(Key, Ns)| activity.has_surroundings();
+        if !self.parts.iter().any(has_surroundings) {
+            return None;
+        }
         let mut times: BTreeMap<Activity, Ns> = BTreeMap::new();
-        for (key, time) in &self.parts {
-            *times.entry(key.0).or_default() += *time;
+        for ((activity, ..), time) in &self.parts {
+            *times.entry(*activity).or_default() += *time;
         }
         let whole: Ns = times.values().copied().sum();
         let most = |(activity, time): (&Activity, &Ns)| {
             (activity.has_surroundings() && time.time() >= whole.time() * MOST).then_some(*activity)
         };
-        let main = times.iter().find_map(most);
+        times.iter().find_map(most)
+    }
+
+    /// Adds the parts of the gap that is read. What no mark covers belongs to the activity that takes most of the gap, if
+    /// that has surroundings.
+    fn close(&mut self, finder: &Finder<'_>, window: usize) {
+        let Some(gap) = self.gap.take() else { return };
+        self.extend_calls(finder);
+        let main = self.main_activity();
         for ((activity, cause, path), time) in std::mem::take(&mut self.parts) {
             let is_host = activity != Activity::NotHost && !activity.is_named();
             let activity = main.filter(|_| is_host).unwrap_or(activity);
@@ -480,9 +490,10 @@ impl<'a> Finder<'a> {
             }
         }
         let mut activities = Vec::new();
+        let by_key: BTreeMap<Key, Sum> = sums.sources.into_iter().collect();
         for (activity, (sum, mut by_window)) in sums.activities {
             by_window.resize(windows, Ns::ZERO);
-            let of_activity = sums.sources.range((activity, Cause::Launching, NOTHING)..);
+            let of_activity = by_key.range((activity, Cause::Launching, NOTHING)..);
             let of_activity = of_activity.take_while(|(key, _)| key.0 == activity);
             let mut sources: Vec<IdleSource> = of_activity
                 .map(|((_, cause, path), sum)| IdleSource {

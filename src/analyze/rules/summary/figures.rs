@@ -65,14 +65,18 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
     })
 }
 
-/// Kernels of all iterations that actions leave: no action removes more than idle time and what it shortens.
+/// What typical iterations take after these actions: time between iterations and stalls can go, and no more. An unprofiled
+/// time can hold waits that the profiled one has between iterations.
 fn least_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
+    let first_rank = evidence.stages.iter().map(|stage| stage.scope.rank).min();
     let mut least = Time::ZERO;
-    for stage in evidence.stages.iter().filter(|stage| {
-        evidence.facts.stages[stage.stage].parent.is_none()
-            && stage.scope.rank.is_none_or(|rank| rank == 0)
-    }) {
-        least += (stage.busy - joint::saved_work(stage, actions)) * stage.counted;
+    for stage in &evidence.stages {
+        let is_outermost = evidence.facts.stages[stage.stage].parent.is_none();
+        if is_outermost && Some(stage.scope.rank) == first_rank {
+            let typical = stage.reference().min(stage.time);
+            let left = (typical - joint::saved(stage, actions)).max(Time::ZERO);
+            least += left * stage.counted;
+        }
     }
     least
 }

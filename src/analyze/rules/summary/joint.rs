@@ -56,12 +56,3 @@ pub(super) fn saved(stage: &StageLine, actions: &[Action<'_>]) -> Time {
     let most_idle = (stage.reference() - stage.busy).max(saved.idle_alone);
     (saved.idle.min(most_idle) + saved.work()).min(stage.reference())
 }
-
-/// What is saved of the kernels of an iteration.
-pub(super) fn saved_work(stage: &StageLine, actions: &[Action<'_>]) -> Time {
-    let mut saved = Saved::default();
-    for action in actions {
-        saved.add(stage, action);
-    }
-    saved.work().min(stage.busy)
-}

@@ -112,7 +112,8 @@ fn rows() -> Vec<Row> {
         let actions = actions(bundle);
         let parts = f64::from(program.parts.unwrap_or(1));
         for (fault, rule) in program.faults.iter().zip(&program.rules) {
-            let position = actions.iter().position(|action| action.rule == *rule);
+            let names_it = |action: &Action| rule.split('|').any(|rule| rule == action.rule);
+            let position = actions.iter().position(names_it);
             rows.push(Row {
                 program: program.name.clone(),
                 fault: fault.clone(),

@@ -6,7 +6,7 @@ Derives the phases of FIXTURES from `nsys/timeline.sqlite` and `workload.toml`, 
 prints its phases in nanoseconds.
 
 Definitions: docs/methodology.md, *Time*. Captured time is the time from the first to the last GPU operation, API call or range,
-once for each GPU. A stage is outermost if no range of it lies in a range of another stage. An iteration of it takes the time
+once for each GPU. An iteration is outermost if its range lies in no range of another stage. An iteration of it takes the time
 from the first start to the last end of the operations that its range issued. If two overlap, the first to start has the time.
 In an iteration, a GPU is busy with the operations of the iteration alone, and in other time with any.
 Excluded are the declared leading iterations, decode loops of another length, and a cold first iteration.
@@ -33,8 +33,8 @@ Call = collections.namedtuple("Call", "thread start end")
 
 
 class Iteration:
-    def __init__(self, stage, steps):
-        self.stage, self.name, self.steps = stage, stage.name, steps
+    def __init__(self, stage, steps, is_outermost):
+        self.stage, self.name, self.steps, self.is_outermost = stage, stage.name, steps, is_outermost
         self.process = process_of(stage.thread)
         self.ops, self.phase = [], MEASURED
 
@@ -107,16 +107,15 @@ class Export:
         return self.db.execute(f"select {columns} from {table}").fetchall() if has else []
 
     def iterations(self, stages):
-        """Ranges of outermost stages that issued operations, in the order of their starts."""
+        """Ranges of stages that issued operations, in the order of their starts."""
         # Libraries have a domain each; the ranges of NCCL by PyTorch have none.
         user = [mark for mark in self.ranges if mark.domain == 0 and mark.name and not mark.name.startswith(("nccl", "NCCL"))]
         open_of = outermost(user)
         of_stages = [mark for mark in user if mark.name in stages]
         roots = outermost(of_stages)
-        parts = {mark.name for mark in of_stages
-                 if any(root.name != mark.name and contains(root, mark) for root in roots[mark.thread])}
-        iterations = {thread: [Iteration(mark, steps_in(mark, user)) for mark in marks if mark.name not in parts]
-                      for thread, marks in roots.items()}
+        iterations = collections.defaultdict(list)
+        for mark in of_stages:
+            iterations[mark.thread].append(Iteration(mark, steps_in(mark, user), mark in roots[mark.thread]))
         threads = collections.defaultdict(set)
         for thread in open_of:
             threads[process_of(thread)].add(thread)
@@ -229,9 +228,10 @@ def account(bundle):
             # Of several processes, each is a rank with one GPU.
             rank = f" · rank {iteration.ops[0].gpu}" if len(processes) > 1 else ""
             iteration.label = f"{name}{rank}"
+    roots = [iteration for iteration in iterations if iteration.is_outermost]
     sums = {}
     for gpu in gpus:
-        for phase, name, time, busy in phases_of(gpu, export.ops, iterations, export.captured):
+        for phase, name, time, busy in phases_of(gpu, export.ops, roots, export.captured):
             before = sums.get((phase, name), (0, 0, 0))
             sums[phase, name] = before[0] + 1, before[1] + time, before[2] + busy
     captured = (export.captured[1] - export.captured[0]) * len(gpus)
@@ -253,8 +253,8 @@ def derive():
             row = {"phase": phase, "name": name}
             figures.append(expected.cell("account_phases", "parts", parts, "count", **row))
             figures.append(expected.cell("account_phases", "time_ns", time, "nanoseconds", **row))
-            # The quotient of two integers: one nanosecond more of busy time gives another quotient.
-            figures.append(expected.cell("account_phases", "busy_share", busy / time, "ratio", **row))
+            # One nanosecond more of busy time differs by more than this.
+            figures.append(expected.cell("account_phases", "busy_share", busy / time, "ratio", 1e-14, **row))
         expected.write(__file__, bundle, figures)
 
 

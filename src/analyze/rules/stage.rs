@@ -324,11 +324,11 @@ impl StageLine {
         )
     }
 
-    /// The unprofiled time, if it is shorter than the profiled one and kernels as long as profiled fit it.
+    /// The unprofiled time, if kernels as long as profiled fit it.
     pub(crate) fn baseline(&self) -> Option<Time> {
         let busy = self.time * self.busy_share;
         self.unprofiled
-            .filter(|time| (busy..self.time).contains(time))
+            .filter(|time| *time >= busy && time.is_positive())
     }
 
     /// Share of that time, or of the profiled one, for which the GPU is busy if kernels take as long as profiled.

@@ -454,6 +454,14 @@ impl StageTables {
             .collect();
         for (child, parent) in parents.into_iter().enumerate() {
             self.stages[child].parent = parent;
+            for index in self.stages[child].instances.clone() {
+                let instance = &self.instances[index];
+                let mut others = (0..self.stages.len()).filter(|other| *other != child);
+                self.instances[index].is_nested = others.any(|other| {
+                    self.stages[other].pass == self.stages[child].pass
+                        && spans[other].around(instance).is_some()
+                });
+            }
             let Some(parent) = parent else { continue };
             if self.stages[child].kind == StageKind::DecodeStep {
                 self.count_steps(child, parent, &spans[parent]);

@@ -178,6 +178,8 @@ pub struct StageInstance {
     pub thread: Option<ThreadId>,
     /// Number among the instances of the stage and process, from 0.
     pub ordinal: u32,
+    /// Whether it lies in an instance of another stage.
+    pub is_nested: bool,
     /// Start of the range on the host.
     pub host_start: Ns,
     /// End of the range on the host.

@@ -376,9 +376,9 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         unprofiled_time = Some(series.median());
     }
     let per = steps.unwrap_or(Count(1.0));
-    // What kernels take with a profiler they take without one, where the CPU gains.
+    // What kernels take with a profiler they take without one.
     let busy = line.time * line.busy_share / per;
-    let without = unprofiled_time.filter(|time| (busy..line.time / per).contains(time));
+    let without = unprofiled_time.filter(|time| *time >= busy && time.is_positive());
     let label = line.label(context.session, context.facts);
     Row {
         stage: if steps.is_some() {

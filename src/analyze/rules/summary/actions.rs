@@ -60,26 +60,32 @@ pub(super) fn first_actions<'a>(
         .into_iter()
         .partition(|action| action.finding.is_general);
     let is_explained = |general: &Action<'_>| {
-        specific
-            .iter()
-            .any(|specific: &Action<'_>| specific.explains(general))
+        let mut specific = specific.iter();
+        specific.any(|specific: &Action<'_>| {
+            (specific.is_warning() || !has_warning) && specific.explains(general)
+        })
     };
     let unexplained = general.into_iter().filter(|general| !is_explained(general));
     let mut candidates: Vec<Action<'a>> = unexplained.collect();
     candidates.extend(specific);
-    candidates.arrange_by(|a, b| b.expected.total_cmp(&a.expected));
-    let mut actions: Vec<Action<'a>> = Vec::new();
+    let by_time = |a: &Action<'_>, b: &Action<'_>| b.expected.total_cmp(&a.expected);
+    candidates.arrange_by(by_time);
+    let mut joined: Vec<Action<'a>> = Vec::new();
     for action in candidates {
+        match joined.iter().position(|first| first.is_like(&action)) {
+            Some(first) => joined[first].join(&action),
+            None => joined.push(action),
+        }
+    }
+    joined.arrange_by(by_time);
+    let mut actions: Vec<Action<'a>> = Vec::new();
+    for action in joined {
         let is_worth = match has_warning {
             true => action.is_warning(),
             false => action.gain.share() >= LEAST,
         };
-        match actions.iter().position(|earlier| earlier.is_like(&action)) {
-            Some(like) => actions[like].join(&action),
-            None if is_worth && actions.len() < SHOWN && action.adds_to(&actions) => {
-                actions.push(action);
-            }
-            None => {}
+        if is_worth && actions.len() < SHOWN && action.adds_to(&actions) {
+            actions.push(action);
         }
     }
     actions
@@ -175,6 +181,7 @@ impl<'a> Action<'a> {
     /// Adds what the same rule finds in another stage.
     fn join(&mut self, other: &Self) {
         if let Effect::Stage(stage) = other.effect {
+            self.expected += other.expected;
             self.more.push((other.finding, other.gain, stage));
         }
     }

@@ -222,7 +222,7 @@ fn gradients_are_listed_by_the_operator_of_the_forward_pass() {
         backward MmBackward0 of aten::mm
         launch 220..230 -> gemm_kernel 3_000..3_700
         operator autograd::engine::evaluate_function: torch::autograd::AccumulateGrad 300..400
-        launch 320..330 -> gemm_kernel 4_000..4_300
+        launch 320..330 -> add_kernel 4_000..4_300
     ";
     let content = section(&[LINEAR, gradients]);
     let backward = dataset(&content, "backward_by_operator");

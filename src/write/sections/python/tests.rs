@@ -24,7 +24,7 @@ const TRAINING: &str = "pass torch operators
     frame /srv/jobs/example/train.py(3): step 500..900
     frame /srv/jobs/example/train.py(3): step 600..700
     launch 220..225 -> axpy 250..270 // in `loss`; the GPU idles in [270, 630)
-    launch 620..625 -> axpy 630..640 // in the inner second step; the GPU idles in [640, 810)
+    launch 620..625 -> scale 630..640 // in the inner second step; the GPU idles in [640, 810)
     launch 800..805 -> axpy 810..840 // in the outer second step
 ";
 

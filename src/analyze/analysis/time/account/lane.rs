@@ -81,7 +81,7 @@ pub(super) struct Owners(Vec<u32>);
 pub(super) fn owners(facts: &Facts) -> Owners {
     let mut owners = vec![NOBODY; facts.ops.len()];
     for (index, instance) in (0..).zip(&facts.instances) {
-        if facts.stages[instance.stage].parent.is_none() {
+        if !instance.is_nested {
             for op in &instance.ops {
                 owners[*op as usize] = index;
             }
@@ -226,7 +226,7 @@ pub(super) fn segments(facts: &Facts, pass: PassId, gpu: GpuId, window: Interval
     for (index, instance) in (0..).zip(&facts.instances) {
         let stage = &facts.stages[instance.stage];
         if stage.pass == pass
-            && stage.parent.is_none()
+            && !instance.is_nested
             && instance.gpus.contains(&gpu)
             && let Some(projection) = instance.projection
         {

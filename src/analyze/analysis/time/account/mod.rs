@@ -7,9 +7,9 @@
 //! Two alternatives were rejected. Sums of the other analyses do not add up: their windows overlap and have different
 //! bases. A tree of host ranges splits host time, and GPU work runs after the range that issued it.
 //!
-//! What must hold: the times of children sum to their parent; an outermost stage with GPU work has a node; busy and idle
-//! time of an iteration are those of [`crate::time::idle`], unless iterations overlap on a GPU: then a moment belongs to
-//! the iteration that started first.
+//! What must hold: the times of children sum to their parent; a stage with GPU work in an iteration that lies in no other
+//! has a node; busy and idle time of an iteration are those of [`crate::time::idle`], unless iterations overlap on a GPU:
+//! then a moment belongs to the iteration that started first.
 
 mod lane;
 mod nodes;

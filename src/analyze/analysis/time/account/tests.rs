@@ -47,8 +47,8 @@ fn check(context: &Context<'_>, account: &Account) -> Result<(), TestCaseError> 
         let instances = facts.instances_of(stage);
         let has_work = instances
             .iter()
-            .any(|instance| instance.projection.is_some());
-        if stage.parent.is_none() && has_work && facts.run.contains(&stage.pass) {
+            .any(|instance| instance.projection.is_some() && !instance.is_nested);
+        if has_work && facts.run.contains(&stage.pass) {
             prop_assert!(shown.contains(&index), "stage {} has no node", stage.name);
         }
     }

@@ -159,7 +159,12 @@ pub(crate) fn outcome(
             None => outside += saved(place),
         }
     }
-    if outside > (inside + outside) * BETWEEN {
+    // What lies between stages is of all ranks, and the loop is of one.
+    let has_ranks = evidence
+        .stages
+        .iter()
+        .any(|stage| stage.scope.rank.is_some());
+    if outside > (inside + outside) * BETWEEN && !has_ranks {
         let subject = of_loop(evidence, &chains.places, kind);
         return Outcome::of_drafts(subject.map(|subject| draft(evidence, &subject)));
     }

@@ -86,7 +86,7 @@ impl Loss {
 pub(crate) fn outcome(
     evidence: &Evidence<'_>,
     activities: &[Activity],
-    draft: impl Fn(Loss) -> Option<Draft>,
+    draft: impl Fn(Loss) -> Draft,
 ) -> Outcome {
     let mut has_data = false;
     let mut drafts = Vec::new();
@@ -103,7 +103,7 @@ pub(crate) fn outcome(
     }
     for process in processes {
         let losses = losses(evidence, process, activities);
-        drafts.extend(losses.into_iter().filter_map(&draft));
+        drafts.extend(losses.into_iter().map(&draft));
     }
     Outcome::of_drafts(drafts)
 }
@@ -395,8 +395,7 @@ pub(crate) fn others<'a>(
     })
 }
 
-/// The rule about an emptied cache, and what follows from it: the allocator asks the driver again.
-pub(crate) const EMPTY_CACHE: &str = "empty-cache";
+/// Activities of an emptied cache: the allocator asks the driver again.
 pub(crate) const EMPTIES: [Activity; 2] = [Activity::EmptyCache, Activity::Allocation];
 
 /// The idle time of all stages and of the times between them.
@@ -428,9 +427,6 @@ pub(crate) fn empties_cache(evidence: &Evidence<'_>) -> bool {
     };
     !clears_for_captures(evidence) && all_sources(evidence).any(empties)
 }
-
-/// The rule about new shapes.
-pub(crate) const NEW_SHAPES: &str = "new-shapes";
 
 /// Activities that prepare kernels for input shapes.
 pub(crate) const SHAPES: [Activity; 2] = [Activity::KernelPlans, Activity::NewShape];

@@ -15,7 +15,6 @@ extern crate rooflens_document;
 mod draft;
 
 mod advice;
-mod chains;
 mod classes;
 mod evidence;
 mod idle_sql;

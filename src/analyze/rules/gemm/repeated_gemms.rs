@@ -1,6 +1,5 @@
 //! GEMMs of one kernel and grid in a row, which one batched GEMM could compute.
 
-use crate::chains;
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
@@ -29,7 +28,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         // A trace with operators says which GEMMs depend on one another.
         let groups = evidence.results.chains();
         if groups.is_ok_and(|chains| !chains.by_names) {
-            return Look::suppressed_by(evidence, chains::GEMM_LOOP);
+            return Look::suppressed_by(evidence, "gemm-loop");
         }
         if !evidence.shows_operations(stage) {
             return Look::InsufficientData;

@@ -33,11 +33,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let by_cause = evidence.per_cause(Cause::Allocator, SHARE, |stage, idle, saved| {
         let is_large = stage.share(saved) >= SHARE;
         match is_large {
-            true if known::empties_cache(evidence) => {
-                Look::suppressed_by(evidence, known::EMPTY_CACHE)
-            }
+            true if known::empties_cache(evidence) => Look::suppressed_by(evidence, "empty-cache"),
             true if known::prepares_mostly(evidence, stage) => {
-                Look::suppressed_by(evidence, known::NEW_SHAPES)
+                Look::suppressed_by(evidence, "new-shapes")
             }
             _ => is_large.then(|| draft(evidence, stage, idle, saved)).into(),
         }

@@ -23,7 +23,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             return Look::Passed;
         }
         if known::prepares_mostly(evidence, stage) {
-            return Look::suppressed_by(evidence, known::NEW_SHAPES);
+            return Look::suppressed_by(evidence, "new-shapes");
         }
         let finding = Finding {
             query: evidence.query(stage, idle, Cause::FirstUse),

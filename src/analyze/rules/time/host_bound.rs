@@ -38,7 +38,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::HostCode, SHARE, |stage, idle, code| {
         match draft(evidence, stage, idle) {
             Some(_) if known::prepares_mostly(evidence, stage) => {
-                Look::suppressed_by(evidence, known::NEW_SHAPES)
+                Look::suppressed_by(evidence, "new-shapes")
             }
             Some(draft) => draft.into(),
             None if stage.share(code) >= SHARE => Look::suppressed_by(evidence, pauses::RULE),

@@ -41,7 +41,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             return Look::InsufficientData;
         }
         if known::prepares_mostly(evidence, stage) {
-            return Look::suppressed_by(evidence, known::NEW_SHAPES);
+            return Look::suppressed_by(evidence, "new-shapes");
         }
         let pauses = pauses::pauses(evidence, stage);
         pauses.map(|pauses| draft(evidence, stage, &pauses)).into()

@@ -21,7 +21,7 @@ pub(crate) static RULE: Rule = Rule::new(
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::Launching, SHARE, |stage, idle, _| {
         if known::prepares_mostly(evidence, stage) {
-            return Look::suppressed_by(evidence, known::NEW_SHAPES);
+            return Look::suppressed_by(evidence, "new-shapes");
         }
         let launching = launching(evidence, stage);
         launching

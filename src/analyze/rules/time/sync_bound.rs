@@ -36,7 +36,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         let lost = Lost::of(&idle.sources, &ACTIVITIES);
         match lost.idle >= idle.pool.time.time() * SHARE && lost.idle > Time::ZERO {
             true if known::prepares_mostly(evidence, stage) => {
-                Look::suppressed_by(evidence, known::NEW_SHAPES)
+                Look::suppressed_by(evidence, "new-shapes")
             }
             true => draft(evidence, stage, idle, lost).into(),
             false if idle.share(idle.of(Cause::Unknown)) >= SHARE => Look::InsufficientData,

@@ -1,4 +1,5 @@
-//! Groups of kernels that another form of the same computation replaces, and what a stage saves without them.
+//! Rules about operators: groups of kernels that another form of the same computation replaces, and what a stage saves
+//! without them.
 //!
 //! Operators have sizes in their own pass, and that pass runs slower than the timeline. A group is therefore a share of
 //! the GPU time of its stage there, and its time is that share in the primary pass. Fewer kernels need fewer launches,
@@ -6,16 +7,41 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::rule::{Look, Outcome, Threshold};
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::operators::chains::{ChainKind, Example, Group, Place};
+use rooflens_analysis::operators::chains::{ChainKind, Group, Place};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Severity};
 use rooflens_session::StrId;
 use rooflens_units::{Count, Ratio, Time};
 
+/// A rule about groups of a kind.
+macro_rules! rule {
+    ($id:literal, $kind:ident) => {
+        Rule::new($id, &[THRESHOLD], |evidence| {
+            outcome(evidence, ChainKind::$kind)
+        })
+    };
+}
+
+/// In the order of the table of rules.
+pub(crate) static RULES: &[&Rule] = &[
+    &rule!("optimizer-loop", Optimizer),
+    &rule!("attention-math", Attention),
+    &rule!("expert-loop", Experts),
+    &rule!("gemm-loop", Gemms),
+    &rule!("row-additions", Atomics),
+    &rule!("repeated-tensors", Repeat),
+    &rule!("fp64-operators", Fp64),
+    &rule!("layout-conversions", Channels),
+    &rule!("transposed-copies", Transpose),
+    &rule!("norm-unfused", Norm),
+    &rule!("pointwise-unfused", Pointwise),
+    &rule!("dtype-casts", Cast),
+];
+
 /// Time that the other form saves ÷ stage time from which on a group is a finding.
-pub(crate) const SAVED: Ratio = Ratio(0.02);
+const SAVED: Ratio = Ratio(0.02);
 
 /// Part of the saved time between stages from which on the measured loop is the subject.
 const BETWEEN: Ratio = Ratio(0.3);
@@ -36,84 +62,48 @@ const OF_EXPERTS: [Cause; 6] = [
 /// Share of the idle time of a stage that launches explain from which on they come first.
 const BY_LAUNCHES: Ratio = Ratio(0.5);
 
-/// The rule about independent GEMMs.
-pub(crate) const GEMM_LOOP: &str = "gemm-loop";
-
 /// The threshold of all rules about groups.
-pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
+const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
 
 /// Groups of one kind in a stage or in the measured loop.
-pub(crate) struct Subject<'a> {
+struct Subject<'a> {
     /// A finding with the gain.
-    pub(crate) finding: Finding,
+    finding: Finding,
     group: &'a Group,
     /// The stage's label, or the words for the loop.
-    pub(crate) stage: Inline,
+    stage: Inline,
     /// Time of the kernels per iteration, or in the loop.
-    pub(crate) time: Time,
+    time: Time,
     /// It as a share of the GPU time.
-    pub(crate) share: Ratio,
+    share: Ratio,
     /// The part of the gain that is idle time of launches, if any is.
-    pub(crate) launches: Option<Time>,
+    launches: Option<Time>,
     instances: f64,
 }
 
-impl<'a> Subject<'a> {
-    /// Groups per iteration.
-    pub(crate) fn chains(&self) -> Quantity {
-        per_iteration(self.group.chains, self.instances)
-    }
-
-    /// Kernels per iteration.
-    pub(crate) fn kernels(&self) -> Quantity {
-        per_iteration(self.group.kernels, self.instances)
-    }
-
-    /// The groups with the most time.
-    pub(crate) fn example(&self) -> &'a Example {
-        &self.group.example
-    }
-
-    /// That counts are those of one iteration, where there are several.
-    pub(crate) fn per(&self, evidence: &Evidence<'_>) -> Option<String> {
-        (self.instances > 1.0).then(|| words!(evidence, "findings.per_iteration"))
-    }
-
-    /// Operators of the example.
-    pub(crate) fn operators(&self) -> Inline {
-        Inline::code(&self.example().operators)
-    }
-
-    /// The name of the type of the example before, if it is known.
-    pub(crate) fn from(&self) -> Option<&'static str> {
-        Some(self.example().from.name).filter(|name| !name.is_empty())
-    }
-
-    /// The name of the type of the example after, if it is known.
-    pub(crate) fn to(&self) -> Option<&'static str> {
-        Some(self.example().to.name).filter(|name| !name.is_empty())
-    }
-
-    /// Sizes of the example, if they are known.
-    pub(crate) fn sizes(&self) -> Option<&'a str> {
-        Some(self.example().sizes.as_str()).filter(|sizes| !sizes.is_empty())
-    }
-
-    /// The factor of the example.
-    pub(crate) fn factor(&self) -> Option<Quantity> {
-        let factor = self.example().factor?;
-        Some(Quantity::count(factor.0.round() as u64))
-    }
-
-    /// Where the program calls the operators of the example.
-    pub(crate) fn frame(&self, evidence: &Evidence<'_>) -> Option<Inline> {
-        code(evidence, self.example().frame)
-    }
-
-    /// The operator that causes the example.
-    pub(crate) fn around(&self, evidence: &Evidence<'_>) -> Option<Inline> {
-        code(evidence, self.example().around)
-    }
+fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
+    let (group, instances) = (subject.group, subject.instances);
+    let example = &group.example;
+    let named = |name: &'static str| Some(name).filter(|name| !name.is_empty());
+    let sizes = Some(example.sizes.as_str()).filter(|sizes| !sizes.is_empty());
+    let factor = example.factor;
+    let arguments = arguments! {
+        stage = subject.stage,
+        chains = per_iteration(group.chains, instances),
+        kernels = per_iteration(group.kernels, instances),
+        per = (instances > 1.0).then(|| words!(evidence, "findings.per_iteration")),
+        time = subject.time,
+        share = subject.share,
+        launches = subject.launches,
+        sizes = sizes,
+        factor = factor.map(|factor| Quantity::count(factor.0.round() as u64)),
+        operators = Inline::code(&example.operators),
+        from = named(example.from.name),
+        to = named(example.to.name),
+        around = code(evidence, example.around),
+        frame = code(evidence, example.frame),
+    };
+    Draft::new(subject.finding, arguments)
 }
 
 fn code(evidence: &Evidence<'_>, name: Option<StrId>) -> Option<Inline> {
@@ -126,11 +116,7 @@ fn per_iteration(sum: Count, instances: f64) -> Quantity {
 
 /// The outcome of a rule about groups of a kind: one finding per stage, or one about the measured loop where much of it
 /// lies between stages.
-pub(crate) fn outcome(
-    evidence: &Evidence<'_>,
-    kind: ChainKind,
-    draft: impl Fn(&Evidence<'_>, &Subject<'_>) -> Draft,
-) -> Outcome {
+fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
     let Ok(chains) = evidence.results.chains() else {
         return Outcome::INSUFFICIENT_DATA;
     };
@@ -145,7 +131,7 @@ pub(crate) fn outcome(
     if lacks_rates || !has_any && (chains.by_names || lacks_strides) {
         return Outcome::INSUFFICIENT_DATA;
     }
-    let draft = |evidence: &Evidence<'_>, subject: &Subject<'_>| {
+    let draft = |subject: Subject<'_>| {
         let by_names = chains
             .by_names
             .then(|| words!(evidence, "findings.by_names"));
@@ -166,7 +152,7 @@ pub(crate) fn outcome(
         .any(|stage| stage.scope.rank.is_some());
     if outside > (inside + outside) * BETWEEN && !has_ranks {
         let subject = of_loop(evidence, &chains.places, kind);
-        return Outcome::of_drafts(subject.map(|subject| draft(evidence, &subject)));
+        return Outcome::of_drafts(subject.map(draft));
     }
     evidence.each_of_kernels(|stage| {
         let place = chains.places.iter().find(|place| {
@@ -178,7 +164,7 @@ pub(crate) fn outcome(
             return Look::InsufficientData;
         };
         let subject = of_stage(evidence, stage, place, kind);
-        subject.map(|subject| draft(evidence, &subject)).into()
+        subject.map(draft).into()
     })
 }
 

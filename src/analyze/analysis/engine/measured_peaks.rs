@@ -12,17 +12,21 @@ pub struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// The peaks of the GPU of this recorded name, or of the one that the user named instead, that bound something:
-    /// those that GEMMs of the bundle exceed do not.
+    /// The peaks of the GPU of this recorded name, or of the one that the user named instead. Those that GEMMs of the
+    /// bundle exceed bound nothing; by a difference that may be noise, they are what the GEMMs reach.
     pub fn of(context: &Context<'a>, recorded: &str) -> Self {
         let mut measured = Self::recorded(context, recorded);
-        let beaten = context
-            .results
-            .beaten()
-            .map_or(&[][..], |measured| measured);
-        measured
-            .peaks
-            .retain(|(what, _)| !beaten.iter().any(|peak| peak.dtype == *what));
+        for beaten in context.results.beaten().into_iter().flatten() {
+            let is_invalid = beaten.is_invalid();
+            measured
+                .peaks
+                .retain(|(what, _)| !is_invalid || beaten.what != *what);
+            for (what, median) in &mut measured.peaks {
+                if beaten.what == *what {
+                    *median = median.max(beaten.most);
+                }
+            }
+        }
         measured
     }
 
@@ -98,7 +102,8 @@ pub fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Facts, Options};
+    use crate::kernels::matmul::beaten::Beaten;
+    use crate::{Facts, Options, Results};
     use rooflens_hardware::Hardware;
     use rooflens_session::{MeasuredPeak, Session};
 
@@ -156,5 +161,41 @@ mod tests {
             rates("", None),
             [Some(800.0), Some(60.0), Some(60.0), Some(4.0)]
         );
+    }
+
+    #[test]
+    fn a_peak_is_no_less_than_what_the_run_reaches() {
+        let mut session = Session::default();
+        for (what, median) in [("bf16", 800.0), ("copy", 4.0)] {
+            let [gpu, what, artifact] = ["", what, ""].map(|text| session.intern(text));
+            session.measured_peaks.push(MeasuredPeak {
+                gpu,
+                what,
+                median,
+                min: None,
+                max: None,
+                artifact,
+            });
+        }
+        let (facts, hardware, options) =
+            (Facts::default(), Hardware::builtin(), Options::default());
+        // 1 % more may be noise, 5 % more is not.
+        let beaten = |what, measured, reached, most| Beaten {
+            what,
+            measured,
+            reached,
+            most,
+        };
+        let results = Results {
+            beaten: Ok(vec![
+                beaten("bf16", 800.0, 808.0, 812.0),
+                beaten("copy", 4.0, 4.2, 4.3),
+            ]),
+            ..Results::NONE
+        };
+        let context = Context::new(&session, &facts, &hardware, &options).with(&results);
+        let measured = Measured::of(&context, "");
+        assert_eq!(measured.rate(None, "bf16"), Some(FlopsPerSecond(812.0)));
+        assert_eq!(measured.bandwidth(), None);
     }
 }

@@ -11,10 +11,10 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_document::{Finding, Inline, Severity};
+use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_schemas::Scope;
 use rooflens_sections::why_unknown;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{BytesPerSecond, FlopsPerSecond, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "utilization-basis",
@@ -57,19 +57,26 @@ fn beaten(evidence: &Evidence<'_>) -> Vec<Draft> {
     };
     let mut drafts = Vec::new();
     for peak in evidence.results.beaten().into_iter().flatten() {
+        if !peak.is_invalid() {
+            continue;
+        }
+        let quantity = |value: f64| match peak.what {
+            "copy" => Quantity::from(BytesPerSecond(value)),
+            _ => Quantity::from(FlopsPerSecond(value)),
+        };
         let finding = Finding {
             title: words!(
                 evidence,
                 "utilization_basis.title_beaten",
-                dtype = peak.dtype
+                dtype = peak.what
             ),
             evidence: vec![source.clone()],
             ..Finding::default()
         };
         let arguments = arguments! {
-            dtype = peak.dtype,
-            reached = peak.reached,
-            measured = peak.measured,
+            dtype = Some(peak.what).filter(|what| *what != "copy"),
+            reached = quantity(peak.reached),
+            measured = quantity(peak.measured),
         };
         let draft = Draft::new(finding, arguments);
         drafts.push(draft.statement("beaten").advice("advice_beaten"));

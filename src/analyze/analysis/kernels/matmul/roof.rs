@@ -147,20 +147,24 @@ pub fn dtype(identity: &KernelIdentity, product: &Product) -> &'static str {
     }
 }
 
+/// The bytes that a product must move; absent if a type is not known.
+pub(super) fn bytes(product: &Product) -> Option<Bytes> {
+    let operand = element_bytes(product.operand);
+    let output = element_bytes(product.output).or(operand);
+    match product.shape {
+        Shape::Gemm(gemm) => operand.zip(output).map(|(a, d)| gemm.bytes(a, d)),
+        Shape::Attention(attention) => operand.map(|size| attention.bytes(size)),
+        Shape::Convolution { .. } => None,
+    }
+}
+
 impl Roof {
     /// The work of a product by a kernel under some ceilings.
     pub fn of(product: &Product, identity: &KernelIdentity, ceilings: &Ceilings<'_>) -> Self {
-        let operand = element_bytes(product.operand);
-        let output = element_bytes(product.output).or(operand);
-        let bytes = match product.shape {
-            Shape::Gemm(gemm) => operand.zip(output).map(|(a, d)| gemm.bytes(a, d)),
-            Shape::Attention(attention) => operand.map(|size| attention.bytes(size)),
-            Shape::Convolution { .. } => None,
-        };
         let dtype = dtype(identity, product);
         Self {
             flops: product.shape.flops(),
-            bytes,
+            bytes: bytes(product),
             dtype,
             rate: ceilings.rate(dtype),
             bandwidth: ceilings.bandwidth(),

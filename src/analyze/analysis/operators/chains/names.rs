@@ -22,8 +22,9 @@ const PERIOD: usize = 16;
 /// Kernels that update several tensors.
 const JOINT: &str = "multi_tensor";
 
-/// Kernels that only convert.
+/// Kernels that only convert, and what copies between types have in their names.
 const CASTS: [&str; 2] = ["bfloat16_copy_kernel_cuda", "float16_copy_kernel_cuda"];
+const CASTING: [&str; 2] = ["LoadWithCast", "StoreWithCast"];
 
 /// Kernels between the products of attention and its softmax at most.
 const NEAR: usize = 4;
@@ -82,7 +83,7 @@ impl KernelName {
             is_elementwise: is_native && is_class && !name.contains(JOINT) && !is_strided,
             is_reduction: class == KernelClass::Reduction && name.contains("reduce_kernel"),
             is_update: name.contains(UPDATE),
-            is_cast: contains(&CASTS),
+            is_cast: contains(&CASTS) || name.contains(COPY) && contains(&CASTING),
             is_root: contains(&ROOTS),
             is_fill: name.contains(FILL),
             block: block.map(|(_, elements)| *elements),
@@ -252,7 +253,7 @@ impl Finder<'_> {
         self.add_named(kind, run.items, bound);
     }
 
-    /// Conversions to narrower types; those to wider ones have the name of plain copies.
+    /// Conversions of types. Some to wider types have the names of plain copies.
     fn named_casts(&mut self, names: &Names) {
         for position in 0..self.items.list.len() {
             if self.name_of(names, position).is_cast && !self.is_taken[position] {

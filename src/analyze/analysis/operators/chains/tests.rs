@@ -415,6 +415,13 @@ fn names_and_grids_show_chains_without_operators() {
 fn names_show_casts_updates_and_attention() {
     let cast = [(TO_BF16, 64, 5), ("gemm", 1, 5), (TO_BF16, 8, 4)];
     assert_eq!(by_names(&cast), [(ChainKind::Cast, 2.0, Time(9_000.0))]);
+    // A copy with a cast converts, an addition with one does more.
+    let functors = ["direct_copy_kernel_cuda", "CUDAFunctor_add"];
+    let [copy, sum] = functors.map(|functor| {
+        format!("at::native::unrolled_elementwise_kernel<at::native::{functor},LoadWithCast<1>>")
+    });
+    let cast = [(copy.as_str(), 64, 5), ("gemm", 1, 5), (&sum, 64, 4)];
+    assert_eq!(by_names(&cast), [(ChainKind::Cast, 1.0, Time(5_000.0))]);
     // 8 parameters of 4 kernels: from the first update to the last 29 kernels, of which one of 2 µs is left.
     let parameter = [(ADDCDIV, 4, 2), (POW, 4, 2), (POW, 4, 2), (POW, 4, 2)];
     let step = parameter.repeat(8);

@@ -362,16 +362,21 @@ fn names(session: &Session, sources: &[&Sources], activities: &[Activity]) -> Ve
     times.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The same of a stage; where its pass has no such names, those of another pass with this stage.
+/// The same of a stage; where its pass names less than half of the time, those of another pass with this stage.
 fn names_of_stage(
     evidence: &Evidence<'_>,
     stage: &StageLine,
     idle: &StageIdle,
     activities: &[Activity],
 ) -> Vec<StrId> {
-    let own_names = names(evidence.session, &[&idle.sources], activities);
-    if !own_names.is_empty() {
-        return own_names;
+    let sources = activities
+        .iter()
+        .filter_map(|activity| idle.sources.of(*activity));
+    let sources = sources.flat_map(|idle| &idle.sources);
+    let named = sources.filter(|source| source.subject.is_some());
+    let named: Ns = named.map(|source| source.time).sum();
+    if named.time() >= time(&idle.sources, activities) * HALF {
+        return names(evidence.session, &[&idle.sources], activities);
     }
     let other = others(evidence, stage).map(|other| &other.sources);
     let other: Vec<&Sources> = other.collect();

@@ -61,17 +61,25 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
         .unzip();
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
     let calls = of_stage.map(|(_, sync)| sync.calls);
+    let wait = name.map(Wait::of);
+    let name = match wait {
+        Some(Wait::Mask) => loss.listed(evidence),
+        _ => name.map(|name| vec![Inline::code(name)]),
+    };
     let arguments = arguments! {
         idle = loss.idle(),
         occurs = loss.occurs(evidence),
         within = Ratio::of(in_calls, lost.idle).min(Ratio::ONE),
         calls = calls,
-        call = call.filter(|_| name.is_none()),
-        around = around.flatten().filter(|_| name.is_none()),
-        name = name.map(Inline::code),
+        call = call.filter(|_| wait.is_none()),
+        around = around.flatten().filter(|_| wait.is_none()),
+        name = name,
     };
     let draft = Draft::new(loss.finding, arguments);
-    match name.map(Wait::of) {
+    match wait {
+        Some(Wait::Mask) => draft
+            .root("root_cause_mask", "root_action_mask")
+            .advice("advice_size"),
         Some(Wait::Size) => draft
             .root("root_cause_size", "root_action_size")
             .advice("advice_size"),
@@ -91,6 +99,8 @@ const NONZERO: &str = "nonzero";
 /// What the host waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
+    /// How many elements a boolean mask picks as index.
+    Mask,
     /// How many elements meet a condition: the size of a tensor depends on it.
     Size,
     /// One value.
@@ -106,6 +116,7 @@ impl Wait {
     fn of(name: &str) -> Self {
         let name = name.split_once(" at ").map_or(name, |(name, _)| name);
         match name.strip_prefix("aten::").unwrap_or(name) {
+            "index" | "index_put_" | "index_put" => Self::Mask,
             "nonzero" | "masked_select" => Self::Size,
             "cpu" | "tolist" => Self::Data,
             name if name.contains("synchronize") => Self::All,

@@ -185,6 +185,10 @@ const SYNCHRONIZING: [&str; 6] = [
     "aten::equal",
 ];
 
+/// The operator that counts the elements of a mask, and those that call it if an index is a mask.
+const COUNTS: &str = "aten::nonzero";
+const INDEXES: [&str; 3] = ["aten::index", "aten::index_put_", "aten::index_put"];
+
 /// Parts of the names of operators that run kernels of cuDNN, or of MIOpen.
 const CUDNN: [&str; 2] = ["cudnn_", "miopen_"];
 
@@ -360,16 +364,19 @@ pub(super) fn subject(
         return None;
     }
     let mut sources = open.sources(path);
-    // An operator decides nothing, as tensors of the CPU have the same ones.
-    let waits = |source: Source| {
-        let is_operator = matches!(source, Source::Operator(_));
-        is_operator && SYNCHRONIZING.contains(&session.text(source.name()))
+    let operator = |source: &Source, names: &[&str]| {
+        matches!(source, Source::Operator(_)) && names.contains(&session.text(source.name()))
     };
     let decides = |source: &Source| {
         of_source(session, *source).or_else(|| of_cudnn(session, *source)) == Some(activity)
-            || activity == Activity::Synchronization && waits(*source)
+            // An operator decides nothing, as tensors of the CPU have the same ones.
+            || activity == Activity::Synchronization && operator(source, &SYNCHRONIZING)
     };
-    let deciding = sources.find(decides);
+    let deciding = sources.find(decides).map(|source| {
+        let mut indexes = sources.filter(|around| operator(around, &INDEXES));
+        let index = indexes.next().filter(|_| operator(&source, &[COUNTS]));
+        index.unwrap_or(source)
+    });
     // Calls that allocate are known by their cause.
     let mut sources = open
         .sources(path)

@@ -456,11 +456,17 @@ impl<'a> Finder<'a> {
         sum
     }
 
-    /// The times of a window in which waits of a thread follow one another after few launches.
+    /// The times of a window in which waits of a thread follow one another after few launches. A window can be a layer:
+    /// several waits in each of them are a loop, too.
     fn loops(&self, thread: ThreadId, window: Interval) -> Vec<Loop> {
         let waits = &self.waits[thread.index()];
-        let first = waits.partition_point(|wait| wait.start < window.0);
-        let last = waits.partition_point(|wait| wait.start < window.1);
+        let mut first = waits.partition_point(|wait| wait.start < window.0);
+        let mut last = waits.partition_point(|wait| wait.start < window.1);
+        let is_layer = (2..LOOP).contains(&(last - first));
+        if is_layer {
+            first = first.saturating_sub(1);
+            last = waits.len().min(last + 1);
+        }
         let waits = waits.get(first..last).unwrap_or_default();
         let few = |a: &Wait, b: &Wait| b.launches - a.launches < FEW_LAUNCHES;
         let loops = waits.chunk_by(few).filter(|chunk| chunk.len() >= LOOP);
@@ -468,7 +474,7 @@ impl<'a> Finder<'a> {
             .filter_map(|chunk| {
                 Some(Loop {
                     time: (chunk.first()?.start, chunk.last()?.end),
-                    waits: chunk.len() as i64,
+                    waits: if is_layer { 1 } else { chunk.len() as i64 },
                 })
             })
             .collect()

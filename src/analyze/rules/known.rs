@@ -303,9 +303,16 @@ pub(crate) fn loss_of_stage(
     let of = idle.sources.windows;
     let whole = idle.pool.time.time();
     let loss = lost.idle + lost.issued;
-    let saved = lost
-        .bound(idle.pool.causes.sum(&Cause::HOST).time())
-        .min(whole);
+    // The latency of a launch is hidden if the host issues it in time.
+    let causes = &idle.pool.causes;
+    let late = causes.sum(&Cause::HOST);
+    let is_most = lost.idle >= late.time() * MOST;
+    let latency = if is_most {
+        causes.of(Cause::Queue)
+    } else {
+        Ns::ZERO
+    };
+    let saved = lost.bound((late + latency).time()).min(whole);
     let removed = lost.issued / of.max(1) as f64;
     let mut finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],

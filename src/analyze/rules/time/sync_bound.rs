@@ -50,7 +50,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
     let session = evidence.session;
     let sync = evidence.results.sync().ok();
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
-    let loss = known::loss_of_stage(evidence, (stage, idle), lost, &ACTIVITIES);
+    let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &ACTIVITIES);
     let name = loss.names.first().map(|name| session.text(*name));
     let waits: usize = idle.sources.waits.iter().sum();
     // Without marks and operators the kernel that counts elements says it.
@@ -63,7 +63,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
     let calls = of_stage.map(|(_, sync)| sync.calls);
     let wait = name.map(Wait::of);
     let name = match wait {
-        Some(Wait::Mask) => loss.listed(evidence),
+        Some(Wait::Mask) => {
+            let is_mask = |name: &_| Wait::of(session.text(*name)) == Wait::Mask;
+            loss.names.retain(is_mask);
+            loss.listed(evidence)
+        }
         _ => name.map(|name| vec![Inline::code(name)]),
     };
     let arguments = arguments! {

@@ -57,6 +57,8 @@ const HARDLY_USEFUL: Ratio = Ratio(0.25);
 const LOCAL: Ratio = Ratio(0.20);
 const CONFLICTS: Ratio = Ratio(0.30);
 const ATOMICS: Ratio = Ratio(0.10);
+/// Use of the busiest slice of L2 ÷ mean use from which on few slices take most requests.
+const FEW_SLICES: f64 = 4.0;
 /// Active threads ÷ 32 up to which branches explain the time.
 const ACTIVE: Ratio = Ratio(0.50);
 /// Theoretical occupancy up to which few warps explain latency.
@@ -296,7 +298,7 @@ fn uncoalesced(profile: &Profile<'_>) -> Option<Cause> {
 }
 
 /// Without atomics in memory the other accesses and the computation remain. Few atomics a second, no busy unit, and warps
-/// that wait for memory: the same addresses take them one after another.
+/// that wait for memory: the same addresses take them one after another, in few slices of L2.
 fn atomics(profile: &Profile<'_>) -> Option<Cause> {
     let atomics = profile.sum([
         "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
@@ -305,8 +307,12 @@ fn atomics(profile: &Profile<'_>) -> Option<Cause> {
     let accesses = profile.accesses();
     let figure = Ratio(atomics / (atomics + accesses.requests));
     let waits = profile.waits(&["long scoreboard", "lg throttle", "drain", "membar"]);
-    let fills = profile.waves().is_some_and(|waves| waves >= FEW_WAVES);
-    let holds = figure >= ATOMICS && profile.is_latency_bound() && waits >= WAITS && fills;
+    let slice = "lts__throughput.max.pct_of_peak_sustained_elapsed";
+    let are_few = match profile.launch.id("%", slice) {
+        Some(busiest) => Ratio(busiest / 100.0) >= profile.units.l2 * FEW_SLICES,
+        None => profile.waves().is_some_and(|waves| waves >= FEW_WAVES),
+    };
+    let holds = figure >= ATOMICS && profile.is_latency_bound() && waits >= WAITS && are_few;
     let rest = profile
         .dram(accesses.needed + accesses.sectors)
         .max(profile.units.compute);

@@ -7,6 +7,7 @@ use rooflens_session::Session;
 const COMPUTE: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
 const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";
 const L2: &str = "lts__throughput.avg.pct_of_peak_sustained_elapsed";
+const SLICE: &str = "lts__throughput.max.pct_of_peak_sustained_elapsed";
 const L1: &str = "l1tex__throughput.avg.pct_of_peak_sustained_elapsed";
 
 /// Kernel `k` of 1 ms in a grid of 2 × 64 blocks of 384 threads, on a GPU of 132 SMs, next to 1 ms of other kernels.
@@ -29,7 +30,7 @@ fn limit_of(uses: [f64; 4], metrics: &[Metric<'_>]) -> Option<Cause> {
         ("", "gpu__time_duration.sum", "s", 1e-3),
         ("", "launch__waves_per_multiprocessor", "", 4.0),
     ];
-    for metric in defaults.iter().chain(metrics) {
+    for metric in metrics.iter().chain(&defaults) {
         count(&mut session, launch, *metric);
     }
     first(&session)
@@ -176,6 +177,16 @@ fn atomics_of_which_no_unit_is_busy_wait_for_each_other() {
     let cause = limit_of([8.0, 3.0, 6.0, 2.0], &atomics(100.0, 4.0));
     assert_cause(cause, Reason::Atomics, 0.1, 0.08);
     assert_eq!(limit_of([8.0, 3.0, 6.0, 2.0], &atomics(99.0, 4.0)), None);
+    // Few slices of L2 take them. Where that is not counted, the grid must fill half of the GPU.
+    let slices = |waves, metrics: &[Metric<'_>]| {
+        let metrics = [&atomics(100.0, waves)[..], metrics].concat();
+        let cause = limit_of([8.0, 3.0, 6.0, 2.0], &metrics);
+        cause.map(|cause| cause.reason)
+    };
+    let busiest = |percent| [("", SLICE, "%", percent)];
+    assert_eq!(slices(0.003, &[]), Some(Reason::SmallGrid));
+    assert_eq!(slices(0.003, &busiest(24.0)), Some(Reason::Atomics));
+    assert_eq!(slices(4.0, &busiest(23.0)), None);
     // L2 that is busy with atomics is no sign of contention.
     assert_eq!(limit_of([8.0, 3.0, 65.0, 2.0], &atomics(500.0, 4.0)), None);
 }

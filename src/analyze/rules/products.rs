@@ -1,5 +1,7 @@
 //! The GEMMs of a stage as rules see them.
 
+use std::collections::BTreeMap;
+
 use rooflens_sections::shapes_advice;
 
 use crate::draft::Draft;
@@ -180,16 +182,25 @@ impl<'a> Products<'a> {
         worst
     }
 
-    /// A finding that could save at most `saved` of each instance, with the launches of one product.
-    pub(crate) fn saving(&self, worst: &Product<'_>, saved: Time) -> Finding {
+    /// A finding that could save at most `saved` of each product, with the launches of one product.
+    pub(crate) fn saving(
+        &self,
+        worst: &Product<'_>,
+        saved: impl Fn(&Product<'_>) -> Time,
+    ) -> Finding {
         let name = short_name(worst.name);
         let window = self.stage.window.as_ref().filter(|_| is_plain(name));
-        let lost = |product: &Product<'_>| (Part::Kernel(product.group.kernel.0), product.lost);
+        let mut parts = BTreeMap::<Part, Time>::new();
+        for product in &self.products {
+            let kernel = Part::Kernel(product.group.kernel.0);
+            *parts.entry(kernel).or_default() += saved(product);
+        }
+        let whole = parts.values().copied().sum();
         Finding {
-            parts: self.products.iter().map(lost).collect(),
+            parts: parts.into_iter().collect(),
             evidence: vec![self.of_stage.evidence(self.evidence.session)],
             query: window.map(|window| window.with_helpers(name)),
-            ..self.stage.saving_kernels(saved)
+            ..self.stage.saving_kernels(whole)
         }
     }
 }

@@ -50,6 +50,6 @@ fn draft(products: &Products<'_>) -> Option<Draft> {
         padded = length.next_multiple_of(PADDED).to_string(),
         basis = unaligned.basis(),
     };
-    let finding = unaligned.saving(&worst, unaligned.lost);
+    let finding = unaligned.saving(&worst, |product| product.lost);
     Some(Draft::new(finding, arguments).cause_if(true))
 }

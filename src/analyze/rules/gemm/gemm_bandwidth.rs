@@ -73,7 +73,7 @@ fn draft(products: &Products<'_>) -> Option<Draft> {
         splits = (!worst.is_split()).then_some(""),
     };
     Some(Draft::new(
-        products.saving(&worst, products.lost),
+        products.saving(&worst, |product| product.lost),
         arguments,
     ))
 }

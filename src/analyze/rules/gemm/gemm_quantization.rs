@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::products::{self, Products};
+use crate::products::{self, Product, Products};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_document::Inline;
@@ -35,12 +35,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn draft(products: &Products<'_>) -> Option<Draft> {
-    let lost = products
-        .products
-        .iter()
-        .map(|product| product.quantization)
-        .sum();
-    let worst = products.worst(|product| product.quantization)?;
+    let quantization = |product: &Product<'_>| product.quantization;
+    let lost = products.products.iter().map(quantization).sum();
+    let worst = products.worst(quantization)?;
     let share = products.share(lost);
     if share < LOST {
         return None;
@@ -60,5 +57,6 @@ fn draft(products: &Products<'_>) -> Option<Draft> {
     } else {
         "advice"
     };
-    Some(Draft::new(products.saving(&worst, lost), arguments).advice(advice))
+    let finding = products.saving(&worst, quantization);
+    Some(Draft::new(finding, arguments).advice(advice))
 }

@@ -52,7 +52,7 @@ fn draft(bounded: &Products<'_>) -> Option<Draft> {
         qkv = evidence.has_projections().then_some(""),
         gated = evidence.has_gate().then_some(""),
     };
-    let draft = Draft::new(far.saving(&worst, far.lost), arguments);
+    let draft = Draft::new(far.saving(&worst, |product| product.lost), arguments);
     Some(match stage.scope.rank {
         Some(_) => draft.also(say!(evidence, "gemm_roofline.collectives")),
         None => draft,

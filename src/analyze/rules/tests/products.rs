@@ -233,6 +233,8 @@ fn tiles_and_waves_explain_no_more_than_what_is_lost() {
     // 100 ÷ (1 × 0.8) − 100 = 25 ns of 500.
     let found = made(&[with(200.0, Ratio(1.0))]).one(rule("gemm-quantization"));
     assert!((saved(&found) - 25.0).abs() < 1e-9);
+    let parts: Time = found.parts.iter().map(|(_, saved)| *saved).sum();
+    assert!((parts.0 - 25.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("tiles=100 %, waves=80.0 %"));
     // 100 ÷ (0.5 × 0.8) − 100 = 150, of which 60 are lost at all.
     assert!(

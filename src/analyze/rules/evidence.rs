@@ -11,10 +11,11 @@ use rooflens_analysis::counters::limits::KernelLimits;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::engine::stage_stats::Summary;
-use rooflens_analysis::kernels::kernel_sums::PassKernels;
+use rooflens_analysis::kernels::kernel_sums::{KernelSum, PassKernels};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
@@ -356,17 +357,24 @@ impl<'a> Evidence<'a> {
         busy_of_rank.into_values().fold(Time::ZERO, Time::max)
     }
 
-    /// Time of the measured loop of the primary pass, and the sum of the durations of the GPU operations of its first
-    /// process there.
-    pub(crate) fn measured_loop(&self) -> Option<(Time, Time)> {
+    /// GPU operations of the first process in the measured loop of the primary pass.
+    fn loop_ops(&self) -> Option<Vec<usize>> {
         let (pass, ops) = (self.primary?, &self.facts.ops);
         let (start, end) = measured_loop(self.facts, pass)?;
         let process = self.stages.first()?.process;
         let is_within = |op: &usize| {
             ops.process[*op] == process && start <= ops.start[*op] && ops.end[*op] <= end
         };
-        let within = self.facts.ops_of(pass).filter(is_within);
-        let busy = total(within.map(|op| ops.end[op].saturating_sub(ops.start[op])));
+        Some(self.facts.ops_of(pass).filter(is_within).collect())
+    }
+
+    /// Time of the measured loop of the primary pass, and the sum of the durations of the GPU operations of its first
+    /// process there.
+    pub(crate) fn measured_loop(&self) -> Option<(Time, Time)> {
+        let (start, end) = measured_loop(self.facts, self.primary?)?;
+        let ops = &self.facts.ops;
+        let durations = self.loop_ops()?.into_iter();
+        let busy = total(durations.map(|op| ops.end[op].saturating_sub(ops.start[op])));
         Some(((end - start).time(), busy.time()))
     }
 
@@ -392,9 +400,29 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// A finding about the whole primary pass, in and between its stages, that could save `saved` of it.
-    pub(crate) fn saving(&self, saved: Time) -> Finding {
-        let whole = self.span().max(self.run_time());
+    /// A finding about these kernels of the primary pass, in and between its stages, each of which could save `share` of its
+    /// time: of the measured loop, or of the whole pass without one. Start-up can last longer than the loop.
+    pub(crate) fn saving(&self, kernels: &[&KernelSum], share: Ratio) -> Finding {
+        let (launches, ops) = (&self.session.launches, &self.facts.ops);
+        let is_kernel = |op: &usize| match ops.source[*op] {
+            OpSource::Launch(launch) => {
+                let kernel = launches.kernel[launch.index()];
+                kernels.iter().any(|sum| sum.kernel == kernel)
+            }
+            OpSource::Copy(_) | OpSource::Graph(_) => false,
+        };
+        let (time, whole) = match self.loop_ops() {
+            Some(loop_ops) => {
+                let rows = loop_ops.into_iter().filter(is_kernel);
+                let time = total(rows.map(|op| ops.end[op].saturating_sub(ops.start[op])));
+                (time, self.loop_time())
+            }
+            None => {
+                let time = total(kernels.iter().map(|sum| sum.total));
+                (time, self.span().max(self.run_time()))
+            }
+        };
+        let saved = time.time() * share;
         let is_known = whole > Time::ZERO;
         let saved = if is_known { saved.min(whole) } else { saved };
         let gain = Gain {

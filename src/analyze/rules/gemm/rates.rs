@@ -1,23 +1,24 @@
 //! Time that kernels would save at the rate of another type.
 
 use rooflens_analysis::engine::measured_peaks::gpu_name;
+use rooflens_analysis::kernels::kernel_sums::KernelSum;
 use rooflens_document::Finding;
-use rooflens_units::{FlopsPerSecond, Ratio, Time};
+use rooflens_units::{FlopsPerSecond, Ratio};
 
 use crate::evidence::Evidence;
 
-/// A finding about kernels that take so long at the rate of one type and could run at that of another, and the part of their
-/// time that is saved then. Without both rates there is no gain.
+/// A finding about kernels that run at the rate of one type and could run at that of another, and the part of their time
+/// that is saved then. Without both rates there is no gain.
 pub(super) fn at_rate_of(
     evidence: &Evidence<'_>,
-    time: Time,
+    kernels: &[&KernelSum],
     slow: &str,
     fast: &str,
 ) -> (Finding, Option<Ratio>) {
     match (rate(evidence, slow), rate(evidence, fast)) {
         (Some(slow), Some(fast)) => {
             let saved = Ratio::of(slow, fast).rest();
-            (evidence.saving(time * saved), Some(saved))
+            (evidence.saving(kernels, saved), Some(saved))
         }
         _ => {
             let scope = evidence.pass_scope();

@@ -113,20 +113,13 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::testing::sniffs;
 
     const RUNS: &str = r#"{"version": 1, "runs": [
         {"warmup": true, "exit_code": 0, "wall_ns": 9000, "started_utc_ns": 5},
         {"exit_code": 3, "wall_ns": 100},
         {"warmup": false, "exit_code": 0, "wall_ns": 18446744073709551615},
         {"warmup": false, "exit_code": 0, "wall_ns": 200}]}"#;
-
-    fn sniffs(text: &str) -> bool {
-        sniff(&Prefix {
-            name: "runs.json",
-            bytes: text.as_bytes(),
-            complete: true,
-        })
-    }
 
     /// A bundle of these runs with this list of passes.
     fn opened(runs: &str, passes: Option<&str>) -> (Session, Diagnostics) {
@@ -153,10 +146,9 @@ mod tests {
 
     #[test]
     fn runs_are_read_with_their_exit_codes() {
-        assert!(sniffs(RUNS));
-        assert!(!sniffs(
-            r#"{"version": 1, "stages": {"runs": {"ms": [1.0]}}}"#
-        ));
+        assert!(sniffs(&IMPORTER, "runs.json", RUNS));
+        let timings = r#"{"version": 1, "stages": {"runs": {"ms": [1.0]}}}"#;
+        assert!(!sniffs(&IMPORTER, "runs.json", timings));
         let (session, diagnostics) = opened(RUNS, None);
         let runs = &session.command_runs;
         assert_eq!(runs.duration, [Ns(9000), Ns(100), Ns(200)]);

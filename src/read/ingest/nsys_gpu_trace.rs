@@ -352,7 +352,7 @@ fn add(row: Row, (pass, gpu, process): (PassId, GpuId, ProcessId), session: &mut
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::import_bytes;
+    use crate::testing::{import_bytes, sniffs};
 
     const TRACE: &str = include_str!("../../../tests/data/seeds/gpu_trace.csv");
 
@@ -426,15 +426,7 @@ mod tests {
         assert_eq!((loss.count, &loss.at), (3, &Location::Line(4)));
         let head = &TRACE[..TRACE.find('\n').unwrap() + 1];
         assert!(import_text(head).0.is_err());
-        assert!(sniff(&Prefix {
-            name: "x",
-            bytes: TRACE.as_bytes(),
-            complete: true
-        }));
-        assert!(!sniff(&Prefix {
-            name: "x",
-            bytes: b"Start (ns),Duration (ns),Name\n",
-            complete: true
-        }));
+        assert!(sniffs(&IMPORTER, "x", TRACE));
+        assert!(!sniffs(&IMPORTER, "x", b"Start (ns),Duration (ns),Name\n"));
     }
 }

@@ -2,10 +2,19 @@
 
 use std::io::Write;
 
-use super::{Importer, IngestError};
+use super::{Importer, IngestError, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::Diagnostics;
 use rooflens_session::Session;
+
+/// True if the importer takes a file of this name and content for its kind.
+pub(crate) fn sniffs(importer: &Importer, name: &str, content: impl AsRef<[u8]>) -> bool {
+    (importer.sniff)(&Prefix {
+        name,
+        bytes: content.as_ref(),
+        complete: true,
+    })
+}
 
 /// Imports a file of these bytes into a session of its own; its pass has the name of the folder, or of the file.
 pub(crate) fn import_bytes(

@@ -473,9 +473,8 @@ fn peak(entry: &Value, rate: &str, scale: f64, ids: [StrId; 3]) -> Option<Measur
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::testing::{self, import_into};
 
     const FLAT: &str = r#"{"config": {"model_type": "llama", "hidden_size": 64,
         "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -484,28 +483,16 @@ mod tests {
         "prefill_ms_mean": 221.875, "torch": "2.11.0"}"#;
 
     fn import(importer: &Importer, pass: &str, text: &str, session: &mut Session) -> Diagnostics {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let artifact = ArtifactFile {
-            path: "timings.json".to_owned(),
-            location: file.path().to_owned(),
-            kind: Some(importer.kind),
-            pass: pass.to_owned(),
-            ..ArtifactFile::default()
-        };
-        let mut diagnostics = Diagnostics::default();
-        if let Err(error) = (importer.import)(&artifact, session, &mut diagnostics) {
-            diagnostics.push(error.into_diagnostic("timings.json"));
+        let path = format!("{pass}/timings.json");
+        let (result, mut diagnostics) = import_into(importer, &path, text, session);
+        if let Err(error) = result {
+            diagnostics.push(error.into_diagnostic(&path));
         }
         diagnostics
     }
 
     fn sniffs(importer: &Importer, text: &str) -> bool {
-        (importer.sniff)(&Prefix {
-            name: "a.json",
-            bytes: text.as_bytes(),
-            complete: true,
-        })
+        testing::sniffs(importer, "a.json", text)
     }
 
     #[test]

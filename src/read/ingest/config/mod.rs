@@ -308,7 +308,7 @@ fn text_of(file: &ArtifactFile, limit: u64) -> Result<String, IngestError> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::import_into;
+    use crate::testing::{import_into, sniffs};
 
     fn import(
         importer: &Importer,
@@ -316,14 +316,6 @@ mod tests {
         session: &mut Session,
     ) -> (Result<(), IngestError>, Diagnostics) {
         import_into(importer, "config.json", text, session)
-    }
-
-    fn prefix<'a>(name: &'a str, text: &'a str) -> Prefix<'a> {
-        Prefix {
-            name,
-            bytes: text.as_bytes(),
-            complete: true,
-        }
     }
 
     #[test]
@@ -346,18 +338,15 @@ mod tests {
         let config = r#"{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2}"#;
         let timings = format!(r#"{{"config": {config}, "batch": 1, "decode_ms": [1.0]}}"#);
         let environment = r#"{"version": 1, "entries": [{"subject": "gpu 0", "key": "name"}]}"#;
-        assert!(sniff_model(&prefix("config.json", config)));
-        assert!(!sniff_model(&prefix("config.json", &timings)));
-        assert!(!sniff_model(&prefix("env.json", environment)));
-        assert!(sniff_environment(&prefix("env.json", environment)));
-        assert!(!sniff_environment(&prefix("env.json", config)));
-        assert!(!sniff_environment(&prefix("env.json", &timings)));
-        assert!(sniff_workload(&prefix("workload.toml", "")));
-        assert!(sniff_workload(&prefix("my.toml", "batch = 1")));
-        assert!(!sniff_workload(&prefix(
-            "Cargo.toml",
-            "[package]\nname = \"x\""
-        )));
+        assert!(sniffs(&MODEL, "config.json", config));
+        assert!(!sniffs(&MODEL, "config.json", &timings));
+        assert!(!sniffs(&MODEL, "env.json", environment));
+        assert!(sniffs(&ENVIRONMENT, "env.json", environment));
+        assert!(!sniffs(&ENVIRONMENT, "env.json", config));
+        assert!(!sniffs(&ENVIRONMENT, "env.json", &timings));
+        assert!(sniffs(&WORKLOAD, "workload.toml", ""));
+        assert!(sniffs(&WORKLOAD, "my.toml", "batch = 1"));
+        assert!(!sniffs(&WORKLOAD, "Cargo.toml", "[package]\nname = \"x\""));
     }
 
     #[test]
@@ -405,7 +394,7 @@ mod tests {
         );
         let long = "x".repeat((256 << 10) + 1);
         assert!(import(&NOTES, &long, &mut Session::default()).0.is_err());
-        assert!((NOTES.sniff)(&prefix("notes.md", "")) && !(NOTES.sniff)(&prefix("README.md", "")));
+        assert!(sniffs(&NOTES, "notes.md", "") && !sniffs(&NOTES, "README.md", ""));
     }
 
     #[test]

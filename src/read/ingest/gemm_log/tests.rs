@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::import_bytes;
+use crate::testing::{import_bytes, sniffs};
 
 /// One call as cuBLASLt 13.1 logs it, on one line.
 const LT: &str = include_str!("../../../../tests/data/seeds/cublaslt.log");
@@ -127,13 +127,7 @@ fn a_log_without_products_is_empty_and_other_files_are_not_logs() {
         result.unwrap_err().kind,
         IngestErrorKind::Empty(_)
     ));
-    let is_log = |text: &str| {
-        sniff(&Prefix {
-            name: "x.log",
-            bytes: text.as_bytes(),
-            complete: true,
-        })
-    };
+    let is_log = |text: &str| sniffs(&IMPORTER, "x.log", text);
     assert!(is_log(LT) && is_log("\nI! cuBLAS (v13.1.0) function x called:\n"));
     assert!(!is_log("") && !is_log("[1, 2]") && !is_log("# a log of cuBLAS\n"));
     assert!(!is_log("[2026-11-21][nccl] init"));

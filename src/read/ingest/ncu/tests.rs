@@ -1,11 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
-
 use rooflens_schemas::PassKind;
-use tempfile::NamedTempFile;
 
 use super::*;
+use crate::testing::{import_into, sniffs};
 use rooflens_session::Dim3;
 use rooflens_units::Percent;
 
@@ -17,16 +15,10 @@ fn read(pages: &[&str]) -> (Session, Diagnostics, Vec<Result<(), String>>) {
     let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
     let mut results = Vec::new();
     for page in pages {
-        let mut temporary = NamedTempFile::new().unwrap();
-        temporary.write_all(page.as_bytes()).unwrap();
-        let file = ArtifactFile {
-            path: "ncu/page.csv".to_owned(),
-            location: temporary.path().to_owned(),
-            kind: Some(ArtifactKind::NcuCsv),
-            pass: "ncu".to_owned(),
-            ..ArtifactFile::default()
-        };
-        let result = import(&file, &mut session, &mut diagnostics);
+        let (result, said) = import_into(&IMPORTER, "ncu/page.csv", page, &mut session);
+        for diagnostic in said.iter() {
+            diagnostics.push(diagnostic.clone());
+        }
         results.push(result.map_err(|error| error.to_string()));
     }
     (session, diagnostics, results)
@@ -320,13 +312,7 @@ fn numbers_out_of_range_are_no_launch_or_no_number() {
 
 #[test]
 fn other_tools_tables_are_not_taken_for_a_page() {
-    let sniffed = |text: &str| {
-        sniff(&Prefix {
-            name: "x.csv",
-            bytes: text.as_bytes(),
-            complete: true,
-        })
-    };
+    let sniffed = |text: &str| sniffs(&IMPORTER, "x.csv", text);
     assert!(sniffed(&format!("==PROF== Connected\n{IDENTITY},{LONG}\n")));
     assert!(sniffed("==ERROR== ERR_NVGPUCTRPERM - no\n"));
     assert!(!sniffed(

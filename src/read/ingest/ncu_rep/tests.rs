@@ -2,13 +2,11 @@
 
 mod fixture;
 
-use std::io::Write;
-
 use proptest::prelude::*;
-use tempfile::NamedTempFile;
 
 use super::*;
 use crate::ncu;
+use crate::testing::import_into;
 use rooflens_session::Dim3;
 use rooflens_units::Percent;
 
@@ -145,21 +143,13 @@ fn read(files: &[&[u8]]) -> (Session, Diagnostics, Vec<Result<(), String>>) {
     let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
     let mut results = Vec::new();
     for (index, bytes) in files.iter().enumerate() {
-        let mut temporary = NamedTempFile::new().unwrap();
-        temporary.write_all(bytes).unwrap();
-        let file = ArtifactFile {
-            path: format!("ncu/{index}"),
-            location: temporary.path().to_owned(),
-            pass: "ncu".to_owned(),
-            ..ArtifactFile::default()
-        };
         let is_page = bytes.starts_with(b"\"ID\"");
-        let import = if is_page {
-            ncu::IMPORTER.import
-        } else {
-            IMPORTER.import
-        };
-        let result = import(&file, &mut session, &mut diagnostics);
+        let importer = if is_page { &ncu::IMPORTER } else { &IMPORTER };
+        let path = format!("ncu/{index}");
+        let (result, said) = import_into(importer, &path, bytes, &mut session);
+        for diagnostic in said.iter() {
+            diagnostics.push(diagnostic.clone());
+        }
         results.push(result.map_err(|error| error.to_string()));
     }
     (session, diagnostics, results)

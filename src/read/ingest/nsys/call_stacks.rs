@@ -34,9 +34,7 @@ impl Import<'_> {
             }
             Ok(())
         };
-        let table = "SAMPLING_CALLCHAINS";
-        let (parts, bad) = self.database.scan(table, &wants, read_symbol)?;
-        self.report_bad_rows(table, &bad);
+        let parts = self.scan("SAMPLING_CALLCHAINS", &wants, read_symbol)?;
         let (pass, empty) = (self.pass, self.session.intern(""));
         let mut rows: Vec<CpuSample> = Vec::new();
         for (id, symbol, module, unresolved) in parts.into_iter().flatten() {

@@ -73,9 +73,7 @@ impl Import<'_> {
             });
             Ok(())
         };
-        let (parts, bad) = self.database.scan("GPU_METRICS", &wants, read_sample)?;
-        self.report_bad_rows("GPU_METRICS", &bad);
-        for part in parts {
+        for part in self.scan("GPU_METRICS", &wants, read_sample)? {
             self.session.counter_samples.append(part);
         }
         if self.database.has("GENERIC_EVENTS") && !self.database.has("GPU_METRICS") {

@@ -6,7 +6,7 @@ use super::Import;
 use super::local_keys::LocalKeys;
 use crate::IngestError;
 use crate::abi::without_abi_suffix;
-use crate::database::{Row, Want};
+use crate::database::{Row, RowError, Want};
 use rooflens_session::mark_nested;
 use rooflens_session::{
     ApiCall, ApiCalls, GraphCreation, GraphNode, Ns, ProcessId, StrId, Synchronization, ThreadId,
@@ -40,8 +40,7 @@ impl Import<'_> {
             });
             Ok(())
         };
-        let (chunks, bad) = self.database.scan(CALLS, &CALL_COLUMNS, read_call)?;
-        self.report_bad_rows(CALLS, &bad);
+        let chunks = self.scan(CALLS, &CALL_COLUMNS, read_call)?;
         let first = self.session.api_calls.len();
         self.session
             .api_calls
@@ -53,11 +52,7 @@ impl Import<'_> {
         } in chunks
         {
             self.callers.extend(&threads.keys);
-            let threads: Vec<ThreadId> = threads
-                .keys
-                .iter()
-                .map(|global| self.thread(*global))
-                .collect();
+            let threads = self.threads(&threads);
             let names: Vec<StrId> = names.keys.iter().map(|id| self.api_name(*id)).collect();
             for row in 0..rows.len() {
                 let thread = threads[rows.thread[row].index()];
@@ -86,24 +81,14 @@ impl Import<'_> {
             May(&["streamId"]),
             May(&["correlationId"]),
         ];
-        type Row5 = (Ns, Ns, Option<i64>, i64, Option<i64>, Option<i64>);
-        let table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
-        let (parts, bad) = self
-            .database
-            .scan(table, &wants, |out: &mut Vec<Row5>, row| {
-                let (start, end) = row.interval()?;
-                let process = row.maybe(3)?.unwrap_or(0);
-                out.push((
-                    start,
-                    end,
-                    row.maybe(2)?,
-                    process,
-                    row.maybe(4)?,
-                    row.maybe(5)?,
-                ));
-                Ok(())
-            })?;
-        self.report_bad_rows(table, &bad);
+        type Wait = (Ns, Ns, Option<i64>, i64, Option<i64>, Option<i64>);
+        let read_wait = |out: &mut Vec<Wait>, row: &Row<'_>| {
+            let (start, end) = row.interval()?;
+            let (kind, process) = (row.maybe(2)?, row.maybe(3)?.unwrap_or(0));
+            out.push((start, end, kind, process, row.maybe(4)?, row.maybe(5)?));
+            Ok(())
+        };
+        let parts = self.scan("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", &wants, read_wait)?;
         for (start, end, kind, process, stream, correlation) in parts.into_iter().flatten() {
             let (kind, process) = (self.session.intern(sync_kind(kind)), self.process(process));
             // CUPTI writes all ones where no stream is concerned.
@@ -133,20 +118,11 @@ impl Import<'_> {
             Need("graphNodeId"),
             May(&["originalGraphNodeId"]),
         ];
-        type Row4 = (Ns, i64, i64, Option<i64>);
-        let table = "CUDA_GRAPH_NODE_EVENTS";
-        let (parts, bad) = self
-            .database
-            .scan(table, &wants, |out: &mut Vec<Row4>, row| {
-                out.push((
-                    row.time(0)?,
-                    row.maybe(1)?.unwrap_or(0),
-                    row.int(2)?,
-                    row.maybe(3)?,
-                ));
-                Ok(())
-            })?;
-        self.report_bad_rows(table, &bad);
+        let read_node = |out: &mut Vec<Captured>, row: &Row<'_>| {
+            out.push(captured(row)?);
+            Ok(())
+        };
+        let parts = self.scan("CUDA_GRAPH_NODE_EVENTS", &wants, read_node)?;
         for (time, thread, node, original) in parts.into_iter().flatten() {
             let (pass, thread, node) = (self.pass, self.thread(thread), node as u64);
             let original = original.map(|node| node as u64);
@@ -170,22 +146,13 @@ impl Import<'_> {
             May(&["originalGraphId"]),
             May(&["graphExecId"]),
         ];
-        type Row4 = (Ns, i64, i64, Option<i64>);
-        let table = "CUDA_GRAPH_EVENTS";
-        let (parts, bad) = self
-            .database
-            .scan(table, &wants, |out: &mut Vec<Row4>, row| {
-                if row.maybe(4)?.is_none() {
-                    out.push((
-                        row.time(0)?,
-                        row.maybe(1)?.unwrap_or(0),
-                        row.int(2)?,
-                        row.maybe(3)?,
-                    ));
-                }
-                Ok(())
-            })?;
-        self.report_bad_rows(table, &bad);
+        let read_graph = |out: &mut Vec<Captured>, row: &Row<'_>| {
+            if row.maybe(4)?.is_none() {
+                out.push(captured(row)?);
+            }
+            Ok(())
+        };
+        let parts = self.scan("CUDA_GRAPH_EVENTS", &wants, read_graph)?;
         for (time, thread, graph, original) in parts.into_iter().flatten() {
             let (pass, thread, graph) = (self.pass, self.thread(thread), graph as u64);
             let original = original.map(|graph| graph as u64);
@@ -200,6 +167,14 @@ impl Import<'_> {
         }
         Ok(())
     }
+}
+
+/// A row about a graph or node as it was captured: time, thread, id, id of the original.
+type Captured = (Ns, i64, i64, Option<i64>);
+
+fn captured(row: &Row<'_>) -> Result<Captured, RowError> {
+    let (time, thread) = (row.time(0)?, row.maybe(1)?.unwrap_or(0));
+    Ok((time, thread, row.int(2)?, row.maybe(3)?))
 }
 
 /// `ENUM_CUPTI_SYNC_TYPE`.

@@ -6,6 +6,7 @@ use rooflens_exports::nsys::{self, SESSION_START_COLUMNS, SESSION_STARTS, pid_of
 use rustc_hash::FxHashMap;
 
 use super::Import;
+use super::local_keys::LocalKeys;
 use crate::IngestError;
 use crate::database::{Row, Want};
 use rooflens_diagnostic::Severity;
@@ -79,6 +80,15 @@ impl Import<'_> {
     /// The session's id of a global thread id.
     pub(super) fn thread(&mut self, global: i64) -> ThreadId {
         nsys::thread(self.session, self.pass, global)
+    }
+
+    /// The threads of a chunk by their numbers.
+    pub(super) fn threads(&mut self, keys: &LocalKeys<i64>) -> Vec<ThreadId> {
+        let mut threads = Vec::with_capacity(keys.keys.len());
+        for global in &keys.keys {
+            threads.push(self.thread(*global));
+        }
+        threads
     }
 
     /// The GPU that a process calls by this CUDA ordinal.
@@ -158,10 +168,7 @@ impl Import<'_> {
             *out = row.maybe_time(0)?.or(*out);
             Ok(())
         };
-        let (parts, bad) =
-            self.database
-                .scan(SESSION_STARTS, &SESSION_START_COLUMNS, read_start)?;
-        self.report_bad_rows(SESSION_STARTS, &bad);
+        let parts = self.scan(SESSION_STARTS, &SESSION_START_COLUMNS, read_start)?;
         self.session.passes.utc_origin[self.pass.index()] = parts.into_iter().flatten().next();
         Ok(())
     }
@@ -209,31 +216,28 @@ impl Import<'_> {
     }
 
     fn read_gpus(&mut self, table: &str, wants: &[Want]) -> Result<Vec<GpuInfo>, IngestError> {
-        let (parts, bad) = self
-            .database
-            .scan(table, wants, |out: &mut Vec<GpuInfo>, row| {
-                let capability = match (row.maybe_fit::<u32>(3)?, row.maybe_fit::<u32>(4)?) {
-                    (Some(major), Some(minor)) if (1..1000).contains(&major) && minor < 10 => {
-                        Some(major * 10 + minor)
-                    }
-                    _ => None,
-                };
-                out.push(GpuInfo {
-                    ordinal: row.maybe(0)?.unwrap_or(-1),
-                    name: row.text(1).unwrap_or_default().trim().to_owned(),
-                    sm_count: row.maybe_fit(2)?.filter(|count| *count > 0),
-                    capability,
-                    memory_bytes: row.maybe_fit(5)?.and_then(|size| in_base(size, MIB, MIB)),
-                    bandwidth: row
-                        .maybe_fit(6)?
-                        .and_then(|rate| in_base(rate, LEAST_BANDWIDTH, 1000)),
-                    clock_hz: row
-                        .maybe_fit(7)?
-                        .and_then(|rate| in_base(rate, LEAST_CLOCK, 1000)),
-                });
-                Ok(())
-            })?;
-        self.report_bad_rows(table, &bad);
+        let parts = self.scan(table, wants, |out: &mut Vec<GpuInfo>, row| {
+            let capability = match (row.maybe_fit::<u32>(3)?, row.maybe_fit::<u32>(4)?) {
+                (Some(major), Some(minor)) if (1..1000).contains(&major) && minor < 10 => {
+                    Some(major * 10 + minor)
+                }
+                _ => None,
+            };
+            out.push(GpuInfo {
+                ordinal: row.maybe(0)?.unwrap_or(-1),
+                name: row.text(1).unwrap_or_default().trim().to_owned(),
+                sm_count: row.maybe_fit(2)?.filter(|count| *count > 0),
+                capability,
+                memory_bytes: row.maybe_fit(5)?.and_then(|size| in_base(size, MIB, MIB)),
+                bandwidth: row
+                    .maybe_fit(6)?
+                    .and_then(|rate| in_base(rate, LEAST_BANDWIDTH, 1000)),
+                clock_hz: row
+                    .maybe_fit(7)?
+                    .and_then(|rate| in_base(rate, LEAST_CLOCK, 1000)),
+            });
+            Ok(())
+        })?;
         Ok(parts.into_iter().flatten().collect())
     }
 
@@ -260,16 +264,13 @@ impl Import<'_> {
     /// The GPU of each CUDA ordinal of a process.
     pub(super) fn device_map(&mut self) -> Result<(), IngestError> {
         let wants = [Need("gpuId"), Need("cudaId"), Need("pid")];
-        let table = "TARGET_INFO_CUDA_DEVICE";
-        let (parts, bad) =
-            self.database
-                .scan(table, &wants, |out: &mut Vec<((i64, i64), u32)>, row| {
-                    if let Some(gpu) = row.maybe_fit(0)? {
-                        out.push(((row.int(2)?, row.int(1)?), gpu));
-                    }
-                    Ok(())
-                })?;
-        self.report_bad_rows(table, &bad);
+        let read_device = |out: &mut Vec<((i64, i64), u32)>, row: &Row<'_>| {
+            if let Some(gpu) = row.maybe_fit(0)? {
+                out.push(((row.int(2)?, row.int(1)?), gpu));
+            }
+            Ok(())
+        };
+        let parts = self.scan("TARGET_INFO_CUDA_DEVICE", &wants, read_device)?;
         let cuda_devices: Vec<((i64, i64), u32)> = parts.into_iter().flatten().collect();
         for (gpu, ordinal) in cuda_ordinals(&cuda_devices) {
             let row = self.session.gpu(self.pass, gpu).index();

@@ -36,7 +36,7 @@ use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_session::{PassId, ProcessId, Session, StrId};
 use rooflens_sqlite_pages::Journal;
 
-use crate::database::{BadRows, Database, Row, Settled};
+use crate::database::{BadRows, Database, Row, RowError, Settled, Want};
 use info::Devices;
 pub use made::{Cell, MadeExport};
 
@@ -234,8 +234,7 @@ impl<'a> Import<'a> {
             out.extend(nsys::string(row)?.map(|(id, text)| (id, text.into())));
             Ok(())
         };
-        let (parts, bad) = self.database.scan(STRINGS, &STRING_COLUMNS, read_string)?;
-        self.report_bad_rows(STRINGS, &bad);
+        let parts = self.scan(STRINGS, &STRING_COLUMNS, read_string)?;
         self.names = parts.into_iter().flatten().collect();
         Ok(())
     }
@@ -285,6 +284,18 @@ impl<'a> Import<'a> {
             self.say(Severity::DataLoss, "nsys/table", message, None, 1);
             T::default()
         })
+    }
+
+    /// Reads a table in parallel, as [`Database::scan`] does, and reports rows that could not be read.
+    fn scan<T: Default + Send>(
+        &mut self,
+        table: &str,
+        wants: &[Want],
+        visit: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
+    ) -> Result<Vec<T>, IngestError> {
+        let (parts, bad) = self.database.scan(table, wants, visit)?;
+        self.report_bad_rows(table, &bad);
+        Ok(parts)
     }
 
     /// Turns rows that could not be read into one diagnostic a table.

@@ -26,25 +26,22 @@ impl Import<'_> {
         wants.push(Want::May(&["binaryData"]));
         let schemas = self.payload_schemas();
         let schemas = self.or_without(schemas);
-        let (chunks, bad) = self
-            .database
-            .scan(EVENTS, &wants, |chunk: &mut Chunk, row| {
-                let Some(event) = Event::read(row)? else {
-                    return Ok(());
-                };
-                if let Some(blob) = row.blob(payload).filter(|_| !schemas.is_empty()) {
-                    match schemas.read(event.domain, blob) {
-                        Some(payload) if payload != Payload::default() => {
-                            chunk.payloads.push((chunk.events.len(), payload));
-                        }
-                        Some(_) => {}
-                        None => chunk.malformed += 1,
+        let chunks = self.scan(EVENTS, &wants, |chunk: &mut Chunk, row| {
+            let Some(event) = Event::read(row)? else {
+                return Ok(());
+            };
+            if let Some(blob) = row.blob(payload).filter(|_| !schemas.is_empty()) {
+                match schemas.read(event.domain, blob) {
+                    Some(payload) if payload != Payload::default() => {
+                        chunk.payloads.push((chunk.events.len(), payload));
                     }
+                    Some(_) => {}
+                    None => chunk.malformed += 1,
                 }
-                chunk.events.push(event);
-                Ok(())
-            })?;
-        self.report_bad_rows(EVENTS, &bad);
+            }
+            chunk.events.push(event);
+            Ok(())
+        })?;
         let malformed = chunks.iter().map(|chunk| chunk.malformed).sum();
         if malformed > 0 {
             let message = "payloads of NVTX events are malformed; what they say is left out";

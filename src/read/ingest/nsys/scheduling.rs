@@ -61,11 +61,7 @@ impl Import<'_> {
         self.report_bad_rows(table, &bad);
         let mut events: Vec<(ThreadId, Ns, Switch)> = Vec::new();
         for Chunk { rows, threads } in chunks {
-            let threads: Vec<ThreadId> = threads
-                .keys
-                .iter()
-                .map(|global| self.thread(*global))
-                .collect();
+            let threads = self.threads(&threads);
             let event = |(time, thread, switch): (Ns, u32, Switch)| {
                 (threads[thread as usize], time, switch)
             };

@@ -78,19 +78,13 @@ impl Import<'_> {
             }
             Ok(())
         };
-        let (chunks, bad) = self.database.scan(table, &wants, read_span)?;
-        self.report_bad_rows(table, &bad);
         for Chunk {
             rows,
             threads,
             names,
-        } in chunks
+        } in self.scan(table, &wants, read_span)?
         {
-            let threads: Vec<ThreadId> = threads
-                .keys
-                .iter()
-                .map(|global| self.thread(*global))
-                .collect();
+            let threads = self.threads(&threads);
             let text = |id: Option<i64>| id.map(|id| self.names.intern(id, self.session));
             let names: Vec<StrId> = names
                 .keys

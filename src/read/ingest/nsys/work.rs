@@ -54,8 +54,7 @@ impl Import<'_> {
             chunk.rows.push(kernel.launch(pass, ids, KernelId(number)));
             Ok(())
         };
-        let (chunks, bad) = self.database.scan(KERNELS, &KERNEL_COLUMNS, read_kernel)?;
-        self.report_bad_rows(KERNELS, &bad);
+        let chunks = self.scan(KERNELS, &KERNEL_COLUMNS, read_kernel)?;
         few_processes(&chunks)?;
         self.session
             .launches
@@ -97,8 +96,7 @@ impl Import<'_> {
             chunk.rows.push(copy.copy(pass, ids));
             Ok(())
         };
-        let (chunks, bad) = self.database.scan(table, &COPY_COLUMNS, read_copy)?;
-        self.report_bad_rows(table, &bad);
+        let chunks = self.scan(table, &COPY_COLUMNS, read_copy)?;
         few_processes(&chunks)?;
         for Chunk { mut rows, keys, .. } in chunks {
             self.globalize(&keys, &mut rows.process, &mut rows.gpu);
@@ -115,8 +113,7 @@ impl Import<'_> {
             chunk.rows.push(graph.launch(pass, ids));
             Ok(())
         };
-        let (chunks, bad) = self.database.scan(GRAPHS, &GRAPH_COLUMNS, read_graph)?;
-        self.report_bad_rows(GRAPHS, &bad);
+        let chunks = self.scan(GRAPHS, &GRAPH_COLUMNS, read_graph)?;
         few_processes(&chunks)?;
         for Chunk { mut rows, keys, .. } in chunks {
             self.globalize(&keys, &mut rows.process, &mut rows.gpu);

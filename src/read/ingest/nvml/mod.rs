@@ -207,7 +207,7 @@ fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mu
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::import_bytes;
+    use crate::testing::{import_bytes, sniffs};
     use rooflens_session::Ns;
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Vec<&'static str>) {
@@ -423,16 +423,10 @@ mod tests {
 
     #[test]
     fn other_tables_are_not_taken_for_samples() {
-        let sniffs = |text: &str| {
-            sniff(&Prefix {
-                name: "a.csv",
-                bytes: text.as_bytes(),
-                complete: true,
-            })
-        };
-        assert!(sniffs("t_ns,power_mw\n"));
-        assert!(sniffs("timestamp, name, utilization.gpu [%]\n"));
-        assert!(sniffs("# gpu   pwr gtemp\n"));
+        let is_samples = |text: &str| sniffs(&IMPORTER, "a.csv", text);
+        assert!(is_samples("t_ns,power_mw\n"));
+        assert!(is_samples("timestamp, name, utilization.gpu [%]\n"));
+        assert!(is_samples("# gpu   pwr gtemp\n"));
         for text in [
             "\"ID\",\"Process ID\",\"Kernel Name\"\n",
             "Time (%),Total Time (ns),Instances,Name\n",
@@ -441,7 +435,7 @@ mod tests {
             "{\"t_ns\": 1}",
             "",
         ] {
-            assert!(!sniffs(text), "{text}");
+            assert!(!is_samples(text), "{text}");
         }
     }
 }

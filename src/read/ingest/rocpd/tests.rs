@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::testing::import_bytes;
+use crate::testing::{import_bytes, sniffs};
 use rooflens_session::{ApiLevel, CopyKind};
 
 const INFO: &str = include_str!("../../../../tests/data/seeds/rocpd_info.sql");
@@ -22,11 +22,7 @@ fn import_sql(scripts: &[&str]) -> (Result<(), IngestError>, Session, Diagnostic
         .for_each(|script| connection.execute_batch(script).unwrap());
     drop(connection);
     let bytes = std::fs::read(file.path()).unwrap();
-    assert!(sniff(&Prefix {
-        name: "a.db",
-        bytes: &bytes[..bytes.len().min(65536)],
-        complete: true
-    }));
+    assert!(sniffs(&IMPORTER, "a.db", &bytes[..bytes.len().min(65536)]));
     import_bytes(&IMPORTER, "a.db", bytes)
 }
 

@@ -10,7 +10,7 @@ use crate::stats_tables::{Table, tables};
 use crate::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::Diagnostics;
-use rooflens_session::{CallKind, CallSum, PassId, Session};
+use rooflens_session::{CallKind, CallSum, Session};
 
 /// Reads `nsys stats` sums of calls and ranges.
 pub(crate) static IMPORTER: Importer = Importer {
@@ -66,7 +66,7 @@ pub(super) fn add(
     Ok(())
 }
 
-fn push(rows: Vec<(String, CallSum)>, ranges: bool, file: &ArtifactFile, session: &mut Session) {
+fn push(rows: Vec<(String, Figures)>, ranges: bool, file: &ArtifactFile, session: &mut Session) {
     if rows.is_empty() {
         return;
     }
@@ -82,18 +82,20 @@ fn push(rows: Vec<(String, CallSum)>, ranges: bool, file: &ArtifactFile, session
         false if rows.iter().any(|(name, _)| is_cuda(name)) => CallKind::Cuda,
         false => CallKind::System,
     };
-    let pass = session.add_pass(
-        &file.pass,
-        file.pass_kind.unwrap_or(PassKind::Timeline),
-        &file.path,
-    );
-    for (name, sum) in rows {
+    let pass_kind = file.pass_kind.unwrap_or(PassKind::Timeline);
+    let pass = session.add_pass(&file.pass, pass_kind, &file.path);
+    for (name, figures) in rows {
         let name = session.intern(&name);
         session.call_sums.push(CallSum {
             pass,
             kind,
             name,
-            ..sum
+            count: figures.count,
+            total: figures.total,
+            min: figures.min,
+            max: figures.max,
+            median: figures.median,
+            std: figures.std,
         });
     }
 }
@@ -111,37 +113,18 @@ fn head(table: &Table<'_>) -> Option<Head> {
     })
 }
 
-fn row(cells: &[Cow<'_, str>], head: &Head) -> Option<(String, CallSum)> {
+fn row(cells: &[Cow<'_, str>], head: &Head) -> Option<(String, Figures)> {
     // A colon ends the name of the domain; the default one has none.
     let name = cells.get(head.name)?.trim_start_matches(':');
-    let Figures {
-        count,
-        total,
-        min,
-        max,
-        median,
-        std,
-    } = head.columns.figures(cells)?;
-    let (pass, kind) = (PassId::default(), CallKind::Range);
-    let sum = CallSum {
-        pass,
-        kind,
-        name: Default::default(),
-        count,
-        total,
-        min,
-        max,
-        median,
-        std,
-    };
-    (!name.is_empty()).then(|| (name.to_owned(), sum))
+    let figures = head.columns.figures(cells)?;
+    (!name.is_empty()).then(|| (name.to_owned(), figures))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::import_bytes;
+    use crate::testing::{import_bytes, sniffs};
     use rooflens_diagnostic::Location;
     use rooflens_session::Ns;
     use rooflens_units::Time;
@@ -161,11 +144,7 @@ mod tests {
         ] {
             let text =
                 format!("{head}75.0,300,3,100.0,99.5,90,110,10.0,{name}\n1,x,1,1,1,1,1,0,bad\n");
-            assert!(sniff(&Prefix {
-                name: "a",
-                bytes: text.as_bytes(),
-                complete: true
-            }));
+            assert!(sniffs(&IMPORTER, "a", &text));
             let (session, diagnostics, result) = read(&text);
             assert!(result.is_ok());
             let sums = &session.call_sums;
@@ -203,11 +182,7 @@ mod tests {
             "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n1,1,1,1,1,1,1,0,k\n",
             "Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation\n1,1,1,1,1,1,1,0,[CUDA memset]\n",
         ] {
-            assert!(!sniff(&Prefix {
-                name: "a",
-                bytes: head.as_bytes(),
-                complete: true
-            }));
+            assert!(!sniffs(&IMPORTER, "a", head));
             assert!(read(head).2.is_err());
         }
     }

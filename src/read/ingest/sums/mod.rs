@@ -16,7 +16,7 @@ use super::stats_tables::{self, Table, number, tables};
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use rooflens_session::{KernelSum, Ns, PassId, Session};
+use rooflens_session::{KernelSum, Ns, Session};
 use rooflens_units::Time;
 
 pub(super) use calls::IMPORTER as CALLS;
@@ -94,22 +94,25 @@ fn import(
             .hint("nsys stats --report cuda_gpu_kern_sum --format csv gives it"));
     };
     let rows = rows(&table, file, session, diagnostics, |cells| {
-        row(cells, name, &columns)
+        let name = cells.get(name).filter(|name| !name.is_empty())?;
+        Some((name.to_string(), columns.figures(cells)?))
     })?;
     if rows.is_empty() {
         return Err(IngestErrorKind::Empty("it lists no kernel".to_owned()).into());
     }
-    let pass = session.add_pass(
-        &file.pass,
-        file.pass_kind.unwrap_or(PassKind::Timeline),
-        &file.path,
-    );
-    for (name, sum) in rows {
+    let kind = file.pass_kind.unwrap_or(PassKind::Timeline);
+    let pass = session.add_pass(&file.pass, kind, &file.path);
+    for (name, figures) in rows {
         let kernel = session.kernel(&name, "");
         session.kernel_sums.push(KernelSum {
             pass,
             kernel,
-            ..sum
+            count: figures.count,
+            total: figures.total,
+            min: figures.min,
+            max: figures.max,
+            median: figures.median,
+            std: figures.std,
         });
     }
     calls::add(&text, file, session, diagnostics)?;
@@ -162,37 +165,11 @@ fn find_table(text: &str) -> Option<(usize, Columns, Table<'_>)> {
     })
 }
 
-fn row(cells: &[Cow<'_, str>], name: usize, columns: &Columns) -> Option<(String, KernelSum)> {
-    let name = cells.get(name).filter(|name| !name.is_empty())?;
-    let Figures {
-        count,
-        total,
-        min,
-        max,
-        median,
-        std,
-    } = columns.figures(cells)?;
-    let (pass, kernel) = (PassId::default(), Default::default());
-    Some((
-        name.to_string(),
-        KernelSum {
-            pass,
-            kernel,
-            count,
-            total,
-            min,
-            max,
-            median,
-            std,
-        },
-    ))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::import_bytes;
+    use crate::testing::{import_bytes, sniffs};
 
     const NEW: &str = include_str!("../../../../tests/data/seeds/kernel_sums.csv");
 
@@ -249,21 +226,15 @@ mod tests {
 
     #[test]
     fn other_summaries_are_not_taken_for_kernels() {
-        let sniffs = |text: &str| {
-            sniff(&Prefix {
-                name: "a.csv",
-                bytes: text.as_bytes(),
-                complete: true,
-            })
-        };
-        assert!(sniffs(NEW));
+        let is_sums = |text: &str| sniffs(&IMPORTER, "a.csv", text);
+        assert!(is_sums(NEW));
         for header in [
             "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n",
             "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n",
             "Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation\n",
             "\"ID\",\"Process ID\",\"Kernel Name\"\n",
         ] {
-            assert!(!sniffs(header), "{header}");
+            assert!(!is_sums(header), "{header}");
             assert!(import_text(header).0.is_err());
         }
     }

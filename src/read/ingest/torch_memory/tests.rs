@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::import_bytes;
+use crate::testing::{import_bytes, sniffs};
 
 /// Opcodes of protocol 4, put together by hand.
 fn text(text: &str) -> Vec<u8> {
@@ -71,11 +71,7 @@ fn totals_are_counted_backwards_from_the_segments() {
         event("free_completed", 1, 40, 14),
     ];
     let bytes = snapshot(&events);
-    assert!(sniff(&Prefix {
-        name: "x",
-        bytes: &bytes,
-        complete: true
-    }));
+    assert!(sniffs(&IMPORTER, "x", &bytes));
     let (result, session, diagnostics) = import_bytes(&IMPORTER, "snapshot.pickle", &bytes);
     assert!(result.is_ok(), "{result:?}");
     let rows = &session.memory_events;

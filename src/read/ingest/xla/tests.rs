@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::import_bytes;
+use crate::testing::{import_bytes, sniffs};
 use rooflens_session::Ns;
 
 const TRACE: &str = include_str!("../../../../tests/data/seeds/xla.json");
@@ -12,11 +12,7 @@ fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
 
 #[test]
 fn streams_calls_and_steps_are_read() {
-    assert!(sniff(&Prefix {
-        name: "x",
-        bytes: TRACE.as_bytes(),
-        complete: true
-    }));
+    assert!(sniffs(&IMPORTER, "x", TRACE));
     let (result, session, diagnostics) = import_text(TRACE);
     assert!(result.is_ok(), "{result:?}");
     let launches = &session.launches;

@@ -90,6 +90,24 @@ pub(crate) struct PassPlan {
     pub(crate) notes: Vec<String>,
 }
 
+impl PassPlan {
+    /// A pass of one run.
+    pub(crate) fn once(id: &str, kind: PassKind, command: &[String], harvest: Harvest) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind,
+            command: command.to_vec(),
+            variables: Vec::new(),
+            repeats: 1,
+            warmup: 0,
+            is_injected: false,
+            window: None,
+            harvest,
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// What is done after a run, in the pass's working folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Harvest {
@@ -342,16 +360,9 @@ fn snapshot(common: &Common) -> Step {
 
 fn baseline_passes(common: &Common, repeats: &Repeats, id: String) -> Vec<Step> {
     let pass = PassPlan {
-        id,
-        kind: PassKind::Baseline,
-        command: common.command.clone(),
-        variables: Vec::new(),
         repeats: repeats.repeats,
         warmup: repeats.warmup,
-        is_injected: false,
-        window: None,
-        harvest: Harvest::Timings,
-        notes: Vec::new(),
+        ..PassPlan::once(&id, PassKind::Baseline, &common.command, Harvest::Timings)
     };
     let mut steps = vec![Step::Pass(pass)];
     if repeats.gemm_log {
@@ -372,18 +383,10 @@ fn gemm_log(common: &Common) -> PassPlan {
         ("CUBLASLT_LOG_FILE", file("cublaslt.log")),
     ];
     PassPlan {
-        id: id.to_owned(),
-        kind: PassKind::Operators,
-        command: common.command.clone(),
         variables: variables
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
-        repeats: 1,
-        warmup: 0,
-        is_injected: false,
-        window: None,
-        harvest: Harvest::GemmLog,
-        notes: Vec::new(),
+        ..PassPlan::once(id, PassKind::Operators, &common.command, Harvest::GemmLog)
     }
 }
 
@@ -401,18 +404,7 @@ fn or_skip(pass: &str, kind: PassKind, plan: Result<PassPlan, String>) -> Step {
 /// Some pass, for tests.
 #[cfg(test)]
 pub(crate) fn some_pass() -> PassPlan {
-    PassPlan {
-        id: "pass".to_owned(),
-        kind: PassKind::Baseline,
-        command: Vec::new(),
-        variables: Vec::new(),
-        repeats: 1,
-        warmup: 0,
-        is_injected: false,
-        window: None,
-        harvest: Harvest::GemmLog,
-        notes: Vec::new(),
-    }
+    PassPlan::once("pass", PassKind::Baseline, &[], Harvest::GemmLog)
 }
 
 #[cfg(test)]

@@ -147,33 +147,24 @@ pub(super) fn filtered(
     let output = report.with_extension("").to_string_lossy().into_owned();
     command.extend(["--force-overwrite", "--export", &output].map(str::to_owned));
     command.extend(common.command.iter().cloned());
-    let (program, version) = (ncu.program.clone(), ncu.version.clone());
     let schedule = pace.schedule;
     let planned = schedule
         .as_ref()
         .map(|schedule| schedule.launches.len() as u64);
-    let (stops, kernels, kills, deadline) = (Vec::new(), Vec::new(), false, None);
+    let harvest = Harvest::Ncu(Export {
+        program: ncu.program.clone(),
+        version: ncu.version.clone(),
+        report,
+        planned,
+        schedule,
+        deadline: None,
+        stops: Vec::new(),
+        kernels: Vec::new(),
+        kills: false,
+    });
     Ok(PassPlan {
-        id: id.to_owned(),
-        kind: PassKind::Counters,
-        command,
-        variables: Vec::new(),
-        repeats: 1,
-        warmup: 0,
-        is_injected: false,
-        window: None,
-        harvest: Harvest::Ncu(Export {
-            program,
-            version,
-            report,
-            planned,
-            schedule,
-            deadline,
-            stops,
-            kernels,
-            kills,
-        }),
         notes,
+        ..PassPlan::once(id, PassKind::Counters, &command, harvest)
     })
 }
 

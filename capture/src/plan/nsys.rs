@@ -98,16 +98,8 @@ pub(super) fn pass(
         keep_report: options.keep_report,
     };
     let pass = PassPlan {
-        id: id.to_owned(),
-        kind: PassKind::Timeline,
-        command,
-        variables: Vec::new(),
-        repeats: 1,
-        warmup: 0,
-        is_injected: false,
-        window: None,
-        harvest: Harvest::Nsys(export),
         notes,
+        ..PassPlan::once(id, PassKind::Timeline, &command, Harvest::Nsys(export))
     };
     Ok(in_steps(pass, steps, common))
 }

@@ -31,20 +31,15 @@ pub(super) fn pass(
         Some(_) => (Vec::new(), "the trace is the workload's own".to_owned()),
         None => (variables(&folder, gate, options), injection_note(gate)),
     };
+    let harvest = Harvest::Torch(Collection {
+        trace_dir: options.trace_dir.clone(),
+        is_expected,
+    });
     let pass = PassPlan {
-        id: id.to_owned(),
-        kind: PassKind::Operators,
-        command: common.command.clone(),
         variables,
-        repeats: 1,
-        warmup: 0,
         is_injected: options.trace_dir.is_none(),
-        window: None,
-        harvest: Harvest::Torch(Collection {
-            trace_dir: options.trace_dir.clone(),
-            is_expected,
-        }),
         notes: vec![note],
+        ..PassPlan::once(id, PassKind::Operators, &common.command, harvest)
     };
     in_steps(pass, gate.steps(), common)
 }

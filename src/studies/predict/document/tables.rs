@@ -2,7 +2,6 @@
 
 use rooflens_document::{Catalogue, Cell, Dataset, Table, View, columns};
 use rooflens_llm::{Layer, Part};
-use rooflens_schemas::Unit;
 use rooflens_units::{Bytes, Ratio, Seconds};
 
 use super::{MachineAdvice, Peak, Study};
@@ -164,25 +163,17 @@ fn memories<'q>(study: &Study<'q>) -> Vec<MemoryRow<'q>> {
 }
 
 fn memory_table<'t>(study: &'t Study<'_>) -> Table<'t, MemoryRow<'t>> {
-    Table::new(study.text, "prediction_memory")
-        .text("gpu", |row: &MemoryRow<'_>| row.machine.name.clone())
-        .on_page()
-        .text("weights", |row| row.setup.weights.name)
-        .on_page_if(varies(&study.question.sweep.weights))
-        .count("tensor_parallel", |row| row.setup.tensor)
-        .on_page_if(varies(&study.question.sweep.tensor))
-        .bytes("memory_bytes", |row| row.machine.memory)
-        .on_page()
-        .bytes("usable_bytes", |row| row.memory.usable)
-        .on_page()
-        .bytes("weights_bytes", |row| row.memory.weights)
-        .on_page()
-        .bytes("sequence_bytes", |row| row.memory.sequence)
-        .on_page()
-        .count("sequences", |row| {
-            (row.memory.sequence > Bytes::ZERO).then_some(row.memory.fits)
-        })
-        .on_page()
+    let sweep = &study.question.sweep;
+    columns! { study, "prediction_memory", row: &MemoryRow<'_> => {
+        text "gpu" = row.machine.name.clone(), page;
+        text "weights" = row.setup.weights.name, page if varies(&sweep.weights);
+        count "tensor_parallel" = row.setup.tensor, page if varies(&sweep.tensor);
+        bytes "memory_bytes" = row.machine.memory, page;
+        bytes "usable_bytes" = row.memory.usable, page;
+        bytes "weights_bytes" = row.memory.weights, page;
+        bytes "sequence_bytes" = row.memory.sequence, page;
+        count "sequences" = (row.memory.sequence > Bytes::ZERO).then_some(row.memory.fits), page;
+    } }
 }
 
 /// Kinds of layers, each with how many there are of it.
@@ -209,34 +200,20 @@ fn name(text: &Catalogue, name: &'static str) -> Option<String> {
 }
 
 fn batches<'t>(study: &'t Study<'_>) -> Table<'t, MachineAdvice<'t>> {
-    let limits = study.question.limits;
-    let best = |row: &MachineAdvice<'_>| row.recommended().map(|(batch, _)| *batch);
-    let ttft = |row: &MachineAdvice<'_>| row.recommended().map(|(_, best)| best.ttft);
-    let tpot = |row: &MachineAdvice<'_>| row.recommended().and_then(|(_, best)| best.tpot);
-    let rate = |row: &MachineAdvice<'_>| row.recommended().and_then(|(_, best)| best.decode_rate);
-    Table::new(study.text, "prediction_batches")
-        .text("gpu", |row: &MachineAdvice<'_>| row.machine.name.clone())
-        .on_page()
-        .text("weights", |row| row.setup.weights.name)
-        .on_page_if(varies(&study.question.sweep.weights))
-        .count("tensor_parallel", |row| row.setup.tensor)
-        .on_page_if(varies(&study.question.sweep.tensor))
-        .count("ridge_batch", |row| row.advice.ridge)
-        .on_page()
-        .count("sequences", |row| row.advice.fits)
-        .on_page()
-        .count("within_ttft", |row| row.advice.within_ttft)
-        .on_page_if(limits.ttft.is_some())
-        .count("within_tpot", |row| row.advice.within_tpot)
-        .on_page_if(limits.tpot.is_some())
-        .count("recommended", best)
-        .on_page()
-        .time("ttft_ns", ttft)
-        .on_page()
-        .time("tpot_ns", tpot)
-        .on_page()
-        .column("decode_tokens_per_second", Unit::TokensPerSecond, rate)
-        .on_page()
+    let (sweep, limits) = (&study.question.sweep, study.question.limits);
+    columns! { study, "prediction_batches", row: &MachineAdvice<'_> => {
+        text "gpu" = row.machine.name.clone(), page;
+        text "weights" = row.setup.weights.name, page if varies(&sweep.weights);
+        count "tensor_parallel" = row.setup.tensor, page if varies(&sweep.tensor);
+        count "ridge_batch" = row.advice.ridge, page;
+        count "sequences" = row.advice.fits, page;
+        count "within_ttft" = row.advice.within_ttft, page if limits.ttft.is_some();
+        count "within_tpot" = row.advice.within_tpot, page if limits.tpot.is_some();
+        count "recommended" = Some(row.recommended()?.0), page;
+        time "ttft_ns" = Some(row.recommended()?.1.ttft), page;
+        time "tpot_ns" = row.recommended()?.1.tpot, page;
+        TokensPerSecond "decode_tokens_per_second" = row.recommended()?.1.decode_rate, page;
+    } }
 }
 
 impl MachineAdvice<'_> {

@@ -7,11 +7,8 @@ use rooflens_units::{Bytes, Ratio, Seconds, Time};
 use super::{Change, Device, Interval, Kernel, Work};
 
 /// Another size or type makes a library choose another kernel, which takes so much less or more of the predicted time.
-pub(crate) const OTHER_KERNEL: Interval<Ratio> = Interval {
-    low: Ratio(0.95),
-    mid: Ratio::ONE,
-    high: Ratio(1.15),
-};
+pub(crate) const OTHER_KERNEL: Interval<Ratio> =
+    Interval::new(Ratio(0.95), Ratio::ONE, Ratio(1.15));
 
 /// Time of a kernel of fewer blocks than the GPU runs at a time, once it has more of them and still fits.
 const FULLER_WAVE: Ratio = Ratio(1.25);

@@ -164,13 +164,14 @@ pub struct Stage {
 }
 
 impl<M: Copy> Interval<M> {
+    /// A value by its lower bound, its estimate and its upper bound.
+    pub const fn new(low: M, mid: M, high: M) -> Self {
+        Self { low, mid, high }
+    }
+
     /// A value that is known.
     pub const fn exact(value: M) -> Self {
-        Self {
-            low: value,
-            mid: value,
-            high: value,
-        }
+        Self::new(value, value, value)
     }
 
     /// Sum of both.
@@ -212,11 +213,7 @@ impl<M: Copy> Interval<M> {
 impl Interval {
     /// The interval of two bounds in any order, the estimate in their middle.
     pub fn between(from: Time, to: Time) -> Self {
-        Self {
-            low: from.min(to),
-            mid: (from + to) / 2.0,
-            high: from.max(to),
-        }
+        Self::new(from.min(to), (from + to) / 2.0, from.max(to))
     }
 
     /// Sum of times whose errors are independent: what they deviate from their estimates adds in squares.
@@ -227,11 +224,7 @@ impl Interval {
             below = Time(libm::hypot(below.0, (interval.mid - interval.low).0));
             above = Time(libm::hypot(above.0, (interval.high - interval.mid).0));
         }
-        Self {
-            low: mid - below,
-            mid,
-            high: mid + above,
-        }
+        Self::new(mid - below, mid, mid + above)
     }
 
     /// The greater of both.

@@ -11,18 +11,10 @@ use super::{Change, Interval, Kernel, Stage};
 
 /// From the end of a kernel to the start of the next that waits in a stream or graph. NVIDIA's "Getting
 /// Started with CUDA Graphs" (2019) has 0.5 µs in a graph and 0.9 µs in a stream: 3.4 and 3.8 µs per kernel of 2.9 µs.
-pub(crate) const GAP: Interval = Interval {
-    low: Time(250.0),
-    mid: Time(500.0),
-    high: Time(1500.0),
-};
+pub(crate) const GAP: Interval = Interval::new(Time(250.0), Time(500.0), Time(1500.0));
 
 /// GPU time of another run of the same work: clocks and placement.
-pub(crate) const OTHER_RUN: Interval<Ratio> = Interval {
-    low: Ratio(0.97),
-    mid: Ratio::ONE,
-    high: Ratio(1.03),
-};
+pub(crate) const OTHER_RUN: Interval<Ratio> = Interval::new(Ratio(0.97), Ratio::ONE, Ratio(1.03));
 
 /// Host time of another run of the same program on the same host: a factor either way.
 pub(crate) const OTHER_HOST_RUN: Ratio = Ratio(1.25);
@@ -34,18 +26,10 @@ pub(crate) const OTHER_HOST: Ratio = Ratio(4.0 / 3.0);
 const OTHER_STAGE: Ratio = Ratio(1.25);
 
 /// Host time without a profiler, of that with one that traces CUDA calls.
-const WITHOUT_PROFILER: Interval<Ratio> = Interval {
-    low: Ratio(0.5),
-    mid: Ratio(0.75),
-    high: Ratio::ONE,
-};
+const WITHOUT_PROFILER: Interval<Ratio> = Interval::new(Ratio(0.5), Ratio(0.75), Ratio::ONE);
 
 /// Launches' worth of host time that a converted product costs in eager mode: the cast, and operators around it.
-pub(crate) const CAST_LAUNCHES: Interval<Count> = Interval {
-    low: Count(1.0),
-    mid: Count(2.0),
-    high: Count(3.0),
-};
+pub(crate) const CAST_LAUNCHES: Interval<Count> = Interval::new(Count(1.0), Count(2.0), Count(3.0));
 
 /// A cast moves its bytes at so much more than the time at the full bandwidth.
 pub(crate) const CAST_SLOWER: Ratio = Ratio(1.5);
@@ -128,15 +112,10 @@ impl Now {
         let between = (idle - kept) / launches;
         let is_gpu = stage.graph || between <= GAP.high;
         let gap = match is_gpu {
-            true if stage.graph => Interval {
-                low: between * Ratio(0.8),
-                mid: between,
-                high: between * Ratio(1.2),
-            },
-            true => Interval {
-                low: between.min(GAP.low),
-                ..Interval::exact(between)
-            },
+            true if stage.graph => {
+                Interval::new(between * Ratio(0.8), between, between * Ratio(1.2))
+            }
+            true => Interval::new(between.min(GAP.low), between, between),
             false => GAP,
         };
         let least = |time: Time| (time - kept).max(Time::ZERO);
@@ -193,11 +172,7 @@ pub fn project(stage: &Stage, change: &Change) -> StageProjection {
             Ratio::ONE
         }
     };
-    let run = Interval {
-        low: spread(stage.busy.low),
-        mid: Ratio::ONE,
-        high: spread(stage.busy.high),
-    };
+    let run = Interval::new(spread(stage.busy.low), Ratio::ONE, spread(stage.busy.high));
     let run = run.times(OTHER_RUN);
     let mut classes: BTreeMap<KernelClass, (Time, Interval)> = BTreeMap::new();
     for (kernel, time) in stage.kernels.iter().zip(&kernels) {

@@ -16,6 +16,9 @@ import sqlite3
 
 Instance = collections.namedtuple("Instance", "stage process thread start end ops")
 WHOLE = "whole capture"
+REPEATING = "repeating kernels"
+# How the marks of rooflens-capture begin: its domain.
+MARK = "rooflens:"
 
 
 class Export(Capture):
@@ -26,10 +29,11 @@ class Export(Capture):
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         self.details, self.cpu_ops, rank = {}, {}, 0
         for table in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"):
-            wanted = ["demangledName", "bytes", "copyKind", "srcKind", "dstKind"]
-            for name, size, kind, source, target in rows(db, f"CUPTI_ACTIVITY_KIND_{table}", wanted):
-                self.details[rank] = dict(name=self.names.get(name, table), kind=table, bytes=size, copy=kind,
-                                          memory=(source, target))
+            wanted = ["demangledName", "bytes", "copyKind", "srcKind", "dstKind", "gridX", "gridY", "gridZ", "blockX", "blockY",
+                      "blockZ", "streamId"]
+            for name, size, kind, source, target, *sizes, stream in rows(db, f"CUPTI_ACTIVITY_KIND_{table}", wanted):
+                self.details[rank] = dict(name=self.names.get(name, table), kind=table, bytes=size, copy=kind, stream=stream,
+                                          memory=(source, target), grid=tuple(sizes[:3]), block=tuple(sizes[3:]))
                 rank += 1
         self.path = path
 
@@ -54,10 +58,11 @@ class Pass:
                              if event in (59, 60) and end is not None)
         self.open, self.found = collections.defaultdict(list), {}
         for start, end, thread, name in self.ranges:
-            if name and not name.startswith(("nccl", "NCCL")):
+            if name and not name.startswith(("nccl", "NCCL", MARK)):
                 self.open[thread].append((start, -end))
         self.open = {thread: union(own) for thread, own in self.open.items()}
         self.gaps_of, self.memo, self.samples, self.stages, self.pauses = {}, {}, None, [], False
+        self.warmup = 0
 
     def gaps(self, gpu):
         if gpu not in self.gaps_of:
@@ -99,6 +104,9 @@ class Pass:
                      for process in {op.process for op in self.capture.ops}}
             self.found[stage] = found
             return found
+        if stage == REPEATING:
+            self.found[stage] = self.repeats(stage)
+            return self.found[stage]
         if stage == "train_step" and not any(is_of(stage, one[3]) for one in self.ranges):
             self.found[stage] = self.between_updates(stage)
             return self.found[stage]
@@ -135,12 +143,37 @@ class Pass:
                 found[process_of(thread)].append(Instance(stage, process_of(thread), thread, start, end, ops))
         return found
 
+    def repeats(self, stage):
+        """Of the sequence of launches that repeats exactly its repeats, from the first call to that of the next."""
+        ops_of = collections.defaultdict(list)
+        for op in self.capture.ops:
+            found = self.call(op)
+            if found and "aunch" in found[1][3]:
+                ops_of[found[1], found[0]].append(op)
+        calls = sorted(ops_of)
+        keys = [tuple(identity(self.capture.details[op.rank]) for op in ops_of[call]) for call in calls]
+        for period in range(1, len(keys) // 3 + 1):
+            first, length = longest_equal([one == other for one, other in zip(keys, keys[period:])])
+            number = (length + period) // period
+            if number >= 3 and number * period * 2 >= len(keys):
+                cuts = [first + index * period for index in range(number + 1)]
+                break
+        else:
+            return {}
+        found = collections.defaultdict(list)
+        for start, end in zip(cuts, cuts[1:]):
+            (call, thread), own = calls[start], [op for one in calls[start:end] for op in ops_of[one]]
+            until = calls[end][0][0] if end < len(calls) else calls[end - 1][0][1]
+            found[own[0].process].append(Instance(stage, own[0].process, thread, call[0], until, own))
+        return found
+
     def counted(self, stage, process):
         """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""
-        instances = [one for one in self.instances(stage).get(process, []) if one.ops]
+        instances = [one for one in self.instances(stage).get(process, [])[self.warmup:] if one.ops]
         loop = stage.removesuffix("_step")
         if loop != stage and self.instances(loop).get(process):
             loops = self.counted(loop, process)
+            instances = [one for one in self.instances(stage)[process] if one.ops]
             return [one for one in instances if any(lies_in(one, other) for other in loops)]
         steps = [self.steps(one) for one in instances]
         if any(steps):
@@ -181,6 +214,21 @@ def around(merged, time):
     """Of disjoint times the last that begins no later."""
     at = bisect.bisect_right(merged, [time, float("inf")]) - 1
     return merged[at:at + 1] if at >= 0 else []
+
+
+def identity(details):
+    return details["name"], details.get("grid"), details.get("block")
+
+
+def longest_equal(same):
+    """Start and length of the longest row of true values."""
+    best, start = (0, 0), None
+    for at, own in enumerate([*same, False]):
+        if own:
+            start = at if start is None else start
+        elif start is not None:
+            best, start = max(best, (start, at - start), key=lambda one: one[1]), None
+    return best
 
 
 def projection(one):

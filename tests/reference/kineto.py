@@ -66,7 +66,9 @@ class Trace(Capture):
                            category == "gpu_memcpy" and "Pageable" in name, rank))
         self.kernels[self.ops[-1]] = name
         self.full[rank] = name if category == "kernel" else None
-        self.details[rank] = dict(name=name, kind=category, bytes=arguments.get("bytes"))
+        self.details[rank] = dict(name=name, kind=category, bytes=arguments.get("bytes"),
+                                  stream=arguments.get("stream"), grid=tuple(arguments.get("grid") or ()) or None,
+                                  block=tuple(arguments.get("block") or ()) or None)
 
     def index(self, by_thread):
         """Calls that lie in no other, and of each correlation its call."""

@@ -7,7 +7,7 @@ times in nanoseconds. Definitions: docs/methodology.md, docs/findings.md.
 import collections
 import statistics
 
-from claims_parts import (alone, between, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, median_busy,
+from parts import (alone, between, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, median_busy,
                           no_tensor_cores, os_calls, sync_calls, tf32_gemms, unattributed, unknown_kernels)
 from idle import LABELS, kind
 

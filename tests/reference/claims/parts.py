@@ -253,7 +253,7 @@ def between(work, stage, process, found):
     pair, own = max(pairs.items(), key=lambda item: sum(one[2].total() for one in item[1]))
     causes = sum((one[2] for one in own), collections.Counter())
     name, share = next_range(work, own)
-    from claims_stage import CAUSE
+    from stages import CAUSE
     return dict(share=idle / whole, run=whole, gain=idle, after_text=pair[0], before_text=pair[1], n=len(own),
                 median=statistics.median(one[2].total() for one in own), cause_text=CAUSE[causes.most_common(1)[0][0]],
                 range_text=name, range_share=share)

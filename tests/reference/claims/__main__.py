@@ -1,0 +1,170 @@
+"""Every number, name and bound of the findings of reports, derived again from the raw artifacts without Rooflens.
+
+usage: claims ROOFLENS [FILE_OR_FOLDER...]
+
+Without a file: all bundles of the fixtures. Runs `ROOFLENS report INPUT` for each bundle and file, reads its findings, and
+derives what each states from the artifacts: timelines (stages.py), what the host did (named.py), operators (chains.py),
+counters (limits.py, profiles.py). Prints a line for each finding with what is stated and what is derived, the false ones
+marked FALSE, and ends with 1 if there are any. Counts and names must be equal, other numbers to 1e-6 of themselves; numbers
+of which the report has three digits only, to those. From the report comes what is to be checked, which stages are the
+outermost ones, and nothing else.
+"""
+
+import collections
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import report
+from bundle import Input
+from chains import CHAINS
+from limits import LIMITS
+from named import NAMED
+from parts import product_share
+from profiles import PROFILED, Profile
+from stages import RULES
+
+DERIVATIONS = RULES | NAMED | CHAINS | LIMITS
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+
+
+def value(text):
+    """A share, a time or bytes, or a count, as a number."""
+    number, _, unit = text.strip().partition(" ")
+    return float(number) * (0.01 if unit == "%" else UNITS[unit] if unit else 1)
+
+
+def is_true(group, stated, derived, is_exact):
+    if derived is None:
+        return False
+    if group.endswith("_text"):
+        return (stated == derived or group == "remark_text" and derived.startswith(stated)
+                or group.endswith("kernel_text") and all(part in derived for part in stated.split()))
+    tolerance = 1e-6 if is_exact else 0.0051
+    return abs(value(stated) - derived) <= tolerance * max(abs(derived), 1e-12)
+
+
+def process_of_rank(work, stage, rank):
+    processes = sorted(work.instances(stage))
+    if rank is None or len(processes) == 1:
+        return processes[0] if processes else None
+    return processes[int(rank)] if int(rank) < len(processes) else None
+
+
+def none_known(work, statement):
+    """Products without sizes: of each stage their share of the GPU time."""
+    one = (r"No GEMM of (.+?)(?: · rank (\d+))? has known shapes \(GEMMs take (\S+ %) of its GPU time\); (?:FLOP totals and "
+           r"GEMM savings exclude the rest|no GEMM FLOPs and no GEMM savings are given for it)\.")
+    if re.sub(one, "", statement).strip():
+        return None, "statement not understood"
+    stated, derived = {}, {}
+    for stage, rank, share in re.findall(one, statement):
+        group = f"{stage}{rank}_share"
+        stated[group] = share
+        derived[group] = product_share(work, stage, process_of_rank(work, stage, rank or None))
+    return stated, derived
+
+
+def derive(work, finding):
+    """What the statement says and what is derived, by group; or why there is nothing."""
+    rule = finding["rule"]
+    work.of_stage = finding["stage"]
+    if rule == "flop-coverage":
+        return none_known(work, finding["statement"])
+    derivations = PROFILED if isinstance(work, Profile) else DERIVATIONS
+    if rule not in derivations:
+        return None, "no derivation of this rule"
+    pattern, derivation = derivations[rule]
+    match = re.fullmatch(pattern, finding["statement"])
+    if match is None:
+        return None, "statement not understood"
+    stated = {group: text for group, text in match.groupdict().items() if text is not None}
+    if isinstance(work, Profile):
+        return stated, derivation(work)
+    stage = finding["stage"] or (work.stages[0] if work.stages else None)
+    process = process_of_rank(work, stage, finding["rank"])
+    work.pauses = (finding["stage"], finding["rank"]) in work.with_pauses
+    return stated, derivation(work, stage, process, work.idle(stage, process))
+
+
+def check(work, finding):
+    """Whether a finding is true, and its parts in words."""
+    stated, derived = derive(work, finding)
+    if stated is None:
+        return "unchecked", derived
+    if "few" in stated:
+        derived["gain"] = derived["time"]
+    is_exact = {group: finding["is_exact"] for group in stated}
+    if finding["saved_ns"] is not None and "gain" in derived:
+        stated["gain"], is_exact["gain"] = f"{finding['saved_ns']!r} ns", True
+    parts, false = [], []
+    for group, text in stated.items():
+        shown = derived.get(group)
+        shown = f"{shown:.10g}" if isinstance(shown, (int, float)) else shown
+        parts.append(f"{group} {text} | {shown}")
+        if not is_true(group, text, derived.get(group), is_exact[group]):
+            false.append(group)
+    if false:
+        return "FALSE", f"[{', '.join(false)}] " + "; ".join(parts)
+    return "true", "; ".join(parts) + ("" if "gain" in derived or finding["saved_ns"] is None else "; bound unchecked")
+
+
+def inputs(arguments):
+    """Bundles, and files outside of them."""
+    for argument in map(pathlib.Path, arguments or [ROOT / "fixtures"]):
+        if argument.is_file():
+            yield argument
+            continue
+        bundles = sorted(found.parent for found in argument.rglob("manifest.json"))
+        yield from bundles
+        if not bundles:
+            yield from sorted(one for one in argument.rglob("*") if one.is_file())
+
+
+def claims(rooflens, path, folder):
+    """Of each finding of an input its state, its rule and words."""
+    told = report.read(rooflens, path, folder)
+    if told is None:
+        return
+    findings, source = list(report.findings(told)), Input(path, folder)
+    stages = list(dict.fromkeys(row["stage"].split(" · rank")[0] for row in report.dataset(told, "stages")))
+    with_pauses = {(one["stage"], one["rank"]) for one in findings if one["rule"] == "host-pauses"}
+    for finding in findings:
+        try:
+            work = source.work(finding["pass"] or first_pass(source))
+            work.stages, work.with_pauses = stages, with_pauses
+            state, words = check(work, finding)
+        except Exception as error:
+            state, words = "unchecked", f"{type(error).__name__}: {error}"
+        yield state, finding, words
+
+
+def first_pass(source):
+    passes = source.passes("timeline") + source.passes("operators") + source.passes("counters")
+    return passes[0] if passes else None
+
+
+def main(rooflens, *arguments):
+    table = collections.defaultdict(collections.Counter)
+    for path in inputs(arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            for state, finding, words in claims(rooflens, path, folder):
+                table[finding["rule"]][state] += 1
+                place = " · ".join(filter(None, [path.name, finding["stage"], finding["rank"]]))
+                print(f"{state}\t{place}\t{finding['rule']}\t{words}", flush=True)
+    print(f"\n{'rule':28}{'findings':>9}{'true':>7}{'false':>7}{'unchecked':>11}")
+    everything = sum(table.values(), collections.Counter())
+    for rule, counts in [*sorted(table.items()), ("all", everything)]:
+        print(f"{rule:28}{counts.total():9}{counts['true']:7}{counts['FALSE']:7}{counts['unchecked']:11}")
+    sys.exit(everything["FALSE"] > 0)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -1,0 +1,72 @@
+"""An input of a report: a file, or a bundle with the raw artifact of each of its passes."""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import tomllib
+
+from instances import Pass, is_cold
+from profiles import Profile
+
+ARTIFACTS = {"timeline": ("*.sqlite",), "operators": ("*.pt.trace.json",), "counters": ("*.ncu-rep", "*.raw.csv")}
+
+
+class Input:
+    def __init__(self, path, folder):
+        self.path, self.folder = pathlib.Path(path), pathlib.Path(folder)
+        self.is_bundle, self.works, self.files = self.path.is_dir(), {}, {}
+        self.workload, self.kinds, self.baseline = {}, {}, {}
+        if not self.is_bundle:
+            return
+        manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        self.kinds = {one["id"]: one["kind"] for one in manifest["passes"]}
+        workload = self.path / "workload.toml"
+        if workload.exists():
+            self.workload = tomllib.loads(workload.read_text(encoding="utf-8"))
+        timings = self.path / "baseline/timings.json"
+        if timings.exists():
+            self.baseline = json.loads(timings.read_text(encoding="utf-8"))["stages"]
+
+    def raw(self, name):
+        """The raw files of a pass, without their compression."""
+        if not self.is_bundle:
+            return [self.path]
+        if name not in self.files:
+            patterns = ARTIFACTS.get(self.kinds.get(name), ())
+            found = [file for pattern in patterns for suffix in ("", ".zst")
+                     for file in sorted((self.path / name).glob(pattern + suffix))]
+            self.files[name] = [self.unpacked(file) for file in found]
+        return self.files[name]
+
+    def unpacked(self, file):
+        if file.suffix != ".zst":
+            return file
+        target = self.folder / "-".join(file.relative_to(self.path).with_suffix("").parts)
+        if not target.exists():
+            subprocess.run(["zstd", "-dqf", file, "-o", target], check=True)
+        return target
+
+    def work(self, name):
+        """What a pass holds."""
+        if name not in self.works:
+            files = self.raw(name)
+            is_profile = files[0].suffix in (".csv", ".ncu-rep")
+            self.works[name] = work = Profile(files) if is_profile else Pass(str(files[0]))
+            if not is_profile:
+                of_pass = self.workload.get("passes", {}).get(name, {})
+                work.warmup = of_pass.get("warmup", self.workload.get("warmup", 0))
+                work.source = self
+        return self.works[name]
+
+    def passes(self, kind):
+        return [name for name, own in self.kinds.items() if own == kind and self.raw(name)]
+
+    def unprofiled(self, stage):
+        """Median of the unprofiled repeats of a stage without declared warm-up and a cold first one, and their steps."""
+        if stage not in self.baseline:
+            return None, None
+        skip = self.workload.get("passes", {}).get("baseline", {}).get("warmup", 0)
+        times = [ms * 1e6 for ms in self.baseline[stage]["ms"]][skip:]
+        times = times[1:] if is_cold(times) else times
+        return statistics.median(times), self.baseline[stage].get("steps")

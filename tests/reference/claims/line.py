@@ -1,0 +1,71 @@
+"""A stage with the times that bounds of gains refer to, derived from the artifact and the unprofiled repeats.
+
+Definitions: docs/methodology.md, *Upper bounds of gains*; docs/findings.md, *Gain*.
+"""
+
+import collections
+import statistics
+
+from idle import LABELS
+from instances import projection
+
+HOST = ("launching", "host_code", "first_use", "sync", "allocation", "copy", "os", "off_cpu")
+
+
+class Line:
+    def __init__(self, work, stage, process):
+        self.work, self.stage, self.process = work, stage, process
+        self.found = work.idle(stage, process)
+        self.counted = work.counted(stage, process)
+        spans = [projection(one) for one in self.counted]
+        self.time = statistics.median(end - start for start, end in spans)
+        busy = collections.Counter()
+        for one, _, _, times in self.found:
+            busy[id(one)] += times["busy"]
+        gpus = len({op.gpu for one in self.counted for op in one.ops})
+        self.busy = statistics.median(busy.values()) / gpus
+        self.operations = statistics.median(len(one.ops) for one in self.counted)
+        self.operation_time = statistics.median(sum(op.end - op.start for op in one.ops) for one in self.counted)
+        self.whole = sum(whole for _, _, whole, _ in self.found)
+        self.pool = collections.Counter()
+        for _, _, _, times in self.found:
+            self.pool.update(times)
+        self.idle = sum(self.pool[cause] for cause in LABELS)
+        self.unprofiled = self.of_repeats()
+
+    def of_repeats(self):
+        source = getattr(self.work, "source", None)
+        time, steps = source.unprofiled(self.stage) if source else (None, None)
+        own = self.work.steps(self.counted[0])
+        return time if not (steps and own and steps != own) else None
+
+    @property
+    def reference(self):
+        return self.time if self.unprofiled is None else self.unprofiled
+
+    def of_host(self):
+        return sum(self.pool[cause] for cause in HOST)
+
+    def is_host_bound(self):
+        return self.busy < self.reference / 2 and self.of_host() >= self.idle / 2
+
+    def scaled(self, time):
+        """A time of all instances, by its share of theirs, of the stage time."""
+        return self.time * time / self.whole
+
+    def saving(self, saved):
+        """Work counts as profiled."""
+        return min(max(saved, 0), self.time, self.reference)
+
+    def saving_kernels(self, saved):
+        """Kernels of a stage that the CPU bounds shorten its busy time at most."""
+        return min(max(saved, 0), self.busy, self.time, self.reference if not self.is_host_bound() else self.busy)
+
+    def saving_idle(self, saved):
+        """Idle time counts up to what kernels leave of the unprofiled stage."""
+        return min(max(saved, 0), self.time, max(self.reference - self.busy, 0))
+
+    def saving_share(self, share, removed):
+        """A share of the stage; of a stage that takes longer without the profiler, of that time."""
+        most = max(self.reference - self.busy, 0) + min(removed, self.busy)
+        return min(max(self.reference, self.time) * min(share, 1), most)

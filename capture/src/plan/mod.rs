@@ -135,7 +135,7 @@ pub(crate) fn baseline(arguments: &BaselineArguments) -> Vec<Step> {
     steps.extend(baseline_passes(
         common,
         &arguments.repeats,
-        pass_name(common, "baseline"),
+        &pass_name(common, "baseline"),
     ));
     steps
 }
@@ -199,11 +199,7 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
 fn all_passes(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let common = &arguments.common;
     let mut steps = vec![snapshot(common)];
-    steps.extend(baseline_passes(
-        common,
-        &arguments.repeats,
-        "baseline".to_owned(),
-    ));
+    steps.extend(baseline_passes(common, &arguments.repeats, "baseline"));
     let window = arguments.server_steps();
     let gate = Some(&arguments.gate).filter(|_| arguments.gate_nsys || window.is_some());
     let timeline = probe.nsys.as_ref().map_err(Clone::clone);
@@ -358,11 +354,11 @@ fn snapshot(common: &Common) -> Step {
     }
 }
 
-fn baseline_passes(common: &Common, repeats: &Repeats, id: String) -> Vec<Step> {
+fn baseline_passes(common: &Common, repeats: &Repeats, id: &str) -> Vec<Step> {
     let pass = PassPlan {
         repeats: repeats.repeats,
         warmup: repeats.warmup,
-        ..PassPlan::once(&id, PassKind::Baseline, &common.command, Harvest::Timings)
+        ..PassPlan::once(id, PassKind::Baseline, &common.command, Harvest::Timings)
     };
     let mut steps = vec![Step::Pass(pass)];
     if repeats.gemm_log {

@@ -172,6 +172,36 @@ fn planted_latencies_are_measured() {
     );
 }
 
+#[test]
+fn an_https_server_is_measured_if_its_authority_is_trusted() {
+    let server = Server::start(planted);
+    let url = fake_server::tls::front(&server);
+    let folder = tempfile::tempdir().expect("there is room");
+    let arguments = ["--rate", "20", "--duration", "1", "--warmup", "0"];
+    let run = |name: &str, authority: &Path| {
+        let mut command = command(&url, &folder.path().join(name), &arguments);
+        command
+            .env("SSL_CERT_FILE", authority)
+            .output()
+            .expect("starts")
+    };
+    let trusted = run("trusted", &fake_server::tls::certificate());
+    let said = String::from_utf8_lossy(&trusted.stderr);
+    assert_eq!(trusted.status.code(), Some(0), "{said}");
+    let (_, requests) = read(&folder.path().join("trusted/serving/open-20.jsonl"));
+    assert!(requests.len() >= 15, "{} requests", requests.len());
+    assert!(requests.iter().all(|request| request.status == Status::Ok));
+    assert!(
+        requests
+            .iter()
+            .all(|request| ttft(request) >= TTFT.as_secs_f64())
+    );
+    // Without an authority, no server is trusted.
+    let empty = folder.path().join("empty.pem");
+    fs::write(&empty, "").expect("there is room");
+    assert_eq!(run("untrusted", &empty).status.code(), Some(125));
+}
+
 /// The bar: `cargo test --release -p rooflens-capture --test serve -- --ignored --nocapture`, with nothing else running:
 /// server and generator share the machine. `docs/performance.md` has what was measured.
 #[test]
@@ -745,7 +775,11 @@ fn wrong_arguments_say_what_to_do() {
             &["--rate", "1"],
             "start the server, or correct --url",
         ),
-        ("https://127.0.0.1:1/v1", &["--rate", "1"], "--features tls"),
+        (
+            "https://127.0.0.1:1/v1",
+            &["--rate", "1"],
+            "start the server, or correct --url",
+        ),
         (&secret, &["--rate", "1"], "give a key by --api-key-env"),
     ] {
         let output = command(url, &bundle, arguments).output().expect("starts");

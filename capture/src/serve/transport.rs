@@ -14,19 +14,12 @@ pub(super) struct Connector {
     pub(super) address: SocketAddr,
     /// The server is on this machine.
     pub(super) is_local: bool,
-    #[cfg(feature = "tls")]
     tls: Option<tls::Client>,
 }
 
 impl Connector {
     /// Resolves the name and tries its addresses. Errors say what to do.
     pub(super) fn to(url: &Url) -> Result<Self, String> {
-        #[cfg(not(feature = "tls"))]
-        if url.is_tls {
-            return Err(format!(
-                "{url}: this program was built without TLS: build it with `--features tls`, or use http"
-            ));
-        }
         let (host, port) = (url.host.as_str(), url.port);
         let addresses = (host, port)
             .to_socket_addrs()
@@ -39,7 +32,6 @@ impl Connector {
                     return Ok(Self {
                         address,
                         is_local: own == Some(address.ip()),
-                        #[cfg(feature = "tls")]
                         tls: url.is_tls.then(|| tls::Client::of(url)).transpose()?,
                     });
                 }
@@ -53,7 +45,6 @@ impl Connector {
 
     /// Speaks TLS on the socket if the address says so.
     pub(super) fn wrap<S: Read + Write>(&self, socket: S) -> io::Result<Transport<S>> {
-        #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             return tls
                 .wrap(socket)
@@ -74,7 +65,6 @@ impl Connector {
 /// A connection.
 pub(super) enum Transport<S: Read + Write> {
     Plain(S),
-    #[cfg(feature = "tls")]
     Tls(Box<rustls::StreamOwned<rustls::ClientConnection, S>>),
 }
 
@@ -82,7 +72,6 @@ impl<S: Read + Write> Transport<S> {
     pub(super) fn socket(&self) -> &S {
         match self {
             Self::Plain(socket) => socket,
-            #[cfg(feature = "tls")]
             Self::Tls(stream) => &stream.sock,
         }
     }
@@ -97,7 +86,6 @@ impl<S: Read + Write> Read for Transport<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
-            #[cfg(feature = "tls")]
             Self::Tls(stream) => match stream.read(buffer) {
                 // Many servers do not say goodbye; whether the answer is whole, HTTP tells.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
@@ -111,7 +99,6 @@ impl<S: Read + Write> Write for Transport<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),
-            #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.write(bytes),
         }
     }
@@ -119,13 +106,11 @@ impl<S: Read + Write> Write for Transport<S> {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.flush(),
-            #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.flush(),
         }
     }
 }
 
-#[cfg(feature = "tls")]
 mod tls {
     use std::io::{self, Read, Write};
     use std::sync::Arc;

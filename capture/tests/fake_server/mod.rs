@@ -21,6 +21,8 @@ mod timer;
 #[path = "../../src/serve/socket.rs"]
 mod socket;
 
+pub(crate) mod tls;
+
 const LISTENER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
 

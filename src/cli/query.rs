@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use super::answer;
 use super::args::{Input, Query};
 use super::error::CliError;
-use super::load::{check, errors, load};
+use super::load::{check, errors, load, report};
 use super::parquet;
 use super::shell;
 use super::term::Term;
+use crate::document::{Dataset, Lang};
 use crate::pipeline::Capture;
 use crate::query::{Answer, CATALOGUE, Database, Described, QueryError, Value};
+use crate::session::Session;
 
 /// Rows of an answer for people, where `--limit` does not say.
 const ROWS: usize = 1000;
@@ -35,13 +37,18 @@ pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
     };
     let capture = load(&input, term)?;
     check(&capture, term)?;
+    let datasets = if args.report {
+        report(&capture, &input, (Lang::En, true), term)?.datasets
+    } else {
+        term.diagnostics(capture.diagnostics.iter());
+        Vec::new()
+    };
     let Capture {
         session,
         diagnostics,
         ..
     } = capture;
-    term.diagnostics(diagnostics.iter());
-    let asked = Asked::new(args, session)?;
+    let asked = Asked::new(args, session, &datasets)?;
     match given {
         Some(sql) => asked.answer(&sql, term)?,
         None => shell::run(&asked, term)?,
@@ -84,14 +91,14 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn new(args: &'a Query, session: crate::session::Session) -> Result<Self, CliError> {
+    fn new(args: &'a Query, session: Session, datasets: &[Dataset]) -> Result<Self, CliError> {
         let deadline = Arc::<Mutex<Option<Instant>>>::default();
         let watched = Arc::clone(&deadline);
         let is_over = move || {
             let deadline = *watched.lock().unwrap_or_else(PoisonError::into_inner);
             deadline.is_some_and(|deadline| Instant::now() > deadline)
         };
-        let database = Database::new(&Arc::new(session), is_over)
+        let database = Database::new(&Arc::new(session), datasets, is_over)
             .map_err(|error| CliError::Query(error.to_string()))?;
         Ok(Self {
             args,
@@ -151,6 +158,9 @@ impl<'a> Asked<'a> {
             QueryError::Stopped => CliError::Query(format!(
                 "stopped after {seconds} s; --timeout SECONDS allows more"
             )),
+            QueryError::UnknownTable { .. } if !self.args.report => CliError::Query(format!(
+                "{error}; --report adds the data sets of the report"
+            )),
             error => CliError::Query(error.to_string()),
         })
     }
@@ -196,7 +206,7 @@ fn described(asked: &str, database: &Database) -> Result<Option<Answer>, CliErro
         (".schema" | "describe", name) => {
             let is_asked = |table: &&Described| match name {
                 "" => table.rows > 0,
-                name => table.name.eq_ignore_ascii_case(name),
+                name => table.is_named(name),
             };
             let tables: Vec<&Described> = database.tables().iter().filter(is_asked).collect();
             if tables.is_empty() {
@@ -218,7 +228,7 @@ fn described(asked: &str, database: &Database) -> Result<Option<Answer>, CliErro
     let mut rows = Vec::new();
     for table in database.tables() {
         let count = Some(Value::Int(table.rows as i64));
-        rows.push(vec![text(table.name), count, text(table.doc)]);
+        rows.push(vec![text(&table.name), count, text(&table.doc)]);
     }
     Ok(Some(whole(&columns, rows)))
 }
@@ -228,10 +238,10 @@ fn columns(tables: &[&Described]) -> Answer {
     for table in tables {
         for column in &table.columns {
             rows.push(vec![
-                text(table.name),
+                text(&table.name),
                 text(&column.name),
                 text(crate::query::declared(column.kind)),
-                text(column.unit()),
+                text(column.unit),
                 text(&column.doc),
             ]);
         }

@@ -73,7 +73,7 @@ impl Names {
         let mut names: Vec<String> = tables
             .flat_map(|table| {
                 let columns = table.columns.iter().map(|column| column.name.clone());
-                columns.chain([table.name.to_owned()])
+                columns.chain([table.name.clone()])
             })
             .collect();
         names.sort_unstable();

@@ -387,6 +387,6 @@ pub(crate) fn query(data: &[u8]) {
     let session = read(&path).expect("it is a trace").session;
     let began = Instant::now();
     let late = move || began.elapsed() > Duration::from_secs(2);
-    let database = Database::new(&Arc::new(session), late).expect("SQLite is set up");
+    let database = Database::new(&Arc::new(session), &[], late).expect("SQLite is set up");
     let _ = database.ask(sql, 1000);
 }

@@ -78,6 +78,7 @@ Examples:
   rooflens query run/ 'select name, sum(duration) ns from launches group by name order by ns desc'
   rooflens query run/ -f slow.sql --csv > slow.csv
   echo 'select * from ranges' | rooflens query run/ --json
+  rooflens query run/ --report 'select label, ns from report.account where parent = 0'
 
 SQL is SQLite's, as under findings; it only reads. Times are nanoseconds.
 docs/cookbook.md has 20 queries, docs/data.md all tables and columns.";
@@ -111,6 +112,9 @@ pub(in crate::cli) struct Query {
     /// Read the SQL from a file.
     #[arg(short, long, value_name = "FILE", conflicts_with = "sql")]
     pub(in crate::cli) file: Option<PathBuf>,
+    /// Add the data sets of the report, such as report.account and report.findings.
+    #[arg(long)]
+    pub(in crate::cli) report: bool,
     /// As CSV.
     #[arg(long, conflicts_with_all = ["json", "parquet"])]
     pub(in crate::cli) csv: bool,

@@ -7,7 +7,7 @@ use polars_io::parquet::write::{KeyValueMetadata, ParquetCompression, ParquetWri
 
 use super::TablesError;
 use super::frame::{Texts, frame, from_answer, layout};
-use rooflens_document::{Cell, Dataset, Quantity};
+use rooflens_document::{Dataset, Quantity};
 use rooflens_query::{Answer, Value};
 use rooflens_session::table::Table;
 use rooflens_session::view::{self, ViewColumn};
@@ -55,23 +55,13 @@ pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
             answer.columns.push(column.id.to_owned());
         }
         for row in &dataset.rows {
-            answer.rows.push(row.iter().map(value).collect());
+            answer.rows.push(row.iter().map(Value::of).collect());
         }
         let frame = from_answer(dataset.id, &answer)?;
         let bytes = write(dataset.id, frame, metadata)?;
         files.insert(format!("tables/{}.parquet", dataset.id), bytes);
     }
     Ok(files)
-}
-
-fn value(cell: &Cell) -> Option<Value> {
-    Some(match cell {
-        Cell::Text(text) | Cell::Name(text) => Value::Text(text.clone()),
-        Cell::Int(value) => Value::Int(*value),
-        Cell::Float(value) | Cell::Quantity(Quantity { value, .. }) => Value::Float(*value),
-        Cell::Flag(holds) => Value::Bool(*holds),
-        Cell::Missing => return None,
-    })
 }
 
 /// The answer of a query as one file.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use rooflens_document::{Cell, Quantity};
+
 /// What a statement gives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
@@ -27,6 +29,17 @@ pub enum Value {
 }
 
 impl Value {
+    /// The value of a cell of a data set; `None` is a missing one.
+    pub fn of(cell: &Cell) -> Option<Self> {
+        Some(match cell {
+            Cell::Text(text) | Cell::Name(text) => Self::Text(text.clone()),
+            Cell::Int(value) => Self::Int(*value),
+            Cell::Float(value) | Cell::Quantity(Quantity { value, .. }) => Self::Float(*value),
+            Cell::Flag(holds) => Self::Bool(*holds),
+            Cell::Missing => return None,
+        })
+    }
+
     /// Any number.
     pub const fn as_float(&self) -> Option<f64> {
         match self {

@@ -106,7 +106,7 @@ pub(super) fn explained(error: Error, sql: &str, tables: &[Described]) -> QueryE
         return QueryError::NotRead;
     }
     if let Some(name) = message.strip_prefix("no such table: ") {
-        let tables: Vec<String> = tables.iter().map(Described::owned_name).collect();
+        let tables: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
         return QueryError::UnknownTable {
             similar: similar(name, &tables),
             name: name.to_owned(),
@@ -132,10 +132,10 @@ fn unknown_column(name: &str, sql: &str, tables: &[Described]) -> QueryError {
     let mut named = Vec::new();
     let mut columns: Vec<String> = Vec::new();
     for table in tables {
-        if !words.contains(&table.name) {
+        if !words.iter().any(|word| table.is_named(word)) {
             continue;
         }
-        named.push(table.owned_name());
+        named.push(table.name.clone());
         for column in &table.columns {
             if !columns.contains(&column.name) {
                 columns.push(column.name.clone());

@@ -1,7 +1,8 @@
 //! SQL over the tables of a session: SQLite, in whose dialect the evidence under findings is printed.
 //!
-//! Every table is a virtual one, which reads the session where it lies; nothing is copied. A statement reads and does
-//! nothing else: no file, no other database, no extension, no change.
+//! Every table is a virtual one, which reads the session where it lies; nothing is copied. Data sets of a report are
+//! tables of the schema `report`. A statement reads and does nothing else: no file, no other database, no extension, no
+//! change.
 //!
 //! The only crate of the analyzer with `unsafe`: see `vtab`.
 
@@ -11,13 +12,15 @@ mod answer;
 mod error;
 mod functions;
 mod index;
+mod results;
 #[allow(unsafe_code, reason = "SQLite calls the virtual tables")]
 mod vtab;
 
 use std::sync::Arc;
 
-use rooflens_session::table::Table;
-use rooflens_session::view::{self, ViewColumn};
+use rooflens_document::Dataset;
+use rooflens_session::table::{Kind, Table};
+use rooflens_session::view;
 use rooflens_session::{Session, TABLES};
 use rusqlite::config::DbConfig;
 use rusqlite::fallible_iterator::FallibleIterator;
@@ -62,46 +65,72 @@ pub struct Database {
 
 /// A table as queries see it.
 pub struct Described {
-    /// Its name.
-    pub name: &'static str,
+    /// Its name, with the schema if that is not the session's.
+    pub name: String,
     /// What a row is.
-    pub doc: &'static str,
+    pub doc: String,
     /// Number of rows.
     pub rows: usize,
     /// Its columns.
-    pub columns: Vec<ViewColumn>,
+    pub columns: Vec<DescribedColumn>,
+}
+
+/// A column as queries see it.
+pub struct DescribedColumn {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub doc: String,
+    /// What its cells are.
+    pub kind: Kind,
+    /// Symbol of its unit; empty if there is none.
+    pub unit: &'static str,
 }
 
 impl Described {
     fn of(table: &dyn Table) -> Self {
+        let mut columns = Vec::new();
+        for column in view::columns(table) {
+            columns.push(DescribedColumn {
+                unit: column.unit(),
+                name: column.name,
+                doc: column.doc,
+                kind: column.kind,
+            });
+        }
         Self {
-            name: table.name(),
-            doc: table.doc(),
+            name: table.name().to_owned(),
+            doc: table.doc().to_owned(),
             rows: table.rows(),
-            columns: view::columns(table),
+            columns,
         }
     }
 
-    fn owned_name(&self) -> String {
-        self.name.to_owned()
+    /// Whether it goes by this name, with or without its schema.
+    pub fn is_named(&self, name: &str) -> bool {
+        let (_, last) = self.name.rsplit_once('.').unwrap_or(("", &self.name));
+        self.name.eq_ignore_ascii_case(name) || last.eq_ignore_ascii_case(name)
     }
 }
 
 impl Database {
-    /// Makes the tables of a session known to SQLite. `stop` is asked now and then while a statement runs: true ends
-    /// the statement.
+    /// Makes the tables of a session and data sets of its report known to SQLite. `stop` is asked now and then while a
+    /// statement runs: true ends the statement.
     ///
     /// # Errors
     /// SQLite cannot be set up, which is a defect.
     pub fn new(
         session: &Arc<Session>,
+        datasets: &[Dataset],
         stop: impl FnMut() -> bool + Send + 'static,
     ) -> Result<Self, QueryError> {
         let mut tables = Vec::new();
         for table in TABLES {
             tables.push(Described::of(table(session)));
         }
-        let connection = open(session, &tables, stop).map_err(|error| error::setup(&error))?;
+        tables.extend(datasets.iter().map(results::described));
+        let connection = open(session, datasets, &tables, stop);
+        let connection = connection.map_err(|error| error::setup(&error))?;
         Ok(Self { connection, tables })
     }
 
@@ -178,6 +207,7 @@ fn value(cell: ValueRef<'_>, is_bool: bool) -> Option<Value> {
 
 fn open(
     session: &Arc<Session>,
+    datasets: &[Dataset],
     tables: &[Described],
     stop: impl FnMut() -> bool + Send + 'static,
 ) -> Result<Connection, rusqlite::Error> {
@@ -192,7 +222,8 @@ fn open(
         "pragma temp_store = memory; pragma hard_heap_limit = {MEMORY}; pragma trusted_schema = off;"
     ))?;
     functions::add(&connection)?;
-    vtab::add(&connection, session, tables)?;
+    vtab::add(&connection, session)?;
+    results::add(&connection, datasets)?;
     describe(&connection, tables)?;
     connection.authorizer(Some(allowed))?;
     connection.progress_handler(STEPS, Some(stop))?;
@@ -209,7 +240,7 @@ fn describe(connection: &Connection, tables: &[Described]) -> Result<(), rusqlit
     for table in tables {
         for column in &table.columns {
             let kind = vtab::declared(column.kind).to_lowercase();
-            insert.execute((table.name, &column.name, kind, column.unit(), &column.doc))?;
+            insert.execute((&table.name, &column.name, kind, column.unit, &column.doc))?;
         }
     }
     drop(insert);

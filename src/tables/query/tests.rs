@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rooflens_schemas::PassKind;
+use rooflens_document::{Cell, Column};
+use rooflens_schemas::{PassKind, Unit};
 use rooflens_session::{ApiCall, ApiLevel, Dim3, Launch, Ns, Session};
 
 use super::*;
@@ -53,7 +54,7 @@ fn session() -> Session {
 }
 
 fn database() -> Database {
-    Database::new(&Arc::new(session()), || false).expect("SQLite is set up")
+    Database::new(&Arc::new(session()), &[], || false).expect("SQLite is set up")
 }
 
 /// The cells of an answer, columns divided by `|`, rows by lines.
@@ -212,7 +213,7 @@ fn a_query_is_stopped_when_asked() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let stop = move || counted.fetch_add(1, Ordering::Relaxed) == 3;
-    let database = Database::new(&Arc::new(session()), stop).expect("SQLite is set up");
+    let database = Database::new(&Arc::new(session()), &[], stop).expect("SQLite is set up");
     let endless =
         "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
     assert!(matches!(database.ask(endless, 1), Err(QueryError::Stopped)));
@@ -307,4 +308,66 @@ fn several_statements_give_several_answers() {
         .expect("an answer");
     assert_eq!(twice[0].columns, ["a", "a_1", "a_2"]);
     assert!(database().ask("", 9).expect("nothing").is_empty());
+}
+
+/// A data set with the name of a table of the session: one row of each kind of cell, and one with cells missing.
+#[test]
+fn data_sets_of_the_report_are_tables_of_their_own_schema() {
+    let columns = vec![
+        Column::text("name", "Kernel"),
+        Column::new("total_ns", "Time", Unit::Nanoseconds),
+        Column::new("share", "Share", Unit::Ratio),
+        Column::text("covered", "Covered"),
+    ];
+    let gemm = [
+        Cell::Name("gemm".to_owned()),
+        Cell::Int(40),
+        Cell::Float(0.8),
+        Cell::Flag(true),
+    ];
+    let copy = [
+        Cell::Text("copy".to_owned()),
+        Cell::Missing,
+        Cell::Missing,
+        Cell::Flag(false),
+    ];
+    let kernels = Dataset {
+        id: "kernels",
+        title: "Kernels of the report".to_owned(),
+        columns,
+        rows: vec![gemm.to_vec(), copy.to_vec()],
+    };
+    let database =
+        Database::new(&Arc::new(session()), &[kernels], || false).expect("SQLite is set up");
+    let ask = |sql: &str| database.ask(sql, 10).expect("SQL").remove(0).rows;
+    let text = |text: &str| Some(Value::Text(text.to_owned()));
+    assert_eq!(
+        ask("select * from report.kernels"),
+        [
+            vec![
+                text("gemm"),
+                Some(Value::Int(40)),
+                Some(Value::Float(0.8)),
+                Some(Value::Bool(true))
+            ],
+            vec![text("copy"), None, None, Some(Value::Bool(false))],
+        ]
+    );
+    // Both kernels of the session ran 45 ns in all: the name alone is its table.
+    assert_eq!(ask("select count(*) from kernels"), [[Some(Value::Int(2))]]);
+    let described = database
+        .tables()
+        .iter()
+        .find(|table| table.name == "report.kernels");
+    let units: Vec<&str> = described
+        .expect("listed")
+        .columns
+        .iter()
+        .map(|column| column.unit)
+        .collect();
+    assert_eq!(units, ["", "ns", "", ""]);
+    assert!(matches!(
+        database.ask("delete from report.kernels", 1),
+        Err(QueryError::NotRead)
+    ));
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rooflens_session::table::{Cell, Kind};
-use rooflens_session::view::ViewColumn;
+use rooflens_session::view::{self, ViewColumn};
 use rooflens_session::{Session, TABLES, TableOf};
 use rooflens_units::Count;
 use rusqlite::types::Value;
@@ -19,27 +19,21 @@ use rusqlite::vtab::{
 };
 use rusqlite::{Connection, Error, Result};
 
-use super::Described;
 use super::index::{Index, Plan};
 
 /// Declared type of columns of truth values.
 pub(super) const BOOLEAN: &str = "BOOLEAN";
 
 /// Makes each table of the session a virtual one, by a module of its own name.
-pub(super) fn add(
-    connection: &Connection,
-    session: &Arc<Session>,
-    tables: &[Described],
-) -> Result<()> {
-    for (table, described) in TABLES.iter().zip(tables) {
-        let columns = described.columns.clone();
+pub(super) fn add(connection: &Connection, session: &Arc<Session>) -> Result<()> {
+    for table in TABLES {
+        let name = table(session).name();
         let view = View {
             session: Arc::clone(session),
             table: *table,
-            columns,
+            columns: view::columns(table(session)),
             indexes: Mutex::default(),
         };
-        let name = described.name;
         connection.create_module(
             name,
             const { &Module::<Rows>::read_only_module() },

@@ -36,9 +36,11 @@ impl Quantity {
         Self::new(value, Unit::Ratio)
     }
 
-    /// Symbol of the base unit, in which files hold the value.
+    /// Symbol of the unit in which files hold the value: a ratio has none, although pages show percent.
     pub fn base(&self) -> &'static str {
-        scales(self.unit).last().map_or("", |(_, symbol)| symbol)
+        let mut scales = scales(self.unit).iter();
+        let base = scales.find(|(factor, _)| *factor == 1.0);
+        base.map_or("", |(_, symbol)| symbol)
     }
 
     /// The power in which pages show a value of this size: the number of base units in it, and its symbol.

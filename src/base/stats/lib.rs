@@ -8,7 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+mod shift;
+
 use rooflens_units::Real;
+
+pub use shift::{Shift, false_discovery_rates};
 
 /// Modified z-score beyond which a value is an outlier (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993).
 pub const OUTLIER_Z: f64 = 3.5;

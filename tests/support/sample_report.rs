@@ -357,10 +357,6 @@ fn chart(id: &str, title: &str, plot: Plot) -> Chart {
 }
 
 fn stacked(normalized: bool) -> Chart {
-    let part = |name: &str, color| Part {
-        name: name.to_owned(),
-        color,
-    };
     let bar = |label: &str, values: &[f64], note: &str| Bar {
         label: label.to_owned(),
         values: values.to_vec(),
@@ -370,15 +366,15 @@ fn stacked(normalized: bool) -> Chart {
         unit: Unit::Nanoseconds,
         normalized,
         parts: vec![
-            part("matrix products", Color::Gemm),
-            part("attention", Color::Attention),
-            part("norms", Color::Normalization),
-            part("elementwise", Color::Elementwise),
-            part("copies", Color::Copy),
-            part("communication", Color::Communication),
-            part("other", Color::Other),
-            part("sparse products", Color::Gemm),
-            part("idle", Color::Idle),
+            Part::new("matrix products", Color::Gemm),
+            Part::new("attention", Color::Attention),
+            Part::new("norms", Color::Normalization),
+            Part::new("elementwise", Color::Elementwise),
+            Part::new("copies", Color::Copy),
+            Part::new("communication", Color::Communication),
+            Part::new("other", Color::Other),
+            Part::new("sparse products", Color::Gemm),
+            Part::new("idle", Color::Idle),
         ],
         bars: vec![
             bar(
@@ -545,10 +541,7 @@ fn flame() -> Chart {
     let plot = Flame {
         unit: Unit::Nanoseconds,
         total: Time(1e9),
-        parts: vec![Part {
-            name: "matrix products".to_owned(),
-            color: Color::Gemm,
-        }],
+        parts: vec![Part::new("matrix products", Color::Gemm)],
         frames: vec![
             frame("decode", 0, 0.0, 1e9, None),
             frame(HOSTILE, 1, 0.0, 6e8, None),

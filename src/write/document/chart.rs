@@ -77,6 +77,16 @@ pub struct Part {
     pub color: Color,
 }
 
+impl Part {
+    /// A part by its name in the legend and its colour group.
+    pub fn new(name: impl Into<String>, color: Color) -> Self {
+        Self {
+            name: name.into(),
+            color,
+        }
+    }
+}
+
 /// One bar.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bar {

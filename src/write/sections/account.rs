@@ -154,10 +154,7 @@ fn metrics(context: &Context<'_>, account: &Account) -> Vec<Metric> {
 
 /// One bar per phase: busy and idle time.
 fn chart(context: &Context<'_>, sums: &[PhaseSum], total: Ns) -> Chart {
-    let part = |key, color| Part {
-        name: context.text.line(key, &[]),
-        color,
-    };
+    let part = |key, color| Part::new(context.text.line(key, &[]), color);
     let bar = |sum: &PhaseSum| Bar {
         label: match sum.name.as_str() {
             "" => context.text.word(sum.phase.label()).to_owned(),

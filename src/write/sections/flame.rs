@@ -69,10 +69,7 @@ pub(super) fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Optio
             part,
         }
     });
-    let parts = used.iter().map(|color| Part {
-        name: color.label().to_owned(),
-        color: *color,
-    });
+    let parts = used.iter().map(|color| Part::new(color.label(), *color));
     let flame = layout(
         context,
         tree,
@@ -98,10 +95,7 @@ pub(super) fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<
         part: 0,
     });
     let tips: Vec<Tip> = tips.collect();
-    let calls = Part {
-        name: words!(context, "flame.calls"),
-        color: Color::Elementwise,
-    };
+    let calls = Part::new(words!(context, "flame.calls"), Color::Elementwise);
     let parts = if tips.is_empty() {
         Vec::new()
     } else {

@@ -57,15 +57,12 @@ pub(super) fn by_machine(study: &Study<'_>) -> Option<Chart> {
     bars.sort_by_key(|(stage, _)| *stage != study.text.word("prefill"));
     let mut parts = Vec::new();
     for part in Part::ALL {
-        parts.push(chart::Part {
-            name: study.text.word(part.name()).to_owned(),
-            color: color(part),
-        });
+        parts.push(chart::Part::new(study.text.word(part.name()), color(part)));
     }
-    parts.push(chart::Part {
-        name: study.text.word("communication").to_owned(),
-        color: Color::Communication,
-    });
+    parts.push(chart::Part::new(
+        study.text.word("communication"),
+        Color::Communication,
+    ));
     let bars: Vec<Bar> = bars.into_iter().map(|(_, bar)| bar).collect();
     (!bars.is_empty()).then(|| Chart {
         id: "prediction-parts".to_owned(),

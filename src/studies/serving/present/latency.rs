@@ -216,10 +216,7 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Count,
             normalized: false,
-            parts: vec![Part {
-                name: words!(page, "serving.samples"),
-                color: Color::Busy,
-            }],
+            parts: vec![Part::new(words!(page, "serving.samples"), Color::Busy)],
             bars,
         }),
     })

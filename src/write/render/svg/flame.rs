@@ -114,10 +114,7 @@ mod tests {
         let chart = Flame {
             unit: Unit::Nanoseconds,
             total: Time(1000.0),
-            parts: vec![Part {
-                name: "matrix products".to_owned(),
-                color: Color::Gemm,
-            }],
+            parts: vec![Part::new("matrix products", Color::Gemm)],
             frames: vec![
                 frame("decode", 0, 0.0, 1000.0, None),
                 frame("a_kernel_of_no_width", 1, 0.0, 10.0, Some(0)),

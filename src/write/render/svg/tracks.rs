@@ -456,10 +456,7 @@ mod tests {
                 .collect()
         };
         let colors = rooflens_document::chart::Color::KERNELS;
-        let part = |color: rooflens_document::chart::Color| Part {
-            name: color.label().into(),
-            color,
-        };
+        let part = |color: rooflens_document::chart::Color| Part::new(color.label(), color);
         let areas = Areas {
             label: "busy".to_owned(),
             parts: colors.into_iter().map(part).collect(),

@@ -66,7 +66,6 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 
 /// What each rank's time goes to: bars of one stage, or of each.
 fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
-    let part = |name, color| Part { name, color };
     let stages = ranks.lines.iter().any(|line| line.stage.is_some());
     let shown: Vec<&RankTimes> = ranks
         .lines
@@ -119,13 +118,13 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
             unit: Unit::Nanoseconds,
             normalized: true,
             parts: vec![
-                part(words!(context, "communication.computing"), Color::Gemm),
-                part(
+                Part::new(words!(context, "communication.computing"), Color::Gemm),
+                Part::new(
                     words!(context, "communication.exposed"),
                     Color::Communication,
                 ),
-                part(words!(context, "communication.copies"), Color::Copy),
-                part(words!(context, "communication.idle"), Color::Idle),
+                Part::new(words!(context, "communication.copies"), Color::Copy),
+                Part::new(words!(context, "communication.idle"), Color::Idle),
             ],
             bars: shown.iter().map(bar).collect(),
         }),

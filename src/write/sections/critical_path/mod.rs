@@ -60,10 +60,7 @@ fn chart(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Chart {
         .iter()
         .filter(|(_, time)| *time > Ns::ZERO)
         .collect();
-    let part = |(category, _): &&(Category, Ns)| Part {
-        name: label(*category).to_owned(),
-        color: color(*category),
-    };
+    let part = |(category, _): &&(Category, Ns)| Part::new(label(*category), color(*category));
     Chart {
         id: "critical-path".to_owned(),
         title: words!(context, "critical_path.chart"),

@@ -96,10 +96,10 @@ pub(super) fn histograms(
     };
     let part = |(fifth, color): (usize, &Color)| {
         let (from, to) = ((fifth * 20).to_string(), ((fifth + 1) * 20).to_string());
-        Part {
-            name: words!(context, "deep_dive.chart.fifth", from = from, to = to),
-            color: *color,
-        }
+        Part::new(
+            words!(context, "deep_dive.chart.fifth", from = from, to = to),
+            *color,
+        )
     };
     let parts = COLORS.iter().enumerate().map(part).collect();
     let plot = Plot::StackedBars(StackedBars {
@@ -170,14 +170,16 @@ pub(super) fn states(
     // Equal sums keep the order of the table.
     order.arrange_by(|a, b| sum(*b).total_cmp(&sum(*a)));
     order.truncate(TOLD_STATES);
-    let part = |name, color| Part { name, color };
-    let mut parts = vec![part(
+    let mut parts = vec![Part::new(
         words!(context, "deep_dive.chart.issuing"),
         Color::Normalization,
     )];
     let told = order.iter().zip(COLORS);
-    parts.extend(told.map(|(at, color)| part(STATES[*at].reason.to_owned(), color)));
-    parts.push(part(words!(context, "deep_dive.chart.other"), Color::Idle));
+    parts.extend(told.map(|(at, color)| Part::new(STATES[*at].reason, color)));
+    parts.push(Part::new(
+        words!(context, "deep_dive.chart.other"),
+        Color::Idle,
+    ));
     let bar = |(label, note, shares): &(String, String, &Shares)| {
         let told = std::iter::once(shares[0]).chain(order.iter().map(|state| shares[*state]));
         let mut values: Vec<f64> = told.collect();

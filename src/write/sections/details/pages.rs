@@ -308,7 +308,6 @@ fn bars(context: &Context<'_>, about: &About<'_>, group: &Group) -> Option<Chart
         .map(|bar| format!("{} {}", bar.label, bar.note))
         .collect();
     let (heading, told) = (about.heading.as_str(), told.join(context.text.comma()));
-    let part = |name, color| Part { name, color };
     (!bars.is_empty()).then(|| Chart {
         id: format!("{}-sol", about.id),
         title: words!(context, "deep_dive.page.peak", heading = heading),
@@ -322,8 +321,8 @@ fn bars(context: &Context<'_>, about: &About<'_>, group: &Group) -> Option<Chart
             unit: Unit::Percent,
             normalized: true,
             parts: vec![
-                part(words!(context, "deep_dive.page.reached"), Color::Gemm),
-                part(words!(context, "deep_dive.page.not_reached"), Color::Idle),
+                Part::new(words!(context, "deep_dive.page.reached"), Color::Gemm),
+                Part::new(words!(context, "deep_dive.page.not_reached"), Color::Idle),
             ],
             bars,
         }),

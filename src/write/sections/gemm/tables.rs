@@ -153,7 +153,6 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
     let least = bars.first().map_or(Time::ZERO, |most| most.0 * LEAST);
     let seen = bars.into_iter().take_while(|(lost, _)| *lost >= least);
     let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();
-    let part = |name, color| Part { name, color };
     let most = stages
         .iter()
         .filter_map(|stage| Some((stage.per_instance(loss(stage)?), stage)));
@@ -172,9 +171,9 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
             unit: Unit::Nanoseconds,
             normalized: false,
             parts: vec![
-                part(words!(context, "gemm.at_roofline"), Color::ComputeBound),
-                part(words!(context, "gemm.not_full"), Color::Balanced),
-                part(words!(context, "gemm.above_roofline"), Color::LatencyBound),
+                Part::new(words!(context, "gemm.at_roofline"), Color::ComputeBound),
+                Part::new(words!(context, "gemm.not_full"), Color::Balanced),
+                Part::new(words!(context, "gemm.above_roofline"), Color::LatencyBound),
             ],
             bars,
         }),

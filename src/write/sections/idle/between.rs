@@ -140,10 +140,7 @@ fn chart(context: &Context<'_>, pairs: &[GpuPair<'_>]) -> Chart {
             .iter()
             .any(|(_, pair)| pair.causes.of(cause) > Ns::ZERO)
     });
-    let other_work = Part {
-        name: words!(context, "between.other_work"),
-        color: Color::Busy,
-    };
+    let other_work = Part::new(words!(context, "between.other_work"), Color::Busy);
     parts.insert(0, other_work);
     let mut bars = Vec::new();
     for (gpu, pair) in pairs {

@@ -22,10 +22,7 @@ pub(super) fn legend(occurs: impl Fn(Cause) -> bool) -> (Vec<Cause>, Vec<Part>) 
         if occurs(cause) {
             let (_, color, _) = presentation(cause);
             causes.push(cause);
-            parts.push(Part {
-                name: cause.label().to_owned(),
-                color,
-            });
+            parts.push(Part::new(cause.label(), color));
         }
     }
     (causes, parts)
@@ -62,10 +59,7 @@ fn idlest(context: &Context<'_>, lines: &[&StageIdle]) -> String {
 /// One bar a stage: busy time and idle time by cause.
 pub(super) fn causes(context: &Context<'_>, lines: &[&StageIdle]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > Ns::ZERO));
-    let busy = Part {
-        name: Color::Busy.label().to_owned(),
-        color: Color::Busy,
-    };
+    let busy = Part::new(Color::Busy.label(), Color::Busy);
     parts.insert(0, busy);
     let mut bars = Vec::new();
     for line in lines {

@@ -49,10 +49,7 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork])
             .any(|work| work.occurring().any(|(occurring, ..)| occurring == *class))
     };
     let classes: Vec<KernelClass> = KernelClass::ALL.into_iter().filter(occurs).collect();
-    let part = |class: &KernelClass| Part {
-        name: class.label().to_owned(),
-        color: class_color(*class),
-    };
+    let part = |class: &KernelClass| Part::new(class.label(), class_color(*class));
     let bar = |work: &&StageWork| Bar {
         label: label(context, work),
         values: classes

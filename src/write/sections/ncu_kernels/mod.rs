@@ -151,10 +151,7 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
         )
     };
     let shares_of_passes: Vec<String> = timed.iter().map(in_words).collect();
-    let part = |bound: &Bound| Part {
-        name: bound.label().to_owned(),
-        color: color(*bound),
-    };
+    let part = |bound: &Bound| Part::new(bound.label(), color(*bound));
     (!timed.is_empty()).then(|| Chart {
         id: "profiled-bounds".to_owned(),
         title: words!(context, "profiled.chart"),

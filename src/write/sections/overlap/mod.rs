@@ -123,18 +123,9 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
         }
     };
     let parts = vec![
-        Part {
-            name: words!(context, "overlap.one_stream"),
-            color: Color::Idle,
-        },
-        Part {
-            name: words!(context, "overlap.two_streams"),
-            color: Color::Elementwise,
-        },
-        Part {
-            name: words!(context, "overlap.more_streams"),
-            color: Color::Gemm,
-        },
+        Part::new(words!(context, "overlap.one_stream"), Color::Idle),
+        Part::new(words!(context, "overlap.two_streams"), Color::Elementwise),
+        Part::new(words!(context, "overlap.more_streams"), Color::Gemm),
     ];
     let bars = lines.iter().map(bar).collect();
     let most = lines.iter().max_by_key(|line| line.overlap.concurrent);

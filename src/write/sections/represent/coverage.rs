@@ -65,7 +65,6 @@ pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart>
         .outermost(context.facts)
         .map(|(_, line)| bar(line))
         .collect();
-    let part = |name, color| Part { name, color };
     let shares: Vec<String> = bars
         .iter()
         .map(|bar| format!("{}{}{}", bar.label, context.text.colon(), bar.note))
@@ -82,13 +81,13 @@ pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart>
             unit: Unit::Ratio,
             normalized: true,
             parts: vec![
-                part(
+                Part::new(
                     words!(context, "represent.chart.stage"),
                     Color::ComputeBound,
                 ),
-                part(words!(context, "represent.chart.grid"), Color::Elementwise),
-                part(words!(context, "represent.chart.kernel"), Color::Copy),
-                part(words!(context, "represent.chart.none"), Color::Idle),
+                Part::new(words!(context, "represent.chart.grid"), Color::Elementwise),
+                Part::new(words!(context, "represent.chart.kernel"), Color::Copy),
+                Part::new(words!(context, "represent.chart.none"), Color::Idle),
             ],
             bars,
         }),

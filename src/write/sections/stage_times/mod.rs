@@ -97,10 +97,7 @@ fn chart(context: &Context<'_>, times: &StageTimes) -> Chart {
         unit: Unit::Nanoseconds,
         normalized: true,
         parts: colors
-            .map(|color| Part {
-                name: color.label().to_owned(),
-                color,
-            })
+            .map(|color| Part::new(color.label(), color))
             .collect(),
         bars: times.of_primary().map(bar).collect(),
     };

@@ -83,14 +83,8 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
 fn calls(context: &Context<'_>, zoom: &Zoom) -> Option<Track> {
     let (launches, others) = zoom.calls.as_ref()?;
     let parts = vec![
-        Part {
-            name: words!(context, "timeline_stage.launch_calls"),
-            color: Color::Other,
-        },
-        Part {
-            name: words!(context, "timeline_stage.other_calls"),
-            color: Color::Idle,
-        },
+        Part::new(words!(context, "timeline_stage.launch_calls"), Color::Other),
+        Part::new(words!(context, "timeline_stage.other_calls"), Color::Idle),
     ];
     let shares = vec![cover(&zoom.window, launches), cover(&zoom.window, others)];
     Some(Track::Areas(Areas {

@@ -153,7 +153,6 @@ fn chart(context: &Context<'_>, lines: &[StageUtilization]) -> Option<Chart> {
             note,
         });
     }
-    let part = |name, color| Part { name, color };
     (!bars.is_empty()).then(|| Chart {
         id: "utilization".to_owned(),
         title: words!(context, "utilization.chart.title"),
@@ -162,12 +161,12 @@ fn chart(context: &Context<'_>, lines: &[StageUtilization]) -> Option<Chart> {
             unit: Unit::Ratio,
             normalized: true,
             parts: vec![
-                part(
+                Part::new(
                     words!(context, "utilization.chart.needed"),
                     Color::ComputeBound,
                 ),
-                part(words!(context, "utilization.chart.below"), Color::Balanced),
-                part(words!(context, "utilization.chart.idle"), Color::Idle),
+                Part::new(words!(context, "utilization.chart.below"), Color::Balanced),
+                Part::new(words!(context, "utilization.chart.idle"), Color::Idle),
             ],
             bars,
         }),

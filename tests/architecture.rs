@@ -9,6 +9,8 @@ use std::process::Command;
 
 use regex::Regex;
 
+use crate::support::root;
+
 /// The folders of `src` that group crates, in the order of the data.
 const FOLDERS: [&str; 6] = ["base", "tables", "read", "analyze", "write", "studies"];
 
@@ -398,10 +400,6 @@ fn tree(arguments: &[&str], format: &str) -> BTreeSet<String> {
         .filter(|line| !line.is_empty())
         .map(plain)
         .collect()
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn read(path: &str) -> String {

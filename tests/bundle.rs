@@ -12,6 +12,8 @@ use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 use tempfile::TempDir;
 
+use crate::support::path as fixture;
+
 #[test]
 fn a_fixture_opens_clean_with_what_its_manifest_states() {
     let (bundle, diagnostics) = open(&fixture("h200-llama-1b"));
@@ -555,12 +557,6 @@ fn write(folder: &Path, path: &str, bytes: &[u8]) -> PathBuf {
 
 fn tempdir() -> TempDir {
     tempfile::tempdir().expect("there is room")
-}
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
 }
 
 fn open(path: &Path) -> (Bundle, Diagnostics) {

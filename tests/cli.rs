@@ -6,20 +6,9 @@ mod load_tests;
 mod programs;
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
-}
-
-fn rooflens(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rooflens"))
-        .args(args)
-        .output()
-        .expect("rooflens runs")
-}
+use crate::support::{path as fixture, rooflens};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

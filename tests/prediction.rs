@@ -1,22 +1,11 @@
 //! Predictions against captures, and the command as scripts meet it.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 
 use serde_json::{Value, json};
 
-fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
-}
-
-fn rooflens(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rooflens"))
-        .args(args)
-        .output()
-        .expect("rooflens runs")
-}
+use crate::support::{path as fixture, rooflens};
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

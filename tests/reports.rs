@@ -4,28 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use rooflens_schemas::{MetricValue, MetricsFile};
 use sha2::{Digest, Sha256};
 
-const FIXTURES: [&str; 14] = [
-    "edge-empty-window",
-    "h100-train",
-    "h100-vit-train",
-    "h100x2-parallel",
-    "h200-cuda-graph",
-    "h200-graph-ranges",
-    "h200-llama-1b",
-    "h200-llama-8b",
-    "h200-llama-capture",
-    "h200-qwen-0.5b",
-    "h200-qwen3-compiled",
-    "h200-vit-train",
-    "h200x2-ddp",
-    "h200x2-fsdp",
-];
+use crate::support::{FIXTURES, root};
 
 /// The fixture whose files stand in `reports/` as they are, next to the snapshots that all fixtures have.
 const SHOWCASE: &str = "h200-llama-8b";
@@ -58,10 +43,6 @@ const TWO: Circumstances = Circumstances {
     zone: "Asia/Shanghai",
     home: "/nonexistent",
 };
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The files of the report of a fixture, by relative path.
 fn report(fixture: &str, under: &Circumstances) -> BTreeMap<String, Vec<u8>> {

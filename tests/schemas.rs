@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use rooflens_schemas::{Manifest, Workload};
 use serde_json::Value;
 
+use crate::support::root;
+
 const BUNDLE: &str = "bundle.v1.schema.json";
 const METRICS: &str = "metrics.v1.schema.json";
 const WORKLOAD: &str = "workload.v1.schema.json";
@@ -69,10 +71,6 @@ fn the_schemas_refuse_what_the_types_refuse() {
     ] {
         assert!(faults(BUNDLE, &wrong).is_some(), "{wrong}");
     }
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Why the value is not valid by the schema of that name.

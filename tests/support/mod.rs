@@ -4,7 +4,8 @@ pub(crate) mod sample_report;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::{LazyLock, Mutex, OnceLock};
 
 use rooflens::analysis::Facts;
@@ -27,11 +28,40 @@ type Cache = BTreeMap<(String, Vec<String>), &'static OnceLock<Loaded>>;
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
+/// The fixtures with whole reports.
+pub(crate) const FIXTURES: [&str; 14] = [
+    "edge-empty-window",
+    "h100-train",
+    "h100-vit-train",
+    "h100x2-parallel",
+    "h200-cuda-graph",
+    "h200-graph-ranges",
+    "h200-llama-1b",
+    "h200-llama-8b",
+    "h200-llama-capture",
+    "h200-qwen-0.5b",
+    "h200-qwen3-compiled",
+    "h200-vit-train",
+    "h200x2-ddp",
+    "h200x2-fsdp",
+];
+
+/// The end of the program with these arguments.
+pub(crate) fn rooflens(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rooflens"))
+        .args(args)
+        .output()
+        .expect("rooflens runs")
+}
+
+/// The repository.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
 /// The place of a fixture.
 pub(crate) fn path(fixture: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(fixture)
+    root().join("fixtures").join(fixture)
 }
 
 /// A whole fixture.

@@ -162,7 +162,7 @@ impl Content {
         if self.packing == Packing::Plain {
             return Ok(PlainFile {
                 path: self.path.clone(),
-                temporary: None,
+                _copy: None,
             });
         }
         let mut temporary = NamedTempFile::new()?;
@@ -172,7 +172,7 @@ impl Content {
         drop(writer);
         Ok(PlainFile {
             path: temporary.path().to_owned(),
-            temporary: Some(temporary),
+            _copy: Some(temporary),
         })
     }
 
@@ -208,14 +208,7 @@ impl Content {
 pub struct PlainFile {
     /// Where it is.
     pub path: PathBuf,
-    temporary: Option<NamedTempFile>,
-}
-
-impl PlainFile {
-    /// True if this is an unpacked copy.
-    pub const fn is_temporary(&self) -> bool {
-        self.temporary.is_some()
-    }
+    _copy: Option<NamedTempFile>,
 }
 
 struct Limited<R> {

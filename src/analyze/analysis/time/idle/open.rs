@@ -3,7 +3,9 @@
 //! Each thread has one list of moments at which the innermost span changes. Spans with the same names around them share
 //! a path, so that a loop of thousands of iterations has few paths.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
+use std::ops::Deref;
 
 use rooflens_schemas::marks;
 use rooflens_session::{Ns, Session, StrId, ThreadId};
@@ -58,13 +60,6 @@ pub(super) struct PathNode {
     pub(super) parent: PathId,
 }
 
-/// A moment from which on a path is open.
-#[derive(Clone, Copy, Debug)]
-struct Change {
-    time: Ns,
-    path: PathId,
-}
-
 /// A span of a thread.
 struct Span {
     start: Ns,
@@ -72,9 +67,59 @@ struct Span {
     source: Source,
 }
 
+/// Elements by time. Most searches ascend, so each starts where the one before it ended.
+pub(super) struct Ascending<T> {
+    times: Vec<Ns>,
+    elements: Vec<T>,
+    place: Cell<usize>,
+}
+
+/// Elements that a search reads one by one before it halves the rest.
+const NEAR: usize = 16;
+
+impl<T> Ascending<T> {
+    pub(super) fn new((times, elements): (Vec<Ns>, Vec<T>)) -> Self {
+        let place = Cell::new(0);
+        Self {
+            times,
+            elements,
+            place,
+        }
+    }
+
+    /// Number of elements up to a moment.
+    fn until(&self, moment: Ns) -> usize {
+        let passed = |time: &Ns| *time <= moment;
+        let (before, after) = self.times.split_at(self.place.get());
+        let place = if before.last().is_some_and(|last| *last > moment) {
+            before.partition_point(passed)
+        } else if after.get(NEAR).is_some_and(passed) {
+            before.len() + after.partition_point(passed)
+        } else {
+            before.len() + after.iter().take_while(|time| passed(time)).count()
+        };
+        self.place.set(place);
+        place
+    }
+
+    /// The last element up to a moment.
+    pub(super) fn at(&self, moment: Ns) -> Option<&T> {
+        self.elements[..self.until(moment)].last()
+    }
+}
+
+impl<T> Deref for Ascending<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.elements
+    }
+}
+
 /// What is open on the threads that issue GPU work.
 pub(super) struct Open {
-    threads: Vec<Vec<Change>>,
+    /// The path that is open from each moment on, by thread.
+    threads: Vec<Ascending<PathId>>,
     /// By number of the path, less one: the path on which nothing is open has no node.
     nodes: Vec<PathNode>,
 }
@@ -117,7 +162,8 @@ impl Open {
             add(thread, time, Source::Call(name));
         }
         let mut paths = Paths::default();
-        let threads = spans.into_iter().map(|spans| changes(spans, &mut paths));
+        let changes = spans.into_iter().map(|spans| changes(spans, &mut paths));
+        let threads = changes.map(Ascending::new);
         Self {
             threads: threads.collect(),
             nodes: paths.nodes,
@@ -142,11 +188,8 @@ impl Open {
 
     /// The path that is open at a moment.
     pub(super) fn at(&self, thread: ThreadId, time: Ns) -> PathId {
-        let changes = &self.threads[thread.index()];
-        let after = changes.partition_point(|change| change.time <= time);
-        changes[..after]
-            .last()
-            .map_or(NOTHING, |change| change.path)
+        let path = self.threads[thread.index()].at(time);
+        path.copied().unwrap_or(NOTHING)
     }
 
     /// The parts of a time by the path that is open in them.
@@ -156,23 +199,20 @@ impl Open {
         time: Interval,
     ) -> impl Iterator<Item = (Interval, PathId)> {
         let changes = &self.threads[thread.index()];
-        let after = changes.partition_point(|change| change.time <= time.0);
-        let first = after.saturating_sub(1);
-        let before = (after == 0).then_some(Change {
-            time: time.0,
-            path: NOTHING,
-        });
-        let inside = changes[first..]
-            .iter()
-            .copied()
-            .take_while(move |change| change.time < time.1);
-        let ends = changes[after..].iter().map(|change| change.time);
-        let ends = ends.chain(std::iter::once(Ns::MAX));
-        before
-            .into_iter()
-            .chain(inside)
-            .zip(ends)
-            .map(move |(change, end)| ((change.time.max(time.0), end.min(time.1)), change.path))
+        let (mut start, mut next) = (time.0, changes.until(time.0));
+        std::iter::from_fn(move || {
+            if start >= time.1 {
+                return None;
+            }
+            let path = next.checked_sub(1).map_or(NOTHING, |last| changes[last]);
+            let end = changes
+                .times
+                .get(next)
+                .map_or(time.1, |end| time.1.min(*end));
+            let part = (std::mem::replace(&mut start, end), end);
+            next += 1;
+            Some((part, path))
+        })
     }
 }
 
@@ -194,14 +234,17 @@ impl Paths {
 }
 
 /// The moments at which the innermost span of a thread changes.
-fn changes(mut spans: Vec<Span>, paths: &mut Paths) -> Vec<Change> {
+fn changes(mut spans: Vec<Span>, paths: &mut Paths) -> (Vec<Ns>, Vec<PathId>) {
     // A stable sort: of equal spans the one of the outer kind comes first.
     spans.sort_by_key(|span| (span.start, span.end));
-    let mut changes: Vec<Change> = Vec::new();
-    let mut push = |time: Ns, path: PathId| match changes.last_mut() {
-        Some(last) if last.path == path => {}
-        Some(last) if last.time == time => last.path = path,
-        _ => changes.push(Change { time, path }),
+    let (mut times, mut open): (Vec<Ns>, Vec<PathId>) = (Vec::new(), Vec::new());
+    let mut push = |time: Ns, path: PathId| match open.last_mut() {
+        Some(last) if *last == path => {}
+        Some(last) if times.last() == Some(&time) => *last = path,
+        _ => {
+            times.push(time);
+            open.push(path);
+        }
     };
     // End and path of the spans that are open, the outermost first.
     let mut stack: Vec<(Ns, PathId)> = Vec::new();
@@ -222,7 +265,7 @@ fn changes(mut spans: Vec<Span>, paths: &mut Paths) -> Vec<Change> {
         stack.push((end, path));
     }
     close(&mut stack, Ns::MAX, &mut push);
-    changes
+    (times, open)
 }
 
 /// The times in which threads capture a stream into a CUDA graph: from the call that begins it to the one that ends it.

@@ -10,7 +10,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rooflens_session::{Arrange, CopyKind, GpuId, KernelId, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_session::{
+    ApiCallId, Arrange, CopyKind, GpuId, KernelId, Ns, PassId, Session, StrId, ThreadId,
+};
 use rooflens_units::{Bytes, Ratio};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,9 +20,9 @@ use super::activity::{Activities, Activity, is_wait, subject};
 use super::calls::Calls;
 use super::cause::{Cause, Times};
 use super::gaps::{Gaps, Part};
-use super::open::{NOTHING, Open, PathId, Source};
+use super::open::{Ascending, NOTHING, Open, PathId, Source};
 use crate::Context;
-use crate::engine::facts::{OpSource, Ops};
+use crate::engine::facts::{Facts, OpSource};
 use crate::engine::intervals::Interval;
 use crate::time::sync::charges::sync_calls;
 
@@ -145,16 +147,14 @@ pub(super) struct Window {
 /// What the sources of all windows are found with.
 pub(super) struct Finder<'a> {
     session: &'a Session,
-    ops: &'a Ops,
+    facts: &'a Facts,
     gaps: &'a Gaps,
     open: Open,
     activities: Activities,
     /// By thread, by start.
-    waits: Vec<Vec<Wait>>,
+    waits: Vec<Ascending<Wait>>,
     /// Names of the ranges that are iterations of stages.
     stages: FxHashSet<StrId>,
-    /// Operations too short to be limited by anything but their launch, by GPU, by start.
-    short: Vec<Vec<ShortOp>>,
     /// Operations that go with the activities that issue them, by GPU, by start.
     issued: Vec<Vec<(Interval, Activity)>>,
 }
@@ -199,7 +199,10 @@ impl Sums {
             self.close(finder, window);
             self.gap = Some(part.gap);
         }
-        self.parts.push((key, time));
+        match self.parts.last_mut() {
+            Some(last) if last.0 == key => last.1 += time,
+            _ => self.parts.push((key, time)),
+        }
     }
 
     /// Host code in the range around a sleep or an access of files prepares it, unless the range is a stage.
@@ -248,7 +251,7 @@ impl Sums {
         let Some(gap) = self.gap.take() else { return };
         self.extend_calls(finder);
         let main = self.main_activity();
-        for ((activity, cause, path), time) in std::mem::take(&mut self.parts) {
+        for ((activity, cause, path), time) in self.parts.drain(..) {
             let is_host = activity != Activity::NotHost && !activity.is_named();
             let activity = main.filter(|_| is_host).unwrap_or(activity);
             let (sum, by_window) = self.activities.entry(activity).or_default();
@@ -285,11 +288,10 @@ impl<'a> Finder<'a> {
         let activities = Activities::new(session, &open);
         Self {
             session,
-            ops: &facts.ops,
+            facts,
             gaps,
             waits: waits(context, calls, &open),
             stages: stage_ranges(context),
-            short: short_ops(context),
             issued: issued(context, &open, &activities),
             activities,
             open,
@@ -307,7 +309,7 @@ impl<'a> Finder<'a> {
             self.add_issued(&mut issued, gpu, window.time);
             let mut loops: BTreeMap<ThreadId, Vec<Loop>> = BTreeMap::new();
             for part in self.gaps.parts(gpu, window.time) {
-                let call = self.ops.api_call[part.op as usize];
+                let call = self.facts.ops.api_call[part.op as usize];
                 let thread = call.map(|call| self.session.api_calls.thread[call.index()]);
                 let is_host = Cause::HOST.contains(&part.cause) || part.cause == Cause::Profiler;
                 let Some(thread) = thread.filter(|_| is_host) else {
@@ -371,9 +373,9 @@ impl<'a> Finder<'a> {
     ) {
         let driver = driver.filter(|driver| *driver != thread);
         for (time, path) in self.open.within(thread, part.time) {
-            let waits = self.open.node(path);
-            let waits = waits.is_some_and(|node| is_wait(self.session, node.source));
-            let Some(driver) = driver.filter(|_| waits) else {
+            let node = self.open.node(path);
+            let waits = || node.is_some_and(|node| is_wait(self.session, node.source));
+            let Some(driver) = driver.filter(|_| waits()) else {
                 let key = self.key(part, (thread, time, path), part.cause, loops);
                 sums.add(self, part, key, time.1 - time.0, window);
                 continue;
@@ -410,7 +412,7 @@ impl<'a> Finder<'a> {
 
     /// Whether the gap of a part ends with a copy to the GPU: of what the host computed.
     fn goes_to_gpu(&self, part: &Part) -> bool {
-        match self.ops.source[part.op as usize] {
+        match self.facts.ops.source[part.op as usize] {
             OpSource::Copy(copy) => {
                 self.session.copies.kind[copy.index()] == CopyKind::HostToDevice
             }
@@ -426,9 +428,7 @@ impl<'a> Finder<'a> {
         activity: Activity,
         loops: &[Loop],
     ) -> Option<&Wait> {
-        let waits = &self.waits[thread.index()];
-        let after = waits.partition_point(|wait| wait.start <= time.0);
-        let last = waits[..after].last()?;
+        let last = self.waits[thread.index()].at(time.0)?;
         let is_short = activity == Activity::Launching || time.1 - time.0 < LONG;
         let returns = || last.has_data && self.goes_to_gpu(part);
         let in_gap = last.end > part.gap && (activity == Activity::Launching || returns());
@@ -440,16 +440,26 @@ impl<'a> Finder<'a> {
     /// Time of short operations that a loop of waits issues again in each turn: without the waits, one operation
     /// for all turns takes as long as one of them.
     fn repeated(&self, gpu: GpuId, window: Interval, thread: ThreadId, loops: &[Loop]) -> Ns {
-        let of_gpu = &self.short[gpu.index()];
-        let first = of_gpu.partition_point(|op| op.time.0 < window.0);
-        let inside = of_gpu[first..].iter().take_while(|op| op.time.0 < window.1);
+        let (ops, calls) = (&self.facts.ops, &self.session.api_calls);
         let mut sum = Ns::ZERO;
-        for op in inside.filter(|op| op.thread == thread) {
+        if loops.is_empty() {
+            return sum;
+        }
+        let rows = self.facts.ops_of(self.session.gpus.pass[gpu.index()]);
+        let before = ops.start[rows.clone()].partition_point(|start| *start < window.0);
+        let inside = rows.skip(before).take_while(|op| ops.start[*op] < window.1);
+        for op in inside.filter(|op| ops.gpu[*op] == gpu) {
+            let time = ops.end[op] - ops.start[op];
+            let call = ops.api_call[op].map(ApiCallId::index);
+            let Some(call) = call.filter(|call| time <= SHORT && calls.thread[*call] == thread)
+            else {
+                continue;
+            };
+            let issued = calls.start[call];
             let turns = loops
                 .iter()
-                .find(|of| of.time.0 <= op.issued && op.issued < of.time.1);
+                .find(|of| of.time.0 <= issued && issued < of.time.1);
             if let Some(turns) = turns {
-                let time = op.time.1 - op.time.0;
                 sum += time - time / turns.waits;
             }
         }
@@ -608,37 +618,6 @@ impl ActivityIdle {
     }
 }
 
-/// An operation that takes about as long as its launch.
-struct ShortOp {
-    time: Interval,
-    issued: Ns,
-    thread: ThreadId,
-}
-
-/// The operations of at most [`SHORT`] that a call issues.
-fn short_ops(context: &Context<'_>) -> Vec<Vec<ShortOp>> {
-    let (session, ops) = (context.session, &context.facts.ops);
-    let mut short: Vec<Vec<ShortOp>> = session.gpus.ids().map(|_| Vec::new()).collect();
-    for op in 0..ops.len() {
-        let time = (ops.start[op], ops.end[op]);
-        if let Some(call) = ops.api_call[op].filter(|_| time.1 - time.0 <= SHORT) {
-            let (issued, thread) = (
-                session.api_calls.start[call.index()],
-                session.api_calls.thread[call.index()],
-            );
-            short[ops.gpu[op].index()].push(ShortOp {
-                time,
-                issued,
-                thread,
-            });
-        }
-    }
-    short
-        .iter_mut()
-        .for_each(|of_gpu| of_gpu.sort_unstable_by_key(|op| op.time));
-    short
-}
-
 /// The names of ranges that are iterations of stages with GPU work.
 fn stage_ranges(context: &Context<'_>) -> FxHashSet<StrId> {
     let instances = context.facts.instances.iter();
@@ -673,7 +652,7 @@ fn issued(
 }
 
 /// The waits of all threads for results of the GPU. After a copy to the GPU the host waits for nothing that it needs.
-fn waits(context: &Context<'_>, calls: &Calls<'_>, open: &Open) -> Vec<Vec<Wait>> {
+fn waits(context: &Context<'_>, calls: &Calls<'_>, open: &Open) -> Vec<Ascending<Wait>> {
     let (session, facts) = (context.session, context.facts);
     let mut waits: Vec<Vec<Wait>> = session.threads.ids().map(|_| Vec::new()).collect();
     let mut passes: Vec<PassId> = facts.ops.pass.clone();
@@ -702,5 +681,7 @@ fn waits(context: &Context<'_>, calls: &Calls<'_>, open: &Open) -> Vec<Vec<Wait>
             });
         }
     }
-    waits
+    let starts = |waits: &Vec<Wait>| waits.iter().map(|wait| wait.start).collect();
+    let by_start = waits.into_iter().map(|waits| (starts(&waits), waits));
+    by_start.map(Ascending::new).collect()
 }

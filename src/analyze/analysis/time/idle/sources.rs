@@ -159,6 +159,9 @@ pub(super) struct Finder<'a> {
     issued: Vec<Vec<(Interval, Activity)>>,
 }
 
+/// Number of activities.
+const ACTIVITIES: usize = Activity::NotHost as usize + 1;
+
 /// What the host did in a part of a gap.
 type Key = (Activity, Cause, PathId);
 
@@ -183,11 +186,13 @@ impl Sum {
 /// The sums of some windows.
 #[derive(Default)]
 struct Sums {
-    activities: BTreeMap<Activity, (Sum, Vec<Ns>)>,
+    /// Gaps in which each activity occurs, and the last of them.
+    gaps: [(u64, Option<Ns>); ACTIVITIES],
+    /// Idle time of each activity by window.
+    by_window: Vec<[Ns; ACTIVITIES]>,
     sources: FxHashMap<Key, Sum>,
     /// Idle time of activities with names by window.
     named: BTreeMap<Activity, Vec<Times>>,
-    windows: usize,
     /// The gap that is read: its start, and its parts.
     gap: Option<Ns>,
     parts: Vec<(Key, Ns)>,
@@ -254,14 +259,13 @@ impl Sums {
         for ((activity, cause, path), time) in self.parts.drain(..) {
             let is_host = activity != Activity::NotHost && !activity.is_named();
             let activity = main.filter(|_| is_host).unwrap_or(activity);
-            let (sum, by_window) = self.activities.entry(activity).or_default();
-            by_window.resize(window + 1, Ns::ZERO);
-            by_window[window] += time;
-            sum.add(time, gap, window);
+            let (gaps, last) = &mut self.gaps[activity as usize];
+            *gaps += u64::from(last.replace(gap) != Some(gap));
+            self.by_window[window][activity as usize] += time;
             let source = self.sources.entry((activity, cause, path)).or_default();
             source.add(time, gap, window);
             if activity.is_named() {
-                let windows = self.windows;
+                let windows = self.by_window.len();
                 let named = self.named.entry(activity);
                 let named = named.or_insert_with(|| vec![Times::default(); windows]);
                 named[window].add(cause, time);
@@ -301,7 +305,7 @@ impl<'a> Finder<'a> {
     /// The sources of the idle time of a GPU in some windows.
     pub(super) fn sources(&self, gpu: GpuId, windows: &[Window], recurs: Recurs) -> Sources {
         let mut sums = Sums {
-            windows: windows.len(),
+            by_window: vec![[Ns::ZERO; ACTIVITIES]; windows.len()],
             ..Sums::default()
         };
         let mut issued: BTreeMap<Activity, Ns> = BTreeMap::new();
@@ -492,7 +496,7 @@ impl<'a> Finder<'a> {
 
     /// The sums as results, the most time first.
     fn sources_of(&self, sums: Sums, issued: &BTreeMap<Activity, Ns>, recurs: Recurs) -> Sources {
-        let windows = sums.windows;
+        let windows = sums.by_window.len();
         let mut named = vec![Times::default(); windows];
         for (activity, by_window) in &sums.named {
             let occurs = by_window
@@ -506,11 +510,11 @@ impl<'a> Finder<'a> {
             }
         }
         let mut activities = Vec::new();
-        let by_key: BTreeMap<Key, Sum> = sums.sources.into_iter().collect();
-        for (activity, (sum, mut by_window)) in sums.activities {
-            by_window.resize(windows, Ns::ZERO);
-            let of_activity = by_key.range((activity, Cause::Launching, NOTHING)..);
-            let of_activity = of_activity.take_while(|(key, _)| key.0 == activity);
+        let mut by_key: Vec<(Key, Sum)> = sums.sources.into_iter().collect();
+        by_key.sort_unstable_by_key(|(key, _)| *key);
+        for of_activity in by_key.chunk_by(|(a, _), (b, _)| a.0 == b.0) {
+            let activity = of_activity[0].0.0;
+            let of_activity = of_activity.iter();
             let mut sources: Vec<IdleSource> = of_activity
                 .map(|((_, cause, path), sum)| IdleSource {
                     cause: *cause,
@@ -522,11 +526,12 @@ impl<'a> Finder<'a> {
                 })
                 .collect();
             sources.arrange_by_key(|source| Reverse(source.time));
+            let by_window = sums.by_window.iter();
             activities.push(ActivityIdle {
                 activity,
                 issued: issued.get(&activity).copied().unwrap_or_default(),
-                gaps: sum.gaps,
-                by_window,
+                gaps: sums.gaps[activity as usize].0,
+                by_window: by_window.map(|times| times[activity as usize]).collect(),
                 sources,
             });
         }

@@ -45,6 +45,8 @@ SHORT_STRETCH = 100_000
 FIRST_USE = ("Module", "Library", "Link", "FuncLoad", "KernelGetFunction", "GraphInstantiate")
 ALLOCATION = ("Malloc", "Free", "Host", "Mem")
 NO_ALLOCATION = ("Memcpy", "Memset", "HostGet", "MemGet", "MemHostGet", "MemPrefetch", "MemAdvise", "MemRange")
+# NVTX domains of libraries, whose ranges are no stages.
+LIBRARIES = {"NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf"}
 LABELS = {"launching": "launching", "host_code": "host code", "first_use": "first use", "sync": "synchronizing call",
           "allocation": "allocation", "copy": "blocking copy", "os": "operating system", "off_cpu": "off CPU",
           "profiler": "profiler", "communication": "collective", "queue": "queue, latency", "other_work": "other work",
@@ -159,7 +161,11 @@ class Capture:
         self.os = self.by_thread(db, "OSRT_API")
         self.profiler = self.by_thread(db, "PROFILER_OVERHEAD")
         self.off_cpu = off_cpu(db)
-        self.ranges = rows(db, "NVTX_EVENTS", ["start", "end", "globalTid", "text", "textId", "eventType"])
+        domains = {(thread & ~0xFFFFFF, domain): text for text, domain, thread, event in
+                   rows(db, "NVTX_EVENTS", ["text", "domainId", "globalTid", "eventType"]) if event == 75}
+        self.ranges = [own[:6] for own in rows(db, "NVTX_EVENTS", ["start", "end", "globalTid", "text", "textId", "eventType",
+                                                                   "domainId"])
+                       if own[2] is None or domains.get((process_of(own[2]), own[6])) not in LIBRARIES]
 
     def by_thread(self, db, table):
         lists = collections.defaultdict(list)

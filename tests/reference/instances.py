@@ -173,7 +173,7 @@ class Pass:
         loop = stage.removesuffix("_step")
         if loop != stage and self.instances(loop).get(process):
             loops = self.counted(loop, process)
-            instances = [one for one in self.instances(stage)[process] if one.ops]
+            instances = [one for one in self.instances(stage).get(process, []) if one.ops]
             return [one for one in instances if any(lies_in(one, other) for other in loops)]
         steps = [self.steps(one) for one in instances]
         if any(steps):

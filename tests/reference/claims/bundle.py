@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import tomllib
 
-from instances import Pass, is_cold
+from instances import Pass
 from profiles import Profile
 
 ARTIFACTS = {"timeline": ("*.sqlite",), "operators": ("*.pt.trace.json",), "counters": ("*.ncu-rep", "*.raw.csv")}
@@ -26,7 +26,10 @@ class Input:
             self.workload = tomllib.loads(workload.read_text(encoding="utf-8"))
         timings = self.path / "baseline/timings.json"
         if timings.exists():
-            self.baseline = json.loads(timings.read_text(encoding="utf-8"))["stages"]
+            told = json.loads(timings.read_text(encoding="utf-8"))
+            # Older files name the stages in their keys, with the number of new tokens.
+            self.baseline = told.get("stages") or {"prefill": {"ms": told["prefill_ms"]},
+                                                   "decode": {"ms": told["decode_ms"], "steps": told["new"]}}
 
     def raw(self, name):
         """The raw files of a pass, without their compression."""
@@ -63,10 +66,7 @@ class Input:
         return [name for name, own in self.kinds.items() if own == kind and self.raw(name)]
 
     def unprofiled(self, stage):
-        """Median of the unprofiled repeats of a stage without declared warm-up and a cold first one, and their steps."""
+        """Median of the unprofiled repeats of a stage, and their steps."""
         if stage not in self.baseline:
             return None, None
-        skip = self.workload.get("passes", {}).get("baseline", {}).get("warmup", 0)
-        times = [ms * 1e6 for ms in self.baseline[stage]["ms"]][skip:]
-        times = times[1:] if is_cold(times) else times
-        return statistics.median(times), self.baseline[stage].get("steps")
+        return statistics.median(ms * 1e6 for ms in self.baseline[stage]["ms"]), self.baseline[stage].get("steps")

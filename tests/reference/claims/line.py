@@ -37,7 +37,8 @@ class Line:
         source = getattr(self.work, "source", None)
         time, steps = source.unprofiled(self.stage) if source else (None, None)
         own = self.work.steps(self.counted[0])
-        return time if not (steps and own and steps != own) else None
+        steps = statistics.median(steps) if isinstance(steps, list) else steps
+        return time * own / steps if steps and own else time
 
     @property
     def reference(self):

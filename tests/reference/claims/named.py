@@ -6,11 +6,11 @@ Definitions: docs/findings/garbage-collection.md and the pages of the other rule
 import collections
 import statistics
 
-from activities import LOADER, Host, names, windows_of
+from activities import UNNAMED, Host, names, windows_of
 from idle import within
 from instances import covered
-from line import HOST, Line
-from parts import chain, sync_calls
+from line import Line
+from parts import chain, next_range, sync_calls
 
 MARKED = {"garbage-collection": ["garbage collection"], "data-loader": ["data loader"], "compilation": ["compilation"],
           "checkpoint": ["checkpoint"], "empty-cache": ["empty_cache", "allocation"], "os-waits": ["sleep"]}
@@ -49,13 +49,10 @@ def pairs_of(work):
     return pairs, covered(run)
 
 
-def of_stage(work, stage, process, activities, lost=None, windows=None):
-    line, host = Line(work, stage, process), host_of(work)
-    gpu = line.found[0][1]
-    own = host.losses(gpu, windows_of(work, stage, process, gpu))
-    windows = own.occurs(*activities) if windows is None else windows
-    issued = sum(own.issued[one] for one in activities) if lost is None else 0
-    lost = own.time(*activities) if lost is None else lost
+def of_stage(work, stage, process, activities):
+    line, own = Line(work, stage, process), losses_of(work, stage, process)
+    lost, windows = own.time(*activities), own.occurs(*activities)
+    issued = sum(own.issued[one] for one in activities)
     saved = min(bound(lost, issued, line.of_host()), line.whole)
     listed = names([own], activities)
     gain = line.saving_share(saved / line.whole, issued / own.windows)
@@ -118,29 +115,41 @@ def prepares(own):
 
 
 def new_shapes(work, stage, process, found):
-    host, gpu = host_of(work), work.idle(stage, process)[0][1]
-    own = host.losses(gpu, windows_of(work, stage, process, gpu))
-    if prepares(own):
-        told = of_stage(work, stage, process, SHAPES)[0]
-    elif loads(own):
-        lost = own.time(*LOADS)
-        told = of_stage(work, stage, process, SHAPES, lost, own.occurs(*LOADS))[0]
-        line = Line(work, stage, process)
-        issued = sum(own.issued[one] for one in LOADS)
-        told["gain"] = line.saving_share(min(bound(lost, issued, line.of_host()), line.whole) / line.whole, issued / own.windows)
+    lost, issued, windows = preparation(work, stage, process)
+    line, own = Line(work, stage, process), losses_of(work, stage, process)
+    listed = names([own], SHAPES)
+    for other in [] if listed else others(work, stage):
+        listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
+    saved = min(bound(lost, issued, line.of_host()), line.whole)
+    gain = line.saving_share(saved / line.whole, issued / own.windows) if 2 * windows >= own.windows else lost + issued
+    return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / windows, gain=gain,
+                names_text=", ".join(listed[:3]))
+
+
+def losses_of(work, stage, process):
+    gpu = work.idle(stage, process)[0][1]
+    return host_of(work).losses(gpu, windows_of(work, stage, process, gpu))
+
+
+def preparation(work, stage, process):
+    """Idle time in which the host prepares kernels for input shapes, what it issues for it, and the windows with it: as the
+    pass says, or as much of the idle time of the host as another pass with operators says."""
+    own = losses_of(work, stage, process)
+    if prepares(own) or loads(own):
+        activities = SHAPES if prepares(own) else LOADS
+        told = own.time(*activities), sum(own.issued[one] for one in activities), own.occurs(*activities)
     else:
-        told = None
-    for name, other in others(work, stage):
-        other_line = Line(other, stage, sorted(other.instances(stage))[0])
-        gpu = other_line.found[0][1]
-        of_other = host_of(other).losses(gpu, windows_of(other, stage, other_line.process, gpu))
-        if told is None and prepares(of_other):
-            share = min(of_other.time(*SHAPES) / other_line.of_host(), 1)
-            windows = round(of_other.occurs(*SHAPES) / of_other.windows * own.windows)
-            told = of_stage(work, stage, process, SHAPES, Line(work, stage, process).of_host() * share, windows)[0]
-        if told and not told["names_text"]:
-            told["names_text"] = ", ".join(names([of_other], SHAPES)[:3])
-    return told
+        for other in others(work, stage):
+            line = Line(other, stage, sorted(other.instances(stage))[0])
+            of_other = losses_of(other, stage, line.process)
+            share = of_other.time(*SHAPES) / max(line.of_host(), 1)
+            if prepares(of_other) and share >= 0.5:
+                windows = round(of_other.occurs(*SHAPES) / of_other.windows * own.windows)
+                told = Line(work, stage, process).of_host() * min(share, 1), 0, windows
+                break
+        else:
+            return None
+    return told if own.windows >= 3 and 2 * told[2] >= own.windows else None
 
 
 def loads(own):
@@ -157,17 +166,15 @@ def others(work, stage):
         other = source.work(name)
         if other is not work and any(other.instances(stage).values()):
             other.stages = other.stages or work.stages
-            yield name, other
+            yield other
 
 
 def sync_bound(work, stage, process, found):
     activities = ["synchronization", "blocking copy"]
     told, own, line, lost = of_stage(work, stage, process, activities)
     listed = names([own], activities)
-    for _, other in others(work, stage) if not listed else []:
-        process_ = sorted(other.instances(stage))[0]
-        gpu = other.idle(stage, process_)[0][1]
-        listed = listed or names([host_of(other).losses(gpu, windows_of(other, stage, process_, gpu))], activities)
+    for other in [] if listed else others(work, stage):
+        listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], activities)
     waits = [wait for of in own.waits for wait in of]
     counts = sum(wait.counts for wait in waits)
     name = listed[0] if listed else "nonzero" if counts and 2 * counts >= len(waits) else None
@@ -176,5 +183,48 @@ def sync_bound(work, stage, process, found):
                 within_share=min((line.pool["sync"] + line.pool["copy"]) / lost, 1))
 
 
+def between(work, stage, process, found):
+    """Idle time between stages without what has a name: the two stages with most of it, and where the host computes."""
+    host, gpu = host_of(work), work.capture.ops[0].gpu
+    pairs, run = pairs_of(work)
+    loops = {pair: host.losses(gpu, own) for pair, own in pairs.items() if len(own) >= 3}
+    idle = {pair: sum(within(gap, *window[:2]).total() for window in pairs[pair] for gap in work.gaps_within(gpu, *window[:2]))
+            for pair in loops}
+    named = {pair: sum(own.time(one) for one in list(own.times) if one not in UNNAMED) for pair, own in loops.items()}
+    rest = {pair: idle[pair] - named[pair] for pair in loops}
+    pair = max(rest, key=rest.get)
+    place, covers = place_of(loops.values(), set(work.stages))
+    range_, covered_ = next_range(work, pair, pairs[pair]) if not named[pair] else (None, 0)
+    if place is None and covered_ >= 0.5:
+        place, covers = range_, covered_
+    causes = collections.Counter()
+    for window in pairs[pair]:
+        for gap in work.gaps_within(gpu, *window[:2]):
+            causes.update(within(gap, *window[:2]))
+    each = [sum(within(gap, *window[:2]).total() for gap in work.gaps_within(gpu, *window[:2])) for window in pairs[pair]]
+    return dict(share=sum(rest.values()) / run, run=run, gain=sum(rest.values()), after_text=pair[0], before_text=pair[1],
+                n=len(each), median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place,
+                place_share=covers)
+
+
+def place_of(losses, stages):
+    """The range or operator in which the host computes for at least half of its code that has no name."""
+    times, whole = collections.Counter(), 0
+    for own in losses:
+        for (activity, path), time in own.places.items():
+            if activity in ("host code", "system", "launching"):
+                whole += time
+                name = next((name for kind, name in reversed(path)
+                             if kind == "operator" or kind == "range" and name not in stages), None)
+                times[name] += time if name else 0
+    name, most = times.most_common(1)[0] if times else (None, 0)
+    return (name, most / whole) if name and 2 * most >= whole else (None, None)
+
+
+BETWEEN = (r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>\S+ \S+) of the measured loop, the largest part "
+           r"between (?P<after_text>.+) and (?P<before_text>.+) \((?:median (?P<median>\S+ \S+), )?n = (?P<n>\S+)\)\."
+           r"(?: Largest cause there: .+?\.)?"
+           r"(?: (?P<place_share>\S+ %) of the time without a closer cause is CPU code in (?P<place_text>.+?)\.)?")
 NAMED = {rule: (PATTERN, marked(rule)) for rule in MARKED} | {
-    "graph-capture": (PATTERN, graph_capture), "new-shapes": (PATTERN, new_shapes), "sync-bound": (SYNC, sync_bound)}
+    "graph-capture": (PATTERN, graph_capture), "new-shapes": (PATTERN, new_shapes), "sync-bound": (SYNC, sync_bound),
+    "between-stages": (BETWEEN, between)}

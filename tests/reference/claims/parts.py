@@ -12,15 +12,6 @@ from instances import covered, lies_in, projection
 from kernel_names import class_of, group_of, CONVOLUTIONS, is_fp32_without_tensor_cores, is_tf32_gemm
 
 
-def median_busy(found):
-    """Median busy time of the instances over the median of their time on all GPUs."""
-    busy, time = collections.Counter(), collections.Counter()
-    for one, _, whole, times in found:
-        busy[id(one)] += times["busy"]
-        time[id(one)] += whole
-    return statistics.median(busy.values()) / statistics.median(time.values())
-
-
 def details(work, op):
     return work.capture.details[op.rank]
 
@@ -235,44 +226,17 @@ def chain(work):
     return sorted(outermost, key=lambda own: own[:2])
 
 
-def between(work, stage, process, found):
-    """Times between stages: their idle time, the two stages with most of it, its cause, and the range on the host."""
-    pairs, spans, run, last = collections.defaultdict(list), [], [], None
-    gpu = work.capture.ops[0].gpu
-    for start, end, one, counts in chain(work):
-        run += [(start, end)] if counts else []
-        if last is not None and last[1] < start and counts and last[3]:
-            times = collections.Counter()
-            for gap in work.gaps_within(gpu, last[1], start):
-                times.update(within(gap, last[1], start))
-            pairs[last[2].stage, one.stage].append((last[1], start, times, last[2], one))
-            run.append((last[1], start))
-        last = (start, end, one, counts) if last is None or end > last[1] else last
-    whole = covered(run)
-    idle = sum(own[2].total() for pair in pairs.values() if len(pair) >= 1 for own in pair)
-    pair, own = max(pairs.items(), key=lambda item: sum(one[2].total() for one in item[1]))
-    causes = sum((one[2] for one in own), collections.Counter())
-    name, share = next_range(work, own)
-    from stages import CAUSE
-    return dict(share=idle / whole, run=whole, gain=idle, after_text=pair[0], before_text=pair[1], n=len(own),
-                median=statistics.median(one[2].total() for one in own), cause_text=CAUSE[causes.most_common(1)[0][0]],
-                range_text=name, range_share=share)
-
-
-def next_range(work, windows):
-    """The range on the next stage's thread, begun after that of the stage before, that covers most of the times."""
+def next_range(work, pair, windows):
+    """The range on the thread of the windows that begins in them and covers most of their time."""
     covers = collections.defaultdict(list)
-    for index, (start, end, _, before, after) in enumerate(windows):
+    for start, end, driver in windows:
         for begin, finish, thread, name in work.ranges:
-            if thread == after.thread and begin > before.start and not (begin <= after.start and -finish >= after.end
-                                                                        and begin <= before.start):
-                cut = (max(begin, start), min(-finish, end))
-                if cut[0] < cut[1]:
-                    covers[name].append(cut)
+            if thread == driver and start <= begin < end and name and name not in pair:
+                covers[name].append((begin, min(-finish, end)))
     if not covers:
         return None, 0
     name = max(covers, key=lambda name: covered(covers[name]))
-    return name, covered(covers[name]) / sum(own[1] - own[0] for own in windows)
+    return name, covered(covers[name]) / sum(end - start for start, end, _ in windows)
 
 
 def product_share(work, stage, process):

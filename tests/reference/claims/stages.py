@@ -7,14 +7,23 @@ times in nanoseconds. Definitions: docs/methodology.md, docs/findings.md.
 import collections
 import statistics
 
-from parts import (alone, between, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, median_busy,
-                          no_tensor_cores, os_calls, sync_calls, tf32_gemms, unattributed, unknown_kernels)
+from parts import (alone, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
+                   os_calls, sync_calls, tf32_gemms, unattributed, unknown_kernels)
+from activities import UNNAMED
 from idle import LABELS, kind
+from instances import covered
+from line import HOST, Line
+from named import host_of, losses_of, others, place_of, preparation
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
          "queue, latency": "queue latency"}
 CAUSE = {cause: WORDS.get(label, label) for cause, label in LABELS.items()}
+ACTIVITY = {"garbage collection": "Python garbage collection", "data loader": "wait for the DataLoader",
+            "graph capture": "capture of CUDA graphs", "checkpoint": "writing of checkpoints", "files": "file access",
+            "new shape": "preparation of kernels for a new shape", "synchronization": "waits for results and what follows",
+            "blocking copy": "blocking memcpy"}
+PREPARATION = "preparation of kernels by cuDNN"
 APART = ", excluding stalls in few of them"
 PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
@@ -22,6 +31,34 @@ FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle fo
        r"(?P<up_share>\S+ %) of an iteration,)")
 IDLES = f"(?:{IDLE}|{FEW})"
 SAMPLED = r"(?: The issuing thread was sampled (?P<samples>\S+) times while the GPU waits for it: (?P<libraries_text>.+)\.)?"
+
+
+class Rest:
+    """Idle time by cause of a stage without what something with a name explains."""
+
+    def __init__(self, work, stage, process, found):
+        self.line, self.found = Line(work, stage, process), found
+        self.losses = losses_of(work, stage, process)
+        self.named = self.losses.named() if len(found) == self.losses.windows else [collections.Counter() for _ in found]
+
+    def of(self, index, *causes):
+        times = self.found[index][3]
+        return max(sum(times[cause] for cause in causes) - sum(self.named[index][cause] for cause in causes), 0)
+
+    def pooled(self, *causes):
+        """Over all instances."""
+        own = sum(times[cause] for *_, times in self.found for cause in causes)
+        return max(own - sum(named[cause] for named in self.named for cause in causes), 0)
+
+    def each(self, *causes):
+        return [self.of(index, *causes) for index in range(len(self.found))]
+
+    def stage_time(self, *causes):
+        return self.line.scaled(self.pooled(*causes))
+
+    def is_rare(self, *causes):
+        shares = [own / found[2] for own, found in zip(self.each(*causes), self.found)]
+        return 2 * sum(share >= 0.01 for share in shares) < len(shares)
 
 
 def pooled(found, *causes):
@@ -32,77 +69,132 @@ def median_time(found):
     return statistics.median(whole for _, _, whole, _ in found)
 
 
-def of_idle(work, found, causes):
+def typical_code(work, stage, process, rest):
+    """Host code of a typical instance: the median; of fewer than three instances, of as many median steps."""
+    if len(rest.found) >= 3:
+        return statistics.median(rest.each("host_code"))
+    steps = work.idle(f"{stage}_step", process)
+    if not steps:
+        return None
+    own = Rest(work, f"{stage}_step", process, steps)
+    return statistics.median(own.each("host_code")) * work.steps(rest.found[0][0])
+
+
+def host_code(work, stage, process, rest):
+    """Host code of an instance without the pauses that typical ones do not have."""
+    typical = typical_code(work, stage, process, rest) if work.pauses else None
+    own = rest.stage_time("host_code")
+    return own if typical is None else min(typical, own)
+
+
+def of_idle(rest, causes, saved):
     """The words about idle time that rules share."""
-    shares = [sum(times[cause] for cause in causes) / whole for _, _, whole, times in found]
-    return dict(share=pooled(found, *causes), least=min(shares), most=max(shares), up_share=max(shares),
-                gain=pooled(found, *causes) * median_time(found),
-                few=sum(share >= 0.01 for share in shares), all=len(shares),
-                time=sum(times[cause] for _, _, _, times in found for cause in causes))
+    times = rest.each(*causes)
+    shares = [own / found[2] for own, found in zip(times, rest.found)]
+    few = sum(share >= 0.01 for share in shares)
+    gain = rest.pooled(*causes) if 2 * few < len(shares) else rest.line.saving_idle(saved)
+    return dict(share=saved / rest.line.time, least=min(shares), most=max(shares), up_share=max(shares), gain=gain, few=few,
+                all=len(shares), time=rest.pooled(*causes))
+
+
+def by_cause(*causes):
+    def derivation(work, stage, process, found):
+        rest = Rest(work, stage, process, found)
+        return of_idle(rest, causes, rest.stage_time(*causes))
+    return derivation
 
 
 def stage_busy(work, stage, process, found):
-    busy = median_busy(found)
-    causes = {CAUSE[cause]: pooled(found, cause) for cause in CAUSE if cause != "unknown" or pooled(found, cause) > 0}
-    if work.pauses:
-        pauses = beyond_typical(work, stage, process, found) / sum(whole for _, _, whole, _ in found)
-        causes |= {PAUSES: pauses, CAUSE["host_code"]: causes[CAUSE["host_code"]] - pauses}
-    # What fewer than half of the instances have, at 1 % or more, is theirs and not the stage's.
-    occurs = {CAUSE[cause]: sum(times[cause] >= 0.01 * whole for _, _, whole, times in found) for cause in CAUSE}
-    common = {cause: own for cause, own in causes.items()
-              if occurs[CAUSE["host_code"] if cause == PAUSES else cause] * 2 >= len(found)}
-    largest, cause = max(causes, key=causes.get), max(common or causes, key=causes.get)
+    rest = Rest(work, stage, process, found)
+    line, losses = rest.line, rest.losses
+    baseline = line.unprofiled if line.unprofiled and line.unprofiled >= line.busy else None
+    time = baseline or line.time
+    busy = line.busy / time
+    causes = {cause: line.scaled(line.pool[cause]) for cause in LABELS if cause != "unknown" or line.pool[cause]}
+    recurring = dict(causes)
+    if baseline:
+        recurring["host_code"] = host_code(work, stage, process, rest)
+    occurs = {cause: sum(times[cause] >= 0.01 * whole for _, _, whole, times in found) for cause in causes}
+    common = [cause for cause in causes if cause != "other_work" and 2 * occurs[cause] >= len(found)]
+    main = max(common, key=lambda cause: recurring[cause], default=None)
+    most = recurring[main] if main else -1
+    rarer = any(causes[cause] > most and (recurring[cause] != causes[cause] or 2 * occurs[cause] < len(found)) for cause in causes)
+    word = CAUSE.get(main)
+    if main == "host_code" and not baseline and work.pauses:
+        typical = typical_code(work, stage, process, rest)
+        beyond = sum(max(own - typical, 0) for own in rest.each("host_code"))
+        word = PAUSES if beyond >= rest.pooled("host_code") / 2 else word
+    named = max((one for one in losses.times if one not in UNNAMED), key=lambda one: losses.time(one), default=None)
+    prepared = preparation(work, stage, process)
+    if prepared and prepared[0] >= line.of_host() / 2:
+        if line.scaled(prepared[0]) > most:
+            word, most = PREPARATION, line.scaled(prepared[0])
+    elif named and 2 * losses.occurs(named) >= losses.windows and line.scaled(losses.time(named)) > most:
+        word, most = ACTIVITY.get(named, named), line.scaled(losses.time(named))
+    others = line.pool["other_work"] / line.whole
+    others = min(others, 1 - busy) if others >= 0.01 else 0
     group, share = largest_group(work, stage, process)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
-    time = median_time(found)
-    sizes = [op.end - op.start for one, *_ in found for op in one.ops]
-    return dict(time=time, share=1 - busy, busy_share=busy, cause_text=cause, cause_share=causes[cause],
-                apart_text=APART if largest != cause else "", count=len(found),
-                sole_text=cause, group_text=group, group_share=share, exposed_share=exposed / time,
-                operations=statistics.median(len(one.ops) for one, *_ in found), mean=statistics.mean(sizes))
+    sizes = statistics.median(sum(op.end - op.start for op in one.ops) for one in line.counted)
+    return dict(time=time, share=1 - busy - others, other_share=others, busy_share=busy, cause_text=word,
+                cause_share=most / line.time, apart_text=APART if rarer else "", count=len(line.counted), sole_text=word,
+                group_text=group, group_share=share, exposed_share=exposed / line.time, operations=line.operations,
+                mean=sizes / line.operations)
 
 
 def allocation(work, stage, process, found):
     calls, share = host(work, stage, process, lambda name: kind(name) == "allocation")
-    return dict(of_idle(work, found, ["allocation"]), calls=calls, calls_share=share)
+    return dict(by_cause("allocation")(work, stage, process, found), calls=calls, calls_share=share)
 
 
 def host_bound(work, stage, process, found):
     causes = ["host_code", "os", "off_cpu"]
-    whole = pooled(found, *causes)
+    rest = Rest(work, stage, process, found)
+    system, off = rest.stage_time("os"), rest.stage_time("off_cpu")
+    code = host_code(work, stage, process, rest)
+    saved = code + system + off
     samples, libraries = library_samples(work, found, causes)
-    pauses = beyond_typical(work, stage, process, found) / sum(whole for _, _, whole, _ in found)
-    besides = pooled(found, *causes) - pauses
-    told = of_idle(work, found, causes)
-    if work.pauses:
-        told["gain"] = besides * median_time(found)
-    waits = pooled(found, "host_code") < pooled(found, "os", "off_cpu")
-    return dict(told, besides_share=besides, os_share=pooled(found, "os") / whole, samples=samples,
-                does_text="waits" if waits else "works", calls_text=os_calls(work, found),
-                off_share=pooled(found, "off_cpu") / whole, libraries_text=libraries)
+    place, covers = host_place(work, stage, process)
+    return dict(of_idle(rest, causes, saved), besides_share=saved / rest.line.time, os_share=system / saved, samples=samples,
+                does_text="works" if code >= system + off else "waits", calls_text=os_calls(work, found),
+                off_share=off / saved, libraries_text=libraries, place_text=place, place_share=covers)
+
+
+def host_place(work, stage, process):
+    """The range or operator in which the host computes for most of its code without a name: of this pass, or of another."""
+    for own in [work, *others(work, stage)]:
+        process = process if own is work else sorted(own.instances(stage))[0]
+        name, share = place_of([losses_of(own, stage, process)], {stage})
+        if name:
+            return name, share
+    return None, None
 
 
 def launch_bound(work, stage, process, found):
     samples, libraries = library_samples(work, found, ["launching"])
     kernels = kernels_of(work, found)
-    vanish = ("launching", "first_use", "allocation", "os", "off_cpu")
-    gain = sum(statistics.median(times[cause] for _, _, _, times in found) for cause in vanish)
-    host_code = sum(times["host_code"] for _, _, _, times in found)
-    typical = host_code - beyond_typical(work, stage, process, found, least=float("-inf"))
-    if gaps_with(work, found, "host_code") >= 5 * len(found):
-        gain += typical / len(found)
-    launching = sum(times["launching"] for _, _, _, times in found)
-    others = [sum(times[cause] for _, _, _, times in found) for cause in LABELS if cause not in ("launching", "host_code")]
-    if launching < max(typical, *others):
-        gain = pooled(found, "launching") * median_time(found)
-    steps = sum(work.steps(one) for one, *_ in found)
-    calls = {call for one, *_ in found for op in one.ops for call in [work.call(op)] if call and "aunch" in call[1][3]}
-    return dict(of_idle(work, found, ["launching"]), samples=samples, libraries_text=libraries,
-                launches=len(calls) / steps if steps else None,
-                gain=min(gain, (1 - median_busy(found)) * median_time(found)),
-                operations=statistics.median(len(one.ops) for one, *_ in found),
-                kernel=statistics.mean(op.end - op.start for op in kernels),
-                call=statistics.median(call[1] - call[0] for _, call in calls) if calls else None)
+    rest = Rest(work, stage, process, found)
+    line, launching = rest.line, rest.stage_time("launching")
+    others = [rest.stage_time(cause) for cause in LABELS
+              if cause not in ("launching", "host_code", "sync") and not rest.is_rare(cause)]
+    largest = max(*others, host_code(work, stage, process, rest), line.scaled(rest.losses.time("synchronization")),
+                  0 if rest.is_rare("launching") else launching)
+    saved = launching
+    if largest <= launching:
+        between = gaps_with(work, found, "host_code") >= 5 * len(found)
+        typical = typical_code(work, stage, process, rest)
+        causes = [cause for cause in (*HOST, "queue") if cause not in ("sync", "copy", "host_code")]
+        saved = sum(statistics.median(rest.each(cause)) for cause in causes) + (typical or 0) * between
+    told = of_idle(rest, ["launching"], launching)
+    if not rest.is_rare("launching"):
+        told["gain"] = line.saving_idle(max(saved, launching))
+    calls = {(thread, call) for one, *_ in found for op in one.ops for thread, call in [work.call(op) or (None, None)]
+             if call and "aunch" in call[3]}
+    steps = sum(work.steps(one) for one, *_ in found) or len(found)
+    times = [call[1] - call[0] for _, call in calls]
+    return dict(told, samples=samples, libraries_text=libraries, launches=len(calls) / steps,
+                operations=line.operations, kernel=statistics.mean(op.end - op.start for op in kernels),
+                call=statistics.median(times) if times else None)
 
 
 def gaps_with(work, found, cause):
@@ -116,81 +208,69 @@ def gaps_with(work, found, cause):
 
 
 def queue_gaps(work, stage, process, found):
-    lengths = []
+    number = gaps_with(work, found, "queue")
+    inside = between = count = 0
     for one, gpu, _, _ in found:
-        first, last = min(op.start for op in one.ops), max(op.end for op in one.ops)
-        for gap in work.gaps_within(gpu, first, last):
-            time = sum(max(min(end, last) - max(start, first), 0) for start, end, cause in gap[2] if cause == "queue")
-            lengths += [time] if time else []
-    return dict(of_idle(work, found, ["queue"]), gaps=len(lengths), mean=statistics.mean(lengths) if lengths else 0)
-
-
-def sync_bound(work, stage, process, found):
-    calls, longest, around = sync_calls(work, stage, process)
-    causes = ["sync", "copy"]
-    return dict(of_idle(work, found, causes), copies_share=pooled(found, "copy") / pooled(found, *causes), calls=calls,
-                call_text=longest, around_text=around)
-
-
-def first_use(work, stage, process, found):
-    return of_idle(work, found, ["first_use"])
+        replays = collections.defaultdict(list)
+        for op in one.ops:
+            call = work.call(op)
+            if op.gpu == gpu and call and "GraphLaunch" in call[1][3]:
+                replays[op.process, op.correlation].append((op.start, op.end))
+        spans = sorted((min(own)[0], max(end for _, end in own), own) for own in replays.values())
+        inside += sum(end - start - covered(own) for start, end, own in spans)
+        for (_, end, _), (start, _, _) in zip(spans, spans[1:]):
+            first, last = min(end, start), max(end, start)
+            between += sum(min(gap[1], last) - max(gap[0], first) for gap in work.gaps_within(gpu, end, start)) if end < start else 0
+            count += 1
+    return dict(by_cause("queue")(work, stage, process, found), gaps=number, inside=inside, between=between, betweens=count,
+                mean=sum(times["queue"] for *_, times in found) / number)
 
 
 def short_kernels(work, stage, process, found):
-    ops = [op for one, *_ in found for op in one.ops]
-    kernels = kernels_of(work, found)
-    return dict(mean=statistics.mean(op.end - op.start for op in ops),
-                operations=statistics.median(len(one.ops) for one, *_ in found),
+    line, kernels = Line(work, stage, process), kernels_of(work, found)
+    sizes = statistics.median(sum(op.end - op.start for op in one.ops) for one in line.counted)
+    return dict(mean=sizes / line.operations, operations=line.operations,
                 kernel=statistics.mean(op.end - op.start for op in kernels) if kernels else None)
 
 
 def exposed_copies(work, stage, process, found):
-    time = median_time(found)
+    line = Line(work, stage, process)
     own = [one for one, *_ in found]
     # The link still carries them, both directions at once at best.
-    only = sum(alone(work, one, "copies and memsets") for one in own) / len(own)
-    return dict(share=statistics.median(alone(work, one, "copy") for one in own) / time, gain=min(only, time - only / 2),
+    only = sum(alone(work, one, "copies and memsets") for one in own) / sum(whole for _, _, whole, _ in found) * line.time
+    return dict(share=statistics.median(alone(work, one, "copy") for one in own) / line.time,
+                gain=line.saving(min(only, line.time - only / 2)),
                 bytes=statistics.median(bytes_of(work, one) for one in own),
-                kernels_share=statistics.median(alone(work, one, "kernels") for one in own) / time)
+                kernels_share=statistics.median(alone(work, one, "kernels") for one in own) / line.time)
 
 
 def pageable_copies(work, stage, process, found):
-    pageable, crossing, times = 0, 0, []
-    for one, *_ in found:
+    pageable, crossing, times, line = 0, 0, [], Line(work, stage, process)
+    for one in line.counted:
         copies = copies_of(work, one)
         times.append(sum(op.end - op.start for op, _ in copies))
         pageable += sum(size for op, size in copies if op.pageable)
         crossing += sum(size for op, size in copies if work.crosses(op))
-    time = median_time(found)
     share = pageable / crossing if crossing else None
-    return dict(pageable_share=share, share=statistics.median(times) / time,
-                gain=share * statistics.median(times) if crossing else None)
+    return dict(pageable_share=share, share=statistics.median(times) / line.time,
+                gain=line.saving(share * statistics.median(times)) if crossing else None)
 
 
 def exposed_communication(work, stage, process, found):
     time = median_time(found)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
-    return dict(share=exposed / time, gain=exposed)
-
-
-def beyond_typical(work, stage, process, found, least=0):
-    """Host code beyond that of as many typical instances, or steps where there are few instances."""
-    times = [times["host_code"] for _, _, _, times in found]
-    steps = [times["host_code"] for _, _, _, times in work.idle(f"{stage}_step", process)] if len(times) < 3 else []
-    if len(times) < 3 and not steps:
-        return 0
-    typical = statistics.median(steps) * len(steps) if steps else statistics.median(times) * len(times)
-    return max(sum(times) - typical, least)
+    return dict(share=exposed / time)
 
 
 def host_pauses(work, stage, process, found):
-    beyond = beyond_typical(work, stage, process, found)
-    listed = longest_stalls(work, found)
-    return dict(time=beyond, gain=beyond, all=len(found), **listed)
+    rest = Rest(work, stage, process, found)
+    typical = typical_code(work, stage, process, rest)
+    beyond = sum(max(own - typical, 0) for own in rest.each("host_code"))
+    return dict(time=beyond, gain=beyond, all=len(found), **longest_stalls(work, found, beyond))
 
 
-def longest_stalls(work, found):
-    """The longest stretches of host code in the longest gaps, and what most of them end with."""
+def longest_stalls(work, found, loss):
+    """Of the longest gaps those in which host code takes most, as many of the longest as the loss holds; what they end with."""
     gaps = []
     for one, gpu, _, _ in found:
         first, last = min(op.start for op in one.ops), max(op.end for op in one.ops)
@@ -200,23 +280,26 @@ def longest_stalls(work, found):
                 time[cause] += max(min(end, last) - max(start, first), 0)
             gaps.append((gap, time))
     listed = sorted(gaps, key=lambda one: one[0][0] - one[0][1])[:20]
-    stalls = [(gap, time) for gap, time in listed if time and time.most_common(1)[0][0] == "host_code"]
-    ended = collections.Counter()
-    for gap, _ in stalls:
-        ended[work.ended_by(gap[1])] += gap[1] - gap[0]
-    whole = sum(gap[1] - gap[0] for gap, _ in stalls)
+    stalls = [(time["host_code"], gap) for gap, time in listed if time and time.most_common(1)[0][0] == "host_code"]
+    stalls.sort(key=lambda one: -one[0])
+    ended, count, whole = collections.Counter(), collections.Counter(), 0
+    for time, gap in stalls:
+        if whole + time > loss:
+            break
+        whole += time
+        ended[work.ended_by(gap[1])] += time
+        count[work.ended_by(gap[1])] += 1
     name, most = ended.most_common(1)[0] if ended else (None, 0)
-    return dict(longest=max(time["host_code"] for _, time in gaps), listed=len(stalls), whole=whole, ended_by=name,
-                ended_share=most / whole if whole else None,
-                ended_count=sum(work.ended_by(gap[1]) == name for gap, _ in stalls))
+    return dict(longest=max(time["host_code"] for _, time in gaps), listed=count.total(), whole=whole, kinds=len(count),
+                ended_share=most / whole if whole else None, ended_count=count[name])
 
 
 # Of each rule the pattern of its statement and its derivation.
 RULES = {
     "stage-busy": (
-        r".+? takes (?P<time>\S+ \S+)(?: for \S+ steps)?; the GPU is (?:busy for (?P<busy_share>\S+ %) of it"
+        r".+? takes (?P<time>\S+ \S+)(?: for \S+ steps)?(?: in the baseline)?; the GPU is (?:busy for (?P<busy_share>\S+ %) of it(?: at profiled kernel durations)?"
         r"(?:\. Shares of busy time: (?P<group_text>.+?) (?P<group_share>\S+ %)(?:; [^.]+(?:\.\d+ %[^.]*)*)?)?"
-        r"|idle for (?P<share>\S+ %) of it(?: and runs operations of other stages or iterations for (?P<other_share>\S+ %))?"
+        r"|idle for (?P<share>\S+ %) of it(?: and runs operations of other stages or iterations for (?P<other_share>\S+ %))?(?: at profiled kernel durations)?"
         r"(?:\. Main cause over (?P<count>\S+) profiled iterations?(?P<apart_text>" + APART + r"|): (?P<cause_text>.+), "
         r"(?P<cause_share>\S+ %) of (?:its|their) time)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
         r"(?:, between (?P<operations>\S+) operations of (?P<mean>\S+ \S+) on average)?)\."
@@ -229,18 +312,17 @@ RULES = {
         r"(?:Excluding intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
         + r") while the CPU thread (?P<does_text>works|waits) outside CUDA calls"
         r"(?:, (?P<os_share>\S+ %) of this idle time in operating-system calls(?: \((?P<calls_text>[^)]+)\))?)?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
+        r"(?: (?P<place_share>\S+ %) of this CPU time is in (?P<place_text>.+?)\.)?"
         r"(?: In \S+ % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch\.)?"
         + SAMPLED, host_bound),
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",
-                  first_use),
+                  by_cause("first_use")),
     "queue-gaps": (
         f"{IDLES} between operations (?:already launched|replayed by a CUDA graph)"
-        r"(?: \((?P<gaps>\S+) gaps? over all measured iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\.",
+        r"(?: \((?P<gaps>\S+) gaps? over all measured iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\."
+        r"(?: Of the GPU idle time of these graphs, (?P<inside>\S+ \S+) lies inside replays and (?P<between>\S+ \S+) in the "
+        r"(?P<betweens>\S+) gaps? between replays \(sums over all measured iterations\)\.)?",
         queue_gaps),
-    "sync-bound": (
-        f"{IDLES} inside synchronizing calls(?: and blocking copies \\((?P<copies_share>\\S+ %) of this idle time\\))?"
-        r"(?: \(median (?P<calls>\S+) calls per iteration\))?, before they return\."
-        r"(?: Longest in (?P<call_text>\S+?)(?: in (?P<around_text>.+))?\.)?", sync_bound),
     "launch-bound": (
         f"(?:.+? is launch-bound\\. )?{IDLES} while the CPU issues the next operation"
         r"(?:; (?P<launches>\S+) launches per step)?(?:; (?P<operations>\S+) GPU operations per iteration)?"
@@ -263,17 +345,18 @@ RULES = {
     "host-pauses": (
         r".+? loses (?P<time>\S+ \S+) over (?P<all>\S+) measured iterations? to intermittent CPU stalls absent from (?:the median "
         r"iteration|median steps); the longest lasts (?P<longest>\S+ \S+?)"
-        r"(?:\. The (?P<listed>\S+) longest stalls take (?P<whole>\S+ \S+); (?P<ended_share>\S+ %) of it "
-        r"is in (?P<ended_count>\S+) stalls? that directly precedes? (?:.+?)"
-        r"(?: in range .+)?)?\.", host_pauses),
-    "between-stages": (
-        r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>\S+ \S+) of the measured loop, the largest part between "
-        r"(?P<after_text>.+) and (?P<before_text>.+) \(median (?P<median>\S+ \S+), n = (?P<n>\S+)\)\. Largest cause there: "
-        r"(?P<cause_text>.+?)(?:; the range (?P<range_text>.+) covers (?P<range_share>\S+ %) of the time between them)?\.",
-        between),
+        r"(?:\. The (?P<listed>\S+) longest stalls take (?P<whole>\S+ \S+)(?:; (?P<ended_share>\S+ %) of it"
+        r"| of CPU work outside CUDA(?:; (?P<ended_code_share>\S+ %) of it| and end with (?P<kinds>\S+) different kernels))"
+        r"(?: is in (?P<ended_count>\S+) stalls? that directly precedes? [^.]+(?: in range \S+)?)?)?\."
+        r"(?: In pass \S+, (?P<first_calls>\S+) calls of (?P<operator_text>\S+) are the first with their input shapes "
+        r"\(a size of (?P<low>\S+) to (?P<high>\S+)\) and take (?P<least>\S+ \S+) to (?P<most>\S+ \S+) of Self CPU time each; "
+        r"the median of all (?P<calls>\S+) calls is (?P<median>\S+ \S+)\.| cuDNN attention builds a plan for each new key "
+        r"length; a PyTorch trace would show whether these stalls are such plans\.)?(?: Consistent with this, the time of "
+        r"(?P<faster_text>\S+) drops by (?P<drop_share>\S+ %) over the run\.)?(?: The first baseline repeat is also slow: "
+        r"(?P<cold>\S+ \S+), against a median of (?P<cold_median>\S+ \S+)\.)?", host_pauses),
     "attribution-coverage": (
         r"(?:(?P<inferred_share>\S+ %) of operations in .+? were issued by a thread without NVTX ranges, such as the autograd thread\. "
-        r"They are assigned to the range of the only other thread that had one open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
+        r"They are assigned to the range of the only other thread that had one open\.(?: If the issuing thread also .+)?|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
         r"stage on, belongs to no stage; stage figures exclude it\.)", unattributed),
     "no-tensor-cores": (
         r"(?:GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "

@@ -162,14 +162,22 @@ class Pass:
             return {}
         found = collections.defaultdict(list)
         for start, end in zip(cuts, cuts[1:]):
-            (call, thread), own = calls[start], [op for one in calls[start:end] for op in ops_of[one]]
+            call, thread = calls[start]
             until = calls[end][0][0] if end < len(calls) else calls[end - 1][0][1]
-            found[own[0].process].append(Instance(stage, own[0].process, thread, call[0], until, own))
+            found[process_of(thread)].append(Instance(stage, process_of(thread), thread, call[0], until, []))
+        for own in found.values():
+            starts = [one.start for one in own]
+            for op in self.capture.ops:
+                issuer, call = self.call(op) or (None, None)
+                at = bisect.bisect_right(starts, call[0]) - 1 if call else -1
+                if at >= 0 and issuer == own[at].thread and call[0] < own[at].end:
+                    own[at].ops.append(op)
         return found
 
     def counted(self, stage, process):
         """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""
-        instances = [one for one in self.instances(stage).get(process, [])[self.warmup:] if one.ops]
+        instances = self.instances(stage).get(process, [])
+        instances = [one for one in instances[self.warmup if self.warmup < len(instances) else 0:] if one.ops]
         loop = stage.removesuffix("_step")
         if loop != stage and self.instances(loop).get(process):
             loops = self.counted(loop, process)

@@ -41,6 +41,11 @@ Span = collections.namedtuple("Span", "start end kind name")
 Wait = collections.namedtuple("Wait", "start end launches path has_data counts")
 
 
+def plain(call):
+    """The name of a call without the version of its interface."""
+    return call.split("_v")[0]
+
+
 def says(span):
     """What a span says that the host does."""
     if span.kind == "mark":
@@ -84,7 +89,7 @@ class Host:
     def spans(self, thread):
         every = [*self.ranges.get(thread, []),
                  *(Span(start, end, "operator", name) for start, end, name in getattr(self.capture, "cpu_ops", {}).get(thread, [])),
-                 *(Span(call[0], call[1], "call", call[3]) for call in self.every_call(thread)),
+                 *(Span(call[0], call[1], "call", plain(call[3])) for call in self.every_call(thread)),
                  *self.os_calls.get(thread, []), *self.captures(thread)]
         return sorted((span for span in every if span.start < span.end), key=lambda span: (span.start, -span.end))
 
@@ -96,7 +101,7 @@ class Host:
         edges = [call for call in self.every_call(thread) if "StreamBeginCapture" in call[3] or "StreamEndCapture" in call[3]]
         for begin, end in zip(edges, edges[1:]):
             if "Begin" in begin[3] and "End" in end[3]:
-                yield Span(begin[0], end[1], "call", begin[3])
+                yield Span(begin[0], end[1], "call", plain(begin[3]))
 
     def changes(self, thread):
         """The moments at which what is open changes, and the spans that are open from then on, the outermost first."""
@@ -173,8 +178,8 @@ class Host:
         return op if op and op.copy and "MEMSET" not in self.capture.details[op.rank]["kind"].upper() else None
 
     def is_wait(self, thread, call):
-        plain = call[3].split("_v")[0]
-        if plain.endswith("Synchronize") or "Memcpy" in plain and "Async" not in plain:
+        name = plain(call[3])
+        if name.endswith("Synchronize") or "Memcpy" in name and "Async" not in name:
             return True
         first = self.capture.first.get((process_of(thread), call[2]))
         return first is not None and first.pageable and self.work.direction(first) == "DtoH"

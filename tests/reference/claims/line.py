@@ -34,11 +34,16 @@ class Line:
         self.unprofiled = self.of_repeats()
 
     def of_repeats(self):
+        """Unprofiled time of as many steps; decode loops compare by the step only. Repeats are those of no rank."""
         source = getattr(self.work, "source", None)
-        time, steps = source.unprofiled(self.stage) if source else (None, None)
-        own = self.work.steps(self.counted[0])
+        if source is None or len(self.work.instances(self.stage)) > 1:
+            return None
+        time, steps = source.unprofiled(self.stage)
+        if self.stage not in ("decode", "decode_step") or time is None:
+            return time
         steps = statistics.median(steps) if isinstance(steps, list) else steps
-        return time * own / steps if steps and own else time
+        own = self.work.steps(self.counted[0]) or source.workload.get("output_tokens")
+        return time * own / steps if steps and own else None
 
     @property
     def reference(self):

@@ -266,7 +266,10 @@ def host_pauses(work, stage, process, found):
     rest = Rest(work, stage, process, found)
     typical = typical_code(work, stage, process, rest)
     beyond = sum(max(own - typical, 0) for own in rest.each("host_code"))
-    return dict(time=beyond, gain=beyond, all=len(found), **longest_stalls(work, found, beyond))
+    stalls = longest_stalls(work, found, beyond)
+    repeats = work.source.baseline.get(stage, {}).get("ms", [])
+    cold = dict(cold=repeats[0] * 1e6, cold_median=statistics.median(repeats) * 1e6) if repeats else {}
+    return dict(stalls, time=beyond, gain=beyond, all=len(found), ended_code_share=stalls["ended_share"], **cold)
 
 
 def longest_stalls(work, found, loss):

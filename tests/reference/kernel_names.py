@@ -22,7 +22,8 @@ CLASSES = [
 GROUPS = {"gemm": "GEMM", "convolution": "GEMM", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
           "copy": "copy, layout, gather", "communication": "communication"}
-FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w*xmma_gemm_f32f32_f32f32\w*_ffma_")
+FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w*xmma_gemm_f32f32_f32f32\w*_ffma_"
+                       r"|void cutlass::Kernel2<cutlass_\d+_simt_[sc]gemm_")
 
 
 def class_of(details):

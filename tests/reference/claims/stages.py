@@ -120,6 +120,8 @@ def stage_busy(work, stage, process, found):
     most = recurring[main] if main else -1
     rarer = any(causes[cause] > most and (recurring[cause] != causes[cause] or 2 * occurs[cause] < len(found)) for cause in causes)
     word = CAUSE.get(main)
+    if main == "queue" and replays_graphs(work, line):
+        word = "latency between operations replayed by a CUDA graph"
     if main == "host_code" and not baseline and work.pauses:
         typical = typical_code(work, stage, process, rest)
         beyond = sum(max(own - typical, 0) for own in rest.each("host_code"))
@@ -140,6 +142,12 @@ def stage_busy(work, stage, process, found):
                 cause_share=most / line.time, apart_text=APART if rarer else "", count=len(line.counted), sole_text=word,
                 group_text=group, group_share=share, exposed_share=exposed / line.time, operations=line.operations,
                 mean=sizes / line.operations)
+
+
+def replays_graphs(work, line):
+    """Whether graphs issue at least half of the operations."""
+    ops = [op for one in line.counted for op in one.ops]
+    return 2 * sum("GraphLaunch" in work.call(op)[1][3] for op in ops if work.call(op)) >= len(ops)
 
 
 def allocation(work, stage, process, found):
@@ -184,9 +192,13 @@ def launch_bound(work, stage, process, found):
         between = gaps_with(work, found, "host_code") >= 5 * len(found)
         typical = typical_code(work, stage, process, rest)
         causes = [cause for cause in (*HOST, "queue") if cause not in ("sync", "copy", "host_code")]
-        saved = sum(statistics.median(rest.each(cause)) for cause in causes) + (typical or 0) * between
+        typical = statistics.median(rest.each("host_code")) if typical is None else typical
+        saved = sum(statistics.median(rest.each(cause)) for cause in causes) + typical * between
     told = of_idle(rest, ["launching"], launching)
-    if not rest.is_rare("launching"):
+    replay = replay_time(work, found)
+    if replay is not None:
+        told["gain"] = line.saving_idle(line.time - replay)
+    elif not rest.is_rare("launching"):
         told["gain"] = line.saving_idle(max(saved, launching))
     calls = {(thread, call) for one, *_ in found for op in one.ops for thread, call in [work.call(op) or (None, None)]
              if call and "aunch" in call[3]}
@@ -195,6 +207,28 @@ def launch_bound(work, stage, process, found):
     return dict(told, samples=samples, libraries_text=libraries, launches=len(calls) / steps,
                 operations=line.operations, kernel=statistics.mean(op.end - op.start for op in kernels),
                 call=statistics.median(times) if times else None)
+
+
+def replay_time(work, found):
+    """Median time of the replays of a graph in this pass that runs as many of the same kernels as an instance."""
+    def kernels(ops):
+        return collections.Counter(work.capture.details[op.rank]["name"] for op in ops if not op.copy)
+
+    replays, own = collections.defaultdict(list), [kernels(one.ops) for one, *_ in found]
+    if any("GraphLaunch" in work.call(op)[1][3] for one, *_ in found for op in one.ops if work.call(op)):
+        return None
+    for stage in work.stages:
+        for process in work.instances(stage):
+            replays.clear()
+            for one in work.counted(stage, process):
+                for op in one.ops:
+                    call = work.call(op)
+                    if call and "GraphLaunch" in call[1][3]:
+                        replays[op.process, op.correlation].append(op)
+            times = [max(op.end for op in ops) - min(op.start for op in ops) for ops in replays.values() if kernels(ops) in own]
+            if times:
+                return statistics.median(times)
+    return None
 
 
 def gaps_with(work, found, cause):
@@ -307,7 +341,9 @@ RULES = {
         r"(?P<cause_share>\S+ %) of (?:its|their) time)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
         r"(?:, between (?P<operations>\S+) operations of (?P<mean>\S+ \S+) on average)?)\."
         r"(?: Exposed communication takes (?P<exposed_share>\S+ %) of stage time"
-        r"(?:, up to (?P<waiting_share>\S+ %) of it waiting for the last rank to arrive)?\.)?", stage_busy),
+        r"(?:, up to (?P<waiting_share>\S+ %) of it waiting for the last rank to arrive|; all of that may be waiting for the last "
+        r"rank to arrive)?\.)?(?: Memory bandwidth utilization \(MBU\)(?: in the baseline)? is (?P<mbu_share>\S+ %)\.)?"
+        r"(?: MFU(?: in the baseline)? is (?P<mfu_share>\S+ %), and (?P<busy_mfu_share>\S+ %) while the GPU is busy\.)?", stage_busy),
     "allocator-stalls": (
         f"(?:{IDLES} inside calls that allocate or free memory|.+? makes (?P<calls>\\S+) CUDA calls? that allocate or free "
         r"memory; they take (?P<calls_share>\S+ %) of its time on the CPU)\.", allocation),

@@ -45,7 +45,10 @@ class Profile:
         self.metrics, self.grid, self.block = launch["metrics"], launch["grid"], launch["block"]
         self.names = {signature(name) for name in (launch.get("function"), launch.get("mangled"), launch.get("demangled")) if name}
         self.duration = self.metrics.get("gpu__time_duration.sum", 0)
+        # L1 is counted over the time in which SMs are active: of a grid of one block that is a part of them.
+        active, elapsed = (self.metrics.get(name) for name in ("sm__cycles_active.avg", "gpc__cycles_elapsed.max"))
         units = [self.metrics.get(name) for name in FIGURES]
+        units[3] = units[3] * active / elapsed if units[3] is not None and active is not None and elapsed else None
         self.is_known = units[0] is not None and any(one is not None for one in units[1:])
         self.compute, self.dram, self.l2, self.l1 = (min(max((one or 0) / 100, 0), 1) for one in units)
         self.memory = max(self.dram, self.l2, self.l1)
@@ -102,7 +105,7 @@ class Group:
                 own["small-grids"] = blocks(self.grid) / gpu.sms, max(filled, shortest)
         elif profile.is_known:
             own = self.by_counters(profile, gpu, tuned, filled, shortest)
-        if kind == "communication" or tuned and (profile is None or has_roof):
+        if kind == "communication" or tuned and profile is None or kind == "gemm" and has_roof:
             own.pop("small-grids", None)
         if mean < LONG:
             own.pop("small-grids", None)

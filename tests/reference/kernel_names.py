@@ -17,7 +17,8 @@ CLASSES = [
     ("optimizer", r"multi_tensor_apply|adam"),
     ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|roll_|flip|fill"),
     ("pooling", r"pool|upsample"),
-    ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange"),
+    ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange|swiglu"
+                    r"|sum_rows|Device(Select|Scan|Compact)"),
 ]
 GROUPS = {"gemm": "GEMM", "convolution": "GEMM", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",

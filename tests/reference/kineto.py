@@ -41,7 +41,7 @@ class Trace(Capture):
 
         self.names, self.ops, self.kernels, self.full, self.details = {}, [], {}, {}, {}
         by_thread, self.ranges, self.cpu_ops = collections.defaultdict(list), [], collections.defaultdict(list)
-        overhead = collections.defaultdict(list)
+        overhead, self.operators, self.frames = (collections.defaultdict(list) for _ in range(3))
         for event in events:
             category, arguments = event.get("cat"), event.get("args", {})
             if category in GPU:
@@ -52,6 +52,9 @@ class Trace(Capture):
                 self.ranges.append((*span(event), thread(event), event["name"], None, 59))
             elif category == "cpu_op":
                 self.cpu_ops[thread(event)].append((*span(event), event["name"]))
+                self.operators[thread(event)].append((*span(event), event["name"], arguments))
+            elif category == "python_function":
+                self.frames[thread(event)].append((*span(event), event["name"]))
             elif category == "overhead":
                 overhead[thread(event)].append(span(event))
         self.ops.sort(key=lambda op: (op.start, op.end, op.rank))

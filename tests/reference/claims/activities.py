@@ -185,16 +185,20 @@ class Host:
         return first is not None and first.pageable and self.work.direction(first) == "DtoH"
 
     def loops(self, thread, start, end):
-        """Rows of waits that follow one another after few launches: their time and number."""
-        rows_, last = [], None
-        for wait in self.waits(thread):
-            if start <= wait.start < end:
-                if last is not None and wait.launches - last.launches < FEW_LAUNCHES:
-                    rows_[-1].append(wait)
-                else:
-                    rows_.append([wait])
-                last = wait
-        return [(row[0].start, row[-1].end, len(row)) for row in rows_ if len(row) >= LOOP]
+        """Rows of waits that follow one another after few launches: their time and number. A window with two or three waits is
+        a layer: with those next to it they are a row in which no operation repeats."""
+        waits, rows_, last = self.waits(thread), [], None
+        inside = [at for at, wait in enumerate(waits) if start <= wait.start < end]
+        is_layer = 2 <= len(inside) < LOOP
+        if is_layer:
+            inside = range(max(inside[0] - 1, 0), min(inside[-1] + 2, len(waits)))
+        for wait in (waits[at] for at in inside):
+            if last is not None and wait.launches - last.launches < FEW_LAUNCHES:
+                rows_[-1].append(wait)
+            else:
+                rows_.append([wait])
+            last = wait
+        return [(row[0].start, row[-1].end, 1 if is_layer else len(row)) for row in rows_ if len(row) >= LOOP]
 
     def wait_before(self, thread, gap, op, time, activity, loops):
         waits = self.waits(thread)
@@ -322,7 +326,8 @@ def subject_of(path, activity):
     for span in reversed(path):
         said = says(span) or ("kernel plans" if plans(span) else None)
         if said == activity or activity == "synchronization" and span.kind == "operator" and span.name in WAITING:
-            return span.name
+            masked = (one.name for one in reversed(path) if one.name in ("aten::index", "aten::index_put_"))
+            return next(masked, span.name) if span.name == "aten::nonzero" else span.name
     return next((span.name for span in reversed(path) if span.kind == "call"), None) if activity == "allocation" else None
 
 

@@ -32,9 +32,9 @@ def host_of(work):
     return work.host
 
 
-def bound(lost, issued, of_host):
-    """Its time; with all idle time of the host where most of that has this cause."""
-    return (max(of_host, lost) if lost >= of_host * 2 / 3 else lost) + issued
+def bound(lost, issued, of_host, latency=0):
+    """Its time; with all idle time of the host where most of that has this cause, and the latency of its launches."""
+    return (max(of_host + latency, lost) if lost >= of_host * 2 / 3 else lost) + issued
 
 
 def pairs_of(work):
@@ -53,7 +53,7 @@ def of_stage(work, stage, process, activities):
     line, own = Line(work, stage, process), losses_of(work, stage, process)
     lost, windows = own.time(*activities), own.occurs(*activities)
     issued = sum(own.issued[one] for one in activities)
-    saved = min(bound(lost, issued, line.of_host()), line.whole)
+    saved = min(bound(lost, issued, line.of_host(), line.pool["queue"]), line.whole)
     listed = names([own], activities)
     gain = line.saving_share(saved / line.whole, issued / own.windows)
     if 2 * windows < own.windows:
@@ -120,7 +120,7 @@ def new_shapes(work, stage, process, found):
     listed = names([own], SHAPES)
     for other in [] if listed else others(work, stage):
         listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
-    saved = min(bound(lost, issued, line.of_host()), line.whole)
+    saved = min(bound(lost, issued, line.of_host(), line.pool["queue"]), line.whole)
     gain = line.saving_share(saved / line.whole, issued / own.windows) if 2 * windows >= own.windows else lost + issued
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / windows, gain=gain,
                 names_text=", ".join(listed[:3]))
@@ -172,12 +172,15 @@ def others(work, stage):
 def sync_bound(work, stage, process, found):
     activities = ["synchronization", "blocking copy"]
     told, own, line, lost = of_stage(work, stage, process, activities)
-    listed = names([own], activities)
+    named = sum(time for one in activities for name, time in own.subjects.get(one, {}).items() if name is not None)
+    listed = names([own], activities) if 2 * named >= lost else []
     for other in [] if listed else others(work, stage):
         listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], activities)
     waits = [wait for of in own.waits for wait in of]
     counts = sum(wait.counts for wait in waits)
     name = listed[0] if listed else "nonzero" if counts and 2 * counts >= len(waits) else None
+    if name in ("aten::index", "aten::index_put_"):
+        name = ", ".join(listed[:3])
     calls, call, around = sync_calls(work, stage, process)
     return dict(told, names_text=name, calls=calls, call_text=call, around_text=around,
                 within_share=min((line.pool["sync"] + line.pool["copy"]) / lost, 1))

@@ -2,6 +2,7 @@
 
 import bisect
 import collections
+import re
 import sqlite3
 import statistics
 
@@ -20,6 +21,12 @@ def kernels_of(work, found):
     return [op for one, *_ in found for op in one.ops if not op.copy]
 
 
+def is_program_alone(work):
+    """Whether no framework ran: kernels without a class are the program's own."""
+    names = (details(work, op)["name"] or "" for op in work.capture.ops)
+    return not work.source.passes("operators") and not any(re.search(r"at::|c10::|triton", name) for name in names)
+
+
 def largest_group(work, stage, process):
     """The group of kernels with most busy time: a computing kernel first, of several the one that began first."""
     times = collections.Counter()
@@ -34,7 +41,7 @@ def largest_group(work, stage, process):
                         times[group_of(details(work, op))] += free
                         taken = insert(taken, op.start, op.end) if free else taken
     group, most = times.most_common(1)[0]
-    return group, most / times.total()
+    return "application kernel" if group == "other" and is_program_alone(work) else group, most / times.total()
 
 
 def insert(taken, start, end):

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Scope;
 
+use crate::pauses;
 use crate::rule::{Look, Outcome};
 use crate::stage::{Key, StageLine, stage_lines};
 use rooflens_analysis::communication::lines::RankTimes;
@@ -28,7 +29,7 @@ use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_analysis::{Context, Facts, Results};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Quantity, Severity};
-use rooflens_session::{PassId, Session};
+use rooflens_session::{PassId, ProcessId, Session};
 use rooflens_units::{Bytes, Ratio, Time};
 
 /// Share of the time of all stages below which a stage has no findings.
@@ -62,6 +63,17 @@ pub(crate) struct Evidence<'a> {
     pub(crate) platform: Platform,
     /// The least memory of a GPU.
     pub(crate) memory: Option<Bytes>,
+}
+
+/// Times of the measured loop of a rank.
+#[derive(Default)]
+struct Loop {
+    /// Typical iterations, unprofiled where that is known.
+    typical: Time,
+    /// All of it as captured.
+    captured: Time,
+    /// What the profiler adds to typical iterations.
+    added: Time,
 }
 
 impl<'a> Evidence<'a> {
@@ -100,22 +112,42 @@ impl<'a> Evidence<'a> {
         };
         evidence.add_unprofiled();
         evidence.add_limits();
-        evidence.add_run();
+        evidence.add_loop();
         evidence
             .stages
-            .retain(|stage| stage.total() >= stage.run * LEAST_STAGE);
+            .retain(|stage| stage.total() >= stage.of_loop * LEAST_STAGE);
         evidence
     }
 
-    /// Adds the time of the run to each stage, by rank.
-    pub(crate) fn add_run(&mut self) {
-        let mut run_of_rank = BTreeMap::<Option<u32>, Time>::new();
+    /// Adds the time of the measured loop to each stage, by rank: all measured iterations and the time between them, without
+    /// what the profiler adds to typical iterations.
+    pub(crate) fn add_loop(&mut self) {
+        let mut loops = BTreeMap::<Option<u32>, Loop>::new();
         for stage in &self.stages {
-            *run_of_rank.entry(stage.scope.rank).or_default() += stage.total();
+            let of_rank = loops.entry(stage.scope.rank).or_default();
+            of_rank.typical += stage.total();
+            of_rank.captured = of_rank.captured.max(self.captured_loop(stage));
+            of_rank.added += pauses::added_by_profiler(self, stage);
         }
         for stage in &mut self.stages {
-            stage.run = run_of_rank[&stage.scope.rank];
+            let of_rank = &loops[&stage.scope.rank];
+            let unprofiled = of_rank.captured - of_rank.added;
+            stage.of_loop = of_rank.typical.max(unprofiled);
         }
+    }
+
+    /// All measured iterations of the process of a stage with the time between them, as captured.
+    fn captured_loop(&self, stage: &StageLine) -> Time {
+        let betweens = self.results.idle().map(|idle| idle.between.as_slice());
+        let mut captured = self
+            .idle(stage.key())
+            .map_or(Time::ZERO, |idle| idle.pool.time.time());
+        for between in betweens.unwrap_or_default() {
+            if between.summary.process == stage.process {
+                captured = captured.max(between.run.time());
+            }
+        }
+        captured
     }
 
     /// Adds unprofiled times to the stages: those of as many steps, where the stage has steps.
@@ -131,10 +163,7 @@ impl<'a> Evidence<'a> {
             let name = stage.scope.stage.as_deref().unwrap_or_default();
             let key = (pass, name, stage.kind);
             let timed = baseline.of_stage(self.session, key, stage.steps);
-            if let Some((series, time)) = timed {
-                stage.unprofiled = Some(time);
-                stage.unprofiled_pass = Some(self.session.text(series.pass).to_owned());
-            }
+            stage.unprofiled = timed.map(|(_, time)| time);
         }
     }
 
@@ -328,24 +357,17 @@ impl<'a> Evidence<'a> {
         !self.stages.is_empty() && !has_collectives
     }
 
-    /// Time of all stages of the primary pass, of the rank with the most.
-    pub(crate) fn run_time(&self) -> Time {
-        let runs = self.stages.iter().map(|stage| stage.run);
-        runs.fold(Time::ZERO, Time::max)
+    /// Time of the measured loop, of the rank with the longest.
+    pub(crate) fn loop_time(&self) -> Time {
+        let loops = self.stages.iter().map(|stage| stage.of_loop);
+        loops.fold(Time::ZERO, Time::max)
     }
 
-    /// All measured iterations with the time between them, of the rank with the most, without what the profiler adds to
-    /// the stages.
-    pub(crate) fn loop_time(&self) -> Time {
-        let mut added = Time::ZERO;
-        for stage in &self.stages {
-            added += (stage.time - stage.reference()).max(Time::ZERO) * stage.counted;
-        }
-        let betweens = self.results.idle().map(|idle| idle.between.as_slice());
-        let runs = betweens.unwrap_or_default().iter();
-        let profiled = runs.map(|between| between.run.time());
-        let profiled = profiled.fold(Time::ZERO, Time::max);
-        self.run_time().max(profiled - added)
+    /// That of a process.
+    pub(crate) fn loop_of(&self, process: ProcessId) -> Time {
+        let mut stages = self.stages.iter();
+        let stage = stages.find(|stage| stage.process == process);
+        stage.map_or(Time::ZERO, |stage| stage.of_loop)
     }
 
     /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most.
@@ -368,28 +390,15 @@ impl<'a> Evidence<'a> {
         Some(self.facts.ops_of(pass).filter(is_within).collect())
     }
 
-    /// Time of the measured loop of the primary pass, and the sum of the durations of the GPU operations of its first
-    /// process there.
-    pub(crate) fn measured_loop(&self) -> Option<(Time, Time)> {
-        let (start, end) = measured_loop(self.facts, self.primary?)?;
+    /// Sum of the durations of those for which this holds.
+    pub(crate) fn loop_operations(&self, holds: impl Fn(OpSource) -> bool) -> Time {
         let ops = &self.facts.ops;
-        let durations = self.loop_ops()?.into_iter();
-        let busy = total(durations.map(|op| ops.end[op].saturating_sub(ops.start[op])));
-        Some(((end - start).time(), busy.time()))
-    }
-
-    /// From the start of the first GPU operation of the primary pass to the end of the last one.
-    fn span(&self) -> Time {
-        let Some(pass) = self.facts.primary_pass(self.session) else {
-            return Time::ZERO;
-        };
-        let ops = self.facts.ops_of(pass);
-        let start = self.facts.ops.start[ops.clone()].first();
-        let end = self.facts.ops.end[ops].iter().max();
-        match (start, end) {
-            (Some(start), Some(end)) => end.saturating_sub(*start).time(),
-            _ => Time::ZERO,
-        }
+        let rows = self
+            .loop_ops()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|op| holds(ops.source[*op]));
+        total(rows.map(|op| ops.end[op].saturating_sub(ops.start[op]))).time()
     }
 
     /// The scope of the primary pass.
@@ -400,43 +409,37 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// A finding about these kernels of the primary pass, in and between its stages, each of which could save `share` of its
-    /// time: of the measured loop, or of the whole pass without one. Start-up can last longer than the loop.
+    /// A finding about these kernels in the measured loop, each of which could save `share` of its time.
     pub(crate) fn saving(&self, kernels: &[&KernelSum], share: Ratio) -> Finding {
-        let (launches, ops) = (&self.session.launches, &self.facts.ops);
-        let is_kernel = |op: &usize| match ops.source[*op] {
+        let launches = &self.session.launches;
+        let is_kernel = |source: OpSource| match source {
             OpSource::Launch(launch) => {
                 let kernel = launches.kernel[launch.index()];
                 kernels.iter().any(|sum| sum.kernel == kernel)
             }
             OpSource::Copy(_) | OpSource::Graph(_) => false,
         };
-        let (time, whole) = match self.loop_ops() {
-            Some(loop_ops) => {
-                let rows = loop_ops.into_iter().filter(is_kernel);
-                let time = total(rows.map(|op| ops.end[op].saturating_sub(ops.start[op])));
-                (time, self.loop_time())
-            }
-            None => {
-                let time = total(kernels.iter().map(|sum| sum.total));
-                (time, self.span().max(self.run_time()))
-            }
-        };
-        let saved = time.time() * share;
-        let is_known = whole > Time::ZERO;
-        let saved = if is_known { saved.min(whole) } else { saved };
+        let saved = self.loop_operations(is_kernel) * share;
+        let scope = self.pass_scope();
+        Finding {
+            scope,
+            ..self.saving_of_loop(self.loop_time(), None, saved)
+        }
+    }
+
+    /// A finding that could save `saved` of a measured loop of so long, of the rank or GPU with this label.
+    pub(crate) fn saving_of_loop(&self, whole: Time, label: Option<&str>, saved: Time) -> Finding {
         let gain = Gain {
-            saved_ns: saved,
+            saved_ns: saved.min(whole),
             of_ns: whole,
-            of: words!(self, "findings.the_run"),
+            of: words!(self, "findings.measured_loop", label = label),
             basis: String::new(),
             kind: GainKind::Run,
         };
         Finding {
-            scope: self.pass_scope(),
-            weight_ns: saved,
+            weight_ns: gain.saved_ns,
             severity: Severity::of_share(gain.share()),
-            gain: is_known.then_some(gain),
+            gain: Some(gain).filter(|_| whole.is_positive()),
             ..Finding::default()
         }
     }
@@ -570,8 +573,11 @@ impl<'a> Evidence<'a> {
 
     /// MFU and MBU of its unprofiled repeats.
     pub(crate) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
-        let (pass, name) = (stage.unprofiled_pass.as_ref()?, stage.scope.stage.as_ref()?);
-        self.results.utilization().ok()?.unprofiled(pass, name)
+        let series = self.unprofiled_series(stage)?;
+        self.results
+            .utilization()
+            .ok()?
+            .unprofiled(self.session, series)
     }
 
     /// The unprofiled repeats of a stage.

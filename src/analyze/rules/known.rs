@@ -212,7 +212,7 @@ fn of_loop(
     stages: &[(&StageLine, &StageIdle)],
     activities: &[Activity],
 ) -> Option<Loss> {
-    let run = between.run.time();
+    let run = evidence.loop_of(between.summary.process);
     let loops = between.pairs.iter().map(|pair| &pair.sources);
     let mut sources: Vec<&Sources> = loops.filter(|pair| pair.windows >= WINDOWS).collect();
     let main = *sources
@@ -230,35 +230,26 @@ fn of_loop(
         return None;
     }
     let saved = lost.bound((between.idle() + in_stages).time()).min(run);
-    let basis = match saved > loss {
-        true => words!(evidence, "known.extended"),
-        false => String::new(),
-    };
     let context = &evidence.context;
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
-    let gain = Gain {
-        saved_ns: saved,
-        of_ns: run,
-        of: words!(evidence, "between_stages.run", label = whose),
-        basis,
-        kind: GainKind::Run,
-    };
     let idle = say!(
         evidence,
         "known.loop",
         share = Ratio::of(loss, run),
         run = run
     );
-    let finding = Finding {
+    let mut finding = Finding {
         scope: between.scope(context),
-        severity: Severity::of_share(gain.share()),
-        weight_ns: saved,
-        gain: Some(gain),
         evidence: vec![between.evidence(context)],
-        title: label,
-        ..Finding::default()
+        title: label.clone(),
+        ..evidence.saving_of_loop(run, whose, saved)
     };
+    if let Some(gain) = &mut finding.gain
+        && saved > loss
+    {
+        gain.basis = words!(evidence, "known.extended");
+    }
     Some(Loss {
         finding,
         idle,

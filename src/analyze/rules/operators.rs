@@ -260,18 +260,14 @@ fn of_loop<'a>(
             largest = Some(group);
         }
     }
-    let (group, (span, busy)) = (largest?, evidence.measured_loop()?);
-    let subject = words!(evidence, "between_stages.run", label = None::<String>);
-    let gain = Gain {
-        saved_ns: (busy * Ratio::of(saved, whole)).min(span),
-        of_ns: span,
-        of: subject.clone(),
-        basis: String::new(),
-        kind: GainKind::Run,
-    };
-    if gain.share() < SAVED {
+    let group = largest?;
+    let busy = evidence.loop_operations(|_| true);
+    let saved = busy * Ratio::of(saved, whole);
+    if saved < evidence.loop_time() * SAVED {
         return None;
     }
+    let finding = evidence.saving_of_loop(evidence.loop_time(), None, saved);
+    let subject = words!(evidence, "findings.measured_loop", label = None::<String>);
     let share = Ratio::of(time, whole);
     Some(Subject {
         group,
@@ -282,16 +278,13 @@ fn of_loop<'a>(
         instances: 1.0,
         finding: Finding {
             scope: evidence.pass_scope(),
-            severity: Severity::of_share(gain.share()),
-            weight_ns: gain.saved_ns,
-            gain: Some(gain),
             evidence: evidence
                 .stages
                 .first()
                 .map(StageLine::evidence)
                 .into_iter()
                 .collect(),
-            ..Finding::default()
+            ..finding
         },
     })
 }

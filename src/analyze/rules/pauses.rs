@@ -43,33 +43,37 @@ pub(crate) fn typical(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time
     Some(step * stage.steps?)
 }
 
-/// The pauses of a stage, if they are worth a finding.
-pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pauses> {
-    let idle = evidence.idle(stage.key())?;
+/// Idle time in host code that typical instances do not have, summed over the counted ones.
+fn beyond(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let typical = typical(evidence, stage)?;
     // An iteration with less takes nothing from what another has more.
     let more = |parts: &Parts| (parts.rest(&[Cause::HostCode]).time() - typical).max(Time::ZERO);
-    let beyond: Time = idle.instances.iter().map(more).sum();
+    let idle = evidence.idle(stage.key())?;
+    Some(idle.instances.iter().map(more).sum())
+}
+
+/// What the profiler adds to typical instances of a stage, summed over the counted ones. The median of few instances holds
+/// their pauses.
+pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    let pauses = match stage.counted < INSTANCES {
+        true => beyond(evidence, stage).unwrap_or_default(),
+        false => Time::ZERO,
+    };
+    let added = (stage.time - stage.reference()) * stage.counted;
+    (added - pauses).max(Time::ZERO)
+}
+
+/// The pauses of a stage, if they are worth a finding.
+pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pauses> {
+    let idle = evidence.idle(stage.key())?;
+    let (typical, beyond) = (typical(evidence, stage)?, beyond(evidence, stage)?);
     let longest = idle.gaps[Cause::HostCode as usize].longest;
-    let is_large = beyond > Time::ZERO && beyond >= measured(evidence, stage) * SHARE;
+    let is_large = beyond > Time::ZERO && beyond >= stage.of_loop * SHARE;
     is_large.then_some(Pauses {
         typical,
         beyond,
         longest,
     })
-}
-
-/// Time of all iterations of all stages of the rank that count, the stalls within them.
-pub(crate) fn measured(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
-    let mut time = Time::ZERO;
-    for of_rank in &evidence.stages {
-        if of_rank.scope.rank == stage.scope.rank
-            && let Some(idle) = evidence.idle(of_rank.key())
-        {
-            time += idle.pool.time.time();
-        }
-    }
-    time
 }
 
 /// Whether such pauses are most of the idle time in host code.

@@ -61,10 +61,8 @@ pub(crate) struct StageLine {
     pub(crate) nested: Vec<Nested>,
     /// Unprofiled time of as many steps, where the bundle has it.
     pub(crate) unprofiled: Option<Time>,
-    /// The pass that it is from.
-    pub(crate) unprofiled_pass: Option<String>,
-    /// Time of all counted instances of all stages of the rank, unprofiled where that is known.
-    pub(crate) run: Time,
+    /// Time of the measured loop of the rank.
+    pub(crate) of_loop: Time,
     /// The rank that computes longer, for which this one waits.
     pub(crate) waits_for: Option<u32>,
     /// Whether the CPU bounds it: the GPU idles for most of it.
@@ -160,8 +158,7 @@ impl StageLine {
             steps: summary.steps.filter(|steps| *steps > Count::ZERO),
             nested: nested(context, summary),
             unprofiled: None,
-            unprofiled_pass: None,
-            run: Time::ZERO,
+            of_loop: Time::ZERO,
             waits_for: None,
             is_host_bound: false,
             artifact: session.artifact_of(summary.stage(facts).pass).to_owned(),
@@ -273,9 +270,9 @@ impl StageLine {
 
     fn bounded(&self, profiled: Time, saved: Time, kind: GainKind) -> Finding {
         let total = saved * self.counted;
-        let is_timed = self.run > Time::ZERO;
+        let is_timed = self.of_loop > Time::ZERO;
         let share = if is_timed {
-            Ratio::of(total, self.run)
+            Ratio::of(total, self.of_loop)
         } else {
             Ratio::ZERO
         };
@@ -324,25 +321,12 @@ impl StageLine {
         )
     }
 
-    /// The unprofiled time, if kernels as long as profiled fit it.
-    pub(crate) fn baseline(&self) -> Option<Time> {
-        let busy = self.time * self.busy_share;
-        self.unprofiled
-            .filter(|time| *time >= busy && time.is_positive())
-    }
-
-    /// Share of that time, or of the profiled one, for which the GPU is busy if kernels take as long as profiled.
-    pub(crate) fn baseline_busy(&self) -> Ratio {
-        match self.baseline() {
-            Some(time) => Ratio::of(self.time * self.busy_share, time),
+    /// Share of that time for which the GPU is busy if kernels take as long as profiled.
+    pub(crate) fn reference_busy(&self) -> Ratio {
+        match self.unprofiled {
+            Some(time) => Ratio::of(self.time * self.busy_share, time).min(Ratio::ONE),
             None => self.busy_share,
         }
-    }
-
-    /// The unprofiled time, if the profiler slows the stage.
-    pub(crate) fn unslowed(&self) -> Option<Time> {
-        let is_slowed = |time: &Time| *time > Time::ZERO && self.time >= *time * SLOWED;
-        self.unprofiled.filter(is_slowed)
     }
 
     /// Whether the stage generates tokens.

@@ -3,7 +3,7 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
-use super::headline::headline;
+use super::headline::{headline, of_baseline};
 use super::{NOTABLE, Section, group_color, is_same};
 use crate::Context;
 use rooflens_analysis::Known;
@@ -137,18 +137,14 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 
 fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let summary = &stage.summary;
-    let unprofiled = context.results.baseline().ok();
-    let unprofiled = unprofiled.and_then(|baseline| baseline.of_summary(context, summary));
-    let unprofiled = unprofiled
-        .map(|(_, time)| time)
-        .filter(|time| *time < summary.time);
+    let unprofiled = of_baseline(context, summary).map(|(_, time)| time);
     let is_decode = summary.kind(context.facts) == StageKind::Decode;
     let steps = summary
         .steps
         .filter(|steps| is_decode && steps.is_positive());
     let label = summary.label(context.session, context.facts);
     let time = unprofiled.unwrap_or(summary.time);
-    let busy = (summary.time * summary.busy_share).min(time);
+    let busy = summary.busy_of(time);
     // Of several GPUs, the mean; of all instances, one.
     let of_all: Time = stage.parts().iter().map(|(_, time)| time).sum();
     let per = steps.unwrap_or(Count(1.0));

@@ -6,6 +6,7 @@ use rooflens_schemas::{PassKind, StageKind};
 
 use crate::Context;
 use rooflens_analysis::counters::represent::matching::WHOLE;
+use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::command::Command;
 use rooflens_analysis::engine::facts::Sizes;
 use rooflens_analysis::engine::stage_names::kind_by_name;
@@ -216,21 +217,14 @@ struct Row {
 /// The table of headline figures; no content for a session without stages.
 pub fn headline(context: &Context<'_>) -> SectionContent {
     let mut content = SectionContent::default();
-    let utilization = context
-        .results
-        .utilization()
-        .map_or(&[][..], |utilization| &utilization.stages);
-    let (mut rows, mut notable) = timeline_rows(context, utilization);
-    // Stages that no timeline has: all stages without one, and steps around the stages of one.
-    let mut profiled = BTreeSet::new();
-    for stage in utilization {
-        if stage.timed.profiled.is_some() {
-            profiled.insert(stage.timed.stage.as_str());
-        }
-    }
+    let (mut rows, mut notable) = timeline_rows(context);
     let mut baseline_rows = Vec::new();
-    for stage in utilization {
-        if !profiled.contains(stage.timed.stage.as_str()) {
+    let utilization = context.results.utilization().ok();
+    for stage in utilization
+        .into_iter()
+        .flat_map(|utilization| &utilization.stages)
+    {
+        if is_alone(context, stage) {
             baseline_rows.push(baseline_row(stage));
         }
     }
@@ -326,7 +320,7 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
 }
 
 /// The outermost stages, and how many of them, the first, take a notable part of the run.
-fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> (Vec<Row>, usize) {
+fn timeline_rows(context: &Context<'_>) -> (Vec<Row>, usize) {
     let summaries = context.facts.run_summaries();
     let outermost: Vec<&Summary> = summaries
         .filter(|summary| summary.is_outermost(context.facts))
@@ -334,7 +328,7 @@ fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> (Ve
     let run: Time = outermost.iter().copied().map(run_time).sum();
     let (mut rows, mut others) = (Vec::new(), Vec::new());
     for summary in outermost {
-        let row = timeline_row(context, summary, utilization);
+        let row = timeline_row(context, summary);
         if run_time(summary) >= run * NOTABLE {
             rows.push(row);
         } else {
@@ -351,34 +345,22 @@ fn run_time(summary: &Summary) -> Time {
     summary.time * summary.counted as f64
 }
 
-fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtilization]) -> Row {
-    let stage = &line.stage(context.facts).name;
-    let unprofiled = utilization
-        .iter()
-        .find(|repeats| repeats.timed.stage == *stage && repeats.timed.profiled.is_none());
-    let profiled = utilization.iter().find(|stage| stage.timed.is_of(line));
-    let best = unprofiled.or(profiled);
+fn timeline_row(context: &Context<'_>, line: &Summary) -> Row {
+    let baseline = of_baseline(context, line);
+    let utilization = context.results.utilization().ok();
+    let best = utilization.and_then(|utilization| match baseline {
+        Some((series, _)) => utilization.unprofiled(context.session, series),
+        None => utilization
+            .stages
+            .iter()
+            .find(|stage| stage.timed.is_of(line)),
+    });
     // Loops of different lengths compare by the step.
     let steps = line.steps.filter(Count::is_positive);
     let steps = steps.filter(|_| line.kind(context.facts) == StageKind::Decode);
-    let mut unprofiled_time = match (unprofiled.map(|stage| &stage.timed), steps) {
-        (None, _) => None,
-        (Some(timed), None) => Some(timed.time),
-        (Some(timed), Some(_)) => match timed.steps {
-            Some(steps) if steps > 0 => Some(timed.time / steps as f64),
-            _ => None,
-        },
-    };
-    // Optimizers have times, but no utilization.
-    if let (None, None, Ok(baseline)) = (unprofiled_time, steps, context.results.baseline())
-        && let Some(series) = baseline.unprofiled(context.session, stage)
-    {
-        unprofiled_time = Some(series.median());
-    }
     let per = steps.unwrap_or(Count(1.0));
-    // What kernels take with a profiler they take without one.
-    let busy = line.time * line.busy_share / per;
-    let without = unprofiled_time.filter(|time| *time >= busy && time.is_positive());
+    let unprofiled = baseline.map(|(_, time)| time);
+    let time = unprofiled.unwrap_or(line.time);
     let label = line.label(context.session, context.facts);
     Row {
         stage: if steps.is_some() {
@@ -387,14 +369,35 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
             label
         },
         profiled: Some(line.time / per),
-        unprofiled: unprofiled_time,
-        busy_share: Some(without.map_or(line.busy_share, |time| Ratio(busy / time))),
+        unprofiled: unprofiled.map(|time| time / per),
+        busy_share: Some(Ratio::of(line.busy_of(time), time)),
         mfu: best.and_then(|stage| stage.mfu().ok()),
         mbu: best.and_then(|stage| stage.mbu().ok()),
         operator_utilization: by_operators(context, line),
         tokens_per_second: best.and_then(|stage| stage.tokens_per_second().ok()),
         images_per_second: best.and_then(|stage| stage.images_per_second().ok()),
     }
+}
+
+/// The unprofiled repeats of a stage of a timeline, and their time.
+pub(crate) fn of_baseline<'a>(
+    context: &Context<'a>,
+    summary: &Summary,
+) -> Option<(&'a Series, Time)> {
+    context
+        .results
+        .baseline()
+        .ok()?
+        .of_summary(context, summary)
+}
+
+/// Whether unprofiled repeats are of no stage of the timeline: of steps around its stages, or of one of several ranks.
+fn is_alone(context: &Context<'_>, repeats: &StageUtilization) -> bool {
+    let stage = repeats.timed.stage.as_str();
+    let mut summaries = context.facts.run_summaries();
+    let summary = summaries.find(|summary| summary.stage(context.facts).name == stage);
+    repeats.timed.profiled.is_none()
+        && summary.is_none_or(|summary| of_baseline(context, summary).is_none())
 }
 
 /// Utilization by FLOPs of operators with recorded shapes, if those of nearly all matrix kernels are known.

@@ -1,6 +1,7 @@
 //! Measurement quality: how many iterations each figure rests on, how far they spread, and what the profiler adds.
 
 use super::Section;
+use super::headline::of_baseline;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::baseline::Series;
@@ -22,14 +23,9 @@ type Row<'a> = (&'a StageTime, Option<(&'a Series, Time)>);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let times = context.results.stage_times()?;
-    let baseline = context.results.baseline().ok();
     let rows: Vec<Row<'_>> = times
         .of_primary()
-        .map(|stage| {
-            let repeats =
-                baseline.and_then(|baseline| baseline.of_summary(context, &stage.summary));
-            (stage, repeats)
-        })
+        .map(|stage| (stage, of_baseline(context, &stage.summary)))
         .collect();
     let (session, facts) = (context.session, context.facts);
     let repeats = rows.iter().any(|(_, series)| series.is_some());

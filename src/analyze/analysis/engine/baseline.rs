@@ -95,7 +95,7 @@ impl Baseline {
             true => series.median_per_step()? * steps.filter(Count::is_positive)?,
             false => series.median(),
         };
-        Some((series, time))
+        time.is_positive().then_some((series, time))
     }
 
     /// The same of a summary; ranks have no times of their own.

@@ -146,6 +146,11 @@ fn median_count(counts: impl Iterator<Item = u64>) -> Option<Count> {
 }
 
 impl Summary {
+    /// Busy time of an iteration that lasts so long, mean over the GPUs: kernels take as long as profiled, and at most all of it.
+    pub fn busy_of(&self, time: Time) -> Time {
+        (self.time * self.busy_share).min(time)
+    }
+
     /// The instances that it is of: those of its process that have GPU work and are not excluded.
     pub fn counted_instances<'a>(
         &self,

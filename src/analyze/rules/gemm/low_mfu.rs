@@ -145,7 +145,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         .then(|| Ratio(fusible.0 / (busy.0 * stage.time.0)));
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
-        busy = stage.baseline_busy(),
+        busy = stage.reference_busy(),
         mfu = mfu,
         beside = beside,
         tensor = tensor.map(Ratio),

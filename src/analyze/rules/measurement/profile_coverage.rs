@@ -41,7 +41,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         };
         is_known = true;
         let share = executed.covered;
-        if share < COVERED && Ratio::of(stage.total(), stage.run.max(Time(1.0))) >= STAGE {
+        if share < COVERED && Ratio::of(stage.total(), stage.of_loop.max(Time(1.0))) >= STAGE {
             low.push((stage, share));
         }
     }

@@ -149,7 +149,7 @@ fn saving(evidence: &Evidence<'_>, busy: Time, share: Ratio) -> Finding {
     let weight = evidence.busy_time() * share;
     let is_known = busy > Time::ZERO && share > Ratio::ZERO;
     Finding {
-        severity: Severity::of_share(Ratio::of(weight, evidence.run_time().max(Time(1.0)))),
+        severity: Severity::of_share(Ratio::of(weight, evidence.loop_time().max(Time(1.0)))),
         weight_ns: weight,
         gain: is_known.then(|| Gain {
             saved_ns: busy * share,

@@ -54,7 +54,8 @@ fn is_loop(pair: &Pair) -> bool {
 }
 
 fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
-    let (context, run) = (&evidence.context, between.run.time());
+    let context = &evidence.context;
+    let run = evidence.loop_of(between.summary.process);
     let (session, stages) = (evidence.session, &evidence.facts.stages);
     let mut loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
     // What has a name has a finding of its own.
@@ -90,21 +91,11 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         place = place.map(|(name, _)| Inline::code(session.text(name))),
         covers = place.map(|(_, covered)| covered),
     };
-    let gain = Gain {
-        saved_ns: idle,
-        of_ns: run,
-        of: words!(evidence, "between_stages.run", label = whose),
-        basis: String::new(),
-        kind: GainKind::Run,
-    };
     let finding = Finding {
         scope: between.scope(context),
-        severity: Severity::of_share(gain.share()),
-        weight_ns: idle,
-        gain: Some(gain),
         evidence: vec![between.evidence(context)],
-        title: label,
-        ..Finding::default()
+        title: label.clone(),
+        ..evidence.saving_of_loop(run, whose, idle)
     };
     let draft = Draft::new(finding, arguments).next(place.is_none().then_some("next"));
     let draft = draft.cause_if(place.is_some());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known;
-use crate::pauses::{self, INSTANCES, Pauses, RULE as ID, SHARE, loader_root, measured};
+use crate::pauses::{self, INSTANCES, Pauses, RULE as ID, SHARE, loader_root};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::operators::first_calls::FirstCalls;
@@ -58,8 +58,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
     let known = main.and_then(|main| known_cause(evidence, stage, main));
     let gain = Gain {
         saved_ns: pauses.beyond,
-        of_ns: measured(evidence, stage),
-        of: words!(evidence, "host_pauses.of"),
+        of_ns: stage.of_loop,
+        of: words!(evidence, "findings.measured_loop", label = None::<String>),
         basis: String::new(),
         kind: GainKind::Stalls,
     };

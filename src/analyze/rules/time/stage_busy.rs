@@ -54,7 +54,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine) -> Draft {
         query: stage.window.as_ref().map(Window::idle),
         ..stage.note_on_figures()
     };
-    let draft = match stage.baseline_busy() >= BUSY {
+    let draft = match stage.reference_busy() >= BUSY {
         true => busy_stage(evidence, stage, finding),
         false => idle_stage(evidence, stage, finding),
     };
@@ -63,12 +63,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine) -> Draft {
 
 /// What keeps the GPU busy in a stage.
 fn busy_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> Draft {
-    let baseline = stage.baseline();
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
-        busy = stage.baseline_busy(),
-        time = baseline.unwrap_or(stage.time),
-        baseline = baseline.map(|_| ""),
+        busy = stage.reference_busy(),
+        time = stage.reference(),
+        baseline = stage.unprofiled.map(|_| ""),
         groups = groups(evidence, stage),
     };
     let (collectives, waiting) = collectives(evidence, stage);
@@ -81,28 +80,10 @@ fn busy_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
         Some((ClassGroup::Copy, _)) => "advice_copies",
         _ => "advice_kernels",
     };
-    let without_profiler = baseline
-        .is_none()
-        .then(|| without_profiler(evidence, stage));
     Draft::new(finding, arguments)
         .statement("busy")
         .advice(advice)
-        .also(without_profiler.unwrap_or_default())
         .also(collectives)
-}
-
-/// What remains of a stage without the profiler, if that is much less, in words: its time, and how long the GPU is busy.
-fn without_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inline> {
-    let Some(time) = stage.unslowed() else {
-        return Vec::new();
-    };
-    let busy = Ratio::of(stage.time * stage.busy_share, time).min(Ratio::ONE);
-    say!(
-        evidence,
-        "profiler_overhead.without",
-        time = time,
-        busy = busy
-    )
 }
 
 /// The classes that take most of the busy time, with their shares, in words.
@@ -163,7 +144,7 @@ struct Why {
 /// What few iterations have is detected by the rule of the cause; of the baseline's median it says nothing.
 fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Why {
     let recurring = |cause: Cause, time: Time| match cause {
-        Cause::HostCode if stage.baseline().is_some() => {
+        Cause::HostCode if stage.unprofiled.is_some() => {
             pauses::host_code(evidence, stage).unwrap_or(time)
         }
         _ => time,
@@ -187,7 +168,6 @@ fn why(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Why {
 
 /// How long the GPU is idle in a stage, without a profiler where that was measured, and mostly why.
 fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> Draft {
-    let baseline = stage.baseline();
     let idle = evidence.idle(stage.key());
     let why = match idle {
         Some(idle) => why(evidence, stage, idle),
@@ -197,7 +177,7 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
         },
     };
     // Of a profiled time it may be more than all idle time without the profiler.
-    let whole = stage.baseline_busy().rest();
+    let whole = stage.reference_busy().rest();
     let others = idle.map_or(Ratio::ZERO, |idle| idle.other_work().min(whole));
     let is_named = |time: Time| (NAMED..=whole).contains(&stage.share(time));
     let by_cause = why
@@ -218,9 +198,9 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
         stage = Inline::strong(&stage.label),
         idle = whole - others,
         others = (others > Ratio::ZERO).then_some(others),
-        time = baseline.unwrap_or(stage.time),
+        time = stage.reference(),
         steps = steps,
-        baseline = baseline.map(|_| ""),
+        baseline = stage.unprofiled.map(|_| ""),
         share = part.map(|time| stage.share(time)),
         count = stage.counted,
         why = cause.as_deref(),
@@ -243,7 +223,7 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
 
 /// Why the GPU is idle, in words; of recurring causes alone where there is a baseline, or of stalls, too.
 fn because(evidence: &Evidence<'_>, stage: &StageLine, cause: Cause) -> String {
-    let has_stalls = || stage.baseline().is_none() && pauses::prevail(evidence, stage);
+    let has_stalls = || stage.unprofiled.is_none() && pauses::prevail(evidence, stage);
     match cause {
         Cause::Queue if evidence.replays_graphs(stage) => words!(evidence, "stage_busy.replayed"),
         Cause::HostCode if has_stalls() => words!(evidence, "stage_busy.pauses"),

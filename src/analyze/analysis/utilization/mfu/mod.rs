@@ -7,10 +7,12 @@ use rooflens_schemas::{StageKind, Unit};
 
 use super::Unavailable;
 use crate::counters::roofline::workload::{Hfu, Lack, StageWork};
+use crate::engine::baseline::Series;
 use crate::engine::measured_peaks::Measured;
 use crate::engine::measured_peaks::gpu_name;
 use crate::engine::stage_names;
 use crate::{Context, Known, Missing};
+use rooflens_session::Session;
 use rooflens_units::{
     BytesPerSecond, Flops, FlopsPerSecond, ImagesPerSecond, Ratio, Seconds, TokensPerSecond,
 };
@@ -140,8 +142,9 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Un
 }
 
 impl Utilization {
-    /// That of the unprofiled repeats of a stage in a pass, both by name.
-    pub fn unprofiled(&self, pass: &str, stage: &str) -> Option<&StageUtilization> {
+    /// That of the unprofiled repeats of a stage.
+    pub fn unprofiled(&self, session: &Session, series: &Series) -> Option<&StageUtilization> {
+        let (pass, stage) = (session.text(series.pass), session.text(series.stage));
         let is_same = |timed: &StageTime| timed.pass == pass && timed.stage == stage;
         self.stages.iter().find(|stage_utilization| {
             stage_utilization.timed.profiled.is_none() && is_same(&stage_utilization.timed)

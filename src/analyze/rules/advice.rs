@@ -1,9 +1,10 @@
-//! Advice that fits what ran: none for PyTorch where PyTorch did not run, none for NVIDIA's tools on AMD's GPUs, and not to do
-//! what is done already.
+//! Advice that fits what ran: none for PyTorch where PyTorch did not run, none for NVIDIA's tools on AMD's GPUs, and none
+//! that `practices` finds in use or ruled out.
 
 use crate::evidence::Evidence;
+use crate::practices;
 use rooflens_analysis::engine::platform::Vendor;
-use rooflens_document::{Finding, Inline, say};
+use rooflens_document::{Finding, Inline};
 
 /// What only programs with PyTorch have.
 const PYTORCH: [&str; 11] = [
@@ -46,12 +47,7 @@ pub(crate) fn fitting(evidence: &Evidence<'_>, mut finding: Finding) -> Finding 
             finding.next = None;
         }
     }
-    if let Some(advice) = &mut finding.advice
-        && platform.compiled
-        && advice.contains(&Inline::code("torch.compile"))
-    {
-        advice.extend(say!(evidence, "findings.is_compiled"));
-    }
+    practices::adapt(evidence, &mut finding);
     if platform.vendor == Vendor::Amd {
         if names(finding.advice.as_deref(), &NVIDIA) {
             finding.advice = None;

@@ -513,13 +513,17 @@ impl<'a> Evidence<'a> {
         replays.find(|replays| stage.is(&replays.summary))
     }
 
+    /// The share of the operations of a stage that CUDA graphs replay.
+    pub(crate) fn replayed_share(&self, stage: &StageLine) -> Ratio {
+        let operations = (stage.operations.0 * stage.counted.0).max(1.0);
+        let replays = self.replays(stage);
+        let replayed = replays.map_or(0.0, |replays| replays.figures.operations as f64);
+        Ratio(replayed / operations).min(Ratio::ONE)
+    }
+
     /// Whether most operations of a stage are replayed by CUDA graphs.
     pub(crate) fn replays_graphs(&self, stage: &StageLine) -> bool {
-        let half = stage.operations.0 * stage.counted.0 / 2.0;
-        match self.replays(stage) {
-            Some(replays) => replays.figures.operations as f64 >= half,
-            None => false,
-        }
+        self.replays(stage).is_some() && self.replayed_share(stage) >= Ratio(0.5)
     }
 
     /// The CUDA graph with the kernels of a stage that launches them one by one, where replays of it are timed.

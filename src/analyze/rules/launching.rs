@@ -70,3 +70,9 @@ pub(crate) fn is_many(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageId
     let is_many = stage.operations >= MANY && !evidence.replays_graphs(stage);
     evidence.platform.pytorch && is_many && is_between(idle)
 }
+
+/// Whether the host waits for results amid the operations of a stage, so that one graph cannot hold them.
+pub(crate) fn waits(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let idle = evidence.idle(stage.key());
+    idle.is_some_and(|idle| idle.sources.waits_for_results())
+}

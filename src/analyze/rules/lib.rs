@@ -22,6 +22,7 @@ mod imbalances;
 mod known;
 mod launching;
 mod pauses;
+mod practices;
 mod products;
 mod profiled;
 mod rule;

@@ -3,6 +3,7 @@
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::gemm::rates::at_rate_of;
+use crate::practices;
 use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::intervals::total;
@@ -109,9 +110,12 @@ fn draft(
         saved = saved,
         pytorch = evidence.platform.pytorch.then_some(""),
     };
-    let lacks_tf32 = !is_convolution && (dtype, tensor) == ("fp32", "tf32");
+    let stages: Vec<_> = evidence.stages.iter().collect();
+    let has_tf32 = practices::tf32(evidence, &stages).is_some_and(|share| share > Ratio::ZERO);
+    let lacks_tf32 = !is_convolution && !has_tf32 && (dtype, tensor) == ("fp32", "tf32");
     let draft = Draft::new(finding, arguments).cause_if(lacks_tf32);
     Some(draft.advice(match dtype {
+        "fp32" if tensor == "tf32" && has_tf32 => "advice_tf32",
         "fp32" if tensor == "fp16" => "advice_fp16",
         "fp32" if is_convolution => "advice_convolution",
         "fp32" => "advice_fp32",

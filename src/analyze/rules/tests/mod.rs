@@ -9,6 +9,7 @@ mod named;
 
 mod operators;
 mod pauses;
+mod practices;
 mod products;
 mod profiled;
 mod summary;

@@ -57,6 +57,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, launching
     match advice {
         "advice_graphs" => draft.root("root_cause_graphs", "root_action_graphs"),
         "advice_waits" => draft.root("root_cause_waits", "root_action_waits"),
+        "advice_parts" => draft.root("root_cause_waits", "root_action_parts"),
         _ => draft.cause_if(evidence.platform.pytorch),
     }
 }
@@ -128,8 +129,9 @@ fn advice(
         return ("advice_waits", None);
     }
     let next = replay.is_none().then_some("next");
-    match stage.is_decode() {
-        true => ("advice_decode", next),
-        false => ("advice", next),
+    match (stage.is_decode(), idle.sources.waits_for_results()) {
+        (true, _) => ("advice_decode", next),
+        (false, true) if replay.is_none() => ("advice_parts", next),
+        (false, _) => ("advice", next),
     }
 }

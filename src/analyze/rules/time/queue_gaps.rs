@@ -2,6 +2,7 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::launching;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
@@ -77,6 +78,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Ti
             condition: Some(words!(evidence, "queue_gaps.held_up_condition")),
             passes: 1,
         })),
+        false if launching::waits(evidence, stage) => {
+            draft.root("root_cause_waits", "root_action_waits")
+        }
         false => draft,
     }
 }

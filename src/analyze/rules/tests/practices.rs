@@ -1,0 +1,142 @@
+//! Advice against what the trace shows: in use already, or ruled out.
+
+use super::*;
+use crate::practices::adapt;
+use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
+use rooflens_analysis::kernels::stage_work::StageWork;
+
+/// A decode stage with kernels: name, class, data type, nanoseconds.
+fn with_kernels(kernels: &[(&str, KernelClass, &'static str, i64)]) -> Made {
+    let mut made = decode();
+    let mut work = StageWork {
+        summary: made.last_summary(),
+        ..StageWork::default()
+    };
+    for (name, class, dtype, time) in kernels {
+        let identity = KernelIdentity {
+            class: *class,
+            dtype,
+            tensor_cores: Some(*dtype != "fp32"),
+            ..KernelIdentity::default()
+        };
+        work.kernels
+            .push((made.kernel(name, identity), 1, Ns(*time)));
+    }
+    made.known.stage_work = Ok(vec![work]);
+    made
+}
+
+/// What is left of an English advice.
+fn adapted(made: &Made, rule: &'static str, key: &str) -> String {
+    let mut evidence = made.evidence();
+    evidence.text = Catalogue::english();
+    let mut finding = Finding {
+        id: rule,
+        scope: scope("nsys", "decode"),
+        advice: Some(evidence.text.say(key, &[])),
+        ..Finding::default()
+    };
+    adapt(&evidence, &mut finding);
+    words(&finding.advice.unwrap_or_default())
+}
+
+const FUSED: &str = "triton_poi_fused_mul_0";
+
+#[test]
+fn a_compiler_in_use_is_advised_only_where_it_is_not() {
+    use KernelClass::Elementwise;
+    let made = |eager| {
+        with_kernels(&[
+            (FUSED, Elementwise, "", 60),
+            ("at::native::mul", Elementwise, "", eager),
+        ])
+    };
+    // 60 of 100 ns are fused.
+    let partly = adapted(&made(40), "launch-bound", "launch_bound.advice");
+    assert!(partly.contains("Fuse small kernels"), "{partly}");
+    assert!(partly.contains("60.0 % of the fusible time"), "{partly}");
+    let wholly = adapted(&made(0), "launch-bound", "launch_bound.advice");
+    assert!(!wholly.contains("Fuse small kernels"), "{wholly}");
+    assert!(wholly.contains("is in use already: TORCH_LOGS"), "{wholly}");
+    let none = with_kernels(&[("at::native::mul", Elementwise, "", 40)]);
+    let none = adapted(&none, "launch-bound", "launch_bound.advice");
+    assert!(!none.contains("already"), "{none}");
+}
+
+#[test]
+fn graphs_are_no_advice_where_they_run_or_where_the_host_waits() {
+    // 100 operations in each of 10 iterations.
+    let advice = |made: &Made| adapted(made, "stage-busy", "stage_busy.advice_idle");
+    let made = || decode().operations(100.0, 1e3);
+    assert!(advice(&made()).ends_with("Replay them as a CUDA graph."));
+    let whole = advice(&made().replays(1000));
+    assert!(!whole.contains("Replay them"), "{whole}");
+    assert!(whole.ends_with("replay the operations already."), "{whole}");
+    assert!(advice(&made().replays(300)).ends_with("already: 30.0 % of them."));
+    // Six of ten iterations wait for a result amid their operations, then four.
+    let waiting = |iterations: usize| {
+        let mut made = made().idle(Cause::Sync, 10.0);
+        let waits = (0..10).map(|window| usize::from(window < iterations));
+        made.last_line().sources.waits = waits.collect();
+        advice(&made)
+    };
+    assert!(!waiting(6).contains("CUDA graph"));
+    assert!(waiting(4).ends_with("Replay them as a CUDA graph."));
+}
+
+#[test]
+fn memory_and_kernels_in_use_are_not_advised() {
+    let pinned = |pageable| {
+        let to = |host, bytes| (CopyKind::HostToDevice, host, bytes, 10, 10);
+        let copies = [
+            to(MemoryKind::Pageable, pageable),
+            to(MemoryKind::Pinned, 60),
+        ];
+        let made = decode().copies(&copies);
+        adapted(&made, "host-bound", "host_bound.advice_system")
+    };
+    assert!(
+        pinned(40).contains("Set pin_memory=True. Pinned memory is in use already, for 60.0 %")
+    );
+    assert!(pinned(0).ends_with("out of the loop. Pinned memory is in use already."));
+
+    use KernelClass::{Convolution, Gather, Layout, Optimizer};
+    let multi = with_kernels(&[("at::native::multi_tensor_apply_kernel", Optimizer, "", 9)]);
+    let advice = adapted(&multi, "host-bound", "host_bound.advice_training");
+    assert!(!advice.contains("fused=True"), "{advice}");
+
+    let copy = with_kernels(&[("at::native::index_copy_kernel_impl", Gather, "", 9)]);
+    let advice = adapted(&copy, "launch-bound", "launch_bound.advice_decode");
+    assert!(!advice.contains("cache_implementation"), "{advice}");
+    assert!(advice.ends_with("The KV cache has a fixed size already."));
+
+    // cuDNN computes in NHWC with tensors in NCHW, too: then it converts them.
+    let nhwc = ("sm90_xmma_fprop_nhwc", Convolution, "fp16", 9);
+    let advice = |kernels: &[_]| {
+        let made = with_kernels(kernels);
+        adapted(&made, "layout-conversions", "layout_conversions.advice")
+    };
+    assert!(!advice(&[nhwc]).contains("model.to("));
+    let converts = ("nchwToNhwcKernel", Layout, "", 1);
+    assert!(advice(&[nhwc, converts]).contains("model.to("));
+}
+
+#[test]
+fn tf32_in_use_is_no_cause_of_other_products() {
+    let gemm = |dtype| ("gemm", KernelClass::Gemm, dtype, 10);
+    let made = |kernels: &[(&'static str, KernelClass, &'static str, i64)]| {
+        let made = with_kernels(kernels);
+        let sgemm = ("fp32", Some(false));
+        let made = made.launches("ampere_sgemm", KernelClass::Gemm, sgemm, (4, 800));
+        made.one(rule("no-tensor-cores"))
+    };
+    let without = made(&[gemm("fp32")]);
+    assert_eq!(
+        words(&without.advice.unwrap()),
+        "no_tensor_cores.advice_fp32"
+    );
+    assert!(without.root.is_some());
+    let with = made(&[gemm("fp32"), ("s1688gemm", KernelClass::Gemm, "tf32", 5)]);
+    assert_eq!(words(&with.advice.unwrap()), "no_tensor_cores.advice_tf32");
+    assert_eq!(with.root, None);
+}

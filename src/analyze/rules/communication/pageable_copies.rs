@@ -7,9 +7,12 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::sql::Window;
 use crate::stage::StageLine;
 use rooflens_analysis::memory::transfers::Place;
-use rooflens_analysis::memory::transfers::sums::crosses_host;
+use rooflens_analysis::memory::transfers::sums::{Sum, crosses_host, host_memory};
+use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Inline};
-use rooflens_units::Ratio;
+use rooflens_session::CopyKind::{self, HostToDevice};
+use rooflens_session::MemoryKind;
+use rooflens_units::{Bytes, BytesPerSecond, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "pageable-copies",
@@ -52,15 +55,62 @@ fn draft(
     if pageable < PAGEABLE || stage.share(time) < TIME {
         return None;
     }
+    let idle = evidence.idle(stage.key());
+    let waits = idle.and_then(|idle| idle.of_stage(Cause::Copy).ok());
+    // The host waits for what it reads from pinned memory, too.
+    let is_upload = pageable_kinds(copies).all(|(direction, _)| direction == HostToDevice);
+    let waits = waits.filter(|waits| is_upload && *waits > Time::ZERO);
+    let slowest = pinned_rates(evidence, copies).min_by(BytesPerSecond::total_cmp);
+    let (beyond, pinned) = beyond_pinned(evidence, copies);
+    let saved = (beyond + waits.unwrap_or_default()).min(stage.reference() - pinned);
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],
         query: stage.window.as_ref().and_then(Window::copies),
-        ..stage.saving(time * pageable)
+        ..stage.saving(saved)
     };
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         pageable = pageable,
         share = stage.share(time),
+        rate = slowest,
+        unknown = slowest.is_none().then_some(""),
+        waits = waits,
     };
     Some(Draft::new(finding, arguments))
+}
+
+/// The kinds of copies from and to pageable memory.
+fn pageable_kinds(copies: &Place) -> impl Iterator<Item = (CopyKind, &Sum)> {
+    let kinds = copies.sums.kinds.iter();
+    let pageable = kinds.filter(|(kind, _)| host_memory(**kind) == Some(MemoryKind::Pageable));
+    pageable.map(|(kind, sum)| (kind.0, sum))
+}
+
+/// Rates that the pageable copies could have.
+fn pinned_rates(evidence: &Evidence<'_>, copies: &Place) -> impl Iterator<Item = BytesPerSecond> {
+    pageable_kinds(copies).filter_map(|(direction, _)| pinned_rate(evidence, direction))
+}
+
+/// The rate of the fastest large pinned copy of a direction in the bundle; else that of the link.
+fn pinned_rate(evidence: &Evidence<'_>, direction: CopyKind) -> Option<BytesPerSecond> {
+    let transfers = evidence.results.transfers().ok()?;
+    let kinds = transfers.places.iter().flat_map(|place| &place.sums.kinds);
+    let pinned = kinds
+        .filter(|(kind, _)| kind.0 == direction && host_memory(**kind) == Some(MemoryKind::Pinned));
+    let measured = pinned.filter_map(|(_, sum)| sum.large_rate(Ratio::ONE));
+    let fastest = measured.max_by(BytesPerSecond::total_cmp);
+    fastest.or_else(|| Some(transfers.link?.peak))
+}
+
+/// Exposed time of the pageable copies of an iteration beyond that of their bytes from pinned memory, and the latter.
+fn beyond_pinned(evidence: &Evidence<'_>, copies: &Place) -> (Time, Time) {
+    let (mut beyond, mut least) = (Time::ZERO, Time::ZERO);
+    for (direction, sum) in pageable_kinds(copies) {
+        let pinned = pinned_rate(evidence, direction);
+        let of_pinned = pinned.map_or(Time::ZERO, |rate| (Bytes(sum.bytes as f64) / rate).time());
+        beyond += (sum.exposed.time() - of_pinned).max(Time::ZERO);
+        least += of_pinned.min(sum.exposed.time());
+    }
+    let iterations = copies.instances.len().max(1) as f64;
+    (beyond / iterations, least / iterations)
 }

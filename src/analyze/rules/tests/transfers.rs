@@ -9,6 +9,7 @@ use rooflens_analysis::communication::straggler::Imbalance;
 use rooflens_analysis::communication::work::WorkDifference;
 use rooflens_analysis::communication::{Communication, Ranks};
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::memory::transfers::link::Link;
 use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::reasons::POWER_CAP;
 use rooflens_analysis::system::power::samples::{ClockLimit, Device};
@@ -16,7 +17,7 @@ use rooflens_analysis::time::upper_bounds::{Overhead, StageBounds, UpperBound, U
 use rooflens_session::CopyKind::{self, DeviceToHost, HostToDevice};
 use rooflens_session::MemoryKind::{Pageable, Pinned, Unknown};
 use rooflens_session::Ns;
-use rooflens_units::{Hertz, Watts};
+use rooflens_units::{BytesPerSecond, Hertz, Watts};
 
 /// Copies to the GPU from pinned memory in a stage of 1000 ns.
 fn copying(exposed: i64) -> Made {
@@ -61,12 +62,28 @@ fn work_that_nothing_hides_is_said() {
         50.0,
         talking(49.0),
     );
-    // Half of the bytes are pageable, and copies take 200 ns: at most 100 ns.
+    // Half of the bytes are pageable, and these copies are exposed for 90 ns.
     let mixed = |time: i64| {
-        let half = |host, time| (HostToDevice, host, 8, time, 0);
+        let half = |host, time| (HostToDevice, host, 1600, time, time * 9 / 10);
         decode().copies(&[half(Pageable, time / 2), half(Pinned, time - time / 2)])
     };
-    could_save(rule("pageable-copies"), mixed(200), 100.0, mixed(9));
+    could_save(rule("pageable-copies"), mixed(200), 90.0, mixed(9));
+    // A link of 40 GB/s takes 40 ns for 1600 bytes: 50 ns go, and 25 ns of waiting in blocking copies.
+    let mut linked = mixed(200).idle(Cause::Copy, 25.0);
+    linked.known.transfers.as_mut().unwrap().link = Some(Link {
+        generation: 4,
+        lanes: 20,
+        peak: BytesPerSecond(40e9),
+    });
+    let gain = linked.one(rule("pageable-copies")).gain.unwrap();
+    assert!((gain.saved_ns.0 - 75.0).abs() < 1e-6, "{gain:?}");
+    assert!(gain.basis.contains("waits=25.0 ns"), "{}", gain.basis);
+    // A large pinned copy in the bundle ran at 64 GB/s: 25 ns for 1600 bytes.
+    let places = &mut linked.known.transfers.as_mut().unwrap().places;
+    let pinned = (HostToDevice, Pinned, Pinned);
+    places[0].sums.kinds.get_mut(&pinned).unwrap().large = vec![10e9, 64e9];
+    let found = linked.one(rule("pageable-copies"));
+    assert!((saved(&found) - 90.0).abs() < 1e-6, "{found:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What to do first: the findings that could save most of the run.
 
+use super::confidence::Confidence;
 use super::{WITH_LAUNCHES, confidence, joint};
 use crate::evidence::Evidence;
 use crate::launching;
@@ -77,18 +78,43 @@ pub(super) fn first_actions<'a>(
             None => joined.push(action),
         }
     }
+    joined.retain(|action| match has_warning {
+        true => action.is_warning(),
+        false => action.gain.share() >= LEAST,
+    });
     joined.arrange_by(by_time);
+    raise_named(&mut joined);
     let mut actions: Vec<Action<'a>> = Vec::new();
+    let (mut same_time, mut is_room) = (Vec::new(), true);
     for action in joined {
-        let is_worth = match has_warning {
-            true => action.is_warning(),
-            false => action.gain.share() >= LEAST,
-        };
-        if is_worth && actions.len() < SHOWN && action.adds_to(&actions) {
+        if is_room && action.adds_to(&actions) {
             actions.push(action);
+            is_room = actions.len() < SHOWN;
+        } else if action.is_of_same_time(&actions) {
+            same_time.push(action);
         }
     }
+    actions.extend(same_time);
+    actions.truncate(SHOWN);
     actions
+}
+
+/// Puts idle time with a named cause before such time without one that is less than twice as long: what to repair is known.
+fn raise_named(actions: &mut [Action<'_>]) {
+    for last in 1..actions.len() {
+        for at in (1..=last).rev() {
+            let (general, named) = (&actions[at - 1], &actions[at]);
+            let is_raised = general.finding.is_general
+                && !named.finding.is_general
+                && named.gain.kind != GainKind::Work
+                && named.is_trusted()
+                && named.saved_of_run() >= general.saved_of_run() * EXPLAINS;
+            if !is_raised {
+                break;
+            }
+            actions.swap(at - 1, at);
+        }
+    }
 }
 
 fn effect<'a>(evidence: &'a Evidence<'_>, finding: &Finding, kind: GainKind) -> Effect<'a> {
@@ -154,6 +180,34 @@ impl<'a> Action<'a> {
         with.push(self.clone());
         let added = joint::saved(stage, &with) - joint::saved(stage, earlier);
         added >= self.gain.saved_ns * ADDS
+    }
+
+    /// Whether it names another cause of the time that an earlier action saves in its stage: where many launches wait for
+    /// results, the waits and the launches are wrong.
+    fn is_of_same_time(&self, earlier: &[Self]) -> bool {
+        let Effect::Stage(stage) = self.effect else {
+            return false;
+        };
+        let is_of_launches = |finding: &Finding| {
+            let kernels: Time = finding.parts.iter().map(|(_, saved)| *saved).sum();
+            self.gain.saved_ns - kernels >= self.gain.saved_ns * ADDS
+        };
+        let saves_same = |action: &Self| {
+            let saved = action.saving_of(stage).map(|(_, gain)| gain.saved_ns);
+            !action.finding.is_general
+                && action.finding.id != self.finding.id
+                && saved.is_some_and(|saved| saved >= self.gain.saved_ns * ADDS)
+        };
+        !self.finding.is_general
+            && self.is_trusted()
+            && !self.finding.parts.is_empty()
+            && is_of_launches(self.finding)
+            && earlier.iter().any(saves_same)
+    }
+
+    /// Whether its bound is more than a number within the scatter, or of few iterations.
+    fn is_trusted(&self) -> bool {
+        self.expected >= self.finding.weight_ns * Confidence::Medium.weight()
     }
 
     /// What was measured in another form needs no weight.

@@ -31,6 +31,7 @@
 //! - [`analysis`] computes typed results from the tables, each once: pure functions, no I/O.
 //! - [`sections`] shows results as [`document`]: metrics, tables, charts and words of one section a subject.
 //! - [`rules`] says what is slow, why, and what to do.
+//! - [`compare`] makes a report of what differs between two captures.
 //! - [`microbench`] makes a report of microbenchmarks of a GPU.
 //! - [`predict`] bounds the times of a model before anything runs, and projects measured stages to other settings.
 //! - [`report`] arranges findings into a document; it never sees the tables.
@@ -42,6 +43,7 @@
 
 pub use rooflens_analysis as analysis;
 pub use rooflens_bundle as bundle;
+pub use rooflens_compare as compare;
 pub use rooflens_diagnostic as diagnostic;
 pub use rooflens_document::{self as document, prose, report};
 pub use rooflens_hardware as hardware;

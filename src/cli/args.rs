@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use rooflens_units::Ratio;
 
+use crate::compare::conditions::Subject;
+
 pub(super) use looking::{Inspect, Kernels, Metrics, Query, Sort};
 
 const EXAMPLES: &str = "\
@@ -73,6 +75,8 @@ pub(super) enum Color {
 pub(super) enum Command {
     /// Write a report: PDF, HTML, Markdown, JSON, CSV, Parquet.
     Report(Report),
+    /// Compare two captures of one workload: step times, where the time went, kernels, findings, settings.
+    Compare(Compare),
     /// Predict a model's times on GPUs: bounds from its config.json, or from a measured bundle after a change.
     Predict(Box<Predict>),
     /// Write a report of load tests: results of vLLM, SGLang, AIPerf, GenAI-Perf, InferenceX, trtllm-bench and others.
@@ -298,6 +302,48 @@ pub(super) struct ServeReport {
     pub(super) notes: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: Output,
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  rooflens compare before/ after/                       every format, into before-after-comparison/
+  rooflens compare before.tar.xz after.tar.xz -o pr.md  Markdown for a pull request
+  rooflens compare h100/ h200/ --allow gpu              of different GPUs
+
+Unprofiled repeats decide (rooflens-capture all, or baseline --repeats). Without them, profiled iterations do.";
+
+/// `rooflens compare`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub(super) struct Compare {
+    /// Bundle, archive or file of the first capture.
+    #[arg(value_name = "BEFORE")]
+    pub(super) before: PathBuf,
+    /// Bundle, archive or file of the second capture.
+    #[arg(value_name = "AFTER")]
+    pub(super) after: PathBuf,
+    /// Compare although this condition differs. Repeatable.
+    #[arg(long = "allow", value_name = "CONDITION", value_parser = allowed)]
+    pub(super) allowed: Vec<Subject>,
+    /// Least change of a stage time that counts, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub(super) least: f64,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// A condition that makes captures incomparable, by its label.
+fn allowed(word: &str) -> Result<Subject, String> {
+    let conditions = || {
+        Subject::ALL
+            .into_iter()
+            .filter(|subject| subject.prevents())
+    };
+    let named = conditions().find(|subject| subject.label() == word);
+    named.ok_or_else(|| {
+        let labels: Vec<&str> = conditions().map(Subject::label).collect();
+        format!("expected one of {}", labels.join(", "))
+    })
 }
 
 const BENCH_EXAMPLES: &str = "\

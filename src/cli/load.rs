@@ -142,7 +142,7 @@ pub(super) fn check(capture: &Capture, term: &mut Term) -> Result<(), CliError> 
 }
 
 /// Prints what an input lacks that is of no use, and gives the reason.
-fn useless(capture: &Capture, term: &mut Term) -> CliError {
+pub(super) fn useless(capture: &Capture, term: &mut Term) -> CliError {
     let reason = capture.diagnostics.most_severe();
     term.diagnostics(
         capture

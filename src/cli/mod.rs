@@ -3,6 +3,7 @@
 mod answer;
 mod args;
 mod bundles;
+mod compare;
 mod error;
 mod files;
 mod gpus;
@@ -92,6 +93,7 @@ fn exit_code(outcome: Result<(), CliError>, term: &mut Term) -> ExitCode {
 fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
+        Command::Compare(args) => compare::run(args, term),
         Command::Predict(args) if args.from.is_empty() => predict::run(args, term),
         Command::Predict(args) => projection::run(args, term),
         Command::BenchReport(args) => microbench::run(args, term),

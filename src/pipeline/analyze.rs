@@ -31,9 +31,9 @@ pub struct Analysis<'a> {
 }
 
 /// What the rules say.
-struct Judgement {
+pub(super) struct Judgement {
     summary: SectionContent,
-    findings: SectionContent,
+    pub(super) findings: SectionContent,
 }
 
 /// Reason why a capture cannot be analyzed.
@@ -184,7 +184,7 @@ impl<'a> Analysis<'a> {
 
     /// The summary and the findings. Without a measurement there is nothing to judge, and the first page says what
     /// the capture holds.
-    fn judge(&self, context: &sections::Context<'_>) -> Judgement {
+    pub(super) fn judge(&self, context: &sections::Context<'_>) -> Judgement {
         if !self.capture.session.is_measured() {
             return Judgement {
                 summary: sections::first_page(context),

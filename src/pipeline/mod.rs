@@ -10,6 +10,7 @@
 
 mod analyze;
 mod calibration;
+mod comparison;
 mod exports;
 mod kernels;
 mod load_tests;
@@ -23,6 +24,7 @@ mod suggestion;
 
 pub use analyze::{Analysis, AnalyzeError, Section};
 pub use calibration::Calibrated;
+pub use comparison::{ComparisonError, compare};
 pub use exports::Exporter;
 pub use kernels::{ProfileList, UnknownStage};
 pub use load_tests::{LoadTestError, LoadTests};

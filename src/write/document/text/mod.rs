@@ -23,6 +23,7 @@ use template::Template;
 const ENGLISH: &[&str] = &[
     include_str!("en/basis.toml"),
     include_str!("en/columns.toml"),
+    include_str!("en/compare.toml"),
     include_str!("en/context.toml"),
     include_str!("en/counters.toml"),
     include_str!("en/microbench.toml"),
@@ -39,6 +40,7 @@ const ENGLISH: &[&str] = &[
 /// The files of the Chinese catalogue.
 const CHINESE: &[&str] = &[
     include_str!("zh/columns.toml"),
+    include_str!("zh/compare.toml"),
     include_str!("zh/context.toml"),
     include_str!("zh/counters.toml"),
     include_str!("zh/microbench.toml"),

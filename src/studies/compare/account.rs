@@ -1,0 +1,153 @@
+//! Where the difference is: the captured time of both captures by phase, class of kernels, and cause of idle time.
+
+use std::collections::BTreeMap;
+
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::time::account::NodeKind;
+use rooflens_analysis::time::idle::cause::Cause;
+use rooflens_session::Ns;
+use rooflens_units::Time;
+
+use crate::{Pair, Side};
+
+/// A part of the captured time in both captures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Where it is.
+    pub place: Place,
+    /// Captured time, summed over GPUs.
+    pub time: Pair<Ns>,
+    /// Iterations of the phase, or windows between stages, summed over GPUs.
+    pub parts: Pair<u64>,
+}
+
+/// A part of the captured time: phase, stage, and what it is spent on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Whether figures of stages rest on it: its iterations are compared.
+    pub is_measured: bool,
+    /// Words of data files for the phase.
+    pub phase: &'static str,
+    /// Stage, or the stages that it lies between.
+    pub stage: String,
+    /// What it is spent on.
+    pub part: Part,
+}
+
+/// What time is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Operations of a class.
+    Class(KernelClass),
+    /// Idle time of a cause.
+    Idle(Cause),
+    /// Time before the first and after the last operation.
+    NoOperation,
+}
+
+impl Part {
+    /// The words of data files.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Class(class) => class.label(),
+            Self::Idle(cause) => cause.label(),
+            Self::NoOperation => NodeKind::NoOperation.label(),
+        }
+    }
+}
+
+impl Change {
+    /// Change of the captured time.
+    pub fn difference(&self) -> Ns {
+        Ns(self.time.after.0 - self.time.before.0)
+    }
+
+    /// Mean time in an iteration; absent where a capture has none.
+    pub fn per_iteration(&self) -> Option<Pair<Time>> {
+        let mean = |time: Ns, parts: u64| (parts > 0).then(|| time.time() / parts as f64);
+        Some(Pair {
+            before: mean(self.time.before, self.parts.before)?,
+            after: mean(self.time.after, self.parts.after)?,
+        })
+    }
+
+    /// Change of the mean time in an iteration.
+    pub fn of_iteration(&self) -> Option<Time> {
+        let time = self.per_iteration()?;
+        Some(time.after - time.before)
+    }
+}
+
+/// Time and iterations by place.
+type Places = BTreeMap<Place, Ns>;
+
+/// Iterations by phase and stage.
+type Phases = BTreeMap<(&'static str, String), u64>;
+
+/// All parts of the captured time: their differences sum to that of the captured times.
+pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
+    let places = Pair::of(sides, places);
+    let mut times: BTreeMap<&Place, Pair<Ns>> = BTreeMap::new();
+    for (place, time) in &places.before.0 {
+        times.entry(place).or_default().before = *time;
+    }
+    for (place, time) in &places.after.0 {
+        times.entry(place).or_default().after = *time;
+    }
+    let mut changes = Vec::new();
+    for (place, time) in times {
+        let phase = (place.phase, place.stage.clone());
+        let parts = Pair::of(&places, |(_, phases)| phases.get(&phase).copied());
+        changes.push(Change {
+            place: place.clone(),
+            time,
+            parts: Pair::of(&parts, |parts| parts.unwrap_or_default()),
+        });
+    }
+    let size = |change: &Change| change.difference().0.unsigned_abs();
+    changes.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.place.cmp(&b.place)));
+    changes
+}
+
+fn places(side: &Side<'_>) -> (Places, Phases) {
+    let (session, facts) = (side.context.session, side.context.facts);
+    let (mut places, mut phases) = (Places::new(), Phases::new());
+    let Ok(idle) = side.context.results.idle() else {
+        return (places, phases);
+    };
+    // The phase that the nodes below belong to.
+    let mut current = (false, "", String::new());
+    for node in &idle.account.nodes {
+        let part = match node.kind {
+            NodeKind::Phase(phase) => {
+                // Slow iterations count, too: both are iterations of the same work.
+                let label = match phase.is_measured() {
+                    true => "measured iterations",
+                    false => phase.label(),
+                };
+                current = (phase.is_measured(), label, phase.name(session, facts));
+                let parts = phases.entry((label, current.2.clone())).or_default();
+                *parts += node.parts.unwrap_or_default();
+                continue;
+            }
+            NodeKind::Class(class) => Part::Class(class),
+            NodeKind::Cause(cause) => Part::Idle(cause),
+            NodeKind::NoOperation => Part::NoOperation,
+            NodeKind::Pass(_)
+            | NodeKind::Gpu(_)
+            | NodeKind::Stage(..)
+            | NodeKind::Busy
+            | NodeKind::Work(_)
+            | NodeKind::Idle => continue,
+        };
+        let (is_measured, phase, stage) = current.clone();
+        let place = Place {
+            is_measured,
+            phase,
+            stage,
+            part,
+        };
+        *places.entry(place).or_default() += node.time;
+    }
+    (places, phases)
+}

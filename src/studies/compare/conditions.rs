@@ -1,0 +1,227 @@
+//! Whether two captures can be compared, and which settings differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rooflens_analysis::system::environment::stated;
+use rooflens_schemas::Workload;
+use rooflens_session::Session;
+
+use crate::{Pair, Side};
+
+/// A condition of the measurement that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// What it is.
+    pub subject: Subject,
+    /// Its values.
+    pub values: Pair<String>,
+}
+
+/// Conditions by which captures are not of the same work on the same machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// Name of the GPU.
+    Gpu,
+    /// Number of GPUs.
+    Gpus,
+    /// Batch, tokens, precision and whatever else the workload description states.
+    Workload,
+    /// Names of the stages: no stage is in both.
+    Stages,
+    /// Power limit.
+    PowerLimit,
+    /// Versions of the driver and of the frameworks.
+    Software,
+}
+
+impl Subject {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Gpu,
+        Self::Gpus,
+        Self::Workload,
+        Self::Stages,
+        Self::PowerLimit,
+        Self::Software,
+    ];
+
+    /// The word of arguments and data files.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Gpus => "gpu-count",
+            Self::Workload => "workload",
+            Self::Stages => "stages",
+            Self::PowerLimit => "power-limit",
+            Self::Software => "software",
+        }
+    }
+
+    /// Whether times of both captures mean different things: a comparison needs a word of the user.
+    pub const fn prevents(self) -> bool {
+        matches!(self, Self::Gpu | Self::Gpus | Self::Workload | Self::Stages)
+    }
+}
+
+/// A recorded setting that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// What it is of, such as `software`.
+    pub subject: String,
+    /// Its name.
+    pub name: String,
+    /// Its values; absent where a capture does not record it.
+    pub values: Pair<Option<String>>,
+}
+
+/// The conditions that differ. What a capture does not record differs from nothing.
+pub(crate) fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    for subject in Subject::ALL {
+        let values = Pair::of(sides, |side| value(side, subject));
+        let differ = match subject {
+            Subject::Stages => !shares_a_stage(sides),
+            _ => values.before != values.after,
+        };
+        let is_known = !values.before.is_empty() && !values.after.is_empty();
+        if differ && is_known {
+            conditions.push(Condition { subject, values });
+        }
+    }
+    let values = workload(sides);
+    if values.before != values.after {
+        let subject = Subject::Workload;
+        conditions.push(Condition { subject, values });
+    }
+    conditions.sort_by_key(|condition| condition.subject);
+    conditions
+}
+
+fn value(side: &Side<'_>, subject: Subject) -> String {
+    let (session, facts) = (side.context.session, side.context.facts);
+    match subject {
+        Subject::Gpu => {
+            let environment = side.context.results.environment();
+            let gpus = environment.map_or(&[][..], |environment| &environment.gpus);
+            listed(gpus.iter().map(|(name, _)| name.as_str()))
+        }
+        Subject::Gpus => {
+            let ops = &facts.ops;
+            let of_run = facts
+                .run
+                .iter()
+                .flat_map(|pass| &ops.gpu[facts.ops_of(*pass)]);
+            let gpus: BTreeSet<_> = of_run.collect();
+            count(gpus.len())
+        }
+        Subject::Stages => listed(stages(side).into_iter()),
+        Subject::PowerLimit => listed(stated(
+            session,
+            |subject| subject.starts_with("gpu "),
+            "power limit",
+        )),
+        Subject::Software => software(session),
+        // Field by field: see below.
+        Subject::Workload => String::new(),
+    }
+}
+
+fn count(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count => count.to_string(),
+    }
+}
+
+/// The values once each.
+fn listed<'t>(values: impl Iterator<Item = &'t str>) -> String {
+    let values: BTreeSet<&str> = values.collect();
+    values.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn software(session: &Session) -> String {
+    let recorded = recorded(session).into_iter();
+    let versions = recorded.filter(|((subject, name), _)| {
+        subject == "software" || (subject == "driver" && name == "version")
+    });
+    let versions: Vec<String> = versions
+        .map(|((subject, name), value)| match subject.as_str() {
+            "driver" => format!("driver {value}"),
+            _ => format!("{name} {value}"),
+        })
+        .collect();
+    versions.join(", ")
+}
+
+fn stages<'a>(side: &Side<'a>) -> BTreeSet<&'a str> {
+    let facts = side.context.facts;
+    let summaries = facts.run_summaries();
+    summaries
+        .map(|summary| summary.stage(facts).name.as_str())
+        .collect()
+}
+
+fn shares_a_stage(sides: &Pair<Side<'_>>) -> bool {
+    let [before, after] = [stages(&sides.before), stages(&sides.after)];
+    before.is_empty() || after.is_empty() || before.intersection(&after).next().is_some()
+}
+
+/// The fields of the workload descriptions that both state, and differently.
+fn workload(sides: &Pair<Side<'_>>) -> Pair<String> {
+    let fields = Pair::of(sides, |side| fields(&side.context.session.workload));
+    let mut differing = Pair::<Vec<String>>::default();
+    for (name, before) in &fields.before {
+        if let Some(after) = fields.after.get(name).filter(|after| *after != before) {
+            differing.before.push(format!("{name} {before}"));
+            differing.after.push(format!("{name} {after}"));
+        }
+    }
+    Pair::of(&differing, |fields| fields.join(", "))
+}
+
+/// Plain fields of a workload description. Stage rules and overrides are about the capture.
+fn fields(workload: &Workload) -> BTreeMap<String, String> {
+    let value = serde_json::to_value(workload).unwrap_or_default();
+    let fields = value.as_object().into_iter().flatten();
+    let plain = fields.filter(|(_, value)| value.is_number() || value.is_string());
+    plain
+        .map(|(name, value)| (name.clone(), value.to_string().trim_matches('"').to_owned()))
+        .collect()
+}
+
+/// The recorded settings that differ.
+pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
+    let recorded = Pair::of(sides, |side| recorded(side.context.session));
+    let keys: BTreeSet<_> = recorded
+        .before
+        .keys()
+        .chain(recorded.after.keys())
+        .collect();
+    let mut settings = Vec::new();
+    for key in keys {
+        let values = Pair::of(&recorded, |recorded| recorded.get(key).cloned());
+        // A state of one moment, such as a temperature, is no setting.
+        if values.before != values.after && !key.1.ends_with("when asked") {
+            settings.push(Setting {
+                subject: key.0.clone(),
+                name: key.1.clone(),
+                values,
+            });
+        }
+    }
+    settings
+}
+
+/// What artifacts state by subject and key, several values of one key as a list.
+fn recorded(session: &Session) -> BTreeMap<(String, String), String> {
+    let facts = &session.environment;
+    let mut recorded: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
+    for row in 0..facts.len() {
+        let [subject, key, value] =
+            [facts.subject[row], facts.key[row], facts.value[row]].map(|id| session.text(id));
+        let values = recorded.entry((subject.to_owned(), key.to_owned()));
+        values.or_default().insert(value);
+    }
+    let listed = |(key, values): (_, BTreeSet<&str>)| (key, listed(values.into_iter()));
+    recorded.into_iter().map(listed).collect()
+}

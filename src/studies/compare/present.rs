@@ -1,0 +1,431 @@
+//! The pages of a comparison.
+
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_document::chart::{Bar, Color, Part as Legend, Plot, StackedBars};
+use rooflens_document::report::{Document, Provenance, Report};
+use rooflens_document::{
+    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, View, columns, method, say,
+    words,
+};
+use rooflens_schemas::Unit;
+use rooflens_sections::group_color;
+use rooflens_units::{Ratio, Time};
+
+use crate::account::{Change as AccountChange, Part};
+use crate::conditions::{Condition, Setting};
+use crate::findings::Change as FindingChange;
+use crate::kernels::Change as KernelChange;
+use crate::times::{CONFIDENCE, StageChange, Verdict};
+use crate::{Comparison, Pair};
+
+/// Rows that pages show of parts, kernels and settings.
+const SHOWN: usize = 12;
+
+/// Stages of the chart.
+const STAGES: usize = 4;
+
+/// A row of the account.
+type Row<'a> = &'a AccountChange;
+
+/// A comparison, and the words for it.
+struct Pages<'a> {
+    text: &'static Catalogue,
+    comparison: &'a Comparison<'a>,
+    least: Ratio,
+}
+
+/// The report of a comparison. `provenance` has no title and no facts yet. A stage counts as changed from the factor
+/// `least` on.
+pub fn report(
+    comparison: &Comparison<'_>,
+    least: Ratio,
+    text: &'static Catalogue,
+    mut provenance: Provenance<'_>,
+) -> Report {
+    let pages = Pages {
+        text,
+        comparison,
+        least,
+    };
+    provenance.title = Some(pages.conclusion());
+    provenance.facts = vec![
+        (
+            words!(pages, "compare.before"),
+            comparison.sides.before.name.to_owned(),
+        ),
+        (
+            words!(pages, "compare.after"),
+            comparison.sides.after.name.to_owned(),
+        ),
+    ];
+    provenance.glossary = "compare_glossary";
+    let mut document = Document::new(text, &provenance);
+    document.summary(pages.summary());
+    let sections = [
+        ("compare_account", pages.account()),
+        ("compare_kernels", pages.kernels()),
+        ("compare_findings", pages.findings()),
+        ("compare_settings", pages.settings()),
+    ];
+    for (id, content) in sections {
+        document.section(id, text.heading(id), content);
+    }
+    document.build_of_artifacts()
+}
+
+impl<'a> Pages<'a> {
+    /// The stage that changed most, of those that are known to have changed.
+    fn decided(&self) -> Option<&'a StageChange> {
+        let times = self.comparison.times.iter();
+        let decided =
+            times.filter(|change| matches!(change.verdict, Verdict::Better | Verdict::Worse));
+        decided.max_by(|a, b| factor(a).total_cmp(&factor(b)))
+    }
+
+    /// What the comparison says, as a title.
+    fn conclusion(&self) -> String {
+        let times = &self.comparison.times;
+        if let Some(change) = self.decided() {
+            let stage = change.stage.clone();
+            let factor = Quantity::new(factor(change).0, Unit::One);
+            return match change.verdict {
+                Verdict::Better => words!(self, "compare.better", stage = stage, factor = factor),
+                _ => words!(self, "compare.worse", stage = stage, factor = factor),
+            };
+        }
+        if times.is_empty() {
+            return words!(self, "compare.no_stage");
+        }
+        match times.iter().all(|change| change.verdict == Verdict::Same) {
+            true => words!(self, "compare.same", least = self.least),
+            false => words!(self, "compare.cannot_tell"),
+        }
+    }
+
+    fn summary(&self) -> SectionContent {
+        let comparison = self.comparison;
+        let mut content = SectionContent::default();
+        let conditions = &comparison.conditions;
+        if !conditions.is_empty() {
+            content
+                .blocks
+                .push(Block::Prose(say!(self, "compare.conditions_text")));
+            let caption = words!(self, "compare.conditions");
+            let view = self.conditions().view(caption, usize::MAX);
+            content.blocks.push(Block::Table(view));
+        }
+        content.datasets.push(self.conditions().rows(conditions));
+        if !comparison.times.is_empty() {
+            let caption = words!(self, "compare.times", confidence = CONFIDENCE);
+            let view = self.times().view(caption, usize::MAX);
+            content.blocks.push(Block::Table(view));
+        }
+        content.datasets.push(self.times().rows(&comparison.times));
+        content.blocks.extend(self.explanation().map(Block::Prose));
+        content.blocks.extend(self.chart().map(Block::Chart));
+        let is_profiled = comparison.times.iter().any(|change| change.profiled);
+        content.blocks.push(Block::Prose(say!(
+            self,
+            "compare.caveat",
+            profiled = is_profiled.then_some(""),
+        )));
+        content.methods = vec![method!(
+            self,
+            "compare",
+            confidence = CONFIDENCE,
+            least = self.least
+        )];
+        content
+    }
+
+    /// The parts of the account that explain most of the change of the stage.
+    fn explanation(&self) -> Option<Vec<Inline>> {
+        let stage = self.largest_stage()?;
+        let parts: Vec<&AccountChange> = self.measured(stage).collect();
+        let total: Time = parts
+            .iter()
+            .filter_map(|change| change.of_iteration())
+            .sum();
+        let same_way = |change: &&&AccountChange| {
+            let difference = change.of_iteration().unwrap_or_default();
+            difference.0 * total.0 > 0.0
+        };
+        let size = |change: &AccountChange| change.of_iteration().unwrap_or_default().abs();
+        let largest = parts.iter().filter(same_way);
+        let largest = largest.max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        let time = largest.per_iteration()?;
+        Some(say!(
+            self,
+            "compare.explanation",
+            stage = Inline::strong(stage),
+            total = signed(total),
+            part = Inline::strong(self.text.word(largest.place.part.label())),
+            idle = matches!(largest.place.part, Part::Idle(_)).then_some(""),
+            difference = signed(largest.of_iteration()?),
+            before = time.before,
+            after = time.after,
+        ))
+    }
+
+    /// The measured stage whose captured time changed most, by the iteration.
+    fn largest_stage(&self) -> Option<&'a str> {
+        let stages = self.stages();
+        let decided = self.decided().map(|change| change.stage.as_str());
+        stages
+            .iter()
+            .find(|stage| Some(**stage) == decided)
+            .or(stages.first())
+            .copied()
+    }
+
+    /// The measured stages of both captures, the largest change of an iteration first.
+    fn stages(&self) -> Vec<&'a str> {
+        let mut stages: Vec<&str> = Vec::new();
+        for change in &self.comparison.account {
+            let stage = change.place.stage.as_str();
+            let is_compared = change.place.is_measured && change.per_iteration().is_some();
+            if is_compared && !stages.contains(&stage) {
+                stages.push(stage);
+            }
+        }
+        let total = |stage: &str| -> Time {
+            let changes = self.measured(stage);
+            changes.filter_map(AccountChange::of_iteration).sum()
+        };
+        stages.sort_by(|a, b| total(b).abs().total_cmp(&total(a).abs()).then(a.cmp(b)));
+        stages
+    }
+
+    fn measured<'s>(
+        &self,
+        stage: &'s str,
+    ) -> impl Iterator<Item = &'a AccountChange> + use<'a, 's> {
+        let changes = self.comparison.account.iter();
+        changes.filter(move |change| change.place.is_measured && change.place.stage == stage)
+    }
+
+    /// An iteration of each stage before and after, by groups of kernels and idle time.
+    fn chart(&self) -> Option<Chart> {
+        let mut legend = Vec::new();
+        for group in ClassGroup::ALL {
+            let color = group_color(group);
+            legend.push(Legend {
+                name: self.text.word(color.label()).to_owned(),
+                color,
+            });
+        }
+        legend.push(Legend {
+            name: words!(self, "compare.idle"),
+            color: Color::Idle,
+        });
+        let mut bars = Vec::new();
+        for stage in self.stages().into_iter().take(STAGES) {
+            let mut values = Pair::of(&self.comparison.sides, |_| vec![0.0; legend.len()]);
+            for change in self.measured(stage) {
+                let place = place_in_legend(change.place.part);
+                if let Some(time) = change.per_iteration() {
+                    values.before[place] += time.before.0;
+                    values.after[place] += time.after.0;
+                }
+            }
+            let sides = [
+                (words!(self, "compare.before"), values.before),
+                (words!(self, "compare.after"), values.after),
+            ];
+            for (side, values) in sides {
+                let total = Time(values.iter().sum());
+                bars.push(Bar {
+                    label: format!("{stage}, {side}"),
+                    note: Quantity::from(total).to_string(),
+                    values,
+                });
+            }
+        }
+        if bars.is_empty() {
+            return None;
+        }
+        let plot = StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: false,
+            parts: legend,
+            bars,
+        };
+        Some(Chart {
+            id: "compare-account".to_owned(),
+            title: words!(self, "compare.chart"),
+            description: words!(self, "compare.chart_description"),
+            plot: Plot::StackedBars(plot.without_empty_parts()),
+        })
+    }
+
+    /// The parts of measured iterations stage by stage, then all others; each with the largest change first.
+    fn ordered(&self) -> Vec<&'a AccountChange> {
+        let mut ordered: Vec<&AccountChange> = Vec::new();
+        for stage in self.stages() {
+            let mut parts: Vec<&AccountChange> = self.measured(stage).collect();
+            let size = |change: &AccountChange| change.of_iteration().unwrap_or_default().abs();
+            parts.sort_by(|a, b| {
+                size(b)
+                    .total_cmp(&size(a))
+                    .then_with(|| a.place.cmp(&b.place))
+            });
+            ordered.extend(parts);
+        }
+        let stages = self.stages();
+        let changes = self.comparison.account.iter();
+        ordered.extend(changes.filter(|change| {
+            !change.place.is_measured || !stages.contains(&change.place.stage.as_str())
+        }));
+        ordered
+    }
+
+    fn account(&self) -> SectionContent {
+        let rows = self.ordered();
+        let mut content = SectionContent::default();
+        let table = self.places();
+        for stage in self.stages().into_iter().take(STAGES) {
+            let is_of_stage =
+                |change: &&AccountChange| change.place.is_measured && change.place.stage == stage;
+            let parts = rows.iter().filter(|change| is_of_stage(change)).count();
+            let caption = words!(self, "compare.account", stage = stage);
+            let view = View {
+                skip: rows.iter().position(is_of_stage).unwrap_or_default(),
+                ..table.view(caption, SHOWN.min(parts))
+            };
+            content.main.push(Block::Table(view));
+        }
+        content.datasets.push(table.rows(&rows));
+        content
+    }
+
+    fn places(&self) -> Table<'_, Row<'a>> {
+        columns! { self, "compare_account", change: &Row<'a> => {
+            let time = change.per_iteration();
+            text "phase" = change.place.phase;
+            name "stage" = change.place.stage.as_str();
+            text "kind" = matches!(change.place.part, Part::Idle(_)).then_some("idle").unwrap_or("busy"), page;
+            text "part" = change.place.part.label(), page;
+            time "before_ns" = time.map(|time| time.before), page;
+            time "after_ns" = time.map(|time| time.after), page;
+            time "difference_ns" = change.of_iteration(), page;
+            "captured_before_ns" = change.time.before;
+            "captured_after_ns" = change.time.after;
+            "captured_difference_ns" = change.difference();
+            count "parts_before" = change.parts.before;
+            count "parts_after" = change.parts.after;
+        } }
+    }
+
+    fn kernels(&self) -> SectionContent {
+        let rows = &self.comparison.kernels;
+        let mut content = SectionContent::default();
+        let table = columns! { self, "compare_kernels", change: &KernelChange => {
+            name "stage" = change.stage.as_str(), page;
+            text "class" = change.class.label();
+            text "fate" = change.fate().label(), page;
+            name "kernel_before" = change.name.before.clone(), page;
+            name "kernel_after" = change.name.after.clone(), page;
+            Count "launches_before" = change.used.before.launches, page;
+            Count "launches_after" = change.used.after.launches, page;
+            time "before_ns" = change.used.before.time, page;
+            time "after_ns" = change.used.after.time, page;
+            time "difference_ns" = change.difference(), page;
+            time "by_launches_ns" = change.by_launches();
+            time "by_duration_ns" = change.by_duration();
+        } };
+        if !rows.is_empty() {
+            let caption = words!(self, "compare.kernels");
+            content.main.push(Block::Table(table.view(caption, SHOWN)));
+        }
+        content.datasets.push(table.rows(rows));
+        content
+    }
+
+    fn findings(&self) -> SectionContent {
+        let rows = &self.comparison.findings;
+        let mut content = SectionContent::default();
+        let table = columns! { self, "compare_findings", change: &FindingChange => {
+            text "status" = change.label(), page;
+            text "finding" = change.title.as_str(), page;
+            text "rule" = change.rule;
+            name "stage" = change.stage.clone();
+            time "bound_before_ns" = change.bound.before, page;
+            time "bound_after_ns" = change.bound.after, page;
+            time "achieved_ns" = change.achieved, page;
+        } };
+        if !rows.is_empty() {
+            let caption = words!(self, "compare.findings");
+            content
+                .main
+                .push(Block::Table(table.view(caption, usize::MAX)));
+        }
+        content.datasets.push(table.rows(rows));
+        content
+    }
+
+    fn settings(&self) -> SectionContent {
+        let rows = &self.comparison.settings;
+        let mut content = SectionContent::default();
+        let table = columns! { self, "compare_settings", setting: &Setting => {
+            text "subject" = setting.subject.as_str(), page;
+            name "setting" = setting.name.as_str(), page;
+            name "before" = setting.values.before.clone(), page;
+            name "after" = setting.values.after.clone(), page;
+        } };
+        if !rows.is_empty() {
+            let caption = words!(self, "compare.settings");
+            content.main.push(Block::Table(table.view(caption, SHOWN)));
+        }
+        content.datasets.push(table.rows(rows));
+        content
+    }
+
+    fn conditions(&self) -> Table<'_, Condition> {
+        columns! { self, "compare_conditions", condition: &Condition => {
+            text "condition" = self.text.word(condition.subject.label()), page;
+            name "before" = condition.values.before.as_str(), page;
+            name "after" = condition.values.after.as_str(), page;
+        } }
+    }
+
+    fn times(&self) -> Table<'_, StageChange> {
+        columns! { self, "compare_times", change: &StageChange => {
+            let interval = change.shift.and_then(|shift| shift.interval);
+            name "stage" = change.stage.as_str(), page;
+            text "unit" = self.text.word(if change.per_step { "step" } else { "iteration" });
+            text "profiled" = change.profiled, page;
+            count "samples_before" = change.samples.before, page;
+            count "samples_after" = change.samples.after, page;
+            time "before_ns" = change.median.before, page;
+            time "after_ns" = change.median.after, page;
+            One "ratio" = change.ratio().0, page;
+            One "ratio_low" = interval.map(|(low, _)| low.0), page;
+            One "ratio_high" = interval.map(|(_, high)| high.0), page;
+            One "p" = change.shift.map(|shift| shift.p);
+            One "false_discovery_rate" = change.rate;
+            text "verdict" = self.text.word(change.verdict.label()), page;
+        } }
+    }
+}
+
+/// How many times as long the longer of both times is.
+fn factor(change: &StageChange) -> Ratio {
+    let ratio = change.ratio();
+    ratio.max(Ratio(1.0 / ratio.0))
+}
+
+/// A difference with its sign.
+fn signed(difference: Time) -> String {
+    let sign = if difference.0 > 0.0 { "+" } else { "−" };
+    format!("{sign}{}", Quantity::from(difference.abs()))
+}
+
+/// The group of kernels that a part belongs to in the legend; idle time is the last one.
+fn place_in_legend(part: Part) -> usize {
+    let group = match part {
+        Part::Class(class) => class.group(),
+        Part::Idle(_) | Part::NoOperation => return ClassGroup::ALL.len(),
+    };
+    let mut groups = ClassGroup::ALL.iter();
+    groups.position(|other| *other == group).unwrap_or_default()
+}

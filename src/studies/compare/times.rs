@@ -1,0 +1,232 @@
+//! Whether stages take another time: unprofiled repeats where both captures have some, else profiled iterations.
+
+use rooflens_analysis::engine::baseline::{Repeat, Series};
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_schemas::StageKind;
+use rooflens_stats::{Shift, false_discovery_rates, median};
+use rooflens_units::{Ratio, Time};
+
+use crate::{Pair, Side};
+
+/// Confidence of the intervals, and the rate of false discoveries from which on a difference counts.
+pub const CONFIDENCE: Ratio = Ratio(0.99);
+
+/// The time of a stage in both captures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageChange {
+    /// Stage, with the rank where several processes ran.
+    pub stage: String,
+    /// Whether the times are of single steps, of which an iteration has several.
+    pub per_step: bool,
+    /// Whether a profiler ran.
+    pub profiled: bool,
+    /// Times.
+    pub samples: Pair<usize>,
+    /// Their medians.
+    pub median: Pair<Time>,
+    /// The factor of the times, second ÷ first.
+    pub shift: Option<Shift>,
+    /// Rate of false discoveries over all stages.
+    pub rate: Option<f64>,
+    /// What this means.
+    pub verdict: Verdict,
+}
+
+/// What two samples of times say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Shorter.
+    Better,
+    /// Longer.
+    Worse,
+    /// The interval excludes an effect that counts.
+    Same,
+    /// None of these.
+    CannotTell,
+}
+
+impl Verdict {
+    /// The words of data files.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Same => "same",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+impl StageChange {
+    /// The factor of the times: that of the samples, or that of the medians.
+    pub fn ratio(&self) -> Ratio {
+        match self.shift {
+            Some(shift) => shift.ratio,
+            None => Ratio::of(self.median.after, self.median.before),
+        }
+    }
+}
+
+/// The times of the stages that both captures have.
+pub(crate) fn changes(sides: &Pair<Side<'_>>, least: Ratio) -> Vec<StageChange> {
+    let of_side = Pair::of(sides, |side| stages(side));
+    let mut changes = Vec::new();
+    for before in &of_side.before {
+        if let Some(after) = of_side.after.iter().find(|stage| stage.name == before.name) {
+            changes.extend(change(before, after));
+        }
+    }
+    let p_values: Vec<f64> = changes
+        .iter()
+        .filter_map(|change| Some(change.shift?.p))
+        .collect();
+    let mut rates = false_discovery_rates(&p_values).into_iter();
+    for change in &mut changes {
+        if let Some(shift) = change.shift {
+            change.rate = rates.next();
+            change.verdict = verdict(&shift, change.rate, least);
+        }
+    }
+    changes
+}
+
+/// The times of one stage.
+struct StageTimes {
+    name: String,
+    per_step: bool,
+    unprofiled: Vec<f64>,
+    profiled: Vec<f64>,
+}
+
+fn stages(side: &Side<'_>) -> Vec<StageTimes> {
+    let (session, facts) = (side.context.session, side.context.facts);
+    let baseline = side.context.results.baseline().ok();
+    let mut stages: Vec<StageTimes> = Vec::new();
+    for summary in facts.run_summaries() {
+        let per_step = summary.kind(facts) == StageKind::Decode;
+        let name = summary.label(session, facts);
+        let series = baseline.and_then(|baseline| {
+            let is_alone = summary.scope(session, facts).rank.is_none();
+            let series = baseline.unprofiled(session, &summary.stage(facts).name);
+            series.filter(|_| is_alone)
+        });
+        stages.push(StageTimes {
+            name,
+            per_step,
+            unprofiled: series.map_or_else(Vec::new, |series| repeats(series, per_step)),
+            profiled: iterations(side, summary, per_step),
+        });
+    }
+    let timed = baseline.map_or(&[][..], |baseline| &baseline.series);
+    for series in timed.iter().filter(|series| series.profiled == Some(false)) {
+        let name = session.text(series.stage);
+        if stages.iter().all(|stage| stage.name != name) {
+            stages.push(StageTimes {
+                name: name.to_owned(),
+                per_step: false,
+                unprofiled: repeats(series, false),
+                profiled: Vec::new(),
+            });
+        }
+    }
+    stages
+}
+
+/// Unprofiled times without a cold first one.
+fn repeats(series: &Series, per_step: bool) -> Vec<f64> {
+    let warm = series.repeats.iter().filter(|repeat| !repeat.is_cold());
+    let time = |repeat: &Repeat| match per_step {
+        true => repeat.per_step(),
+        false => Some(repeat.duration.time()),
+    };
+    warm.filter_map(time).map(|time| time.0).collect()
+}
+
+/// Times of the counted iterations of the timeline.
+fn iterations(side: &Side<'_>, summary: &Summary, per_step: bool) -> Vec<f64> {
+    let mut times = Vec::new();
+    for instance in summary.counted_instances(side.context.facts) {
+        let steps = match per_step {
+            true => instance.steps,
+            false => Some(1),
+        };
+        let time = instance.time().zip(steps.filter(|steps| *steps > 0));
+        times.extend(time.map(|(time, steps)| time.time().0 / steps as f64));
+    }
+    times
+}
+
+fn change(before: &StageTimes, after: &StageTimes) -> Option<StageChange> {
+    let profiled = before.unprofiled.is_empty() || after.unprofiled.is_empty();
+    let [first, second] = [before, after].map(|times| match profiled {
+        true => &times.profiled,
+        false => &times.unprofiled,
+    });
+    Some(StageChange {
+        stage: before.name.clone(),
+        per_step: before.per_step,
+        profiled,
+        samples: Pair {
+            before: first.len(),
+            after: second.len(),
+        },
+        median: Pair {
+            before: Time(median(first)?),
+            after: Time(median(second)?),
+        },
+        shift: Shift::of(first, second, CONFIDENCE),
+        rate: None,
+        verdict: Verdict::CannotTell,
+    })
+}
+
+/// The verdict on a factor: it counts if it is no chance, and at least `least` away from 1.
+fn verdict(shift: &Shift, rate: Option<f64>, least: Ratio) -> Verdict {
+    let Some((low, high)) = shift.interval else {
+        return Verdict::CannotTell;
+    };
+    let is_chance = rate.is_none_or(|rate| rate > 1.0 - CONFIDENCE.0);
+    let (faster, slower) = (Ratio(1.0 / (1.0 + least.0)), Ratio(1.0 + least.0));
+    if low >= faster && high <= slower {
+        Verdict::Same
+    } else if !is_chance && high < Ratio::ONE && shift.ratio <= faster {
+        Verdict::Better
+    } else if !is_chance && low > Ratio::ONE && shift.ratio >= slower {
+        Verdict::Worse
+    } else {
+        Verdict::CannotTell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shift(low: f64, ratio: f64, high: f64) -> Shift {
+        Shift {
+            ratio: Ratio(ratio),
+            interval: Some((Ratio(low), Ratio(high))),
+            p: 0.001,
+        }
+    }
+
+    #[test]
+    fn a_difference_must_be_no_chance_and_large_enough() {
+        let least = Ratio(0.01);
+        let verdict = |shift: &Shift, rate| verdict(shift, Some(rate), least);
+        assert_eq!(verdict(&shift(1.02, 1.03, 1.04), 0.001), Verdict::Worse);
+        assert_eq!(verdict(&shift(0.5, 0.6, 0.7), 0.001), Verdict::Better);
+        assert_eq!(verdict(&shift(0.5, 0.6, 0.7), 0.02), Verdict::CannotTell);
+        assert_eq!(
+            verdict(&shift(0.98, 1.03, 1.08), 0.001),
+            Verdict::CannotTell
+        );
+        // Certain, but less than 1 %.
+        assert_eq!(verdict(&shift(1.002, 1.004, 1.006), 0.001), Verdict::Same);
+        let alone = Shift {
+            interval: None,
+            ..shift(0.5, 0.5, 0.5)
+        };
+        assert_eq!(verdict(&alone, 0.001), Verdict::CannotTell);
+    }
+}

@@ -45,11 +45,6 @@ pub fn compare(
     };
     let text = Catalogue::of(lang);
     let findings = Pair::of(&analyses, |analysis| findings(analysis, text));
-    let side = |analysis: &'_ Analysis<'_>, findings: &'_ [Finding]| Side {
-        name: analysis.capture().bundle.name.as_str(),
-        context: analysis.context(),
-        findings,
-    };
     let sides = Pair {
         before: side(&analyses.before, &findings.before),
         after: side(&analyses.after, &findings.after),
@@ -66,7 +61,7 @@ pub fn compare(
         });
     }
     let captures = [(before, "before"), (after, "after")];
-    let name = format!("{}-{}", before.bundle.name, after.bundle.name);
+    let name = format!("{} → {}", before.bundle.name, after.bundle.name);
     let id = format!("{} {}", before.bundle.id, after.bundle.id);
     let mut provenance = Provenance {
         bundle: &name,
@@ -80,6 +75,14 @@ pub fn compare(
         }
     }
     Ok(compare::report(&comparison, least, text, provenance))
+}
+
+fn side<'a>(analysis: &'a Analysis<'_>, findings: &'a [Finding]) -> Side<'a> {
+    Side {
+        name: &analysis.capture().bundle.name,
+        context: analysis.context(),
+        findings,
+    }
 }
 
 /// What the rules found, in the words of the report.

@@ -179,11 +179,13 @@ fn workload(sides: &Pair<Side<'_>>) -> Pair<String> {
     Pair::of(&differing, |fields| fields.join(", "))
 }
 
-/// Plain fields of a workload description. Stage rules and overrides are about the capture.
+/// Plain fields of a workload description. Stage rules and overrides are about the capture, and names are free text.
 fn fields(workload: &Workload) -> BTreeMap<String, String> {
     let value = serde_json::to_value(workload).unwrap_or_default();
     let fields = value.as_object().into_iter().flatten();
-    let plain = fields.filter(|(_, value)| value.is_number() || value.is_string());
+    let plain = fields.filter(|(name, value)| {
+        (value.is_number() || value.is_string()) && !matches!(name.as_str(), "name" | "label")
+    });
     plain
         .map(|(name, value)| (name.clone(), value.to_string().trim_matches('"').to_owned()))
         .collect()

@@ -284,9 +284,14 @@ impl<'a> Pages<'a> {
         let mut content = SectionContent::default();
         let table = self.places();
         for stage in self.stages().into_iter().take(STAGES) {
-            let is_of_stage =
-                |change: &&AccountChange| change.place.is_measured && change.place.stage == stage;
+            let is_of_stage = |change: &&AccountChange| {
+                let is_changed = change.of_iteration().is_some_and(|time| time != Time::ZERO);
+                change.place.is_measured && change.place.stage == stage && is_changed
+            };
             let parts = rows.iter().filter(|change| is_of_stage(change)).count();
+            if parts == 0 {
+                continue;
+            }
             let caption = words!(self, "compare.account", stage = stage);
             let view = View {
                 skip: rows.iter().position(is_of_stage).unwrap_or_default(),
@@ -335,7 +340,12 @@ impl<'a> Pages<'a> {
         } };
         if !rows.is_empty() {
             let caption = words!(self, "compare.kernels");
-            content.main.push(Block::Table(table.view(caption, SHOWN)));
+            let is_changed = |change: &&KernelChange| change.difference() != Time::ZERO;
+            let changed = rows.iter().filter(is_changed).count();
+            let view = table.view(caption, SHOWN.min(changed));
+            content
+                .main
+                .extend((changed > 0).then_some(Block::Table(view)));
         }
         content.datasets.push(table.rows(rows));
         content
@@ -398,9 +408,9 @@ impl<'a> Pages<'a> {
             count "samples_after" = change.samples.after, page;
             time "before_ns" = change.median.before, page;
             time "after_ns" = change.median.after, page;
-            One "ratio" = change.ratio().0, page;
-            One "ratio_low" = interval.map(|(low, _)| low.0), page;
-            One "ratio_high" = interval.map(|(_, high)| high.0), page;
+            share "change" = change.ratio() - Ratio::ONE, page;
+            share "change_low" = interval.map(|(low, _)| low - Ratio::ONE), page;
+            share "change_high" = interval.map(|(_, high)| high - Ratio::ONE), page;
             One "p" = change.shift.map(|shift| shift.p);
             One "false_discovery_rate" = change.rate;
             text "verdict" = self.text.word(change.verdict.label()), page;

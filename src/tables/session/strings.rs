@@ -30,6 +30,10 @@ impl Default for Strings {
 impl Strings {
     /// The id of `text`, which is stored once.
     pub fn intern(&mut self, text: &str) -> StrId {
+        // A comparison of nothing at the address of no allocation is a slow path of the CPU.
+        if text.is_empty() && !self.list.is_empty() {
+            return StrId::default();
+        }
         if let Some(id) = self.index.get(text) {
             return *id;
         }

@@ -53,13 +53,29 @@ impl Nesting {
             let Span { start, end, .. } = spans[span as usize];
             (start, std::cmp::Reverse(end), span)
         };
-        let spans_of = by_thread(spans.iter().map(|span| span.thread), key);
-        let start = |call: u32| (calls.start[call as usize], call);
-        let calls_of = by_thread(calls.thread.iter().copied(), start);
-        for (thread, own) in spans_of.into_iter().enumerate() {
-            let calls_of = calls_of.get(thread).map_or(&[][..], Vec::as_slice);
-            nesting.sweep(spans, &own, calls, calls_of);
-            nesting.order.extend(own);
+        let threads = spans.iter().map(|span| span.thread);
+        let thread_count = threads.clone().max().map_or(0, |last| last.index() + 1);
+        let mut spans_of = vec![Vec::new(); thread_count];
+        for (row, thread) in threads.enumerate() {
+            // Fewer than 2^32: each is a row of a table.
+            spans_of[thread.index()].push(row as u32);
+        }
+        let mut calls_of = vec![Vec::new(); thread_count];
+        for (row, thread) in calls.thread.iter().enumerate() {
+            // Nothing is around calls of threads without spans.
+            if spans_of
+                .get(thread.index())
+                .is_some_and(|spans| !spans.is_empty())
+            {
+                calls_of[thread.index()].push(row as u32);
+            }
+        }
+        for (mut spans_of, mut calls_of) in spans_of.into_iter().zip(calls_of) {
+            // Rows are nearly in order, which stable sorting makes use of.
+            spans_of.sort_by_key(|row| key(*row));
+            calls_of.sort_by_key(|row| calls.start[*row as usize]);
+            nesting.sweep(spans, &spans_of, calls, &calls_of);
+            nesting.order.extend(spans_of);
         }
         nesting
     }
@@ -91,11 +107,11 @@ impl Nesting {
         recursive
     }
 
-    fn sweep(&mut self, spans: &[Span], own: &[u32], calls: &ApiCalls, calls_of: &[u32]) {
+    fn sweep(&mut self, spans: &[Span], spans_of: &[u32], calls: &ApiCalls, calls_of: &[u32]) {
         // Open spans, outermost first.
         let mut stack: Vec<u32> = Vec::new();
         let mut calls_of = calls_of.iter().copied().peekable();
-        for span in own.iter().copied() {
+        for span in spans_of.iter().copied() {
             let Span { start, end, .. } = spans[span as usize];
             while let Some(call) = calls_of.next_if(|call| calls.start[*call as usize] < start) {
                 self.call(spans, &mut stack, calls, call);
@@ -144,26 +160,6 @@ fn top(spans: &[Span], stack: &mut Vec<u32>, time: Ns) -> Option<u32> {
         stack.pop();
     }
     stack.last().copied()
-}
-
-/// Numbers of rows by thread, sorted by `key`.
-fn by_thread<K: Ord>(
-    threads: impl Iterator<Item = ThreadId>,
-    key: impl Fn(u32) -> K,
-) -> Vec<Vec<u32>> {
-    let mut lists: Vec<Vec<u32>> = Vec::new();
-    for (row, thread) in threads.enumerate() {
-        if lists.len() <= thread.index() {
-            lists.resize_with(thread.index() + 1, Vec::new);
-        }
-        // Fewer than 2^32: each is a row of a table.
-        lists[thread.index()].push(row as u32);
-    }
-    for list in &mut lists {
-        // Rows are nearly in order, which stable sorting makes use of.
-        list.sort_by_key(|row| key(*row));
-    }
-    lists
 }
 
 /// For each moment of a thread the row of the innermost span that is open then; spans of a thread are nested.

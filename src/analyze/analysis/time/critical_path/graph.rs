@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::Context;
 use crate::engine::facts::OpIndex;
 use crate::engine::tiers::{Tier, tier};
-use crate::time::sync::charges::charge;
+use crate::time::sync::charges::sync_calls;
 use rooflens_session::{ApiCallId, GpuId, Ns, PassId, ProcessId, ThreadId};
 
 /// An operation that begins so much later than its launch and its stream allow waited for another stream.
@@ -202,8 +202,8 @@ impl Graph {
 
     /// Synchronizing calls wait for the operation of their process that ended last while they ran.
     fn await_ops(&mut self, context: &Context<'_>, step: &Step) {
-        let charges = charge(context.session, context.facts, step.pass);
-        let waits: BTreeSet<ApiCallId> = charges.calls.iter().map(|call| call.call).collect();
+        let waits = sync_calls(context.session, context.facts, step.pass);
+        let waits: BTreeSet<ApiCallId> = waits.iter().map(|call| call.call).collect();
         let mut by_end: Vec<(ProcessId, Ns, usize)> = self
             .ops
             .iter()

@@ -61,7 +61,7 @@ pub fn operations(session: &Session) -> Ops {
     }
     // Tables are sorted, mostly: stable sorting merges what ascends.
     rows.sort();
-    let calls = CallIndex::new(session);
+    let mut calls = CallIndex::new(session);
     let mut ops = Ops::with_room(count);
     for (_, start, end, source) in rows {
         let (pass, gpu, process, stream, correlation) = match source {
@@ -88,7 +88,12 @@ pub fn operations(session: &Session) -> Ops {
 struct CallIndex {
     /// By (process, correlation id).
     calls: Vec<((ProcessId, i64), ApiCallId)>,
+    /// The position after that of the last search: most operations are in the order of their calls.
+    next: usize,
 }
+
+/// Calls that a search compares one by one before it halves all.
+const NEAR: usize = 8;
 
 impl CallIndex {
     fn new(session: &Session) -> Self {
@@ -98,14 +103,17 @@ impl CallIndex {
         // Ids ascend, mostly: stable sorting merges what ascends.
         calls.sort_by_key(|(key, id)| (*key, table.nested[id.index()]));
         calls.dedup_by_key(|(key, _)| *key);
-        Self { calls }
+        Self { calls, next: 0 }
     }
 
-    fn find(&self, process: ProcessId, correlation: i64) -> Option<ApiCallId> {
-        let position = self
-            .calls
-            .binary_search_by_key(&(process, correlation), |(key, _)| *key)
-            .ok()?;
+    fn find(&mut self, process: ProcessId, correlation: i64) -> Option<ApiCallId> {
+        let key = (process, correlation);
+        let mut near = self.calls[self.next..].iter().take(NEAR);
+        let position = match near.position(|call| call.0 == key) {
+            Some(near) => self.next + near,
+            None => self.calls.binary_search_by_key(&key, |call| call.0).ok()?,
+        };
+        self.next = position + 1;
         Some(self.calls[position].1)
     }
 }

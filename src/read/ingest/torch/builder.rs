@@ -22,6 +22,8 @@ pub(super) struct Builder<'a> {
     texts: Vec<Box<str>>,
     names: FxHashMap<&'a str, u32>,
     json: FxHashMap<&'a str, u32>,
+    /// The number of the empty text, which most operators have for some arguments.
+    empty: Option<u32>,
     lanes: Vec<Lane>,
     lane_index: FxHashMap<Lane, u32>,
     last_lane: Option<(Lane, u32)>,
@@ -317,6 +319,9 @@ impl<'a> Builder<'a> {
     /// The text of a JSON value without its spaces.
     fn json(&mut self, text: &'a str) -> u32 {
         let texts = &mut self.texts;
+        if text.is_empty() {
+            return *self.empty.get_or_insert_with(|| add(texts, text.into()));
+        }
         *self
             .json
             .entry(text)

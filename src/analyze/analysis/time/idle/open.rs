@@ -74,9 +74,6 @@ pub(super) struct Ascending<T> {
     place: Cell<usize>,
 }
 
-/// Elements that a search reads one by one before it halves the rest.
-const NEAR: usize = 16;
-
 impl<T> Ascending<T> {
     pub(super) fn new((times, elements): (Vec<Ns>, Vec<T>)) -> Self {
         let place = Cell::new(0);
@@ -93,10 +90,13 @@ impl<T> Ascending<T> {
         let (before, after) = self.times.split_at(self.place.get());
         let place = if before.last().is_some_and(|last| *last > moment) {
             before.partition_point(passed)
-        } else if after.get(NEAR).is_some_and(passed) {
-            before.len() + after.partition_point(passed)
         } else {
-            before.len() + after.iter().take_while(|time| passed(time)).count()
+            let mut near = 1;
+            while after.get(near).is_some_and(passed) {
+                near *= 2;
+            }
+            let near = after.get(..near).unwrap_or(after);
+            before.len() + near.partition_point(passed)
         };
         self.place.set(place);
         place
@@ -237,7 +237,9 @@ impl Paths {
 fn changes(mut spans: Vec<Span>, paths: &mut Paths) -> (Vec<Ns>, Vec<PathId>) {
     // A stable sort: of equal spans the one of the outer kind comes first.
     spans.sort_by_key(|span| (span.start, span.end));
-    let (mut times, mut open): (Vec<Ns>, Vec<PathId>) = (Vec::new(), Vec::new());
+    // Each span changes what is open when it starts, and nearly always when it ends.
+    let count = 2 * spans.len();
+    let (mut times, mut open) = (Vec::with_capacity(count), Vec::with_capacity(count));
     let mut push = |time: Ns, path: PathId| match open.last_mut() {
         Some(last) if *last == path => {}
         Some(last) if times.last() == Some(&time) => *last = path,

@@ -199,11 +199,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, finder: &Finder<'_>, part: &Part, key: Key, time: Ns, window: usize) {
-        if self.gap != Some(part.gap) {
-            self.close(finder, window);
-            self.gap = Some(part.gap);
-        }
+    fn add(&mut self, key: Key, time: Ns) {
         match self.parts.last_mut() {
             Some(last) if last.0 == key => last.1 += time,
             _ => self.parts.push((key, time)),
@@ -312,19 +308,24 @@ impl<'a> Finder<'a> {
         for (number, window) in windows.iter().enumerate() {
             self.add_issued(&mut issued, gpu, window.time);
             let mut loops: BTreeMap<ThreadId, Vec<Loop>> = BTreeMap::new();
+            let mut issuer = None;
             for part in self.gaps.parts(gpu, window.time) {
-                let call = self.facts.ops.api_call[part.op as usize];
-                let thread = call.map(|call| self.session.api_calls.thread[call.index()]);
+                if sums.gap != Some(part.gap) {
+                    sums.close(self, number);
+                    sums.gap = Some(part.gap);
+                    let call = self.facts.ops.api_call[part.op as usize];
+                    issuer = call.map(|call| self.session.api_calls.thread[call.index()]);
+                }
                 let is_host = Cause::HOST.contains(&part.cause) || part.cause == Cause::Profiler;
-                let Some(thread) = thread.filter(|_| is_host) else {
+                let Some(thread) = issuer.filter(|_| is_host) else {
                     let key = (Activity::NotHost, part.cause, NOTHING);
-                    sums.add(self, &part, key, part.time.1 - part.time.0, number);
+                    sums.add(key, part.time.1 - part.time.0);
                     continue;
                 };
                 let loops = loops
                     .entry(thread)
                     .or_insert_with(|| self.loops(thread, window.time));
-                self.add(&mut sums, &part, (thread, window.thread), loops, number);
+                self.add(&mut sums, &part, (thread, window.thread), loops);
             }
             sums.close(self, number);
             for (thread, loops) in &loops {
@@ -373,7 +374,6 @@ impl<'a> Finder<'a> {
         part: &Part,
         (thread, driver): (ThreadId, Option<ThreadId>),
         loops: &[Loop],
-        window: usize,
     ) {
         let driver = driver.filter(|driver| *driver != thread);
         for (time, path) in self.open.within(thread, part.time) {
@@ -381,7 +381,7 @@ impl<'a> Finder<'a> {
             let waits = || node.is_some_and(|node| is_wait(self.session, node.source));
             let Some(driver) = driver.filter(|_| waits()) else {
                 let key = self.key(part, (thread, time, path), part.cause, loops);
-                sums.add(self, part, key, time.1 - time.0, window);
+                sums.add(key, time.1 - time.0);
                 continue;
             };
             for (time, path) in self.open.within(driver, time) {
@@ -390,7 +390,7 @@ impl<'a> Finder<'a> {
                     cause => cause,
                 };
                 let key = self.key(part, (driver, time, path), cause, loops);
-                sums.add(self, part, key, time.1 - time.0, window);
+                sums.add(key, time.1 - time.0);
             }
         }
     }

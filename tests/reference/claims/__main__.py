@@ -22,15 +22,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import report
 from bundle import Input
 from chains import CHAINS
+from counters import COUNTERS, coverage
 from limits import LIMITS
 from named import NAMED
 from parts import product_share
 from profiles import PROFILED, Profile
+from repeats import REPEATS
 from stages import RULES
 
-DERIVATIONS = RULES | NAMED | CHAINS | LIMITS
+DERIVATIONS = RULES | NAMED | CHAINS | LIMITS | REPEATS | COUNTERS
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "Hz": 1, "MHz": 1e6, "GHz": 1e9,
+         "W": 1}
 
 
 def value(text):
@@ -44,7 +47,7 @@ DTYPES = {"fp64": "double", "fp32": "float", "bf16": "bfloat16", "fp16": "half",
 
 def is_short_for(short, name):
     """Whether the words of a short name are in a kernel's name, in any spelling."""
-    plain = name.lower().replace("_", "")
+    plain = re.sub(r"(\d+x\d+)_(\d+)x\d+", r"\1x\2", name).lower().replace("_", "")
     return all(word in name or word.replace("_", "") in plain or DTYPES.get(word, " ") in plain for word in short.split())
 
 
@@ -86,6 +89,8 @@ def derive(work, finding):
     work.of_stage = finding["stage"]
     if rule == "flop-coverage":
         return none_known(work, finding["statement"])
+    if rule == "profile-coverage":
+        return coverage(work, finding["statement"], process_of_rank)
     derivations = PROFILED if isinstance(work, Profile) else DERIVATIONS
     if rule not in derivations:
         return None, "no derivation of this rule"
@@ -99,7 +104,7 @@ def derive(work, finding):
     stage = finding["stage"] or (work.stages[0] if work.stages else None)
     process = process_of_rank(work, stage, finding["rank"])
     work.pauses = (finding["stage"], finding["rank"]) in work.with_pauses
-    return stated, derivation(work, stage, process, work.idle(stage, process))
+    return stated, derivation(work, stage, process, work.idle(stage, process) if process is not None else [])
 
 
 def check(work, finding):
@@ -145,7 +150,7 @@ def claims(rooflens, path, folder):
     with_pauses = {(one["stage"], one["rank"]) for one in findings if one["rule"] == "host-pauses"}
     for finding in findings:
         try:
-            work = source.work(finding["pass"] or first_pass(source))
+            work = source.work(finding["pass"] if source.raw(finding["pass"]) else first_pass(source))
             work.stages, work.with_pauses = stages, with_pauses
             state, words = check(work, finding)
         except Exception as error:

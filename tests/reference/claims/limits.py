@@ -33,9 +33,15 @@ def blocks(extents):
 
 
 def signature(name):
-    """A name without what tools spell differently."""
-    name = name.replace("(anonymous namespace)", "").replace("<unnamed>", "")
-    return re.sub(r"\(int\)|\(bool\)|\(unsigned int\)|\(unsigned long\)|\bvoid\b|\bconst\b|\s", "", name).split("(")[0]
+    """A name without what tools spell differently, and without its parameters."""
+    name = re.sub(r"\(anonymous namespace\)|<unnamed>|\((int|bool|long|unsigned \w+|[\w:]+_MODE)\)|\bvoid\b|\bconst\b|\s", "", name)
+    name = re.sub(r"\b(\d+)(ul?)\b", r"\1", name.replace("true", "1").replace("false", "0"))
+    name, depth = re.sub(r"(\w*::)+", "", name), 0
+    for at in range(len(name) - 1, 0, -1) if name.endswith(")") else ():
+        depth += (name[at] == ")") - (name[at] == "(")
+        if depth == 0:
+            return name[:at]
+    return name
 
 
 class Profile:
@@ -43,7 +49,9 @@ class Profile:
 
     def __init__(self, launch):
         self.metrics, self.grid, self.block = launch["metrics"], launch["grid"], launch["block"]
-        self.names = {signature(name) for name in (launch.get("function"), launch.get("mangled"), launch.get("demangled")) if name}
+        names = [launch[name] for name in ("demangled", "function", "mangled") if launch.get(name)]
+        # The function is a name without types.
+        self.names = {signature(name) for name in (names if len(names) < 3 else names[::2])}
         self.duration = self.metrics.get("gpu__time_duration.sum", 0)
         # L1 is counted over the time in which SMs are active: of a grid of one block that is a part of them.
         active, elapsed = (self.metrics.get(name) for name in ("sm__cycles_active.avg", "gpc__cycles_elapsed.max"))

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 NARROW_SPACE = "\u202f"
-UNITS = {"nanoseconds": "ns", "bytes": "B"}
+UNITS = {"nanoseconds": "ns", "bytes": "B", "one": "", "hertz": "Hz", "watts": "W"}
 
 
 def read(rooflens, path, folder):
@@ -58,7 +58,7 @@ def text(parts):
             elif unit == "count":
                 out += f"{value:g}" if value == int(value) else repr(value)
             else:
-                out += f"{value!r} {UNITS.get(unit, unit)}"
+                out += f"{value!r} {UNITS.get(unit, unit)}".rstrip()
         else:
             out += next(iter(part.values()))
     return out

@@ -1,0 +1,54 @@
+"""Rules about repeats and iterations: outliers, trends, the overhead of the profiler.
+
+Definitions: docs/findings/repeat-outliers.md and the pages of the other rules below.
+"""
+
+import statistics
+
+from instances import length, lies_in
+from line import Line
+
+SET_UP = ("first_use", "host_code", "allocation")
+
+
+def repeat_outliers(work, stage, process, found):
+    """The repeat farthest from the median, if it is an outlier."""
+    times = [round(time * 1e6) for time in work.source.baseline[work.of_stage]["ms"]]
+    median = statistics.median(times)
+    spread = statistics.median(abs(time - median) for time in times)
+    number = max(range(len(times)), key=lambda at: abs(times[at] - median))
+    score = 0.6745 * (times[number] - median) / spread
+    is_outlier = abs(score) > 3.5 and abs(times[number] - median) >= 0.05 * median
+    return dict(number=number, time=times[number], median=median, count=len(times), score=score if is_outlier else None)
+
+
+def uneven_pace(work, stage, process, found):
+    times = [length(one) for one in work.counted(stage, process)]
+    third = len(times) // 3
+    return dict(drift_share=abs(statistics.median(times[-third:]) / statistics.median(times[:third]) - 1))
+
+
+def profiler_overhead(work, stage, process, found):
+    """The median of iterations without set-up and slow steps, against the baseline."""
+    line = Line(work, stage, process)
+    set_ups = [sum(times[cause] for cause in SET_UP) / whole for _, _, whole, times in found]
+    usual = statistics.median(set_ups)
+    steps = work.counted(f"{stage}_step", process)
+    slow = [step for step in steps if length(step) > 1.25 * statistics.median(map(length, steps))]
+    warm = []
+    for (one, _, whole, _), set_up in zip(found, set_ups):
+        is_set_up = set_up >= 0.1 and (len(found) < 3 or set_up > 2 * usual)
+        is_slow = len(found) >= 3 and whole > 1.25 * line.time
+        if not is_set_up and not is_slow and not any(lies_in(step, one) for step in slow):
+            warm.append(whole)
+    profiled = statistics.median(warm)
+    return dict(unprofiled=line.unprofiled, share=1 - line.unprofiled / profiled, time=profiled, warm=len(warm), all=len(found))
+
+
+REPEATS = {
+    "repeat-outliers": (r"Repeat (?P<number>\S+) of .+? takes (?P<time>\S+ \S+), against a median of (?P<median>\S+ \S+) of "
+                        r"(?P<count>\S+) repeats \(modified z-score (?P<score>\S+)\)\.", repeat_outliers),
+    "uneven-pace": (r"The time of .+? (?:grows|drops) by (?P<drift_share>\S+ %) from the first to the last third of its "
+                    r"iterations\.", uneven_pace),
+    "profiler-overhead": (r".+? takes (?P<unprofiled>\S+ \S+) in the baseline(?: for as many steps)?, (?P<share>\S+ %) less than "
+                          r"in pass \S+ \((?P<time>\S+ \S+), .+?, (?P<warm>\S+) of (?P<all>\S+): .+\)\.", profiler_overhead)}

@@ -6,6 +6,7 @@ profiled launches have.
 
 import collections
 import re
+import statistics
 
 from kernel_names import class_of
 from limits import blocks, profiles, signature
@@ -24,7 +25,9 @@ def bound(profile):
         return "latency-bound"
     if profile.compute - profile.memory >= 0.1:
         threads = (profile.count("smsp__inst_executed.sum") or profile.count("inst_executed")) * 32
-        return "instruction-bound" if 0 < threads and flops(profile) < 0.25 * threads else "compute-bound"
+        # Tensor cores that were not counted may do any work.
+        is_counted = any("ops_path_tensor" in name for name in profile.metrics) or not any("nvjet" in name for name in profile.names)
+        return "instruction-bound" if is_counted and flops(profile) < 0.25 * threads else "compute-bound"
     if profile.memory - profile.compute >= 0.1:
         return next(level for level in ("dram", "l2", "l1") if getattr(profile, level) >= profile.memory - 0.05) + "-bound"
     return "balanced"
@@ -68,23 +71,24 @@ def represented(work, stage, process):
 
 
 def profiled_bound(work, stage, process, found):
-    times, covered, whole, reasons, of_class = collections.Counter(), 0, 0, collections.defaultdict(collections.Counter), 0
+    times, groups, whole = collections.Counter(), collections.defaultdict(list), 0
     for op, own, is_same in represented(work, stage, process):
-        time = op.end - op.start
-        whole += time
+        whole += op.end - op.start
+        groups[signature(details(work, op)["name"]), details(work, op)["grid"], is_same, tuple(own)].append(op.end - op.start)
+    reasons = collections.Counter()
+    for (*_, is_same, own), durations in groups.items():
         if own:
-            covered += time
-            name = collections.Counter(map(bound, own)).most_common(1)[0][0]
-            times[name] += time
-            if is_same:
-                nearest = min(own, key=lambda profile: abs(profile.duration - time))
-                reasons[bound(nearest)][reason(nearest)] += time
+            times[collections.Counter(map(bound, own)).most_common(1)[0][0]] += sum(durations)
+            median = statistics.median(durations)
+            nearest = min(own, key=lambda profile: abs(profile.duration - median))
+            if is_same and bound(nearest) == "latency-bound":
+                reasons[reason(nearest)] += sum(durations)
     shares = [(name, time / whole) for name, time in times.most_common(3)] + [(None, None)] * 3
     (first, share), (second, second_share), (third, third_share) = shares[:3]
-    why, part = reasons[first].most_common(1)[0] if first == "latency-bound" and reasons[first] else (None, 0)
+    why, part = reasons.most_common(1)[0] if first == "latency-bound" and reasons else (None, 0)
     return dict(class_text=first, share=share, second_text=second, second_share=second_share, third_text=third,
-                third_share=third_share, covered_share=covered / whole, reason_text=why,
-                part_share=part / max(reasons[first].total(), 1))
+                third_share=third_share, covered_share=times.total() / whole, reason_text=why,
+                part_share=part / max(reasons.total(), 1))
 
 
 def covered(work, stage, process):

@@ -144,7 +144,9 @@ class Group:
                                                         profile.compute)
         atomics = profile.count("l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
                                 "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum")
-        if (not tuned and atomics and atomics / (atomics + requests) >= 0.1 and latency_bound and waves >= 0.5
+        slice_ = profile.metrics.get("lts__throughput.max.pct_of_peak_sustained_elapsed")
+        are_few = waves >= 0.5 if slice_ is None else slice_ / 100 >= 4 * profile.l2
+        if (not tuned and atomics and atomics / (atomics + requests) >= 0.1 and latency_bound and are_few
                 and profile.waits("long_scoreboard", "lg_throttle", "drain", "membar")):
             own["contended-atomics"] = atomics / (atomics + requests), max(profile.dram_for(needed + sectors), profile.compute)
         limits = {name: profile.metrics.get(f"launch__occupancy_limit_{name}", 99) for name in

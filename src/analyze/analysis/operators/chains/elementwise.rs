@@ -125,7 +125,7 @@ impl Finder<'_> {
         self.close(chain);
     }
 
-    fn is_fill(&self, position: usize) -> bool {
+    pub(super) fn is_fill(&self, position: usize) -> bool {
         let name = self.items.name(position);
         name.is_some_and(|name| FILLS.contains(&name))
     }

@@ -337,6 +337,10 @@ fn an_optimizer_with_kernels_for_each_parameter_is_a_loop() {
     let mut steps = vec![update; 40];
     steps.extend([joint; 20]);
     assert!(!is_optimizer(&step(&steps)));
+    // The first step fills the state of each parameter.
+    let mut steps = vec![("aten::fill_ [[256,512],[]] float,Scalar", ADD, 2); 108];
+    steps.extend([joint; 3]);
+    assert!(!is_optimizer(&step(&steps)));
 }
 
 #[test]

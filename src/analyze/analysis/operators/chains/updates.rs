@@ -41,7 +41,8 @@ impl Finder<'_> {
         let threads: Vec<ThreadId> = steps.iter().map(|row| ranges.thread[*row]).collect();
         let (mut launched, mut moments) = (Vec::new(), Vec::new());
         for (position, item) in self.items.list.iter().enumerate() {
-            if let Some(row) = item.operator {
+            // The first step of any optimizer fills the state of each parameter.
+            if let Some(row) = item.operator.filter(|_| !self.is_fill(position)) {
                 let operators = &session.operators;
                 let row = row as usize;
                 launched.push(position);

@@ -112,6 +112,8 @@ def check(work, finding):
     stated, derived = derive(work, finding)
     if stated is None:
         return "unchecked", derived
+    # No group of a chain rule: all of the statement is false.
+    derived = dict.fromkeys(stated) if derived is None else derived
     if "few" in stated:
         derived["gain"] = derived["time"]
     if finding["saved_ns"] is not None:

@@ -64,6 +64,24 @@ def plans(span):
     return span.kind == "operator" and any(part in span.name for part in ("cudnn_", "miopen_"))
 
 
+def changes(spans):
+    """The moments at which what is open changes, and the spans that are open from then on, the outermost first."""
+    events, stack = [(float("-inf"), ())], []
+
+    def close(until):
+        while stack and stack[-1].end <= until:
+            events.append((stack.pop().end, tuple(stack)))
+
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        close(span.start)
+        # What outlives the span around it ends with that.
+        stack.append(span._replace(end=min(span.end, stack[-1].end)) if stack else span)
+        events.append((span.start, tuple(stack)))
+    close(float("inf"))
+    last = dict(events)
+    return list(last), list(last.values())
+
+
 class Host:
     """The threads of a pass."""
 
@@ -91,7 +109,7 @@ class Host:
                  *(Span(start, end, "operator", name) for start, end, name in getattr(self.capture, "cpu_ops", {}).get(thread, [])),
                  *(Span(call[0], call[1], "call", plain(call[3])) for call in self.every_call(thread)),
                  *self.os_calls.get(thread, []), *self.captures(thread)]
-        return sorted((span for span in every if span.start < span.end), key=lambda span: (span.start, -span.end))
+        return [span for span in every if span.start < span.end]
 
     def every_call(self, thread):
         return self.capture.calls.get(thread, [])
@@ -104,24 +122,8 @@ class Host:
                 yield Span(begin[0], end[1], "call", plain(begin[3]))
 
     def changes(self, thread):
-        """The moments at which what is open changes, and the spans that are open from then on, the outermost first."""
         if thread not in self.open:
-            events, stack = [(float("-inf"), ())], []
-
-            def close(until):
-                while stack and stack[-1].end <= until:
-                    events.append((stack.pop().end, tuple(stack)))
-
-            for span in self.spans(thread):
-                close(span.start)
-                # What outlives the span around it ends with that.
-                stack.append(span._replace(end=min(span.end, stack[-1].end)) if stack else span)
-                events.append((span.start, tuple(stack)))
-            close(float("inf"))
-            last = {}
-            for time, path in events:
-                last[time] = path
-            self.open[thread] = list(last), list(last.values())
+            self.open[thread] = changes(self.spans(thread))
         return self.open[thread]
 
     def at(self, thread, time):

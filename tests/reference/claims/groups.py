@@ -1,0 +1,283 @@
+"""Groups of kernels that another form of the same computation replaces, by their operators.
+
+Definitions: docs/findings/norm-unfused.md and the pages of the rules in chains.py. A kernel belongs to one group at most; groups
+are looked for in the order of `Finder.find`.
+"""
+
+import collections
+import re
+
+from operators import FLOATS, broadcast, bytes_of, elements, order, sizes, stored, Tensor
+
+ROOTS = {"rsqrt", "var", "var_mean", "std"}
+REDUCTIONS = {"mean", "sum", "var", "var_mean", "std", "norm", "linalg_vector_norm", "max", "min", "amax", "amin", "logsumexp",
+              "prod"}
+FILLS = {"aten::fill_", "aten::zero_", "aten::zeros"}
+COPYING = {"copy_", "_to_copy", "to", "clone", "contiguous"}
+INDEXING = {"aten::index", "aten::index_select", "aten::gather", "aten::nonzero", "aten::_index_put_impl_", "aten::index_add_",
+            "aten::scatter_add_"}
+MASKS = {"aten::masked_fill_", "aten::where", "aten::add", "aten::add_"}
+ADDING = {"aten::index_add_", "aten::scatter_add_", "aten::scatter_reduce_", "aten::_index_put_impl_",
+          "aten::embedding_dense_backward"}
+
+Chain = collections.namedtuple("Chain", "kind launches bound example scale left others also", defaults=(1, 1, 0, 0))
+
+
+class Finder:
+    """Groups of the kernels of one stream."""
+
+    def __init__(self, launches, roof, work):
+        self.launches, self.roof, self.work, self.chains, self.taken = launches, roof, work, [], set()
+
+    def add(self, kind, launches, bound, example=None, **more):
+        own = dict(operators=self.names(launches), sizes="", source="", target="", factor=None, around=None)
+        first = next((self.launches[at].call for at in launches if self.launches[at].call), None)
+        self.chains.append(Chain(kind, launches, bound, own | (example or {}) | dict(first=first), **more))
+        self.taken.update(launches)
+
+    def names(self, launches):
+        names = [self.launches[at].name.removeprefix("aten::") for at in launches if self.launches[at].name]
+        return in_order(names)
+
+    def free(self, wanted):
+        return [at for at, launch in enumerate(self.launches) if at not in self.taken and wanted(launch)]
+
+    def find(self):
+        self.optimizers()
+        self.attention()
+        self.loops()
+        self.additions()
+        self.repeats()
+        self.doubles()
+        self.layouts()
+        self.elementwise()
+        for at in self.free(lambda launch: launch.copy()):
+            target, source = self.launches[at].copy()
+            if target.dtype != source.dtype and elements(target) == elements(source):
+                self.avoidable("dtype-casts", at, target, source)
+        return self.chains
+
+    def optimizers(self):
+        steps = [(start, -end, thread, name) for start, end, thread, name in self.work.ranges
+                 if (name or "").startswith("Optimizer.step#")]
+        for start, end, thread, name in steps:
+            own = [at for at, launch in enumerate(self.launches) if launch.call and launch.call.thread == thread
+                   and start <= launch.call.start < end and launch.name not in FILLS]
+            joint = sum("_foreach" in self.launches[at].name or "_fused" in self.launches[at].name
+                        or "multi_tensor_apply" in self.launches[at].kernel for at in own)
+            if len(own) >= 48 and joint <= len(own) / 5:
+                sums = collections.Counter()
+                for at in own:
+                    sums[self.launches[at].name] += self.launches[at].bytes()
+                self.add("optimizer-loop", own, self.roof.moving(max(sums.values())), dict(around=name))
+
+    def attention(self):
+        for at, launch in enumerate(self.launches):
+            backward = launch.name == "aten::_softmax_backward_data"
+            if at in self.taken or not backward and launch.name not in ("aten::_softmax", "aten::_safe_softmax"):
+                continue
+            scores = launch.tensors[0]
+            number = elements(scores)
+
+            def makes(other):
+                return (product := self.launches[other].product()) is not None and product[3] == number
+
+            def reads(other):
+                return (product := self.launches[other].product()) is not None and number in map(elements, product[:2])
+
+            before = [other for other in range(max(at - 16, 0), at) if makes(other)]
+            after = [other for other in range(at + 1, min(at + 17, len(self.launches))) if reads(other)]
+            if not before or not after or len(scores.dims) < 2:
+                continue
+            first, last = before[-1], after[min(1, len(after) - 1)] if backward else after[0]
+            first -= backward and first > 0 and reads(first - 1)
+            own = [other for other in range(first, last + 1) if other not in self.taken
+                   and self.launches[other].place == launch.place
+                   and (makes(other) or number in map(elements, self.launches[other].tensors))]
+            depth = next(self.launches[other].product()[2] for other in range(first, last + 1) if makes(other))
+            left = next(self.launches[other].product()[0] for other in range(first, last + 1) if self.launches[other].product())
+            queries, keys = scores.dims[-2:]
+            size = number / (queries * keys) * depth * 2 * (queries + keys) * left.size
+            masked = any(self.launches[other].name in MASKS for other in own)
+            flops = (10 if backward else 4) * number * depth * (0.5 if masked else 1)
+            math_ = next((one.name for one in launch.around if one.name == "aten::_scaled_dot_product_attention_math"), None)
+            self.add("attention-math", own, self.roof.computing(flops, left.dtype, size),
+                     dict(sizes=sizes(scores), source=left.dtype, around=math_))
+
+    def main_product(self, at):
+        launch = self.launches[at]
+        return launch.product() if launch.is_gemm and at not in self.taken else None
+
+    def loops(self):
+        """Products with a weight of the same size: in a row, or with index operations between."""
+        by_weight, loops = collections.defaultdict(list), []
+        for at, launch in enumerate(self.launches):
+            product = self.main_product(at)
+            if product:
+                by_weight[launch.name, product[1].dims].append(at)
+        weight_of = {at: own for own in by_weight.values() for at in own}
+        for _, own in sorted(by_weight.items()):
+            def follows(a, b):
+                rare = any(2 * len(weight_of.get(between, own)) < len(own) for between in range(a + 1, b))
+                return b - a <= 16 and self.launches[a].place == self.launches[b].place and not rare
+
+            for run in chunks(own, follows):
+                for row in chunks(run, lambda a, b: all(self.launches[at].is_gemm for at in range(a, b))):
+                    if len(row) >= 8 and self.is_independent(row):
+                        loops.append(("gemm-loop", row))
+                indexed = sum(any(self.launches[at].name in INDEXING for at in range(a, b)) for a, b in zip(run, run[1:]))
+                if len(run) >= 8 and indexed >= 0.8 * (len(run) - 1):
+                    loops.append(("expert-loop", run))
+        for kind, run in sorted(loops, key=lambda one: one[1][0] - one[1][-1]):
+            self.loop(kind, run)
+
+    def is_independent(self, row):
+        left, _, _, number = self.main_product(row[-1])
+        last, joined = row[-1], number * len(row)
+        follows = self.launches[last + 1] if last + 1 < len(self.launches) else None
+        is_joined = follows is not None and follows.name == "aten::cat" and any(
+            joined in map(elements, launch.tensors) for launch in self.launches[last + 2:last + 6])
+        return left.dims[-1] != self.main_product(last)[1].dims[-1] or is_joined
+
+    def loop(self, kind, run):
+        first, last = run[0], run[-1]
+        own = list(range(first, last + 1))
+        if any(at in self.taken for at in own):
+            return
+        flops = size = 0
+        for at in own:
+            product = self.main_product(at)
+            if product:
+                left, right, depth, number = product
+                flops += 2 * number * depth
+                size += bytes_of(left) + bytes_of(right) + number * left.size
+        left, right = self.main_product(first)[:2]
+        bound = self.roof.computing(flops, left.dtype, size)
+        if bound > sum(self.launches[at].time for at in own) / 2:
+            return
+        scale = len(run) / (len(run) - 1) if kind == "expert-loop" else 1
+        others = self.launches[last].at - self.launches[first].at + 1 - len(own)
+        self.add(kind, own, bound, dict(sizes=sizes(right), source=left.dtype, factor=len(run)), scale=scale, others=others)
+
+    def additions(self):
+        for at in self.free(lambda launch: launch.name in ADDING and launch.tensors):
+            launch = self.launches[at]
+            target, floats = launch.tensors[0], [one for one in launch.tensors if one.dtype in FLOATS]
+            source = max(reversed(floats), key=elements, default=None)
+            if source is None:
+                continue
+            factor = elements(source) / max(elements(target), 1)
+            least = self.roof.moving(bytes_of(source) + bytes_of(target))
+            if factor >= 64 and launch.time > 4 * least:
+                self.add("row-additions", [at], least, dict(sizes=f"{sizes(source)} → {sizes(target)}", source=source.dtype,
+                                                            target=target.dtype, factor=factor))
+
+    def repeats(self):
+        for at in self.free(lambda launch: launch.copy()):
+            target, source = self.launches[at].copy()
+            factor = elements(target) / max(stored(source), 1)
+            if stored(source) < 65_536 or factor < 2:
+                continue
+            reader, also = self.reader(at, target, factor)
+            self.add("repeated-tensors", [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, factor=factor,
+                                                       around=reader), also=also)
+
+    def reader(self, at, copy, factor):
+        """What reads a repeated tensor, and its time beyond that with each repeated element read once."""
+        for launch in self.launches[at + 1:at + 5]:
+            repeated = [one for one in launch.tensors if elements(one) == elements(copy)]
+            if launch.kind in ("attention", "gemm") and repeated:
+                size = sum(bytes_of(one) / factor if elements(one) == elements(copy) else bytes_of(one) for one in launch.tensors)
+                query, key = launch.tensors[:2]
+                flops = 4 * elements(query) * key.dims[-2] if len(key.dims) > 1 else 0
+                least = self.roof.computing(flops, copy.dtype, size)
+                return launch.name, max(launch.time - least, 0) / len(repeated)
+        return None, 0
+
+    def doubles(self):
+        for at in self.free(lambda launch: launch.call):
+            launch = self.launches[at]
+            works = (launch.is_elementwise or launch.is_copy or launch.is_reduction or launch.is_gemm or launch.kind == "norm")
+            if (not works or launch.elements < 4096
+                    or not any(one.dtype == "fp64" and elements(one) > 1 for one in launch.tensors)):
+                continue
+            product = launch.product()
+            flops = 2 * product[3] * product[2] if product else 0
+            size = launch.bytes() / 2 + (launch.elements * 4 if launch.is_elementwise or launch.is_copy else 0)
+            largest = max(reversed(launch.tensors), key=elements)
+            narrow = next((one.dtype for one in launch.tensors if one.dtype in FLOATS - {"fp64"}), "")
+            self.add("fp64-operators", [at], self.roof.computing(flops, "simt fp32", size), dict(sizes=sizes(largest), source=narrow))
+
+    def layouts(self):
+        for at, launch in enumerate(self.launches):
+            copy = launch.copy() if at not in self.taken else None
+            if copy and copy[0].dtype == copy[1].dtype and copy[0].dims == copy[1].dims and order(copy[0]) is not None \
+                    and order(copy[0]) != order(copy[1]) and stored(copy[1]) == elements(copy[1]):
+                last = [len(one.dims) >= 4 and one.dims[1] > 1 and one.strides[1:2] == (1,) for one in copy]
+                self.avoidable("layout-conversions" if last[0] != last[1] else "transposed-copies", at, copy[0], copy[0])
+            elif re.search("nchwToNhwc|nhwcToNchw", launch.kernel) and at not in self.taken:
+                tensor = launch.tensors[0] if launch.tensors else Tensor((), (), "", 4)
+                self.avoidable("layout-conversions", at, tensor, tensor)
+
+    def avoidable(self, kind, at, target, source):
+        around = next((one.name for one in reversed(self.launches[at].around) if one.name.removeprefix("aten::") not in COPYING), None)
+        self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0)
+
+    def elementwise(self):
+        run, whole, reduced = [], 0, False
+        for at, launch in enumerate(self.launches):
+            if launch.name in FILLS:
+                continue
+            name = (launch.name or "").removeprefix("aten::")
+            is_part = (at not in self.taken and (launch.name or "").startswith("aten::") and not name.startswith("_foreach")
+                       and launch.elements > 1 and (launch.is_elementwise or launch.is_reduction and name in REDUCTIONS
+                                                  or launch.is_copy and name == "copy_"))
+            fits = launch.elements == whole or reduced and 0 < launch.elements < whole and whole % launch.elements == 0
+            if not (is_part and run and fits and self.launches[run[-1]].place == launch.place):
+                self.close(run, whole)
+                run, whole, reduced = [], 0, False
+            if is_part:
+                run.append(at)
+                whole, reduced = max(whole, launch.elements), reduced or launch.is_reduction
+        self.close(run, whole)
+
+    def close(self, run, whole):
+        full = [at for at in run if self.launches[at].elements == whole]
+        names = {self.launches[at].name.removeprefix("aten::") for at in run}
+        if len(full) < 3 or names == {"copy_"}:
+            return
+        norm = any(self.launches[at].is_reduction for at in run) and names & ROOTS
+        largest = max(reversed(self.launches[full[0]].tensors), key=elements)
+        self.add("norm-unfused" if norm else "pointwise-unfused", run, self.fused(run),
+                 dict(sizes=sizes(largest), source=largest.dtype))
+
+    def fused(self, run):
+        """The least time of one kernel: inputs that no kernel before wrote are read, the last output is written."""
+        known, size = set(), 0
+        for at in run:
+            launch, read = self.launches[at], set()
+            for tensor in launch.inputs():
+                key = elements(tensor), tensor.dtype
+                if key not in known and key not in read:
+                    size += bytes_of(tensor)
+                    read.add(key)
+            known |= read
+            if not launch.is_reduction:
+                known.add((launch.elements, launch.output().dtype))
+                size += launch.elements * launch.output().size if at == run[-1] else 0
+        return self.roof.moving(size)
+
+
+def in_order(names):
+    kept = [name for at, name in enumerate(names) if at == 0 or names[at - 1] != name]
+    return " → ".join(kept[:10]) + (" → …" if len(kept) > 10 else "")
+
+
+def chunks(row, follows):
+    found = []
+    for own in row:
+        if found and follows(found[-1][-1], own):
+            found[-1].append(own)
+        else:
+            found.append([own])
+    return found

@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import report
 from bundle import Input
 from chains import CHAINS
-from counters import COUNTERS, coverage
+from counters import COUNTERS, coverage, representatives
 from limits import LIMITS
 from named import NAMED
 from parts import product_share
@@ -91,6 +91,8 @@ def derive(work, finding):
         return none_known(work, finding["statement"])
     if rule == "profile-coverage":
         return coverage(work, finding["statement"], process_of_rank)
+    if rule == "unrepresentative-profile":
+        return representatives(work, finding["statement"])
     derivations = PROFILED if isinstance(work, Profile) else DERIVATIONS
     if rule not in derivations:
         return None, "no derivation of this rule"
@@ -152,7 +154,8 @@ def claims(rooflens, path, folder):
     with_pauses = {(one["stage"], one["rank"]) for one in findings if one["rule"] == "host-pauses"}
     for finding in findings:
         try:
-            work = source.work(finding["pass"] if source.raw(finding["pass"]) else first_pass(source))
+            has_own = source.raw(finding["pass"]) and finding["rule"] != "unrepresentative-profile"
+            work = source.work(finding["pass"] if has_own else first_pass(source))
             work.stages, work.with_pauses = stages, with_pauses
             state, words = check(work, finding)
         except Exception as error:

@@ -8,8 +8,9 @@ import collections
 import re
 import statistics
 
+from chains import stages_of
 from kernel_names import class_of
-from limits import blocks, profiles, signature
+from limits import blocks, profiles, profiles_of, signature
 from parts import details
 
 TUNED = ("gemm", "convolution", "attention")
@@ -121,4 +122,52 @@ def coverage(work, statement, process_of_rank):
         for name, text, value in zip(("share", "kernel_text", "most_share"), (share, kernel, most), found):
             if text:
                 stated[f"{stage}{rank}_{name}"], derived[f"{stage}{rank}_{name}"] = text, value
+    return stated, derived
+
+
+REPRESENTATIVE = (r"Only (?P<alike>\S+ %) of Nsight Compute kernel time in pass (?P<name>\S+) matches timeline durations\.(?: Of the "
+                  r"others, (?P<kernel>.+?) represents the most time \((?P<share>\S+ %) of GPU time in (?P<stage>.+?)\): its "
+                  r"launch took (?P<ratio>\S+)× the median\.)? ?")
+
+
+def representative(work, name):
+    """Of a pass the share of profiled time in launches like the median in the timeline, and the largest group of the others."""
+    groups = {}
+    for key in stages_of(work):
+        times = collections.defaultdict(list)
+        whole = 0
+        for op in (op for one in work.counted(*key) for op in one.ops):
+            own = details(work, op)
+            whole += op.end - op.start
+            if not op.copy:
+                times[signature(own["name"]), own["grid"], own["block"]].append((op.end - op.start, own))
+        groups[key] = times, whole
+    alike = profiled = 0
+    most = 0, None, None
+    for profile in profiles_of(work.source, name):
+        profiled += profile.duration
+        found = [(times[sign, profile.grid, profile.block], whole) for times, whole in groups.values() for sign in profile.names
+                 if (sign, profile.grid, profile.block) in times]
+        if not found:
+            continue
+        launches, whole = max(found, key=lambda own: sum(time for time, _ in own[0]) / own[1])
+        if class_of(launches[0][1]) in TUNED:
+            launches = [own for own in launches if 2 / 3 <= own[0] / profile.duration <= 1.5] or launches
+        ratio = profile.duration / statistics.median(time for time, _ in launches)
+        if 0.8 <= ratio <= 1.25:
+            alike += profile.duration
+        else:
+            most = max(most, (sum(time for time, _ in launches) / whole, launches[0][1]["name"], ratio), key=lambda own: own[0])
+    return alike / profiled, *most
+
+
+def representatives(work, statement):
+    if re.sub(REPRESENTATIVE, "", statement):
+        return None, "statement not understood"
+    stated, derived = {}, {}
+    for share, name, kernel, most, _, ratio in re.findall(REPRESENTATIVE, statement):
+        found = representative(work, name)
+        for group, text, value in zip(("share", "most_share", "kernel_text", "ratio"), (share, most, kernel, ratio), found):
+            if text:
+                stated[f"{name}_{group}"], derived[f"{name}_{group}"] = text, value
     return stated, derived

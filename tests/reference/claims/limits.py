@@ -185,12 +185,14 @@ class Gpu:
 def profiles(work):
     """The profiled launches of all passes with counters."""
     if not hasattr(work, "profiles"):
-        work.profiles = []
-        for name in work.source.passes("counters"):
-            for file in work.source.raw(name):
-                found = launches(file) if file.suffix == ".ncu-rep" else table(file)
-                work.profiles += [Profile(launch) for launch in found]
+        work.profiles = [own for name in work.source.passes("counters") for own in profiles_of(work.source, name)]
     return work.profiles
+
+
+def profiles_of(source, name):
+    """The profiled launches of a pass."""
+    found = [launch for file in source.raw(name) for launch in (launches(file) if file.suffix == ".ncu-rep" else table(file))]
+    return [Profile(launch) for launch in found]
 
 
 def table(path):

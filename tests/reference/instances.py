@@ -151,7 +151,7 @@ class Pass:
             if found and "aunch" in found[1][3]:
                 ops_of[found[1], found[0]].append(op)
         calls = sorted(ops_of)
-        keys = [tuple(identity(self.capture.details[op.rank]) for op in ops_of[call]) for call in calls]
+        keys = [tuple(self.capture.details[op.rank]["name"] for op in ops_of[call]) for call in calls]
         for period in range(1, len(keys) // 3 + 1):
             first, length = longest_equal([one == other for one, other in zip(keys, keys[period:])])
             number = (length + period) // period
@@ -222,10 +222,6 @@ def around(merged, time):
     """Of disjoint times the last that begins no later."""
     at = bisect.bisect_right(merged, [time, float("inf")]) - 1
     return merged[at:at + 1] if at >= 0 else []
-
-
-def identity(details):
-    return details["name"], details.get("grid"), details.get("block")
 
 
 def longest_equal(same):

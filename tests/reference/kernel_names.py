@@ -20,7 +20,7 @@ CLASSES = [
     ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange|swiglu"
                     r"|sum_rows|Device(Select|Scan|Compact)"),
 ]
-GROUPS = {"gemm": "GEMM", "convolution": "GEMM", "attention": "attention", "norm": "norm, softmax",
+GROUPS = {"gemm": "GEMM", "convolution": "convolution", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
           "copy": "copy, layout, gather", "communication": "communication"}
 FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w*xmma_gemm_f32f32_f32f32\w*_ffma_"

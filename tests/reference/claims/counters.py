@@ -28,7 +28,7 @@ def bound(profile):
         threads = (profile.count("smsp__inst_executed.sum") or profile.count("inst_executed")) * 32
         # Without counters of its FLOPs, a launch may do any work.
         has_tensors = any("ops_path_tensor" in name for name in profile.metrics)
-        is_counted = has_tensors or any(map(SCALAR.fullmatch, profile.metrics)) and not any("nvjet" in name for name in profile.names)
+        is_counted = any(map(SCALAR.fullmatch, profile.metrics)) and (has_tensors or not any("nvjet" in name for name in profile.names))
         return "instruction-bound" if is_counted and flops(profile) < 0.25 * threads else "compute-bound"
     if profile.memory - profile.compute >= 0.1:
         return next(level for level in ("dram", "l2", "l1") if getattr(profile, level) >= profile.memory - 0.05) + "-bound"

@@ -204,7 +204,8 @@ def table(path):
         metrics = {}
         for name, unit, text in zip(names, units, row):
             try:
-                metrics[name] = float(text.replace(",", "")) * (scale.get(unit, 1) if name == "gpu__time_duration.sum" else 1)
+                factor = {"Ghz": 1e9, "Mhz": 1e6}.get(unit, scale.get(unit, 1) if name == "gpu__time_duration.sum" else 1)
+                metrics[name] = float(text.replace(",", "")) * factor
             except ValueError:
                 pass
         own = dict(zip(names, row))

@@ -3,11 +3,12 @@
 usage: claims ROOFLENS [FILE_OR_FOLDER...]
 
 Without a file: all bundles of the fixtures. Runs `ROOFLENS report INPUT` for each bundle and file, reads its findings, and
-derives what each states from the artifacts: timelines (stages.py), what the host did (named.py), operators (chains.py),
-counters (limits.py, profiles.py). Prints a line for each finding with what is stated and what is derived, the false ones
-marked FALSE, and ends with 1 if there are any. Counts and names must be equal, other numbers to 1e-6 of themselves; numbers
-of which the report has three digits only, to those. A finding is checked `partly` if a number has no derivation. From the report comes what is to be checked, which stages are the
-outermost ones, and nothing else.
+derives what each states from the artifacts: timelines (stages.py), repeats (repeats.py), what the host did (named.py), groups
+of operators (chains.py), counters (limits.py, counters.py, profiles.py). Prints a line for each finding with what is stated
+and what is derived, the false ones marked FALSE, and ends with 1 if there are any. Counts and names must be equal, other
+numbers to 1e-6 of themselves; numbers of which the report has three digits only, to those. A finding is `partly` derived if
+a number has no derivation, and `not derived` if its rule has none; the last table counts them by rule. From the report come
+what is to be checked, which stages are the outermost ones, and nothing else.
 """
 
 import collections
@@ -26,6 +27,7 @@ from counters import COUNTERS, coverage, representatives
 from limits import LIMITS
 from named import NAMED
 from parts import product_share
+from power import PATTERN, clock_limit
 from profiles import PROFILED, Profile
 from repeats import REPEATS
 from stages import RULES
@@ -91,6 +93,9 @@ def derive(work, finding):
         return none_known(work, finding["statement"])
     if rule == "profile-coverage":
         return coverage(work, finding["statement"], process_of_rank)
+    if rule == "clock-limits" and (match := re.fullmatch(PATTERN, finding["statement"])):
+        stated = {group: text for group, text in match.groupdict().items() if text is not None}
+        return stated, clock_limit(work.source, match[1], match[2], match[match.lastindex])
     if rule == "unrepresentative-profile":
         return representatives(work, finding["statement"])
     derivations = PROFILED if isinstance(work, Profile) else DERIVATIONS
@@ -113,7 +118,7 @@ def check(work, finding):
     """Whether a finding is true, and its parts in words."""
     stated, derived = derive(work, finding)
     if stated is None:
-        return "unchecked", derived
+        return "not derived", derived
     # No group of a chain rule: all of the statement is false.
     derived = dict.fromkeys(stated) if derived is None else derived
     if "few" in stated:
@@ -129,7 +134,7 @@ def check(work, finding):
             false.append(group)
     if false:
         return "FALSE", f"[{', '.join(false)}] " + "; ".join(parts)
-    return ("partly", f"[{', '.join(missing)} unchecked] " + "; ".join(parts)) if missing else ("true", "; ".join(parts))
+    return ("partly", f"[{', '.join(missing)} not derived] " + "; ".join(parts)) if missing else ("true", "; ".join(parts))
 
 
 def inputs(arguments):
@@ -159,7 +164,7 @@ def claims(rooflens, path, folder):
             work.stages, work.with_pauses = stages, with_pauses
             state, words = check(work, finding)
         except Exception as error:
-            state, words = "unchecked", f"{type(error).__name__}: {error}"
+            state, words = "not derived", f"{type(error).__name__}: {error}"
         yield state, finding, words
 
 
@@ -176,10 +181,10 @@ def main(rooflens, *arguments):
                 table[finding["rule"]][state] += 1
                 place = " · ".join(str(one) for one in (path.name, finding["stage"], finding["rank"]) if one is not None)
                 print(f"{state}\t{place}\t{finding['rule']}\t{words}", flush=True)
-    print(f"\n{'rule':28}{'findings':>9}{'true':>7}{'partly':>7}{'false':>7}{'unchecked':>11}")
+    print(f"\n{'rule':28}{'findings':>9}{'true':>7}{'partly':>7}{'false':>7}{'not derived':>13}")
     everything = sum(table.values(), collections.Counter())
     for rule, counts in [*sorted(table.items()), ("all", everything)]:
-        print(f"{rule:28}{counts.total():9}{counts['true']:7}{counts['partly']:7}{counts['FALSE']:7}{counts['unchecked']:11}")
+        print(f"{rule:28}{counts.total():9}{counts['true']:7}{counts['partly']:7}{counts['FALSE']:7}{counts['not derived']:13}")
     sys.exit(everything["FALSE"] > 0)
 
 

@@ -107,9 +107,9 @@ def by_cause(*causes):
 def stage_busy(work, stage, process, found):
     rest = Rest(work, stage, process, found)
     line, losses = rest.line, rest.losses
-    baseline = line.unprofiled if line.unprofiled and line.unprofiled >= line.busy else None
+    baseline = line.unprofiled or None
     time = baseline or line.time
-    busy = line.busy / time
+    busy = min(line.busy / time, 1)
     causes = {cause: line.scaled(line.pool[cause]) for cause in LABELS if cause != "unknown" or line.pool[cause]}
     recurring = dict(causes)
     if baseline:

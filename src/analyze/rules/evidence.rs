@@ -29,7 +29,7 @@ use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_analysis::{Context, Facts, Results};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Quantity, Severity};
-use rooflens_session::{PassId, ProcessId, Session};
+use rooflens_session::{Ns, PassId, ProcessId, Session};
 use rooflens_units::{Bytes, Ratio, Time};
 
 /// Share of the time of all stages below which a stage has no findings.
@@ -293,8 +293,26 @@ impl<'a> Evidence<'a> {
             evidence: vec![idle.evidence(&self.context)],
             ..stage.saving_idle(saved)
         };
-        if !idle.rest_spread(causes).is_rare() {
+        let spread = idle.rest_spread(causes);
+        if !spread.is_rare() {
             return finding;
+        }
+        // First use in one iteration is over, and so is allocation in the first one.
+        let is_first = idle
+            .instances
+            .iter()
+            .take(1)
+            .any(|first| first.rest(causes) > Ns::ZERO);
+        let is_over = match causes {
+            [Cause::FirstUse] => true,
+            [Cause::Allocator] => is_first,
+            _ => false,
+        };
+        if spread.instances <= 1 && is_over {
+            return Finding {
+                evidence: finding.evidence,
+                ..stage.note()
+            };
         }
         let label = stage.label.as_str();
         let gain = Gain {

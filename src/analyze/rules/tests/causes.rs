@@ -140,6 +140,25 @@ fn causes_of_idle_time_have_a_rule_each() {
     }
 }
 
+/// 200 ns of first use in one of ten iterations of 1000 ns, and in two of them.
+#[test]
+fn first_use_in_one_iteration_is_a_note() {
+    for rule in [rule("first-use"), rule("allocator-stalls")] {
+        let cause = match rule.id {
+            "first-use" => Cause::FirstUse,
+            _ => Cause::Allocator,
+        };
+        let found = |times: &[f64]| {
+            let rest = vec![0.0; 10 - times.len()];
+            decode().each(cause, &[times, &rest].concat()).one(rule)
+        };
+        let once = found(&[200.0]);
+        assert_eq!((once.gain, once.severity), (None, Severity::Note));
+        assert!(once.advice.is_some());
+        assert_eq!(saved(&found(&[100.0, 100.0])), 200.0);
+    }
+}
+
 /// A stage like `decode` of another kind.
 fn stage_of(name: &str, kind: StageKind) -> Made {
     Made::default().stage(name, kind, 1000.0, 20_000.0)
@@ -435,6 +454,16 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     assert_eq!(
         between(&[7; 7], 44).outcome(rule("between-stages")),
         Outcome::PASSED
+    );
+    // Of 170 ns, 100 occur once: beyond the median of 10 ns. They are no loss of each iteration, and alone a note.
+    let once = between(&[10, 10, 10, 10, 10, 10, 110], 72).one(rule("between-stages"));
+    assert_eq!(saved(&once), 70.0);
+    assert!(words(&once.statement).contains("once=100 ns"));
+    let alone = between(&[2, 2, 2, 102], 72).one(rule("between-stages"));
+    assert_eq!(alone.gain, None);
+    assert_eq!(
+        words(&alone.statement),
+        "between_stages.statement_once{once=100 ns}"
     );
     let few = silent(between(&[40, 40], 72).outcome(rule("between-stages")));
     assert_eq!(few.0, "not applicable");

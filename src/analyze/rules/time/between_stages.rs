@@ -59,12 +59,16 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let (session, stages) = (evidence.session, &evidence.facts.stages);
     let mut loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
     // What has a name has a finding of its own.
-    let rest = |pair: &Pair| pair.idle() - pair.sources.named();
+    let named = |pair: &Pair| pair.idle() - pair.sources.named();
+    // What happens once is no loss of a loop.
+    let rest = |pair: &Pair| (named(pair) - pair.once().unwrap_or_default()).max(Ns::ZERO);
     loops.arrange_by_key(|pair| std::cmp::Reverse(rest(pair)));
     let idle: Time = loops.iter().map(|pair| rest(pair).time()).sum();
     let (pair, share) = (loops.first()?, Ratio::of(idle, run));
+    let once: Ns = loops.iter().filter_map(|pair| pair.once()).sum();
     if share.0.is_nan() || share < SHARE {
-        return None;
+        let is_large = once.time() >= run * SHARE;
+        return is_large.then(|| draft_once(evidence, between, once));
     }
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
@@ -90,6 +94,7 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         cause = (named == Ns::ZERO).then(|| Inline::strong(evidence.text.word(cause.label()))),
         place = place.map(|(name, _)| Inline::code(session.text(name))),
         covers = place.map(|(_, covered)| covered),
+        once = (once > Ns::ZERO).then(|| Quantity::ns(once)),
     };
     let finding = Finding {
         scope: between.scope(context),
@@ -100,6 +105,21 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let draft = Draft::new(finding, arguments).next(place.is_none().then_some("next"));
     let draft = draft.cause_if(place.is_some());
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
+}
+
+/// A note on idle time that occurs once.
+fn draft_once(evidence: &Evidence<'_>, between: &Between, once: Ns) -> Draft {
+    let label = between.label(&evidence.context);
+    let finding = Finding {
+        scope: between.scope(&evidence.context),
+        evidence: vec![between.evidence(&evidence.context)],
+        title: label.clone(),
+        ..Finding::default()
+    };
+    let whose = Some(label).filter(|label| !label.is_empty());
+    let arguments = arguments! { label = whose, once = Quantity::ns(once) };
+    let draft = Draft::new(finding, arguments).statement("statement_once");
+    draft.advice("advice_once").next(None)
 }
 
 /// The key of the advice.

@@ -316,6 +316,12 @@ impl Pair {
         self.idle.iter().copied().max().unwrap_or(Ns::ZERO)
     }
 
+    /// What the longest window is longer than the median one, if that is most of the idle time: it happens once.
+    pub fn once(&self) -> Option<Ns> {
+        let beyond = self.longest() - self.median()?.round();
+        (beyond > self.idle() / 2).then_some(beyond)
+    }
+
     /// The range that covers most, and its share of the time; of equal ones the first by name.
     pub fn range(&self, session: &Session) -> Option<(StrId, Ratio)> {
         let most = self

@@ -6,7 +6,7 @@
 use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::sources::{Recurs, Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
-use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
+use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity};
 use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
 use rooflens_units::{Ratio, Time};
 

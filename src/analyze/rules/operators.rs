@@ -11,7 +11,7 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::operators::chains::{ChainKind, Group, Place};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Severity};
+use rooflens_document::{Finding, Inline, Part, Quantity};
 use rooflens_session::StrId;
 use rooflens_units::{Count, Ratio, Time};
 

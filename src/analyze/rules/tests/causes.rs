@@ -413,9 +413,9 @@ fn the_verdict_on_a_stage_decides_the_word() {
 #[test]
 fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     let between = |idle: &[i64], covered: i64| {
-        let mut made = Made::default();
-        let stages = [("step", StageKind::TrainStep), ("warm", StageKind::Other)];
-        let [step, warm] = stages.map(|(name, kind)| made.add_stage(name, kind, 0.0, None));
+        let mut made = Made::default().stage("step", StageKind::TrainStep, 0.0, 1000.0);
+        let step = made.last().stage;
+        let warm = made.add_stage("warm", StageKind::Other, 0.0, None);
         let load = made.session.intern("load");
         // What lies between `warm` and `step` once is no loop.
         let pairs = vec![

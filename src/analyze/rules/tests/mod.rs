@@ -403,7 +403,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
 fn one_iteration_makes_no_finding_critical() {
     let severity = |counted: f64| {
         let mut made = decode().idle(Cause::Launching, 500.0);
-        (made.stages[0].counted, made.stages[0].run) = (Count(counted), Time(1000.0 * counted));
+        (made.stages[0].counted, made.stages[0].of_loop) = (Count(counted), Time(1000.0 * counted));
         let found = judge(&made.evidence()).findings;
         found
             .iter()

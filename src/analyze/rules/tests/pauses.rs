@@ -154,7 +154,7 @@ fn with_step(total: i64, step: f64) -> Made {
     let made = made.gaps(Cause::HostCode, 10).steps(10.0);
     let mut made = made.holds(StageKind::DecodeStep, "decode_step");
     made.stages[0].counted = Count(2.0);
-    made.stages[0].run = Time(2000.0);
+    made.stages[0].of_loop = Time(2000.0);
     made.line(1, 100.0, 0.0).set(Cause::HostCode, Time(step));
     made
 }

@@ -458,7 +458,7 @@ fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
 fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
     let made = |share, run| {
         let mut made = covering(&[LAUNCH], share);
-        made.last().run = Time(run);
+        made.last().of_loop = Time(run);
         let gap = |line, kernel, share| Gap {
             line,
             kernel,

@@ -8,7 +8,7 @@ use crate::stage::{Workload, workload};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
-use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
+use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_session::{Arrange, Ns};
 use rooflens_units::{Ratio, Time};
 

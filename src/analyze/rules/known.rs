@@ -28,6 +28,9 @@ const MOST: Ratio = Ratio(2.0 / 3.0);
 /// Share of the idle time of another pass from which on what it says of the stage holds.
 const HALF: Ratio = Ratio(0.5);
 
+/// Mean ÷ median time of an iteration, or its inverse, from which on the median one is not typical.
+const UNEVEN: f64 = 1.5;
+
 /// Names that a finding lists.
 const SHOWN: usize = 3;
 
@@ -315,10 +318,15 @@ pub(crate) fn loss_of_stage(
         gain.basis
             .insert_str(0, &words!(evidence, "known.extended"));
     }
-    if 2 * lost.windows < of {
+    let is_rare = 2 * lost.windows < of;
+    if is_rare || differs(stage, idle) {
         let label = stage.label.as_str();
+        let saved = if is_rare { loss } else { saved };
+        if stage.unprofiled.is_none() {
+            finding.weight_ns = saved;
+        }
         finding.gain = Some(Gain {
-            saved_ns: loss,
+            saved_ns: saved,
             of_ns: whole,
             of: words!(evidence, "findings.all_iterations", stage = label),
             basis: String::new(),
@@ -336,6 +344,12 @@ pub(crate) fn loss_of_stage(
         is_whole: idle.is_whole(&evidence.context),
         names: names_of_stage(evidence, stage, idle, activities),
     }
+}
+
+/// Whether iterations differ so widely that a share of all of them is no share of the median one.
+fn differs(stage: &StageLine, idle: &StageIdle) -> bool {
+    let mean = idle.pool.time.time() / idle.instances.len().max(1) as f64;
+    mean > stage.time * UNEVEN || stage.time > mean * UNEVEN
 }
 
 /// The names that say what the host did, the most time first.

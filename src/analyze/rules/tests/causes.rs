@@ -140,6 +140,23 @@ fn causes_of_idle_time_have_a_rule_each() {
     }
 }
 
+/// Ten iterations of 1000 ns on the median and of 2000 ns on the mean wait for 300 ns each: 3 of 20 µs, and not 15 % of
+/// the median one.
+#[test]
+fn a_loss_of_uneven_iterations_is_summed_over_them() {
+    let mut made = decode().idle(Cause::Sync, 300.0);
+    assert_eq!(
+        made.one(rule("sync-bound")).gain.unwrap().of_ns,
+        Time(1000.0)
+    );
+    made.last_line().pool.time = Ns(20_000);
+    let found = made.one(rule("sync-bound"));
+    let gain = found.gain.unwrap();
+    assert_eq!((gain.saved_ns, gain.of_ns), (Time(3000.0), Time(20_000.0)));
+    assert_eq!(gain.kind, GainKind::Stalls);
+    assert_eq!(found.weight_ns, Time(3000.0));
+}
+
 /// 200 ns of first use in one of ten iterations of 1000 ns, and in two of them.
 #[test]
 fn first_use_in_one_iteration_is_a_note() {

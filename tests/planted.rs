@@ -97,22 +97,30 @@ fn page(program: Program) -> Page {
     };
     let capture: Capture = input.open(&mut |_| ()).expect("the capture opens");
     let report = analyze(&capture).report(Lang::En);
+    let parts = f64::from(program.parts.unwrap_or(1));
     let (mut actions, mut together) = (Vec::new(), Vec::new());
-    let mut most = 1.0_f64;
     if let Some(table) = report.dataset("summary_actions") {
         for row in &table.rows {
-            let iterations = number(table, row, "iterations").max(1.0);
             let saved = number(table, row, "run_saved_ns");
-            most = most.max(iterations);
+            // What lies between iterations, or in some of them, is a share of the loop.
+            let is_of_loop = number(table, row, "saved_ns") == saved;
+            let saved_of_step = match is_of_loop {
+                true => saved / number(table, row, "of_ns") * program.step(),
+                false => saved / number(table, row, "iterations").max(1.0) / 1e6 * parts,
+            };
             actions.push(Action {
                 rule: cell(table, row, "rule"),
-                saved: saved / iterations / 1e6,
+                saved: saved_of_step,
                 share: saved / number(table, row, "run_ns"),
             });
         }
         let figures = report.dataset("summary_figures").expect("figures");
         for count in 1..=actions.len() {
-            together.push(saved_of_step(figures, &format!("after_{count}"), most));
+            together.push(saved_of_step(
+                figures,
+                &format!("after_{count}"),
+                program.step(),
+            ));
         }
     }
     Page {
@@ -122,17 +130,25 @@ fn page(program: Program) -> Page {
     }
 }
 
-/// Milliseconds of an iteration that are saved by a column: of the measured loop, or else of all stages.
-fn saved_of_step(figures: &Dataset, after: &str, iterations: f64) -> f64 {
+/// Milliseconds of a step that are saved by a column: its share of the measured loop, or else of all stages.
+fn saved_of_step(figures: &Dataset, after: &str, step: f64) -> f64 {
     let mut stages = 0.0;
     for row in &figures.rows {
-        let saved = number(figures, row, "now") - number(figures, row, after);
+        let now = number(figures, row, "now");
+        let saved = now - number(figures, row, after);
         if cell(figures, row, "figure").starts_with("Measured") {
-            return saved / iterations / 1e6;
+            return saved / now * step;
         }
         stages += saved / 1e6;
     }
     stages
+}
+
+impl Program {
+    /// Milliseconds of a step of the captured run.
+    fn step(&self) -> f64 {
+        self.captured_ms.unwrap_or(self.slow_ms)
+    }
 }
 
 impl Page {
@@ -155,19 +171,17 @@ impl Page {
     /// Milliseconds of a step that the action saves which names the fault; of several, all actions up to the last one.
     fn bound(&self) -> Option<f64> {
         let positions: Vec<usize> = self.positions().into_iter().flatten().collect();
-        let parts = f64::from(self.program.parts.unwrap_or(1));
         match positions[..] {
             [] => None,
-            [action] => Some(self.actions[action - 1].saved * parts),
-            _ => Some(self.together[positions.iter().max()? - 1] * parts),
+            [action] => Some(self.actions[action - 1].saved),
+            _ => Some(self.together[positions.iter().max()? - 1]),
         }
     }
 
     /// Milliseconds of a step that the repair saves.
     fn gain(&self) -> Option<f64> {
         let program = &self.program;
-        let captured = program.captured_ms.unwrap_or(program.slow_ms);
-        Some(captured * (1.0 - program.fixed_ms? / program.slow_ms))
+        Some(program.step() * (1.0 - program.fixed_ms? / program.slow_ms))
     }
 
     /// Bound ÷ measured gain.

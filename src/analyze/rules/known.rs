@@ -229,10 +229,13 @@ fn of_loop(
     });
     let loss = lost.idle + lost.issued;
     let in_stages: Ns = stages.iter().map(|(_, idle)| idle.idle()).sum();
-    if Ratio::of(loss, run).0.is_nan() || loss < run * SHARE {
+    let profiled = between.run.time();
+    if Ratio::of(loss, profiled).0.is_nan() || loss < profiled * SHARE {
         return None;
     }
-    let saved = lost.bound((between.idle() + in_stages).time()).min(run);
+    let bound = lost.bound((between.idle() + in_stages).time());
+    // Where the loop takes longer without the profiler, so does the cause.
+    let saved = (bound * Ratio::of(run, profiled).max(Ratio::ONE)).min(run);
     let context = &evidence.context;
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
@@ -249,7 +252,7 @@ fn of_loop(
         ..evidence.saving_of_loop(run, whose, saved)
     };
     if let Some(gain) = &mut finding.gain
-        && saved > loss
+        && bound > loss
     {
         gain.basis = words!(evidence, "known.extended");
     }

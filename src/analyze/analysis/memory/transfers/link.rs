@@ -28,10 +28,14 @@ pub struct Link {
     pub peak: BytesPerSecond,
 }
 
-/// The link that all GPUs of the bundle's nvidia-smi log have at most. The one at that moment may be asleep.
+/// What the log of nvidia-smi and the snapshot of the capture call the most that a link can have.
+const GENERATION: [&str; 2] = ["maximum PCIe generation", "pcie_generation_max"];
+const LANES: [&str; 2] = ["maximum PCIe width", "pcie_lanes_max"];
+
+/// The link that all GPUs of the bundle have at most. The one at that moment may be asleep.
 pub fn pcie(session: &Session) -> Option<Link> {
-    let generation = agreed(session, "maximum PCIe generation")?;
-    let lanes = agreed(session, "maximum PCIe width")?;
+    let generation = agreed(session, GENERATION)?;
+    let lanes = agreed(session, LANES)?;
     let lane = LANE.get(usize::try_from(generation.checked_sub(1)?).ok()?)?;
     Some(Link {
         generation: generation as u8,
@@ -40,18 +44,16 @@ pub fn pcie(session: &Session) -> Option<Link> {
     })
 }
 
-/// The one number that all facts of a key state: `5`, or `16x`.
-fn agreed(session: &Session, key: &str) -> Option<u32> {
+/// The one number that all facts of some keys state: `5`, or `16x`.
+fn agreed(session: &Session, keys: [&str; 2]) -> Option<u32> {
     let facts = &session.environment;
-    let rows = (0..facts.len()).filter(|row| session.text(facts.key[*row]) == key);
-    let values: BTreeSet<&str> = rows.map(|row| session.text(facts.value[row])).collect();
+    let rows = (0..facts.len()).filter(|row| keys.contains(&session.text(facts.key[*row])));
+    let values = rows.map(|row| session.text(facts.value[row]).trim());
+    let values: BTreeSet<&str> = values
+        .map(|value| value.trim_end_matches(['x', 'X']))
+        .collect();
     let mut values = values.into_iter();
-    let value = values
-        .next()?
-        .trim()
-        .trim_end_matches(['x', 'X'])
-        .parse()
-        .ok()?;
+    let value = values.next()?.parse().ok()?;
     values.next().is_none().then_some(value)
 }
 
@@ -68,7 +70,9 @@ mod tests {
         let link = pcie(&session).expect("both are stated");
         // 32 · 10⁹ · 128 / 130 / 8 · 16.
         assert!((link.peak.0 - 63.015e9).abs() < 1e6, "{link:?}");
-        session.add_fact("smi.xml", "gpu 1", "maximum PCIe width", "8x");
+        session.add_fact("env.json", "gpu 0", "pcie_lanes_max", "16");
+        assert_eq!(pcie(&session), Some(link));
+        session.add_fact("env.json", "gpu 1", "pcie_lanes_max", "8");
         assert_eq!(pcie(&session), None);
     }
 }

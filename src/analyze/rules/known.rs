@@ -4,7 +4,7 @@
 //! therefore one of the measured loop, if most of it lies there, and else one of each stage.
 
 use rooflens_analysis::time::idle::between::Between;
-use rooflens_analysis::time::idle::sources::{Recurs, Sources, WINDOWS};
+use rooflens_analysis::time::idle::sources::{ActivityIdle, Recurs, Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity};
 use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
@@ -417,6 +417,15 @@ pub(crate) fn others<'a>(
 
 /// Activities of an emptied cache: the allocator asks the driver again.
 pub(crate) const EMPTIES: [Activity; 2] = [Activity::EmptyCache, Activity::Allocation];
+
+/// The idle time of an activity where it is longest: in a stage, or between two.
+pub(crate) fn longest<'a>(
+    evidence: &'a Evidence<'_>,
+    activity: Activity,
+) -> Option<&'a ActivityIdle> {
+    let of_activity = all_sources(evidence).filter_map(|sources| sources.of(activity));
+    of_activity.max_by_key(|idle| idle.time())
+}
 
 /// The idle time of all stages and of the times between them.
 fn all_sources<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a Sources> {

@@ -5,7 +5,10 @@ use crate::evidence::Evidence;
 use crate::known::{self, Loss};
 use crate::rule::{Look, Outcome, Rule};
 use rooflens_analysis::time::idle::Activity;
-use rooflens_units::Time;
+use rooflens_document::{Finding, Severity};
+use rooflens_session::Ns;
+use rooflens_stats::median;
+use rooflens_units::{Hertz, Time};
 
 /// A rule about an activity.
 macro_rules! rule {
@@ -78,17 +81,96 @@ fn data_loader(evidence: &Evidence<'_>) -> Outcome {
 }
 
 fn os_waits(evidence: &Evidence<'_>) -> Outcome {
-    let sleeps = known::outcome(evidence, &[Activity::Sleep], |loss| {
-        let draft = draft(evidence, loss);
-        draft.cause_if(true).advice("advice_sleep")
-    });
-    match (sleeps, outcome(evidence, &[Activity::Files])) {
-        (Outcome::Found(mut sleeps), Outcome::Found(files)) => {
-            sleeps.extend(files);
-            Outcome::Found(sleeps)
+    let rate = pace(evidence);
+    let sleeps = known::outcome(evidence, &[Activity::Sleep], |loss| match rate {
+        Some(rate) => {
+            let arguments = arguments! { rate = rate, names = loss.listed(evidence) };
+            let draft = Draft::new(without_gain(loss.finding), arguments);
+            draft.statement("statement_paced").advice(None)
         }
-        (sleeps @ Outcome::Found(_), _) => sleeps,
-        (_, files) => files,
+        None => {
+            let draft = draft(evidence, loss);
+            draft.cause_if(true).advice("advice_sleep")
+        }
+    });
+    let input = known::outcome(evidence, &[Activity::Input], |loss| {
+        let mut draft = draft(evidence, loss);
+        draft.finding = without_gain(draft.finding);
+        draft.statement("statement_input").advice("advice_input")
+    });
+    let files = outcome(evidence, &[Activity::Files]);
+    let mut drafts = Vec::new();
+    for outcome in [sleeps, files.clone(), input] {
+        if let Outcome::Found(of_outcome) = outcome {
+            drafts.extend(of_outcome);
+        }
+    }
+    match drafts.is_empty() {
+        true => files,
+        false => Outcome::Found(drafts),
+    }
+}
+
+/// The finding as a note: nothing is lost.
+fn without_gain(finding: Finding) -> Finding {
+    Finding {
+        gain: None,
+        severity: Severity::Note,
+        weight_ns: Time::ZERO,
+        ..finding
+    }
+}
+
+/// Iterations from which on it is known whether something paces them.
+const PACED: usize = 8;
+
+/// The rate of a loop that a clock or a device paces: its sleeps make up for what its iterations take more or less.
+fn pace(evidence: &Evidence<'_>) -> Option<Hertz> {
+    let stage = evidence.stages.first()?;
+    let instances = evidence
+        .facts
+        .instances_of(&evidence.facts.stages[stage.stage]);
+    let counted = instances
+        .iter()
+        .filter(|instance| instance.process == stage.process && instance.excluded.is_none());
+    let starts: Vec<Ns> = counted
+        .filter_map(|instance| Some(instance.projection?.0))
+        .collect();
+    let periods = starts.windows(2).map(|pair| (pair[1] - pair[0]).0 as f64);
+    let sleeps = &known::longest(evidence, Activity::Sleep)?.by_window;
+    let sleeps = sleeps.iter().map(|sleep| sleep.0 as f64);
+    paced(&periods.collect::<Vec<_>>(), &sleeps.collect::<Vec<_>>())
+}
+
+/// The rate of periods that vary less than half as much as the sleeps in them, and by little of a sleep.
+fn paced(periods: &[f64], sleeps: &[f64]) -> Option<Hertz> {
+    let deviation = |times: &[f64]| {
+        let middle = median(times)?;
+        let distances: Vec<f64> = times.iter().map(|time| (time - middle).abs()).collect();
+        median(&distances)
+    };
+    let (jitter, sleep) = (deviation(periods)?, median(sleeps)?);
+    let is_paced = periods.len().min(sleeps.len()) >= PACED
+        && 2.0 * jitter < deviation(sleeps)?
+        && 10.0 * jitter < sleep;
+    is_paced
+        .then(|| Some(Hertz(1e9 / median(periods)?)))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work of 4 to 12 ms, with a sleep until 40 ms have passed, and with one of 28 ms.
+    #[test]
+    fn a_sleep_that_fills_the_period_is_paced() {
+        let work = [4e6, 12e6, 5e6, 11e6, 6e6, 10e6, 7e6, 9e6, 8e6];
+        let fills = work.map(|work| 40e6 - work);
+        assert_eq!(paced(&[40e6; 9], &fills), Some(Hertz(25.0)));
+        let slept = work.map(|work| 28e6 + work);
+        assert_eq!(paced(&slept, &[28e6; 9]), None);
+        assert_eq!(paced(&[40e6; 7], &fills[..7]), None);
     }
 }
 

@@ -37,8 +37,10 @@ pub enum Activity {
     BlockingCopy,
     /// It slept, or polled.
     Sleep,
-    /// It read or wrote files.
+    /// It read or wrote files, or printed.
     Files,
+    /// It waited for a client, such as the next request.
+    Input,
     /// It was in other calls of the operating system, or on no CPU.
     System,
     /// It ran the profiler.
@@ -70,6 +72,7 @@ impl Activity {
             Self::BlockingCopy => "blocking copy",
             Self::Sleep => "sleep",
             Self::Files => "files",
+            Self::Input => "waiting for input",
             Self::System => "operating system",
             Self::Profiler => "profiler",
             Self::HostCode => "host code",
@@ -218,8 +221,16 @@ const SLEEPS: [&str; 6] = [
     "sched_yield",
 ];
 
-/// Calls that read, write or look up files.
-const FILES: [&str; 24] = [
+/// Calls that read, write or look up files, or print.
+const FILES: [&str; 32] = [
+    "printf",
+    "fprintf",
+    "vprintf",
+    "vfprintf",
+    "puts",
+    "fputs",
+    "putchar",
+    "fputc",
     "fsync",
     "fdatasync",
     "sync",
@@ -244,6 +255,15 @@ const FILES: [&str; 24] = [
     "fread",
     "fflush",
     "rename",
+];
+
+/// Calls in which a server waits for events of its clients.
+const INPUT: [&str; 5] = [
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "accept",
+    "accept4",
 ];
 
 /// Calls in which a thread waits for another one.
@@ -326,6 +346,7 @@ fn of_source(session: &Session, source: Source) -> Option<Activity> {
         }
         Source::OsCall(_) if SLEEPS.contains(&name) => Some(Activity::Sleep),
         Source::OsCall(_) if FILES.contains(&name) => Some(Activity::Files),
+        Source::OsCall(_) if INPUT.contains(&name) => Some(Activity::Input),
         Source::OsCall(_) => None,
     }
 }

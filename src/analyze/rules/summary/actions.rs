@@ -78,16 +78,24 @@ pub(super) fn first_actions<'a>(
             None => joined.push(action),
         }
     }
-    joined.retain(|action| match has_warning {
-        true => action.is_warning(),
-        false => action.gain.share() >= LEAST,
-    });
     joined.arrange_by(by_time);
     raise_named(&mut joined);
     let mut actions: Vec<Action<'a>> = Vec::new();
     let (mut same_time, mut is_room) = (Vec::new(), true);
+    // What is small now can be most of what the earlier actions leave.
+    let whole = evidence.loop_time();
+    let mut left = whole;
     for action in joined {
+        let is_worth = match has_warning {
+            true if action.is_warning() => true,
+            true => action.saved_of_run() >= whole * LEAST && action.is_warning_of(left),
+            false => action.gain.share() >= LEAST,
+        };
+        if !is_worth {
+            continue;
+        }
         if is_room && action.adds_to(&actions) {
+            left -= action.saved_of_run();
             actions.push(action);
             is_room = actions.len() < SHOWN;
         } else if action.is_of_same_time(&actions) {
@@ -213,6 +221,12 @@ impl<'a> Action<'a> {
     /// What was measured in another form needs no weight.
     fn is_warning(&self) -> bool {
         self.finding.severity >= Severity::Warning || self.gain.kind == GainKind::Measured
+    }
+
+    /// Whether it is a warning, measured by what is left of the loop.
+    fn is_warning_of(&self, left: Time) -> bool {
+        let share = Ratio::of(self.saved_of_run(), left);
+        left > Time::ZERO && self.is_trusted() && Severity::of_share(share) >= Severity::Warning
     }
 
     /// Whether the same rule finds it in another stage.

@@ -5,8 +5,8 @@ usage: account.py [BUNDLE]
 Derives the phases of FIXTURES from `nsys/timeline.sqlite` and `workload.toml`, for `tests/data/expected`. With a fixture:
 prints its phases in nanoseconds.
 
-Definitions: docs/methodology.md, *Time*. Captured time is the time from the first to the last GPU operation, API call or range,
-once for each GPU. An iteration is outermost if its range lies in no range of another stage. An iteration of it takes the time
+Definitions: docs/methodology.md, *Time*. Captured time is the time from the first to the last GPU operation, API call or start of a
+range, once for each GPU. An iteration is outermost if its range lies in no range of another stage. An iteration of it takes the time
 from the first start to the last end of the operations that its range issued. If two overlap, the first to start has the time.
 In an iteration, a GPU is busy with the operations of the iteration alone, and in other time with any.
 Excluded are the declared leading iterations, decode loops of another length, and a cold first iteration.
@@ -100,7 +100,8 @@ class Export:
                 call = calls.get((process_of(process), correlation))
                 self.ops.append(Op(start, end, process_of(process), gpu, call))
         events = [*calls.values(), *self.ranges, *self.ops]
-        self.captured = min(event.start for event in events), max(event.end for event in events)
+        self.captured = min(event.start for event in events), max(
+            [event.end for event in [*calls.values(), *self.ops]] + [mark.start for mark in self.ranges])
 
     def rows(self, table, columns):
         has = self.db.execute("select 1 from sqlite_master where type = 'table' and name = ?", [table]).fetchone()

@@ -36,7 +36,7 @@ LEAST_OF_LOOP = 0.05
 CLAIMED = 0.5
 WEIGHTS = {"High": 0.9, "Medium": 0.6, "Low": 0.3}
 STALLS = {"host-pauses"}
-LOOP = "Measured part of the run"
+LOOP = "Measured loop"
 RANK = re.compile(r" · rank (\d+)$")
 STEP = re.compile(r", per step( \(of (\d+)\))?$")
 

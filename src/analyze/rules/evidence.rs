@@ -12,7 +12,7 @@ use rooflens_analysis::counters::limits::KernelLimits;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_analysis::engine::facts::OpSource;
+use rooflens_analysis::engine::facts::OpIndex;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::engine::stage_stats::Summary;
@@ -28,8 +28,8 @@ use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_analysis::{Context, Facts, Results};
-use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Quantity, Severity};
-use rooflens_session::{Ns, PassId, ProcessId, Session};
+use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Part, Quantity, Severity};
+use rooflens_session::{KernelId, Ns, PassId, ProcessId, Session};
 use rooflens_units::{Bytes, Ratio, Time};
 
 /// Share of the time of all stages below which a stage has no findings.
@@ -408,15 +408,24 @@ impl<'a> Evidence<'a> {
         Some(self.facts.ops_of(pass).filter(is_within).collect())
     }
 
-    /// Sum of the durations of those for which this holds.
-    pub(crate) fn loop_operations(&self, holds: impl Fn(OpSource) -> bool) -> Time {
+    /// Sum of the durations of those.
+    pub(crate) fn loop_busy(&self) -> Time {
         let ops = &self.facts.ops;
-        let rows = self
-            .loop_ops()
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|op| holds(ops.source[*op]));
+        let rows = self.loop_ops().unwrap_or_default().into_iter();
         total(rows.map(|op| ops.end[op].saturating_sub(ops.start[op]))).time()
+    }
+
+    /// Time of each kernel in the measured loop.
+    pub(crate) fn loop_kernels(&self) -> BTreeMap<KernelId, Time> {
+        let ops = &self.facts.ops;
+        let mut times = BTreeMap::new();
+        for op in self.loop_ops().unwrap_or_default() {
+            if let Some(kernel) = self.facts.kernel(self.session, op as OpIndex) {
+                let duration = ops.end[op].saturating_sub(ops.start[op]);
+                *times.entry(kernel).or_default() += duration.time();
+            }
+        }
+        times
     }
 
     /// The scope of the primary pass.
@@ -429,18 +438,17 @@ impl<'a> Evidence<'a> {
 
     /// A finding about these kernels in the measured loop, each of which could save `share` of its time.
     pub(crate) fn saving(&self, kernels: &[&KernelSum], share: Ratio) -> Finding {
-        let launches = &self.session.launches;
-        let is_kernel = |source: OpSource| match source {
-            OpSource::Launch(launch) => {
-                let kernel = launches.kernel[launch.index()];
-                kernels.iter().any(|sum| sum.kernel == kernel)
+        let times = self.loop_kernels();
+        let mut parts = Vec::new();
+        for sum in kernels {
+            if let Some(time) = times.get(&sum.kernel) {
+                parts.push((Part::Kernel(sum.kernel.0), *time * share));
             }
-            OpSource::Copy(_) | OpSource::Graph(_) => false,
-        };
-        let saved = self.loop_operations(is_kernel) * share;
-        let scope = self.pass_scope();
+        }
+        let saved = parts.iter().map(|(_, saved)| *saved).sum();
         Finding {
-            scope,
+            scope: self.pass_scope(),
+            parts,
             ..self.saving_of_loop(self.loop_time(), None, saved)
         }
     }

@@ -62,6 +62,9 @@ const OF_EXPERTS: [Cause; 6] = [
 /// Share of the idle time of a stage that launches explain from which on they come first.
 const BY_LAUNCHES: Ratio = Ratio(0.5);
 
+/// Share of the time of a group from which on a part is most of it.
+const MOST: Ratio = Ratio(0.5);
+
 /// The threshold of all rules about groups.
 const THRESHOLD: Threshold = Threshold::ratio("thresholds.chain_saving", SAVED);
 
@@ -87,6 +90,7 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
     let named = |name: &'static str| Some(name).filter(|name| !name.is_empty());
     let sizes = Some(example.sizes.as_str()).filter(|sizes| !sizes.is_empty());
     let factor = example.factor;
+    let part = Ratio::of(example.time, group.time);
     let arguments = arguments! {
         stage = subject.stage,
         chains = per_iteration(group.chains, instances),
@@ -95,6 +99,8 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         time = subject.time,
         share = subject.share,
         launches = subject.launches,
+        most = (part >= MOST).then_some(""),
+        part = (part < MOST).then_some(part),
         sizes = sizes,
         factor = factor.map(|factor| Quantity::count(factor.0.round() as u64)),
         operators = Inline::code(&example.operators),
@@ -261,7 +267,7 @@ fn of_loop<'a>(
         }
     }
     let group = largest?;
-    let busy = evidence.loop_operations(|_| true);
+    let busy = evidence.loop_busy();
     let saved = busy * Ratio::of(saved, whole);
     if saved < evidence.loop_time() * SAVED {
         return None;

@@ -4,8 +4,8 @@ use super::confidence::Confidence;
 use super::{WITH_LAUNCHES, confidence, joint};
 use crate::evidence::Evidence;
 use crate::launching;
-use crate::stage::StageLine;
-use rooflens_document::{Catalogue, Finding, Gain, GainKind, Root, Severity};
+use crate::stage::{Key, StageLine};
+use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part, Root, Severity};
 use rooflens_session::Arrange;
 use rooflens_units::{Ratio, Time};
 
@@ -21,6 +21,12 @@ const ADDS: Ratio = Ratio(0.5);
 /// Share of its whole from which on a gain is an action, where none is a warning.
 const LEAST: Ratio = Ratio(0.01);
 
+/// Share of the weight of the first stage of an action from which on another has about the same.
+const SIMILAR: Ratio = Ratio(0.5);
+
+/// What is saved of an iteration of each stage, by part.
+type StageParts = Vec<(Key, Vec<(Part, Time)>)>;
+
 /// A finding that could save time, and whose.
 #[derive(Clone)]
 pub(super) struct Action<'a> {
@@ -32,6 +38,8 @@ pub(super) struct Action<'a> {
     expected: Time,
     /// What the same action saves of other stages.
     more: Vec<(&'a Finding, &'a Gain, &'a StageLine)>,
+    /// What an action on kernels of the loop saves of an iteration of each stage, by kernel.
+    kernels: StageParts,
 }
 
 /// Where an action saves time.
@@ -135,6 +143,28 @@ fn effect<'a>(evidence: &'a Evidence<'_>, finding: &Finding, kind: GainKind) -> 
     }
 }
 
+/// What is saved of an iteration of each stage if this is saved of kernels of the loop.
+fn saved_kernels(evidence: &Evidence<'_>, loop_parts: &[(Part, Time)]) -> StageParts {
+    let times = evidence.loop_kernels();
+    let mut of_stages = Vec::new();
+    for stage in &evidence.stages {
+        let Some(work) = evidence.work(stage.key()) else {
+            continue;
+        };
+        let mut parts = Vec::new();
+        for (kernel, _, time) in &work.kernels {
+            let part = Part::Kernel(kernel.0);
+            let saved = loop_parts.iter().find(|(saved, _)| *saved == part);
+            if let (Some((_, saved)), Some(whole)) = (saved, times.get(kernel)) {
+                let share = Ratio::of(*saved, *whole);
+                parts.push((part, work.per_instance(time.time()) * share));
+            }
+        }
+        of_stages.push((stage.key(), parts));
+    }
+    of_stages
+}
+
 impl<'a> Action<'a> {
     pub(super) fn new(evidence: &'a Evidence<'_>, finding: &'a Finding) -> Option<Self> {
         let gain = finding.gain.as_ref()?;
@@ -149,7 +179,13 @@ impl<'a> Action<'a> {
             effect,
             expected: Time::ZERO,
             more: Vec::new(),
+            kernels: Vec::new(),
         };
+        if let Effect::Run = effect
+            && !finding.parts.is_empty()
+        {
+            action.kernels = saved_kernels(evidence, &finding.parts);
+        }
         // What several runs without a profiler do not have is the profiler's.
         if confidence::is_refuted(evidence, &action) {
             return None;
@@ -284,9 +320,31 @@ impl<'a> Action<'a> {
         self.finding.weight_ns + more.sum::<Time>()
     }
 
+    /// Other stages of about the weight of the first; of ranks one.
+    pub(super) fn others(&self) -> impl Iterator<Item = (&'a StageLine, &'a Gain)> {
+        let least = self.finding.weight_ns * SIMILAR;
+        let mut names = vec![&self.finding.scope.stage];
+        let mut others = Vec::new();
+        for (finding, gain, stage) in &self.more {
+            let name = &finding.scope.stage;
+            if finding.weight_ns >= least && !names.contains(&name) {
+                names.push(name);
+                others.push((*stage, *gain));
+            }
+        }
+        others.into_iter()
+    }
+
     /// What it found in this stage.
     pub(super) fn finding_of(&self, stage: &StageLine) -> Option<&'a Finding> {
         self.saving_of(stage).map(|(finding, _)| finding)
+    }
+
+    /// What it saves of an iteration of this stage by kernel, if it is on kernels of the loop.
+    pub(super) fn saved_kernels(&self, stage: &StageLine) -> &[(Part, Time)] {
+        let mut kernels = self.kernels.iter();
+        let saved = kernels.find(|(key, _)| *key == stage.key());
+        saved.map_or(&[], |(_, saved)| saved)
     }
 
     /// What it found in this stage, and what that saves of an iteration.

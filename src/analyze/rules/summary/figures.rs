@@ -84,6 +84,17 @@ fn least_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
 /// What actions save of all iterations, and of the time between them. What is saved of a stage holds what is saved of
 /// the stages in it.
 fn saved_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
+    let mut saved = saved_of_stages(evidence, actions);
+    for action in actions {
+        if !matches!(action.effect, Effect::Stage(_)) {
+            let in_stages = saved_of_stages(evidence, std::slice::from_ref(action));
+            saved += (action.gain.saved_ns - in_stages).max(Time::ZERO);
+        }
+    }
+    saved
+}
+
+fn saved_of_stages(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
     let saves = |stage: &StageLine| joint::saved(stage, actions) * stage.counted;
     let mut saved = Time::ZERO;
     for stage in &evidence.stages {
@@ -94,11 +105,6 @@ fn saved_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
         let mut outer = evidence.stages.iter().filter(|outer| is_outer(outer));
         if !outer.any(|outer| saves(outer) > Time::ZERO) {
             saved += saves(stage);
-        }
-    }
-    for action in actions {
-        if !matches!(action.effect, Effect::Stage(_)) {
-            saved += action.gain.saved_ns;
         }
     }
     saved

@@ -23,6 +23,7 @@ struct Saved {
 
 impl Saved {
     fn add(&mut self, stage: &StageLine, action: &Action<'_>) {
+        self.add_parts(action.saved_kernels(stage));
         let Some((finding, gain)) = action.saving_of(stage) else {
             return;
         };
@@ -36,7 +37,11 @@ impl Saved {
             // The rest is idle time of launches that are removed.
             self.idle += (gain.saved_ns - known).max(Time::ZERO);
         }
-        for (part, saved) in &finding.parts {
+        self.add_parts(&finding.parts);
+    }
+
+    fn add_parts(&mut self, parts: &[(Part, Time)]) {
+        for (part, saved) in parts {
             let most = self.parts.entry(*part).or_default();
             *most = most.max(*saved);
         }

@@ -14,7 +14,9 @@ use crate::stage::StageLine;
 use crate::time::stage_busy;
 use crate::{launching, pauses};
 use rooflens_analysis::time::graphs::StageGraph;
-use rooflens_document::{Block, Cell, Finding, GainKind, Inline, Quantity, SectionContent, Table};
+use rooflens_document::{
+    Block, Cell, Finding, Gain, GainKind, Inline, Quantity, SectionContent, Table,
+};
 use rooflens_schemas::Unit;
 use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 
@@ -160,6 +162,25 @@ fn graph_line(evidence: &Evidence<'_>, graph: &StageGraph) -> Option<Vec<Inline>
     ))
 }
 
+/// What an iteration of a stage, or a step of it, takes before and after an action.
+struct Drop {
+    now: Time,
+    after: Time,
+    step: Option<&'static str>,
+}
+
+impl Drop {
+    fn new(stage: &StageLine, gain: &Gain) -> Self {
+        let steps = stage.steps.filter(|_| stage.is_decode());
+        let parts = steps.unwrap_or(Count(1.0));
+        Self {
+            now: gain.of_ns / parts,
+            after: (gain.of_ns - gain.saved_ns) / parts,
+            step: steps.map(|_| ""),
+        }
+    }
+}
+
 fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
     let cause = action.cause(evidence.text);
     let (saved, whole) = (action.gain.saved_ns, action.gain.of_ns);
@@ -171,15 +192,28 @@ fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
                 .unwrap_or_default()
         }
         Effect::Stage(stage) => {
-            let steps = stage.steps.filter(|_| stage.is_decode());
-            let parts = steps.unwrap_or(Count(1.0));
+            let drop = Drop::new(stage, action.gain);
+            let others = action.others().map(|(stage, gain)| {
+                let other = Drop::new(stage, gain);
+                words!(
+                    evidence,
+                    "summary.other_stage",
+                    stage = stage.label(),
+                    now = other.now,
+                    after = other.after,
+                    step = other.step
+                )
+            });
+            let others: Vec<String> = others.collect();
+            let others = (!others.is_empty()).then(|| others.join(evidence.text.comma()));
             say!(
                 evidence,
                 "summary.stage_line",
                 stage = Inline::strong(&stage.label),
-                now = whole / parts,
-                after = (whole - saved) / parts,
-                step = steps.map(|_| ""),
+                now = drop.now,
+                after = drop.after,
+                step = drop.step,
+                others = others,
                 cause = cause,
             )
         }

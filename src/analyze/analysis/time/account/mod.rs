@@ -105,7 +105,8 @@ pub(super) fn phases(context: &Context<'_>) -> Vec<PhaseWindows> {
     phases
 }
 
-/// The captured time of a pass: from the first event to the last.
+/// The captured time of a pass: from the first event to the last. A range can end long after the profiler stopped to record
+/// anything else, so of ranges only the starts count.
 fn window(context: &Context<'_>, pass: PassId) -> Option<Interval> {
     let (session, ops) = (context.session, &context.facts.ops);
     let mut window: Option<Interval> = None;
@@ -126,12 +127,12 @@ fn window(context: &Context<'_>, pass: PassId) -> Option<Interval> {
     window
 }
 
-/// Pass, start, and end of what the host did.
+/// Pass, start, and end of what the host did; ranges end where they start.
 fn host_events(session: &Session) -> [(&[PassId], &[Ns], &[Ns]); 3] {
     let (calls, ranges, operators) = (&session.api_calls, &session.ranges, &session.operators);
     [
         (&calls.pass, &calls.start, &calls.end),
-        (&ranges.pass, &ranges.start, &ranges.end),
+        (&ranges.pass, &ranges.start, &ranges.start),
         (&operators.pass, &operators.start, &operators.end),
     ]
 }

@@ -379,7 +379,7 @@ def document():
             marks = [row[2][peer] for row in rows if row[0]["gpu"] in gpus]
             figures.append(f"{marks.count('yes')} of {len(marks) - marks.count('–')}")
         waits = sum(row[2][peer] == "waits" for row in rows)
-        alarms = "0 of 4"  # docs/diagnosis.md: no action for a sound program names a fault of the list.
+        alarms = "–"  # The table of sound programs of docs/diagnosis.md has the actions of Rooflens.
         if peer in PEERS:
             named = [answers[program]["sound"][peer]["named"] for program in sound]
             alarms = f"{sum(isinstance(faults, list) and bool(faults) for faults in named)} of {len(sound)}"

@@ -127,7 +127,7 @@ impl Ranks {
         (self.pairs() / 12.0 * (size + 1.0 - ties)).sqrt()
     }
 
-    /// Quotients to leave out at each end, so that what is outside has at most this probability; none if the samples are
+    /// Quotients to drop at each end, so that what is outside has at most this probability; none if the samples are
     /// too small for it.
     fn trimmed(&self, outside: f64) -> Option<usize> {
         if self.is_exact() {

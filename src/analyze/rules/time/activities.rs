@@ -158,22 +158,6 @@ fn paced(periods: &[f64], sleeps: &[f64]) -> Option<Hertz> {
         .flatten()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Work of 4 to 12 ms, with a sleep until 40 ms have passed, and with one of 28 ms.
-    #[test]
-    fn a_sleep_that_fills_the_period_is_paced() {
-        let work = [4e6, 12e6, 5e6, 11e6, 6e6, 10e6, 7e6, 9e6, 8e6];
-        let fills = work.map(|work| 40e6 - work);
-        assert_eq!(paced(&[40e6; 9], &fills), Some(Hertz(25.0)));
-        let slept = work.map(|work| 28e6 + work);
-        assert_eq!(paced(&slept, &[28e6; 9]), None);
-        assert_eq!(paced(&[40e6; 7], &fills[..7]), None);
-    }
-}
-
 fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
     let outcome = evidence.each_stage(|stage| {
         let Some(idle) = evidence.idle(stage.key()) else {
@@ -192,4 +176,20 @@ fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
         draft(evidence, loss).into()
     });
     outcome.or_needs(words!(evidence, "findings.needs_idle"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work of 4 to 12 ms, with a sleep until 40 ms have passed, and with one of 28 ms.
+    #[test]
+    fn a_sleep_that_fills_the_period_is_paced() {
+        let work = [4e6, 12e6, 5e6, 11e6, 6e6, 10e6, 7e6, 9e6, 8e6];
+        let fills = work.map(|work| 40e6 - work);
+        assert_eq!(paced(&[40e6; 9], &fills), Some(Hertz(25.0)));
+        let slept = work.map(|work| 28e6 + work);
+        assert_eq!(paced(&slept, &[28e6; 9]), None);
+        assert_eq!(paced(&[40e6; 7], &fills[..7]), None);
+    }
 }

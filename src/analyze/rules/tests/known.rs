@@ -7,11 +7,13 @@ use rooflens_analysis::communication::calls::{Member, Run};
 use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::communication::{Communication, Ranks};
 use rooflens_analysis::engine::classify::{GroupTimes, KernelClass, KernelIdentity};
+use rooflens_analysis::engine::facts::{OpSource, StageInstance};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::kernel_sums::KernelSum;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::sums::{Sum, Sums};
 use rooflens_analysis::memory::transfers::{Place, Transfers};
+use rooflens_analysis::testing::launch;
 use rooflens_analysis::time::graphs::figures::Figures;
 use rooflens_analysis::time::graphs::{Graphs, StageReplays};
 use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
@@ -90,6 +92,30 @@ impl Made {
             Ns::ZERO
         };
         self.known.kernels = Ok(vec![pass]);
+        self
+    }
+
+    /// The kernels so far as operations of the measured loop of the first stage, one after another.
+    pub(super) fn in_loop(&mut self) -> &Self {
+        let mut end = Ns::ZERO;
+        let passes = self.known.kernels.clone().unwrap_or_default();
+        let ops = &mut self.facts.ops;
+        for sum in passes.iter().flat_map(|pass| &pass.sums) {
+            let start = end;
+            end += sum.total;
+            let launch = launch(PassId(0), sum.kernel, start.0..end.0);
+            let launch = self.session.launches.push(launch);
+            ops.start.push(start);
+            ops.end.push(end);
+            ops.pass.push(PassId(0));
+            ops.process.push(ProcessId(0));
+            ops.source.push(OpSource::Launch(launch));
+        }
+        self.facts.instances.push(StageInstance {
+            projection: Some((Ns::ZERO, end)),
+            ..StageInstance::default()
+        });
+        self.facts.stages[0].instances = 0..1;
         self
     }
 

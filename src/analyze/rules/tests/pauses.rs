@@ -44,6 +44,7 @@ fn pauses(total: i64, kernel: &str, longest: i64) -> Made {
     ]
     .map(|(op, cause, end)| (op, cause, Ns(end)));
     made.last_line().longest = gaps.map(gap).to_vec();
+    made.last().of_loop = Time(10_000.0);
     made
 }
 

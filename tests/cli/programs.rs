@@ -131,3 +131,60 @@ fn kernels_are_sorted_by_what_is_asked() {
         ["b", "b", "a", "a", "a"]
     );
 }
+
+/// The same training on an H100 and an H200 is refused, and compared by the word of the user.
+#[test]
+fn captures_of_other_gpus_are_compared_only_if_that_is_allowed() {
+    let [before, after] = ["h100-vit-train", "h200-vit-train"]
+        .map(|name| format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR")));
+    let refused = rooflens(&["compare", &before, &after, "-o", "-"]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    assert!(text(&refused.stderr).contains("--allow gpu"), "{refused:?}");
+    assert!(refused.stdout.is_empty());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = folder.path().join("comparison");
+    let output = output.to_str().expect("UTF-8");
+    let allowed = ["--allow", "gpu", "--allow", "workload"];
+    let arguments = [
+        &["compare", &before, &after, "-o", output, "--format", "csv"],
+        &allowed[..],
+    ];
+    let compared = rooflens(&arguments.concat());
+    assert_eq!(compared.status.code(), Some(0), "{compared:?}");
+    let read = |name: &str| {
+        let path = folder.path().join("comparison").join(name);
+        std::fs::read_to_string(path).expect("a data set")
+    };
+    // The parts of both captures sum to the difference of the captured times.
+    let mut lines =
+        csv::Reader::from_reader(read("compare_account.csv").into_bytes().leak() as &[u8]);
+    let heads = lines.headers().expect("a head").clone();
+    let place = |name: &str| {
+        heads
+            .iter()
+            .position(|head| head == name)
+            .expect("a column")
+    };
+    let places = [
+        "captured_before_ns",
+        "captured_after_ns",
+        "captured_difference_ns",
+    ]
+    .map(place);
+    let mut sums = [0_i64; 3];
+    for row in lines.records() {
+        let row = row.expect("a row");
+        for (sum, place) in sums.iter_mut().zip(places) {
+            *sum += row[place].parse::<i64>().expect("a whole number");
+        }
+    }
+    assert_eq!(sums[1] - sums[0], sums[2]);
+    for (input, sum) in [(&before, sums[0]), (&after, sums[1])] {
+        let sql = "select sum(ns) from report.account where parent is null";
+        let whole = rooflens(&["query", "--report", input, sql, "--csv"]);
+        assert_eq!(
+            text(&whole.stdout).lines().nth(1),
+            Some(sum.to_string().as_str())
+        );
+    }
+}

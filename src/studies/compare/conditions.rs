@@ -191,7 +191,7 @@ fn fields(workload: &Workload) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The recorded settings that differ.
+/// The recorded settings that differ, those that both captures record first.
 pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
     let recorded = Pair::of(sides, |side| recorded(side.context.session));
     let keys: BTreeSet<_> = recorded
@@ -211,6 +211,9 @@ pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
             });
         }
     }
+    let is_partial =
+        |setting: &Setting| setting.values.before.is_none() || setting.values.after.is_none();
+    settings.sort_by_key(is_partial);
     settings
 }
 

@@ -34,12 +34,16 @@ impl Change {
     }
 }
 
-/// The findings of both captures in the order of the first one, then those that are new. Findings about the measurement
-/// say nothing of the run.
+/// The findings of both captures in the order of the first one, then those that are new.
 pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     let mut matched = vec![false; sides.after.findings.len()];
-    for before in about_the_run(sides.before.findings) {
+    for before in sides
+        .before
+        .findings
+        .iter()
+        .filter(|finding| could_save(finding))
+    {
         let mut candidates = sides.after.findings.iter().enumerate();
         let same = candidates.find(|(index, after)| {
             !matched[*index] && after.id == before.id && after.scope.stage == before.scope.stage
@@ -59,7 +63,7 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Chan
         changes.push(change);
     }
     for (index, after) in sides.after.findings.iter().enumerate() {
-        if !matched[index] && !after.on_measurement {
+        if !matched[index] && could_save(after) {
             let change = change(after, true);
             changes.push(Change {
                 is_there: Pair {
@@ -77,8 +81,9 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Chan
     changes
 }
 
-fn about_the_run(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
-    findings.iter().filter(|finding| !finding.on_measurement)
+/// Findings that could save time: others say where it goes, or how far the measurement carries.
+fn could_save(finding: &Finding) -> bool {
+    !finding.on_measurement && finding.gain.is_some()
 }
 
 fn change(finding: &Finding, is_after: bool) -> Change {

@@ -383,8 +383,16 @@ impl<'a> Pages<'a> {
             name "after" = setting.values.after.clone(), page;
         } };
         if !rows.is_empty() {
+            // A setting that one capture does not record says nothing of a difference.
+            let is_known = |setting: &&Setting| {
+                setting.values.before.is_some() && setting.values.after.is_some()
+            };
+            let known = rows.iter().filter(is_known).count();
             let caption = words!(self, "compare.settings");
-            content.main.push(Block::Table(table.view(caption, SHOWN)));
+            let view = table.view(caption, known.min(SHOWN));
+            content
+                .main
+                .extend((known > 0).then_some(Block::Table(view)));
         }
         content.datasets.push(table.rows(rows));
         content

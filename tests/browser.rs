@@ -70,7 +70,8 @@ fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
     let end = policy + html[policy..].find("/>").unwrap() + 2;
     let reader = format!("<script>{READER}</script></body>");
     let open = format!("{}{}", &html[..policy], &html[end..]).replace("</body>", &reader);
-    // Operations are inflated in real time, which the virtual time of a browser without a display does not wait for.
+    // The reader scrolls to the iterations, and the browser then to the place in the address. With virtual time it may draw
+    // no frame in between: then the iterations never came into sight.
     let shown = |(dom, _): &(String, String)| !dom.contains("\n0\n");
     let mut loads = (0..10).filter_map(|_| load(&open, "#appendix-names"));
     let (dom, console) = loads.find(shown).unwrap();

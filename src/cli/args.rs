@@ -322,7 +322,7 @@ pub(super) struct Compare {
     /// Bundle, archive or file of the second capture.
     #[arg(value_name = "AFTER")]
     pub(super) after: PathBuf,
-    /// Compare although this condition differs. Repeatable.
+    /// Compare although this condition differs: gpu, gpu-count, workload, or stages. Repeatable.
     #[arg(long = "allow", value_name = "CONDITION", value_parser = allowed)]
     pub(super) allowed: Vec<Subject>,
     /// Least change of a stage time that counts, in percent.

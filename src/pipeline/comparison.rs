@@ -74,7 +74,7 @@ pub fn compare(
             provenance.artifacts.push([path, kind, pass, hash]);
         }
     }
-    Ok(compare::report(&comparison, least, text, provenance))
+    Ok(compare::report(&comparison, text, provenance))
 }
 
 fn side<'a>(analysis: &'a Analysis<'_>, findings: &'a [Finding]) -> Side<'a> {

@@ -78,7 +78,7 @@ impl Change {
     }
 }
 
-/// Time and iterations by place.
+/// Captured time by place.
 type Places = BTreeMap<Place, Ns>;
 
 /// Iterations by phase and stage.

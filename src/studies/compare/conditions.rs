@@ -74,11 +74,21 @@ pub struct Setting {
     pub values: Pair<Option<String>>,
 }
 
+impl Setting {
+    /// Whether both captures record it.
+    pub(crate) const fn is_known(&self) -> bool {
+        self.values.before.is_some() && self.values.after.is_some()
+    }
+}
+
 /// The conditions that differ. What a capture does not record differs from nothing.
 pub(crate) fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for subject in Subject::ALL {
-        let values = Pair::of(sides, |side| value(side, subject));
+        let values = match subject {
+            Subject::Workload => workload(sides),
+            _ => Pair::of(sides, |side| value(side, subject)),
+        };
         let differ = match subject {
             Subject::Stages => !shares_a_stage(sides),
             _ => values.before != values.after,
@@ -88,12 +98,6 @@ pub(crate) fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
             conditions.push(Condition { subject, values });
         }
     }
-    let values = workload(sides);
-    if values.before != values.after {
-        let subject = Subject::Workload;
-        conditions.push(Condition { subject, values });
-    }
-    conditions.sort_by_key(|condition| condition.subject);
     conditions
 }
 
@@ -121,7 +125,7 @@ fn value(side: &Side<'_>, subject: Subject) -> String {
             "power limit",
         )),
         Subject::Software => software(session),
-        // Field by field: see below.
+        // Field by field: [`workload`].
         Subject::Workload => String::new(),
     }
 }
@@ -211,9 +215,7 @@ pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
             });
         }
     }
-    let is_partial =
-        |setting: &Setting| setting.values.before.is_none() || setting.values.after.is_none();
-    settings.sort_by_key(is_partial);
+    settings.sort_by_key(|setting| !setting.is_known());
     settings
 }
 

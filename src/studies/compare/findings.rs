@@ -24,6 +24,22 @@ pub struct Change {
 }
 
 impl Change {
+    fn new(
+        finding: &Finding,
+        is_there: Pair<bool>,
+        bound: Pair<Option<Time>>,
+        achieved: Option<Time>,
+    ) -> Self {
+        Self {
+            rule: finding.id,
+            title: finding.title.clone(),
+            stage: finding.scope.stage.clone(),
+            is_there,
+            bound,
+            achieved,
+        }
+    }
+
     /// The words of data files.
     pub const fn label(&self) -> &'static str {
         match (self.is_there.before, self.is_there.after) {
@@ -36,71 +52,57 @@ impl Change {
 
 /// The findings of both captures in the order of the first one, then those that are new.
 pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
-    let mut matched = vec![false; sides.after.findings.len()];
-    for before in sides
-        .before
-        .findings
-        .iter()
-        .filter(|finding| could_save(finding))
-    {
-        let mut candidates = sides.after.findings.iter().enumerate();
-        let same = candidates.find(|(index, after)| {
-            !matched[*index] && after.id == before.id && after.scope.stage == before.scope.stage
-        });
-        if let Some((index, _)) = same {
-            matched[index] = true;
-        }
-        let after = same.map(|(_, after)| after);
-        let mut change = change(before, after.is_some());
-        change.bound.after = after.and_then(bound);
-        let stage = times
-            .iter()
-            .find(|time| Some(&time.stage) == before.scope.stage.as_ref());
-        // A step of a decode loop is not the iteration that bounds are of.
-        let stage = stage.filter(|stage| after.is_none() && !stage.per_step);
-        change.achieved = stage.map(|stage| stage.median.before - stage.median.after);
-        changes.push(change);
+    let findings = Pair::of(sides, |side| {
+        let findings = side.findings.iter();
+        findings.filter(|finding| could_save(finding)).collect()
+    });
+    let Pair { before, mut after }: Pair<Vec<&Finding>> = findings;
+    let mut changes = Vec::new();
+    for before in before {
+        let mut others = after.iter();
+        let is_same =
+            |other: &&Finding| other.id == before.id && other.scope.stage == before.scope.stage;
+        let same = others.position(is_same);
+        let same = same.map(|index| after.remove(index));
+        let bounds = Pair {
+            before: bound(before),
+            after: same.and_then(bound),
+        };
+        let achieved = match same {
+            Some(_) => None,
+            None => achieved(before, times),
+        };
+        let is_there = Pair {
+            before: true,
+            after: same.is_some(),
+        };
+        changes.push(Change::new(before, is_there, bounds, achieved));
     }
-    for (index, after) in sides.after.findings.iter().enumerate() {
-        if !matched[index] && could_save(after) {
-            let change = change(after, true);
-            changes.push(Change {
-                is_there: Pair {
-                    before: false,
-                    after: true,
-                },
-                bound: Pair {
-                    before: None,
-                    after: change.bound.before,
-                },
-                ..change
-            });
-        }
+    for new in after {
+        let bounds = Pair {
+            before: None,
+            after: bound(new),
+        };
+        let is_there = Pair {
+            before: false,
+            after: true,
+        };
+        changes.push(Change::new(new, is_there, bounds, None));
     }
     changes
+}
+
+/// By how much the stage of a finding became shorter. A step of a decode loop is not the iteration that bounds are of.
+fn achieved(finding: &Finding, times: &[StageChange]) -> Option<Time> {
+    let mut times = times.iter();
+    let stage = times.find(|time| Some(&time.stage) == finding.scope.stage.as_ref());
+    let stage = stage.filter(|stage| !stage.per_step)?;
+    Some(stage.median.before - stage.median.after)
 }
 
 /// Findings that could save time: others say where it goes, or how far the measurement carries.
 fn could_save(finding: &Finding) -> bool {
     !finding.on_measurement && finding.gain.is_some()
-}
-
-fn change(finding: &Finding, is_after: bool) -> Change {
-    Change {
-        rule: finding.id,
-        title: finding.title.clone(),
-        stage: finding.scope.stage.clone(),
-        is_there: Pair {
-            before: true,
-            after: is_after,
-        },
-        bound: Pair {
-            before: bound(finding),
-            after: None,
-        },
-        achieved: None,
-    }
 }
 
 /// What a finding could save in an iteration of its stage.

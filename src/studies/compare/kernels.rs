@@ -1,6 +1,6 @@
 //! Which kernels changed: by name, and by class and launches where a kernel was exchanged for another one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_session::Ns;
@@ -86,46 +86,63 @@ impl Change {
     }
 }
 
-/// Kernels of a stage by class and name.
-type Kernels = BTreeMap<(String, KernelClass, String), Use>;
+/// Stage, class and name of a kernel.
+type Key = (String, KernelClass, String);
+
+/// Kernels with their use.
+type Kernels = BTreeMap<Key, Use>;
+
+impl Change {
+    /// That of a kernel, or of a pair of which one replaced the other.
+    fn new(before: Option<(Key, Use)>, after: Option<(Key, Use)>) -> Option<Self> {
+        let ((stage, class, _), _) = before.as_ref().or(after.as_ref())?.clone();
+        let kernels = Pair { before, after };
+        Some(Self {
+            stage,
+            class,
+            name: Pair::of(&kernels, |kernel| Some(kernel.as_ref()?.0.2.clone())),
+            used: Pair::of(&kernels, |kernel| {
+                kernel.as_ref().map_or_else(Use::default, |(_, used)| *used)
+            }),
+        })
+    }
+}
 
 /// The kernels of all stages that both captures have, the largest change first.
 pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
-    let mut kernels = Pair::of(sides, kernels);
-    let stages = Pair::of(&kernels, |kernels| {
-        let stages = kernels.keys().map(|(stage, ..)| stage.clone());
-        stages.collect::<std::collections::BTreeSet<String>>()
-    });
-    kernels
-        .before
-        .retain(|(stage, ..), _| stages.after.contains(stage));
-    kernels
-        .after
-        .retain(|(stage, ..), _| stages.before.contains(stage));
-    let mut changes = Vec::new();
-    let (mut gone, mut new) = (Vec::new(), Vec::new());
-    for (key, before) in &kernels.before {
-        match kernels.after.remove(key) {
-            Some(after) => {
-                let name = Some(key.2.clone());
-                changes.push(Change {
-                    stage: key.0.clone(),
-                    class: key.1,
-                    name: Pair {
-                        before: name.clone(),
-                        after: name,
-                    },
-                    used: Pair {
-                        before: *before,
-                        after,
-                    },
-                });
-            }
-            None => gone.push((key.clone(), *before)),
+    let Pair { before, mut after } = Pair::of(sides, kernels);
+    let stages = |kernels: &Kernels| -> BTreeSet<String> {
+        kernels.keys().map(|(stage, ..)| stage.clone()).collect()
+    };
+    let (stages_before, stages_after) = (stages(&before), stages(&after));
+    after.retain(|(stage, ..), _| stages_before.contains(stage));
+    let (mut changes, mut gone) = (Vec::new(), Vec::new());
+    for kernel in before {
+        if !stages_after.contains(&kernel.0.0) {
+            continue;
+        }
+        match after.remove_entry(&kernel.0) {
+            Some(same) => changes.extend(Change::new(Some(kernel), Some(same))),
+            None => gone.push(kernel),
         }
     }
-    new.extend(kernels.after);
-    exchanged(&mut changes, gone, new);
+    // What is gone is joined with what is new and launched as often, the longest first.
+    let mut new: Vec<(Key, Use)> = after.into_iter().collect();
+    let by_time =
+        |a: &(Key, Use), b: &(Key, Use)| b.1.time.total_cmp(&a.1.time).then_with(|| a.0.cmp(&b.0));
+    gone.sort_by(by_time);
+    new.sort_by(by_time);
+    for kernel in gone {
+        let is_like = |(key, used): &(Key, Use)| {
+            (&key.0, key.1) == (&kernel.0.0, kernel.0.1) && used.launches == kernel.1.launches
+        };
+        let other = new.iter().position(is_like).map(|index| new.remove(index));
+        changes.extend(Change::new(Some(kernel), other));
+    }
+    changes.extend(
+        new.into_iter()
+            .filter_map(|kernel| Change::new(None, Some(kernel))),
+    );
     let size = |change: &Change| change.difference().abs();
     changes.sort_by(|a, b| {
         size(b)
@@ -134,49 +151,6 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     });
     changes
 }
-
-/// Joins kernels that are gone with new ones of the same stage, class and number of launches, the longest first.
-fn exchanged(changes: &mut Vec<Change>, mut gone: Vec<Keyed>, mut new: Vec<Keyed>) {
-    let by_time = |a: &Keyed, b: &Keyed| b.1.time.total_cmp(&a.1.time).then_with(|| a.0.cmp(&b.0));
-    gone.sort_by(by_time);
-    new.sort_by(by_time);
-    for ((stage, class, name), before) in gone {
-        let is_like = |(key, after): &Keyed| {
-            key.0 == stage && key.1 == class && after.launches == before.launches
-        };
-        let after = new.iter().position(is_like).map(|index| new.remove(index));
-        let (after_name, after) = match after {
-            Some(((_, _, name), after)) => (Some(name), after),
-            None => (None, Use::default()),
-        };
-        changes.push(Change {
-            stage,
-            class,
-            name: Pair {
-                before: Some(name),
-                after: after_name,
-            },
-            used: Pair { before, after },
-        });
-    }
-    for ((stage, class, name), after) in new {
-        changes.push(Change {
-            stage,
-            class,
-            name: Pair {
-                before: None,
-                after: Some(name),
-            },
-            used: Pair {
-                before: Use::default(),
-                after,
-            },
-        });
-    }
-}
-
-/// Stage, class and name of a kernel, with its use.
-type Keyed = ((String, KernelClass, String), Use);
 
 fn kernels(side: &Side<'_>) -> Kernels {
     let (session, facts) = (side.context.session, side.context.facts);

@@ -22,6 +22,7 @@ pub mod times;
 
 use rooflens_analysis::Context;
 use rooflens_document::Finding;
+use rooflens_units::Ratio;
 
 pub use present::report;
 
@@ -59,6 +60,8 @@ impl<T> Pair<T> {
 pub struct Comparison<'a> {
     /// The captures.
     pub sides: Pair<Side<'a>>,
+    /// The factor from which on a stage counts as faster or slower.
+    pub least: Ratio,
     /// What makes them incomparable, or should be known.
     pub conditions: Vec<conditions::Condition>,
     /// Stage times, in the order of the first capture.
@@ -74,7 +77,7 @@ pub struct Comparison<'a> {
 }
 
 /// Compares two captures. A stage counts as faster or slower from the factor `least` on.
-pub fn compare(sides: Pair<Side<'_>>, least: rooflens_units::Ratio) -> Comparison<'_> {
+pub fn compare(sides: Pair<Side<'_>>, least: Ratio) -> Comparison<'_> {
     let times = times::changes(&sides, least);
     Comparison {
         conditions: conditions::conditions(&sides),
@@ -83,6 +86,7 @@ pub fn compare(sides: Pair<Side<'_>>, least: rooflens_units::Ratio) -> Compariso
         findings: findings::changes(&sides, &times),
         settings: conditions::settings(&sides),
         times,
+        least,
         sides,
     }
 }

@@ -31,21 +31,20 @@ type Row<'a> = &'a AccountChange;
 struct Pages<'a> {
     text: &'static Catalogue,
     comparison: &'a Comparison<'a>,
-    least: Ratio,
+    /// The measured stages of both captures, the largest change of an iteration first.
+    stages: Vec<&'a str>,
 }
 
-/// The report of a comparison. `provenance` has no title and no facts yet. A stage counts as changed from the factor
-/// `least` on.
+/// The report of a comparison. `provenance` has no title and no facts yet.
 pub fn report(
     comparison: &Comparison<'_>,
-    least: Ratio,
     text: &'static Catalogue,
     mut provenance: Provenance<'_>,
 ) -> Report {
     let pages = Pages {
         text,
         comparison,
-        least,
+        stages: stages(comparison),
     };
     provenance.title = Some(pages.conclusion());
     provenance.facts = vec![
@@ -97,7 +96,7 @@ impl<'a> Pages<'a> {
             return words!(self, "compare.no_stage");
         }
         match times.iter().all(|change| change.verdict == Verdict::Same) {
-            true => words!(self, "compare.same", least = self.least),
+            true => words!(self, "compare.same", least = self.comparison.least),
             false => words!(self, "compare.cannot_tell"),
         }
     }
@@ -133,7 +132,7 @@ impl<'a> Pages<'a> {
             self,
             "compare",
             confidence = CONFIDENCE,
-            least = self.least
+            least = self.comparison.least
         )];
         content
     }
@@ -141,7 +140,7 @@ impl<'a> Pages<'a> {
     /// The parts of the account that explain most of the change of the stage.
     fn explanation(&self) -> Option<Vec<Inline>> {
         let stage = self.largest_stage()?;
-        let parts: Vec<&AccountChange> = self.measured(stage).collect();
+        let parts: Vec<&AccountChange> = measured(self.comparison, stage).collect();
         let total: Time = parts
             .iter()
             .filter_map(|change| change.of_iteration())
@@ -150,7 +149,6 @@ impl<'a> Pages<'a> {
             let difference = change.of_iteration().unwrap_or_default();
             difference.0 * total.0 > 0.0
         };
-        let size = |change: &AccountChange| change.of_iteration().unwrap_or_default().abs();
         let largest = parts.iter().filter(same_way);
         let largest = largest.max_by(|a, b| size(a).total_cmp(&size(b)))?;
         let time = largest.per_iteration()?;
@@ -169,39 +167,10 @@ impl<'a> Pages<'a> {
 
     /// The measured stage whose captured time changed most, by the iteration.
     fn largest_stage(&self) -> Option<&'a str> {
-        let stages = self.stages();
         let decided = self.decided().map(|change| change.stage.as_str());
-        stages
-            .iter()
-            .find(|stage| Some(**stage) == decided)
-            .or(stages.first())
-            .copied()
-    }
-
-    /// The measured stages of both captures, the largest change of an iteration first.
-    fn stages(&self) -> Vec<&'a str> {
-        let mut stages: Vec<&str> = Vec::new();
-        for change in &self.comparison.account {
-            let stage = change.place.stage.as_str();
-            let is_compared = change.place.is_measured && change.per_iteration().is_some();
-            if is_compared && !stages.contains(&stage) {
-                stages.push(stage);
-            }
-        }
-        let total = |stage: &str| -> Time {
-            let changes = self.measured(stage);
-            changes.filter_map(AccountChange::of_iteration).sum()
-        };
-        stages.sort_by(|a, b| total(b).abs().total_cmp(&total(a).abs()).then(a.cmp(b)));
-        stages
-    }
-
-    fn measured<'s>(
-        &self,
-        stage: &'s str,
-    ) -> impl Iterator<Item = &'a AccountChange> + use<'a, 's> {
-        let changes = self.comparison.account.iter();
-        changes.filter(move |change| change.place.is_measured && change.place.stage == stage)
+        let mut stages = self.stages.iter();
+        let stage = stages.find(|stage| Some(**stage) == decided);
+        stage.or(self.stages.first()).copied()
     }
 
     /// An iteration of each stage before and after, by groups of kernels and idle time.
@@ -219,9 +188,9 @@ impl<'a> Pages<'a> {
             color: Color::Idle,
         });
         let mut bars = Vec::new();
-        for stage in self.stages().into_iter().take(STAGES) {
+        for stage in self.stages.iter().copied().take(STAGES) {
             let mut values = Pair::of(&self.comparison.sides, |_| vec![0.0; legend.len()]);
-            for change in self.measured(stage) {
+            for change in measured(self.comparison, stage) {
                 let place = place_in_legend(change.place.part);
                 if let Some(time) = change.per_iteration() {
                     values.before[place] += time.before.0;
@@ -261,9 +230,8 @@ impl<'a> Pages<'a> {
     /// The parts of measured iterations stage by stage, then all others; each with the largest change first.
     fn ordered(&self) -> Vec<&'a AccountChange> {
         let mut ordered: Vec<&AccountChange> = Vec::new();
-        for stage in self.stages() {
-            let mut parts: Vec<&AccountChange> = self.measured(stage).collect();
-            let size = |change: &AccountChange| change.of_iteration().unwrap_or_default().abs();
+        for stage in self.stages.iter().copied() {
+            let mut parts: Vec<&AccountChange> = measured(self.comparison, stage).collect();
             parts.sort_by(|a, b| {
                 size(b)
                     .total_cmp(&size(a))
@@ -271,10 +239,9 @@ impl<'a> Pages<'a> {
             });
             ordered.extend(parts);
         }
-        let stages = self.stages();
         let changes = self.comparison.account.iter();
         ordered.extend(changes.filter(|change| {
-            !change.place.is_measured || !stages.contains(&change.place.stage.as_str())
+            !change.place.is_measured || !self.stages.contains(&change.place.stage.as_str())
         }));
         ordered
     }
@@ -283,7 +250,7 @@ impl<'a> Pages<'a> {
         let rows = self.ordered();
         let mut content = SectionContent::default();
         let table = self.places();
-        for stage in self.stages().into_iter().take(STAGES) {
+        for stage in self.stages.iter().copied().take(STAGES) {
             let is_of_stage = |change: &&AccountChange| {
                 let is_changed = change.of_iteration().is_some_and(|time| time != Time::ZERO);
                 change.place.is_measured && change.place.stage == stage && is_changed
@@ -308,7 +275,7 @@ impl<'a> Pages<'a> {
             let time = change.per_iteration();
             text "phase" = change.place.phase;
             name "stage" = change.place.stage.as_str();
-            text "kind" = matches!(change.place.part, Part::Idle(_)).then_some("idle").unwrap_or("busy"), page;
+            text "kind" = if matches!(change.place.part, Part::Class(_)) { "busy" } else { "idle" }, page;
             text "part" = change.place.part.label(), page;
             time "before_ns" = time.map(|time| time.before), page;
             time "after_ns" = time.map(|time| time.after), page;
@@ -323,7 +290,6 @@ impl<'a> Pages<'a> {
 
     fn kernels(&self) -> SectionContent {
         let rows = &self.comparison.kernels;
-        let mut content = SectionContent::default();
         let table = columns! { self, "compare_kernels", change: &KernelChange => {
             name "stage" = change.stage.as_str(), page;
             text "class" = change.class.label();
@@ -338,22 +304,14 @@ impl<'a> Pages<'a> {
             time "by_launches_ns" = change.by_launches();
             time "by_duration_ns" = change.by_duration();
         } };
-        if !rows.is_empty() {
-            let caption = words!(self, "compare.kernels");
-            let is_changed = |change: &&KernelChange| change.difference() != Time::ZERO;
-            let changed = rows.iter().filter(is_changed).count();
-            let view = table.view(caption, SHOWN.min(changed));
-            content
-                .main
-                .extend((changed > 0).then_some(Block::Table(view)));
-        }
-        content.datasets.push(table.rows(rows));
-        content
+        let is_changed = |change: &&KernelChange| change.difference() != Time::ZERO;
+        let changed = rows.iter().filter(is_changed).count();
+        let caption = words!(self, "compare.kernels");
+        of_table(&table, rows, caption, SHOWN.min(changed))
     }
 
     fn findings(&self) -> SectionContent {
         let rows = &self.comparison.findings;
-        let mut content = SectionContent::default();
         let table = columns! { self, "compare_findings", change: &FindingChange => {
             text "status" = change.label(), page;
             text "finding" = change.title.as_str(), page;
@@ -363,39 +321,21 @@ impl<'a> Pages<'a> {
             time "bound_after_ns" = change.bound.after, page;
             time "achieved_ns" = change.achieved, page;
         } };
-        if !rows.is_empty() {
-            let caption = words!(self, "compare.findings");
-            content
-                .main
-                .push(Block::Table(table.view(caption, usize::MAX)));
-        }
-        content.datasets.push(table.rows(rows));
-        content
+        of_table(&table, rows, words!(self, "compare.findings"), rows.len())
     }
 
     fn settings(&self) -> SectionContent {
         let rows = &self.comparison.settings;
-        let mut content = SectionContent::default();
         let table = columns! { self, "compare_settings", setting: &Setting => {
             text "subject" = setting.subject.as_str(), page;
             name "setting" = setting.name.as_str(), page;
             name "before" = setting.values.before.clone(), page;
             name "after" = setting.values.after.clone(), page;
         } };
-        if !rows.is_empty() {
-            // A setting that one capture does not record says nothing of a difference.
-            let is_known = |setting: &&Setting| {
-                setting.values.before.is_some() && setting.values.after.is_some()
-            };
-            let known = rows.iter().filter(is_known).count();
-            let caption = words!(self, "compare.settings");
-            let view = table.view(caption, known.min(SHOWN));
-            content
-                .main
-                .extend((known > 0).then_some(Block::Table(view)));
-        }
-        content.datasets.push(table.rows(rows));
-        content
+        // A setting that one capture does not record says nothing of a difference.
+        let known = rows.iter().filter(|setting| setting.is_known()).count();
+        let caption = words!(self, "compare.settings");
+        of_table(&table, rows, caption, SHOWN.min(known))
     }
 
     fn conditions(&self) -> Table<'_, Condition> {
@@ -424,6 +364,44 @@ impl<'a> Pages<'a> {
             text "verdict" = self.text.word(change.verdict.label()), page;
         } }
     }
+}
+
+/// A section of one table, which shows the first rows.
+fn of_table<R>(table: &Table<'_, R>, rows: &[R], caption: String, shown: usize) -> SectionContent {
+    let view = (shown > 0).then(|| Block::Table(table.view(caption, shown)));
+    SectionContent {
+        main: view.into_iter().collect(),
+        datasets: vec![table.rows(rows)],
+        ..SectionContent::default()
+    }
+}
+
+fn stages<'a>(comparison: &'a Comparison<'_>) -> Vec<&'a str> {
+    let mut stages: Vec<(&str, Time)> = Vec::new();
+    for change in &comparison.account {
+        let stage = change.place.stage.as_str();
+        let is_new = stages.iter().all(|(known, _)| *known != stage);
+        if change.place.is_measured && change.per_iteration().is_some() && is_new {
+            let changes = measured(comparison, stage).filter_map(AccountChange::of_iteration);
+            stages.push((stage, changes.sum()));
+        }
+    }
+    stages.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(b.0)));
+    stages.into_iter().map(|(stage, _)| stage).collect()
+}
+
+/// The parts of the measured iterations of a stage.
+fn measured<'a>(
+    comparison: &'a Comparison<'_>,
+    stage: &str,
+) -> impl Iterator<Item = &'a AccountChange> {
+    let changes = comparison.account.iter();
+    changes.filter(move |change| change.place.is_measured && change.place.stage == stage)
+}
+
+/// Size of the change of an iteration.
+fn size(change: &AccountChange) -> Time {
+    change.of_iteration().unwrap_or_default().abs()
 }
 
 /// How many times as long the longer of both times is.

@@ -187,12 +187,7 @@ fn a_session_against_itself_differs_in_nothing() {
                 .iter()
                 .all(|change| change.difference() == Time::ZERO)
         );
-        let report = crate::report(
-            comparison,
-            Ratio(0.01),
-            Catalogue::english(),
-            Default::default(),
-        );
+        let report = crate::report(comparison, Catalogue::english(), Default::default());
         assert!(
             report
                 .dataset("compare_times")

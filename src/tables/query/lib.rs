@@ -223,7 +223,7 @@ fn open(
     ))?;
     functions::add(&connection)?;
     vtab::add(&connection, session)?;
-    results::add(&connection, datasets)?;
+    results::add(&connection, datasets, &tables[TABLES.len()..])?;
     describe(&connection, tables)?;
     connection.authorizer(Some(allowed))?;
     connection.progress_handler(STEPS, Some(stop))?;

@@ -39,11 +39,14 @@ fn kind(dataset: &Dataset, column: usize) -> Kind {
     }
 }
 
-/// Copies the data sets: they are small.
-pub(super) fn add(connection: &Connection, datasets: &[Dataset]) -> Result<()> {
+/// Copies the data sets, of which these are the tables: they are small.
+pub(super) fn add(
+    connection: &Connection,
+    datasets: &[Dataset],
+    tables: &[Described],
+) -> Result<()> {
     connection.execute_batch(&format!("attach ':memory:' as {SCHEMA}; begin"))?;
-    for dataset in datasets {
-        let table = described(dataset);
+    for (dataset, table) in datasets.iter().zip(tables) {
         let mut columns = Vec::new();
         for column in &table.columns {
             columns.push(format!(

@@ -507,6 +507,12 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     );
     assert_eq!(described(&images).0.batch, Some(8));
 
+    // So is a container of PyTorch, whose calls are steps.
+    let containers = Machine::new();
+    run_python(&containers, &["baseline"], "container");
+    let forward = serde_json::json!({"ms": [2.0, 2.0, 2.0], "batch": 4});
+    assert_eq!(described(&containers).1["stages"]["forward"], forward);
+
     let loops = Machine::new();
     run_python(&loops, &["baseline"], "generate");
     let (workload, timings) = described(&loops);

@@ -3,6 +3,7 @@ import gc
 import os
 import re
 import sys
+import threading
 import types
 
 import torch
@@ -69,6 +70,22 @@ def image():
     VisionTransformer.__module__ = "torchvision.models.vision_transformer"
     VisionTransformer.children = lambda self: [self.encoder]
     VisionTransformer().eval()(torch.Tensor(8, 3, 4, 4))
+
+
+def container():
+    """The whole model is a container of PyTorch, which a thread calls three times."""
+
+    class Sequential(torch.nn.Module):
+        def forward(self, x):
+            work(2)
+
+    Sequential.__module__ = "torch.nn.modules.container"
+    Sequential.children = lambda self: [torch.nn.Module()]
+    model = Sequential().eval()
+    thread = threading.Thread(target=lambda: [model(torch.Tensor(4, 8)) for _ in range(3)])
+    thread.start()
+    thread.join()
+    print("ranges", nvtx.opened)
 
 
 def generate():

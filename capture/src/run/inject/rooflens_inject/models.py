@@ -30,6 +30,9 @@ _models = {}  # By id: (weak reference, Model).
 _built = weakref.WeakSet()
 _compile = {}
 _watched, _parts = set(), set()
+
+# Packages of PyTorch whose modules wrap a model. Other modules of PyTorch may be a whole model, such as `nn.Sequential`.
+WRAPPERS = ("torch.nn.parallel", "torch.distributed", "torch._dynamo", "torch.fx", "torch.jit")
 _torch = None
 
 
@@ -334,7 +337,7 @@ def _keep(module):
     if cls in _parts or not any(True for _ in module.children()):
         return
     _parts.add(cls)
-    if cls.__module__.split(".")[0] != "torch" and not any(base in _watched for base in cls.__mro__):
+    if not cls.__module__.startswith(WRAPPERS) and not any(base in _watched for base in cls.__mro__):
         watch(cls)
 
 

@@ -67,13 +67,13 @@ class Tracer:
                 return
             self.done = True
             try:
-                profiler.stop()
                 rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK")
                 name = f"rank{rank}" if rank else "trace"
                 path = os.path.join(DIR, f"{name}.pt.trace.json")
                 if os.path.exists(path):
                     path = os.path.join(DIR, f"{name}.{os.getpid()}.pt.trace.json")
                 with undisturbed():
+                    profiler.stop()
                     profiler.export_chrome_trace(path)
             except Exception as error:
                 self.fail("stop", error)

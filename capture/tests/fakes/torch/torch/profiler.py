@@ -29,13 +29,17 @@ class profile:
         EVENTS.append("start")
 
     def stop(self):
+        self.time_is_up()
         EVENTS.append("stop")
 
-    def export_chrome_trace(self, path):
+    def time_is_up(self):
+        """The time of the pass may end while the profiler stops and while the trace is written."""
         if "late" in sys.argv:
-            # The time of the pass is up while the trace is written.
             for number in (signal.SIGINT, signal.SIGTERM):
                 os.kill(os.getpid(), number)
+
+    def export_chrome_trace(self, path):
+        self.time_is_up()
         with open(path, "w") as file:
             json.dump({"traceEvents": EVENTS}, file)
         if "compiles" in sys.argv:

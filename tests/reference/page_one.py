@@ -59,7 +59,7 @@ NEEDS = {
     "repeated-tensors": STRIDES, "fp64-operators": SHAPES, "layout-conversions": SHAPES, "transposed-copies": STRIDES,
     "norm-unfused": SHAPES, "pointwise-unfused": SHAPES, "dtype-casts": SHAPES, "small-grids": COUNTERS + ("stage_kernels",),
     "uncoalesced-access": COUNTERS, "bank-conflicts": COUNTERS, "local-memory": COUNTERS, "contended-atomics": COUNTERS,
-    "divergent-branches": COUNTERS, "double-precision": COUNTERS, "low-occupancy": COUNTERS, "wave-tail": COUNTERS,
+    "divergent-branches": COUNTERS, "cache-traffic": COUNTERS, "double-precision": COUNTERS, "low-occupancy": COUNTERS, "wave-tail": COUNTERS,
     "profiled-bound": COUNTERS, "profile-coverage": COUNTERS,
     "unrepresentative-profile": COUNTERS, "clock-limits": ("power",), "memory-pressure": ("memory",),
     "uneven-pace": ("pace",), "repeat-outliers": ("repeats",), "profiler-overhead": ("repeats",),

@@ -31,6 +31,9 @@ const HALF: Ratio = Ratio(0.5);
 /// Mean ÷ median time of an iteration, or its inverse, from which on the median one is not typical.
 const UNEVEN: f64 = 1.5;
 
+/// No limit of a time.
+const UNLIMITED: Time = Time(f64::INFINITY);
+
 /// Names that a finding lists.
 const SHOWN: usize = 3;
 
@@ -178,16 +181,30 @@ impl Lost {
         }
     }
 
-    /// The bound: its time, with all idle time where most of that has this cause.
-    fn bound(self, idle: Time) -> Time {
+    /// The bound: its time, with all idle time where most of that has this cause. The host then issues the other work
+    /// `sooner` by at most this time.
+    pub(crate) fn bound(self, idle: Time, sooner: Time) -> Time {
         let is_most = self.idle >= idle * MOST;
         let bound = if is_most {
-            idle.max(self.idle)
+            idle.min(self.idle + sooner).max(self.idle)
         } else {
             self.idle
         };
         bound + self.issued
     }
+}
+
+/// How much sooner the host can issue the work of a stage: it waits for the GPU, or the profiler holds it up. A host that
+/// does neither is as slow without the cause. Without a baseline nothing limits it.
+pub(crate) fn sooner(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    let Some(unprofiled) = stage.unprofiled else {
+        return UNLIMITED;
+    };
+    let sync = evidence.results.sync().ok();
+    let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
+    let waits = of_stage.map_or(Time::ZERO, |(_, sync)| sync.time);
+    let added = (stage.time - unprofiled).max(Time::ZERO);
+    waits + added
 }
 
 /// Idle time of some activities.
@@ -233,7 +250,7 @@ fn of_loop(
     if Ratio::of(loss, profiled).0.is_nan() || loss < profiled * SHARE {
         return None;
     }
-    let bound = lost.bound((between.idle() + in_stages).time());
+    let bound = lost.bound((between.idle() + in_stages).time(), UNLIMITED);
     // Where the loop takes longer without the profiler, so does the cause.
     let saved = (bound * Ratio::of(run, profiled).max(Ratio::ONE)).min(run);
     let context = &evidence.context;
@@ -281,13 +298,13 @@ fn of_stage(
     Some(loss_of_stage(evidence, (stage, idle), lost, activities))
 }
 
-/// Whether a cause recurs. What a program does once at its start is no loop.
+/// Whether a cause recurs. What a program does once, at its start or in a single iteration, is no loop.
 fn recurs(evidence: &Evidence<'_>, idle: &StageIdle, lost: Lost) -> bool {
     let recurs = match idle.is_whole(&evidence.context) {
         true => Recurs::Parts,
         false => Recurs::Iterations,
     };
-    recurs.holds(lost.windows, idle.sources.windows)
+    lost.windows > 1 && recurs.holds(lost.windows, idle.sources.windows)
 }
 
 /// The loss of a stage: of each iteration, or over all of them where only few have it.
@@ -309,7 +326,12 @@ pub(crate) fn loss_of_stage(
     } else {
         Ns::ZERO
     };
-    let saved = lost.bound((late + latency).time()).min(whole);
+    // Kernels that are prepared need as many launches; what other causes leave, such as compiled code, needs fewer.
+    let sooner = match activities == SHAPES {
+        true => sooner(evidence, stage) * stage.counted,
+        false => UNLIMITED,
+    };
+    let saved = lost.bound((late + latency).time(), sooner).min(whole);
     let removed = lost.issued / of.max(1) as f64;
     let mut finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],

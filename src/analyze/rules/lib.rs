@@ -178,6 +178,6 @@ fn named(text: &'static Catalogue, rule: &Rule, mut finding: Finding) -> Finding
     };
     finding.id = rule.id;
     finding.on_measurement = rule.on_measurement;
-    finding.is_general = rule.is_general;
+    finding.is_general = rule.is_general && !finding.is_apart;
     finding
 }

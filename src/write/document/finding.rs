@@ -44,6 +44,9 @@ pub struct Finding {
     /// Whether it says where time goes and not why.
     #[serde(skip)]
     pub is_general: bool,
+    /// Whether a rule that says no cause has it apart from what a named cause explains.
+    #[serde(skip)]
+    pub is_apart: bool,
     /// What its gain shortens, and by how much in an iteration; empty where that is not known.
     #[serde(skip)]
     pub parts: Vec<(Part, Time)>,

@@ -24,8 +24,8 @@ STALLED = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\
 LIBRARIES = re.compile(r"at::native|at_cuda_detail|cudnn|cublas|nccl|nvjet|xmma|^sm\d\d_|fmha|flash|cutlass_\d|nchw|convolve")
 OPERATIONS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 # The same order as the table of rules decides between equal limits.
-FAULTS = ("local-memory", "bank-conflicts", "uncoalesced-access", "contended-atomics", "divergent-branches", "double-precision",
-          "small-grids", "low-occupancy", "wave-tail")
+FAULTS = ("local-memory", "bank-conflicts", "uncoalesced-access", "contended-atomics", "divergent-branches", "cache-traffic",
+          "double-precision", "small-grids", "low-occupancy", "wave-tail")
 
 
 def blocks(extents):
@@ -142,6 +142,10 @@ class Group:
             if useful <= 0.5 and profile.memory >= BUSY or useful <= 0.25 and profile.waits_for_memory():
                 own["uncoalesced-access"] = useful, max(max(profile.l2, profile.l1) * useful, profile.dram_for(needed),
                                                         profile.compute)
+        hits = profile.metrics.get("lts__t_sector_hit_rate.pct", 0) / 100
+        tensor = any(value for name, value in profile.metrics.items() if name.startswith("sm__ops_path_tensor_"))
+        if is_own and tensor and profile.l2 >= BUSY and max(profile.compute, profile.dram) <= profile.l2 / 2 and hits >= 0.75:
+            own["cache-traffic"] = hits, max(profile.compute, profile.dram)
         atomics = profile.count("l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
                                 "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum")
         slice_ = profile.metrics.get("lts__throughput.max.pct_of_peak_sustained_elapsed")
@@ -269,6 +273,8 @@ LIMITS = {rule: (pattern, limit(rule)) for rule, pattern in {
                          r"no unit is busy, which is consistent with contention for few addresses; without them " + TIMES,
     "divergent-branches": "Divergent branches limit" + HEAD + r"On average, (?P<figure_share>\S+ %) of the threads of a warp are "
                           r"active in .+?; with whole warps " + TIMES,
+    "cache-traffic": "L2 traffic limits" + HEAD + r".+? waits for L2, of which (?P<figure_share>\S+ %) of the sectors are hits; "
+                     "with enough reuse in registers and shared memory " + TIMES,
     "double-precision": "Kernels in fp64 take" + HEAD + r"In fp32, a launch of .+? takes at least (?P<least>\S+ \S+) instead of "
                         r"(?P<now>\S+ \S+)\.",
     "small-grids": "Small grids limit" + HEAD + r".+? launches (?P<blocks>\S+) blocks? of (?P<threads>\S+) threads for "

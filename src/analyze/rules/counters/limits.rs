@@ -33,6 +33,7 @@ pub(super) static BANK_CONFLICTS: Rule = rule!("bank-conflicts", BankConflicts);
 pub(super) static LOCAL_MEMORY: Rule = rule!("local-memory", LocalMemory);
 pub(super) static ATOMICS: Rule = rule!("contended-atomics", Atomics);
 pub(super) static DIVERGENCE: Rule = rule!("divergent-branches", Divergence);
+pub(super) static CACHE_TRAFFIC: Rule = rule!("cache-traffic", CacheTraffic);
 pub(super) static FP64: Rule = rule!("double-precision", Fp64);
 pub(super) static SMALL_GRIDS: Rule = rule!("small-grids", SmallGrid);
 pub(super) static OCCUPANCY: Rule = rule!("low-occupancy", Occupancy);

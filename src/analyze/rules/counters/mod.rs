@@ -14,6 +14,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &limits::LOCAL_MEMORY,
     &limits::ATOMICS,
     &limits::DIVERGENCE,
+    &limits::CACHE_TRAFFIC,
     &limits::FP64,
     &limits::OCCUPANCY,
     &limits::TAIL,

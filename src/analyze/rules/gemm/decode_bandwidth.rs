@@ -44,8 +44,8 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
         let draft = Draft::new(figures, arguments).statement("near");
         return draft.advice("near_advice").next(None).into();
     }
-    if busy < BUSY {
-        let idle = busy.rest();
+    if stage.reference_busy() < BUSY {
+        let idle = stage.reference_busy().rest();
         return Look::Suppressed(words!(evidence, "decode_bandwidth.idle", idle = idle));
     }
     let saved = stage.time * (busy - profiled).max(Ratio::ZERO);

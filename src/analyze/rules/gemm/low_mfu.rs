@@ -68,11 +68,12 @@ fn busy_mfu(evidence: &Evidence<'_>, stage: &StageLine) -> Option<BusyMfu> {
 }
 
 fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
-    let busy = stage.busy_share;
+    // A host that the profiler slows down leaves idle time that the program does not have.
+    let busy = stage.reference_busy();
     let Some(mfu) = busy_mfu(evidence, stage) else {
         // Without the model's FLOPs it is at least known what could be fused.
         let (fusible, _) = fusible(evidence, stage);
-        let is_much = busy >= BUSY && fusible.0 >= MOST.0 * busy.0 * stage.time.0;
+        let is_much = busy >= BUSY && fusible >= stage.busy * MOST;
         return match products(evidence, stage) {
             Some(_) if is_much => draft(evidence, stage, None).into(),
             _ => Look::InsufficientData,
@@ -114,7 +115,6 @@ fn gemms(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Gemms> {
 
 /// Without MFU it is known that kernels take time that could be fused.
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Draft {
-    let busy = stage.busy_share;
     let measured = mfu.and_then(|mfu| mfu.measured);
     let mfu = mfu.map(|mfu| mfu.mfu);
     let timeline = evidence.results.timeline().ok();
@@ -132,7 +132,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
     let used = mfu.map_or(0.0, |mfu| {
         mfu.0 / measured.map_or(1.0, |measured| measured.0)
     });
-    let lost = Time(stage.time.0 * busy.0 * (1.0 - used).max(0.0));
+    let lost = stage.busy * (1.0 - used).max(0.0);
     let (saved, basis) = match measured {
         _ if fuses && fusible < lost => (fusible, "basis_fusible"),
         Some(_) => (lost, "basis_measured"),
@@ -140,9 +140,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
     };
     let platform = &evidence.platform;
     let has_fp8 = platform.has_fp8() == Some(true);
-    let beside = mfu
-        .is_none()
-        .then(|| Ratio(fusible.0 / (busy.0 * stage.time.0)));
+    let beside = mfu.is_none().then(|| Ratio::of(fusible, stage.busy));
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         busy = stage.reference_busy(),

@@ -30,7 +30,9 @@ impl Made {
         let Summary {
             busy_share, sum, ..
         } = self.last_summary();
-        (self.last().busy_share, self.last().operation_time) = (busy_share, sum);
+        let last = self.last();
+        (last.busy_share, last.operation_time) = (busy_share, sum);
+        last.busy = last.time * busy_share;
         self
     }
 

@@ -4,6 +4,8 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Loss};
 use crate::rule::{Look, Outcome, Rule};
+use crate::stage::StageLine;
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::idle::Activity;
 use rooflens_document::{Finding, Severity};
 use rooflens_session::Ns;
@@ -173,9 +175,26 @@ fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
             return Look::Passed;
         };
         let loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::SHAPES);
-        draft(evidence, loss).into()
+        let draft = draft(evidence, loss);
+        match plans_attention(evidence, stage) {
+            true => draft.advice("advice_attention").cause_if(true).into(),
+            false => draft.into(),
+        }
     });
     outcome.or_needs(words!(evidence, "findings.needs_idle"))
+}
+
+/// Whether attention is all that cuDNN computes in a stage: its plans are then for lengths of sequences and caches.
+fn plans_attention(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let Some(work) = evidence.work(stage.key()) else {
+        return false;
+    };
+    let identities = work.kernels.iter();
+    let identities = identities.map(|(kernel, ..)| &evidence.facts.identities[kernel.index()]);
+    let mut of_cudnn = identities
+        .filter(|identity| identity.library == "cuDNN")
+        .peekable();
+    of_cudnn.peek().is_some() && of_cudnn.all(|identity| identity.class == KernelClass::Attention)
 }
 
 #[cfg(test)]

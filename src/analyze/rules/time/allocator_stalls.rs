@@ -37,6 +37,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             true if known::prepares_mostly(evidence, stage) => {
                 Look::suppressed_by(evidence, "new-shapes")
             }
+            // What a program allocates in a single iteration is no stall of a loop.
+            _ if is_single(idle) => Look::Passed,
             _ => is_large.then(|| draft(evidence, stage, idle, saved)).into(),
         }
     });
@@ -52,6 +54,12 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         (Outcome::InsufficientData(_) | Outcome::Passed(_), noted @ Outcome::Found(_)) => noted,
         (by_cause, _) => by_cause,
     }
+}
+
+/// Whether a single iteration of several waits.
+fn is_single(idle: &StageIdle) -> bool {
+    let spread = idle.spread(&[Cause::Allocator]);
+    spread.instances == 1 && spread.of > 1
 }
 
 /// Calls that take the host's time, whether or not the GPU waits for them.

@@ -20,21 +20,35 @@ pub(crate) static RULE: Rule = Rule::new(
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::Launching, SHARE, |stage, idle, _| {
-        if known::prepares_mostly(evidence, stage) {
-            return Look::suppressed_by(evidence, "new-shapes");
+        if !known::prepares_mostly(evidence, stage) {
+            let launching = launching(evidence, stage);
+            return launching
+                .map(|time| draft(evidence, stage, idle, time, false))
+                .into();
         }
-        let launching = launching(evidence, stage);
-        launching
-            .map(|time| draft(evidence, stage, idle, time))
-            .into()
+        // Once kernels are prepared, a host that is slow by itself still launches.
+        let launching = idle.rest_of_stage(Cause::Launching).unwrap_or_default();
+        let rest = launching - known::sooner(evidence, stage);
+        match stage.share(rest) >= SHARE {
+            true => draft(evidence, stage, idle, rest, true).into(),
+            false => Look::suppressed_by(evidence, "new-shapes"),
+        }
     })
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, launching: Time) -> Draft {
+/// The finding; `is_apart`: a named cause explains more, and not this.
+fn draft(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: &StageIdle,
+    launching: Time,
+    is_apart: bool,
+) -> Draft {
     let (finding, basis) = gain(evidence, stage, idle, launching);
     let finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],
         query: evidence.query(stage, idle, Cause::Launching),
+        is_apart,
         ..finding
     };
     // The word is kept for stages of which launching takes the largest part.

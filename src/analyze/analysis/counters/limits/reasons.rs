@@ -25,6 +25,8 @@ pub enum Reason {
     Atomics,
     /// Branches that differ within a warp. Figure: active threads of an instruction ÷ 32.
     Divergence,
+    /// Data that L2 delivers again and again. Figure: hit rate of L2.
+    CacheTraffic,
     /// Double precision. Figure: 1.
     Fp64,
     /// Fewer blocks than the GPU holds. Figure: waves.
@@ -63,6 +65,8 @@ const FEW_SLICES: f64 = 4.0;
 const ACTIVE: Ratio = Ratio(0.50);
 /// Theoretical occupancy up to which few warps explain latency.
 const OCCUPANCY: Ratio = Ratio(0.50);
+/// Hit rate of L2 from which on a kernel reads its data again and again: four times.
+const REREAD: Ratio = Ratio(0.75);
 /// Bytes of a number in fp32 ÷ in fp64.
 const HALF: Ratio = Ratio(0.5);
 /// Waves below which most block slots are empty.
@@ -233,6 +237,9 @@ pub(super) fn by_counters(profile: &Profile<'_>, identity: &KernelIdentity) -> V
         causes.extend(atomics(profile));
         causes.extend(occupancy(profile));
     }
+    if is_own(identity) {
+        causes.extend(cache_traffic(profile));
+    }
     causes.extend(small_grid(profile));
     causes.extend(fp64(profile, identity));
     causes.extend(tail(profile));
@@ -327,6 +334,22 @@ fn divergence(profile: &Profile<'_>) -> Option<Cause> {
     let holds = threads > 0.0 && figure <= ACTIVE && units.compute >= BUSY;
     let rest = (units.compute * figure).max(units.dram).max(units.l2);
     holds.then(|| cause(Reason::Divergence, figure, rest))
+}
+
+/// With data that stays in registers or shared memory, computation and DRAM remain. Kernels without tensor cores often read
+/// each element once and have nothing to reuse.
+fn cache_traffic(profile: &Profile<'_>) -> Option<Cause> {
+    let hits = profile.launch.id("%", "lts__t_sector_hit_rate.pct")?;
+    let figure = Ratio(hits / 100.0);
+    let units = profile.units;
+    let rest = units.compute.max(units.dram);
+    let computes = profile
+        .counters
+        .flops
+        .main()
+        .is_some_and(|part| part.tensor);
+    let holds = computes && units.l2 >= BUSY && rest <= units.l2 * HALF && figure >= REREAD;
+    holds.then(|| cause(Reason::CacheTraffic, figure, rest))
 }
 
 /// In single precision, the same kernel moves half of the bytes and computes at the rate of fp32. Tensor cores compute in

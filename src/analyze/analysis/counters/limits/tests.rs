@@ -208,6 +208,23 @@ fn whole_warps_need_fewer_instructions() {
 }
 
 #[test]
+fn reused_data_need_not_come_from_l2_again() {
+    let hits = |rate| {
+        [
+            ("", "sm__ops_path_tensor_src_fp16_dst_fp32.sum", "", 1e9),
+            ("", "lts__t_sector_hit_rate.pct", "%", rate),
+        ]
+    };
+    // SMs at 30 % remain the busiest.
+    let cause = limit_of([30.0, 10.0, 90.0, 50.0], &hits(95.0));
+    assert_cause(cause, Reason::CacheTraffic, 0.95, 0.3);
+    // Half of the sectors are from DRAM; SMs as busy as L2; no computation on tensor cores.
+    assert_eq!(limit_of([30.0, 10.0, 90.0, 50.0], &hits(50.0)), None);
+    assert_eq!(limit_of([60.0, 10.0, 90.0, 50.0], &hits(95.0)), None);
+    assert_eq!(limit_of([30.0, 10.0, 90.0, 50.0], &hits(95.0)[1..]), None);
+}
+
+#[test]
 fn double_precision_takes_twice_the_bytes() {
     let session = |name: &str| {
         let mut session = trace(&format!("stream 7: {name} <<<2x64,384>>> 0..1000"));

@@ -233,7 +233,7 @@ const fn is_of_launches(kind: ChainKind) -> bool {
 
 /// Idle time of these causes per GPU operation; all idle time where its causes are not known.
 fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine, causes: &[Cause]) -> Time {
-    let idle = (stage.reference() - stage.busy).max(Time::ZERO);
+    let idle = stage.idle();
     let of_launches = match evidence.idle(stage.key()) {
         Some(stage_idle) => {
             let known: Time = causes

@@ -238,14 +238,13 @@ impl StageLine {
     /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
     pub(crate) fn saving_idle(&self, saved: Time) -> Finding {
         let saved = saved.clamp(Time::ZERO, self.time);
-        let idle = (self.reference() - self.busy).max(Time::ZERO);
-        self.bounded(saved, saved.min(idle), GainKind::Idle)
+        self.bounded(saved, saved.min(self.idle()), GainKind::Idle)
     }
 
     /// A finding about a cause of such a share of this stage, `removed` of it operations of the GPU. Where an iteration
     /// takes longer without the profiler, the cause does so, too: compilers reuse what an earlier pass has left on disk.
     pub(crate) fn saving_share(&self, share: Ratio, removed: Time) -> Finding {
-        let idle = (self.reference() - self.busy).max(Time::ZERO) + removed.min(self.busy);
+        let idle = self.idle() + removed.min(self.busy);
         let saved = self.reference().max(self.time) * share.min(Ratio::ONE);
         self.bounded(self.time * share, saved.min(idle), GainKind::Idle)
     }
@@ -301,6 +300,16 @@ impl StageLine {
             }),
             ..self.note()
         }
+    }
+
+    /// What operations leave of an iteration.
+    pub(crate) fn idle(&self) -> Time {
+        (self.reference() - self.busy).max(Time::ZERO)
+    }
+
+    /// What operations take of it.
+    pub(crate) fn work(&self) -> Time {
+        self.reference() - self.idle()
     }
 
     /// Stage time without a profiler where that is known, else with it.

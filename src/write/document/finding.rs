@@ -59,6 +59,8 @@ pub enum Part {
     Kernel(u32),
     /// Kernels that another form of the same computation replaces, by the number of their kind.
     Group(u8),
+    /// Copies while no kernel runs.
+    Copies,
 }
 
 /// A cause that the data names, in words of the summary.

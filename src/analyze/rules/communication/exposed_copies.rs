@@ -8,7 +8,7 @@ use crate::sql::Window;
 use crate::stage::StageLine;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::upper_bounds::Overhead;
-use rooflens_document::{Finding, Inline};
+use rooflens_document::{Finding, Inline, Part};
 use rooflens_session::CopyKind;
 use rooflens_units::{Count, Ratio, Time};
 
@@ -57,6 +57,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],
         query: stage.window.as_ref().and_then(Window::copies),
+        parts: vec![(Part::Copies, saved)],
         ..stage.saving(saved)
     };
     let arguments = arguments! {

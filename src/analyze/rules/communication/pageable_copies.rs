@@ -9,7 +9,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::memory::transfers::sums::{Sum, crosses_host, host_memory};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Finding, Inline};
+use rooflens_document::{Finding, Inline, Part};
 use rooflens_session::CopyKind::{self, HostToDevice};
 use rooflens_session::MemoryKind;
 use rooflens_units::{Bytes, BytesPerSecond, Ratio, Time};
@@ -66,6 +66,7 @@ fn draft(
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],
         query: stage.window.as_ref().and_then(Window::copies),
+        parts: vec![(Part::Copies, beyond)],
         ..stage.saving(saved)
     };
     let arguments = arguments! {

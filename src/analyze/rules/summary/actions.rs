@@ -244,7 +244,7 @@ impl<'a> Action<'a> {
         };
         !self.finding.is_general
             && self.is_trusted()
-            && !self.finding.parts.is_empty()
+            && matches!(self.finding.parts[..], [(Part::Group(_), _)])
             && is_of_launches(self.finding)
             && earlier.iter().any(saves_same)
     }

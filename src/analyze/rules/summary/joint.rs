@@ -1,7 +1,7 @@
 //! What several actions save of a stage together.
 //!
 //! Bounds of one stage overlap: two rules can judge the same kernel, and idle time goes once. The sum of bounds once showed
-//! a stage of zero time. Now a stage is its idle time and its kernels, and an action names what it shortens.
+//! a stage of zero time. Now a stage is its idle time, its copies and its kernels, and an action names what it shortens.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,32 @@ use rooflens_units::Time;
 #[derive(Default)]
 struct Saved {
     idle: Time,
-    /// The most that one action alone removes of the idle time, which the stage has by the same measurement.
-    idle_alone: Time,
     parts: BTreeMap<Part, Time>,
-    /// The most of unknown parts: those of others can be the same.
+    /// The most of unknown operations: those of others can be the same.
     unknown: Time,
+    /// The sum of their bounds.
+    sum: Time,
 }
 
 impl Saved {
     fn add(&mut self, stage: &StageLine, action: &Action<'_>) {
-        self.add_parts(action.saved_kernels(stage));
+        let of_loop = action.saved_kernels(stage);
+        self.sum += sum(of_loop);
+        self.add_parts(of_loop);
         let Some((finding, gain)) = action.saving_of(stage) else {
             return;
         };
-        let known: Time = finding.parts.iter().map(|(_, saved)| *saved).sum();
-        if gain.kind == GainKind::Idle {
-            self.idle += gain.saved_ns;
-            self.idle_alone = self.idle_alone.max(gain.saved_ns);
-        } else if finding.parts.is_empty() {
-            self.unknown = self.unknown.max(gain.saved_ns);
-        } else {
-            // The rest is idle time of launches that are removed.
-            self.idle += (gain.saved_ns - known).max(Time::ZERO);
-        }
+        self.sum += gain.saved_ns;
         self.add_parts(&finding.parts);
+        let rest = (gain.saved_ns - sum(&finding.parts)).max(Time::ZERO);
+        // Work of no known part is of operations; what is beyond them is idle time.
+        let is_work = gain.kind == GainKind::Work && finding.parts.is_empty();
+        let idle = match is_work {
+            true => (rest - stage.work()).max(Time::ZERO),
+            false => rest.min(stage.idle()),
+        };
+        self.idle += idle;
+        self.unknown = self.unknown.max(rest - idle);
     }
 
     fn add_parts(&mut self, parts: &[(Part, Time)]) {
@@ -49,23 +51,29 @@ impl Saved {
 
     /// Kernels of groups are not known by row: they can be those that another action shortens.
     fn work(&self) -> Time {
-        let (mut kernels, mut groups) = (Time::ZERO, Time::ZERO);
+        let (mut kernels, mut groups, mut copies) = (Time::ZERO, Time::ZERO, Time::ZERO);
         for (part, saved) in &self.parts {
             match part {
                 Part::Kernel(_) => kernels += *saved,
                 Part::Group(_) => groups += *saved,
+                Part::Copies => copies += *saved,
             }
         }
-        kernels.max(groups).max(self.unknown)
+        kernels.max(groups).max(self.unknown) + copies
     }
 }
 
-/// What is saved of an iteration of this stage if all these actions are taken.
+fn sum(parts: &[(Part, Time)]) -> Time {
+    parts.iter().map(|(_, saved)| *saved).sum()
+}
+
+/// What is saved of an iteration of this stage if all these actions are taken: no more than the sum of their bounds, than
+/// its idle time and than its operations.
 pub(super) fn saved(stage: &StageLine, actions: &[Action<'_>]) -> Time {
     let mut saved = Saved::default();
     for action in actions {
         saved.add(stage, action);
     }
-    let most_idle = (stage.reference() - stage.busy).max(saved.idle_alone);
-    (saved.idle.min(most_idle) + saved.work()).min(stage.reference())
+    let together = saved.idle.min(stage.idle()) + saved.work().min(stage.work());
+    together.min(saved.sum)
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::summary::summary;
+use proptest::prelude::*;
 use rooflens_document::{Block, Dataset, Gain, GainKind, Part, SectionContent};
 
 fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
@@ -174,10 +175,10 @@ fn actions_on_different_parts_of_a_stage_add_up() {
     assert_eq!(column(&findings, "summary_figures", "after_2"), ["12.5"]);
 }
 
-/// Two findings of 200 and 150 ns on one kernel are one saving of 200; on two kernels they are 350.
-#[test]
-fn actions_on_the_same_kernel_save_its_time_once() {
-    let shortened = |id, kernel, saved| Finding {
+/// A finding of a stage that saves these parts of an iteration of 1000 ns, and idle time up to `saved`.
+fn shortens(id: &'static str, kind: GainKind, saved: f64, parts: &[(Part, f64)]) -> Finding {
+    let parts = parts.iter().map(|(part, saved)| (*part, Time(*saved)));
+    Finding {
         id,
         severity: Severity::Warning,
         scope: scope("nsys", "decode"),
@@ -187,12 +188,71 @@ fn actions_on_the_same_kernel_save_its_time_once() {
             of_ns: Time(1000.0),
             of: String::new(),
             basis: String::new(),
-            kind: GainKind::Work,
+            kind,
         }),
-        parts: vec![(Part::Kernel(kernel), Time(saved))],
+        parts: parts.collect(),
         ..Finding::default()
-    };
-    let made = decode();
+    }
+}
+
+/// An iteration of 1000 ns is idle for 700. Waits cost all of that and 200 of operations that go with them; another form
+/// needs 250 less of the operations, and 600 less of the waits. Both leave 50: operations are no idle time.
+#[test]
+fn what_operations_still_take_stays() {
+    let mut made = decode();
+    made.stages[0].busy = Time(300.0);
+    let waits = shortens("sync-bound", GainKind::Idle, 900.0, &[]);
+    let another_form = [(Part::Group(1), 250.0)];
+    let experts = shortens("expert-loop", GainKind::Work, 850.0, &another_form);
+    let content = summary(&made.evidence(), &[waits, experts]);
+    assert_eq!(column(&content, "summary_actions", "rule").len(), 2);
+    let last = column(&content, "summary_figures", "after_2");
+    assert_eq!(last, ["50"]);
+}
+
+proptest! {
+    /// An iteration of 1000 ns with three kernels and a copy. Each action shortens a part, and some idle time.
+    #[test]
+    fn actions_leave_the_least_time_of_each_part(
+        times in prop::array::uniform4(1_u32..200),
+        actions in prop::collection::vec((0_usize..4, 0.0..1.0_f64, 0_u32..200), 1..6),
+    ) {
+        let ids = ["gemm-roofline", "gemm-alignment", "small-grids", "bank-conflicts", "exposed-copies"];
+        let busy = f64::from(times.iter().sum::<u32>());
+        let mut made = decode();
+        made.stages[0].busy = Time(busy);
+        let (mut least, mut findings) = (times.map(f64::from), Vec::new());
+        let mut idle = 0.0;
+        for ((part, share, waits), id) in actions.iter().zip(ids) {
+            let time = f64::from(times[*part]);
+            let (kept, waits) = (time * share, f64::from(*waits));
+            least[*part] = least[*part].min(kept);
+            idle += waits;
+            let shortened = match part {
+                3 => Part::Copies,
+                kernel => Part::Kernel(*kernel as u32),
+            };
+            let saved = time - kept;
+            findings.push(shortens(id, GainKind::Work, saved + waits, &[(shortened, saved)]));
+        }
+        let least = least.iter().sum::<f64>() + (1000.0 - busy - idle).max(0.0);
+        let content = summary(&made.evidence(), &findings);
+        let cells = |name: &str| column(&content, "summary_figures", name).remove(0).parse::<f64>();
+        let mut before = cells("now").expect("a number");
+        for after in ["after_1", "after_2", "after_3"].map(cells).into_iter().flatten() {
+            prop_assert!(after <= before && after >= least - 1e-6, "{before} {after} {least}");
+            before = after;
+        }
+    }
+}
+
+/// Two findings of 200 and 150 ns on one kernel are one saving of 200; on two kernels they are 350.
+#[test]
+fn actions_on_the_same_kernel_save_its_time_once() {
+    let shortened =
+        |id, kernel, saved| shortens(id, GainKind::Work, saved, &[(Part::Kernel(kernel), saved)]);
+    let mut made = decode();
+    made.stages[0].busy = Time(400.0);
     let evidence = made.evidence();
     let figures = |second| {
         let findings = [

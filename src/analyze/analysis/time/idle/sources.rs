@@ -442,7 +442,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Time of short operations that a loop of waits issues again in each turn: without the waits, one operation
-    /// for all turns takes as long as one of them.
+    /// for all turns takes as long as one of them. A matrix product for all turns does the work of all.
     fn repeated(&self, gpu: GpuId, window: Interval, thread: ThreadId, loops: &[Loop]) -> Ns {
         let (ops, calls) = (&self.facts.ops, &self.session.api_calls);
         let mut sum = Ns::ZERO;
@@ -455,8 +455,8 @@ impl<'a> Finder<'a> {
         for op in inside.filter(|op| ops.gpu[*op] == gpu) {
             let time = ops.end[op] - ops.start[op];
             let call = ops.api_call[op].map(ApiCallId::index);
-            let Some(call) = call.filter(|call| time <= SHORT && calls.thread[*call] == thread)
-            else {
+            let is_short = time <= SHORT && !self.facts.class(self.session, op).is_matrix_work();
+            let Some(call) = call.filter(|call| is_short && calls.thread[*call] == thread) else {
                 continue;
             };
             let issued = calls.start[call];

@@ -249,6 +249,11 @@ impl<'a> Action<'a> {
             && earlier.iter().any(saves_same)
     }
 
+    /// Whether it comes first although the next one is expected to save more.
+    pub(super) fn precedes(&self, next: &Self) -> bool {
+        self.expected < next.expected
+    }
+
     /// Whether its bound is more than a number within the scatter, or of few iterations.
     fn is_trusted(&self) -> bool {
         self.expected >= self.finding.weight_ns * Confidence::Medium.weight()

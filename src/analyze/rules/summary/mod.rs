@@ -57,7 +57,9 @@ pub(crate) fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionC
     if !actions.is_empty() {
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
         let table = action_table(evidence);
-        let caption = words!(evidence, "summary.actions");
+        let is_raised = actions.windows(2).any(|pair| pair[0].precedes(&pair[1]));
+        let raised = is_raised.then_some("");
+        let caption = words!(evidence, "summary.actions", raised = raised);
         content
             .blocks
             .push(Block::Table(table.view(caption, actions.len())));
@@ -458,7 +460,8 @@ fn has_unprofiled(evidence: &Evidence<'_>) -> bool {
 
 /// How far the figures carry.
 fn limits(evidence: &Evidence<'_>, findings: &[Finding]) -> Sentences {
-    let mut sentences = coverage::caveats(evidence);
+    let coverage = coverage::coverage(evidence);
+    let mut sentences = coverage.caveats;
     let (mut few, mut by_updates) = (Vec::new(), None);
     for stage in &evidence.stages {
         if stage.counted < ITERATIONS {
@@ -493,5 +496,6 @@ fn limits(evidence: &Evidence<'_>, findings: &[Finding]) -> Sentences {
             .take(SHOWN_LIMITS)
             .map(|remark| remark.statement.clone()),
     );
+    sentences.extend(coverage.line);
     sentences
 }

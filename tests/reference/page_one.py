@@ -130,6 +130,14 @@ class Report:
         """Measured iterations of each stage."""
         return {stage: int(row["instances"].split()[0]) for stage, row in self.stages().items()}
 
+    def iterations(self):
+        """Times of the measured iterations of each stage."""
+        times = collections.defaultdict(list)
+        for row in self.rows("stage_instances"):
+            if row["pass"] == self.primary() and not row["excluded"] and number(row["time_ns"]):
+                times[row["stage"]].append(number(row["time_ns"]))
+        return times
+
     def outermost(self):
         """Stages that the account divides the time by: none lies in another one."""
         return {row["label"] for row in self.rows("account") if row["kind"] == "measured iterations"}
@@ -205,9 +213,9 @@ def figures(report):
 
 
 def loop_keeps(report, loop, of_stage, whole, counted):
-    """The loop is the one that the actions refer to, and never shorter than the iterations of its stages, where these are
-    not slower without the profiler."""
-    stages, outermost = report.stages(), report.outermost()
+    """The loop is the one that the actions refer to, and never shorter than the iterations of its stages, each at most as long
+    as now and less by what the actions save, where these are not slower without the profiler."""
+    stages, outermost, times = report.stages(), report.outermost(), report.iterations()
     of_run = {row["rule"] for row in report.rows("findings") if not row["stage"]}
     for action in report.rows("summary_actions"):
         name = f"action {action['number']} {action['rule']}"
@@ -223,7 +231,8 @@ def loop_keeps(report, loop, of_stage, whole, counted):
             left = ([row.now] + row.after)[nth]
             is_measured = whole(row, row.now) <= number(stages[stage]["time_ns"]) * (1 + EXACT)
             if stage in outermost and is_measured and left is not None:
-                least[rank_of(stage)] += counted[stage] * whole(row, left)
+                now, saved = whole(row, row.now), whole(row, row.now - left)
+                least[rank_of(stage)] += sum(max(min(time, now) - saved, 0) for time in times[stage])
         most = max(least.values(), default=0)
         # Times of the report are of whole nanoseconds, of medians of half ones.
         if value < most - sum(counted.values()):

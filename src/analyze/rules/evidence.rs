@@ -521,6 +521,15 @@ impl<'a> Evidence<'a> {
         summaries.find(|summary| stage.is(summary))
     }
 
+    /// Times of the measured iterations of a stage.
+    pub(crate) fn iterations(&self, stage: &StageLine) -> Vec<Time> {
+        let summary = self.summary(stage).into_iter();
+        let instances = summary.flat_map(|summary| summary.counted_instances(self.facts));
+        instances
+            .filter_map(|instance| Some(instance.time()?.time()))
+            .collect()
+    }
+
     /// GPU operations of a stage by class.
     pub(crate) fn work(&self, stage: Key) -> Option<&'a StageWork> {
         let mut work = self.results.stage_work().ok()?.iter();

@@ -30,7 +30,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         if groups.is_ok_and(|chains| !chains.by_names) {
             return Look::suppressed_by(evidence, "gemm-loop");
         }
-        if !evidence.shows_operations(stage) {
+        let work = evidence.work(stage.key());
+        let has_kernels = work.is_some_and(|work| !work.kernels.is_empty());
+        if !has_kernels || !evidence.shows_operations(stage) {
             return Look::InsufficientData;
         }
         let mut repeated = repeated.iter();

@@ -192,11 +192,8 @@ fn warm(series: &Series) -> Option<Statistics> {
 
 /// Times of the measured iterations of a stage.
 fn iterations(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Statistics> {
-    let mut times = Vec::new();
-    for instance in evidence.summary(stage)?.counted_instances(evidence.facts) {
-        times.extend(instance.time().map(|time| time.time().0));
-    }
-    Statistics::of(&times)
+    let times = evidence.iterations(stage).into_iter();
+    Statistics::of(&times.map(|time| time.0).collect::<Vec<_>>())
 }
 
 /// Half the 95 % interval of the median ÷ median.

@@ -65,8 +65,8 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
     })
 }
 
-/// What typical iterations take after these actions: time between iterations and stalls can go, and no more. An unprofiled
-/// time can hold waits that the profiled one has between iterations.
+/// What iterations take after these actions: time between iterations and what a typical one does not take can go, and no
+/// more. An unprofiled time can hold waits that the profiled one has between iterations.
 fn least_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
     let first_rank = evidence.stages.iter().map(|stage| stage.scope.rank).min();
     let mut least = Time::ZERO;
@@ -74,8 +74,10 @@ fn least_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
         let is_outermost = evidence.facts.stages[stage.stage].parent.is_none();
         if is_outermost && Some(stage.scope.rank) == first_rank {
             let typical = stage.reference().min(stage.time);
-            let left = (typical - joint::saved(stage, actions)).max(Time::ZERO);
-            least += left * stage.counted;
+            let saved = joint::saved(stage, actions);
+            for time in evidence.iterations(stage) {
+                least += (time.min(typical) - saved).max(Time::ZERO);
+            }
         }
     }
     least

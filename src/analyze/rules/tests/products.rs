@@ -522,6 +522,7 @@ fn a_row_of_gemms_is_one_batch() {
         let summary = made.last_summary();
         made.known.stage_work = Ok(vec![StageWork {
             summary: summary.clone(),
+            kernels: vec![(kernel, 80, Ns(1600))],
             ..StageWork::default()
         }]);
         made.known.repeated_gemms = Ok(vec![RepeatedGemms {

@@ -5,6 +5,7 @@ mod confidence;
 mod coverage;
 mod figures;
 mod joint;
+mod leaves;
 
 use self::actions::{Action, Effect};
 use self::confidence::{Confidence, ITERATIONS};
@@ -23,6 +24,9 @@ use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 /// Remarks on the measurement that stand next to the conclusions.
 const SHOWN_LIMITS: usize = 5;
 
+/// Leaves without an action that the report lists.
+const SHOWN_LEAVES: usize = 8;
+
 /// Stages of which the summary says what their time goes to.
 const SHOWN_STAGES: usize = 3;
 
@@ -32,7 +36,7 @@ const WITH_LAUNCHES: [&str; 3] = ["host-bound", "allocator-stalls", "first-use"]
 /// Sentences, each a paragraph or an item of a list.
 type Sentences = Vec<Vec<Inline>>;
 
-/// The blocks of the first two pages, with their tables.
+/// The blocks of the first two pages, with their tables; the main part is for the section of findings.
 pub(crate) fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionContent {
     let actions = actions::first_actions(evidence, findings);
     let figures = figures::figures(evidence, &actions);
@@ -64,6 +68,15 @@ pub(crate) fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionC
             .blocks
             .push(Block::Table(table.view(caption, actions.len())));
         content.datasets.push(table.rows(&numbered));
+    }
+    let leaves = leaves::leaves(evidence, findings, &actions);
+    if !leaves.is_empty() {
+        let table = leaves::table(evidence);
+        let caption = words!(evidence, "no_action.caption");
+        content.main.push(Block::Table(
+            table.view(caption, leaves.len().min(SHOWN_LEAVES)),
+        ));
+        content.datasets.push(table.rows(&leaves));
     }
     let lists = [
         ("summary.why", why(evidence, findings, &actions)),

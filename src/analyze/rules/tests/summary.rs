@@ -3,6 +3,8 @@
 use super::*;
 use crate::summary::summary;
 use proptest::prelude::*;
+use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::time::account::{Iterations, Node, NodeKind, Phase, Work};
 use rooflens_document::{Block, Dataset, Gain, GainKind, Part, SectionContent};
 
 fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
@@ -270,6 +272,54 @@ fn actions_on_the_same_kernel_save_its_time_once() {
         figures(2),
         (texts(["1000"]), texts(["800"]), texts(["650"]))
     );
+}
+
+/// 900 of 1000 ns in a kernel and 100 idle for unknown cause: without an action each has a reason, with one on the kernel
+/// the idle time alone has.
+#[test]
+fn large_leaves_without_an_action_have_a_reason() {
+    let mut made = decode().idle(Cause::Unknown, 100.0);
+    made.stages[0].busy = Time(900.0);
+    let kernel = made.kernel("gemm", KernelIdentity::default());
+    let phase = Phase::Stage {
+        stage: 0,
+        process: ProcessId(0),
+        iterations: Iterations::Steady,
+    };
+    let kinds = [
+        (None, NodeKind::Phase(phase), 1000),
+        (Some(0), NodeKind::Work(Work::Kernel(kernel)), 900),
+        (Some(0), NodeKind::Cause(Cause::Unknown), 100),
+    ];
+    let nodes = kinds.map(|(parent, kind, time)| Node {
+        parent,
+        kind,
+        time: Ns(time),
+        parts: None,
+    });
+    made.known.idle.as_mut().expect("idle time").account.nodes = nodes.to_vec();
+    let reasons = |findings: &[Finding]| {
+        let content = summary(&made.evidence(), findings);
+        (
+            column(&content, "no_action", "share"),
+            column(&content, "no_action", "reason"),
+        )
+    };
+    let texts = |texts: &[&str]| {
+        texts
+            .iter()
+            .map(|text| (*text).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let unknown = "no_action.unknown";
+    let both = (
+        texts(&["0.9", "0.1"]),
+        texts(&["no_action.no_counters", unknown]),
+    );
+    assert_eq!(reasons(&[]), both);
+    let shorter = [(Part::Kernel(kernel.0), 400.0)];
+    let action = shortens("gemm-roofline", GainKind::Work, 400.0, &shorter);
+    assert_eq!(reasons(&[action]), (texts(&["0.1"]), texts(&[unknown])));
 }
 
 #[test]

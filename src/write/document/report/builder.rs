@@ -121,7 +121,7 @@ impl<'a> Document<'a> {
         self.report.datasets.extend(content.datasets);
     }
 
-    /// Adds the section of findings, one card each, without what proves them; that, the other findings and the outcomes of
+    /// Adds the section of findings, one card each, without what proves them, and their main part; proofs, the other findings and the outcomes of
     /// all rules open the appendix.
     pub fn findings(&mut self, rules: SectionContent) {
         self.has_terms |= !rules.findings.is_empty();
@@ -138,6 +138,7 @@ impl<'a> Document<'a> {
         for finding in &shown {
             claims.push(claim(finding));
         }
+        claims.extend(rules.main);
         let mut evidence = Vec::new();
         for finding in &rules.findings {
             evidence.push(match shown.contains(&finding) {

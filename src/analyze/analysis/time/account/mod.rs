@@ -24,6 +24,7 @@ use crate::Context;
 use crate::engine::intervals::Interval;
 use crate::time::idle::gaps::Gaps;
 
+pub use lane::Work;
 pub use nodes::{Iterations, Node, NodeKind, Phase};
 
 /// The account of all passes of the run: nodes with each parent before its children.

@@ -1,0 +1,251 @@
+//! Why large leaves of the account have no action.
+//!
+//! Page one names what is worth doing. A reader who sees a tenth of the loop in one kernel and no action for it cannot know
+//! whether the kernel is at its limit or was never judged. Each such leaf has its reason here.
+
+use rooflens_analysis::counters::limits::LimitSource;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::time::account::{NodeKind, Phase, Work};
+use rooflens_analysis::time::idle::Cause;
+use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Table};
+use rooflens_session::{Arrange, KernelId, Ns};
+use rooflens_units::{Percent, Ratio, Time};
+
+use super::actions::{Action, Effect};
+use crate::evidence::Evidence;
+use crate::stage::StageLine;
+
+/// Share of measured iterations and the time between them from which on a leaf needs an action or a reason.
+const LARGE: Ratio = Ratio(0.05);
+
+/// A leaf of the account, summed over GPUs and ranks.
+pub(super) struct Leaf {
+    /// The stage, or the stages that it lies between.
+    place: String,
+    stage: Option<usize>,
+    kind: NodeKind,
+    time: Ns,
+    share: Ratio,
+    reason: String,
+}
+
+/// Leaves of at least [`LARGE`] without an action, the one with the most time first.
+pub(super) fn leaves(
+    evidence: &Evidence<'_>,
+    findings: &[Finding],
+    actions: &[Action<'_>],
+) -> Vec<Leaf> {
+    let (mut leaves, whole) = all(evidence);
+    for leaf in &mut leaves {
+        leaf.share = Ratio::of(leaf.time, whole.max(Ns(1)));
+    }
+    leaves.retain(|leaf| {
+        let mut actions = actions.iter();
+        leaf.share >= LARGE && !actions.any(|action| leaf.is_of_action(evidence, action))
+    });
+    for leaf in &mut leaves {
+        leaf.reason = leaf.reason(evidence, findings);
+    }
+    leaves.arrange_by_key(|leaf| std::cmp::Reverse(leaf.time));
+    leaves
+}
+
+/// All leaves of measured iterations and of the time between them, and the sum of their times.
+fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
+    let mut leaves: Vec<Leaf> = Vec::new();
+    let mut whole = Ns::ZERO;
+    let nodes = match evidence.results.idle() {
+        Ok(idle) => idle.account.nodes.as_slice(),
+        Err(_) => &[],
+    };
+    let mut phase = None;
+    for node in nodes {
+        if let NodeKind::Phase(of_node) = node.kind {
+            phase = Some(of_node)
+                .filter(|phase| phase.is_measured() || matches!(phase, Phase::Between { .. }));
+            whole += phase.map_or(Ns::ZERO, |_| node.time);
+        }
+        let is_leaf = matches!(
+            node.kind,
+            NodeKind::Work(_) | NodeKind::Cause(_) | NodeKind::NoOperation
+        );
+        let Some(phase) = phase.filter(|_| is_leaf) else {
+            continue;
+        };
+        let (stage, place) = match phase {
+            Phase::Stage { stage, .. } => (Some(stage), evidence.facts.stages[stage].name.clone()),
+            _ => (None, phase.name(evidence.session, evidence.facts)),
+        };
+        match leaves
+            .iter_mut()
+            .find(|leaf| leaf.kind == node.kind && leaf.place == place)
+        {
+            Some(leaf) => leaf.time += node.time,
+            None => leaves.push(Leaf {
+                place,
+                stage,
+                kind: node.kind,
+                time: node.time,
+                share: Ratio::ZERO,
+                reason: String::new(),
+            }),
+        }
+    }
+    (leaves, whole)
+}
+
+impl Leaf {
+    /// The stages of the primary pass that it is a part of, one a rank.
+    fn stages<'a>(&self, evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a StageLine> {
+        let name = self.stage.map(|_| self.place.clone());
+        let stages = evidence.stages.iter();
+        stages.filter(move |stage| name.is_some() && stage.scope.stage == name)
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(self.kind, NodeKind::Work(_))
+    }
+
+    fn is_of_action(&self, evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
+        let is_of_stage = |stage: &StageLine| {
+            let of_loop = action.saved_kernels(stage);
+            let saving = action.saving_of(stage);
+            saving.is_some_and(|(finding, gain)| self.is_saved(&finding.parts, gain))
+                || self.has_part(of_loop)
+        };
+        let mut stages = self.stages(evidence);
+        match action.effect {
+            Effect::Stage(_) => stages.any(is_of_stage),
+            Effect::Stalls(stalled) => {
+                !self.is_busy() && stages.any(|stage| stage.key() == stalled.key())
+            }
+            Effect::Run => match action.finding.parts.is_empty() {
+                true => !self.is_busy(),
+                false => stages.any(is_of_stage),
+            },
+        }
+    }
+
+    /// Whether a gain is of this leaf: of idle time, or of operations that hold it.
+    fn is_saved(&self, parts: &[(Part, Time)], gain: &Gain) -> bool {
+        let is_idle = gain.kind != GainKind::Work;
+        let of_parts = parts.iter().map(|(_, saved)| *saved).sum();
+        match self.is_busy() {
+            true if parts.is_empty() => !is_idle,
+            true => self.has_part(parts),
+            false => is_idle || !parts.is_empty() && gain.saved_ns > of_parts,
+        }
+    }
+
+    /// Whether these parts hold it. Which kernels a group has is not known by row.
+    fn has_part(&self, parts: &[(Part, Time)]) -> bool {
+        parts.iter().any(|(part, _)| match (part, self.kind) {
+            (Part::Kernel(row), NodeKind::Work(Work::Kernel(kernel))) => *row == kernel.0,
+            (Part::Group(_), NodeKind::Work(Work::Kernel(_))) => true,
+            (Part::Copies, NodeKind::Work(Work::Copy(_))) => true,
+            _ => false,
+        })
+    }
+
+    /// Why it has no action.
+    fn reason(&self, evidence: &Evidence<'_>, findings: &[Finding]) -> String {
+        let is_of_place = |finding: &&Finding| match self.stage {
+            Some(_) => finding.scope.stage.as_ref() == Some(&self.place),
+            None => finding.scope.stage.is_none(),
+        };
+        let about_run = findings
+            .iter()
+            .filter(|finding| !finding.on_measurement)
+            .filter(is_of_place);
+        let mut savings = about_run.filter_map(|finding| Some((finding, finding.gain.as_ref()?)));
+        let found = savings.find(|(finding, gain)| self.is_saved(&finding.parts, gain));
+        if let Some((finding, gain)) = found {
+            return words!(
+                evidence,
+                "no_action.found",
+                rule = evidence.text.rule(finding.id),
+                saved = gain.saved_ns,
+                whole = gain.of.as_str(),
+                of = gain.of_ns,
+            );
+        }
+        match self.kind {
+            NodeKind::Work(Work::Kernel(kernel)) => self.reason_of_kernel(evidence, kernel),
+            NodeKind::Work(Work::Copy(_)) => words!(evidence, "no_action.copies"),
+            NodeKind::Work(Work::Graph) => words!(evidence, "no_action.graph"),
+            NodeKind::Cause(cause) => self.reason_of_idle(evidence, cause),
+            _ => words!(evidence, "no_action.no_operation"),
+        }
+    }
+
+    fn reason_of_kernel(&self, evidence: &Evidence<'_>, kernel: KernelId) -> String {
+        if evidence.facts.identities[kernel.index()].class == KernelClass::Communication {
+            return words!(evidence, "no_action.collective");
+        }
+        for stage in self.stages(evidence) {
+            let limits = evidence.limits(stage).map(|limits| &limits.kernels);
+            let limits = limits.into_iter().flatten();
+            let of_kernel = limits.filter(|limit| limit.kernel == Some(kernel));
+            if let Some(limit) = of_kernel.max_by_key(|limit| limit.now)
+                && let LimitSource::Counters(profile) = limit.source
+                && let Ok(counters) = evidence.results.counters()
+            {
+                let launch = counters.launch(profile);
+                let memory = launch.sol.memory.dram;
+                let used = launch.sol.compute.into_iter().chain(memory);
+                let used = used.max_by(Percent::total_cmp);
+                let used = used.map(|used| Ratio(used.0 / 100.0));
+                return match limit.causes.is_empty() {
+                    true => words!(evidence, "no_action.sound", used = used),
+                    false => words!(evidence, "no_action.small_fault", used = used),
+                };
+            }
+            let products = evidence.gemms(stage).into_iter();
+            let products = products.chain(evidence.attention(stage));
+            let groups = products.flat_map(|products| &products.groups);
+            let of_kernel = groups.filter(|group| group.kernel == kernel);
+            let (mut time, mut least) = (Ns::ZERO, None);
+            for group in of_kernel {
+                time += group.sum.time;
+                least = group
+                    .sum
+                    .least
+                    .map(|of_group| of_group + least.unwrap_or_default());
+            }
+            if let Some(least) = least {
+                let share = Ratio::of(least, time.time());
+                return words!(evidence, "no_action.roofline", share = share);
+            }
+        }
+        words!(evidence, "no_action.no_counters")
+    }
+
+    fn reason_of_idle(&self, evidence: &Evidence<'_>, cause: Cause) -> String {
+        let lacks_names = evidence.has_no_samples() && evidence.results.chains().is_err();
+        match cause {
+            Cause::HostCode | Cause::Os | Cause::OffCpu if lacks_names => {
+                words!(evidence, "no_action.no_stacks")
+            }
+            Cause::Unknown => words!(evidence, "no_action.unknown"),
+            Cause::Profiler => words!(evidence, "no_action.profiler"),
+            Cause::Communication => words!(evidence, "no_action.collective"),
+            Cause::OtherWork => words!(evidence, "no_action.other_work"),
+            _ => words!(evidence, "no_action.below"),
+        }
+    }
+}
+
+/// One row a leaf.
+pub(super) fn table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, Leaf> {
+    let (text, session, facts) = (evidence.text, evidence.session, evidence.facts);
+    Table::new(text, "no_action")
+        .name("place", |leaf: &Leaf| leaf.place.clone())
+        .text("kind", |leaf| leaf.kind.label())
+        .text("label", move |leaf| {
+            Cell::from(leaf.kind.name(session, facts))
+        })
+        .share("share", |leaf| leaf.share)
+        .text("reason", |leaf| leaf.reason.clone())
+        .all_on_page()
+        .time("ns", |leaf| leaf.time)
+}

@@ -84,7 +84,7 @@ impl Table {
             .skip(view.skip)
             .take(view.limit)
             .collect();
-        let mut drafts = Vec::new();
+        let mut columns: Vec<(&Column, Vec<&Cell>)> = Vec::new();
         for id in &view.columns {
             let position = dataset.columns.iter().position(|column| column.id == *id);
             let Some(position) = position else { continue };
@@ -92,7 +92,13 @@ impl Table {
             for row in &rows {
                 cells.push(row.get(position).unwrap_or(&Cell::Missing));
             }
-            drafts.push(Draft::new(report.text, &dataset.columns[position], &cells));
+            columns.push((&dataset.columns[position], cells));
+        }
+        let mut drafts = Vec::new();
+        for (column, cells) in &columns {
+            let alike = columns.iter().filter(|(other, _)| is_alike(column, other));
+            let scale = Scale::of(alike.flat_map(|(_, cells)| numbers(cells)), column.unit);
+            drafts.push(Draft::new(report.text, column, cells, scale));
         }
         if rows.is_empty() || drafts.is_empty() {
             return None;
@@ -161,17 +167,15 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(text: &'static Catalogue, column: &Column, cells: &[&Cell]) -> Self {
-        let number = |cell: &&Cell| match cell {
-            Cell::Int(value) => Some(*value as f64),
-            Cell::Float(value) => Some(*value),
-            _ => None,
-        };
-        let numbers = cells.iter().map(number);
+    fn new(
+        text: &'static Catalogue,
+        column: &Column,
+        cells: &[&Cell],
+        scale: Option<Scale>,
+    ) -> Self {
         let numeric = !cells
             .iter()
             .any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_) | Cell::Flag(_)));
-        let scale = Scale::of(numbers.clone().flatten(), column.unit);
         let texts = cells.iter().map(|cell| match cell {
             Cell::Text(value) if LABELS.contains(&column.id) => {
                 clean(text.word(value)).into_owned()
@@ -187,7 +191,10 @@ impl Draft {
         };
         let mono = cells.iter().any(|cell| matches!(cell, Cell::Name(_)));
         let mixed = numeric && scale.is_none();
-        let numbers = if mixed { numbers.collect() } else { Vec::new() };
+        let numbers = match mixed {
+            true => cells.iter().map(|cell| number(cell)).collect(),
+            false => Vec::new(),
+        };
         Self {
             head: Head {
                 title,
@@ -235,6 +242,24 @@ impl Draft {
     fn yields(&self, size: Pt) -> bool {
         !self.head.numeric && self.content(size) > WRAP
     }
+}
+
+/// Whether two columns are one figure of two captures, such as `bound_before_ns` and `bound_after_ns`: they share a scale.
+fn is_alike(column: &Column, other: &Column) -> bool {
+    let figure = |id: &str| id.replace("before", "after");
+    figure(column.id) == figure(other.id)
+}
+
+fn number(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Int(value) => Some(*value as f64),
+        Cell::Float(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn numbers(cells: &[&Cell]) -> impl Iterator<Item = f64> + Clone {
+    cells.iter().filter_map(|cell| number(cell))
 }
 
 fn show(cell: &Cell, unit: Unit, scale: Option<Scale>) -> String {
@@ -396,6 +421,28 @@ mod tests {
         assert_eq!(table.rows[2], ["c", "–"]);
         assert_eq!(table.note, None);
         assert!(table.columns[1].numbers.is_empty());
+    }
+
+    #[test]
+    fn a_figure_before_and_after_has_one_unit() {
+        let ids = ["before_ns", "after_ns", "difference_ns"];
+        let dataset = Dataset {
+            id: "kernels",
+            columns: ids
+                .map(|id| Column::new(id, "Time", Unit::Nanoseconds))
+                .to_vec(),
+            rows: vec![[800_000, 1_200_000, 400_000].map(Cell::Int).to_vec()],
+            ..Dataset::default()
+        };
+        let view = View::new("kernels", "", &ids, 9);
+        let table = Table::new(&Report::default(), &dataset, &view, Names::Shortened).unwrap();
+        let titles: Vec<&str> = table
+            .columns
+            .iter()
+            .map(|head| head.title.as_str())
+            .collect();
+        assert_eq!(titles, ["Time (µs)", "Time (µs)", "Time (µs)"]);
+        assert_eq!(table.rows[0], ["800", "1200", "400"]);
     }
 
     #[test]

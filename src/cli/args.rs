@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use rooflens_units::Ratio;
 
+use crate::compare::Pair;
 use crate::compare::conditions::Subject;
 
 pub(super) use looking::{Inspect, Kernels, Metrics, Query, Sort};
@@ -154,6 +155,18 @@ pub(super) struct Input {
     /// Make one report of several bundles or files: they are parts of one run.
     #[arg(long)]
     pub(super) merge: bool,
+}
+
+impl Compare {
+    /// The captures of both sides: `BEFORE AFTER`, or `BEFORE… -- AFTER…`.
+    pub(super) fn sides(&self) -> Option<Pair<&[PathBuf]>> {
+        let (before, after) = match (&self.before[..], &self.after[..]) {
+            ([before, after], []) => (std::slice::from_ref(before), std::slice::from_ref(after)),
+            (_, []) => return None,
+            sides => sides,
+        };
+        Some(Pair { before, after })
+    }
 }
 
 impl Input {
@@ -309,6 +322,7 @@ Examples:
   rooflens compare before/ after/                       every format, into before-after-comparison/
   rooflens compare before.tar.xz after.tar.xz -o pr.md  Markdown for a pull request
   rooflens compare h100/ h200/ --allow gpu              of different GPUs
+  rooflens compare old-1/ old-2/ -- new-1/ new-2/       several runs of each, which are pooled
 
 Unprofiled repeats decide (rooflens-capture all, or baseline --repeats). Without them, profiled iterations do.";
 
@@ -316,12 +330,12 @@ Unprofiled repeats decide (rooflens-capture all, or baseline --repeats). Without
 #[derive(Debug, ClapArgs)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(super) struct Compare {
-    /// Bundle, archive or file of the first capture.
-    #[arg(value_name = "BEFORE")]
-    pub(super) before: PathBuf,
-    /// Bundle, archive or file of the second capture.
-    #[arg(value_name = "AFTER")]
-    pub(super) after: PathBuf,
+    /// Bundles, archives or files before the change: repeats of one run. Without `--`, the second one is of after it.
+    #[arg(required = true, value_name = "BEFORE")]
+    pub(super) before: Vec<PathBuf>,
+    /// Bundles, archives or files after the change.
+    #[arg(last = true, value_name = "AFTER")]
+    pub(super) after: Vec<PathBuf>,
     /// Compare although this condition differs: gpu, gpu-count, workload, or stages. Repeatable.
     #[arg(long = "allow", value_name = "CONDITION", value_parser = allowed)]
     pub(super) allowed: Vec<Subject>,

@@ -1,4 +1,6 @@
-//! `rooflens compare`: what differs between two captures.
+//! `rooflens compare`: what differs between captures before and after a change.
+
+use std::path::PathBuf;
 
 use super::args::{Compare as Args, Input};
 use super::error::CliError;
@@ -6,50 +8,74 @@ use super::load::{errors, load, useless};
 use super::output::{Writer, file_stem};
 use super::parquet;
 use super::term::Term;
-use crate::pipeline::{self, AnalyzeError, Capture, ComparisonError};
+use crate::compare::Pair;
+use crate::pipeline::{self, AnalyzeError, Capture, ComparisonError, Settings};
 use rooflens_units::Ratio;
 
 /// Writes the report of a comparison.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let mut writer = Writer::new(&args.output, [&args.before, &args.after])?;
+    let mut writer = Writer::new(&args.output, args.before.iter().chain(&args.after))?;
     let least = Ratio(args.least / 100.0);
     if !(least.0 > 0.0 && least.0.is_finite()) {
         let message = format!("--least {}: expected a percentage above 0", args.least);
         return Err(CliError::Usage(message));
     }
-    let mut open = |path: &std::path::Path| {
-        let input = Input {
-            paths: vec![path.to_owned()],
-            ..Input::default()
-        };
-        load(&input, term)
+    let sides = args.sides().ok_or_else(|| {
+        let message =
+            "expected BEFORE AFTER, or several captures of each side as BEFORE… -- AFTER…";
+        CliError::Usage(message.to_owned())
+    })?;
+    let captures = Pair {
+        before: captures(sides.before, term)?,
+        after: captures(sides.after, term)?,
     };
-    let captures = [open(&args.before)?, open(&args.after)?];
-    for capture in &captures {
+    for capture in captures.before.iter().chain(&captures.after) {
         writer.protect(&capture.bundle);
-        term.diagnostics(capture.diagnostics.iter());
     }
-    let [before, after] = &captures;
     term.step("comparing".to_owned());
-    let settings = (least, args.allowed.as_slice());
-    let report = pipeline::compare(before, after, settings, writer.language());
+    let settings = Settings {
+        least,
+        allowed: &args.allowed,
+        lang: writer.language(),
+    };
+    let report = pipeline::compare(Pair::of(&captures, Vec::as_slice), settings);
     let report = report.map_err(|error| refused(error, &captures, term))?;
-    let stems = [before, after].map(|capture| file_stem(&capture.bundle.name));
-    let folder = format!("{}-{}-comparison", stems[0], stems[1]);
+    let stems = Pair::of(&captures, |captures| file_stem(&pipeline::name(captures)));
+    let folder = format!("{}-{}-comparison", stems.before, stems.after);
     writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
-    errors(
-        captures
-            .iter()
-            .flat_map(|capture| capture.diagnostics.iter()),
-    )
+    let captures = captures.before.iter().chain(&captures.after);
+    errors(captures.flat_map(|capture| capture.diagnostics.iter()))
 }
 
-fn refused(error: ComparisonError, captures: &[Capture; 2], term: &mut Term) -> CliError {
+/// Opens the captures of a side, each by itself, and prints what is wrong with them.
+pub(super) fn captures(paths: &[PathBuf], term: &mut Term) -> Result<Vec<Capture>, CliError> {
+    let mut captures = Vec::new();
+    for path in paths {
+        let input = Input {
+            paths: vec![path.clone()],
+            ..Input::default()
+        };
+        let capture = load(&input, term)?;
+        term.diagnostics(capture.diagnostics.iter());
+        captures.push(capture);
+    }
+    Ok(captures)
+}
+
+/// The reason why captures are not compared, with what to do.
+pub(super) fn refused(
+    error: ComparisonError,
+    captures: &Pair<Vec<Capture>>,
+    term: &mut Term,
+) -> CliError {
     match error {
         ComparisonError::Analyze(AnalyzeError::Gpu(error)) => error.into(),
-        ComparisonError::Analyze(AnalyzeError::Nothing(_)) => {
-            let empty = captures.iter().find(|capture| !capture.is_reportable());
-            useless(empty.unwrap_or(&captures[0]), term)
+        ComparisonError::Analyze(AnalyzeError::Nothing(nothing)) => {
+            let mut captures = captures.before.iter().chain(&captures.after);
+            match captures.find(|capture| !capture.is_reportable()) {
+                Some(capture) => useless(capture, term),
+                None => nothing.into(),
+            }
         }
         ComparisonError::Conditions { subject, .. } => CliError::Unusable {
             message: error.to_string(),

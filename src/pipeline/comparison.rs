@@ -1,23 +1,23 @@
-//! Comparison of two captures.
+//! Comparison of captures before and after a change.
 
 use super::analyze::{Analysis, AnalyzeError};
 use super::open::Capture;
 use crate::analysis::Options;
-use crate::compare::conditions::Subject;
-use crate::compare::{self, Pair, Side};
+use crate::compare::conditions::{Condition, Subject};
+use crate::compare::{self, Analyzed, Comparison, Pair, Side};
 use crate::document::{Catalogue, Finding, Lang};
 use crate::report::{Provenance, Report};
 use crate::sections;
 use rooflens_units::Ratio;
 
-/// Reason why two captures are not compared.
+/// Reason why captures are not compared.
 #[derive(Debug, thiserror::Error)]
 pub enum ComparisonError {
     /// One of them cannot be analyzed.
     #[error(transparent)]
     Analyze(#[from] AnalyzeError),
     /// They are not of the same work on the same machine.
-    #[error("{} differs: {before} before, {after} after", subject.label())]
+    #[error("{} differs: {before} {}, {after} {}", subject.label(), names.before, names.after)]
     Conditions {
         /// What differs.
         subject: Subject,
@@ -25,64 +25,177 @@ pub enum ComparisonError {
         before: String,
         /// Value of the second one.
         after: String,
+        /// The captures: `before` and `after`, or repeats of one side.
+        names: Pair<String>,
     },
 }
 
-/// The report of what differs between two captures. A stage counts as faster or slower from the factor `least` on.
-///
-/// # Errors
-/// A capture has nothing to analyze, or a condition differs that makes times mean different things and is not `allowed`.
-pub fn compare(
-    before: &Capture,
-    after: &Capture,
-    (least, allowed): (Ratio, &[Subject]),
-    lang: Lang,
-) -> Result<Report, ComparisonError> {
-    let options = Options::default();
-    let analyses = Pair {
-        before: before.analyze(&options)?,
-        after: after.analyze(&options)?,
-    };
-    let text = Catalogue::of(lang);
-    let findings = Pair::of(&analyses, |analysis| findings(analysis, text));
-    let sides = Pair {
-        before: side(&analyses.before, &findings.before),
-        after: side(&analyses.after, &findings.after),
-    };
-    let comparison = compare::compare(sides, least);
-    let mut conditions = comparison.conditions.iter();
-    let is_refused = |subject: Subject| subject.prevents() && !allowed.contains(&subject);
-    if let Some(condition) = conditions.find(|condition| is_refused(condition.subject)) {
-        let Pair { before, after } = condition.values.clone();
-        return Err(ComparisonError::Conditions {
-            subject: condition.subject,
-            before,
-            after,
-        });
-    }
-    let captures = [(before, "before"), (after, "after")];
-    let name = format!("{} → {}", before.bundle.name, after.bundle.name);
-    let id = format!("{} {}", before.bundle.id, after.bundle.id);
-    let mut provenance = Provenance {
-        bundle: &name,
-        bundle_id: &id,
-        ..Provenance::default()
-    };
-    for (capture, side) in captures {
-        for [path, kind, pass, hash] in capture.artifacts() {
-            let path = format!("{side}/{path}");
-            provenance.artifacts.push([path, kind, pass, hash]);
-        }
-    }
-    Ok(compare::report(&comparison, text, provenance))
+/// What a comparison is made by.
+#[derive(Clone, Copy)]
+pub struct Settings<'a> {
+    /// The factor from which on a stage counts as faster or slower.
+    pub least: Ratio,
+    /// Conditions that may differ.
+    pub allowed: &'a [Subject],
+    /// Language of findings and pages.
+    pub lang: Lang,
 }
 
-fn side<'a>(analysis: &'a Analysis<'_>, findings: &'a [Finding]) -> Side<'a> {
-    Side {
-        name: &analysis.capture().bundle.name,
-        context: analysis.context(),
-        findings,
+/// The report of what differs between captures before and after a change: one at least, or repeats, on each side.
+///
+/// # Errors
+/// A capture has nothing to analyze, or a condition differs that makes times mean different things and is not allowed.
+pub fn compare(
+    captures: Pair<&[Capture]>,
+    settings: Settings<'_>,
+) -> Result<Report, ComparisonError> {
+    let text = Catalogue::of(settings.lang);
+    with_comparison(captures, settings, |comparison| {
+        let Pair { before, after } = Pair::of(&captures, |captures| name(captures));
+        let title = format!("{before} → {after}");
+        let mut ids = Vec::new();
+        let mut artifacts = Vec::new();
+        for (side, captures) in [("before", captures.before), ("after", captures.after)] {
+            for (number, capture) in captures.iter().enumerate() {
+                ids.push(capture.bundle.id.as_str());
+                let folder = match captures.len() {
+                    1 => side.to_owned(),
+                    _ => format!("{side}-{}", number + 1),
+                };
+                for [path, kind, pass, hash] in capture.artifacts() {
+                    artifacts.push([format!("{folder}/{path}"), kind, pass, hash]);
+                }
+            }
+        }
+        let provenance = Provenance {
+            bundle: &title,
+            bundle_id: &ids.join(" "),
+            artifacts,
+            ..Provenance::default()
+        };
+        compare::report(comparison, text, provenance)
+    })
+}
+
+/// Gives the comparison to a function.
+///
+/// # Errors
+/// Those of [`compare`].
+pub fn with_comparison<T>(
+    captures: Pair<&[Capture]>,
+    settings: Settings<'_>,
+    show: impl FnOnce(&Comparison<'_>) -> T,
+) -> Result<T, ComparisonError> {
+    let options = Options::default();
+    let analyses = Pair {
+        before: analyses(captures.before, &options)?,
+        after: analyses(captures.after, &options)?,
+    };
+    let text = Catalogue::of(settings.lang);
+    let findings = Pair::of(&analyses, |analyses| {
+        let of_captures = analyses.iter().map(|analysis| findings(analysis, text));
+        of_captures.collect::<Vec<_>>()
+    });
+    for (analyses, side) in [(&analyses.before, "before"), (&analyses.after, "after")] {
+        check_repeats(analyses, side, settings.allowed)?;
     }
+    let sides = Pair {
+        before: side(captures.before, &analyses.before, &findings.before),
+        after: side(captures.after, &analyses.after, &findings.after),
+    };
+    let comparison = compare::compare(sides, settings.least);
+    let names = Pair {
+        before: "before".to_owned(),
+        after: "after".to_owned(),
+    };
+    refuse(&comparison.conditions, settings.allowed, &names)?;
+    Ok(show(&comparison))
+}
+
+/// The name of the captures of a side.
+pub fn name(captures: &[Capture]) -> String {
+    let names: Vec<&str> = captures
+        .iter()
+        .map(|capture| capture.bundle.name.as_str())
+        .collect();
+    names.join(" + ")
+}
+
+fn analyses<'a>(
+    captures: &'a [Capture],
+    options: &Options,
+) -> Result<Vec<Analysis<'a>>, AnalyzeError> {
+    captures
+        .iter()
+        .map(|capture| capture.analyze(options))
+        .collect()
+}
+
+fn side<'a>(
+    captures: &[Capture],
+    analyses: &'a [Analysis<'_>],
+    findings: &'a [Vec<Finding>],
+) -> Side<'a> {
+    let of_captures = analyses.iter().zip(findings);
+    Side {
+        name: name(captures),
+        captures: of_captures
+            .map(|(analysis, findings)| Analyzed {
+                context: analysis.context(),
+                findings,
+            })
+            .collect(),
+    }
+}
+
+/// Repeats of one side are of the same work on the same machine as the first of them.
+fn check_repeats(
+    analyses: &[Analysis<'_>],
+    side: &str,
+    allowed: &[Subject],
+) -> Result<(), ComparisonError> {
+    let Some((first, repeats)) = analyses.split_first() else {
+        return Ok(());
+    };
+    let alone = |analysis: &'_ Analysis<'_>| analysis.capture().bundle.name.clone();
+    for repeat in repeats {
+        let pair = Pair {
+            before: first,
+            after: repeat,
+        };
+        let names = Pair::of(&pair, |analysis| format!("in {} ({side})", alone(analysis)));
+        let sides = Pair::of(&pair, |analysis| Side {
+            name: alone(analysis),
+            captures: vec![Analyzed {
+                context: analysis.context(),
+                findings: &[],
+            }],
+        });
+        refuse(&compare::conditions::conditions(&sides), allowed, &names)?;
+    }
+    Ok(())
+}
+
+/// Refuses a condition that makes times mean different things, unless it is allowed.
+fn refuse(
+    conditions: &[Condition],
+    allowed: &[Subject],
+    names: &Pair<String>,
+) -> Result<(), ComparisonError> {
+    let is_refused = |subject: Subject| subject.prevents() && !allowed.contains(&subject);
+    let refused = conditions
+        .iter()
+        .find(|condition| is_refused(condition.subject));
+    let Some(condition) = refused else {
+        return Ok(());
+    };
+    let Pair { before, after } = condition.values.clone();
+    Err(ComparisonError::Conditions {
+        subject: condition.subject,
+        before,
+        after,
+        names: names.clone(),
+    })
 }
 
 /// What the rules found, in the words of the report.

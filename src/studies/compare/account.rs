@@ -8,16 +8,16 @@ use rooflens_analysis::time::idle::cause::Cause;
 use rooflens_session::Ns;
 use rooflens_units::Time;
 
-use crate::{Pair, Side};
+use crate::{Analyzed, Pair, Side};
 
 /// A part of the captured time in both captures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Where it is.
     pub place: Place,
-    /// Captured time, summed over GPUs.
+    /// Captured time, summed over GPUs and captures.
     pub time: Pair<Ns>,
-    /// Iterations of the phase, or windows between stages, summed over GPUs.
+    /// Iterations of the phase, or windows between stages, summed over GPUs and captures.
     pub parts: Pair<u64>,
 }
 
@@ -78,26 +78,34 @@ impl Change {
     }
 }
 
-/// Captured time by place.
-type Places = BTreeMap<Place, Ns>;
-
-/// Iterations by phase and stage.
-type Phases = BTreeMap<(&'static str, String), u64>;
+/// The captured time of a side.
+#[derive(Default)]
+struct Places {
+    times: BTreeMap<Place, Ns>,
+    /// Iterations by phase and stage.
+    parts: BTreeMap<(&'static str, String), u64>,
+}
 
 /// All parts of the captured time: their differences sum to that of the captured times.
 pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
-    let places = Pair::of(sides, places);
+    let places = Pair::of(sides, |side| {
+        let mut places = Places::default();
+        for capture in &side.captures {
+            places.add(capture);
+        }
+        places
+    });
     let mut times: BTreeMap<&Place, Pair<Ns>> = BTreeMap::new();
-    for (place, time) in &places.before.0 {
+    for (place, time) in &places.before.times {
         times.entry(place).or_default().before = *time;
     }
-    for (place, time) in &places.after.0 {
+    for (place, time) in &places.after.times {
         times.entry(place).or_default().after = *time;
     }
     let mut changes = Vec::new();
     for (place, time) in times {
         let phase = (place.phase, place.stage.clone());
-        let parts = Pair::of(&places, |(_, phases)| phases.get(&phase).copied());
+        let parts = Pair::of(&places, |places| places.parts.get(&phase).copied());
         changes.push(Change {
             place: place.clone(),
             time,
@@ -109,45 +117,45 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     changes
 }
 
-fn places(side: &Side<'_>) -> (Places, Phases) {
-    let (session, facts) = (side.context.session, side.context.facts);
-    let (mut places, mut phases) = (Places::new(), Phases::new());
-    let Ok(idle) = side.context.results.idle() else {
-        return (places, phases);
-    };
-    // The phase that the nodes below belong to.
-    let mut current = (false, "", String::new());
-    for node in &idle.account.nodes {
-        let part = match node.kind {
-            NodeKind::Phase(phase) => {
-                // Slow iterations count, too: both are iterations of the same work.
-                let label = match phase.is_measured() {
-                    true => "measured iterations",
-                    false => phase.label(),
-                };
-                current = (phase.is_measured(), label, phase.name(session, facts));
-                let parts = phases.entry((label, current.2.clone())).or_default();
-                *parts += node.parts.unwrap_or_default();
-                continue;
-            }
-            NodeKind::Class(class) => Part::Class(class),
-            NodeKind::Cause(cause) => Part::Idle(cause),
-            NodeKind::NoOperation => Part::NoOperation,
-            NodeKind::Pass(_)
-            | NodeKind::Gpu(_)
-            | NodeKind::Stage(..)
-            | NodeKind::Busy
-            | NodeKind::Work(_)
-            | NodeKind::Idle => continue,
+impl Places {
+    fn add(&mut self, capture: &Analyzed<'_>) {
+        let (session, facts) = (capture.context.session, capture.context.facts);
+        let Ok(idle) = capture.context.results.idle() else {
+            return;
         };
-        let (is_measured, phase, stage) = current.clone();
-        let place = Place {
-            is_measured,
-            phase,
-            stage,
-            part,
-        };
-        *places.entry(place).or_default() += node.time;
+        // The phase that the nodes below belong to.
+        let mut current = (false, "", String::new());
+        for node in &idle.account.nodes {
+            let part = match node.kind {
+                NodeKind::Phase(phase) => {
+                    // Slow iterations count, too: both are iterations of the same work.
+                    let label = match phase.is_measured() {
+                        true => "measured iterations",
+                        false => phase.label(),
+                    };
+                    current = (phase.is_measured(), label, phase.name(session, facts));
+                    let parts = self.parts.entry((label, current.2.clone())).or_default();
+                    *parts += node.parts.unwrap_or_default();
+                    continue;
+                }
+                NodeKind::Class(class) => Part::Class(class),
+                NodeKind::Cause(cause) => Part::Idle(cause),
+                NodeKind::NoOperation => Part::NoOperation,
+                NodeKind::Pass(_)
+                | NodeKind::Gpu(_)
+                | NodeKind::Stage(..)
+                | NodeKind::Busy
+                | NodeKind::Work(_)
+                | NodeKind::Idle => continue,
+            };
+            let (is_measured, phase, stage) = current.clone();
+            let place = Place {
+                is_measured,
+                phase,
+                stage,
+                part,
+            };
+            *self.times.entry(place).or_default() += node.time;
+        }
     }
-    (places, phases)
 }

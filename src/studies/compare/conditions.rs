@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_analysis::system::environment::stated;
-use rooflens_schemas::Workload;
 use rooflens_session::Session;
 
-use crate::{Pair, Side};
+use crate::{Analyzed, Pair, Side};
 
 /// A condition of the measurement that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +81,7 @@ impl Setting {
 }
 
 /// The conditions that differ. What a capture does not record differs from nothing.
-pub(crate) fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
+pub fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for subject in Subject::ALL {
         let values = match subject {
@@ -102,10 +101,19 @@ pub(crate) fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
 }
 
 fn value(side: &Side<'_>, subject: Subject) -> String {
-    let (session, facts) = (side.context.session, side.context.facts);
+    let of_captures = side
+        .captures
+        .iter()
+        .map(|capture| of_capture(capture, subject));
+    let values: BTreeSet<String> = of_captures.filter(|value| !value.is_empty()).collect();
+    values.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn of_capture(capture: &Analyzed<'_>, subject: Subject) -> String {
+    let (session, facts) = (capture.context.session, capture.context.facts);
     match subject {
         Subject::Gpu => {
-            let environment = side.context.results.environment();
+            let environment = capture.context.results.environment();
             let gpus = environment.map_or(&[][..], |environment| &environment.gpus);
             listed(gpus.iter().map(|(name, _)| name.as_str()))
         }
@@ -118,7 +126,7 @@ fn value(side: &Side<'_>, subject: Subject) -> String {
             let gpus: BTreeSet<_> = of_run.collect();
             count(gpus.len())
         }
-        Subject::Stages => listed(stages(side).into_iter()),
+        Subject::Stages => listed(stages(capture).into_iter()),
         Subject::PowerLimit => listed(stated(
             session,
             |subject| subject.starts_with("gpu "),
@@ -144,7 +152,7 @@ fn listed<'t>(values: impl Iterator<Item = &'t str>) -> String {
 }
 
 fn software(session: &Session) -> String {
-    let recorded = recorded(session).into_iter();
+    let recorded = recorded([session]).into_iter();
     let versions = recorded.filter(|((subject, name), _)| {
         subject == "software" || (subject == "driver" && name == "version")
     });
@@ -157,8 +165,8 @@ fn software(session: &Session) -> String {
     versions.join(", ")
 }
 
-fn stages<'a>(side: &Side<'a>) -> BTreeSet<&'a str> {
-    let facts = side.context.facts;
+fn stages<'a>(capture: &Analyzed<'a>) -> BTreeSet<&'a str> {
+    let facts = capture.context.facts;
     let summaries = facts.run_summaries();
     summaries
         .map(|summary| summary.stage(facts).name.as_str())
@@ -166,13 +174,17 @@ fn stages<'a>(side: &Side<'a>) -> BTreeSet<&'a str> {
 }
 
 fn shares_a_stage(sides: &Pair<Side<'_>>) -> bool {
-    let [before, after] = [stages(&sides.before), stages(&sides.after)];
+    let of_side = |side: &Side<'_>| -> BTreeSet<String> {
+        let names = side.captures.iter().flat_map(stages);
+        names.map(str::to_owned).collect()
+    };
+    let Pair { before, after } = Pair::of(sides, of_side);
     before.is_empty() || after.is_empty() || before.intersection(&after).next().is_some()
 }
 
 /// The fields of the workload descriptions that both state, and differently.
 fn workload(sides: &Pair<Side<'_>>) -> Pair<String> {
-    let fields = Pair::of(sides, |side| fields(&side.context.session.workload));
+    let fields = Pair::of(sides, |side| fields(side.sessions()));
     let mut differing = Pair::<Vec<String>>::default();
     for (name, before) in &fields.before {
         if let Some(after) = fields.after.get(name).filter(|after| *after != before) {
@@ -184,20 +196,26 @@ fn workload(sides: &Pair<Side<'_>>) -> Pair<String> {
 }
 
 /// Plain fields of a workload description. Stage rules and overrides are about the capture, and names are free text.
-fn fields(workload: &Workload) -> BTreeMap<String, String> {
-    let value = serde_json::to_value(workload).unwrap_or_default();
-    let fields = value.as_object().into_iter().flatten();
-    let plain = fields.filter(|(name, value)| {
-        (value.is_number() || value.is_string()) && !matches!(name.as_str(), "name" | "label")
-    });
-    plain
-        .map(|(name, value)| (name.clone(), value.to_string().trim_matches('"').to_owned()))
-        .collect()
+fn fields<'a>(sessions: impl IntoIterator<Item = &'a Session>) -> BTreeMap<String, String> {
+    let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for session in sessions {
+        let value = serde_json::to_value(&session.workload).unwrap_or_default();
+        for (name, value) in value.as_object().into_iter().flatten() {
+            let is_plain = value.is_number() || value.is_string();
+            if is_plain && !matches!(name.as_str(), "name" | "label") {
+                let values = fields.entry(name.clone()).or_default();
+                values.insert(value.to_string().trim_matches('"').to_owned());
+            }
+        }
+    }
+    let listed =
+        |(name, values): (_, BTreeSet<String>)| (name, listed(values.iter().map(String::as_str)));
+    fields.into_iter().map(listed).collect()
 }
 
 /// The recorded settings that differ, those that both captures record first.
 pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
-    let recorded = Pair::of(sides, |side| recorded(side.context.session));
+    let recorded = Pair::of(sides, |side| recorded(side.sessions()));
     let keys: BTreeSet<_> = recorded
         .before
         .keys()
@@ -220,14 +238,18 @@ pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
 }
 
 /// What artifacts state by subject and key, several values of one key as a list.
-fn recorded(session: &Session) -> BTreeMap<(String, String), String> {
-    let facts = &session.environment;
+fn recorded<'a>(
+    sessions: impl IntoIterator<Item = &'a Session>,
+) -> BTreeMap<(String, String), String> {
     let mut recorded: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
-    for row in 0..facts.len() {
-        let [subject, key, value] =
-            [facts.subject[row], facts.key[row], facts.value[row]].map(|id| session.text(id));
-        let values = recorded.entry((subject.to_owned(), key.to_owned()));
-        values.or_default().insert(value);
+    for session in sessions {
+        let facts = &session.environment;
+        for row in 0..facts.len() {
+            let [subject, key, value] =
+                [facts.subject[row], facts.key[row], facts.value[row]].map(|id| session.text(id));
+            let values = recorded.entry((subject.to_owned(), key.to_owned()));
+            values.or_default().insert(value);
+        }
     }
     let listed = |(key, values): (_, BTreeSet<&str>)| (key, listed(values.into_iter()));
     recorded.into_iter().map(listed).collect()

@@ -52,17 +52,11 @@ impl Change {
 
 /// The findings of both captures in the order of the first one, then those that are new.
 pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Change> {
-    let findings = Pair::of(sides, |side| {
-        let findings = side.findings.iter();
-        findings.filter(|finding| could_save(finding)).collect()
-    });
+    let findings = Pair::of(sides, findings);
     let Pair { before, mut after }: Pair<Vec<&Finding>> = findings;
     let mut changes = Vec::new();
     for before in before {
-        let mut others = after.iter();
-        let is_same =
-            |other: &&Finding| other.id == before.id && other.scope.stage == before.scope.stage;
-        let same = others.position(is_same);
+        let same = after.iter().position(|other| is_same(before, other));
         let same = same.map(|index| after.remove(index));
         let bounds = Pair {
             before: bound(before),
@@ -90,6 +84,21 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Chan
         changes.push(Change::new(new, is_there, bounds, None));
     }
     changes
+}
+
+/// The findings of a side, those of several captures once.
+fn findings<'a>(side: &Side<'a>) -> Vec<&'a Finding> {
+    let mut findings: Vec<&Finding> = Vec::new();
+    for finding in side.captures.iter().flat_map(|capture| capture.findings) {
+        if could_save(finding) && !findings.iter().any(|known| is_same(known, finding)) {
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+fn is_same(finding: &Finding, other: &Finding) -> bool {
+    (other.id, &other.scope.stage) == (finding.id, &finding.scope.stage)
 }
 
 /// By how much the stage of a finding became shorter. A step of a decode loop is not the iteration that bounds are of.

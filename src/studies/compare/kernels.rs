@@ -6,7 +6,7 @@ use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_session::Ns;
 use rooflens_units::{Count, Time};
 
-use crate::{Pair, Side};
+use crate::{Analyzed, Pair, Side};
 
 /// A kernel of a stage in both captures, or a pair of kernels of which one replaced the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,10 +152,29 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     changes
 }
 
+/// Mean use over the iterations of all captures of a side.
 fn kernels(side: &Side<'_>) -> Kernels {
-    let (session, facts) = (side.context.session, side.context.facts);
-    let ops = &facts.ops;
     let mut kernels = Kernels::new();
+    let mut iterations: BTreeMap<String, usize> = BTreeMap::new();
+    for capture in &side.captures {
+        add_kernels(capture, &mut kernels, &mut iterations);
+    }
+    for ((stage, ..), used) in &mut kernels {
+        let iterations = iterations.get(stage).copied().unwrap_or(1).max(1) as f64;
+        used.launches = used.launches / iterations;
+        used.time = used.time / iterations;
+    }
+    kernels
+}
+
+/// Adds the sums of a capture.
+fn add_kernels(
+    capture: &Analyzed<'_>,
+    kernels: &mut Kernels,
+    iterations: &mut BTreeMap<String, usize>,
+) {
+    let (session, facts) = (capture.context.session, capture.context.facts);
+    let ops = &facts.ops;
     for summary in facts.run_summaries() {
         if !summary.is_outermost(facts) {
             continue;
@@ -173,15 +192,14 @@ fn kernels(side: &Side<'_>) -> Kernels {
                 *time += ops.end[index].saturating_sub(ops.start[index]);
             }
         }
-        let iterations = summary.counted.max(1) as f64;
+        *iterations.entry(stage.clone()).or_default() += summary.counted;
         for (kernel, (launches, time)) in sums {
             let class = facts.identities[kernel.index()].class;
             let name = session.text(session.kernels.name[kernel.index()]);
             let used = kernels.entry((stage.clone(), class, name.to_owned()));
             let used = used.or_default();
-            used.launches += Count(launches as f64 / iterations);
-            used.time += time.time() / iterations;
+            used.launches += Count(launches as f64);
+            used.time += time.time();
         }
     }
-    kernels
 }

@@ -1,4 +1,4 @@
-//! Comparison of two captures of one workload: what changed, whether it is real, and where the time went.
+//! Comparison of captures of one workload before and after a change: what changed, whether it is real, and where the time went.
 //!
 //! ```text
 //! Side, Side → conditions, times, account, kernels, findings → present → rooflens_document::report::Report
@@ -22,33 +22,47 @@ pub mod times;
 
 use rooflens_analysis::Context;
 use rooflens_document::Finding;
+use rooflens_session::Session;
 use rooflens_units::Ratio;
 
 pub use present::report;
 
+/// Captures of one condition: repeats of the same run.
+pub struct Side<'a> {
+    /// Name on pages.
+    pub name: String,
+    /// The captures, one at least.
+    pub captures: Vec<Analyzed<'a>>,
+}
+
 /// A capture with its results.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
-    /// Name of the bundle.
-    pub name: &'a str,
+pub struct Analyzed<'a> {
     /// Tables and results.
     pub context: Context<'a>,
     /// What its rules found, in the language of the report.
     pub findings: &'a [Finding],
 }
 
-/// The same figure of both captures.
+impl<'a> Side<'a> {
+    /// The tables of the captures.
+    fn sessions(&self) -> impl Iterator<Item = &'a Session> {
+        self.captures.iter().map(|capture| capture.context.session)
+    }
+}
+
+/// The same figure of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair<T> {
-    /// Of the first capture.
+    /// Before the change.
     pub before: T,
-    /// Of the second one.
+    /// After it.
     pub after: T,
 }
 
 impl<T> Pair<T> {
     /// Both figures by one function.
-    pub fn of<S>(sides: &Pair<S>, figure: impl Fn(&S) -> T) -> Self {
+    pub fn of<'s, S>(sides: &'s Pair<S>, figure: impl Fn(&'s S) -> T) -> Self {
         Self {
             before: figure(&sides.before),
             after: figure(&sides.after),
@@ -56,9 +70,9 @@ impl<T> Pair<T> {
     }
 }
 
-/// What differs between two captures.
+/// What differs between two sides.
 pub struct Comparison<'a> {
-    /// The captures.
+    /// The captures of both sides.
     pub sides: Pair<Side<'a>>,
     /// The factor from which on a stage counts as faster or slower.
     pub least: Ratio,
@@ -76,7 +90,7 @@ pub struct Comparison<'a> {
     pub settings: Vec<conditions::Setting>,
 }
 
-/// Compares two captures. A stage counts as faster or slower from the factor `least` on.
+/// Compares captures before and after a change. A stage counts as faster or slower from the factor `least` on.
 pub fn compare(sides: Pair<Side<'_>>, least: Ratio) -> Comparison<'_> {
     let times = times::changes(&sides, least);
     Comparison {

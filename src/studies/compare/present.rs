@@ -50,11 +50,11 @@ pub fn report(
     provenance.facts = vec![
         (
             words!(pages, "compare.before"),
-            comparison.sides.before.name.to_owned(),
+            comparison.sides.before.name.clone(),
         ),
         (
             words!(pages, "compare.after"),
-            comparison.sides.after.name.to_owned(),
+            comparison.sides.after.name.clone(),
         ),
     ];
     provenance.glossary = "compare_glossary";

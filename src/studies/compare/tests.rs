@@ -7,7 +7,7 @@ use rooflens_units::{Count, Ratio, Time};
 
 use crate::conditions::Subject;
 use crate::kernels::Fate;
-use crate::{Comparison, Pair, Side, compare};
+use crate::{Analyzed, Comparison, Pair, Side, compare};
 
 /// Three steps of 100 ns: `gemm` for 40 and `axpy` for 20 ns, the GPU idle between them.
 const BEFORE: &str = "\
@@ -59,9 +59,11 @@ fn with<T>(
 
 fn side<'a>(context: Context<'a>, results: &'a Results, findings: &'a [Finding]) -> Side<'a> {
     Side {
-        name: "made",
-        context: context.with(results),
-        findings,
+        name: "made".to_owned(),
+        captures: vec![Analyzed {
+            context: context.with(results),
+            findings,
+        }],
     }
 }
 

@@ -6,7 +6,7 @@ use rooflens_schemas::StageKind;
 use rooflens_stats::{Shift, false_discovery_rates, median};
 use rooflens_units::{Ratio, Time};
 
-use crate::{Pair, Side};
+use crate::{Analyzed, Pair, Side};
 
 /// Confidence of the intervals, and the rate of false discoveries from which on a difference counts.
 pub const CONFIDENCE: Ratio = Ratio(0.99);
@@ -98,9 +98,27 @@ struct StageTimes {
     profiled: Vec<f64>,
 }
 
+/// The stages of a side: times of several captures are one sample.
 fn stages(side: &Side<'_>) -> Vec<StageTimes> {
-    let (session, facts) = (side.context.session, side.context.facts);
-    let baseline = side.context.results.baseline().ok();
+    let mut stages: Vec<StageTimes> = Vec::new();
+    for of_capture in side.captures.iter().flat_map(of_capture) {
+        let known = stages
+            .iter_mut()
+            .find(|stage| stage.name == of_capture.name);
+        match known {
+            Some(stage) => {
+                stage.unprofiled.extend(of_capture.unprofiled);
+                stage.profiled.extend(of_capture.profiled);
+            }
+            None => stages.push(of_capture),
+        }
+    }
+    stages
+}
+
+fn of_capture(capture: &Analyzed<'_>) -> Vec<StageTimes> {
+    let (session, facts) = (capture.context.session, capture.context.facts);
+    let baseline = capture.context.results.baseline().ok();
     let mut stages: Vec<StageTimes> = Vec::new();
     for summary in facts.run_summaries() {
         let per_step = summary.kind(facts) == StageKind::Decode;
@@ -114,7 +132,7 @@ fn stages(side: &Side<'_>) -> Vec<StageTimes> {
             name,
             per_step,
             unprofiled: series.map_or_else(Vec::new, |series| repeats(series, per_step)),
-            profiled: iterations(side, summary, per_step),
+            profiled: iterations(capture, summary, per_step),
         });
     }
     let timed = baseline.map_or(&[][..], |baseline| &baseline.series);
@@ -143,9 +161,9 @@ fn repeats(series: &Series, per_step: bool) -> Vec<f64> {
 }
 
 /// Times of the counted iterations of the timeline.
-fn iterations(side: &Side<'_>, summary: &Summary, per_step: bool) -> Vec<f64> {
+fn iterations(capture: &Analyzed<'_>, summary: &Summary, per_step: bool) -> Vec<f64> {
     let mut times = Vec::new();
-    for instance in summary.counted_instances(side.context.facts) {
+    for instance in summary.counted_instances(capture.context.facts) {
         let steps = match per_step {
             true => instance.steps,
             false => Some(1),

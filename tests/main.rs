@@ -4,6 +4,7 @@ mod architecture;
 mod browser;
 mod bundle;
 mod cli;
+mod comparison;
 mod documentation;
 mod fixtures;
 #[cfg(target_os = "linux")]

@@ -13,12 +13,14 @@
 
 pub mod account;
 pub mod conditions;
+pub mod explanations;
 pub mod findings;
 pub mod kernels;
 mod present;
 #[cfg(test)]
 mod tests;
 pub mod times;
+pub mod waterfall;
 
 use rooflens_analysis::Context;
 use rooflens_document::Finding;
@@ -26,6 +28,7 @@ use rooflens_session::Session;
 use rooflens_units::Ratio;
 
 pub use present::report;
+pub use waterfall::Waterfall;
 
 /// Captures of one condition: repeats of the same run.
 pub struct Side<'a> {
@@ -82,6 +85,8 @@ pub struct Comparison<'a> {
     pub times: Vec<times::StageChange>,
     /// The captured time by phase and part.
     pub account: Vec<account::Change>,
+    /// Why iterations changed, stage by stage, the largest part first.
+    pub explanations: Vec<explanations::Explanation>,
     /// Kernels of each stage, the largest change first.
     pub kernels: Vec<kernels::Change>,
     /// Findings of either capture.
@@ -90,15 +95,30 @@ pub struct Comparison<'a> {
     pub settings: Vec<conditions::Setting>,
 }
 
+impl Comparison<'_> {
+    /// The time of a mean iteration of a stage by what changed; none if a side has no iteration of it.
+    pub fn waterfall(&self, stage: &str) -> Option<Waterfall> {
+        waterfall::of_iteration(&self.account, stage)
+    }
+
+    /// The captured time by what changed.
+    pub fn waterfall_of_capture(&self) -> Waterfall {
+        waterfall::of_capture(&self.account)
+    }
+}
+
 /// Compares captures before and after a change. A stage counts as faster or slower from the factor `least` on.
 pub fn compare(sides: Pair<Side<'_>>, least: Ratio) -> Comparison<'_> {
     let times = times::changes(&sides, least);
+    let (account, kernels) = (account::changes(&sides), kernels::changes(&sides));
+    let settings = conditions::settings(&sides);
     Comparison {
         conditions: conditions::conditions(&sides),
-        account: account::changes(&sides),
-        kernels: kernels::changes(&sides),
+        explanations: explanations::explanations(&sides, &account, &kernels, &settings, least),
         findings: findings::changes(&sides, &times),
-        settings: conditions::settings(&sides),
+        account,
+        kernels,
+        settings,
         times,
         least,
         sides,

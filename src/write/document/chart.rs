@@ -23,6 +23,8 @@ pub struct Chart {
 pub enum Plot {
     /// Horizontal bars of stacked parts, one bar a row, all on one scale or each to 100 %.
     StackedBars(StackedBars),
+    /// From one total to another by the changes of parts.
+    Waterfall(Waterfall),
     /// Operations per second against operations per byte, both axes logarithmic.
     Roofline(Roofline),
     /// Points in a plane, linear axes from 0.
@@ -66,6 +68,19 @@ impl StackedBars {
         }
         self
     }
+}
+
+/// A total, the changes of its parts, and the total that they lead to, from top to bottom.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Waterfall {
+    /// Unit of the values.
+    pub unit: Unit,
+    /// The total before the changes.
+    pub before: (String, f64),
+    /// The changes with their signs.
+    pub changes: Vec<(String, f64)>,
+    /// The total after them.
+    pub after: (String, f64),
 }
 
 /// A part of stacked bars.
@@ -441,6 +456,10 @@ pub enum Color {
     L1,
     /// A stage as a whole.
     Stage,
+    /// A change to more.
+    More,
+    /// A change to less.
+    Less,
     /// The GPU runs something.
     Busy,
     /// The host issues work.
@@ -491,6 +510,8 @@ impl Color {
             Self::L2 => "at L2",
             Self::L1 => "at L1",
             Self::Stage => "whole stage",
+            Self::More => "more",
+            Self::Less => "less",
             Self::Busy => "busy",
             Self::Launching => "launching",
             Self::Host => "host code",

@@ -17,6 +17,7 @@ mod scale;
 mod scatter;
 mod series;
 mod tracks;
+mod waterfall;
 
 use crate::length::Pt;
 use plotters::style::RGBColor;
@@ -44,6 +45,7 @@ pub fn draw(text: &'static Catalogue, chart: &Chart) -> String {
                 .map(|()| Pt(32.0))
         }
         Plot::StackedBars(plot) => bars::draw(&page, plot),
+        Plot::Waterfall(plot) => waterfall::draw(&page, plot),
         Plot::Roofline(plot) => roofline::draw(&page, plot),
         Plot::Scatter(plot) => scatter::draw(&page, plot),
         Plot::LogLog(plot) => loglog::draw(&page, plot),
@@ -62,7 +64,7 @@ fn is_empty(plot: &Plot) -> bool {
         Plot::Roofline(plot) => {
             plot.points.is_empty() && plot.rates.is_empty() && plot.bandwidths.is_empty()
         }
-        Plot::Scatter(_) => false,
+        Plot::Scatter(_) | Plot::Waterfall(_) => false,
         Plot::LogLog(plot) => plot.series.iter().all(|series| series.points.is_empty()),
         Plot::Series(plot) => plot.panels.is_empty() || plot.duration <= 0,
         Plot::Dots(plot) => plot.rows.is_empty(),

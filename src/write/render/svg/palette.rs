@@ -44,8 +44,9 @@ pub(super) const fn fill(color: Color) -> RGBColor {
         | Color::DramBound
         | Color::Dram
         | Color::Launching
+        | Color::More
         | Color::Knee => RGBColor(0xd5, 0x5e, 0x00),
-        Color::Normalization | Color::Balanced | Color::L1 | Color::Blocked => {
+        Color::Normalization | Color::Balanced | Color::L1 | Color::Blocked | Color::Less => {
             RGBColor(0x00, 0x9e, 0x73)
         }
         Color::Elementwise | Color::L1Bound => RGBColor(0x56, 0xb4, 0xe9),

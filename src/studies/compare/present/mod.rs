@@ -1,5 +1,8 @@
 //! The pages of a comparison.
 
+mod explanations;
+mod waterfalls;
+
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_document::chart::{Bar, Color, Part as Legend, Plot, StackedBars};
 use rooflens_document::report::{Document, Provenance, Report};
@@ -61,6 +64,7 @@ pub fn report(
     let mut document = Document::new(text, &provenance);
     document.summary(pages.summary());
     let sections = [
+        ("compare_explanations", pages.explanations()),
         ("compare_account", pages.account()),
         ("compare_kernels", pages.kernels()),
         ("compare_findings", pages.findings()),
@@ -121,7 +125,11 @@ impl<'a> Pages<'a> {
         }
         content.datasets.push(self.times().rows(&comparison.times));
         content.blocks.extend(self.explanation().map(Block::Prose));
-        content.blocks.extend(self.chart().map(Block::Chart));
+        let waterfall = self
+            .largest_stage()
+            .and_then(|stage| comparison.waterfall(stage));
+        let waterfall = waterfall.and_then(|waterfall| self.waterfall(&waterfall));
+        content.blocks.extend(waterfall.map(Block::Chart));
         let is_profiled = comparison.times.iter().any(|change| change.profiled);
         content.blocks.push(Block::Prose(say!(
             self,
@@ -141,10 +149,7 @@ impl<'a> Pages<'a> {
     fn explanation(&self) -> Option<Vec<Inline>> {
         let stage = self.largest_stage()?;
         let parts: Vec<&AccountChange> = measured(self.comparison, stage).collect();
-        let total: Time = parts
-            .iter()
-            .filter_map(|change| change.of_iteration())
-            .sum();
+        let total = self.change_of(stage);
         let same_way = |change: &&&AccountChange| {
             let difference = change.of_iteration().unwrap_or_default();
             difference.0 * total.0 > 0.0
@@ -163,6 +168,12 @@ impl<'a> Pages<'a> {
             before = time.before,
             after = time.after,
         ))
+    }
+
+    /// Change of the captured time of a mean iteration.
+    fn change_of(&self, stage: &str) -> Time {
+        let parts = measured(self.comparison, stage);
+        parts.filter_map(AccountChange::of_iteration).sum()
     }
 
     /// The measured stage whose captured time changed most, by the iteration.
@@ -249,6 +260,7 @@ impl<'a> Pages<'a> {
     fn account(&self) -> SectionContent {
         let rows = self.ordered();
         let mut content = SectionContent::default();
+        content.main.extend(self.chart().map(Block::Chart));
         let table = self.places();
         for stage in self.stages.iter().copied().take(STAGES) {
             let is_of_stage = |change: &&AccountChange| {
@@ -266,7 +278,12 @@ impl<'a> Pages<'a> {
             };
             content.main.push(Block::Table(view));
         }
+        let waterfall = self.comparison.waterfall_of_capture();
+        content
+            .main
+            .extend(self.waterfall(&waterfall).map(Block::Chart));
         content.datasets.push(table.rows(&rows));
+        content.datasets.push(self.waterfall_rows());
         content
     }
 

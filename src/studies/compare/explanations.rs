@@ -1,0 +1,358 @@
+//! Which changes explain that of an iteration, and by how much: a sum over the account and the kernels.
+//!
+//! Each explanation is a part of the change of the captured time in a mean iteration, so that all of them sum to it.
+//! Idle time comes from the account. Busy time is split by what happened to kernels; what kernels do not explain are
+//! copies and operations that run at once. Kernels that all slow down by one factor have one cause: the clocks, where
+//! the captures sampled them and they changed by that factor.
+
+use std::collections::BTreeMap;
+
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::time::idle::cause::Cause;
+use rooflens_stats::mean;
+use rooflens_units::{Count, Hertz, Ratio, Time};
+
+use crate::account::{Change, Part};
+use crate::conditions::Setting;
+use crate::kernels::{Change as KernelChange, Fate};
+use crate::{Pair, Side};
+
+/// Part of the kernels' time that must follow a factor for it to be that of all.
+const FOLLOWING: f64 = 0.8;
+
+/// Distance from the factor, ÷ its distance from 1, up to which a kernel follows it.
+const APART: f64 = 0.25;
+
+/// Part of the change of a factor by which kernels of other classes, or the clocks, must change with it.
+const ALONG: f64 = 0.5;
+
+/// Part of the kernels' time below which a class says nothing on all kernels.
+const SMALL: f64 = 0.01;
+
+/// A part of the change of an iteration, with its reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The stage.
+    pub stage: String,
+    /// Why the iteration changed.
+    pub reason: Reason,
+    /// By how much.
+    pub time: Time,
+    /// The same ÷ change of the iteration; negative if it works against it.
+    pub share: Ratio,
+    /// Settings that differ and may be behind it.
+    pub settings: Vec<Setting>,
+}
+
+/// Why an iteration changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    /// All kernels take another time, by the factor by which the SM clock changed.
+    Clocks {
+        /// Time of kernels after ÷ before.
+        factor: Ratio,
+        /// Mean SM clock.
+        clock: Pair<Hertz>,
+    },
+    /// All kernels take another time, and no sample of the clock says why.
+    AllKernels {
+        /// Time of kernels after ÷ before.
+        factor: Ratio,
+    },
+    /// Kernels of a class take another time per launch.
+    Duration {
+        /// The class.
+        class: KernelClass,
+        /// Time of a launch after ÷ before.
+        factor: Ratio,
+    },
+    /// Kernels of a class are launched more or less often.
+    Launches {
+        /// The class.
+        class: KernelClass,
+        /// Launches in an iteration.
+        launches: Pair<Count>,
+    },
+    /// Kernels of a class do the work of others, with as many launches: another library or another tile.
+    Replaced {
+        /// The class.
+        class: KernelClass,
+        /// Launches in an iteration.
+        launches: Count,
+    },
+    /// Other kernels in another number: operators were fused, split, added or removed.
+    Exchanged {
+        /// Launches in an iteration of kernels that are only in one of the captures.
+        launches: Pair<Count>,
+    },
+    /// Copies and memsets.
+    Copies,
+    /// Kernels run at once for another time.
+    Overlap,
+    /// Idle time of a cause.
+    Idle(Cause),
+    /// Time before the first and after the last operation.
+    NoOperation,
+}
+
+impl Reason {
+    /// The words of data files.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Clocks { .. } => "clocks",
+            Self::AllKernels { .. } => "all kernels",
+            Self::Duration { .. } => "duration of kernels",
+            Self::Launches { .. } => "number of launches",
+            Self::Replaced { .. } => "replaced kernels",
+            Self::Exchanged { .. } => "other kernels",
+            Self::Copies => "copies",
+            Self::Overlap => "overlap",
+            Self::Idle(_) => "idle time",
+            Self::NoOperation => "no operation",
+        }
+    }
+
+    /// Whether a setting may be behind it.
+    fn is_set_by(self, setting: &Setting) -> bool {
+        let is_of_clocks = ["clock", "power"]
+            .iter()
+            .any(|word| setting.name.contains(word));
+        match self {
+            Self::Clocks { .. } | Self::AllKernels { .. } => is_of_clocks,
+            Self::Copies | Self::Overlap | Self::NoOperation => false,
+            _ => matches!(
+                setting.subject.as_str(),
+                "software" | "driver" | "environment"
+            ),
+        }
+    }
+}
+
+/// The explanations of all stages that both sides have, the largest part of the change first.
+pub(crate) fn explanations(
+    sides: &Pair<Side<'_>>,
+    account: &[Change],
+    kernels: &[KernelChange],
+    settings: &[Setting],
+    least: Ratio,
+) -> Vec<Explanation> {
+    let mut stages: Vec<&str> = Vec::new();
+    for change in account {
+        let stage = change.place.stage.as_str();
+        if change.place.is_measured && change.of_iteration().is_some() && !stages.contains(&stage) {
+            stages.push(stage);
+        }
+    }
+    let mut explanations = Vec::new();
+    for stage in stages {
+        let of_stage = |change: &&Change| change.place.is_measured && change.place.stage == stage;
+        let account: Vec<&Change> = account.iter().filter(of_stage).collect();
+        let kernels: Vec<&KernelChange> = kernels
+            .iter()
+            .filter(|change| change.stage == stage)
+            .collect();
+        let total: Time = account
+            .iter()
+            .filter_map(|change| change.of_iteration())
+            .sum();
+        let mut of_stage = reasons(sides, &account, &kernels, least);
+        of_stage.retain(|(_, time)| time.0 != 0.0);
+        of_stage.sort_by(|a, b| (b.1.0 / total.0).total_cmp(&(a.1.0 / total.0)));
+        explanations.extend(of_stage.into_iter().map(|(reason, time)| {
+            Explanation {
+                stage: stage.to_owned(),
+                share: Ratio::of(time, total),
+                settings: settings
+                    .iter()
+                    .filter(|setting| setting.is_known() && reason.is_set_by(setting))
+                    .cloned()
+                    .collect(),
+                reason,
+                time,
+            }
+        }));
+    }
+    explanations
+}
+
+fn reasons(
+    sides: &Pair<Side<'_>>,
+    account: &[&Change],
+    kernels: &[&KernelChange],
+    least: Ratio,
+) -> Vec<(Reason, Time)> {
+    let mut reasons = of_kernels(kernels);
+    if let Some(factor) = factor_of_all(kernels, least) {
+        let clock = clocks(sides).filter(|clock| follows(factor, clock.before / clock.after));
+        let reason = match clock {
+            Some(clock) => Some(Reason::Clocks { factor, clock }),
+            None => all_classes_follow(kernels, factor).then_some(Reason::AllKernels { factor }),
+        };
+        if let Some(reason) = reason {
+            let is_duration =
+                |(reason, _): &(Reason, Time)| matches!(reason, Reason::Duration { .. });
+            let time = reasons.iter().filter(|reason| is_duration(reason));
+            let time = time.map(|(_, time)| *time).sum();
+            reasons.retain(|reason| !is_duration(reason));
+            reasons.push((reason, time));
+        }
+    }
+    let (mut busy, mut copies) = (Time::ZERO, Time::ZERO);
+    for change in account {
+        let time = change.of_iteration().unwrap_or_default();
+        match change.place.part {
+            Part::Class(class) => {
+                busy += time;
+                if class == KernelClass::Copy {
+                    copies += time;
+                }
+            }
+            Part::Idle(cause) => reasons.push((Reason::Idle(cause), time)),
+            Part::NoOperation => reasons.push((Reason::NoOperation, time)),
+        }
+    }
+    let of_copies = kernels
+        .iter()
+        .filter(|change| change.class == KernelClass::Copy);
+    copies -= of_copies.map(|change| change.difference()).sum::<Time>();
+    let of_all: Time = kernels.iter().map(|change| change.difference()).sum();
+    reasons.push((Reason::Copies, copies));
+    // Sums of floating-point numbers: what is less than a part of a nanosecond is no overlap.
+    let overlap = busy - of_all - copies;
+    if overlap.0.abs() > 1e-3 {
+        reasons.push((Reason::Overlap, overlap));
+    }
+    reasons
+}
+
+/// What happened to kernels, by class.
+fn of_kernels(kernels: &[&KernelChange]) -> Vec<(Reason, Time)> {
+    #[derive(Default)]
+    struct Class {
+        kept: Pair<Time>,
+        launches: Pair<Count>,
+        by_launches: Time,
+        by_duration: Time,
+        replaced: (Count, Time),
+    }
+    let mut classes: BTreeMap<KernelClass, Class> = BTreeMap::new();
+    let (mut exchanged, mut exchanged_time) = (Pair::<Count>::default(), Time::ZERO);
+    for change in kernels {
+        let used = change.used;
+        let class = classes.entry(change.class).or_default();
+        match change.fate() {
+            Fate::Kept => {
+                class.by_launches += change.by_launches();
+                class.by_duration += change.by_duration();
+                class.kept.before += change.used.before.time + change.by_launches();
+                class.kept.after += used.after.time;
+                class.launches.before += used.before.launches;
+                class.launches.after += used.after.launches;
+            }
+            Fate::Replaced => {
+                class.replaced.0 += used.after.launches;
+                class.replaced.1 += change.difference();
+            }
+            Fate::Gone | Fate::New => {
+                exchanged.before += used.before.launches;
+                exchanged.after += used.after.launches;
+                exchanged_time += change.difference();
+            }
+        }
+    }
+    let launches = exchanged;
+    let mut reasons = vec![(Reason::Exchanged { launches }, exchanged_time)];
+    for (class, of_class) in classes {
+        let factor = Ratio::of(of_class.kept.after, of_class.kept.before);
+        let launches = of_class.launches;
+        reasons.push((Reason::Duration { class, factor }, of_class.by_duration));
+        reasons.push((Reason::Launches { class, launches }, of_class.by_launches));
+        let (launches, time) = of_class.replaced;
+        reasons.push((Reason::Replaced { class, launches }, time));
+    }
+    reasons
+}
+
+/// Kernels that stay, with their time before and the time of a launch after ÷ before.
+fn factors<'a>(kernels: &'a [&KernelChange]) -> Vec<(KernelClass, Time, f64)> {
+    let kept = kernels.iter().filter(|change| change.fate() == Fate::Kept);
+    let factor = |change: &'a &KernelChange| {
+        let Pair { before, after } = change.used;
+        let factor = (after.time / after.launches.0).0 / (before.time / before.launches.0).0;
+        (factor.is_finite() && factor > 0.0).then_some((change.class, before.time, factor))
+    };
+    kept.filter_map(factor).collect()
+}
+
+/// The factor that nearly all kernels follow: those of matrix work, if there are some, as others are bound by memory.
+fn factor_of_all(kernels: &[&KernelChange], least: Ratio) -> Option<Ratio> {
+    let mut factors = factors(kernels);
+    if factors.iter().any(|(class, ..)| class.is_matrix_work()) {
+        factors.retain(|(class, ..)| class.is_matrix_work());
+    }
+    factors.sort_by(|a, b| a.2.total_cmp(&b.2));
+    let whole: Time = factors.iter().map(|(_, time, _)| *time).sum();
+    let mut sum = Time::ZERO;
+    let middle = factors.iter().find(|(_, time, _)| {
+        sum += *time;
+        sum.0 >= whole.0 / 2.0
+    });
+    let factor = middle?.2;
+    let change = (factor - 1.0).abs();
+    let following = factors
+        .iter()
+        .filter(|(_, _, other)| (other - factor).abs() <= APART * change);
+    let following: Time = following.map(|(_, time, _)| *time).sum();
+    let is_of_all = following.0 >= FOLLOWING * whole.0;
+    (change >= least.0 && is_of_all).then_some(Ratio(factor))
+}
+
+/// Whether each class changed by a good part of the factor: otherwise it is that of one class.
+fn all_classes_follow(kernels: &[&KernelChange], factor: Ratio) -> bool {
+    let mut classes: BTreeMap<KernelClass, (Time, f64)> = BTreeMap::new();
+    for (class, time, factor) in factors(kernels) {
+        let (sum, after) = classes.entry(class).or_default();
+        *sum += time;
+        *after += time.0 * factor;
+    }
+    let whole: Time = classes.values().map(|(time, _)| *time).sum();
+    let large = classes
+        .values()
+        .filter(|(time, _)| time.0 >= SMALL * whole.0);
+    let is_following = |(time, after): &(Time, f64)| follows(factor, after / time.0);
+    classes.len() > 1 && large.into_iter().all(is_following)
+}
+
+/// Whether a change by `other` is one by `factor`, or half of it at least.
+fn follows(factor: Ratio, other: f64) -> bool {
+    let part = (other - 1.0) / (factor.0 - 1.0);
+    (ALONG..=1.0 + ALONG).contains(&part)
+}
+
+/// The mean SM clock of the sampled stages, or of the whole sampled period.
+fn clocks(sides: &Pair<Side<'_>>) -> Option<Pair<Hertz>> {
+    let of_side = |side: &Side<'_>| {
+        let mut clocks: Vec<Hertz> = Vec::new();
+        for capture in &side.captures {
+            let Ok(power) = capture.context.results.power() else {
+                continue;
+            };
+            let of_stages = power
+                .stages
+                .iter()
+                .filter_map(|stage| stage.figures.sm_clock_mean);
+            let before = clocks.len();
+            clocks.extend(of_stages);
+            if clocks.len() == before {
+                let devices = power.devices.iter();
+                clocks.extend(devices.filter_map(|device| device.whole.sm_clock_mean));
+            }
+        }
+        mean(&clocks)
+    };
+    let clocks = Pair::of(sides, of_side);
+    Some(Pair {
+        before: clocks.before?,
+        after: clocks.after?,
+    })
+}

@@ -1,0 +1,148 @@
+//! Why iterations changed, with the evidence.
+
+use rooflens_document::{Block, Quantity, SectionContent, Table, View, columns, words};
+use rooflens_schemas::Unit;
+use rooflens_units::{Count, Ratio};
+
+use super::{Pages, STAGES, signed};
+use crate::conditions::Setting;
+use crate::explanations::{Explanation, Reason};
+use crate::times::Verdict;
+
+/// Explanations of a stage that pages show.
+const SHOWN: usize = 6;
+
+/// Settings that one of them names.
+const SETTINGS: usize = 3;
+
+impl Pages<'_> {
+    pub(super) fn explanations(&self) -> SectionContent {
+        let rows = &self.comparison.explanations;
+        let table = self.explanation_table();
+        let mut content = SectionContent::default();
+        for stage in self.stages.iter().copied().take(STAGES) {
+            let is_of_stage = |row: &Explanation| row.stage == stage;
+            let count = rows.iter().filter(|row| is_of_stage(row)).count();
+            if count == 0 || self.is_same(stage) {
+                continue;
+            }
+            let total = self.change_of(stage);
+            let caption = words!(
+                self,
+                "compare.explanations",
+                stage = stage,
+                total = signed(total)
+            );
+            let view = View {
+                skip: rows.iter().position(is_of_stage).unwrap_or_default(),
+                ..table.view(caption, SHOWN.min(count))
+            };
+            content.main.push(Block::Table(view));
+        }
+        content.datasets.push(table.rows(rows));
+        content
+    }
+
+    /// Whether the times say that a stage did not change.
+    fn is_same(&self, stage: &str) -> bool {
+        let mut times = self.comparison.times.iter();
+        times.any(|change| change.stage == stage && change.verdict == Verdict::Same)
+    }
+
+    fn explanation_table(&self) -> Table<'_, Explanation> {
+        let mut explanations = self.comparison.explanations.iter();
+        let has_settings = explanations.any(|explanation| !explanation.settings.is_empty());
+        columns! { self, "compare_explanations", explanation: &Explanation => {
+            name "stage" = explanation.stage.as_str();
+            text "reason" = explanation.reason.label();
+            text "explanation" = self.reason(explanation.reason), page;
+            time "explained_ns" = explanation.time, page;
+            share "share" = explanation.share, page;
+            text "settings" = self.settings_of(&explanation.settings), page if has_settings;
+        } }
+    }
+
+    /// What changed, with its figures.
+    fn reason(&self, reason: Reason) -> String {
+        let word = |label| self.text.word(label);
+        let times = |factor: Ratio| Quantity::new(factor.0, Unit::One);
+        let launches = |launches: Count| match launches.0.fract() {
+            0.0 => Quantity::from(launches),
+            _ => Quantity::new(launches.0, Unit::One),
+        };
+        match reason {
+            Reason::Clocks { factor, clock } => words!(
+                self,
+                "compare.reason.clocks",
+                factor = times(factor),
+                before = clock.before,
+                after = clock.after
+            ),
+            Reason::AllKernels { factor } => {
+                words!(self, "compare.reason.all_kernels", factor = times(factor))
+            }
+            Reason::Duration { class, factor } => words!(
+                self,
+                "compare.reason.duration",
+                class = word(class.label()),
+                factor = times(factor)
+            ),
+            Reason::Launches {
+                class,
+                launches: number,
+            } => words!(
+                self,
+                "compare.reason.launches",
+                class = word(class.label()),
+                before = launches(number.before),
+                after = launches(number.after)
+            ),
+            Reason::Replaced {
+                class,
+                launches: number,
+            } => words!(
+                self,
+                "compare.reason.replaced",
+                class = word(class.label()),
+                launches = launches(number)
+            ),
+            Reason::Exchanged { launches: number } => words!(
+                self,
+                "compare.reason.exchanged",
+                before = launches(number.before),
+                after = launches(number.after)
+            ),
+            Reason::Copies => words!(self, "compare.reason.copies"),
+            Reason::Overlap => words!(self, "compare.reason.overlap"),
+            Reason::Idle(cause) => {
+                words!(self, "compare.reason.idle", cause = word(cause.label()))
+            }
+            Reason::NoOperation => words!(self, "compare.reason.no_operation"),
+        }
+    }
+
+    fn settings_of(&self, settings: &[Setting]) -> Option<String> {
+        let shown = settings.iter().take(SETTINGS);
+        let mut texts: Vec<String> = shown
+            .filter_map(|setting| {
+                let (before, after) = (
+                    setting.values.before.as_ref()?,
+                    setting.values.after.as_ref()?,
+                );
+                Some(format!(
+                    "{} {}: {before} → {after}",
+                    setting.subject, setting.name
+                ))
+            })
+            .collect();
+        if settings.len() > SETTINGS {
+            let count = settings.len() - SETTINGS;
+            texts.push(words!(
+                self,
+                "compare.more_settings",
+                count = Quantity::count(count as u64)
+            ));
+        }
+        (!texts.is_empty()).then(|| texts.join("; "))
+    }
+}

@@ -1,4 +1,4 @@
-//! Findings as continuous integration takes them: SARIF 2.1.0, JUnit XML, workflow commands of GitHub.
+//! Findings, and what a gate judged, as continuous integration takes them: SARIF 2.1.0, JUnit XML, workflow commands of GitHub.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,99 +9,127 @@ use super::text::{clean, escape};
 use super::{RenderError, Rendered};
 use rooflens_document::report::Report;
 use rooflens_document::{Block, Cell, Dataset};
+use rooflens_schemas::Tool;
 
 const SARIF_SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// A row of the table of findings.
-struct FindingRow<'a> {
-    rule: &'a str,
-    title: &'a str,
-    severity: &'a str,
-    text: String,
-    artifact: Option<&'a str>,
+/// How grave a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// It fails.
+    Critical,
+    /// It fails.
+    Warning,
+    /// It says something, and passes.
+    Note,
+    /// It could not be judged.
+    Skipped,
 }
 
-/// Each finding as a result with the artifact that it rests on.
+/// Something that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The rule, or the limit.
+    pub rule: String,
+    /// Title.
+    pub title: String,
+    /// How grave it is.
+    pub level: Level,
+    /// What it says.
+    pub text: String,
+    /// The artifact that it rests on.
+    pub artifact: Option<String>,
+}
+
+/// Each check as a result with the artifact that it rests on; `tool` has made it.
 ///
 /// # Errors
 /// Fails only if the serializer does.
-pub(super) fn sarif(report: &Report) -> Result<Rendered, RenderError> {
-    let findings = findings(report);
-    let mut rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+pub fn sarif(tool: &Tool, checks: &[Check]) -> Result<Rendered, RenderError> {
+    let mut rules: Vec<&str> = checks.iter().map(|check| check.rule.as_str()).collect();
     rules.sort_unstable();
     rules.dedup();
-    let result = |finding: &FindingRow<'_>| {
+    let result = |check: &Check| {
+        let level = match check.level {
+            Level::Critical => "error",
+            Level::Warning => "warning",
+            Level::Note | Level::Skipped => "note",
+        };
         let mut result = json!({
-            "ruleId": finding.rule,
-            "ruleIndex": rules.binary_search(&finding.rule).unwrap_or_default(),
-            "level": match finding.severity { "critical" => "error", "warning" => "warning", _ => "note" },
-            "message": {"text": format!("{}: {}", finding.title, finding.text)},
+            "ruleId": check.rule,
+            "ruleIndex": rules.binary_search(&check.rule.as_str()).unwrap_or_default(),
+            "level": level,
+            "message": {"text": format!("{}: {}", check.title, check.text)},
         });
-        if let Some(artifact) = finding.artifact {
+        if let Some(artifact) = &check.artifact {
             let place = json!({"physicalLocation": {"artifactLocation": {"uri": uri(artifact)}}});
             result["locations"] = Value::Array(vec![place]);
         }
         result
     };
-    let tool = &report.meta.generator;
     let driver = json!({
         "name": tool.name,
         "version": tool.version,
         "rules": rules.iter().map(|id| json!({"id": id})).collect::<Vec<_>>(),
     });
-    let results: Vec<Value> = findings.iter().map(result).collect();
+    let results: Vec<Value> = checks.iter().map(result).collect();
     let run = json!({"tool": {"driver": driver}, "results": results});
     let log = json!({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]});
     Rendered::json("findings.sarif", &log)
 }
 
-/// Each finding as a test case, which fails if it is a warning or critical.
-pub(super) fn junit(report: &Report) -> Rendered {
-    let findings = findings(report);
-    let failures = findings
-        .iter()
-        .filter(|finding| finding.severity != "note")
-        .count();
+/// Each check as a test case of the suite `name`, which fails if it is a warning or critical.
+pub fn junit(name: &str, checks: &[Check]) -> Rendered {
+    let of_level = |levels: &[Level]| {
+        let checks = checks.iter().filter(|check| levels.contains(&check.level));
+        checks.count()
+    };
+    let failures = of_level(&[Level::Critical, Level::Warning]);
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"{count}\" failures=\"{failures}\">\n  \
-         <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n",
-        escape(&report.meta.bundle),
-        count = findings.len(),
+         <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">\n",
+        escape(name),
+        count = checks.len(),
+        skipped = of_level(&[Level::Skipped]),
     );
-    for finding in &findings {
-        let (title, text) = (escape(finding.title), escape(&finding.text));
-        let content = match finding.severity {
-            "note" => format!("<system-out>{text}</system-out>"),
-            level => format!("<failure type=\"{level}\" message=\"{title}\">{text}</failure>"),
+    for check in checks {
+        let (title, text) = (escape(&check.title), escape(&check.text));
+        let failure =
+            |kind| format!("<failure type=\"{kind}\" message=\"{title}\">{text}</failure>");
+        let content = match check.level {
+            Level::Note => format!("<system-out>{text}</system-out>"),
+            Level::Skipped => format!("<skipped message=\"{text}\"/>"),
+            Level::Critical => failure("critical"),
+            Level::Warning => failure("warning"),
         };
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "    <testcase classname=\"{}\" name=\"{title}\">{content}</testcase>",
-            escape(finding.rule)
+            escape(&check.rule)
         );
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     Rendered::one("findings.xml", out.into_bytes())
 }
 
-/// Each finding as an annotation of a GitHub workflow.
-pub(super) fn github(report: &Report) -> Rendered {
+/// Each check as an annotation of a GitHub workflow.
+pub fn github(checks: &[Check]) -> Rendered {
     let mut out = String::new();
-    for finding in findings(report) {
-        let command = match finding.severity {
-            "critical" => "error",
-            "warning" => "warning",
-            _ => "notice",
+    for check in checks {
+        let command = match check.level {
+            Level::Critical => "error",
+            Level::Warning => "warning",
+            Level::Note | Level::Skipped => "notice",
         };
-        let title = data(finding.title).replace(':', "%3A").replace(',', "%2C");
-        let _ = writeln!(out, "::{command} title={title}::{}", data(&finding.text));
+        let title = data(&check.title).replace(':', "%3A").replace(',', "%2C");
+        let _ = writeln!(out, "::{command} title={title}::{}", data(&check.text));
     }
     Rendered::one("findings.txt", out.into_bytes())
 }
 
 /// The findings, the most severe first, with the advice behind the statement.
-fn findings(report: &Report) -> Vec<FindingRow<'_>> {
+pub(super) fn findings(report: &Report) -> Vec<Check> {
     let Some(table) = report.dataset("findings") else {
         return Vec::new();
     };
@@ -110,12 +138,18 @@ fn findings(report: &Report) -> Vec<FindingRow<'_>> {
         let text = |column| cell(table, row, column);
         let advice = text("advice");
         let dash = if advice.is_empty() { "" } else { " → " };
-        FindingRow {
-            rule: text("rule"),
-            title: text("finding"),
-            severity: text("severity"),
+        Check {
+            rule: text("rule").to_owned(),
+            title: text("finding").to_owned(),
+            level: match text("severity") {
+                "critical" => Level::Critical,
+                "warning" => Level::Warning,
+                _ => Level::Note,
+            },
             text: format!("{}{dash}{advice}", text("statement")),
-            artifact: artifacts.get(text("finding")).copied(),
+            artifact: artifacts
+                .get(text("finding"))
+                .map(|path| (*path).to_owned()),
         }
     };
     (0..table.rows.len()).map(finding).collect()
@@ -221,7 +255,10 @@ mod tests {
 
     #[test]
     fn sarif_has_what_its_schema_requires() {
-        let log: Value = serde_json::from_str(&text(&sarif(&report()).unwrap())).unwrap();
+        let log: Value = serde_json::from_str(&text(
+            &sarif(&Tool::default(), &findings(&report())).unwrap(),
+        ))
+        .unwrap();
         assert_eq!(log["version"], "2.1.0");
         let run = &log["runs"][0];
         assert!(run["tool"]["driver"]["name"].is_string());
@@ -247,7 +284,7 @@ mod tests {
 
     #[test]
     fn junit_counts_failures_and_escapes() {
-        let text = text(&junit(&report()));
+        let text = text(&junit("", &findings(&report())));
         assert!(
             text.contains("<testsuites tests=\"2\" failures=\"1\">"),
             "{text}"
@@ -267,6 +304,6 @@ mod tests {
     #[test]
     fn workflow_commands_are_one_line_each() {
         let expected = "::error title=Idle%3A a%2C b::73 %25 <idle>\u{fffd}x & y → Use \"graphs\"\n::notice title=Small::few\n";
-        assert_eq!(text(&github(&report())), expected);
+        assert_eq!(text(&github(&findings(&report()))), expected);
     }
 }

@@ -12,7 +12,7 @@ pub mod brand;
 pub mod csv;
 pub mod svg;
 
-mod checks;
+pub mod checks;
 #[cfg(any(feature = "pdf", test))]
 mod data;
 mod html;
@@ -154,8 +154,11 @@ pub fn render(
         Format::Json => json::render(report),
         Format::Metrics => metrics::render(report),
         Format::Csv => csv::render(report),
-        Format::Sarif => checks::sarif(report),
-        Format::Junit => Ok(checks::junit(report)),
-        Format::Github => Ok(checks::github(report)),
+        Format::Sarif => checks::sarif(&report.meta.generator, &checks::findings(report)),
+        Format::Junit => Ok(checks::junit(
+            &report.meta.bundle,
+            &checks::findings(report),
+        )),
+        Format::Github => Ok(checks::github(&checks::findings(report))),
     }
 }

@@ -2,6 +2,7 @@
 
 mod config;
 mod endings;
+mod gate;
 mod load_tests;
 mod programs;
 

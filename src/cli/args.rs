@@ -10,6 +10,7 @@ use rooflens_units::Ratio;
 
 use crate::compare::Pair;
 use crate::compare::conditions::Subject;
+use crate::compare::gate::Limit;
 
 pub(super) use looking::{Inspect, Kernels, Metrics, Query, Sort};
 
@@ -30,7 +31,8 @@ Exit codes:
   1  done, but some of it was an error (an artifact that cannot be read, a figure above its peak), or a bundle is not valid
   2  wrong usage: nothing was written
   3  the input cannot be used, or --strict and something was lost: nothing was written
-  4  the output could not be written: what was there before stays";
+  4  the output could not be written: what was there before stays
+  5  rooflens gate: a figure changed beyond its limit, or with --strict, the values do not tell";
 
 /// Compiles reports from captured GPU-profiling artifacts, offline.
 #[derive(Debug, Parser)]
@@ -78,6 +80,11 @@ pub(super) enum Command {
     Report(Report),
     /// Compare two captures of one workload: step times, where the time went, kernels, findings, settings.
     Compare(Compare),
+    /// Compare a run with a baseline by limits: exit code 5 if a figure is beyond its limit.
+    Gate(Gate),
+    /// Keep figures of accepted runs in a folder, one file a workload.
+    #[command(subcommand)]
+    Baseline(Baseline),
     /// Predict a model's times on GPUs: bounds from its config.json, or from a measured bundle after a change.
     Predict(Box<Predict>),
     /// Write a report of load tests: results of vLLM, SGLang, AIPerf, GenAI-Perf, InferenceX, trtllm-bench and others.
@@ -344,6 +351,116 @@ pub(super) struct Compare {
     pub(super) least: f64,
     #[command(flatten)]
     pub(super) output: Output,
+}
+
+const GATE_EXAMPLES: &str = "\
+Examples:
+  rooflens gate run/ --baseline before/ --max 'stage_time@decode:+3%'     a decode step may take 3 % longer
+  rooflens gate run/ --baseline baselines/ --thresholds limits.toml       the stored baseline of the workload
+  rooflens gate run/ --baseline before/ --max 'mfu@prefill:-2%' --format github
+
+The thresholds file is TOML: max = [\"stage_time@decode:+3%\", \"launches_per_step@decode:+0%\"]
+
+A figure fails if the whole interval of its change is beyond the limit. If the interval holds the limit, or there are too
+few values for one, the values do not tell: a notice, or a failure with --strict. Counts and bytes are exact.
+
+Exit codes: 0 passed or cannot tell, 3 not comparable, 5 regression; others as rooflens --help says.";
+
+/// `rooflens gate`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = GATE_EXAMPLES)]
+pub(super) struct Gate {
+    /// Bundles, archives or files to judge: repeats of one run.
+    #[arg(required = true, value_name = "RUN")]
+    pub(super) run: Vec<PathBuf>,
+    /// What to compare with: a capture, a stored baseline, or a folder of them. Repeatable for repeats of one run.
+    #[arg(long, required = true, value_name = "REF")]
+    pub(super) baseline: Vec<PathBuf>,
+    /// Metric, stage, and how much it may change: +3% to rise, -3% to fall. Repeatable.
+    #[arg(long = "max", value_name = "METRIC@STAGE:±PERCENT%")]
+    pub(super) limits: Vec<Limit>,
+    /// File of limits.
+    #[arg(long, value_name = "FILE")]
+    pub(super) thresholds: Option<PathBuf>,
+    /// Fail, too, if the values do not tell.
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Confidence of the intervals, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 99.0)]
+    pub(super) confidence: f64,
+    /// Compare although this condition differs: gpu, gpu-count, workload, or stages. Repeatable.
+    #[arg(long = "allow", value_name = "CONDITION", value_parser = allowed)]
+    pub(super) allowed: Vec<Subject>,
+    /// Format of what is printed.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(super) format: GateFormat,
+    /// File to write instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+/// Formats of `rooflens gate`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum GateFormat {
+    /// A line for each limit.
+    #[default]
+    Text,
+    /// JUnit XML: a test case for each limit.
+    Junit,
+    /// SARIF 2.1.0 of what failed.
+    Sarif,
+    /// Workflow commands of GitHub for what failed.
+    Github,
+    /// JSON of all limits.
+    Json,
+}
+
+const BASELINE_EXAMPLES: &str = "\
+Examples:
+  rooflens baseline add run-1/ run-2/ run-3/             the figures of three runs, into baselines/
+  rooflens baseline list
+  rooflens baseline accept run/ --reason 'new driver'    replaces the baseline of the workload, and keeps the reason";
+
+/// `rooflens baseline`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = BASELINE_EXAMPLES)]
+pub(super) enum Baseline {
+    /// Store the figures of a run as the baseline of its workload.
+    Add(BaselineInput),
+    /// Replace the baseline of a workload.
+    Accept {
+        #[command(flatten)]
+        input: BaselineInput,
+        /// Why the new figures are right.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+    /// Print key, workload, GPU and stage times of each baseline.
+    List {
+        /// Folder of baselines.
+        #[arg(long, value_name = "DIR", default_value = "baselines")]
+        store: PathBuf,
+    },
+    /// Print a baseline as JSON.
+    Show {
+        /// Key, as list prints it.
+        #[arg(value_name = "KEY")]
+        key: String,
+        /// Folder of baselines.
+        #[arg(long, value_name = "DIR", default_value = "baselines")]
+        store: PathBuf,
+    },
+}
+
+/// A run to store.
+#[derive(Debug, ClapArgs)]
+pub(super) struct BaselineInput {
+    /// Bundles, archives or files: repeats of one run.
+    #[arg(required = true, value_name = "RUN")]
+    pub(super) run: Vec<PathBuf>,
+    /// Folder of baselines.
+    #[arg(long, value_name = "DIR", default_value = "baselines")]
+    pub(super) store: PathBuf,
 }
 
 /// A condition that makes captures incomparable, by its label.

@@ -39,7 +39,10 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         lang: writer.language(),
     };
     let report = pipeline::compare(Pair::of(&captures, Vec::as_slice), settings);
-    let report = report.map_err(|error| refused(error, &captures, term))?;
+    let report = report.map_err(|error| {
+        let captures = captures.before.iter().chain(&captures.after);
+        refused(error, captures, term)
+    })?;
     let stems = Pair::of(&captures, |captures| file_stem(&pipeline::name(captures)));
     let folder = format!("{}-{}-comparison", stems.before, stems.after);
     writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
@@ -63,15 +66,15 @@ pub(super) fn captures(paths: &[PathBuf], term: &mut Term) -> Result<Vec<Capture
 }
 
 /// The reason why captures are not compared, with what to do.
-pub(super) fn refused(
+pub(super) fn refused<'a>(
     error: ComparisonError,
-    captures: &Pair<Vec<Capture>>,
+    captures: impl IntoIterator<Item = &'a Capture>,
     term: &mut Term,
 ) -> CliError {
     match error {
         ComparisonError::Analyze(AnalyzeError::Gpu(error)) => error.into(),
         ComparisonError::Analyze(AnalyzeError::Nothing(nothing)) => {
-            let mut captures = captures.before.iter().chain(&captures.after);
+            let mut captures = captures.into_iter();
             match captures.find(|capture| !capture.is_reportable()) {
                 Some(capture) => useless(capture, term),
                 None => nothing.into(),

@@ -38,6 +38,9 @@ pub(super) enum CliError {
     /// A check found faults.
     #[error("{0}")]
     Gate(String),
+    /// Figures changed beyond their limits, or `--strict` and values do not tell: one line each.
+    #[error("{}", .0.join("\n"))]
+    Regression(Vec<String>),
     /// The report could not be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -71,13 +74,14 @@ impl CliError {
         }
     }
 
-    /// Exit code: 1 done with errors or a gate, 2 usage, 3 input, 4 output.
+    /// Exit code: 1 done with errors or a fault, 2 usage, 3 input, 4 output, 5 regression.
     pub(super) const fn exit_code(&self) -> u8 {
         match self {
             Self::Gate(_) | Self::Errors(_) => 1,
             Self::Usage(_) | Self::Config(_) | Self::Query(_) => 2,
             Self::Bundle(_) | Self::Unusable { .. } | Self::Strict(_) => 3,
             Self::Render(_) | Self::Write { .. } => 4,
+            Self::Regression(_) => 5,
         }
     }
 

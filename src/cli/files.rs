@@ -16,6 +16,19 @@ use crate::bundle::aside::remember;
 /// What the names of folders begin with in which files lie aside.
 const ASIDE: &str = ".rooflens-";
 
+/// Writes one file, and the folder that it lies in.
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let mut staged = Staged::new(folder.unwrap_or(Path::new(".")), None, false)?;
+    staged.add(&name.unwrap_or_default(), bytes)?;
+    staged.commit()
+}
+
 /// Files of one output that lie aside.
 pub(super) struct Staged {
     /// Folder that their paths are relative to.

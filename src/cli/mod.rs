@@ -2,10 +2,12 @@
 
 mod answer;
 mod args;
+mod baseline;
 mod bundles;
 mod compare;
 mod error;
 mod files;
+mod gate;
 mod gpus;
 mod inspect;
 mod kernels;
@@ -42,7 +44,8 @@ use term::Term;
 const MAX_THREADS: usize = 1024;
 
 /// Parses the arguments, runs the command and turns the outcome into an exit code:
-/// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
+/// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written,
+/// 5 a regression.
 pub fn main() -> ExitCode {
     let mut plain = Term::new(true, Color::Auto);
     let (words, file) = match command_line() {
@@ -94,6 +97,8 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
         Command::Compare(args) => compare::run(args, term),
+        Command::Gate(args) => gate::run(args, term),
+        Command::Baseline(args) => baseline::run(args, term),
         Command::Predict(args) if args.from.is_empty() => predict::run(args, term),
         Command::Predict(args) => projection::run(args, term),
         Command::BenchReport(args) => microbench::run(args, term),

@@ -4,10 +4,11 @@ use super::analyze::{Analysis, AnalyzeError};
 use super::open::Capture;
 use crate::analysis::Options;
 use crate::compare::conditions::{Condition, Subject};
-use crate::compare::{self, Analyzed, Comparison, Pair, Side};
+use crate::compare::{self, Analyzed, Comparison, Pair, Record, Side};
 use crate::document::{Catalogue, Finding, Lang};
 use crate::report::{Provenance, Report};
 use crate::sections;
+use rooflens_schemas::Metric;
 use rooflens_units::Ratio;
 
 /// Reason why captures are not compared.
@@ -75,6 +76,23 @@ pub fn compare(
         };
         compare::report(comparison, text, provenance)
     })
+}
+
+/// The figures of captures of one condition, which a gate compares.
+///
+/// # Errors
+/// A capture has nothing to analyze, or the captures are not repeats of one run.
+pub fn record(captures: &[Capture]) -> Result<Record, ComparisonError> {
+    let analyses = analyses(captures, &Options::default())?;
+    check_repeats(&analyses, "repeats", &[])?;
+    let findings = vec![Vec::new(); analyses.len()];
+    let metrics: Vec<Vec<Metric>> = analyses
+        .iter()
+        .map(|analysis| analysis.metrics().cloned().collect())
+        .collect();
+    let bundles = captures.iter().map(|capture| capture.bundle.id.clone());
+    let side = side(captures, &analyses, &findings);
+    Ok(Record::new(&side, bundles.collect(), &metrics))
 }
 
 /// Gives the comparison to a function.

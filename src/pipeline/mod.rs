@@ -24,7 +24,7 @@ mod suggestion;
 
 pub use analyze::{Analysis, AnalyzeError, Section};
 pub use calibration::Calibrated;
-pub use comparison::{ComparisonError, Settings, compare, name, with_comparison};
+pub use comparison::{ComparisonError, Settings, compare, name, record, with_comparison};
 pub use exports::Exporter;
 pub use kernels::{ProfileList, UnknownStage};
 pub use load_tests::{LoadTestError, LoadTests};

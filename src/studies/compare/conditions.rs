@@ -100,7 +100,7 @@ pub fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
     conditions
 }
 
-fn value(side: &Side<'_>, subject: Subject) -> String {
+pub(crate) fn value(side: &Side<'_>, subject: Subject) -> String {
     let of_captures = side
         .captures
         .iter()
@@ -196,7 +196,9 @@ fn workload(sides: &Pair<Side<'_>>) -> Pair<String> {
 }
 
 /// Plain fields of a workload description. Stage rules and overrides are about the capture, and names are free text.
-fn fields<'a>(sessions: impl IntoIterator<Item = &'a Session>) -> BTreeMap<String, String> {
+pub(crate) fn fields<'a>(
+    sessions: impl IntoIterator<Item = &'a Session>,
+) -> BTreeMap<String, String> {
     let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for session in sessions {
         let value = serde_json::to_value(&session.workload).unwrap_or_default();

@@ -15,8 +15,10 @@ pub mod account;
 pub mod conditions;
 pub mod explanations;
 pub mod findings;
+pub mod gate;
 pub mod kernels;
 mod present;
+pub mod record;
 #[cfg(test)]
 mod tests;
 pub mod times;
@@ -28,6 +30,7 @@ use rooflens_session::Session;
 use rooflens_units::Ratio;
 
 pub use present::report;
+pub use record::Record;
 pub use waterfall::Waterfall;
 
 /// Captures of one condition: repeats of the same run.

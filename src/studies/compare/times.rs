@@ -5,6 +5,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_schemas::StageKind;
 use rooflens_stats::{Shift, false_discovery_rates, median};
 use rooflens_units::{Ratio, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::{Analyzed, Pair, Side};
 
@@ -90,16 +91,22 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>, least: Ratio) -> Vec<StageChange> 
     changes
 }
 
-/// The times of one stage.
-struct StageTimes {
-    name: String,
-    per_step: bool,
-    unprofiled: Vec<f64>,
-    profiled: Vec<f64>,
+/// The times of one stage, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageTimes {
+    /// Stage, with the rank where several processes ran.
+    pub name: String,
+    /// Whether the times are of single steps, of which an iteration has several.
+    pub per_step: bool,
+    /// Unprofiled repeats without a cold first one.
+    pub unprofiled: Vec<f64>,
+    /// Counted iterations of the timeline.
+    pub profiled: Vec<f64>,
 }
 
 /// The stages of a side: times of several captures are one sample.
-fn stages(side: &Side<'_>) -> Vec<StageTimes> {
+pub(crate) fn stages(side: &Side<'_>) -> Vec<StageTimes> {
     let mut stages: Vec<StageTimes> = Vec::new();
     for of_capture in side.captures.iter().flat_map(of_capture) {
         let known = stages

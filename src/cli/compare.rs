@@ -8,8 +8,11 @@ use super::load::{errors, load, useless};
 use super::output::{Writer, file_stem};
 use super::parquet;
 use super::term::Term;
-use crate::compare::Pair;
-use crate::pipeline::{self, AnalyzeError, Capture, ComparisonError, Settings};
+use crate::compare::{Pair, load_tests, microbenchmarks};
+use crate::pipeline::{
+    self, AnalyzeError, Capture, ComparisonError, LoadTests, Microbenchmarks, Settings, Study,
+};
+use crate::report::Report;
 use rooflens_units::Ratio;
 
 /// Writes the report of a comparison.
@@ -38,16 +41,83 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         allowed: &args.allowed,
         lang: writer.language(),
     };
-    let report = pipeline::compare(Pair::of(&captures, Vec::as_slice), settings);
-    let report = report.map_err(|error| {
-        let captures = captures.before.iter().chain(&captures.after);
-        refused(error, captures, term)
-    })?;
+    let report = match kind(&captures)? {
+        Kind::Captures => of_captures(&captures, settings, term)?,
+        Kind::LoadTests => of_load_tests(sides, settings)?,
+        Kind::Microbenchmarks => of_microbenchmarks(sides, settings)?,
+    };
     let stems = Pair::of(&captures, |captures| file_stem(&pipeline::name(captures)));
     let folder = format!("{}-{}-comparison", stems.before, stems.after);
     writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
     let captures = captures.before.iter().chain(&captures.after);
     errors(captures.flat_map(|capture| capture.diagnostics.iter()))
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Captures,
+    LoadTests,
+    Microbenchmarks,
+}
+
+/// What both sides are.
+fn kind(captures: &Pair<Vec<Capture>>) -> Result<Kind, CliError> {
+    let of = |capture: &Capture| match capture.study() {
+        Study::Capture => Kind::Captures,
+        Study::LoadTest { .. } => Kind::LoadTests,
+        Study::Microbenchmarks => Kind::Microbenchmarks,
+    };
+    let mut kinds = captures.before.iter().chain(&captures.after).map(of);
+    let first = kinds.next().unwrap_or(Kind::Captures);
+    match kinds.all(|kind| kind == first) {
+        true => Ok(first),
+        false => Err(CliError::unusable(
+            "captures, load tests and microbenchmarks are compared with their like only",
+        )),
+    }
+}
+
+fn of_load_tests(sides: Pair<&[PathBuf]>, settings: Settings<'_>) -> Result<Report, CliError> {
+    let open = |paths: &[PathBuf]| LoadTests::open(paths, &[], &[], &mut |_| ());
+    let tests = Pair {
+        before: open(sides.before)?,
+        after: open(sides.after)?,
+    };
+    pipeline::compare_load_tests(&tests, settings).map_err(|reason| CliError::Unusable {
+        hint: match &reason {
+            load_tests::Incomparable::Condition { subject, .. } => {
+                Some(format!("--allow {subject} compares them nevertheless"))
+            }
+            load_tests::Incomparable::NoLoad { .. } => None,
+        },
+        message: reason.to_string(),
+    })
+}
+
+fn of_microbenchmarks(sides: Pair<&[PathBuf]>, settings: Settings<'_>) -> Result<Report, CliError> {
+    let benchmarks = Pair {
+        before: Microbenchmarks::open(sides.before)?,
+        after: Microbenchmarks::open(sides.after)?,
+    };
+    let report = pipeline::compare_microbenchmarks(&benchmarks, settings);
+    report.map_err(|reason| CliError::Unusable {
+        message: reason.to_string(),
+        hint: matches!(reason, microbenchmarks::Incomparable::Gpu { .. })
+            .then(|| "--allow gpu compares them nevertheless".to_owned()),
+    })
+}
+
+fn of_captures(
+    captures: &Pair<Vec<Capture>>,
+    settings: Settings<'_>,
+    term: &mut Term,
+) -> Result<Report, CliError> {
+    let report = pipeline::compare(Pair::of(captures, Vec::as_slice), settings);
+    report.map_err(|error| {
+        let captures = captures.before.iter().chain(&captures.after);
+        refused(error, captures, term)
+    })
 }
 
 /// Opens the captures of a side, each by itself, and prints what is wrong with them.

@@ -1,10 +1,13 @@
 //! Comparison of captures before and after a change.
 
-use super::analyze::{Analysis, AnalyzeError};
+use super::analyze::{Analysis, AnalyzeError, artifacts};
+use super::load_tests::LoadTests;
+use super::microbenchmarks::Microbenchmarks;
 use super::open::Capture;
 use crate::analysis::Options;
+use crate::bundle::Bundle;
 use crate::compare::conditions::{Condition, Subject};
-use crate::compare::{self, Analyzed, Comparison, Pair, Record, Side};
+use crate::compare::{self, Analyzed, Comparison, Pair, Record, Side, load_tests, microbenchmarks};
 use crate::document::{Catalogue, Finding, Lang};
 use crate::report::{Provenance, Report};
 use crate::sections;
@@ -128,6 +131,67 @@ pub fn with_comparison<T>(
     };
     refuse(&comparison.conditions, settings.allowed, &names)?;
     Ok(show(&comparison))
+}
+
+/// The report of load tests before and after a change.
+///
+/// # Errors
+/// They are of another model or GPU that is not allowed, or no load was tested on both sides.
+pub fn compare_load_tests(
+    tests: &Pair<LoadTests>,
+    settings: Settings<'_>,
+) -> Result<Report, load_tests::Incomparable> {
+    let bundles = Pair::of(tests, |tests| &tests.bundle);
+    let runs = Pair::of(tests, |tests| tests.input.runs.clone());
+    let names = Pair::of(&bundles, |bundle| bundle.name.clone());
+    let is_allowed = |word: &str| {
+        settings
+            .allowed
+            .iter()
+            .any(|subject| subject.label() == word)
+    };
+    let comparison = load_tests::compare(names, &runs, is_allowed, settings.least)?;
+    Ok(of_bundles(&bundles, "load test", |provenance| {
+        compare::report_of_load_tests(&comparison, Catalogue::of(settings.lang), provenance)
+    }))
+}
+
+/// The report of microbenchmarks before and after a change.
+///
+/// # Errors
+/// They are of other GPUs, which is not allowed, or no operation is in both.
+pub fn compare_microbenchmarks(
+    benchmarks: &Pair<Microbenchmarks>,
+    settings: Settings<'_>,
+) -> Result<Report, microbenchmarks::Incomparable> {
+    let bundles = Pair::of(benchmarks, |benchmarks| &benchmarks.bundle);
+    let devices = Pair::of(benchmarks, |benchmarks| benchmarks.devices.clone());
+    let names = Pair::of(&bundles, |bundle| bundle.name.clone());
+    let is_gpu_allowed = settings.allowed.contains(&Subject::Gpu);
+    let comparison = microbenchmarks::compare(names, &devices, is_gpu_allowed, settings.least)?;
+    Ok(of_bundles(&bundles, "microbenchmark", |provenance| {
+        compare::report_of_microbenchmarks(&comparison, Catalogue::of(settings.lang), provenance)
+    }))
+}
+
+/// A report on the files of two bundles.
+fn of_bundles(
+    bundles: &Pair<&Bundle>,
+    unknown: &str,
+    report: impl FnOnce(Provenance<'_>) -> Report,
+) -> Report {
+    let mut files = Vec::new();
+    for (side, bundle) in [("before", bundles.before), ("after", bundles.after)] {
+        for [path, kind, pass, hash] in artifacts(bundle, unknown) {
+            files.push([format!("{side}/{path}"), kind, pass, hash]);
+        }
+    }
+    report(Provenance {
+        bundle: &format!("{} → {}", bundles.before.name, bundles.after.name),
+        bundle_id: &format!("{} {}", bundles.before.id, bundles.after.id),
+        artifacts: files,
+        ..Provenance::default()
+    })
 }
 
 /// The name of the captures of a side.

@@ -24,7 +24,10 @@ mod suggestion;
 
 pub use analyze::{Analysis, AnalyzeError, Section};
 pub use calibration::Calibrated;
-pub use comparison::{ComparisonError, Settings, compare, name, record, with_comparison};
+pub use comparison::{
+    ComparisonError, Settings, compare, compare_load_tests, compare_microbenchmarks, name, record,
+    with_comparison,
+};
 pub use exports::Exporter;
 pub use kernels::{ProfileList, UnknownStage};
 pub use load_tests::{LoadTestError, LoadTests};

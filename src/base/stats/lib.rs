@@ -8,10 +8,12 @@
 
 #![forbid(unsafe_code)]
 
+mod percentiles;
 mod shift;
 
 use rooflens_units::Real;
 
+pub use percentiles::percentile_ratio;
 pub use shift::{Shift, false_discovery_rates};
 
 /// Modified z-score beyond which a value is an outlier (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993).

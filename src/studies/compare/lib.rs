@@ -17,6 +17,8 @@ pub mod explanations;
 pub mod findings;
 pub mod gate;
 pub mod kernels;
+pub mod load_tests;
+pub mod microbenchmarks;
 mod present;
 pub mod record;
 #[cfg(test)]
@@ -29,7 +31,7 @@ use rooflens_document::Finding;
 use rooflens_session::Session;
 use rooflens_units::Ratio;
 
-pub use present::report;
+pub use present::{report, report_of_load_tests, report_of_microbenchmarks};
 pub use record::Record;
 pub use waterfall::Waterfall;
 

@@ -207,16 +207,24 @@ fn change(before: &StageTimes, after: &StageTimes) -> Option<StageChange> {
 
 /// The verdict on a factor: it counts if it is no chance, and at least `least` away from 1.
 fn verdict(shift: &Shift, rate: Option<f64>, least: Ratio) -> Verdict {
-    let Some((low, high)) = shift.interval else {
+    let is_chance = rate.is_none_or(|rate| rate > 1.0 - CONFIDENCE.0);
+    match of_interval(shift.ratio, shift.interval, least) {
+        Verdict::Better | Verdict::Worse if is_chance => Verdict::CannotTell,
+        verdict => verdict,
+    }
+}
+
+/// The verdict on a factor of times by its interval.
+pub(crate) fn of_interval(ratio: Ratio, interval: Option<(Ratio, Ratio)>, least: Ratio) -> Verdict {
+    let Some((low, high)) = interval else {
         return Verdict::CannotTell;
     };
-    let is_chance = rate.is_none_or(|rate| rate > 1.0 - CONFIDENCE.0);
     let (faster, slower) = (Ratio(1.0 / (1.0 + least.0)), Ratio(1.0 + least.0));
     if low >= faster && high <= slower {
         Verdict::Same
-    } else if !is_chance && high < Ratio::ONE && shift.ratio <= faster {
+    } else if high < Ratio::ONE && ratio <= faster {
         Verdict::Better
-    } else if !is_chance && low > Ratio::ONE && shift.ratio >= slower {
+    } else if low > Ratio::ONE && ratio >= slower {
         Verdict::Worse
     } else {
         Verdict::CannotTell

@@ -1,6 +1,7 @@
 //! The pages of a comparison.
 
 mod explanations;
+mod measurements;
 mod waterfalls;
 
 use rooflens_analysis::engine::classify::ClassGroup;
@@ -18,6 +19,8 @@ use crate::account::{Change as AccountChange, Part};
 use crate::conditions::{Condition, Setting};
 use crate::findings::Change as FindingChange;
 use crate::kernels::Change as KernelChange;
+pub use measurements::{report_of_load_tests, report_of_microbenchmarks};
+
 use crate::times::{CONFIDENCE, StageChange, Verdict};
 use crate::{Comparison, Pair};
 

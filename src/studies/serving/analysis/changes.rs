@@ -79,14 +79,17 @@ pub fn best(changes: &[Change]) -> Option<&Change> {
 
 /// Same model, same load, requests of the same lengths.
 fn are_comparable(results: &Results<'_>, baseline: usize, run: usize) -> bool {
-    let (a, b) = (&results.runs[baseline], &results.runs[run]);
-    let (x, y) = (&results.figures[baseline], &results.figures[run]);
+    let of = |run: usize| (&results.runs[run], &results.figures[run]);
+    results.runs[baseline].model == results.runs[run].model && are_alike(of(baseline), of(run))
+}
+
+/// Same load, requests of the same lengths.
+pub fn are_alike((a, x): (&Run, &Figures), (b, y): (&Run, &Figures)) -> bool {
     let alike = |tokens: fn(&Figures) -> Option<Count>| match (tokens(x), tokens(y)) {
         (Some(x), Some(y)) => (x - y).abs() <= x.max(y) * ALIKE,
         _ => true,
     };
-    a.model == b.model
-        && a.load == b.load
+    a.load == b.load
         && alike(|figures| figures.prompt_tokens)
         && alike(|figures| figures.output_tokens)
 }

@@ -1,0 +1,197 @@
+//! Load tests before and after a change: runs of equal load and lengths, percentile by percentile.
+
+use rooflens_serving::analysis::changes::are_alike;
+use rooflens_serving::analysis::figures::{Figures, Measure};
+use rooflens_serving::runs::{Load, Run};
+use rooflens_serving::stats::PERCENTILES;
+use rooflens_stats::percentile_ratio;
+use rooflens_units::{Ratio, RequestsPerSecond, Time, TokensPerSecond};
+
+use crate::Pair;
+use crate::times::{CONFIDENCE, Verdict, of_interval};
+
+/// Runs of one load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The load.
+    pub load: Load,
+    /// Names of the runs.
+    pub label: Pair<String>,
+    /// Answers per second.
+    pub request_rate: Pair<Option<RequestsPerSecond>>,
+    /// Tokens of answers per second.
+    pub output_rate: Pair<Option<TokensPerSecond>>,
+    /// Latencies.
+    pub percentiles: Vec<Percentile>,
+}
+
+/// A percentile of a latency in both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Percentile {
+    /// The latency.
+    pub measure: Measure,
+    /// The percentile, 0 to 100.
+    pub percent: f64,
+    /// Values of the latency.
+    pub samples: Pair<usize>,
+    /// The percentile of each.
+    pub time: Pair<Time>,
+    /// After ÷ before.
+    pub ratio: Ratio,
+    /// Its interval; absent without raw samples, or with few of them.
+    pub interval: Option<(Ratio, Ratio)>,
+    /// What this means.
+    pub verdict: Verdict,
+}
+
+/// Load tests of both sides.
+pub struct Comparison {
+    /// Names of the sides.
+    pub name: Pair<String>,
+    /// Runs of equal load and lengths.
+    pub changes: Vec<Change>,
+    /// Names of runs without one like it on the other side.
+    pub alone: Pair<Vec<String>>,
+    /// The least change that counts.
+    pub least: Ratio,
+}
+
+/// A reason why load tests are not compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Incomparable {
+    /// Another model, or another GPU.
+    #[error("{subject} differs: {before} before, {after} after")]
+    Condition {
+        /// `workload` or `gpu`, the word that allows it.
+        subject: &'static str,
+        /// Value before.
+        before: String,
+        /// Value after.
+        after: String,
+    },
+    /// No load was tested on both sides.
+    #[error(
+        "no run before has the load and the lengths of a run after; before: {before}; after: {after}"
+    )]
+    NoLoad {
+        /// Names of the runs before.
+        before: String,
+        /// Names of the runs after.
+        after: String,
+    },
+}
+
+/// Compares runs. Conditions that differ are refused unless `is_allowed` by their word.
+///
+/// # Errors
+/// The runs are of different models or GPUs, or of different loads.
+pub fn compare(
+    name: Pair<String>,
+    runs: &Pair<Vec<Run>>,
+    is_allowed: impl Fn(&str) -> bool,
+    least: Ratio,
+) -> Result<Comparison, Incomparable> {
+    let figures = Pair::of(runs, |runs| {
+        let tests = runs.iter().filter(|run| run.is_test());
+        tests.map(|run| (run, Figures::of(run))).collect::<Vec<_>>()
+    });
+    let model = |run: &Run| run.model.clone();
+    let gpu = |run: &Run| run.gpu.clone();
+    for (subject, value) in [("workload", &model as &dyn Fn(&Run) -> _), ("gpu", &gpu)] {
+        let values = Pair::of(&figures, |runs| {
+            let mut values: Vec<String> = runs.iter().filter_map(|(run, _)| value(run)).collect();
+            values.sort();
+            values.dedup();
+            values.join(", ")
+        });
+        let Pair { before, after } = values;
+        let is_known = !before.is_empty() && !after.is_empty();
+        if before != after && is_known && !is_allowed(subject) {
+            return Err(Incomparable::Condition {
+                subject,
+                before,
+                after,
+            });
+        }
+    }
+    let (mut changes, mut used) = (Vec::new(), vec![false; figures.after.len()]);
+    let mut alone = Pair::<Vec<String>>::default();
+    for (run, of_run) in &figures.before {
+        let mut others = figures.after.iter().enumerate();
+        let like = others.find(|(index, (other, of_other))| {
+            !used[*index] && are_alike((run, of_run), (other, of_other))
+        });
+        match like {
+            Some((index, (other, of_other))) => {
+                used[index] = true;
+                changes.push(change((run, of_run), (other, of_other), least));
+            }
+            None => alone.before.push(run.label.clone()),
+        }
+    }
+    let of_after = figures.after.iter().zip(used);
+    alone.after = of_after
+        .filter(|(_, used)| !used)
+        .map(|((run, _), _)| run.label.clone())
+        .collect();
+    if changes.is_empty() {
+        return Err(Incomparable::NoLoad {
+            before: alone.before.join(", "),
+            after: alone.after.join(", "),
+        });
+    }
+    Ok(Comparison {
+        name,
+        changes,
+        alone,
+        least,
+    })
+}
+
+fn change(
+    (run, before): (&Run, &Figures),
+    (other, after): (&Run, &Figures),
+    least: Ratio,
+) -> Change {
+    let figures = Pair { before, after };
+    let mut percentiles = Vec::new();
+    for measure in Measure::ALL {
+        let dists = Pair::of(&figures, |figures| figures.dist(measure));
+        let numbers = Pair::of(&dists, |dist| {
+            let samples = dist.samples.iter();
+            samples.map(|time| time.0).collect::<Vec<f64>>()
+        });
+        for (index, percent) in PERCENTILES.into_iter().enumerate() {
+            let share = percent / 100.0;
+            let of_samples = percentile_ratio(&numbers.before, &numbers.after, share, CONFIDENCE);
+            let time = Pair::of(&dists, |dist| dist.spread.percentiles[index]);
+            let (Some(before), Some(after)) = (time.before, time.after) else {
+                continue;
+            };
+            if !before.is_positive() {
+                continue;
+            }
+            let ratio = Ratio(after / before);
+            let interval = of_samples.and_then(|(_, interval)| interval);
+            percentiles.push(Percentile {
+                measure,
+                percent,
+                samples: Pair::of(&numbers, Vec::len),
+                time: Pair { before, after },
+                ratio,
+                interval,
+                verdict: of_interval(ratio, interval, least),
+            });
+        }
+    }
+    Change {
+        load: run.load,
+        label: Pair {
+            before: run.label.clone(),
+            after: other.label.clone(),
+        },
+        request_rate: Pair::of(&figures, |figures| figures.request_rate),
+        output_rate: Pair::of(&figures, |figures| figures.output_rate),
+        percentiles,
+    }
+}

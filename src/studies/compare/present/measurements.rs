@@ -1,0 +1,235 @@
+//! The pages of compared load tests and microbenchmarks.
+
+use rooflens_document::report::{Document, Provenance, Report};
+use rooflens_document::{Block, Catalogue, Quantity, SectionContent, columns, method, say, words};
+use rooflens_serving::analysis::figures::Measure;
+use rooflens_serving::runs::Load;
+use rooflens_units::{Count, Ratio};
+
+use crate::times::{CONFIDENCE, Verdict};
+use crate::{Pair, load_tests, microbenchmarks};
+
+/// Rows that pages show of operations.
+const SHOWN: usize = 40;
+
+/// Words for a comparison.
+#[derive(Clone, Copy)]
+struct Words {
+    text: &'static Catalogue,
+    least: Ratio,
+}
+
+/// A factor with what it is of.
+struct Row {
+    name: String,
+    ratio: Ratio,
+    verdict: Verdict,
+}
+
+/// The report of compared load tests. `provenance` has no title and no facts yet.
+pub fn report_of_load_tests(
+    comparison: &load_tests::Comparison,
+    text: &'static Catalogue,
+    provenance: Provenance<'_>,
+) -> Report {
+    let words = Words {
+        text,
+        least: comparison.least,
+    };
+    let mut rows = Vec::new();
+    for change in &comparison.changes {
+        for percentile in &change.percentiles {
+            rows.push((change, percentile));
+        }
+    }
+    let factors = rows.iter().map(|(change, percentile)| Row {
+        name: format!(
+            "{} P{}, {}",
+            words.measure(percentile.measure),
+            percentile.percent,
+            words.load(change.load)
+        ),
+        ratio: percentile.ratio,
+        verdict: percentile.verdict,
+    });
+    let title = words.conclusion(factors);
+    let mut content = SectionContent::default();
+    let rates = columns! { words, "compare_throughput", change: &load_tests::Change => {
+        text "load" = words.load(change.load), page;
+        name "before" = change.label.before.as_str();
+        name "after" = change.label.after.as_str();
+        "request_rate_before" = change.request_rate.before, page;
+        "request_rate_after" = change.request_rate.after, page;
+        "output_rate_before" = change.output_rate.before, page;
+        "output_rate_after" = change.output_rate.after, page;
+    } };
+    type Latency<'a> = (&'a load_tests::Change, &'a load_tests::Percentile);
+    let latencies = columns! { words, "compare_latency", (change, percentile): &Latency<'_> => {
+        let interval = percentile.interval;
+        text "load" = words.load(change.load), page;
+        text "latency" = words.measure(percentile.measure), page;
+        text "percentile" = format!("P{}", percentile.percent), page;
+        count "samples_before" = percentile.samples.before, page;
+        count "samples_after" = percentile.samples.after, page;
+        time "before_ns" = percentile.time.before, page;
+        time "after_ns" = percentile.time.after, page;
+        share "change" = percentile.ratio - Ratio::ONE, page;
+        share "change_low" = interval.map(|(low, _)| low - Ratio::ONE), page;
+        share "change_high" = interval.map(|(_, high)| high - Ratio::ONE), page;
+        text "verdict" = words.text.word(percentile.verdict.label()), page;
+    } };
+    let caption = words!(words, "compare.latency", confidence = CONFIDENCE);
+    let of_rates = words!(words, "compare.throughput");
+    content.blocks = vec![
+        Block::Table(latencies.view(caption, usize::MAX)),
+        Block::Table(rates.view(of_rates, usize::MAX)),
+    ];
+    let alone = Pair::of(&comparison.alone, |names| names.join(", "));
+    if !alone.before.is_empty() || !alone.after.is_empty() {
+        let shown = |names: String| (!names.is_empty()).then_some(names);
+        let before = shown(alone.before);
+        let after = shown(alone.after);
+        content.blocks.push(Block::Prose(say!(
+            words,
+            "compare.loads_alone",
+            before = before,
+            after = after
+        )));
+    }
+    content.datasets = vec![latencies.rows(&rows), rates.rows(&comparison.changes)];
+    content.methods = vec![method!(
+        words,
+        "compare_load_tests",
+        confidence = CONFIDENCE,
+        least = words.least
+    )];
+    words.report(title, &comparison.name, content, provenance)
+}
+
+/// The report of compared microbenchmarks. `provenance` has no title and no facts yet.
+pub fn report_of_microbenchmarks(
+    comparison: &microbenchmarks::Comparison,
+    text: &'static Catalogue,
+    provenance: Provenance<'_>,
+) -> Report {
+    let words = Words {
+        text,
+        least: comparison.least,
+    };
+    let factors = comparison.changes.iter().map(|change| Row {
+        name: change.name.clone(),
+        ratio: change.ratio,
+        verdict: change.verdict,
+    });
+    let title = words.conclusion(factors);
+    let mut rows: Vec<&microbenchmarks::Change> = comparison.changes.iter().collect();
+    let size = |change: &microbenchmarks::Change| factor(change.ratio);
+    let is_open = |change: &microbenchmarks::Change| {
+        matches!(change.verdict, Verdict::Same | Verdict::CannotTell)
+    };
+    rows.sort_by(|a, b| {
+        let by_verdict = is_open(a).cmp(&is_open(b));
+        by_verdict.then_with(|| size(b).total_cmp(&size(a)))
+    });
+    type Operation<'a> = &'a microbenchmarks::Change;
+    let table = columns! { words, "compare_operations", change: &Operation<'_> => {
+        let range = change.range;
+        name "gpu" = change.gpu.as_str();
+        name "operation" = change.name.as_str(), page;
+        name "implementation_before" = change.implementation.before.as_str();
+        name "implementation_after" = change.implementation.after.as_str();
+        time "before_ns" = change.time.before;
+        time "after_ns" = change.time.after;
+        share "change" = change.ratio - Ratio::ONE, page;
+        share "change_low" = range.map(|(low, _)| low - Ratio::ONE), page;
+        share "change_high" = range.map(|(_, high)| high - Ratio::ONE), page;
+        text "verdict" = words.text.word(change.verdict.label()), page;
+    } };
+    let mut content = SectionContent::default();
+    let caption = words!(words, "compare.operations");
+    content
+        .blocks
+        .push(Block::Table(table.view(caption, SHOWN)));
+    let alone = comparison.alone;
+    if alone.before + alone.after > 0 {
+        content.blocks.push(Block::Prose(say!(
+            words,
+            "compare.operations_alone",
+            before = Quantity::count(alone.before as u64),
+            after = Quantity::count(alone.after as u64)
+        )));
+    }
+    content.datasets.push(table.rows(&rows));
+    content.methods = vec![method!(
+        words,
+        "compare_microbenchmarks",
+        least = words.least
+    )];
+    words.report(title, &comparison.name, content, provenance)
+}
+
+impl Words {
+    /// The row that changed most of those that are known to have changed, as a title.
+    fn conclusion(&self, rows: impl Iterator<Item = Row>) -> String {
+        let rows: Vec<Row> = rows.collect();
+        let decided = rows
+            .iter()
+            .filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
+        let largest = decided.max_by(|a, b| factor(a.ratio).total_cmp(&factor(b.ratio)));
+        let Some(row) = largest else {
+            return match rows.iter().all(|row| row.verdict == Verdict::Same) {
+                true => words!(self, "compare.same_measurements", least = self.least),
+                false => words!(self, "compare.cannot_tell_measurements"),
+            };
+        };
+        let stage = row.name.as_str();
+        let factor = Quantity::new(factor(row.ratio).0, rooflens_schemas::Unit::One);
+        match row.verdict {
+            Verdict::Better => words!(self, "compare.better", stage = stage, factor = factor),
+            _ => words!(self, "compare.worse", stage = stage, factor = factor),
+        }
+    }
+
+    fn measure(&self, measure: Measure) -> String {
+        match measure {
+            Measure::Ttft => words!(self, "serving.measure.ttft"),
+            Measure::Tpot => words!(self, "serving.measure.tpot"),
+            Measure::Itl => words!(self, "serving.measure.itl"),
+            Measure::Latency => words!(self, "serving.measure.e2e"),
+            Measure::Queued => words!(self, "serving.measure.queue"),
+        }
+    }
+
+    fn load(&self, load: Load) -> String {
+        let count = |count: Count| words!(self, "serving.concurrent", count = count);
+        match (load.rate, load.concurrency) {
+            (Some(rate), _) => Quantity::from(rate).to_string(),
+            (None, Some(concurrency)) => count(concurrency),
+            (None, None) if load.burst => words!(self, "serving.burst"),
+            (None, None) => words!(self, "compare.any_load"),
+        }
+    }
+
+    fn report(
+        &self,
+        title: String,
+        name: &Pair<String>,
+        content: SectionContent,
+        mut provenance: Provenance<'_>,
+    ) -> Report {
+        provenance.title = Some(title);
+        provenance.facts = vec![
+            (words!(self, "compare.before"), name.before.clone()),
+            (words!(self, "compare.after"), name.after.clone()),
+        ];
+        provenance.glossary = "compare_glossary";
+        let mut document = Document::new(self.text, &provenance);
+        document.summary(content);
+        document.build_of_artifacts()
+    }
+}
+
+/// How many times as long the longer of both times is.
+fn factor(ratio: Ratio) -> Ratio {
+    ratio.max(Ratio(1.0 / ratio.0))
+}

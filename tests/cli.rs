@@ -1,5 +1,6 @@
 //! The command line as scripts meet it: exit codes, standard output, messages.
 
+mod comparisons;
 mod config;
 mod endings;
 mod gate;

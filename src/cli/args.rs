@@ -32,7 +32,7 @@ Exit codes:
   2  wrong usage: nothing was written
   3  the input cannot be used, or --strict and something was lost: nothing was written
   4  the output could not be written: what was there before stays
-  5  rooflens gate: a figure changed beyond its limit, or with --strict, the values do not tell";
+  5  rooflens gate: a figure changed beyond its limit, or --strict and the values cannot tell";
 
 /// Compiles reports from captured GPU-profiling artifacts, offline.
 #[derive(Debug, Parser)]
@@ -78,11 +78,11 @@ pub(super) enum Color {
 pub(super) enum Command {
     /// Write a report: PDF, HTML, Markdown, JSON, CSV, Parquet.
     Report(Report),
-    /// Compare two captures of one workload: step times, where the time went, kernels, findings, settings.
+    /// Compare captures before and after a change: times, where the time went, kernels, findings, settings.
     Compare(Compare),
     /// Compare a run with a baseline by limits: exit code 5 if a figure is beyond its limit.
     Gate(Gate),
-    /// Keep figures of accepted runs in a folder, one file a workload.
+    /// Keep figures of accepted runs in a folder, one file per workload.
     #[command(subcommand)]
     Baseline(Baseline),
     /// Predict a model's times on GPUs: bounds from its config.json, or from a measured bundle after a change.
@@ -329,7 +329,7 @@ Examples:
   rooflens compare before/ after/                       every format, into before-after-comparison/
   rooflens compare before.tar.xz after.tar.xz -o pr.md  Markdown for a pull request
   rooflens compare h100/ h200/ --allow gpu              of different GPUs
-  rooflens compare old-1/ old-2/ -- new-1/ new-2/       several runs of each, which are pooled
+  rooflens compare old-1/ old-2/ -- new-1/ new-2/       several runs per side, which are pooled
 
 Unprofiled repeats decide (rooflens-capture all, or baseline --repeats). Without them, profiled iterations do.";
 
@@ -337,10 +337,10 @@ Unprofiled repeats decide (rooflens-capture all, or baseline --repeats). Without
 #[derive(Debug, ClapArgs)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(super) struct Compare {
-    /// Bundles, archives or files before the change: repeats of one run. Without `--`, the second one is of after it.
+    /// Captures before the change: bundles, archives or files. Without `--`, the second one is AFTER.
     #[arg(required = true, value_name = "BEFORE")]
     pub(super) before: Vec<PathBuf>,
-    /// Bundles, archives or files after the change.
+    /// Captures after the change.
     #[arg(last = true, value_name = "AFTER")]
     pub(super) after: Vec<PathBuf>,
     /// Compare although this condition differs: gpu, gpu-count, workload, or stages. Repeatable.
@@ -361,8 +361,8 @@ Examples:
 
 The thresholds file is TOML: max = [\"stage_time@decode:+3%\", \"launches_per_step@decode:+0%\"]
 
-A figure fails if the whole interval of its change is beyond the limit. If the interval holds the limit, or there are too
-few values for one, the values do not tell: a notice, or a failure with --strict. Counts and bytes are exact.
+A figure fails if the whole interval of its change is beyond the limit. If the interval contains the limit, or there are
+too few values for one, the values cannot tell: a notice, or a failure with --strict. Counts and bytes are exact.
 
 Exit codes: 0 passed or cannot tell, 3 not comparable, 5 regression; others as rooflens --help says.";
 
@@ -382,7 +382,7 @@ pub(super) struct Gate {
     /// File of limits.
     #[arg(long, value_name = "FILE")]
     pub(super) thresholds: Option<PathBuf>,
-    /// Fail, too, if the values do not tell.
+    /// Also fail if the values cannot tell.
     #[arg(long)]
     pub(super) strict: bool,
     /// Confidence of the intervals, in percent.
@@ -402,14 +402,14 @@ pub(super) struct Gate {
 /// Formats of `rooflens gate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum GateFormat {
-    /// A line for each limit.
+    /// One line per limit.
     #[default]
     Text,
-    /// JUnit XML: a test case for each limit.
+    /// JUnit XML: one test case per limit.
     Junit,
-    /// SARIF 2.1.0 of what failed.
+    /// SARIF 2.1.0 of failures.
     Sarif,
-    /// Workflow commands of GitHub for what failed.
+    /// Workflow commands of GitHub for failures.
     Github,
     /// JSON of all limits.
     Json,

@@ -1,4 +1,4 @@
-//! `rooflens baseline`: figures of accepted runs, one file a workload in a plain folder.
+//! `rooflens baseline`: figures of accepted runs, one file per workload in a plain folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,139 @@
+//! `rooflens compare` of load tests, of microbenchmarks, and of several captures on each side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::text;
+use crate::support::{path, rooflens, root};
+
+/// A copy of a JSON file, changed.
+fn edited(from: &Path, folder: &Path, edit: impl FnOnce(&mut Value)) -> PathBuf {
+    let mut value: Value = serde_json::from_slice(&fs::read(from).expect("a file")).expect("JSON");
+    edit(&mut value);
+    let to = folder.join(from.file_name().expect("a name"));
+    fs::write(&to, value.to_string()).expect("written");
+    to
+}
+
+fn longer(times: &mut Value, factor: f64) {
+    for time in times.as_array_mut().expect("a list") {
+        *time = (time.as_f64().expect("a number") * factor).into();
+    }
+}
+
+/// Rows of a data set by the names of their columns.
+fn rows(captures: &[&Path], dataset: &str, more: &[&str]) -> Vec<csv::StringRecord> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("comparison");
+    let mut arguments = vec![
+        "compare",
+        "-q",
+        "-o",
+        output.to_str().expect("UTF-8"),
+        "--format",
+        "csv",
+    ];
+    arguments.extend(more);
+    arguments.extend(captures.iter().map(|path| path.to_str().expect("UTF-8")));
+    let compared = rooflens(&arguments);
+    assert_eq!(compared.status.code(), Some(0), "{compared:?}");
+    let table = csv::Reader::from_path(output.join(dataset)).expect("a data set");
+    table
+        .into_records()
+        .map(|row| row.expect("a row"))
+        .collect()
+}
+
+#[test]
+fn load_tests_compare_percentiles_at_equal_load() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = root().join("tests/data/serving/vllm_detailed.json");
+    let after = edited(&before, folder.path(), |test| {
+        longer(&mut test["ttfts"], 1.5)
+    });
+    let latencies = rows(&[&before, &after], "compare_latency.csv", &[]);
+    // load, latency, percentile, n before and after, before, after, change, from, to, verdict
+    let ttft = &latencies[0];
+    let cells = [&ttft[1], &ttft[2], &ttft[3], &ttft[7], &ttft[10]];
+    assert_eq!(cells, ["TTFT", "P50", "40", "0.5", "worse"]);
+    let low: f64 = ttft[8].parse().expect("a number");
+    assert!(low > 0.0, "{ttft:?}");
+    // Two of forty values lie beyond the 95th percentile: too few.
+    assert_eq!(
+        (&latencies[2][2], &latencies[2][8], &latencies[2][10]),
+        ("P95", "", "cannot tell")
+    );
+    let other = edited(&before, folder.path(), |test| {
+        test["max_concurrency"] = 16.into();
+    });
+    let [before, other] = [&before, &other].map(|path| path.to_str().expect("UTF-8"));
+    let refused = rooflens(&["compare", before, other, "-o", "-"]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    let capture = path("h100-vit-train");
+    let mixed = rooflens(&[
+        "compare",
+        before,
+        capture.to_str().expect("UTF-8"),
+        "-o",
+        "-",
+    ]);
+    assert_eq!(mixed.status.code(), Some(3), "{mixed:?}");
+}
+
+#[test]
+fn microbenchmarks_compare_operations_of_equal_sizes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = root().join("src/studies/microbench/testdata/bench.json");
+    let mut name = String::new();
+    let after = edited(&before, folder.path(), |bench| {
+        let case = &mut bench["cases"][0];
+        for time in ["median_s", "min_s", "max_s", "p95_s", "mean_s"] {
+            case[time] = (case[time].as_f64().expect("a time") * 0.5).into();
+        }
+        name = case["name"].as_str().unwrap_or_default().to_owned();
+    });
+    let operations = rows(&[&before, &after], "compare_operations.csv", &[]);
+    // GPU, operation, implementations, times, change, from, to, verdict
+    let [first, second] = [&operations[0], &operations[1]];
+    assert!(first[1].starts_with(&name), "{first:?} {name}");
+    assert_eq!((&first[6], &first[9]), ("-0.5", "better"));
+    assert_eq!(&second[6], "0");
+    let other = edited(&before, folder.path(), |bench| {
+        bench["gpu"] = "NVIDIA H200".into()
+    });
+    let [before, other] = [&before, &other].map(|path| path.to_str().expect("UTF-8"));
+    let refused = rooflens(&["compare", before, other, "-o", "-"]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    assert!(text(&refused.stderr).contains("--allow gpu"), "{refused:?}");
+}
+
+#[test]
+fn repeats_of_a_side_are_one_sample() {
+    let fixture = path("h100-vit-train");
+    let separator = Path::new("--");
+    let times = rows(
+        &[&fixture, &fixture, separator, &fixture],
+        "compare_times.csv",
+        &[],
+    );
+    // stage, unit, profiled, n before and after: eleven repeats each
+    assert_eq!((&times[0][3], &times[0][4]), ("22", "11"));
+    let name = fixture.to_str().expect("UTF-8");
+    let alone = rooflens(&["compare", name, "-o", "-"]);
+    assert_eq!(alone.status.code(), Some(2), "{alone:?}");
+    // Repeats of one side are of one GPU.
+    let other = path("h200-vit-train");
+    let mixed = [
+        "compare",
+        name,
+        other.to_str().expect("UTF-8"),
+        "-o",
+        "-",
+        "--",
+        name,
+    ];
+    let mixed = rooflens(&mixed);
+    assert_eq!(mixed.status.code(), Some(3), "{mixed:?}");
+}

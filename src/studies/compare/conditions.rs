@@ -85,7 +85,8 @@ pub fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for subject in Subject::ALL {
         let values = match subject {
-            Subject::Workload => workload(sides),
+            Subject::Workload => differing(&Pair::of(sides, |side| fields(side.sessions()))),
+            Subject::Software => differing(&Pair::of(sides, software)),
             _ => Pair::of(sides, |side| value(side, subject)),
         };
         let differ = match subject {
@@ -132,9 +133,8 @@ fn of_capture(capture: &Analyzed<'_>, subject: Subject) -> String {
             |subject| subject.starts_with("gpu "),
             "power limit",
         )),
-        Subject::Software => software(session),
-        // Field by field: [`workload`].
-        Subject::Workload => String::new(),
+        // Field by field: [`differing`].
+        Subject::Software | Subject::Workload => String::new(),
     }
 }
 
@@ -151,18 +151,17 @@ fn listed<'t>(values: impl Iterator<Item = &'t str>) -> String {
     values.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn software(session: &Session) -> String {
-    let recorded = recorded([session]).into_iter();
-    let versions = recorded.filter(|((subject, name), _)| {
-        subject == "software" || (subject == "driver" && name == "version")
-    });
-    let versions: Vec<String> = versions
-        .map(|((subject, name), value)| match subject.as_str() {
-            "driver" => format!("driver {value}"),
-            _ => format!("{name} {value}"),
-        })
-        .collect();
-    versions.join(", ")
+/// Versions of the driver and of software by name.
+fn software(side: &Side<'_>) -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::new();
+    for ((subject, name), value) in recorded(side.sessions()) {
+        match (subject.as_str(), name.as_str()) {
+            ("software", _) => versions.insert(name, value),
+            ("driver", "version") => versions.insert(subject, value),
+            _ => None,
+        };
+    }
+    versions
 }
 
 fn stages<'a>(capture: &Analyzed<'a>) -> BTreeSet<&'a str> {
@@ -182,9 +181,8 @@ fn shares_a_stage(sides: &Pair<Side<'_>>) -> bool {
     before.is_empty() || after.is_empty() || before.intersection(&after).next().is_some()
 }
 
-/// The fields of the workload descriptions that both state, and differently.
-fn workload(sides: &Pair<Side<'_>>) -> Pair<String> {
-    let fields = Pair::of(sides, |side| fields(side.sessions()));
+/// The fields that both sides state, and differently.
+fn differing(fields: &Pair<BTreeMap<String, String>>) -> Pair<String> {
     let mut differing = Pair::<Vec<String>>::default();
     for (name, before) in &fields.before {
         if let Some(after) = fields.after.get(name).filter(|after| *after != before) {

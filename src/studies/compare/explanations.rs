@@ -114,16 +114,17 @@ impl Reason {
 
     /// Whether a setting may be behind it.
     fn is_set_by(self, setting: &Setting) -> bool {
-        let is_of_clocks = ["clock", "power"]
-            .iter()
-            .any(|word| setting.name.contains(word));
+        const OF_PROGRAM: [&str; 5] = ["driver", "env", "git", "software", "tool"];
+        const OF_HOST: [&str; 4] = ["container", "cpu", "memory", "os"];
+        let subject = setting.subject.as_str();
         match self {
-            Self::Clocks { .. } | Self::AllKernels { .. } => is_of_clocks,
+            Self::Clocks { .. } | Self::AllKernels { .. } => {
+                let mut words = ["clock", "power"].iter();
+                words.any(|word| setting.name.contains(word))
+            }
+            Self::Idle(_) => OF_PROGRAM.contains(&subject) || OF_HOST.contains(&subject),
             Self::Copies | Self::Overlap | Self::NoOperation => false,
-            _ => matches!(
-                setting.subject.as_str(),
-                "software" | "driver" | "environment"
-            ),
+            _ => OF_PROGRAM.contains(&subject),
         }
     }
 }
@@ -355,4 +356,62 @@ fn clocks(sides: &Pair<Side<'_>>) -> Option<Pair<Hertz>> {
         before: clocks.before?,
         after: clocks.after?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Use;
+
+    fn kernel(class: KernelClass, before: f64, factor: f64) -> KernelChange {
+        let used = |time| Use {
+            launches: Count(10.0),
+            time: Time(time),
+        };
+        KernelChange {
+            stage: "step".to_owned(),
+            class,
+            name: Pair {
+                before: Some("kernel".to_owned()),
+                after: Some("kernel".to_owned()),
+            },
+            used: Pair {
+                before: used(before),
+                after: used(before * factor),
+            },
+        }
+    }
+
+    fn factor(kernels: &[KernelChange]) -> Option<(f64, bool)> {
+        let kernels: Vec<&KernelChange> = kernels.iter().collect();
+        let factor = factor_of_all(&kernels, Ratio(0.01))?;
+        Some((factor.0, all_classes_follow(&kernels, factor)))
+    }
+
+    #[test]
+    fn a_factor_is_that_of_all_kernels_only_if_all_classes_follow() {
+        let gemm = |factor| kernel(KernelClass::Gemm, 100.0, factor);
+        let copy = |factor| kernel(KernelClass::Layout, 100.0, factor);
+        assert_eq!(factor(&[gemm(1.25), copy(1.2)]), Some((1.25, true)));
+        // Layout changes are bound by memory, whose clock stays; with samples of the SM clock, it is the reason still.
+        assert_eq!(factor(&[gemm(1.25), copy(1.0)]), Some((1.25, false)));
+        assert_eq!(factor(&[gemm(1.25)]), Some((1.25, false)));
+        assert_eq!(factor(&[gemm(1.25), gemm(1.0), copy(1.25)]), None);
+        assert_eq!(factor(&[gemm(1.005), copy(1.005)]), None);
+    }
+
+    #[test]
+    fn settings_go_with_what_they_can_change() {
+        let setting = |subject: &str, name: &str| Setting {
+            subject: subject.to_owned(),
+            name: name.to_owned(),
+            values: Pair::default(),
+        };
+        let clocks = Reason::AllKernels { factor: Ratio(1.2) };
+        let idle = Reason::Idle(Cause::Launching);
+        let power = setting("gpu 0", "power limit");
+        assert!(clocks.is_set_by(&power) && !idle.is_set_by(&power));
+        let version = setting("software", "PyTorch");
+        assert!(idle.is_set_by(&version) && !clocks.is_set_by(&version));
+    }
 }

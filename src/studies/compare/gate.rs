@@ -12,7 +12,7 @@ use rooflens_stats::{Shift, median};
 use rooflens_units::Ratio;
 
 use crate::Pair;
-use crate::record::Record;
+use crate::record::{Record, Values};
 use crate::times::StageTimes;
 
 /// The figure that is the time of a stage.
@@ -259,8 +259,11 @@ fn stage_time(records: &Pair<&Record>, stage: &str) -> Result<Figure, NoFigure> 
 fn metric(records: &Pair<&Record>, limit: &Limit) -> Result<Figure, NoFigure> {
     let of_side = |record: &Record, side: &'static str| {
         let mut metrics = record.metrics.iter();
-        let values =
-            metrics.find(|values| (&values.id, &values.stage) == (&limit.metric, &limit.stage));
+        let is_limited = |values: &&Values| {
+            (&values.id, &values.stage) == (&limit.metric, &limit.stage)
+                && !values.values.is_empty()
+        };
+        let values = metrics.find(is_limited);
         let values = values.map(|values| (values.unit, values.values.clone()));
         values.ok_or_else(|| {
             let of_stage = record
@@ -294,7 +297,6 @@ fn metric(records: &Pair<&Record>, limit: &Limit) -> Result<Figure, NoFigure> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::record::Values;
 
     fn record(times: &[f64], launches: f64) -> Record {
         let stage = StageTimes {

@@ -47,7 +47,8 @@ pub(super) fn draw(page: &Page, chart: &Waterfall) -> Drawn<Pt> {
     let left = (widths.fold(Pt::ZERO, Pt::max) * SLACK).min(WIDTH * LABELS) + Pt(10.0);
     let height = PITCH * rows.len() as f64;
     let area = Rect::new(left, Pt(2.0), WIDTH - left - NUMBERS, height);
-    let x = scale::linear(low / factor, high / factor);
+    // A little longer, so that rounding does not lose the last tick.
+    let x = scale::linear(low / factor, (high + 1e-6 * step) / factor);
     let mut plot = page.plot(
         area,
         (Pt::ZERO, Pt(14.0)),

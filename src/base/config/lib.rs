@@ -63,6 +63,7 @@ pub const TABLES: [Table; 6] = [
             "metrics",
             "kernels",
             "query",
+            "compare",
             "serve-report",
             "bench-report",
             "predict",

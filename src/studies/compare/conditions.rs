@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::system::environment::stated;
 use rooflens_session::Session;
 
 use crate::{Analyzed, Pair, Side};
+
+/// Subject of a setting: whether a stage launches its operations by CUDA graphs.
+pub(crate) const GRAPH_MODE: &str = "graph-mode";
 
 /// A condition of the measurement that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub enum Subject {
     Workload,
     /// Names of the stages: no stage is in both.
     Stages,
+    /// Stages that launch their kernels one by one, or by CUDA graphs.
+    GraphMode,
     /// Power limit.
     PowerLimit,
     /// Versions of the driver and of the frameworks.
@@ -35,11 +41,12 @@ pub enum Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Gpu,
         Self::Gpus,
         Self::Workload,
         Self::Stages,
+        Self::GraphMode,
         Self::PowerLimit,
         Self::Software,
     ];
@@ -51,6 +58,7 @@ impl Subject {
             Self::Gpus => "gpu-count",
             Self::Workload => "workload",
             Self::Stages => "stages",
+            Self::GraphMode => GRAPH_MODE,
             Self::PowerLimit => "power-limit",
             Self::Software => "software",
         }
@@ -86,6 +94,7 @@ pub fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
     for subject in Subject::ALL {
         let values = match subject {
             Subject::Workload => differing(&Pair::of(sides, |side| fields(side.sessions()))),
+            Subject::GraphMode => differing(&Pair::of(sides, graph_modes)),
             Subject::Software => differing(&Pair::of(sides, software)),
             _ => Pair::of(sides, |side| value(side, subject)),
         };
@@ -134,7 +143,7 @@ fn of_capture(capture: &Analyzed<'_>, subject: Subject) -> String {
             "power limit",
         )),
         // Field by field: [`differing`].
-        Subject::Software | Subject::Workload => String::new(),
+        Subject::Software | Subject::Workload | Subject::GraphMode => String::new(),
     }
 }
 
@@ -149,6 +158,44 @@ fn count(count: usize) -> String {
 fn listed<'t>(values: impl Iterator<Item = &'t str>) -> String {
     let values: BTreeSet<&str> = values.collect();
     values.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// How each outermost stage launches most of its operations in iterations that count.
+fn graph_modes(side: &Side<'_>) -> BTreeMap<String, String> {
+    let mut modes: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for capture in &side.captures {
+        let (session, facts) = (capture.context.session, capture.context.facts);
+        let outermost = facts
+            .run_summaries()
+            .filter(|summary| summary.is_outermost(facts));
+        for summary in outermost {
+            let (mut all, mut of_graphs) = (0_u64, 0_u64);
+            for instance in summary.counted_instances(facts) {
+                for op in &instance.ops {
+                    let is_of_graph = match facts.ops.source[*op as usize] {
+                        OpSource::Launch(launch) => {
+                            session.launches.graph_node[launch.index()].is_some()
+                        }
+                        OpSource::Copy(copy) => session.copies.graph_node[copy.index()].is_some(),
+                        OpSource::Graph(_) => true,
+                    };
+                    all += 1;
+                    of_graphs += u64::from(is_of_graph);
+                }
+            }
+            let mode = if 2 * of_graphs > all {
+                "CUDA graphs"
+            } else {
+                "eager"
+            };
+            modes
+                .entry(summary.label(session, facts))
+                .or_default()
+                .insert(mode);
+        }
+    }
+    let listed = |(stage, modes): (_, BTreeSet<&str>)| (stage, listed(modes.into_iter()));
+    modes.into_iter().map(listed).collect()
 }
 
 /// Versions of the driver and of software by name.
@@ -230,6 +277,20 @@ pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
                 subject: key.0.clone(),
                 name: key.1.clone(),
                 values,
+            });
+        }
+    }
+    let modes = Pair::of(sides, graph_modes);
+    for (stage, before) in modes.before {
+        let after = modes.after.get(&stage).filter(|after| **after != before);
+        if let Some(after) = after.cloned() {
+            settings.push(Setting {
+                subject: GRAPH_MODE.to_owned(),
+                name: stage,
+                values: Pair {
+                    before: Some(before),
+                    after: Some(after),
+                },
             });
         }
     }

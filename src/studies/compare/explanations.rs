@@ -13,7 +13,7 @@ use rooflens_stats::mean;
 use rooflens_units::{Count, Hertz, Ratio, Time};
 
 use crate::account::{Change, Part};
-use crate::conditions::Setting;
+use crate::conditions::{GRAPH_MODE, Setting};
 use crate::kernels::{Change as KernelChange, Fate};
 use crate::{Pair, Side};
 
@@ -122,7 +122,10 @@ impl Reason {
                 let mut words = ["clock", "power"].iter();
                 words.any(|word| setting.name.contains(word))
             }
-            Self::Idle(_) => OF_PROGRAM.contains(&subject) || OF_HOST.contains(&subject),
+            Self::Idle(_) => {
+                let mut subjects = OF_PROGRAM.iter().chain(&OF_HOST).chain([&GRAPH_MODE]);
+                subjects.any(|known| *known == subject)
+            }
             Self::Copies | Self::Overlap | Self::NoOperation => false,
             _ => OF_PROGRAM.contains(&subject),
         }

@@ -159,3 +159,112 @@ fn push(steps: &mut Vec<Step>, stage: &str, what: What, time: Ns) {
         });
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use rooflens_analysis::engine::classify::KernelClass;
+    use rooflens_analysis::time::idle::cause::Cause;
+
+    use super::*;
+    use crate::account::Place;
+
+    fn change(
+        phase: (&'static str, bool),
+        part: Part,
+        time: (i64, i64),
+        parts: (u64, u64),
+    ) -> Change {
+        Change {
+            place: Place {
+                is_measured: phase.1,
+                phase: phase.0,
+                stage: if phase.1 {
+                    "step".to_owned()
+                } else {
+                    String::new()
+                },
+                part,
+            },
+            time: Pair {
+                before: Ns(time.0),
+                after: Ns(time.1),
+            },
+            parts: Pair {
+                before: parts.0,
+                after: parts.1,
+            },
+        }
+    }
+
+    /// Two iterations before, three after; GEMMs take 100 of 300 ns before, and 180 of 501 ns after.
+    fn account() -> [Change; 4] {
+        let (step, setup) = (("measured iterations", true), ("before stages", false));
+        let idle = Part::Idle(Cause::Launching);
+        [
+            change(step, Part::Class(KernelClass::Gemm), (100, 180), (2, 3)),
+            change(step, idle, (200, 321), (2, 3)),
+            change(setup, idle, (50, 30), (1, 1)),
+            change(setup, Part::NoOperation, (7, 9), (1, 1)),
+        ]
+    }
+
+    #[test]
+    fn an_iteration_changes_by_the_means_of_its_parts() {
+        let waterfall = of_iteration(&account(), "step").unwrap();
+        // 300 ÷ 2 and 501 ÷ 3; GEMMs 50 → 60, idle time 100 → 107.
+        assert_eq!(
+            (waterfall.time.before, waterfall.time.after),
+            (Ns(150), Ns(167))
+        );
+        let steps: Vec<_> = waterfall
+            .steps
+            .iter()
+            .map(|step| (step.what.label(), step.time))
+            .collect();
+        assert_eq!(steps, [("gemm", Ns(10)), ("launching", Ns(7))]);
+        assert_eq!(of_iteration(&account(), "other"), None);
+    }
+
+    #[test]
+    fn more_iterations_are_a_step_of_the_captured_time() {
+        let waterfall = of_capture(&account());
+        assert_eq!(
+            (waterfall.time.before, waterfall.time.after),
+            (Ns(357), Ns(540))
+        );
+        let steps: Vec<_> = waterfall
+            .steps
+            .iter()
+            .map(|step| (step.what.label(), step.time))
+            .collect();
+        // One more iteration of 150 ns; three iterations with 10 ns more of GEMMs, and 7 ns more idle time.
+        let expected = [
+            ("number of iterations", Ns(150)),
+            ("gemm", Ns(30)),
+            ("launching", Ns(21)),
+            ("before stages", Ns(-18)),
+        ];
+        assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn steps_of_fractions_sum_to_the_rounded_levels() {
+        let step = ("measured iterations", true);
+        let thirds =
+            |class, before, after| change(step, Part::Class(class), (before, after), (3, 3));
+        let account = [
+            thirds(KernelClass::Gemm, 1, 2),
+            thirds(KernelClass::Softmax, 1, 2),
+            thirds(KernelClass::Layout, 2, 3),
+        ];
+        let waterfall = of_iteration(&account, "step").unwrap();
+        // 4 ÷ 3 and 7 ÷ 3.
+        assert_eq!(
+            (waterfall.time.before, waterfall.time.after),
+            (Ns(1), Ns(2))
+        );
+        let sum: Ns = waterfall.steps.iter().map(|step| step.time).sum();
+        assert_eq!(sum, Ns(1));
+    }
+}

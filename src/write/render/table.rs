@@ -442,7 +442,7 @@ mod tests {
             .map(|head| head.title.as_str())
             .collect();
         assert_eq!(titles, ["Time (µs)", "Time (µs)", "Time (µs)"]);
-        assert_eq!(table.rows[0], ["800", "1200", "400"]);
+        assert_eq!(table.rows[0], ["800", "1\u{202f}200", "400"]);
     }
 
     #[test]

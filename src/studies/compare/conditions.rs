@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::system::environment::stated;
-use rooflens_session::Session;
+use rooflens_session::{Ns, Session};
 
 use crate::{Analyzed, Pair, Side};
 
@@ -160,7 +160,7 @@ fn listed<'t>(values: impl Iterator<Item = &'t str>) -> String {
     values.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// How each outermost stage launches most of its operations in iterations that count.
+/// How each outermost stage launches most of the work of its iterations that count, by the time of operations.
 fn graph_modes(side: &Side<'_>) -> BTreeMap<String, String> {
     let mut modes: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for capture in &side.captures {
@@ -169,7 +169,7 @@ fn graph_modes(side: &Side<'_>) -> BTreeMap<String, String> {
             .run_summaries()
             .filter(|summary| summary.is_outermost(facts));
         for summary in outermost {
-            let (mut all, mut of_graphs) = (0_u64, 0_u64);
+            let (mut all, mut of_graphs) = (Ns::ZERO, Ns::ZERO);
             for instance in summary.counted_instances(facts) {
                 for op in &instance.ops {
                     let is_of_graph = match facts.ops.source[*op as usize] {
@@ -179,11 +179,14 @@ fn graph_modes(side: &Side<'_>) -> BTreeMap<String, String> {
                         OpSource::Copy(copy) => session.copies.graph_node[copy.index()].is_some(),
                         OpSource::Graph(_) => true,
                     };
-                    all += 1;
-                    of_graphs += u64::from(is_of_graph);
+                    let time = facts.ops.end[*op as usize] - facts.ops.start[*op as usize];
+                    all += time;
+                    if is_of_graph {
+                        of_graphs += time;
+                    }
                 }
             }
-            let mode = if 2 * of_graphs > all {
+            let mode = if of_graphs > all - of_graphs {
                 "CUDA graphs"
             } else {
                 "eager"

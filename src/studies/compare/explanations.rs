@@ -87,6 +87,8 @@ pub enum Reason {
     },
     /// Copies and memsets.
     Copies,
+    /// Work of CUDA graphs that were traced as one operation: their kernels are unknown.
+    WholeGraphs,
     /// Kernels run at once for another time.
     Overlap,
     /// Idle time of a cause.
@@ -106,6 +108,7 @@ impl Reason {
             Self::Replaced { .. } => "replaced kernels",
             Self::Exchanged { .. } => "other kernels",
             Self::Copies => "copies",
+            Self::WholeGraphs => "whole graphs",
             Self::Overlap => "overlap",
             Self::Idle(_) => "idle time",
             Self::NoOperation => "no operation",
@@ -126,7 +129,7 @@ impl Reason {
                 let mut subjects = OF_PROGRAM.iter().chain(&OF_HOST).chain([&GRAPH_MODE]);
                 subjects.any(|known| *known == subject)
             }
-            Self::Copies | Self::Overlap | Self::NoOperation => false,
+            Self::Copies | Self::WholeGraphs | Self::Overlap | Self::NoOperation => false,
             _ => OF_PROGRAM.contains(&subject),
         }
     }
@@ -169,6 +172,7 @@ pub(crate) fn explanations(
                 settings: settings
                     .iter()
                     .filter(|setting| setting.is_known() && reason.is_set_by(setting))
+                    .filter(|setting| setting.subject != GRAPH_MODE || setting.name == stage)
                     .cloned()
                     .collect(),
                 reason,
@@ -201,7 +205,7 @@ fn reasons(
             reasons.push((reason, time));
         }
     }
-    let (mut busy, mut copies) = (Time::ZERO, Time::ZERO);
+    let (mut busy, mut copies, mut has_graphs) = (Time::ZERO, Time::ZERO, false);
     for change in account {
         let time = change.of_iteration().unwrap_or_default();
         match change.place.part {
@@ -210,6 +214,7 @@ fn reasons(
                 if class == KernelClass::Copy {
                     copies += time;
                 }
+                has_graphs |= class == KernelClass::Graph;
             }
             Part::Idle(cause) => reasons.push((Reason::Idle(cause), time)),
             Part::NoOperation => reasons.push((Reason::NoOperation, time)),
@@ -224,7 +229,12 @@ fn reasons(
     // Sums of floating-point numbers: what is less than a part of a nanosecond is no overlap.
     let overlap = busy - of_all - copies;
     if overlap.0.abs() > 1e-3 {
-        reasons.push((Reason::Overlap, overlap));
+        let reason = if has_graphs {
+            Reason::WholeGraphs
+        } else {
+            Reason::Overlap
+        };
+        reasons.push((reason, overlap));
     }
     reasons
 }

@@ -113,6 +113,7 @@ impl Pages<'_> {
                 after = launches(number.after)
             ),
             Reason::Copies => words!(self, "compare.reason.copies"),
+            Reason::WholeGraphs => words!(self, "compare.reason.whole_graphs"),
             Reason::Overlap => words!(self, "compare.reason.overlap"),
             Reason::Idle(cause) => {
                 words!(self, "compare.reason.idle", cause = word(cause.label()))

@@ -468,6 +468,10 @@ pub enum Color {
     Host,
     /// The host waits in a call.
     Blocked,
+    /// Before a change.
+    Before,
+    /// After it.
+    After,
     /// A load test.
     Run,
     /// The load test beyond which throughput does not follow the load.
@@ -516,6 +520,8 @@ impl Color {
             Self::Launching => "launching",
             Self::Host => "host code",
             Self::Blocked => "blocked",
+            Self::Before => "before",
+            Self::After => "after",
             Self::Run => "run",
             Self::Knee => "knee",
         }

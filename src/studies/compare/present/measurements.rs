@@ -1,7 +1,12 @@
 //! The pages of compared load tests and microbenchmarks.
 
+use rooflens_document::chart::{Color, NO_SHARE, Plot, Point, Scatter};
 use rooflens_document::report::{Document, Provenance, Report};
-use rooflens_document::{Block, Catalogue, Quantity, SectionContent, columns, method, say, words};
+use rooflens_document::{
+    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, View, columns, method, say,
+    words,
+};
+use rooflens_schemas::Unit;
 use rooflens_serving::analysis::figures::Measure;
 use rooflens_serving::runs::Load;
 use rooflens_units::{Count, Ratio};
@@ -42,32 +47,27 @@ pub fn report_of_load_tests(
             rows.push((change, percentile));
         }
     }
+    // By latency, so that a table has times of one size; the loads stay in their order.
+    rows.sort_by_key(|(_, percentile)| percentile.measure);
     let factors = rows.iter().map(|(change, percentile)| Row {
-        name: format!(
-            "{} P{}, {}",
-            words.measure(percentile.measure),
-            percentile.percent,
-            words.load(change.load)
+        name: words!(
+            words,
+            "compare.at_load",
+            latency = words.measure(percentile.measure),
+            percent = percentile.percent.to_string(),
+            load = words.load(change.load)
         ),
         ratio: percentile.ratio,
         verdict: percentile.verdict,
     });
     let title = words.conclusion(factors);
     let mut content = SectionContent::default();
-    let rates = columns! { words, "compare_throughput", change: &load_tests::Change => {
-        text "load" = words.load(change.load), page;
-        name "before" = change.label.before.as_str();
-        name "after" = change.label.after.as_str();
-        "request_rate_before" = change.request_rate.before, page;
-        "request_rate_after" = change.request_rate.after, page;
-        "output_rate_before" = change.output_rate.before, page;
-        "output_rate_after" = change.output_rate.after, page;
-    } };
+    let rates = words.rates();
     type Latency<'a> = (&'a load_tests::Change, &'a load_tests::Percentile);
     let latencies = columns! { words, "compare_latency", (change, percentile): &Latency<'_> => {
         let interval = percentile.interval;
         text "load" = words.load(change.load), page;
-        text "latency" = words.measure(percentile.measure), page;
+        text "latency" = words.measure(percentile.measure);
         text "percentile" = format!("P{}", percentile.percent), page;
         count "samples_before" = percentile.samples.before, page;
         count "samples_after" = percentile.samples.after, page;
@@ -78,24 +78,38 @@ pub fn report_of_load_tests(
         share "change_high" = interval.map(|(_, high)| high - Ratio::ONE), page;
         text "verdict" = words.text.word(percentile.verdict.label()), page;
     } };
-    let caption = words!(words, "compare.latency", confidence = CONFIDENCE);
     let of_rates = words!(words, "compare.throughput");
-    content.blocks = vec![
-        Block::Table(latencies.view(caption, usize::MAX)),
-        Block::Table(rates.view(of_rates, usize::MAX)),
-    ];
-    let alone = Pair::of(&comparison.alone, |names| names.join(", "));
-    if !alone.before.is_empty() || !alone.after.is_empty() {
-        let shown = |names: String| (!names.is_empty()).then_some(names);
-        let before = shown(alone.before);
-        let after = shown(alone.after);
-        content.blocks.push(Block::Prose(say!(
+    content
+        .blocks
+        .push(Block::Table(rates.view(of_rates, SHOWN)));
+    content
+        .blocks
+        .extend(words.frontier(comparison).map(Block::Chart));
+    let mut details = SectionContent::default();
+    for measure in Measure::ALL {
+        let is_of_measure = |row: &Latency<'_>| row.1.measure == measure;
+        let count = rows.iter().filter(|row| is_of_measure(row)).count();
+        if count == 0 {
+            continue;
+        }
+        let caption = words!(
             words,
-            "compare.loads_alone",
-            before = before,
-            after = after
-        )));
+            "compare.latency",
+            latency = words.measure(measure),
+            confidence = CONFIDENCE
+        );
+        let view = View {
+            skip: rows.iter().position(is_of_measure).unwrap_or_default(),
+            ..latencies.view(caption, SHOWN.min(count))
+        };
+        match measure {
+            Measure::Ttft | Measure::Tpot => content.blocks.push(Block::Table(view)),
+            _ => details.main.push(Block::Table(view)),
+        }
     }
+    content
+        .blocks
+        .extend(words.alone(comparison).map(Block::Prose));
     content.datasets = vec![latencies.rows(&rows), rates.rows(&comparison.changes)];
     content.methods = vec![method!(
         words,
@@ -103,7 +117,7 @@ pub fn report_of_load_tests(
         confidence = CONFIDENCE,
         least = words.least
     )];
-    words.report(title, &comparison.name, content, provenance)
+    words.report(title, &comparison.name, [content, details], provenance)
 }
 
 /// The report of compared microbenchmarks. `provenance` has no title and no facts yet.
@@ -165,10 +179,78 @@ pub fn report_of_microbenchmarks(
         "compare_microbenchmarks",
         least = words.least
     )];
-    words.report(title, &comparison.name, content, provenance)
+    let contents = [content, SectionContent::default()];
+    words.report(title, &comparison.name, contents, provenance)
 }
 
 impl Words {
+    fn rates<'t>(self) -> Table<'t, load_tests::Change> {
+        columns! { self, "compare_throughput", change: &load_tests::Change => {
+            text "load" = self.load(change.load), page;
+            name "before" = change.label.before.as_str();
+            name "after" = change.label.after.as_str();
+            "request_rate_before" = change.request_rate.before, page;
+            "request_rate_after" = change.request_rate.after, page;
+            "output_rate_before" = change.output_rate.before, page;
+            "output_rate_after" = change.output_rate.after, page;
+        } }
+    }
+
+    /// Runs that are not compared.
+    fn alone(self, comparison: &load_tests::Comparison) -> Option<Vec<Inline>> {
+        let shown = |names: &Vec<String>| (!names.is_empty()).then(|| names.join(", "));
+        let Pair { before, after } = Pair::of(&comparison.alone, shown);
+        (before.is_some() || after.is_some())
+            .then(|| say!(self, "compare.loads_alone", before = before, after = after))
+    }
+
+    /// Median time to first token over throughput, a mark per load and side.
+    fn frontier(&self, comparison: &load_tests::Comparison) -> Option<Chart> {
+        let mut points = Vec::new();
+        for change in &comparison.changes {
+            let mut percentiles = change.percentiles.iter();
+            let ttft = percentiles.find(|percentile| percentile.measure == Measure::Ttft)?;
+            let sides = [
+                (
+                    words!(self, "compare.before"),
+                    change.output_rate.before?,
+                    ttft.time.before,
+                    Color::Before,
+                ),
+                (
+                    words!(self, "compare.after"),
+                    change.output_rate.after?,
+                    ttft.time.after,
+                    Color::After,
+                ),
+            ];
+            for (side, rate, time, color) in sides {
+                points.push(Point {
+                    label: format!("{side}, {}", self.load(change.load)),
+                    x: rate.0,
+                    y: time.0 / 1e6,
+                    weight: NO_SHARE,
+                    color,
+                });
+            }
+        }
+        let most = |value: fn(&Point) -> f64| points.iter().map(value).fold(0.0, f64::max) * 1.1;
+        let (x_max, y_max) = (most(|point| point.x), most(|point| point.y));
+        (comparison.changes.len() > 1).then(|| Chart {
+            id: "compare-throughput".to_owned(),
+            title: words!(self, "compare.frontier"),
+            description: words!(self, "compare.frontier_description"),
+            plot: Plot::Scatter(Scatter {
+                x_label: words!(self, "serving.axis.output"),
+                y_label: words!(self, "serving.axis.ttft"),
+                x_max,
+                y_max,
+                diagonal: false,
+                points,
+            }),
+        })
+    }
+
     /// The row that changed most of those that are known to have changed, as a title.
     fn conclusion(&self, rows: impl Iterator<Item = Row>) -> String {
         let rows: Vec<Row> = rows.collect();
@@ -183,7 +265,7 @@ impl Words {
             };
         };
         let stage = row.name.as_str();
-        let factor = Quantity::new(factor(row.ratio).0, rooflens_schemas::Unit::One);
+        let factor = Quantity::new(factor(row.ratio).0, Unit::One);
         match row.verdict {
             Verdict::Better => words!(self, "compare.better", stage = stage, factor = factor),
             _ => words!(self, "compare.worse", stage = stage, factor = factor),
@@ -214,7 +296,7 @@ impl Words {
         &self,
         title: String,
         name: &Pair<String>,
-        content: SectionContent,
+        [content, details]: [SectionContent; 2],
         mut provenance: Provenance<'_>,
     ) -> Report {
         provenance.title = Some(title);
@@ -225,6 +307,11 @@ impl Words {
         provenance.glossary = "compare_glossary";
         let mut document = Document::new(self.text, &provenance);
         document.summary(content);
+        document.section(
+            "compare_latency",
+            self.text.heading("compare_latency"),
+            details,
+        );
         document.build_of_artifacts()
     }
 }

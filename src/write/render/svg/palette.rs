@@ -36,7 +36,7 @@ pub(super) const ROOF: RGBColor = RGBColor(0x3e, 0x4c, 0x59);
 /// The colour of a group.
 pub(super) const fn fill(color: Color) -> RGBColor {
     match color {
-        Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy | Color::Run => {
+        Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy | Color::Run | Color::After => {
             RGBColor(0x00, 0x72, 0xb2)
         }
         Color::Attention
@@ -53,7 +53,7 @@ pub(super) const fn fill(color: Color) -> RGBColor {
         Color::Copy | Color::Host | Color::L2Bound => RGBColor(0xe6, 0x9f, 0x00),
         Color::InstructionBound | Color::OtherWork => RGBColor(0x4c, 0x4f, 0x9e),
         Color::Communication | Color::LatencyBound => RGBColor(0xcc, 0x79, 0xa7),
-        Color::Other => RGBColor(0x7b, 0x87, 0x94),
+        Color::Other | Color::Before => RGBColor(0x7b, 0x87, 0x94),
         Color::Idle => RGBColor(0xdd, 0xe2, 0xe7),
         Color::Stage => INK,
     }

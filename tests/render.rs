@@ -233,7 +233,7 @@ mod markdown {
             .cloned()
             .collect();
         assert_eq!(images, files);
-        assert_eq!(images.len(), 7);
+        assert_eq!(images.len(), 8);
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod html {
         assert!(html.contains(&missing));
         assert!(html.contains(&more_rows()));
         // The chart of the summary and the six of the sections.
-        assert_eq!(html.matches("<svg ").count(), 7);
+        assert_eq!(html.matches("<svg ").count(), 8);
         // Tables of 40 and 53 rows; the others have 2 and 3.
         assert_eq!(html.matches("type=\"search\"").count(), 2);
         assert!(html.contains("<span class=\"badge critical\">critical</span>"));

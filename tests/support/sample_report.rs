@@ -4,7 +4,7 @@ use rooflens::diagnostic::{Diagnostic, Location, Severity};
 use rooflens::document::catalogue::{HOST_TIME, MBU, MFU};
 use rooflens::document::chart::{
     Bar, Ceiling, Color, Dots, Event, Flame, FlameFrame, Iteration, Lane, Panel, Part, Plot, Point,
-    Roofline, Scatter, Series, StackedBars,
+    Roofline, Scatter, Series, StackedBars, Waterfall,
 };
 use rooflens::document::{
     Block, Catalogue, Cell, Chart, Column, Dataset, Finding, Gain, GainKind, Inline, Method,
@@ -220,6 +220,7 @@ fn sections() -> Vec<Section> {
                 Block::Chart(stacked(false)),
                 Block::Chart(dots()),
                 Block::Chart(flame()),
+                Block::Chart(waterfall()),
                 Block::Missing("no counters: capture an ncu pass".to_owned()),
             ],
         ),
@@ -554,6 +555,26 @@ fn flame() -> Chart {
         ],
     };
     chart("flame", "Device time of decode", Plot::Flame(plot))
+}
+
+fn waterfall() -> Chart {
+    let part = |label: &str, change| (label.to_owned(), change);
+    let plot = Waterfall {
+        unit: Unit::Nanoseconds,
+        before: part("before", 1.8e7),
+        changes: vec![
+            part(HOSTILE, 4e5),
+            part(&kernel_name(3), -2e5),
+            part("idle: kernel launch", -3.0),
+            part("nothing", f64::NAN),
+        ],
+        after: part("after", 1.8e7 + 2e5 - 3.0),
+    };
+    chart(
+        "waterfall",
+        "Change of a step of decode",
+        Plot::Waterfall(plot),
+    )
 }
 
 fn metrics() -> Vec<rooflens_schemas::Metric> {

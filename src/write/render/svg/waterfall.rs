@@ -93,6 +93,8 @@ fn rows(chart: &Waterfall) -> Vec<Row<'_>> {
     let mut rows = vec![row(&*chart.before.0, total(&chart.before), true)];
     let mut level = chart.before.1;
     for (label, change) in &chart.changes {
+        // What is no number changes nothing.
+        let change = if change.is_finite() { *change } else { 0.0 };
         rows.push(row(label, (level, level + change), false));
         level += change;
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rooflens::analysis::engine::classify::KernelClass;
 use rooflens::compare::account::Part;
+use rooflens::compare::conditions::Subject;
 use rooflens::compare::explanations::Reason;
 use rooflens::compare::kernels::Fate;
 use rooflens::compare::waterfall::What;
@@ -440,4 +441,57 @@ fn a_library_that_is_exchanged_replaces_kernels_of_its_class() {
             );
         },
     );
+}
+
+/// Whatever differs, explanations sum to the change of an iteration, and both waterfalls to that of their times.
+#[test]
+fn explanations_and_waterfalls_of_unlike_captures_sum_to_the_change() {
+    for (before, after) in [
+        ("h200-llama-1b", "h200-llama-8b"),
+        ("h200x2-ddp", "h200x2-fsdp"),
+        ("h200-cuda-graph/nsys-graph", "h200-cuda-graph/nsys-node"),
+        ("h200-cuda-graph/nsys-node", "h200-graph-ranges"),
+    ] {
+        let [first, second] = [before, after].map(|name| rooflens::open([path(name)]).unwrap());
+        let captures = Pair {
+            before: std::slice::from_ref(&first),
+            after: std::slice::from_ref(&second),
+        };
+        let settings = Settings {
+            least: Ratio(0.01),
+            allowed: &Subject::ALL,
+            lang: Lang::En,
+        };
+        let count = with_comparison(captures, settings, |comparison| {
+            check_explanations(comparison);
+            comparison.explanations.len()
+        });
+        assert!(count.unwrap() > 0, "{before} {after}");
+    }
+}
+
+fn check_explanations(comparison: &Comparison<'_>) {
+    let capture = comparison.waterfall_of_capture();
+    let sum: Ns = capture.steps.iter().map(|step| step.time).sum();
+    assert_eq!(capture.time.before + sum, capture.time.after);
+    let mut stages: Vec<&str> = comparison
+        .explanations
+        .iter()
+        .map(|row| row.stage.as_str())
+        .collect();
+    stages.dedup();
+    for stage in stages {
+        let waterfall = comparison.waterfall(stage).unwrap();
+        let sum: Ns = waterfall.steps.iter().map(|step| step.time).sum();
+        assert_eq!(waterfall.time.before + sum, waterfall.time.after);
+        let rows = comparison
+            .explanations
+            .iter()
+            .filter(|row| row.stage == stage);
+        let explained: f64 = rows.map(|row| row.time.0).sum();
+        assert!(
+            (explained - sum.0 as f64).abs() <= 1.0,
+            "{stage}: {explained} {sum:?}"
+        );
+    }
 }

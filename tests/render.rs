@@ -396,7 +396,7 @@ mod html {
         let missing = format!("{not_available}: no counters: capture an ncu pass");
         assert!(html.contains(&missing));
         assert!(html.contains(&more_rows()));
-        // The chart of the summary and the six of the sections.
+        // The chart of the summary and the seven of the sections.
         assert_eq!(html.matches("<svg ").count(), 8);
         // Tables of 40 and 53 rows; the others have 2 and 3.
         assert_eq!(html.matches("type=\"search\"").count(), 2);

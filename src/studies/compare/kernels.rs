@@ -21,7 +21,7 @@ pub struct Change {
     pub used: Pair<Use>,
 }
 
-/// Use of a kernel in an iteration of a stage, mean over the measured ones.
+/// Use of a kernel in an iteration of a stage on a GPU, mean over the measured ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Use {
     /// Launches.
@@ -152,7 +152,7 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     changes
 }
 
-/// Mean use over the iterations of all captures of a side.
+/// Mean use over the iterations of all captures of a side and their GPUs.
 fn kernels(side: &Side<'_>) -> Kernels {
     let mut kernels = Kernels::new();
     let mut iterations: BTreeMap<String, usize> = BTreeMap::new();
@@ -176,12 +176,12 @@ fn add_kernels(
     let (session, facts) = (capture.context.session, capture.context.facts);
     let ops = &facts.ops;
     for summary in facts.run_summaries() {
-        if !summary.is_outermost(facts) {
-            continue;
-        }
         let stage = summary.label(session, facts);
         let mut sums: BTreeMap<_, (u64, Ns)> = BTreeMap::new();
-        for instance in summary.counted_instances(facts) {
+        // As in the account: iterations within others are parts of these, and each GPU has its own.
+        let instances = summary.counted_instances(facts);
+        for instance in instances.filter(|instance| !instance.is_nested) {
+            *iterations.entry(stage.clone()).or_default() += instance.gpus.len().max(1);
             for op in &instance.ops {
                 let Some(kernel) = facts.kernel(session, *op) else {
                     continue;
@@ -192,7 +192,6 @@ fn add_kernels(
                 *time += ops.end[index].saturating_sub(ops.start[index]);
             }
         }
-        *iterations.entry(stage.clone()).or_default() += summary.counted;
         for (kernel, (launches, time)) in sums {
             let class = facts.identities[kernel.index()].class;
             let name = session.text(session.kernels.name[kernel.index()]);

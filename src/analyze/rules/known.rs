@@ -252,14 +252,15 @@ fn of_loop(
     }
     let bound = lost.bound((between.idle() + in_stages).time(), UNLIMITED);
     // Where the loop takes longer without the profiler, so does the cause.
-    let saved = (bound * Ratio::of(run, profiled).max(Ratio::ONE)).min(run);
+    let longer = Ratio::of(run, profiled).max(Ratio::ONE);
+    let saved = (bound * longer).min(run);
     let context = &evidence.context;
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
     let idle = say!(
         evidence,
         "known.loop",
-        share = Ratio::of(loss, run),
+        share = Ratio::of(loss * longer, run),
         run = run
     );
     let mut finding = Finding {

@@ -10,8 +10,11 @@ import sqlite3
 
 from idle import kind, process_of, rows
 from instances import MARK, projection
+from kernel_names import class_of
 from line import HOST
 
+# A product for all turns of a loop does the work of all.
+PRODUCTS = ("gemm", "convolution", "attention")
 LOADER = "enumerate(DataLoader)#"
 MARKS = (("compile ", "compilation"), ("triton compile", "compilation"), ("cuda graph capture", "graph capture"),
          ("torch.save", "checkpoint"), (LOADER, "data loader"), ("gc generation", "garbage collection"),
@@ -102,7 +105,8 @@ class Host:
         self.issued = sorted((op.gpu, op.start, op.end, activity) for op in self.capture.ops
                              for activity in [self.issues(op)] if activity)
         self.short = [(op, *self.work.call(op)) for op in self.capture.ops
-                      if op.end - op.start <= SHORT and self.work.call(op)]
+                      if op.end - op.start <= SHORT and self.work.call(op)
+                      and class_of(self.capture.details[op.rank]) not in PRODUCTS]
 
     def spans(self, thread):
         every = [*self.ranges.get(thread, []),

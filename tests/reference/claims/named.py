@@ -49,17 +49,43 @@ def pairs_of(work):
     return pairs, covered(run)
 
 
+def loop_time(work, run):
+    """Time of the measured loop of the first process: typical iterations without the profiler, or all of it as captured
+    without what the profiler adds to typical iterations."""
+    typical, captured, added = 0, run, 0
+    for line in lines_of(work):
+        typical += line.reference * len(line.counted)
+        captured = max(captured, line.whole)
+        added += max((line.time - line.reference) * len(line.counted), 0)
+    return max(typical, captured - added)
+
+
+def lines_of(work):
+    """The outermost stages of the first process."""
+    process = work.capture.ops[0].process
+    outermost = {one.stage for _, _, one, _ in chain(work) if one.process == process}
+    return [Line(work, stage, process) for stage in work.stages if stage in outermost and work.counted(stage, process)]
+
+
 def of_stage(work, stage, process, activities):
     line, own = Line(work, stage, process), losses_of(work, stage, process)
     lost, windows = own.time(*activities), own.occurs(*activities)
     issued = sum(own.issued[one] for one in activities)
     saved = min(bound(lost, issued, line.of_host(), line.pool["queue"]), line.whole)
     listed = names([own], activities)
-    gain = line.saving_share(saved / line.whole, issued / own.windows)
-    if 2 * windows < own.windows:
-        gain = lost + issued
+    gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / max(windows, 1), gain=gain,
                 names_text=", ".join(listed[:3])), own, line, lost
+
+
+def gain_of_stage(line, all_windows, windows, loss, saved, issued):
+    """Of each iteration; of all of them where few have the loss, or where a share of all is none of the median one."""
+    if 2 * windows < all_windows:
+        return loss
+    mean = line.whole / len(line.found)
+    if mean > 1.5 * line.time or line.time > 1.5 * mean:
+        return saved
+    return line.saving_share(saved / line.whole, issued / all_windows)
 
 
 def of_loop(work, activities):
@@ -77,9 +103,11 @@ def of_loop(work, activities):
     between = sum(within(gap, *window[:2]).total() for own in pairs.values() for window in own
                   for gap in work.gaps_within(gpu, *window[:2]))
     in_stages = sum(Line(work, *one).idle for one in stages)
-    windows = main.occurs(*activities)
-    return dict(share=(lost + issued) / run, run=run, windows=windows, all=main.windows, each=(lost + issued) / max(windows, 1),
-                gain=min(bound(lost, issued, between + in_stages), run),
+    windows, whole = main.occurs(*activities), loop_time(work, run)
+    # Where the loop takes longer without the profiler, so does the cause.
+    longer = max(whole / run, 1)
+    return dict(share=(lost + issued) * longer / whole, run=whole, windows=windows, all=main.windows, each=(lost + issued) / max(windows, 1),
+                gain=min(bound(lost, issued, between + in_stages) * longer, whole),
                 names_text=", ".join(names([*of_pairs, *of_stages], activities)[:3]))
 
 
@@ -121,7 +149,7 @@ def new_shapes(work, stage, process, found):
     for other in [] if listed else others(work, stage):
         listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
     saved = min(bound(lost, issued, line.of_host(), line.pool["queue"]), line.whole)
-    gain = line.saving_share(saved / line.whole, issued / own.windows) if 2 * windows >= own.windows else lost + issued
+    gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / windows, gain=gain,
                 names_text=", ".join(listed[:3]))
 
@@ -205,7 +233,8 @@ def between(work, stage, process, found):
         for gap in work.gaps_within(gpu, *window[:2]):
             causes.update(within(gap, *window[:2]))
     each = [sum(within(gap, *window[:2]).total() for gap in work.gaps_within(gpu, *window[:2])) for window in pairs[pair]]
-    return dict(share=sum(rest.values()) / run, run=run, gain=sum(rest.values()), after_text=pair[0], before_text=pair[1],
+    whole = loop_time(work, run)
+    return dict(share=sum(rest.values()) / whole, run=whole, gain=min(sum(rest.values()), whole), after_text=pair[0], before_text=pair[1],
                 n=len(each), median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place,
                 place_share=covers)
 

@@ -7,10 +7,11 @@ times in nanoseconds. Definitions: docs/methodology.md, docs/findings.md.
 import collections
 import statistics
 
+from links import pinned_rate
 from parts import (alone, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
-                   os_calls, sync_calls, tf32_gemms, unattributed, unknown_kernels)
+                   os_calls, sync_calls, tf32_gemms, unattributed, uncovered, unknown_kernels)
 from activities import UNNAMED
-from idle import LABELS, kind
+from idle import LABELS, kind, union
 from instances import covered
 from line import HOST, Line
 from named import host_of, losses_of, others, place_of, preparation
@@ -280,14 +281,35 @@ def exposed_copies(work, stage, process, found):
 
 def pageable_copies(work, stage, process, found):
     pageable, crossing, times, line = 0, 0, [], Line(work, stage, process)
+    from_host = collections.defaultdict(list)
     for one in line.counted:
         copies = copies_of(work, one)
         times.append(sum(op.end - op.start for op, _ in copies))
         pageable += sum(size for op, size in copies if op.pageable)
         crossing += sum(size for op, size in copies if work.crosses(op))
-    share = pageable / crossing if crossing else None
-    return dict(pageable_share=share, share=statistics.median(times) / line.time,
-                gain=line.saving(share * statistics.median(times)) if crossing else None)
+        for op, size in copies:
+            if op.pageable:
+                from_host[work.direction(op)].append((op, size))
+    beyond = pinned = 0
+    for direction, copies in from_host.items():
+        exposed, rate = exposed_copies_of(work, [op for op, _ in copies]), pinned_rate(work.source, direction)
+        # A copy of few bytes takes its latency from any memory.
+        latency = min(2000, min(op.end - op.start for op, _ in copies)) * len(copies)
+        least = max(sum(size for _, size in copies) / rate * 1e9 if rate else 0, latency)
+        beyond += max(exposed - least, 0) / len(line.counted)
+        pinned += min(exposed, least) / len(line.counted)
+    waits = line.scaled(line.pool["copy"]) if set(from_host) == {"HtoD"} else 0
+    return dict(pageable_share=pageable / crossing if crossing else None, share=statistics.median(times) / line.time,
+                gain=line.saving(min(beyond + waits, line.reference - pinned)))
+
+
+def exposed_copies_of(work, ops):
+    """Time of copies in which no kernel of their GPU runs."""
+    left = 0
+    for gpu in {op.gpu for op in ops}:
+        kernels = union((op.start, op.end) for op in work.capture.ops if op.gpu == gpu and not op.copy)
+        left += uncovered([(op.start, op.end) for op in ops if op.gpu == gpu], kernels)
+    return left
 
 
 def exposed_communication(work, stage, process, found):

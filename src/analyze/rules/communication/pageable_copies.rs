@@ -12,7 +12,7 @@ use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Inline, Part};
 use rooflens_session::CopyKind::{self, HostToDevice};
 use rooflens_session::MemoryKind;
-use rooflens_units::{Bytes, BytesPerSecond, Ratio, Time};
+use rooflens_units::{Bytes, BytesPerSecond, Ns, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "pageable-copies",
@@ -25,6 +25,9 @@ pub(crate) static RULE: Rule = Rule::new(
 
 /// Time of copies ÷ stage time below which it does not matter.
 const TIME: Ratio = Ratio(0.01);
+
+/// The most that a copy of few bytes takes for its latency.
+const LATENCY: Ns = Ns(2_000);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.each_stage(|stage| look(evidence, stage))
@@ -103,12 +106,14 @@ fn pinned_rate(evidence: &Evidence<'_>, direction: CopyKind) -> Option<BytesPerS
     fastest.or_else(|| Some(transfers.link?.peak))
 }
 
-/// Exposed time of the pageable copies of an iteration beyond that of their bytes from pinned memory, and the latter.
+/// Exposed time of the pageable copies of an iteration beyond that of their bytes from pinned memory, and the latter: a copy
+/// of few bytes takes its latency from any memory.
 fn beyond_pinned(evidence: &Evidence<'_>, copies: &Place) -> (Time, Time) {
     let (mut beyond, mut least) = (Time::ZERO, Time::ZERO);
     for (direction, sum) in pageable_kinds(copies) {
         let pinned = pinned_rate(evidence, direction);
-        let of_pinned = pinned.map_or(Time::ZERO, |rate| (Bytes(sum.bytes as f64) / rate).time());
+        let at_rate = pinned.map_or(Time::ZERO, |rate| (Bytes(sum.bytes as f64) / rate).time());
+        let of_pinned = at_rate.max(sum.shortest.min(LATENCY).time() * sum.count as f64);
         beyond += (sum.exposed.time() - of_pinned).max(Time::ZERO);
         least += of_pinned.min(sum.exposed.time());
     }

@@ -25,6 +25,8 @@ pub struct Sum {
     pub bytes: u64,
     /// Sum of durations, nanoseconds.
     pub total: Ns,
+    /// The shortest copy.
+    pub shortest: Ns,
     /// Length of their union, nanoseconds.
     pub union: Ns,
     /// The part of it in which no kernel of the GPU runs, nanoseconds.
@@ -113,6 +115,10 @@ pub fn by_kind(
             copies.destination[row],
         );
         let sum = kinds.entry(kind).or_default();
+        sum.shortest = match sum.count {
+            0 => end - start,
+            _ => sum.shortest.min(end - start),
+        };
         sum.count += 1;
         sum.bytes = sum.bytes.saturating_add(bytes);
         sum.total = sum.total.saturating_add(end - start);

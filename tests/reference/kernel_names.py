@@ -9,7 +9,7 @@ import re
 CLASSES = [
     ("communication", r"^(nccl|rccl)"),
     ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o"),
-    ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|conv(olve|olution|[123]d)|im2col"),
+    ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|[123]d)|im2col"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
              r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)"),
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),

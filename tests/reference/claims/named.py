@@ -60,6 +60,11 @@ def loop_time(work, run):
     return max(typical, captured - added)
 
 
+def is_notable(line, whole):
+    """A stage of less than a hundredth of the loop has no findings."""
+    return line.reference * len(line.counted) >= 0.01 * whole
+
+
 def lines_of(work):
     """The outermost stages of the first process."""
     process = work.capture.ops[0].process
@@ -94,7 +99,8 @@ def of_loop(work, activities):
     gpu = work.capture.ops[0].gpu
     stages = [(stage, process) for stage in work.stages for process in work.instances(stage) if work.counted(stage, process)
               and work.counted(stage, process)[0].ops]
-    stages = [one for one in stages if one[0] in work.stages]
+    whole = loop_time(work, run)
+    stages = [one for one in stages if is_notable(Line(work, *one), whole)]
     of_stages = [host.losses(gpu, windows_of(work, *one, gpu)) for one in stages]
     of_pairs = [host.losses(gpu, own) for own in pairs.values() if len(own) >= 3]
     main = max(of_pairs, key=lambda own: own.occurs(*activities))
@@ -103,7 +109,7 @@ def of_loop(work, activities):
     between = sum(within(gap, *window[:2]).total() for own in pairs.values() for window in own
                   for gap in work.gaps_within(gpu, *window[:2]))
     in_stages = sum(Line(work, *one).idle for one in stages)
-    windows, whole = main.occurs(*activities), loop_time(work, run)
+    windows = main.occurs(*activities)
     # Where the loop takes longer without the profiler, so does the cause.
     longer = max(whole / run, 1)
     return dict(share=(lost + issued) * longer / whole, run=whole, windows=windows, all=main.windows, each=(lost + issued) / max(windows, 1),

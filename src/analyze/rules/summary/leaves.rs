@@ -7,7 +7,8 @@ use rooflens_analysis::counters::limits::LimitSource;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Table};
+use rooflens_analysis::time::idle::sources::WINDOWS;
+use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Quantity, Table};
 use rooflens_session::{Arrange, KernelId, Ns};
 use rooflens_units::{Percent, Ratio, Time};
 
@@ -23,6 +24,8 @@ pub(super) struct Leaf {
     /// The stage, or the stages that it lies between.
     place: String,
     stage: Option<usize>,
+    /// Iterations, or times between stages.
+    parts: u64,
     kind: NodeKind,
     time: Ns,
     share: Ratio,
@@ -58,9 +61,10 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
         Ok(idle) => idle.account.nodes.as_slice(),
         Err(_) => &[],
     };
-    let mut phase = None;
+    let (mut phase, mut parts) = (None, 0);
     for node in nodes {
         if let NodeKind::Phase(of_node) = node.kind {
+            parts = node.parts.unwrap_or_default();
             phase = Some(of_node)
                 .filter(|phase| phase.is_measured() || matches!(phase, Phase::Between { .. }));
             whole += phase.map_or(Ns::ZERO, |_| node.time);
@@ -80,10 +84,14 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
             .iter_mut()
             .find(|leaf| leaf.kind == node.kind && leaf.place == place)
         {
-            Some(leaf) => leaf.time += node.time,
+            Some(leaf) => {
+                leaf.time += node.time;
+                leaf.parts += parts;
+            }
             None => leaves.push(Leaf {
                 place,
                 stage,
+                parts,
                 kind: node.kind,
                 time: node.time,
                 share: Ratio::ZERO,
@@ -158,7 +166,10 @@ impl Leaf {
             .filter(|finding| !finding.on_measurement)
             .filter(is_of_place);
         let mut savings = about_run.filter_map(|finding| Some((finding, finding.gain.as_ref()?)));
-        let found = savings.find(|(finding, gain)| self.is_saved(&finding.parts, gain));
+        let found = savings.find(|(finding, gain)| {
+            let is_of_kind = self.is_busy() || gain.kind != GainKind::Work;
+            is_of_kind && self.is_saved(&finding.parts, gain)
+        });
         if let Some((finding, gain)) = found {
             return words!(
                 evidence,
@@ -168,6 +179,10 @@ impl Leaf {
                 whole = gain.of.as_str(),
                 of = gain.of_ns,
             );
+        }
+        if self.stage.is_none() && self.parts < WINDOWS as u64 {
+            let times = Quantity::count(self.parts);
+            return words!(evidence, "no_action.once", times = times);
         }
         match self.kind {
             NodeKind::Work(Work::Kernel(kernel)) => self.reason_of_kernel(evidence, kernel),

@@ -442,7 +442,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Time of short operations that a loop of waits issues again in each turn: without the waits, one operation
-    /// for all turns takes as long as one of them. A matrix product for all turns does the work of all.
+    /// for all turns takes as long as one of them. A GEMM for all turns does the work of all.
     fn repeated(&self, gpu: GpuId, window: Interval, thread: ThreadId, loops: &[Loop]) -> Ns {
         let (ops, calls) = (&self.facts.ops, &self.session.api_calls);
         let mut sum = Ns::ZERO;

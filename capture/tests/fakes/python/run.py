@@ -134,6 +134,7 @@ def host():
     torch.cuda.Stream().synchronize()
     float(x)
     x.nonzero()
+    x[x]
     x.to("cpu"), x.to(device=torch.device("cpu"))
     # None of these waits.
     x.to("cuda"), x.to(torch.float32), x.to("cpu", non_blocking=True)

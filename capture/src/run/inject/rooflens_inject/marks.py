@@ -16,15 +16,18 @@ Synchronizing calls are found by methods of Tensor that are replaced once. Alter
   - torch.cuda.set_sync_debug_mode covers all of ATen, but it warns after the call, without its duration, and a
     workload that turns warnings into errors would fail.
   - TorchFunctionMode and TorchDispatchMode see every operator, which costs microseconds for each of them.
-Not seen are functions such as torch.nonzero(x), torch.where(mask) and copy_, masks as indices, and what C++ calls. A
-Tensor.__getitem__ in Python would make each tensor a sequence for C, so that torch.tensor([x, y]) of scalars would fail.
-cuDNN tells Python nothing of its plans.
+A mask as index is no method: a Tensor.__getitem__ in Python would make each tensor a sequence for C, so that
+torch.tensor([x, y]) of scalars would fail. All masks are counted by the operator nonzero, whoever calls it: x[mask],
+x[mask] = y, torch.nonzero(x), torch.where(mask), and C++. That operator alone gets a kernel in Python, at the dispatch key
+right above the devices, where it has none. Other operators are not touched; each call of nonzero costs 5 µs more.
+Not seen are copy_ and what else C++ calls. cuDNN tells Python nothing of its plans.
 
 torch.compile traces tensor methods by their names, so that it does not see the wrappers; where it resumes after a
 graph break it would compile their frames, and is told to skip them. The mark is not made while something is traced.
 """
 import atexit
 import contextlib
+import dis
 import functools
 import gc
 import inspect
@@ -39,15 +42,19 @@ PREFIX = "rooflens:"
 
 # Methods of Tensor that wait for the GPU, and the names of their marks.
 SYNCHRONIZING = {
-    "item": "item", "tolist": "tolist", "nonzero": "nonzero", "masked_select": "masked_select", "equal": "equal",
-    "cpu": "cpu", "__bool__": "bool", "__int__": "int", "__float__": "float", "__index__": "index",
+    "item": "item", "tolist": "tolist", "masked_select": "masked_select", "equal": "equal", "cpu": "cpu",
+    "__bool__": "bool", "__int__": "int", "__float__": "float", "__index__": "int",
 }
+
+# Instructions with a mask as index, and the operators that they run. From Python 3.14 on, BINARY_OP is one of them.
+SUBSCRIPTS = {"BINARY_SUBSCR": "index", "BINARY_OP": "index", "STORE_SUBSCR": "index_put_"}
 
 # Frames that are searched for a line of the workload.
 MAX_FRAMES = 24
 
 _open = _close = _compiling = None
 _inner = ()
+_library = None
 _collection = None
 _files = {}
 
@@ -201,6 +208,7 @@ def _synchronizes(torch):
         if hasattr(torch.Tensor, name):
             _waits(torch.Tensor, name, label)
     _waits_for_copy(torch.Tensor, torch.device)
+    loading.quiet(_counts)(torch)
     for owner, name, label in (
         (torch.cuda, "synchronize", "cuda.synchronize"), (torch.cuda.Stream, "synchronize", "Stream.synchronize"),
         (torch.cuda.Event, "synchronize", "Event.synchronize"),
@@ -245,9 +253,35 @@ def _waits_for_copy(tensor, device_type):
     _put(tensor, "to", to)
 
 
+def _counts(torch):
+    """The operator nonzero waits for the number of elements."""
+    global _library
+    key, nonzero = torch._C.DispatchKey.BackendSelect, torch.ops.aten.nonzero.default
+    below = torch._C._dispatch_keyset_full_after(key)
+
+    def counted(keys, mask):
+        if not mask.is_cuda or _compiling():
+            return nonzero.redispatch(keys & below, mask)
+        handle = begin(_counter() + _place())
+        try:
+            return nonzero.redispatch(keys & below, mask)
+        finally:
+            end(handle)
+
+    _library = torch.library.Library("aten", "IMPL")
+    _library.impl("nonzero", counted, key.name, with_keyset=True)
+
+
+def _counter():
+    """The operator that counts elements, by the instruction of the innermost frame; threads of C++ have no frame."""
+    frame = sys._getframe(1).f_back
+    name = dis.opname[frame.f_code.co_code[frame.f_lasti]] if frame else ""
+    return SUBSCRIPTS.get(name, "nonzero")
+
+
 def _place():
     """File and line of the innermost frame that is neither PyTorch's nor of this package; nothing without one."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(1).f_back
     for _ in range(MAX_FRAMES):
         if frame is None:
             break

@@ -158,7 +158,7 @@ impl Activity {
 }
 
 /// Marks of the injected modules by how they begin.
-const MARKS: [(&str, Activity); 17] = [
+const MARKS: [(&str, Activity); 18] = [
     ("compile ", Activity::Compilation),
     ("triton compile", Activity::Compilation),
     ("cuda graph capture", Activity::GraphCapture),
@@ -170,6 +170,7 @@ const MARKS: [(&str, Activity); 17] = [
     ("item", Activity::Synchronization),
     ("tolist", Activity::Synchronization),
     ("nonzero", Activity::Synchronization),
+    ("index", Activity::Synchronization),
     ("masked_select", Activity::Synchronization),
     ("equal", Activity::Synchronization),
     ("cpu", Activity::Synchronization),

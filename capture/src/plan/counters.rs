@@ -220,10 +220,7 @@ fn windowed(
     let pace = fit_course(&mut course, run_up, arguments, time)?;
     kernels.retain(|(name, _)| course.selects(name));
     let counts = profile_new(&mut places, course.profiled().1);
-    let each: Vec<String> = kernels
-        .iter()
-        .map(|(name, _)| timeline::exactly(name))
-        .collect();
+    let wanted: Vec<&str> = kernels.iter().map(|(name, _)| name.as_str()).collect();
     let mut filters = [
         "--profile-from-start",
         "off",
@@ -233,7 +230,7 @@ fn windowed(
     .map(str::to_owned)
     .to_vec();
     filters.extend(["--launch-count".to_owned(), "1".to_owned()]);
-    filters.extend(names(base, &each.join("|"), ncu)?);
+    filters.extend(names(base, &course.filter(&wanted), ncu)?);
     let mut pass = filtered("ncu", common, &arguments.ncu, filters, pace, ncu)?;
     pass.notes.extend(skipped(timeline, &course));
     for place in &places {

@@ -28,7 +28,11 @@ impl Timeline {
         for launch in self.in_order() {
             if is_counted[session.launches.kernel[launch.index()].index()] {
                 let duration = duration(session, launch);
-                launches.push(Profiled { passed, duration });
+                launches.push(Profiled {
+                    passed,
+                    seen: 0,
+                    duration,
+                });
                 passed = 0;
             } else {
                 passed += 1;

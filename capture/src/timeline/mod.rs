@@ -12,6 +12,7 @@
 mod agreement;
 mod clocks;
 mod count;
+mod filter;
 mod list;
 mod read;
 mod stop;
@@ -31,7 +32,6 @@ use rooflens_stages::{OpSource, Stage, StageInstance, StageTables};
 pub(crate) use clocks::{Offset, offset};
 pub(crate) use count::since_start;
 pub(crate) use list::{Listed, Place, list};
-pub(crate) use rooflens_stages::selection::exactly;
 pub(crate) use stop::{Course, Profiled};
 
 /// The one pass of the session.

@@ -12,6 +12,7 @@ use rooflens_session::{Dim3, KernelId, LaunchId, Ns};
 use rooflens_stages::selection::{duration, function};
 
 use super::Timeline;
+use super::filter::filter;
 use super::list::Place;
 
 /// What ncu distinguishes launches by, if it profiles each kernel once per configuration: name, grid, block and shared memory.
@@ -22,6 +23,8 @@ type Configuration = (usize, Dim3, Dim3, Option<u32>);
 pub(crate) struct Profiled {
     /// Launches that ncu passes over before it, since the last one that it profiled or since ncu began.
     pub(crate) passed: u64,
+    /// Those of them whose name ncu selects, and whose configuration it profiled already.
+    pub(crate) seen: u64,
     /// Time of the kernel in the timeline.
     pub(crate) duration: Ns,
 }
@@ -32,6 +35,8 @@ pub(crate) struct Course {
     names: Vec<String>,
     /// Of each place, in the order of time, the first launch of each configuration.
     firsts: Vec<Vec<First>>,
+    /// Of each place, the name of each launch.
+    launched: Vec<Vec<usize>>,
     wishes: Vec<Wish>,
 }
 
@@ -62,9 +67,16 @@ impl Course {
         let (names, name_of) = names(timeline, is_mangled);
         let wanted = places.iter().flat_map(|place| &place.wanted);
         let listed: HashSet<usize> = wanted.map(|(kernel, _)| name_of[kernel.index()]).collect();
-        let (mut firsts, mut wishes) = (Vec::new(), Vec::new());
+        let (mut firsts, mut launched, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
+        let kernels = &timeline.session.launches.kernel;
         for (index, place) in places.iter().enumerate() {
             firsts.push(first_launches(timeline, place, &name_of, &listed));
+            let names = place.launches.iter();
+            launched.push(
+                names
+                    .map(|launch| name_of[kernels[launch.index()].index()])
+                    .collect(),
+            );
             for (kernel, grid) in &place.wanted {
                 let (number, share) = first_and_share(timeline, place, *kernel, *grid);
                 wishes.push(Wish {
@@ -80,6 +92,7 @@ impl Course {
         Self {
             names,
             firsts,
+            launched,
             wishes,
         }
     }
@@ -101,8 +114,11 @@ impl Course {
             let mut next = 0;
             for first in firsts.iter().filter(|first| Some(first.number) <= last) {
                 if names.contains(&first.configuration.0) && seen.insert(first.configuration) {
+                    let between = &self.launched[index][next as usize..first.number as usize];
+                    let seen = between.iter().filter(|name| names.contains(name)).count();
                     profiled.push(Profiled {
                         passed: first.number - next,
+                        seen: seen as u64,
                         duration: first.duration,
                     });
                     next = first.number + 1;
@@ -172,6 +188,11 @@ impl Course {
             .filter(|wish| self.names[wish.name] == name)
             .peekable();
         wishes.peek().is_none() || wishes.any(|wish| wish.is_kept)
+    }
+
+    /// An expression for kernels of these names.
+    pub(crate) fn filter(&self, names: &[&str]) -> String {
+        filter(names, &self.names)
     }
 
     /// Kernels that are skipped everywhere.
@@ -322,9 +343,10 @@ mod tests {
         // Of a two grids, and one of b; c is not listed. Then a is known, and b has a new grid.
         assert_eq!(counts, [3, 4]);
         // Before b are c and the second a; in the second place a is passed over.
-        let expected = [(0, 1), (0, 2), (2, 3), (1, 4)];
-        let expected = expected.map(|(passed, time)| Profiled {
+        let expected = [(0, 0, 1), (0, 0, 2), (2, 1, 3), (1, 1, 4)];
+        let expected = expected.map(|(passed, seen, time)| Profiled {
             passed,
+            seen,
             duration: Ns(time),
         });
         assert_eq!(profiled, expected);

@@ -1,15 +1,10 @@
 //! The unit that repeats, where no range says it: the same CUDA graphs one after another, or the same kernels.
 
-use std::collections::HashMap;
+use rooflens_session::LaunchId;
+use rooflens_stages::repeats::second_unit;
+use rooflens_stages::selection::{Selected, Window, counted, first_process, places, shortest};
 
-use rooflens_session::{KernelId, LaunchId, Ns};
-use rooflens_stages::repeats::{Repeats, repeats};
-use rooflens_stages::selection::{Selected, Window, counted, duration, places, shortest};
-
-use super::{Call, PASS, Timeline};
-
-/// Launches that are looked at, from the first on: a longer run repeats itself before.
-const MOST: usize = 100_000;
+use super::{PASS, Timeline};
 
 impl Timeline {
     /// Launches of the selected functions to pass over and to profile: in the second repeat, the shortest run with each of
@@ -42,80 +37,24 @@ impl Timeline {
 
     /// The launches of the second repeat of the unit, in order.
     pub(super) fn unit(&self) -> Option<Vec<LaunchId>> {
-        let mut order = self.in_order();
-        order.truncate(MOST);
-        if let Some(unit) = self.unit_of_graphs(&order) {
-            return Some(unit);
-        }
-        let Repeats { first, length, .. } = repeats(&self.kernels_of(&order))?;
-        Some(order[first + length..first + 2 * length].to_vec())
-    }
-
-    fn kernels_of(&self, launches: &[LaunchId]) -> Vec<KernelId> {
-        let mut kernels = Vec::new();
-        for launch in launches {
-            kernels.push(self.session.launches.kernel[launch.index()]);
-        }
-        kernels
-    }
-
-    /// The unit by launches of graphs, if most of the time is theirs: what is launched between them may differ from step
-    /// to step.
-    fn unit_of_graphs(&self, order: &[LaunchId]) -> Option<Vec<LaunchId>> {
-        let mut graphs: Vec<(Call, Vec<LaunchId>)> = Vec::new();
-        let mut by_call: HashMap<Call, usize> = HashMap::new();
-        for launch in order {
-            let Some(call) = self.calls[launch.index()] else {
-                continue;
-            };
-            let graph = *by_call.entry(call).or_insert_with(|| {
-                graphs.push((call, Vec::new()));
-                graphs.len() - 1
-            });
-            graphs[graph].1.push(*launch);
-        }
-        // One call launches several kernels of a graph alone.
-        graphs.retain(|(_, launches)| launches.len() > 1);
-        let mut time_of_graphs = Ns::ZERO;
-        for (_, launches) in &graphs {
-            time_of_graphs += self.time(launches);
-        }
-        if time_of_graphs * 2 < self.time(order) {
-            return None;
-        }
-        graphs.sort_by_key(|(call, _)| call.start);
-        let mut numbers: HashMap<Vec<KernelId>, usize> = HashMap::new();
-        let mut symbols = Vec::new();
-        for (_, launches) in &graphs {
-            let mut kernels = self.kernels_of(launches);
-            // Branches of a graph run in any order.
-            kernels.sort_unstable();
-            let next = numbers.len();
-            symbols.push(*numbers.entry(kernels).or_insert(next));
-        }
-        let Repeats { first, length, .. } = repeats(&symbols)?;
-        let begin = graphs.get(first + length)?.0.start;
-        let end = graphs.get(first + 2 * length);
-        let end = end.map_or(Ns::MAX, |(call, _)| call.start);
-        let mut unit = order.to_vec();
+        let (session, ops) = (&self.session, &self.tables.ops);
+        let process = first_process(session, PASS)?;
+        let (begin, end) = second_unit(session, ops, PASS, process)?;
+        let mut unit = self.in_order();
         unit.retain(|launch| {
             let call = self.calls[launch.index()];
-            call.is_some_and(|call| (begin..end).contains(&call.start))
+            let start = call.map_or(session.launches.start[launch.index()], |call| call.start);
+            (begin..end).contains(&start)
         });
-        Some(unit)
-    }
-
-    fn time(&self, launches: &[LaunchId]) -> Ns {
-        let mut time = Ns::ZERO;
-        for launch in launches {
-            time += duration(&self.session, *launch);
-        }
-        time
+        // A unit of whole graphs shows no launch.
+        (!unit.is_empty()).then_some(unit)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rooflens_session::Ns;
+
     use super::super::made::{Made, timeline};
     use super::*;
 
@@ -141,14 +80,16 @@ mod tests {
                 launch("c", 10 * step + 1 + index);
             }
         }
-        let mut timeline = timeline(None, &launches);
+        let timeline = timeline(None, &launches);
         // The second graph is the fifth to the seventh launch, and two c follow it.
         assert_eq!(
             timeline.unit(),
             Some([4, 5, 6, 7, 8].map(LaunchId).to_vec())
         );
         // Without graphs nothing repeats.
-        timeline.calls.fill(None);
-        assert_eq!(timeline.unit(), None);
+        for made in &mut launches {
+            made.call = None;
+        }
+        assert_eq!(super::super::made::timeline(None, &launches).unit(), None);
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rooflens_schemas::StageKind;
-use rooflens_session::{KernelId, Ns, PassId, ProcessId, Session, ThreadId};
+use rooflens_session::{ApiCallId, KernelId, Ns, PassId, ProcessId, Session, ThreadId};
 
 use crate::stages::{Draft, Window};
 use crate::tables::{OpSource, Ops, Stage};
@@ -48,13 +48,13 @@ enum Work {
 
 /// Where a sequence repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeats {
+struct Repeats {
     /// Index of the first unit's begin.
-    pub first: usize,
+    first: usize,
     /// Length of a unit.
-    pub length: usize,
+    length: usize,
     /// Units.
-    pub count: usize,
+    count: usize,
 }
 
 impl Call {
@@ -67,7 +67,7 @@ impl Call {
 /// The units of each process of a pass as one stage.
 pub(super) fn draft(session: &Session, ops: &Ops, pass: PassId) -> Option<Draft> {
     let mut windows = Vec::new();
-    for calls in calls(session, ops, pass).values() {
+    for calls in calls(session, ops, pass, false).values() {
         windows.extend(units(calls));
     }
     (!windows.is_empty()).then(|| Draft {
@@ -78,13 +78,31 @@ pub(super) fn draft(session: &Session, ops: &Ops, pass: PassId) -> Option<Draft>
     })
 }
 
+/// The second unit of a process: from its first call to that of the third one. An operation that no recorded call issued
+/// is as good as a call of its own, at its start.
+pub fn second_unit(
+    session: &Session,
+    ops: &Ops,
+    pass: PassId,
+    process: ProcessId,
+) -> Option<(Ns, Ns)> {
+    let calls = calls(session, ops, pass, true);
+    let second = units(calls.get(&process)?).into_iter().nth(1)?;
+    Some((second.start, second.end))
+}
+
 /// Whether no range marks a stage: it is work that repeats.
 pub fn is_repeating(stage: &Stage) -> bool {
     stage.name == REPEATING
 }
 
-/// The calls that issue kernels and graphs, in the order of the host.
-fn calls(session: &Session, ops: &Ops, pass: PassId) -> BTreeMap<ProcessId, Vec<Call>> {
+/// The calls that issue kernels and graphs, in the order of the host; with operations of no call where these count.
+fn calls(
+    session: &Session,
+    ops: &Ops,
+    pass: PassId,
+    with_others: bool,
+) -> BTreeMap<ProcessId, Vec<Call>> {
     let table = &session.api_calls;
     let mut by_call: BTreeMap<_, Call> = BTreeMap::new();
     for op in (0..ops.len()).filter(|op| ops.pass[*op] == pass) {
@@ -93,16 +111,23 @@ fn calls(session: &Session, ops: &Ops, pass: PassId) -> BTreeMap<ProcessId, Vec<
             OpSource::Graph(graph) => Work::Graph(session.graph_launches.graph[graph.index()]),
             OpSource::Copy(_) => continue,
         };
-        let Some(id) = ops.api_call[op] else { continue };
-        let row = id.index();
-        let call = by_call.entry((ops.process[op], id)).or_default();
-        (call.start, call.end) = (table.start[row], table.end[row]);
-        call.thread = table.thread[row];
+        let other = ops.api_call[op].is_none().then_some(op);
+        if other.is_some() && !with_others {
+            continue;
+        }
+        let call = by_call
+            .entry((ops.process[op], ops.api_call[op], other))
+            .or_default();
+        (call.start, call.end) = (ops.start[op], ops.start[op]);
+        if let Some(row) = ops.api_call[op].map(ApiCallId::index) {
+            (call.start, call.end) = (table.start[row], table.end[row]);
+            call.thread = table.thread[row];
+        }
         call.work.push(work);
         call.time += ops.end[op] - ops.start[op];
     }
     let mut calls: BTreeMap<ProcessId, Vec<Call>> = BTreeMap::new();
-    for ((process, _), mut call) in by_call {
+    for ((process, ..), mut call) in by_call {
         call.work.sort_unstable();
         calls.entry(process).or_default().push(call);
     }
@@ -153,7 +178,7 @@ fn units(calls: &[Call]) -> Vec<Window> {
 }
 
 /// The shortest sequence that repeats in the middle of a list, as far as it does.
-pub fn repeats<T: PartialEq>(list: &[T]) -> Option<Repeats> {
+fn repeats<T: PartialEq>(list: &[T]) -> Option<Repeats> {
     let (count, middle) = (list.len(), list.len() / 2);
     for length in 1..=(count - middle) / 2 {
         let is_same = |index: usize| list[index] == list[index + length];

@@ -48,6 +48,10 @@ pub struct Tool {
     pub version: Option<String>,
 }
 
+/// What ends the name of a timeline that holds the nodes of CUDA graphs in a part of a run. Another timeline holds all of
+/// the run with graphs as a whole: times come from that one.
+pub const NODES: &str = "-nodes";
+
 /// One run of the workload. A bundle holds several, because profilers disturb one another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]

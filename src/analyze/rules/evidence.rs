@@ -15,7 +15,7 @@ use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::facts::OpIndex;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::engine::platform::Platform;
-use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::engine::stage_stats::{Summary, summaries};
 use rooflens_analysis::kernels::kernel_sums::{KernelSum, PassKernels};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
@@ -56,7 +56,9 @@ pub(crate) struct Evidence<'a> {
     /// The outermost stages of the primary pass, one a rank.
     pub(crate) stages: Vec<StageLine>,
     pub(crate) primary: Option<PassId>,
-    /// Name of the primary pass.
+    /// The pass whose kernels are shown: the primary one, or that with the nodes of its CUDA graphs.
+    pub(crate) kernel_pass: Option<PassId>,
+    /// Name of the pass that the stages are of.
     pub(crate) pass: String,
     /// The dtype of the workload's matrix work, if it is stated.
     pub(crate) dtype: Option<String>,
@@ -87,6 +89,7 @@ impl<'a> Evidence<'a> {
             text,
             stages: Vec::new(),
             primary: None,
+            kernel_pass: None,
             pass: String::new(),
             dtype: None,
             platform: Platform::default(),
@@ -104,6 +107,7 @@ impl<'a> Evidence<'a> {
         let mut evidence = Self {
             stages: stage_lines(context, text),
             primary,
+            kernel_pass: context.facts.kernel_pass(session),
             platform: Platform::of(session, primary),
             pass: pass_name.unwrap_or_default(),
             dtype: stated.or_else(of_model),
@@ -116,7 +120,52 @@ impl<'a> Evidence<'a> {
         evidence
             .stages
             .retain(|stage| stage.total() >= stage.of_loop * LEAST_STAGE);
+        evidence.add_kernels();
         evidence
+    }
+
+    /// Adds where the kernels of each stage are, if the primary pass traces CUDA graphs as a whole.
+    fn add_kernels(&mut self) {
+        let (session, facts) = (self.session, self.facts);
+        let Some(pass) = self.kernel_pass.filter(|pass| Some(*pass) != self.primary) else {
+            return;
+        };
+        for stage in &mut self.stages {
+            let is_same = |summary: &&Summary| {
+                let scope = summary.scope(session, facts);
+                (&scope.stage, scope.rank) == (&stage.scope.stage, stage.scope.rank)
+            };
+            if let Some(summary) = summaries(facts, pass).iter().find(is_same) {
+                stage.kernels = (summary.stage, summary.process);
+            }
+        }
+    }
+
+    /// The same with the stages of the pass that shows the kernels, if it is another one. Times and numbers of iterations
+    /// stay those of the primary pass, and so do stages that the other pass did not record.
+    pub(crate) fn of_kernels(&self) -> Option<Self> {
+        let pass = self
+            .kernel_pass
+            .filter(|pass| Some(*pass) != self.primary)?;
+        let mut stages = Vec::new();
+        for stage in &self.stages {
+            let mut summaries = summaries(self.facts, pass).iter();
+            let summary = summaries.find(|summary| is(stage.kernels, summary));
+            stages.push(match summary {
+                Some(summary) => stage.with_kernels(&self.context, summary),
+                None => stage.clone(),
+            });
+        }
+        Some(Self {
+            stages,
+            primary: self.primary,
+            kernel_pass: self.kernel_pass,
+            pass: self.session.pass_name(pass).to_owned(),
+            dtype: self.dtype.clone(),
+            platform: self.platform,
+            memory: self.memory,
+            ..Self::empty(self.context, self.text)
+        })
     }
 
     /// Adds the time of the measured loop to each stage, by rank: all measured iterations and the time between them, without
@@ -397,11 +446,15 @@ impl<'a> Evidence<'a> {
         busy_of_rank.into_values().fold(Time::ZERO, Time::max)
     }
 
-    /// GPU operations of the first process in the measured loop of the primary pass.
-    fn loop_ops(&self) -> Option<Vec<usize>> {
-        let (pass, ops) = (self.primary?, &self.facts.ops);
+    /// GPU operations of the first process in the measured loop of a pass.
+    fn loop_ops(&self, pass: Option<PassId>) -> Option<Vec<usize>> {
+        let (pass, ops) = (pass?, &self.facts.ops);
         let (start, end) = measured_loop(self.facts, pass)?;
-        let process = self.stages.first()?.process;
+        let first = self.stages.first()?;
+        let process = match Some(pass) == self.primary {
+            true => first.process,
+            false => first.kernels.1,
+        };
         let is_within = |op: &usize| {
             ops.process[*op] == process && start <= ops.start[*op] && ops.end[*op] <= end
         };
@@ -411,21 +464,34 @@ impl<'a> Evidence<'a> {
     /// Sum of the durations of those.
     pub(crate) fn loop_busy(&self) -> Time {
         let ops = &self.facts.ops;
-        let rows = self.loop_ops().unwrap_or_default().into_iter();
+        let rows = self.loop_ops(self.primary).unwrap_or_default().into_iter();
         total(rows.map(|op| ops.end[op].saturating_sub(ops.start[op]))).time()
     }
 
-    /// Time of each kernel in the measured loop.
+    /// Time of each kernel in the measured loop. A pass that shows the kernels of fewer iterations counts for all.
     pub(crate) fn loop_kernels(&self) -> BTreeMap<KernelId, Time> {
         let ops = &self.facts.ops;
         let mut times = BTreeMap::new();
-        for op in self.loop_ops().unwrap_or_default() {
+        let iterations = self.iterations_of_kernels();
+        for op in self.loop_ops(self.kernel_pass).unwrap_or_default() {
             if let Some(kernel) = self.facts.kernel(self.session, op as OpIndex) {
                 let duration = ops.end[op].saturating_sub(ops.start[op]);
-                *times.entry(kernel).or_default() += duration.time();
+                *times.entry(kernel).or_default() += duration.time() * iterations;
             }
         }
         times
+    }
+
+    /// Iterations of the primary pass ÷ those of the pass that shows the kernels, in the stage that takes longest.
+    fn iterations_of_kernels(&self) -> Ratio {
+        let stages = self.stages.iter();
+        let longest = stages.max_by(|a, b| a.total().total_cmp(&b.total()));
+        let iterations = longest.and_then(|stage| {
+            let mut summaries = self.facts.summaries.iter();
+            let summary = summaries.find(|summary| is(stage.kernels, summary))?;
+            Some(Ratio(stage.counted.0 / summary.counted.max(1) as f64))
+        });
+        iterations.unwrap_or(Ratio::ONE)
     }
 
     /// The scope of the primary pass.
@@ -538,7 +604,7 @@ impl<'a> Evidence<'a> {
 
     /// Busy time of a stage by group of classes.
     pub(crate) fn stage_time(&self, stage: Key) -> Option<&'a StageTime> {
-        let mut times = self.results.stage_times().ok()?.of_primary();
+        let mut times = self.results.stage_times().ok()?.stages.iter();
         times.find(|time| is(stage, &time.summary))
     }
 
@@ -657,9 +723,9 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Kernels of the primary pass.
+    /// Kernels of the pass that shows them.
     pub(crate) fn kernels(&self) -> Option<&'a PassKernels> {
         let mut passes = self.results.kernels().ok()?.iter();
-        passes.find(|kernels| Some(kernels.pass) == self.primary)
+        passes.find(|kernels| Some(kernels.pass) == self.kernel_pass)
     }
 }

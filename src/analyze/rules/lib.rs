@@ -121,7 +121,12 @@ fn kind_by_rank(finding: &Finding) -> Option<GainKind> {
 
 fn judge(evidence: &Evidence<'_>) -> SectionContent {
     let (mut findings, mut outcomes) = (Vec::new(), Vec::new());
+    let of_kernels = evidence.of_kernels();
     for rule in rules() {
+        let evidence = match &of_kernels {
+            Some(of_kernels) if rule.is_on_kernels => of_kernels,
+            _ => evidence,
+        };
         let outcome = rule.judge(evidence);
         if let Outcome::Found(drafts) = &outcome {
             for draft in drafts {

@@ -18,6 +18,8 @@ pub struct Rule {
     pub on_measurement: bool,
     /// Whether it says where time goes and not why: a rule that names the cause comes first.
     pub is_general: bool,
+    /// Whether it reads single kernels, also those in CUDA graphs.
+    pub(crate) is_on_kernels: bool,
     run: fn(&Evidence<'_>) -> Outcome,
 }
 
@@ -33,6 +35,7 @@ impl Rule {
             thresholds,
             on_measurement: false,
             is_general: false,
+            is_on_kernels: false,
             run,
         }
     }
@@ -40,6 +43,12 @@ impl Rule {
     /// The same about the measurement.
     pub(crate) const fn on_measurement(mut self) -> Self {
         self.on_measurement = true;
+        self
+    }
+
+    /// The same, which reads single kernels: those of the timeline that shows the nodes of CUDA graphs.
+    pub(crate) const fn on_kernels(mut self) -> Self {
+        self.is_on_kernels = true;
         self
     }
 

@@ -61,6 +61,10 @@ pub(crate) struct StageLine {
     pub(crate) nested: Vec<Nested>,
     /// Unprofiled time of as many steps, where the bundle has it.
     pub(crate) unprofiled: Option<Time>,
+    /// Time in the pass whose times are shown, if the figures are of another one, which shows the kernels.
+    pub(crate) timed: Option<Time>,
+    /// The same stage in the pass that shows the kernels.
+    pub(crate) kernels: Key,
     /// Time of the measured loop of the rank.
     pub(crate) of_loop: Time,
     /// The rank that computes longer, for which this one waits.
@@ -158,11 +162,33 @@ impl StageLine {
             steps: summary.steps.filter(|steps| *steps > Count::ZERO),
             nested: nested(context, summary),
             unprofiled: None,
+            timed: None,
+            kernels: (summary.stage, summary.process),
             of_loop: Time::ZERO,
             waits_for: None,
             is_host_bound: false,
             artifact: session.artifact_of(summary.stage(facts).pass).to_owned(),
             window: Window::of(context, text, summary),
+        }
+    }
+
+    /// The stage with the kernels of this summary, which another pass recorded: time and number of iterations stay.
+    pub(crate) fn with_kernels(&self, context: &Context<'_>, summary: &Summary) -> Self {
+        let line = Self::new(context, self.text, summary);
+        let per_step = match (line.steps, self.steps) {
+            (Some(steps), Some(timed)) => Ratio(steps.0 / timed.0),
+            _ => Ratio::ONE,
+        };
+        Self {
+            label: self.label.clone(),
+            scope: self.scope.clone(),
+            counted: self.counted,
+            unprofiled: self.unprofiled.map(|time| time * per_step),
+            timed: Some(self.time * per_step),
+            of_loop: self.of_loop,
+            waits_for: self.waits_for,
+            is_host_bound: self.is_host_bound,
+            ..line
         }
     }
 
@@ -314,7 +340,7 @@ impl StageLine {
 
     /// Stage time without a profiler where that is known, else with it.
     pub(crate) fn reference(&self) -> Time {
-        self.unprofiled.unwrap_or(self.time)
+        self.unprofiled.or(self.timed).unwrap_or(self.time)
     }
 
     /// That of all counted instances.
@@ -332,7 +358,7 @@ impl StageLine {
 
     /// Share of that time for which the GPU is busy if kernels take as long as profiled.
     pub(crate) fn reference_busy(&self) -> Ratio {
-        match self.unprofiled {
+        match self.unprofiled.or(self.timed) {
             Some(time) => Ratio::of(self.time * self.busy_share, time).min(Ratio::ONE),
             None => self.busy_share,
         }

@@ -49,7 +49,7 @@ pub fn window(
     stage: Option<&str>,
     selected: &[Selected],
 ) -> Option<Window> {
-    let pass = tables.primary_pass(session)?;
+    let pass = tables.kernel_pass(session)?;
     window_among(
         session,
         pass,
@@ -129,7 +129,7 @@ pub fn shortest(order: &[Option<usize>], places: usize) -> Option<Window> {
     best
 }
 
-/// The `top` kernels by time of the primary pass, or of one of its stages.
+/// The `top` kernels by time of the pass that shows kernels, or of one of its stages.
 ///
 /// Nsight Compute counts the launches of each process by itself, so of several ranks the first one represents all.
 /// Collectives are excluded: one that is replayed alone waits for the other ranks for ever.
@@ -141,7 +141,7 @@ pub fn select(
     stage: Option<&str>,
     top: usize,
 ) -> Option<Vec<Selected>> {
-    let pass = tables.primary_pass(session)?;
+    let pass = tables.kernel_pass(session)?;
     let selected = select_among(
         session,
         pass,

@@ -508,7 +508,9 @@ impl StageTables {
     fn exclude_in(&mut self, session: &Session, stage: usize) {
         let pass = session.text(session.passes.name[self.stages[stage].pass.index()]);
         let workload = session.workload.for_pass(pass);
-        let declared = workload.warmup.unwrap_or(0);
+        // The nodes of graphs are recorded in a window after the warm-up.
+        let is_window = self.graph_nodes == Some(self.stages[stage].pass);
+        let declared = workload.warmup.filter(|_| !is_window).unwrap_or(0);
         let stated = workload
             .output_tokens
             .filter(|_| self.stages[stage].kind == StageKind::Decode);

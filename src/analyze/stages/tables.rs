@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use rooflens_schemas::StageKind;
+use rooflens_schemas::{StageKind, manifest};
 use rooflens_session::{
     ApiCallId, Arrange, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId,
     RangeId, Session, ThreadId,
@@ -26,6 +26,8 @@ pub struct StageTables {
     pub stages: Vec<Stage>,
     /// Stage instances, sorted by (stage, process, host start).
     pub instances: Vec<StageInstance>,
+    /// The timeline that shows the nodes of CUDA graphs, if another one traces graphs as a whole.
+    pub graph_nodes: Option<PassId>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -279,8 +281,32 @@ impl StageTables {
             identities: identities(session),
             ..Self::default()
         };
+        tables.graph_nodes = tables.node_pass(session);
         find(session, &mut tables);
         tables
+    }
+
+    /// Tracing by node slows the launches of graphs, so times come from the timeline with whole graphs where the bundle has a
+    /// short one of their nodes, too.
+    fn node_pass(&self, session: &Session) -> Option<PassId> {
+        let whole = &session.graph_launches.pass;
+        let is_nodes = |pass: &PassId| {
+            session.pass_name(*pass).ends_with(manifest::NODES)
+                && !whole.contains(pass)
+                && !self.ops_of(*pass).is_empty()
+        };
+        let passes = session.passes.ids().filter(|_| !whole.is_empty());
+        passes
+            .filter(is_nodes)
+            .max_by_key(|pass| (self.ops_of(*pass).len(), Reverse(*pass)))
+    }
+
+    /// The pass whose kernels the report shows first: the primary one, unless that has whole graphs and another one their
+    /// nodes.
+    pub fn kernel_pass(&self, session: &Session) -> Option<PassId> {
+        let primary = self.primary_pass(session)?;
+        let is_whole = session.graph_launches.pass.contains(&primary);
+        Some(self.graph_nodes.filter(|_| is_whole).unwrap_or(primary))
     }
 
     /// The pass whose times the report shows first: the timeline with the most GPU operations, or the
@@ -300,6 +326,7 @@ impl StageTables {
         passes.arrange_by_key(|pass| {
             (
                 session.passes.kind[pass.index()],
+                self.graph_nodes == Some(*pass),
                 Reverse(count(pass)),
                 *pass,
             )

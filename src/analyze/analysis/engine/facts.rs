@@ -37,6 +37,13 @@ impl DerefMut for Facts {
     }
 }
 
+/// All passes, this one first.
+fn first(session: &Session, first: Option<PassId>) -> Vec<PassId> {
+    let mut passes: Vec<PassId> = session.passes.ids().collect();
+    passes.arrange_by_key(|pass| (Some(*pass) != first, *pass));
+    passes
+}
+
 impl Facts {
     /// Derives all tables of a session.
     pub fn new(session: &Session) -> Self {
@@ -64,9 +71,11 @@ impl Facts {
 
     /// All passes, the primary one first.
     pub fn primary_first(&self, session: &Session) -> Vec<PassId> {
-        let primary = self.primary_pass(session);
-        let mut passes: Vec<PassId> = session.passes.ids().collect();
-        passes.arrange_by_key(|pass| (Some(*pass) != primary, *pass));
-        passes
+        first(session, self.primary_pass(session))
+    }
+
+    /// All passes, the one whose kernels are shown first.
+    pub fn kernels_first(&self, session: &Session) -> Vec<PassId> {
+        first(session, self.kernel_pass(session))
     }
 }

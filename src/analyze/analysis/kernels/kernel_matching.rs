@@ -33,7 +33,7 @@ pub fn compute(context: &Context<'_>) -> Known<KernelMatching> {
     let session = context.session;
     let reference = context
         .facts
-        .primary_pass(session)
+        .kernel_pass(session)
         .ok_or(Missing("missing.kernels"))?;
     let counts = others(session, reference);
     if counts.is_empty() {

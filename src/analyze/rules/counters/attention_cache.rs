@@ -18,7 +18,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::number("thresholds.dram_excess", EXCESS.0),
     ],
     outcome,
-);
+)
+.on_kernels();
 
 /// L2 hit rate below which it is low.
 const HITS: Ratio = Ratio(0.50);

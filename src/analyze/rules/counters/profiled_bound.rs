@@ -24,7 +24,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.counter_time", ENOUGH),
     ],
     outcome,
-);
+)
+.on_kernels();
 
 /// Share of a bound class in the time with counters from which on it speaks for it.
 const SHARE: Ratio = Ratio(0.5);

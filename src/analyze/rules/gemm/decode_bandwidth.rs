@@ -15,7 +15,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.near_bandwidth", NEAR),
     ],
     outcome,
-);
+)
+.on_kernels();
 
 /// MBU from which on decode is at the bandwidth for practical purposes.
 const NEAR: Ratio = Ratio(0.60);

@@ -14,7 +14,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.gpu_share", SHARE),
     ],
     outcome,
-);
+)
+.on_kernels();
 
 /// Elements that a padded row is a multiple of: a tile of most kernels, and 16 bytes of every type.
 const PADDED: u64 = 64;

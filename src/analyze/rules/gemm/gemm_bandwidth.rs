@@ -17,6 +17,7 @@ pub(crate) static RULE: Rule = Rule::new(
     ],
     outcome,
 )
+.on_kernels()
 .general();
 
 /// Share of the bandwidth from which on there is little left to gain: long copies reach about 0.9 of the specified one.

@@ -12,7 +12,8 @@ pub(crate) static RULE: Rule = Rule::new(
     "gemm-quantization",
     &[Threshold::ratio("thresholds.explained", LOST)],
     outcome,
-);
+)
+.on_kernels();
 
 /// Time by tiles and waves ÷ GPU time of the stage from which on it is worth a finding.
 const LOST: Ratio = Ratio(0.02);

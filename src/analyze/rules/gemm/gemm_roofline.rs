@@ -17,6 +17,7 @@ pub(crate) static RULE: Rule = Rule::new(
     ],
     outcome,
 )
+.on_kernels()
 .general();
 
 /// Time ÷ roofline time from which on a product is far above it: large ones reach about 1.25 against specified rates.

@@ -21,6 +21,7 @@ pub(crate) static RULE: Rule = Rule::new(
     ],
     outcome,
 )
+.on_kernels()
 .general();
 
 /// Busy share from which on the kernels are worth the look.

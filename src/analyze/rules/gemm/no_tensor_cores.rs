@@ -15,7 +15,8 @@ pub(crate) static RULE: Rule = Rule::new(
     "no-tensor-cores",
     &[Threshold::ratio("thresholds.kernel_share", SHARE)],
     outcome,
-);
+)
+.on_kernels();
 
 /// Time of such kernels ÷ kernel time of the pass from which on they are worth a finding.
 const SHARE: Ratio = Ratio(0.02);

@@ -15,7 +15,8 @@ pub(crate) static RULE: Rule = Rule::new(
         Threshold::ratio("thresholds.row_share", SHARE),
     ],
     outcome,
-);
+)
+.on_kernels();
 
 /// Share of the stage time from which on rows are worth a finding.
 const SHARE: Ratio = Ratio(0.05);

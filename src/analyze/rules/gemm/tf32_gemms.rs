@@ -13,7 +13,8 @@ pub(crate) static RULE: Rule = Rule::new(
     "tf32-gemms",
     &[Threshold::ratio("thresholds.kernel_share", SHARE)],
     outcome,
-);
+)
+.on_kernels();
 
 /// Time of such GEMMs ÷ kernel time of the pass from which on they are worth a finding.
 const SHARE: Ratio = Ratio(0.10);

@@ -20,7 +20,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let (mut has_work, mut hidden) = (false, Vec::new());
     for work in evidence.results.stage_work().into_iter().flatten() {
         has_work |= work.total != Ns::ZERO;
-        if let Some(share) = hidden_share(work) {
+        // The timeline of nodes shows what the one for times hides.
+        let is_shown = evidence.facts.graph_nodes.is_some() && Some(work.pass) == evidence.primary;
+        if let Some(share) = hidden_share(work).filter(|_| !is_shown) {
             hidden.push((work, share));
         }
     }

@@ -12,6 +12,7 @@ pub(crate) static RULE: Rule = Rule::new(
     &[Threshold::ratio("thresholds.kernel_share", OTHER_LIMIT)],
     outcome,
 )
+.on_kernels()
 .on_measurement();
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {

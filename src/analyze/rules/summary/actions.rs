@@ -148,7 +148,7 @@ fn saved_kernels(evidence: &Evidence<'_>, loop_parts: &[(Part, Time)]) -> StageP
     let times = evidence.loop_kernels();
     let mut of_stages = Vec::new();
     for stage in &evidence.stages {
-        let Some(work) = evidence.work(stage.key()) else {
+        let Some(work) = evidence.work(stage.kernels) else {
             continue;
         };
         let mut parts = Vec::new();

@@ -89,6 +89,8 @@ impl Made {
             steps: None,
             nested: Vec::new(),
             unprofiled: None,
+            timed: None,
+            kernels: (stage, ProcessId(0)),
             of_loop: Time(run),
             waits_for: None,
             is_host_bound: false,
@@ -267,6 +269,7 @@ impl Made {
         let mut evidence = Evidence {
             stages: self.stages.clone(),
             primary: Some(PassId(0)),
+            kernel_pass: Some(PassId(0)),
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
             memory: Some(Bytes(1000.0)),

@@ -2,6 +2,7 @@
 
 use super::*;
 use rooflens_analysis::testing::with_results;
+use rooflens_session::{GpuId, GraphLaunch, PassId, ProcessId};
 
 /// Titles and keys of what the rules find in a session, with the gain in nanoseconds.
 fn findings(session: &Session) -> Vec<(&'static str, f64, String)> {
@@ -14,6 +15,79 @@ fn findings(session: &Session) -> Vec<(&'static str, f64, String)> {
         });
         with_gain.collect()
     })
+}
+
+/// Iterations of 1000 µs with a graph of 900 µs from 50 µs on; in a window of two, the graph is 1800 kernels of 0.4 µs with
+/// 0.1 µs between them, and its launch takes 5000 µs.
+fn graph_in_two_timelines() -> Session {
+    let mut text = String::new();
+    for start in (0..6000).step_by(1000) {
+        text += &format!("range step {start}us..{}us\n", start + 60);
+        text += &format!("cudaGraphLaunch {}us..{}us\n", start + 20, start + 40);
+    }
+    text += "pass nsys-nodes timeline\n";
+    for start in [0_i64, 7000] {
+        text += &format!("range step {start}us..{}us\n", start + 5060);
+        text += &format!(
+            "launch {start}us..{}us -> axpy {}us..{}us\n",
+            start + 5,
+            start + 10,
+            start + 11
+        );
+        text += &format!("cudaGraphLaunch {}us..{}us ->", start + 20, start + 5020);
+        for node in 0..1800 {
+            let begin = (start + 5050) * 1000 + 500 * node;
+            text += &format!(" axpy #{node} {begin}..{},", begin + 400);
+        }
+        text += "\n";
+    }
+    let mut session = trace(&text);
+    for (call, start) in (0..).zip((0..6_000_000).step_by(1_000_000)) {
+        session.graph_launches.push(GraphLaunch {
+            start: Ns(start + 50_000),
+            end: Ns(start + 950_000),
+            pass: PassId(0),
+            gpu: GpuId(0),
+            process: ProcessId(0),
+            stream: 7,
+            correlation: Some(call),
+            graph: Some(4),
+        });
+    }
+    session
+}
+
+#[test]
+fn rules_read_kernels_of_the_timeline_of_nodes_and_times_of_the_other_one() {
+    let session = graph_in_two_timelines();
+    with_results(&session, |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let findings = judge(&evidence).findings.into_iter();
+        let found: Vec<&str> = findings.map(|finding| finding.id).collect();
+        // The GPU is idle for most of an iteration of nodes only, because launching them takes long.
+        assert!(
+            !found.contains(&"launch-bound") && !found.contains(&"hidden-graphs"),
+            "{found:?}"
+        );
+        assert!(found.contains(&"short-kernels"), "{found:?}");
+        let of_kernels = evidence.of_kernels().unwrap();
+        let (timed, nodes) = (&evidence.stages[0], &of_kernels.stages[0]);
+        assert_eq!(
+            (timed.reference(), nodes.reference()),
+            (Time(900e3), Time(900e3))
+        );
+        assert_eq!((timed.counted, nodes.counted), (Count(6.0), Count(6.0)));
+        assert_eq!(
+            (timed.operations, nodes.operations),
+            (Count(1.0), Count(1801.0))
+        );
+        // 1800 · 0.4 µs + 1 µs, in six iterations.
+        let kernels = evidence.loop_kernels();
+        assert_eq!(
+            kernels.into_values().collect::<Vec<_>>(),
+            [Time(6.0 * 721e3)]
+        );
+    });
 }
 
 fn finding<'a>(

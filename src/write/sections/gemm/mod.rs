@@ -52,16 +52,12 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     if stages.is_empty() {
         return Ok(content);
     }
-    let primary = context.facts.primary_pass(context.session);
-    let of_primary = stages
+    let pass = context.facts.kernel_pass(context.session);
+    let of_pass = stages
         .iter()
-        .filter(|stage| Some(stage.pass) == primary)
+        .filter(|stage| Some(stage.pass) == pass)
         .count();
-    let shown = if of_primary == 0 {
-        stages.len()
-    } else {
-        of_primary
-    };
+    let shown = if of_pass == 0 { stages.len() } else { of_pass };
     let shown = &stages[..shown.min(SHOWN_STAGES)];
     let words = shown.iter().map(|stage| in_words(context, stage));
     content.main.push(Block::Facts(words.collect()));

@@ -5,7 +5,7 @@ mod replays;
 #[cfg(test)]
 mod tests;
 
-use rooflens_schemas::Metric;
+use rooflens_schemas::{Metric, Unit};
 
 use super::Section;
 use crate::Context;
@@ -15,6 +15,7 @@ use rooflens_analysis::time::graphs::{Graphs, StageGraph, StageReplays};
 use rooflens_document::catalogue::{GRAPH_BUSY_SHARE, GRAPH_GAP, GRAPH_REPLAY_TIME, GRAPH_REPLAYS};
 use rooflens_document::{Block, Inline, Quantity, SectionContent, Table, View};
 use rooflens_session::PassId;
+use rooflens_units::Time;
 
 /// CUDA graphs. A bundle without graphs has no such section.
 pub(super) static SECTION: Section = Section { id: "graphs", show };
@@ -42,6 +43,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     content
         .main
         .push(Block::Table(view(context, graphs, &table)));
+    let costs = graphs.traced_twice(context.facts);
+    content.blocks.extend(
+        costs
+            .into_iter()
+            .filter_map(|pair| cost(context, pair))
+            .map(Block::Prose),
+    );
     content
         .blocks
         .extend(whole_graphs(context, graphs).map(Block::Prose));
@@ -100,6 +108,36 @@ fn introduction(context: &Context<'_>, graphs: &Graphs, shown: PassId) -> Vec<In
     )
 }
 
+/// What tracing by node costs a stage: why its times are of one pass, and its kernels of another.
+fn cost(
+    context: &Context<'_>,
+    (whole, nodes): (&StageReplays, &StageReplays),
+) -> Option<Vec<Inline>> {
+    let name = |replays: &StageReplays| {
+        let pass = replays.summary.stage(context.facts).pass;
+        Inline::code(context.session.pass_name(pass))
+    };
+    let ratio = |nodes: Time, whole: Time| {
+        whole
+            .is_positive()
+            .then(|| Quantity::new(nodes / whole, Unit::One))
+    };
+    let (whole_launch, nodes_launch) = (whole.figures.launch?, nodes.figures.launch?);
+    Some(say!(
+        context,
+        "graphs.cost",
+        stage = Inline::strong(whole.summary.label(context.session, context.facts)),
+        whole = name(whole),
+        nodes = name(nodes),
+        whole_launch = whole_launch,
+        nodes_launch = nodes_launch,
+        launch_ratio = ratio(nodes_launch, whole_launch)?,
+        whole_time = whole.summary.time,
+        nodes_time = nodes.summary.time,
+        time_ratio = ratio(nodes.summary.time, whole.summary.time)?,
+    ))
+}
+
 /// Says which passes have graphs as single operations, and what another trace would add.
 fn whole_graphs(context: &Context<'_>, graphs: &Graphs) -> Option<Vec<Inline>> {
     let whole = graphs
@@ -109,6 +147,7 @@ fn whole_graphs(context: &Context<'_>, graphs: &Graphs) -> Option<Vec<Inline>> {
         .filter(|graph: &&Graph| graph.whole);
     let mut passes: Vec<PassId> = whole.map(|graph| graph.pass).collect();
     passes.dedup();
+    passes.retain(|pass| context.facts.graph_nodes.is_none() || !context.facts.run.contains(pass));
     let names: Vec<&str> = passes
         .iter()
         .map(|pass| context.session.pass_name(*pass))

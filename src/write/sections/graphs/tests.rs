@@ -174,6 +174,79 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
     );
 }
 
+/// Whole graphs of 200 in three iterations of 1000, and nodes of the same graph in two of 1600.
+fn traced_twice() -> rooflens_session::Session {
+    let mut events = String::new();
+    for start in [0, 1000, 2000] {
+        events += &format!("range decode {start}..{}\n", start + 900);
+        events += &format!(
+            "launch {start}..{} -> axpy {}..{}\n",
+            start + 5,
+            start + 10,
+            start + 60
+        );
+        events += &format!("cudaGraphLaunch {}..{}\n", start + 100, start + 120);
+    }
+    events += "pass nsys-nodes timeline\n";
+    for start in [0, 2000] {
+        events += &format!("range decode {start}..{}\n", start + 1500);
+        events += &format!(
+            "launch {start}..{} -> axpy {}..{}\n",
+            start + 5,
+            start + 10,
+            start + 60
+        );
+        events += &format!(
+            "cudaGraphLaunch {}..{} -> gemm #1 ",
+            start + 100,
+            start + 1100
+        );
+        events += &format!(
+            "{}..{}, gemm #2 {}..{}\n",
+            start + 1110,
+            start + 1200,
+            start + 1210,
+            start + 1310
+        );
+    }
+    let mut session = trace(&events);
+    for (start, call) in [(0, 1), (1000, 3), (2000, 5)] {
+        session.graph_launches.push(GraphLaunch {
+            start: Ns(start + 130),
+            end: Ns(start + 330),
+            pass: PassId(0),
+            gpu: GpuId(0),
+            process: ProcessId(0),
+            stream: 7,
+            correlation: Some(call),
+            graph: Some(4),
+        });
+    }
+    session
+}
+
+#[test]
+fn times_are_those_of_whole_graphs_and_what_nodes_cost_is_said() {
+    let session = traced_twice();
+    let facts = rooflens_analysis::Facts::new(&session);
+    // The other one has more operations.
+    assert_eq!(facts.primary_pass(&session), Some(PassId(0)));
+    assert_eq!(facts.kernel_pass(&session), Some(PassId(1)));
+    let content = crate::testing::show_keys(&SECTION, &session);
+    let mut blocks = content.blocks.iter();
+    let prose = blocks.find_map(|block| match block {
+        Block::Prose(prose) => {
+            let text: String = prose.iter().map(Inline::plain).collect();
+            Some(text).filter(|text| text.starts_with("graphs.cost"))
+        }
+        _ => None,
+    });
+    // 1000 ÷ 20, and from the first start to the last end 1300 ÷ 320.
+    let expected = "graphs.cost{stage=decode, whole=nsys, nodes=nsys-nodes, whole_launch=20.0 ns, nodes_launch=1.00 µs, \
+        launch_ratio=50.0, whole_time=320 ns, nodes_time=1.30 µs, time_ratio=4.06}";
+    assert_eq!(prose.as_deref(), Some(expected));
+}
+
 #[test]
 fn a_bundle_without_graphs_has_no_section() {
     let content = content("launch 0..1 -> a 1..2\nlaunch 2..3 -> b 3..4");

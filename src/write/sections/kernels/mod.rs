@@ -77,10 +77,10 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
 }
 
 /// Passes with GPU work that the section shows: timelines, for profilers of frameworks disturb more; others
-/// only where there is no timeline. The first is the primary one.
+/// only where there is no timeline. The first is the one that shows the kernels in graphs.
 fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
     let (session, facts) = (context.session, context.facts);
-    let mut working = facts.primary_first(session);
+    let mut working = facts.kernels_first(session);
     working
         .retain(|pass| !facts.ops_of(*pass).is_empty() || session.kernel_sums.pass.contains(pass));
     let is_timeline = |pass: &PassId| session.passes.kind[pass.index()] == PassKind::Timeline;

@@ -99,13 +99,13 @@ pub struct KernelLimits {
 /// Limits of the kernels of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Stages of the primary pass, in report order.
+    /// Stages of the pass that shows kernels, in report order.
     pub stages: Vec<(Summary, KernelLimits)>,
     /// Passes of Nsight Compute, if the run has no timeline.
     pub passes: Vec<(PassId, KernelLimits)>,
 }
 
-/// Limits of the stages of the primary pass; of the profiled launches alone without a timeline.
+/// Limits of the stages of the pass that shows kernels; of the profiled launches alone without a timeline.
 pub fn compute(context: &Context<'_>) -> Known<Limits> {
     let (session, facts) = (context.session, context.facts);
     let mut limits = Limits::default();
@@ -118,7 +118,7 @@ pub fn compute(context: &Context<'_>) -> Known<Limits> {
         return Ok(limits);
     }
     let timeline = facts
-        .primary_pass(session)
+        .kernel_pass(session)
         .filter(|_| !session.launches.is_empty());
     let Some(pass) = timeline else {
         let counters = context.results.counters();

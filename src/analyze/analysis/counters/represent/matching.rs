@@ -123,12 +123,12 @@ pub struct Spread {
     pub max: Bytes,
 }
 
-/// Matches the profiled launches with the primary pass; missing without either.
+/// Matches the profiled launches with the pass that shows kernels; missing without either.
 pub fn compute(context: &Context<'_>) -> Known<Matching> {
     let (session, facts) = (context.session, context.facts);
     let counters = context.results.counters()?;
     let pass = facts
-        .primary_pass(session)
+        .kernel_pass(session)
         .filter(|_| !session.launches.is_empty());
     let pass = pass.ok_or(Missing("missing.timeline"))?;
     let kernels = matched_kernels(session, facts, pass);

@@ -150,16 +150,16 @@ impl Group {
     }
 }
 
-/// Time of a stage's GEMMs above their roofline per counted instance: stage and process of each, of the primary pass.
+/// Time of a stage's GEMMs above their roofline per counted instance: stage and process of each, of the pass that shows kernels.
 pub fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, Time)> {
-    let primary = context.facts.primary_pass(context.session);
+    let pass = context.facts.kernel_pass(context.session);
     let stages = context.results.gemm().into_iter().flatten();
     let stage_gemms = |stage: &StageProducts| {
         let lost = stage.per_instance(stage.recoverable()?);
         Some((stage.summary.stage, stage.summary.process, lost))
     };
     stages
-        .filter(|stage| Some(stage.pass) == primary)
+        .filter(|stage| Some(stage.pass) == pass)
         .filter_map(stage_gemms)
         .collect()
 }

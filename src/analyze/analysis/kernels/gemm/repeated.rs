@@ -46,9 +46,9 @@ struct Row {
     busy: Ns,
 }
 
-/// Of each stage of the primary pass that has such rows, the kernel whose rows take longest.
+/// Of each stage of the pass that shows kernels that has such rows, the kernel whose rows take longest.
 pub fn compute(context: &Context<'_>) -> Known<Vec<RepeatedGemms>> {
-    let pass = context.facts.primary_pass(context.session);
+    let pass = context.facts.kernel_pass(context.session);
     let pass = pass.ok_or_else(|| no_gpu_work(context.session))?;
     let mut stages = Vec::new();
     for summary in summaries(context.facts, pass) {

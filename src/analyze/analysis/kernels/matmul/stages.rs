@@ -158,7 +158,7 @@ pub(in crate::kernels) struct MatrixLaunch {
     pub(in crate::kernels) helpers: Ns,
 }
 
-/// The kernels of a class in the outermost stages of all passes, the primary pass first; stages without such kernels
+/// The kernels of a class in the outermost stages of all passes, the one that shows kernels first; stages without such kernels
 /// have none. `groups` puts the launches of a stage together.
 pub(in crate::kernels) fn of_class(
     context: &Context<'_>,
@@ -168,7 +168,7 @@ pub(in crate::kernels) fn of_class(
     let (session, facts) = (context.session, context.facts);
     let matrix = Matrix::new(session, facts);
     let mut stages = Vec::new();
-    for pass in facts.primary_first(session) {
+    for pass in facts.kernels_first(session) {
         let ceilings = Ceilings::of(context, pass);
         let of_pass = context
             .results

@@ -11,7 +11,7 @@ use crate::engine::classify::KernelClass;
 use crate::engine::facts::OpIndex;
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::{Context, Known};
+use crate::{Context, Facts, Known};
 use rooflens_session::{Arrange, KernelId, Ns};
 use rooflens_units::Ratio;
 
@@ -55,6 +55,29 @@ pub struct StageReplays {
     pub figures: Figures,
     /// A graph among them was traced as one operation.
     pub whole: bool,
+}
+
+impl Graphs {
+    /// Stages whose graphs were traced as a whole for times, and again by node for kernels: each first as a whole.
+    pub fn traced_twice(&self, facts: &Facts) -> Vec<(&StageReplays, &StageReplays)> {
+        let mut pairs = Vec::new();
+        for nodes in &self.stages {
+            let stage = nodes.summary.stage(facts);
+            let is_whole = |whole: &&StageReplays| {
+                let timed = whole.summary.stage(facts);
+                whole.whole && facts.run.contains(&timed.pass) && timed.name == stage.name
+            };
+            if facts.graph_nodes == Some(stage.pass) {
+                pairs.extend(
+                    self.stages
+                        .iter()
+                        .find(is_whole)
+                        .map(|whole| (whole, nodes)),
+                );
+            }
+        }
+        pairs
+    }
 }
 
 impl StageGraph {

@@ -33,7 +33,7 @@ pub struct StageTime {
     /// Medians over the instances that count.
     pub summary: Summary,
     /// Busy time of the counted instances by group of classes, which adds up to busy time exactly; of the primary
-    /// pass.
+    /// pass, and of the one that shows the nodes of its graphs.
     pub groups: Option<GroupTimes>,
     /// Of an outermost stage of the primary pass: how many times as long as the median of the others the first
     /// counted instance takes, and how many others there are, if these are too few to tell whether it is a cold one.
@@ -90,7 +90,8 @@ pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
     let passes = || context.session.passes.ids();
     let stage = |pass: PassId, summary: Summary| {
         let is_primary = context.facts.run.contains(&pass);
-        let groups = is_primary.then(|| group_times(context, &summary));
+        let shows_kernels = is_primary || context.facts.graph_nodes == Some(pass);
+        let groups = shows_kernels.then(|| group_times(context, &summary));
         let doubtful_first = is_primary.then(|| doubtful(context, &summary)).flatten();
         StageTime {
             pass,

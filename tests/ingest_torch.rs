@@ -31,6 +31,10 @@ impl Imported {
 }
 
 fn import(bytes: impl AsRef<[u8]>) -> Imported {
+    import_pass("torch", bytes)
+}
+
+fn import_pass(pass: &str, bytes: impl AsRef<[u8]>) -> Imported {
     let mut temporary = tempfile::NamedTempFile::new().expect("a temporary file can be made");
     temporary
         .write_all(bytes.as_ref())
@@ -39,7 +43,7 @@ fn import(bytes: impl AsRef<[u8]>) -> Imported {
         path: "torch/trace.json".to_owned(),
         location: temporary.path().to_owned(),
         kind: None,
-        pass: "torch".to_owned(),
+        pass: pass.to_owned(),
         pass_kind: None,
         producer: None,
         rank: Some(5),
@@ -95,6 +99,56 @@ fn a_modern_trace_fills_all_tables() {
     assert_eq!(calls.level, [ApiLevel::Runtime, ApiLevel::Driver]);
     assert_eq!(calls.nested, [false, true]);
     assert_eq!(calls.process, [launches.process[0]; 2]);
+}
+
+/// `step` of train.py calls `forward` of model.py, which calls aten::mm twice by way of a module of PyTorch; `step` calls
+/// aten::mm once. Another thread runs aten::mm in no function.
+const STACKS: &str = r#"{"schemaVersion": 1, "with_stack": 1, "traceEvents": [
+    {"ph": "X", "cat": "python_function", "name": "train.py(6): step", "pid": 1, "tid": 1, "ts": 100, "dur": 900},
+    {"ph": "X", "cat": "python_function", "name": "model.py(3): forward", "pid": 1, "tid": 1, "ts": 200, "dur": 300},
+    {"ph": "X", "cat": "python_function", "name": "nn.Module: Linear_0", "pid": 1, "tid": 1, "ts": 210, "dur": 200},
+    {"ph": "X", "cat": "python_function", "name": "torch/nn/modules/linear.py(134): forward", "pid": 1, "tid": 1, "ts": 211, "dur": 198},
+    {"ph": "X", "cat": "python_function", "name": "<built-in function linear>", "pid": 1, "tid": 1, "ts": 220, "dur": 180},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "pid": 1, "tid": 1, "ts": 230, "dur": 160},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 240, "dur": 50},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 300, "dur": 50},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 600, "dur": 50},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 300, "dur": 50}]}"#;
+
+#[test]
+fn of_a_pass_with_stacks_only_the_callers_of_operators_are_read() {
+    let imported = import_pass("torch-stacks", STACKS);
+    imported.result.as_ref().expect("it is sound");
+    let session = &imported.session;
+    let callers = &session.callers;
+    let rows: Vec<(&str, &str, u64)> = (0..callers.len())
+        .map(|row| {
+            let [operator, function] = [callers.operator[row], callers.function[row]];
+            (
+                session.text(operator),
+                session.text(function),
+                callers.calls[row],
+            )
+        })
+        .collect();
+    let expected = [
+        ("aten::linear", "model.py(3): forward", 1),
+        ("aten::mm", "model.py(3): forward", 2),
+        ("aten::mm", "train.py(6): step", 1),
+    ];
+    assert_eq!(rows.len(), expected.len());
+    assert!(expected.iter().all(|row| rows.contains(row)), "{rows:?}");
+    let mm = callers.operator[callers
+        .calls
+        .iter()
+        .position(|calls| *calls == 2)
+        .expect("is there")];
+    let most = session.caller(mm).map(|name| session.text(name));
+    assert_eq!(most, Some("model.py(3): forward"));
+    assert!(session.operators.is_empty() && session.frames.is_empty() && session.ranges.is_empty());
+    // The same trace of another pass has its times.
+    let other = import_pass("torch", STACKS).session;
+    assert_eq!((other.operators.len(), other.callers.len()), (5, 0));
 }
 
 #[test]

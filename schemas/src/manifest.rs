@@ -52,6 +52,9 @@ pub struct Tool {
 /// the run with graphs as a whole: times come from that one.
 pub const NODES: &str = "-nodes";
 
+/// What ends the name of a pass that holds Python stacks of another one: they slow down the workload, and no time counts.
+pub const STACKS: &str = "-stacks";
+
 /// One run of the workload. A bundle holds several, because profilers disturb one another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]

@@ -53,6 +53,8 @@ ids! {
     BackwardOperatorId;
     /// A framework source frame.
     FrameId;
+    /// A function that calls an operator.
+    CallerId;
     /// A kernel profiled by Nsight Compute.
     ProfileId;
     /// What an artifact says of a collective.

@@ -1,5 +1,7 @@
 //! All tables of a bundle, and the ways in which importers fill them.
 
+use std::cmp::Reverse;
+
 use rooflens_schemas::{Evidence, PassKind, Workload, marks};
 use rustc_hash::FxHashMap;
 
@@ -60,6 +62,8 @@ pub struct Session {
     pub backward_operators: BackwardOperators,
     /// Source frames.
     pub frames: Frames,
+    /// Functions that call operators.
+    pub callers: Callers,
     /// Hardware counters over time.
     pub counter_samples: CounterSamples,
     /// NVML samples.
@@ -158,6 +162,15 @@ impl Session {
     /// Interns a string.
     pub fn intern(&mut self, text: &str) -> StrId {
         self.strings.intern(text)
+    }
+
+    /// The function of Python that calls an operator most often, if a pass with stacks tells.
+    pub fn caller(&self, operator: StrId) -> Option<StrId> {
+        let table = &self.callers;
+        let calls = (0..table.len()).filter(|row| table.operator[*row] == operator);
+        let most =
+            calls.max_by_key(|row| (table.calls[*row], Reverse(self.text(table.function[*row]))));
+        most.map(|row| table.function[row])
     }
 
     /// Opens a pass.
@@ -359,6 +372,7 @@ pub const TABLES: &[TableOf] = &[
     |session| &session.operators,
     |session| &session.backward_operators,
     |session| &session.frames,
+    |session| &session.callers,
     |session| &session.counter_samples,
     |session| &session.device_samples,
     |session| &session.gpu_snapshots,

@@ -143,6 +143,7 @@ id_elements! {
     RangeId: "ranges",
     OperatorId: "operators",
     FrameId: "frames",
+    CallerId: "callers",
     ProfileId: "kernel_profiles",
     ProfileMetricId: "ncu_metrics",
     ProfileRuleId: "ncu_rules",

@@ -8,7 +8,7 @@ use crate::pauses;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{StageLine, Workload, workload};
 use rooflens_analysis::time::idle::line::OCCURS;
-use rooflens_analysis::time::idle::{Cause, StageIdle};
+use rooflens_analysis::time::idle::{Cause, Source, StageIdle};
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::ranges::DATA_LOADER;
 use rooflens_session::StrId;
@@ -82,7 +82,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         calls = os_calls(evidence, idle),
         off_cpu = part(off_cpu),
         loader = loader,
-        place = place.map(|(name, _)| Inline::code(evidence.session.text(name))),
+        place = place.map(|(place, _)| Inline::code(evidence.session.text(place.name()))),
+        caller = place
+            .and_then(|(place, _)| caller(evidence, place))
+            .map(|name| Inline::code(evidence.session.text(name))),
         covers = place.map(|(_, share)| share),
         sampled = evidence.sampled(idle),
     };
@@ -137,11 +140,19 @@ fn os_calls(evidence: &Evidence<'_>, idle: &StageIdle) -> Option<Vec<Inline>> {
 }
 
 /// The range, operator or function with most of the host code of a stage: of its pass, or of another one with it.
-fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<(StrId, Ratio)> {
+fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<(Source, Ratio)> {
     let of_stage = |name| evidence.session.text(name) == evidence.facts.stages[stage.stage].name;
     let passes = std::iter::once(idle).chain(known::others(evidence, stage));
     let mut places = passes.filter_map(|idle| known::place(&[&idle.sources], of_stage));
-    places.next().map(|(place, share)| (place.name(), share))
+    places.next()
+}
+
+/// The function of Python that calls an operator, where a pass recorded stacks.
+fn caller(evidence: &Evidence<'_>, place: Source) -> Option<StrId> {
+    match place {
+        Source::Operator(name) => evidence.session.caller(name),
+        _ => None,
+    }
 }
 
 /// The part of the host code of the longest gaps in which the loop waits for PyTorch's data loader.

@@ -16,6 +16,7 @@
 mod backward;
 mod block;
 mod builder;
+mod callers;
 mod calls;
 mod copies;
 mod event;
@@ -30,7 +31,7 @@ mod tables;
 mod time;
 mod value;
 
-use rooflens_schemas::{ArtifactKind, PassKind};
+use rooflens_schemas::{ArtifactKind, PassKind, manifest};
 use rustc_hash::FxHashSet;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix, check_count};
@@ -141,6 +142,11 @@ fn commit(trace: File, file: &ArtifactFile, session: &mut Session, diagnostics: 
     let pass = session.add_pass(&file.pass, PassKind::Operators, &file.path);
     session.passes.utc_origin[pass.index()] = utc_origin(&rows.rows, &header);
     header.commit(pass, file, session);
+    if file.pass.ends_with(manifest::STACKS) {
+        callers::commit(&rows, pass, session);
+        describe(pass, &header, file, session);
+        return;
+    }
     let other_device = notes::other_device(&rows.rows.unknown);
     let findings = tables::commit(rows, pass, session);
     describe(pass, &header, file, session);

@@ -2,9 +2,9 @@
 
 use crate::table::{label_element, table};
 use crate::{
-    ApiCallId, BackwardOperatorId, CallSumId, FrameId, GraphCreationId, GraphNodeId, KernelId,
-    KernelSumId, ModelCallId, Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId,
-    ThreadId,
+    ApiCallId, BackwardOperatorId, CallSumId, CallerId, FrameId, GraphCreationId, GraphNodeId,
+    KernelId, KernelSumId, ModelCallId, Ns, OperatorId, PassId, ProcessId, RangeId, StrId,
+    SynchronizationId, ThreadId,
 };
 use rooflens_units::Time;
 
@@ -204,6 +204,20 @@ table! {
         pass: PassId,
         /// Thread.
         thread: ThreadId,
+    }
+}
+
+table! {
+    /// Functions of Python that call operators, from a pass with stacks, whose times count nowhere.
+    Callers "callers" { row: Caller, id: CallerId,
+        /// Pass.
+        pass: PassId,
+        /// Name of the operator.
+        operator: StrId,
+        /// Innermost function outside of PyTorch around the calls: file, line and name.
+        function: StrId,
+        /// Number of calls.
+        calls: u64,
     }
 }
 

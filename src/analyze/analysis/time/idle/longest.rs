@@ -34,7 +34,8 @@ pub struct LongGap {
     pub ranges: Vec<StrId>,
     /// The innermost operator.
     pub operator: Option<StrId>,
-    /// The innermost function of Python, or else the innermost frame.
+    /// The innermost function of Python, or else the innermost frame; of a pass without stacks the function that calls
+    /// the operator in a pass with stacks.
     pub frame: Option<StrId>,
     /// What the operation waits for, where it was issued in time.
     pub waits_for: Option<StrId>,
@@ -69,13 +70,15 @@ pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Stag
         let function = frames[number]
             .iter()
             .rfind(|name| is_function(session.text(**name)));
+        let operator = operators[number].last().copied();
+        let frame = function.or(frames[number].last()).copied();
         lines[at].longest.push(LongGap {
             ordinal,
             off_cpu: call.and_then(|call| off_cpu(&inputs.calls, &gap, call)),
             host: calls[number].first().or(os[number].first()).copied(),
             ranges: std::mem::take(&mut ranges[number]),
-            operator: operators[number].last().copied(),
-            frame: function.or(frames[number].last()).copied(),
+            operator,
+            frame: frame.or_else(|| session.caller(operator?)),
             waits_for: waited_for(context, &gap),
             gap,
         });

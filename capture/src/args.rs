@@ -373,6 +373,11 @@ impl AllArguments {
     pub(crate) fn server_steps(&self) -> Option<(u64, u64)> {
         self.gate.steps().filter(|_| self.common.client.is_some())
     }
+
+    /// What limits the timeline, if something does.
+    pub(crate) fn nsys_gate(&self) -> Option<&Gate> {
+        Some(&self.gate).filter(|_| self.gate_nsys || self.server_steps().is_some())
+    }
 }
 
 /// List the kernels with the most time of a timeline, for `ncu --kernels`

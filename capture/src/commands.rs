@@ -8,6 +8,8 @@ use std::path;
 use std::process::Command;
 use std::time::Instant;
 
+use rooflens_schemas::PassKind;
+
 use crate::args::{
     AllArguments, BaselineArguments, Common, KernelsArguments, NcuArguments, NsysArguments,
     TimeLimit, TorchArguments,
@@ -15,7 +17,7 @@ use crate::args::{
 use crate::error::CaptureError;
 use crate::kernels::Kernels;
 use crate::plan::schedule::TimeForCounters;
-use crate::plan::{self, PassPlan, Step, counters};
+use crate::plan::{self, PassPlan, Step, counters, nodes};
 use crate::run::{Outcome, Session};
 use crate::say;
 use crate::snapshot::runner::System;
@@ -74,9 +76,10 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, true);
     let steps = plan::all(&arguments, &probe);
-    let planned = |plain: PassPlan, time| match &probe.ncu {
-        Ok(ncu) => counters::passes(&arguments, ncu, plain, time),
-        Err(_) => as_planned(plain, time),
+    let planned = |plain: PassPlan, time| match (plain.kind, &probe.nsys, &probe.ncu) {
+        (PassKind::Timeline, Ok(nsys), _) => nodes::passes(&arguments, nsys, plain, time),
+        (PassKind::Counters, _, Ok(ncu)) => counters::passes(&arguments, ncu, plain, time),
+        _ => as_planned(plain, time),
     };
     let limit = arguments.budget.unwrap_or(TimeLimit::Usual);
     perform(&arguments.common, steps, (limit, begin), planned)
@@ -86,7 +89,7 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
 pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureError> {
     let input = &arguments.input;
     let (export, timeline) = match input.is_dir() {
-        true => (input.join(timeline::EXPORT), Timeline::of_bundle(input)),
+        true => (input.join(timeline::EXPORT), Timeline::of_kernels(input)),
         false => (input.clone(), Timeline::open(input)),
     };
     if export.extension().is_some_and(|ending| ending == "csv") {
@@ -136,13 +139,13 @@ fn perform(
     common: &Common,
     steps: Vec<Step>,
     (limit, begin): (TimeLimit, Instant),
-    counters: impl Fn(PassPlan, TimeForCounters) -> Vec<Step>,
+    plan: impl Fn(PassPlan, TimeForCounters) -> Vec<Step>,
 ) -> Result<Outcome, CaptureError> {
     if !common.dry_run {
-        return Session::begin(common, limit, begin)?.run(steps, counters);
+        return Session::begin(common, limit, begin)?.run(steps, plan);
     }
     // Nobody reads the plan: nothing is left to be done.
-    let _ = std::io::stdout().write_all(plan::show(&steps).as_bytes());
+    let _ = std::io::stdout().write_all(crate::plan::show(&steps).as_bytes());
     Ok(String::new().into())
 }
 

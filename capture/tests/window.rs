@@ -180,6 +180,61 @@ fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
     );
 }
 
+/// The export with a CUDA graph in each instance, which takes longer than the kernels.
+fn export_with_graphs() -> String {
+    let mut sql = export();
+    sql.push_str(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+            correlationId INTEGER, globalPid INTEGER, graphId INTEGER);",
+    );
+    let (process, thread) = (1 << 24, (1 << 24) + 2);
+    for instance in 0..5 {
+        let (start, id) = (100_000 * (instance + 1) + 4_500, 10 * instance + 9);
+        sql.push_str(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {start} + 10, {thread}, {id}, 0);
+             INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES ({start} + 90, {start} + 9000, 0, 7, {id}, {process}, 3);"
+        ));
+    }
+    sql
+}
+
+#[test]
+fn kernels_in_graphs_are_recorded_in_a_second_timeline() {
+    let machine = Machine::with(&export_with_graphs());
+    // Otherwise warm-up is inferred from times, which differ from run to run.
+    fs::create_dir_all(machine.bundle()).expect("writable");
+    fs::write(machine.bundle().join("workload.toml"), "warmup = 1\n").expect("writable");
+    let (torch, cuda) = (fakes().join("torch"), machine.folder().join("cuda.txt"));
+    let mut command = machine.command(&["all", "--", "python3"]);
+    command
+        .arg(torch.join("generate.py"))
+        .env("PYTHONPATH", &torch)
+        .env("FAKE_CUDA", &cuda)
+        .env("FAKE_PROFILED", "_Z4gemmIfEvi");
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    let line_of = |id: &str| pass(&manifest, id).command.join(" ");
+    let (whole, nodes) = (line_of("nsys"), line_of("nsys-nodes"));
+    assert!(whole.contains("--cuda-graph-trace=graph"), "{whole}");
+    assert!(!whole.contains("--capture-range"), "{whole}");
+    let window = "--cuda-graph-trace=node --capture-range=cudaProfilerApi --capture-range-end=stop";
+    assert!(nodes.contains(window), "{nodes}");
+    // The first instance does not count. Nodes are recorded without a pause from the second to the third, then ncu
+    // profiles the first instance of the timeline of nodes, which is the second of the run.
+    let calls = fs::read_to_string(&cuda).expect("is there");
+    assert_eq!(calls, "cudaProfilerStart\ncudaProfilerStop\n".repeat(2));
+    let notes_of = |id: &str| pass(&manifest, id).notes.join("\n");
+    let notes = notes_of("nsys-nodes");
+    assert!(notes.contains("decode 2, decode 3"), "{notes}");
+    let notes = notes_of("ncu");
+    assert!(
+        notes.contains("range decode, instance 2 of its name"),
+        "{notes}"
+    );
+    assert!(machine.bundle().join("nsys-nodes/timeline.sqlite").exists());
+}
+
 #[test]
 fn ncu_is_stopped_when_it_has_enough_of_a_stage() {
     let machine = Machine::with(&export());
@@ -190,11 +245,11 @@ import os, time, torch
 from torch.cuda import nvtx
 from torch.utils.data import DataLoader
 loader = DataLoader([], 8, pin_memory=True)
-assert loader.batch_size == 8 and loader.pin_memory == ('ROOFLENS_NCU_WINDOW' not in os.environ)
+assert loader.batch_size == 8 and loader.pin_memory == ('ROOFLENS_INSTANCES' not in os.environ)
 for step in range(3):
     nvtx.range_push('decode')
     time.sleep(1)
-    if 'ROOFLENS_NCU_WINDOW' in os.environ:
+    if 'ROOFLENS_INSTANCES' in os.environ:
         open(os.environ['FAKE_CUDA'], 'a').write(f'end of {step}\\n')
     nvtx.range_pop()
 ";
@@ -252,7 +307,7 @@ from torch.cuda import nvtx
 for step in range(3):
     nvtx.range_push('decode')
     try:
-        time.sleep(100 if step == 1 and 'ROOFLENS_NCU_WINDOW' in os.environ else 0)
+        time.sleep(100 if step == 1 and 'ROOFLENS_INSTANCES' in os.environ else 0)
     except KeyboardInterrupt:
         open(os.environ['FAKE_CUDA'], 'a').write('interrupted')
     nvtx.range_pop()

@@ -10,17 +10,17 @@ use rooflens_session::Ns;
 
 use super::ncu::{self, Pace, filtered, names, pass};
 use super::schedule::{Cost, Memory, Schedule, TimeForCounters};
-use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_folder};
+use super::{Harvest, PassPlan, Step, in_steps, nodes, ranges_folder, with_window, work_folder};
 use crate::args::{AllArguments, Common, Gate};
 use crate::kernels::{Kernel, Kernels};
-use crate::timeline::{self, Course, Listed, Place, Timeline, since_start};
+use crate::timeline::{self, Course, Listed, Place, Timeline};
 use crate::tools::Profiler;
 use crate::{files, say};
 
 /// What the injected module reads.
 pub(super) const RANGES: &str = "ROOFLENS_RANGES";
-const WINDOW: &str = "ROOFLENS_NCU_WINDOW";
-const DONE: &str = "ROOFLENS_NCU_DONE";
+pub(super) const INSTANCES: &str = "ROOFLENS_INSTANCES";
+pub(super) const DONE: &str = "ROOFLENS_DONE";
 const STOP: &str = "ROOFLENS_NCU_STOP";
 const DEADLINE: &str = "ROOFLENS_DEADLINE";
 
@@ -45,7 +45,7 @@ pub(crate) fn passes(
 ) -> Vec<Step> {
     let bundle = &arguments.common.output;
     let read = || {
-        let timeline = Timeline::of_bundle(bundle).map_err(|error| error.to_string())?;
+        let timeline = nodes::timeline_of_kernels(arguments).map_err(|error| error.to_string())?;
         let (lists, mut steps) = lists(arguments, &timeline)?;
         steps.extend(planned(arguments, ncu, &timeline, lists, time));
         for step in &mut steps {
@@ -215,7 +215,7 @@ fn windowed(
         .collect();
     places.sort_by_key(|place| place.start());
     let mut course = Course::new(timeline, &places, base == "mangled");
-    let start = since_start(places.last().map_or(Ns::ZERO, |place| place.start()));
+    let start = timeline.since_start(places.last().map_or(Ns::ZERO, |place| place.start()));
     let run_up = time.run_up(start, timeline.end());
     let pace = fit_course(&mut course, run_up, arguments, time)?;
     kernels.retain(|(name, _)| course.selects(name));
@@ -248,7 +248,7 @@ fn windowed(
         .collect();
     let text = |name: &str| work.join(name).to_string_lossy().into_owned();
     pass.variables = [
-        (WINDOW, serde_json::json!(window).to_string()),
+        (INSTANCES, serde_json::json!(window).to_string()),
         (STOP, text("stop")),
         (DONE, text("profiled")),
     ]
@@ -461,7 +461,7 @@ fn fit_window(
 }
 
 /// The ranges that Python pushed in the timeline's run.
-fn pushed(folder: &Path) -> BTreeSet<String> {
+pub(super) fn pushed(folder: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();

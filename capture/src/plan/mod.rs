@@ -4,6 +4,7 @@ pub(crate) mod counters;
 mod gate;
 mod metrics;
 pub(crate) mod ncu;
+pub(crate) mod nodes;
 mod nsys;
 mod quote;
 pub(crate) mod schedule;
@@ -22,6 +23,7 @@ use crate::kernels::Kernels;
 use crate::tools::Probe;
 use counters::RANGES;
 pub(crate) use nsys::Export as NsysExport;
+use nsys::GraphTrace;
 
 /// What the injected modules read of a window of steps: `SKIP:COUNT`, a folder, and a file that is there once a server
 /// is ready.
@@ -42,8 +44,9 @@ pub(crate) enum Step {
     },
     /// A run of the workload.
     Pass(PassPlan),
-    /// Passes of ncu, which are planned once there is a timeline; as it is shown before, and runs without one.
-    Counters(PassPlan),
+    /// A pass that is planned when it is its turn, by what earlier ones recorded; as it is shown before, and runs without
+    /// them.
+    Deferred(PassPlan),
     /// A pass that cannot run.
     Skip {
         pass: String,
@@ -57,11 +60,12 @@ impl Step {
     fn pass(&self) -> Option<PassName> {
         let id = match self {
             Self::Snapshot { .. } => return None,
-            Self::Pass(plan) | Self::Counters(plan) => &plan.id,
+            Self::Pass(plan) | Self::Deferred(plan) => &plan.id,
             Self::Skip { pass, .. } => pass,
         };
         match id.as_str() {
             "gemm-log" => Some(PassName::Baseline),
+            nodes::ID => Some(PassName::Nsys),
             id => PassName::from_str(id, false).ok(),
         }
     }
@@ -149,7 +153,8 @@ pub(crate) fn nsys(arguments: &NsysArguments, probe: &Probe) -> Result<Vec<Step>
     if gate.gate.is_some() && gate.window.is_some() {
         return Err("--window counts steps for nsys: with --gate choose --instances".to_owned());
     }
-    let pass = nsys::pass(&id, common, Some(gate), &arguments.nsys, nsys)?;
+    let graphs = GraphTrace::Nodes { in_window: false };
+    let pass = nsys::pass(&id, common, Some(gate), &arguments.nsys, graphs, nsys)?;
     Ok(vec![snapshot(common), Step::Pass(pass)])
 }
 
@@ -201,12 +206,15 @@ fn all_passes(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let mut steps = vec![snapshot(common)];
     steps.extend(baseline_passes(common, &arguments.repeats, "baseline"));
     let window = arguments.server_steps();
-    let gate = Some(&arguments.gate).filter(|_| arguments.gate_nsys || window.is_some());
-    let timeline = probe.nsys.as_ref().map_err(Clone::clone);
-    let timeline =
-        timeline.and_then(|nsys| nsys::pass("nsys", common, gate, &arguments.nsys, nsys));
+    let timeline = probe.nsys.as_ref().map_err(Clone::clone).and_then(|nsys| {
+        let (gate, options) = (arguments.nsys_gate(), &arguments.nsys);
+        nsys::pass("nsys", common, gate, options, GraphTrace::Whole, nsys)
+    });
     let timeline = timeline.map(|pass| with_ranges(pass, common));
     steps.push(or_skip("nsys", PassKind::Timeline, timeline));
+    if let Ok(nsys) = &probe.nsys {
+        steps.extend(nodes::pass(arguments, false, nsys).map(Step::Deferred));
+    }
     let (gate, torch) = (&arguments.gate, &arguments.torch);
     let is_expected = torch.trace_dir.is_some();
     steps.push(Step::Pass(torch::pass(
@@ -224,7 +232,7 @@ fn all_passes(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let pace = ncu::Pace::default();
     let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, &plain, &arguments.ncu, None, pace, ncu));
     steps.push(match ncu {
-        Ok(pass) => Step::Counters(pass),
+        Ok(pass) => Step::Deferred(pass),
         Err(reason) => Step::Skip {
             pass: "ncu".to_owned(),
             kind: PassKind::Counters,
@@ -288,9 +296,13 @@ pub(crate) fn show(steps: &[Step]) -> String {
             Step::Skip { pass, reason, .. } => {
                 text.push_str(&format!("# {pass}: skipped: {reason}\n"));
             }
-            Step::Counters(pass) => {
-                text.push_str("# ncu: once there is a timeline, the top kernels in one instance of each stage; until then
-");
+            Step::Deferred(pass) => {
+                text.push_str(match pass.kind {
+                    PassKind::Timeline => "# nsys-nodes: in a few instances of a stage, if CUDA graphs were launched\n",
+                    _ => {
+                        "# ncu: once there is a timeline, the top kernels in one instance of each stage; until then\n"
+                    }
+                });
                 text.push_str(&show_pass(pass));
             }
             Step::Pass(pass) => text.push_str(&show_pass(pass)),

@@ -1,6 +1,7 @@
 //! The command lines of nsys.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rooflens_schemas::PassKind;
 
@@ -20,6 +21,29 @@ pub(crate) struct Export {
     /// The command that tells which ranges there are, for when it did not.
     pub(crate) ranges: Vec<String>,
     pub(crate) keep_report: bool,
+    /// How long the pass takes, if an earlier timeline tells.
+    pub(crate) estimate: Option<Duration>,
+}
+
+/// How nsys traces CUDA graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GraphTrace {
+    /// A replay is one operation: its launch takes about as long as without nsys.
+    Whole,
+    /// A replay is its kernels and copies: the launch of a large graph takes about a millisecond.
+    Nodes {
+        /// Whether nsys records only from `cudaProfilerStart` to `cudaProfilerStop`.
+        in_window: bool,
+    },
+}
+
+impl GraphTrace {
+    const fn flag(self) -> &'static str {
+        match self {
+            Self::Whole => "--cuda-graph-trace=graph",
+            Self::Nodes { .. } => "--cuda-graph-trace=node",
+        }
+    }
 }
 
 impl Export {
@@ -45,6 +69,7 @@ pub(super) fn pass(
     common: &Common,
     gate: Option<&Gate>,
     options: &NsysOptions,
+    graphs: GraphTrace,
     nsys: &Profiler,
 ) -> Result<PassPlan, String> {
     let folder = work_folder(&common.output, id);
@@ -62,8 +87,7 @@ pub(super) fn pass(
         ));
     }
     if trace.contains(&"cuda") && nsys.knows("--cuda-graph-trace") {
-        // Kernels inside of graphs are seen only so.
-        command.push("--cuda-graph-trace=node".to_owned());
+        command.push(graphs.flag().to_owned());
     }
     if options.gpu_metrics {
         command.push(gpu_metrics(nsys)?);
@@ -75,7 +99,7 @@ pub(super) fn pass(
             "gated by range {range}: its first {instances} instance(s)"
         ));
     }
-    if steps.is_some() {
+    if steps.is_some() || graphs == (GraphTrace::Nodes { in_window: true }) {
         if !nsys.knows("--capture-range") {
             return Err(format!(
                 "{} cannot record steps: leave --window out",
@@ -96,6 +120,7 @@ pub(super) fn pass(
         folder,
         gate: gate.map(|(range, _)| range.clone()),
         keep_report: options.keep_report,
+        estimate: None,
     };
     let pass = PassPlan {
         notes,

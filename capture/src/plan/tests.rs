@@ -294,7 +294,7 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
         let name = |step: &Step| match step {
             Step::Snapshot { python, .. } => format!("snapshot {python}"),
             Step::Pass(pass) => pass.id.clone(),
-            Step::Counters(pass) => format!("{} later", pass.id),
+            Step::Deferred(pass) => format!("{} later", pass.id),
             Step::Skip { pass, reason, .. } => format!("no {pass}: {reason}"),
         };
         steps.iter().map(name).collect::<Vec<_>>()
@@ -308,6 +308,7 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
         "baseline",
         "gemm-log",
         "nsys",
+        "nsys-nodes later",
         "torch",
         "ncu later",
     ];
@@ -335,7 +336,7 @@ fn of_a_server_all_profiled_passes_are_limited_to_the_window() {
             panic!("not all")
         };
         let told = |step: Step| match step {
-            Step::Pass(pass) | Step::Counters(pass) => {
+            Step::Pass(pass) | Step::Deferred(pass) => {
                 let limit = |word: &str| pass.command.iter().any(|one| one == word);
                 let waits =
                     limit("--capture-range=cudaProfilerApi") || limit("--profile-from-start");
@@ -353,12 +354,13 @@ fn of_a_server_all_profiled_passes_are_limited_to_the_window() {
     let expected = [
         told("baseline", false, false),
         told("nsys", true, true),
+        told("nsys-nodes", true, true),
         told("torch", true, false),
         told("ncu", true, true),
     ];
     assert_eq!(passes(server), expected);
     // Of another workload torch alone is: the timeline of all is small enough.
-    let expected = [false, false, true, false];
+    let expected = [false, false, false, true, false];
     let own = passes("all -o b --window 5:3 -- python3 a.py");
     assert_eq!(
         own.iter()
@@ -417,7 +419,7 @@ fn the_recorded_tools_know_every_option_that_they_are_given() {
     };
     let mut checked = 0;
     for step in all(&arguments, &probe) {
-        let (Step::Pass(pass) | Step::Counters(pass)) = step else {
+        let (Step::Pass(pass) | Step::Deferred(pass)) = step else {
             continue;
         };
         let tool = match pass.kind {

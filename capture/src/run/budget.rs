@@ -7,7 +7,7 @@ use rooflens_schemas::PassKind;
 use crate::args::TimeLimit;
 use crate::plan::ncu::LAUNCH;
 use crate::plan::schedule::TimeForCounters;
-use crate::plan::{Harvest, PassPlan, Step};
+use crate::plan::{Harvest, NsysExport, PassPlan, Step};
 
 /// A pass takes so many times as long as the unprofiled run, and so many seconds more: of ncu, without the launches
 /// that it profiles. On two H200s nsys took 1.3 to 1.5 times as long.
@@ -27,8 +27,10 @@ const LAUNCHES: f64 = 30.0;
 /// The unprofiled run, as long as it is not known, in seconds.
 const UNKNOWN: f64 = 30.0;
 
-/// Seconds that earlier passes leave to ncu for launches, after an unprofiled run and its start.
+/// Seconds that earlier passes leave to ncu for launches, after an unprofiled run and its start: where there is room for all
+/// passes, and where time is short. ncu profiles fewer kernels then; another pass that is cut lacks all of its end.
 const LAUNCHING: f64 = 15.0;
+const LAUNCHING_SHORT: f64 = 5.0;
 
 /// Seconds after the end of the last pass: ncu writes its report and prints it, and files are hashed.
 const RESERVE: Duration = Duration::from_secs(10);
@@ -110,20 +112,29 @@ impl Budget {
             return Some(Duration::from_secs_f64(left / 4.0));
         }
         let estimate = self.seconds(pass);
-        let later: f64 = later.map(|step| self.least(step)).sum();
-        let limit = if estimate + later < left {
-            left - later
+        let later: Vec<&Step> = later.collect();
+        let after =
+            |launching: f64| -> f64 { later.iter().map(|step| self.least(step, launching)).sum() };
+        let (usual, least) = (after(LAUNCHING), after(LAUNCHING_SHORT));
+        let limit = if estimate + usual < left {
+            left - usual
+        } else if estimate + least < left {
+            left - least
         } else {
-            left * estimate / (estimate + later)
+            left * estimate / (estimate + least)
         };
         Some(Duration::from_secs_f64(limit))
     }
 
-    /// What earlier passes leave to a step. ncu profiles what fits into the rest.
-    fn least(&self, step: &Step) -> f64 {
+    /// What earlier passes leave to a step. ncu profiles what fits into the rest. A second timeline is not known to be
+    /// needed.
+    fn least(&self, step: &Step, launching: f64) -> f64 {
         match step {
-            Step::Counters(_) => self.once() * COUNTERS.0 + COUNTERS.1 + LAUNCHING,
-            Step::Pass(pass) => self.seconds(pass),
+            Step::Deferred(pass) if pass.kind == PassKind::Counters => {
+                self.once() * COUNTERS.0 + COUNTERS.1 + launching
+            }
+            Step::Deferred(pass) if pass.kind == PassKind::Timeline => 0.0,
+            Step::Pass(pass) | Step::Deferred(pass) => self.seconds(pass),
             Step::Snapshot { .. } | Step::Skip { .. } => 0.0,
         }
     }
@@ -140,6 +151,10 @@ impl Budget {
             _ => (1.0, 0.0),
         };
         let launches = match &pass.harvest {
+            Harvest::Nsys(NsysExport {
+                estimate: Some(estimate),
+                ..
+            }) => return estimate.as_secs_f64(),
             Harvest::Ncu(export) => match &export.schedule {
                 Some(schedule) => return schedule.total().as_secs_f64(),
                 None => export.planned.map_or(LAUNCHES, |planned| planned as f64),
@@ -206,12 +221,15 @@ mod tests {
         // 4 * 20 + 60, of which 10 are reserved.
         assert_about(budget(TimeLimit::Usual, 20).left(), 130.0);
         // ncu needs as long as the baseline, 10 s to start, and 15 s for launches.
-        let later = [Step::Counters(pass(PassKind::Counters))];
+        let later = [Step::Deferred(pass(PassKind::Counters))];
         let timeline = pass(PassKind::Timeline);
         let short = budget(TimeLimit::Usual, 15);
         assert_about(short.limit(&timeline, later.iter()), 110.0 - 40.0);
         let long = budget(TimeLimit::Usual, 100);
         assert_about(long.limit(&timeline, later.iter()), 450.0 - 125.0);
+        // Of 60 s the timeline needs 26 and ncu 40, or 30 with fewer launches.
+        let shorter = budget(total(70), 15);
+        assert_about(shorter.limit(&timeline, later.iter()), 60.0 - 30.0);
     }
 
     #[test]

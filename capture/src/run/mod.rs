@@ -116,16 +116,16 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs all steps; those of ncu are planned by `counters` when it is their turn, with the time for them. After a
-    /// signal those that are left are recorded as skipped; after a failure of our own the bundle still gets its manifest.
+    /// Runs all steps; `plan` plans deferred ones when it is their turn, with the time for them. After a signal those that
+    /// are left are recorded as skipped; after a failure of our own the bundle still gets its manifest.
     pub(crate) fn run(
         mut self,
         steps: Vec<Step>,
-        counters: impl Fn(PassPlan, TimeForCounters) -> Vec<Step>,
+        plan: impl Fn(PassPlan, TimeForCounters) -> Vec<Step>,
     ) -> Result<Outcome, CaptureError> {
         // A pass that cannot be is said before the others take their time.
         for step in &steps {
-            if let Step::Pass(plan) | Step::Counters(plan) = step {
+            if let Step::Pass(plan) | Step::Deferred(plan) = step {
                 refuse(&self.bundle.join(&plan.id))?;
             }
         }
@@ -134,8 +134,8 @@ impl<'a> Session<'a> {
         let mut done = Ok(());
         while let Some(step) = steps.pop_front().filter(|_| done.is_ok()) {
             done = match step {
-                Step::Counters(plan) if !self.signals.interrupted() => {
-                    let planned = counters(plan, self.budget.for_counters()).into_iter();
+                Step::Deferred(pass) if !self.signals.interrupted() => {
+                    let planned = plan(pass, self.budget.for_counters()).into_iter();
                     planned.rev().for_each(|step| steps.push_front(step));
                     Ok(())
                 }
@@ -154,10 +154,10 @@ impl<'a> Session<'a> {
         match step {
             Step::Snapshot { python, profilers } => return self.snapshot(python, profilers),
             Step::Skip { pass, kind, reason } => self.skip(&pass, kind, reason),
-            Step::Pass(plan) | Step::Counters(plan) if is_interrupted => {
+            Step::Pass(plan) | Step::Deferred(plan) if is_interrupted => {
                 self.skip(&plan.id, plan.kind, "interrupted before it".to_owned());
             }
-            Step::Pass(plan) | Step::Counters(plan) => {
+            Step::Pass(plan) | Step::Deferred(plan) => {
                 let limit = self.budget.limit(&plan, later.iter());
                 self.pass(plan, limit)?;
             }
@@ -167,7 +167,7 @@ impl<'a> Session<'a> {
 
     /// Skips the injected profiler of PyTorch where the baseline showed that it would find nothing.
     fn skip_torch(&self, step: &mut Step) {
-        let (Step::Pass(pass), Some(python)) = (&*step, self.python) else {
+        let (Step::Pass(pass) | Step::Deferred(pass), Some(python)) = (&*step, self.python) else {
             return;
         };
         let is_needless = match &pass.harvest {

@@ -47,16 +47,17 @@ impl Timeline {
         since_start(starts.min().unwrap_or(Ns::ZERO))
     }
 
-    /// From the start of the recording to the end of the last kernel or range.
+    /// From the start of the recording, or of the run that it is a part of, to the end of the last kernel or range.
     pub(crate) fn end(&self) -> Duration {
         let (launches, ranges) = (&self.session.launches, &self.session.ranges);
         let ends = launches.end.iter().chain(&ranges.end).copied();
-        since_start(ends.max().unwrap_or(Ns::ZERO))
+        let end = since_start(ends.max().unwrap_or(Ns::ZERO));
+        self.before.end.unwrap_or(end)
     }
 }
 
 /// A point of time of the timeline as a time since its start.
-pub(crate) fn since_start(time: Ns) -> Duration {
+pub(super) fn since_start(time: Ns) -> Duration {
     Duration::from_nanos(u64::try_from(time.0).unwrap_or(0))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use rooflens_session::{Dim3, KernelId, LaunchId, Ns, RangeId, RangeKind};
+use rooflens_session::{Dim3, KernelId, LaunchId, Ns, RangeId};
 use rooflens_stages::StageInstance;
 use rooflens_stages::selection::{
     Selected, first_process, launches_of, longest_grid, select_among, window_among, yaml,
@@ -115,9 +115,7 @@ fn place(timeline: &Timeline, stage: &str, selected: &[Selected]) -> Option<Plac
     }
     let (_, instance, range) = best?;
     let row = range.index();
-    // Of other domains and of ranges that are not pushed no signal says when they begin.
-    let has_domain = !session.text(session.ranges.domain[row]).is_empty();
-    if has_domain || session.ranges.kind[row] != RangeKind::PushPop {
+    if !timeline.can_be_pushed(range) {
         return None;
     }
     let mut launches = timeline.launches_of(instance);

@@ -13,6 +13,7 @@ mod agreement;
 mod clocks;
 mod count;
 mod filter;
+mod instances;
 mod list;
 mod read;
 mod stop;
@@ -29,16 +30,19 @@ use rooflens_stages::repeats;
 use rooflens_stages::selection::{duration, first_process, in_order};
 use rooflens_stages::{OpSource, Stage, StageInstance, StageTables};
 
+use instances::Before;
+
 pub(crate) use clocks::{Offset, offset};
-pub(crate) use count::since_start;
+pub(crate) use instances::Instance;
 pub(crate) use list::{Listed, Place, list};
 pub(crate) use stop::{Course, Profiled};
 
 /// The one pass of the session.
 const PASS: PassId = PassId(0);
 
-/// The export of a bundle.
+/// The export of a bundle, and that of the nodes of its CUDA graphs.
 pub(crate) const EXPORT: &str = "nsys/timeline.sqlite";
+const NODES: &str = "nsys-nodes/timeline.sqlite";
 
 /// An export with its stages.
 #[derive(Debug, Default)]
@@ -53,6 +57,8 @@ pub(crate) struct Timeline {
     origin: Option<Ns>,
     /// What is skipped, and why.
     notes: Vec<String>,
+    /// What of the run precedes it.
+    before: Before,
 }
 
 /// The CUDA call that issued a launch.
@@ -73,10 +79,24 @@ impl Timeline {
     /// Reads the export of a bundle with the description of its workload. Without one, and with a refused one, there are
     /// only built-in stages.
     pub(crate) fn of_bundle(bundle: &Path) -> io::Result<Self> {
-        let mut timeline = read::read(&bundle.join(EXPORT))?;
+        Self::of_export(bundle, EXPORT)
+    }
+
+    /// The export that shows all kernels: that of the nodes of graphs, if there is one.
+    pub(crate) fn of_kernels(bundle: &Path) -> io::Result<Self> {
+        let is_there = bundle.join(NODES).exists();
+        Self::of_export(bundle, if is_there { NODES } else { EXPORT })
+    }
+
+    fn of_export(bundle: &Path, export: &str) -> io::Result<Self> {
+        let mut timeline = read::read(&bundle.join(export))?;
         match workload::of_bundle(bundle) {
             Ok(workload) => timeline.session.workload = workload,
             Err(reason) => timeline.notes.push(reason),
+        }
+        if export == NODES {
+            // They are recorded after the warm-up.
+            timeline.session.workload.warmup = None;
         }
         timeline.find_stages();
         Ok(timeline)
@@ -180,7 +200,7 @@ impl Timeline {
         in_order(&self.session, PASS)
     }
 
-    /// The number of a range among those of its name, process and domain, from 0: by their starts.
+    /// The number of a range among those of its name, process and domain in the run, from 0: by their starts.
     fn ordinal(&self, range: RangeId) -> usize {
         let ranges = &self.session.ranges;
         let key = |range: RangeId| {
@@ -192,7 +212,8 @@ impl Timeline {
             key(*other) == key(range)
                 && (ranges.start[other.index()], *other) < (ranges.start[range.index()], range)
         };
-        ranges.ids().filter(before).count()
+        let name = self.session.text(ranges.name[range.index()]);
+        self.before.ranges(name) + ranges.ids().filter(before).count()
     }
 }
 

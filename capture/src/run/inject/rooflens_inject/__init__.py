@@ -21,7 +21,7 @@ def start(environment):
     """Begins what the environment asks for: a trace, notes, ranges of our own, or several of them."""
     trace, notes = environment.get("ROOFLENS_TORCH_DIR"), environment.get("ROOFLENS_NOTES_DIR")
     own, window, marked = (environment.get(f"ROOFLENS_{name}") for name in ("STEPS", "WINDOW", "MARKS"))
-    is_limited = environment.get("ROOFLENS_RANGES") or environment.get("ROOFLENS_NCU_WINDOW")
+    is_limited = environment.get("ROOFLENS_RANGES") or environment.get("ROOFLENS_INSTANCES")
     deadline = environment.get("ROOFLENS_DEADLINE")
     if not (trace or notes or own or window or marked or is_limited or deadline):
         return

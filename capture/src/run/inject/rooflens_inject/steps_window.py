@@ -14,7 +14,7 @@ import threading
 from . import loading
 
 WINDOW, DIR, READY = (os.environ.get(f"ROOFLENS_{name}") for name in ("WINDOW", "WINDOW_DIR", "READY"))
-BY_RANGES = "ROOFLENS_NCU_WINDOW" in os.environ
+BY_RANGES = "ROOFLENS_INSTANCES" in os.environ
 
 _state = {}
 

@@ -1,13 +1,14 @@
-"""Limits ncu to chosen instances of NVTX ranges, and ends the workload after the last. Written by rooflens-capture.
+"""Limits ncu or nsys to chosen instances of NVTX ranges, and ends the workload after the last. Written by rooflens-capture.
 
-    ROOFLENS_RANGES      folder: the names of the ranges that a process pushes are noted there
-    ROOFLENS_NCU_WINDOW  JSON, [["decode", 2], …]: names, and which of that name, from 0
-    ROOFLENS_NCU_STOP    file whose name with .0, .1, … says that enough is profiled of the first, second, … of these
-    ROOFLENS_NCU_DONE    file that says to other ranks that the first one has profiled all
+    ROOFLENS_RANGES     folder: the names of the ranges that a process pushes are noted there
+    ROOFLENS_INSTANCES  JSON, [["decode", 2], …]: names, and which of that name, from 0
+    ROOFLENS_NCU_STOP   file whose name with .0, .1, … says that enough is profiled of the first, second, … of these;
+                        without it all from the first to the last is recorded
+    ROOFLENS_DONE       file that says to other ranks that the first one has profiled all
 
 ncu runs with --profile-from-start off. It saves and restores all memory that a GPU reaches, so that batches in pinned
-memory double the time of a launch: loaders leave theirs pageable. Of several ranks the first is profiled; the others meet it in collectives, and
-end when it has ended. Processes that load data push no ranges. Failures are said and forgotten.
+memory double the time of a launch: loaders leave theirs pageable. Of several ranks the first is profiled; the others
+meet it in collectives, and end when it has ended. Processes that load data push no ranges. Failures are said and forgotten.
 """
 import json
 import os
@@ -17,12 +18,15 @@ import time
 from . import deadline, loading, ranges, steps, steps_window
 
 RANGES = os.environ.get("ROOFLENS_RANGES")
-WINDOW = [(name, ordinal) for name, ordinal in json.loads(os.environ.get("ROOFLENS_NCU_WINDOW", "[]"))]
+WINDOW = [(name, ordinal) for name, ordinal in json.loads(os.environ.get("ROOFLENS_INSTANCES", "[]"))]
 STOP = os.environ.get("ROOFLENS_NCU_STOP")
-DONE = os.environ.get("ROOFLENS_NCU_DONE")
+DONE = os.environ.get("ROOFLENS_DONE")
 
 # Names that are noted at most, and seconds for which other ranks wait for the first.
 MOST, PATIENCE = 200, 900
+
+# Seconds in which nsys takes what it recorded: an end without Python's own would cut it off.
+SETTLE = 2
 
 
 class Window:
@@ -73,7 +77,8 @@ class Window:
         """Starts or stops ncu: it makes every launch slow, so that it is stopped as soon as it has enough."""
         if self.open and self.is_first is None:
             self.is_first = steps_window.claims()
-        wanted = bool(self.open) and self.is_first
+        is_between = STOP is None and self.is_on and bool(self.left)
+        wanted = (bool(self.open) or is_between) and self.is_first
         if wanted == self.is_on:
             return
         self.is_on, runtime = wanted, self.torch.cuda.cudart()
@@ -129,6 +134,8 @@ class Window:
         until = time.monotonic() + PATIENCE
         while DONE and not os.path.exists(DONE) and time.monotonic() < until:
             time.sleep(0.05)
+        if STOP is None:
+            time.sleep(SETTLE)
         deadline.end()
 
 
@@ -142,5 +149,5 @@ def install(torch):
     ranges.listen(torch, window)
     if deadline.DEADLINE:
         deadline.install(torch, window.close)
-    if WINDOW:
+    if STOP:
         loading.on_import("torch.utils.data", leave_pageable)

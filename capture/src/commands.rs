@@ -79,7 +79,7 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
     let planned = |plain: PassPlan, time| match (plain.kind, &probe.nsys, &probe.ncu) {
         (PassKind::Timeline, Ok(nsys), _) => nodes::passes(&arguments, nsys, plain, time),
         (PassKind::Counters, _, Ok(ncu)) => counters::passes(&arguments, ncu, plain, time),
-        _ => as_planned(plain, time),
+        _ => vec![Step::Pass(plan::torch::with_stacks(plain, &arguments))],
     };
     let limit = arguments.budget.unwrap_or(TimeLimit::Usual);
     perform(&arguments.common, steps, (limit, begin), planned)

@@ -8,7 +8,7 @@ pub(crate) mod nodes;
 mod nsys;
 mod quote;
 pub(crate) mod schedule;
-mod torch;
+pub(crate) mod torch;
 
 use std::path::{Path, PathBuf};
 
@@ -217,7 +217,7 @@ fn all_passes(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     }
     let (gate, torch) = (&arguments.gate, &arguments.torch);
     let is_expected = torch.trace_dir.is_some();
-    steps.push(Step::Pass(torch::pass(
+    steps.push(Step::Deferred(torch::pass(
         "torch",
         common,
         gate,
@@ -299,9 +299,10 @@ pub(crate) fn show(steps: &[Step]) -> String {
             Step::Deferred(pass) => {
                 text.push_str(match pass.kind {
                     PassKind::Timeline => "# nsys-nodes: in a few instances of a stage, if CUDA graphs were launched\n",
-                    _ => {
+                    PassKind::Counters => {
                         "# ncu: once there is a timeline, the top kernels in one instance of each stage; until then\n"
                     }
+                    _ => "# torch: once there is a timeline, with Python stacks of two instances of a stage\n",
                 });
                 text.push_str(&show_pass(pass));
             }

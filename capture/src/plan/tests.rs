@@ -309,7 +309,7 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
         "gemm-log",
         "nsys",
         "nsys-nodes later",
-        "torch",
+        "torch later",
         "ncu later",
     ];
     assert_eq!(names(&all(&arguments, &probe)), expected);
@@ -322,7 +322,7 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
         "baseline",
         "gemm-log",
         "no nsys: no nsys",
-        "torch",
+        "torch later",
         "no ncu: no ncu",
     ];
     assert_eq!(names(&all(&arguments, &bare)), expected);

@@ -5,9 +5,18 @@ use std::path::PathBuf;
 use clap::ValueEnum as _;
 use rooflens_schemas::PassKind;
 
+use super::counters::pushed;
 use super::gate::Range;
-use super::{Harvest, PassPlan, in_steps, work_folder};
-use crate::args::{Common, Gate, TorchOptions};
+use super::{Harvest, PassPlan, in_steps, ranges_folder, work_folder};
+use crate::args::{AllArguments, Common, Gate, Record, TorchOptions};
+use crate::timeline::Timeline;
+
+/// What the injected module reads: a range, the number of its first instance with stacks, and how many have stacks.
+const STACKS: &str = "ROOFLENS_TORCH_STACKS";
+
+/// Instances of a window with stacks, and the least number of instances of such a window.
+const STACK_INSTANCES: u64 = 2;
+const MANY: u64 = 4;
 
 /// Where traces are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +44,47 @@ pub(super) fn pass(
         trace_dir: options.trace_dir.clone(),
         is_expected,
     });
-    let pass = PassPlan {
+    let mut pass = PassPlan {
         variables,
         is_injected: options.trace_dir.is_none(),
         notes: vec![note],
         ..PassPlan::once(id, PassKind::Operators, &common.command, harvest)
     };
+    if let (Some(range), Some((skip, count))) = (&gate.gate, gate.window)
+        && pass.is_injected
+        && count >= MANY
+        && !options.record.contains(&Record::Stacks)
+    {
+        add_stacks(&mut pass, Range::of(range).name, skip, STACK_INSTANCES);
+    }
     in_steps(pass, gate.steps(), common)
+}
+
+/// The pass of `all`, with stacks in early instances of a stage if nothing limits it.
+pub(crate) fn with_stacks(mut pass: PassPlan, arguments: &AllArguments) -> PassPlan {
+    let (gate, common) = (&arguments.gate, &arguments.common);
+    let is_limited = gate.gate.is_some() || gate.window.is_some();
+    if is_limited || !pass.is_injected || arguments.torch.record.contains(&Record::Stacks) {
+        return pass;
+    }
+    let ranges = pushed(&ranges_folder(&common.output));
+    let timeline = Timeline::of_bundle(&common.output).ok();
+    let instances =
+        timeline.and_then(|timeline| timeline.stack_instances(|name| ranges.contains(name)));
+    if let Some(first) = instances.as_ref().and_then(|instances| instances.first()) {
+        let count = instances.as_ref().map_or(0, Vec::len) as u64;
+        add_stacks(&mut pass, &first.range, first.ordinal as u64, count);
+    }
+    pass
+}
+
+fn add_stacks(pass: &mut PassPlan, range: &str, first: u64, count: u64) {
+    let instances = serde_json::json!([range, first, count]).to_string();
+    pass.variables.push((STACKS.to_owned(), instances));
+    pass.notes.push(format!(
+        "Python stacks: {count} instances of range {range} after {first}, in {}-stacks",
+        pass.id
+    ));
 }
 
 /// What the injected modules read. PYTHONPATH is extended when the command is started.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rooflens_schemas::{Tool, workload};
+use rooflens_schemas::{Tool, manifest, workload};
 
 use super::Session;
 use super::child::Run;
@@ -22,6 +22,9 @@ use crate::redact::export;
 
 /// Ranges that are named when the gate's did not occur.
 const RANGES: usize = 40;
+
+/// Part of the names of traces with Python stacks.
+const STACKS: &str = ".stacks.";
 
 /// Name of a hidden copy that is made ready for the bundle.
 pub(super) const TAKEN: &str = "taken";
@@ -92,12 +95,15 @@ pub(super) fn after(
                 found = if working.is_empty() { idle } else { working };
             }
             found.extend(traces(&folders.out));
-            collect(
-                found.difference(before),
-                collection.is_expected,
-                session,
-                folders,
-            )
+            let (stacks, found): (BTreeSet<_>, _) = found
+                .difference(before)
+                .cloned()
+                .partition(|trace| has_stacks(trace));
+            let mut harvested = collect(&found, collection.is_expected, session, folders)?;
+            harvested
+                .notes
+                .extend(take_stacks(&stacks, session, folders)?);
+            Ok(harvested)
         }
         Harvest::GemmLog => pack_logs(session, folders),
     }
@@ -372,9 +378,35 @@ fn has_operators(trace: &Path) -> bool {
     lines.any(|line| finder.find(&line).is_some())
 }
 
+/// Whether a trace of ours holds Python stacks: no time of it is right.
+fn has_stacks(trace: &Path) -> bool {
+    let name = trace.file_name().unwrap_or_default().to_string_lossy();
+    name.contains(STACKS)
+}
+
+/// The pass of the stacks that a pass recorded.
+pub(super) fn stacks_of(pass: &str) -> String {
+    format!("{pass}{}", manifest::STACKS)
+}
+
+/// Takes traces with stacks as a pass of their own.
+fn take_stacks(
+    traces: &BTreeSet<PathBuf>,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<Vec<String>, CaptureError> {
+    let folder = session.bundle.join(stacks_of(&folders.id));
+    let mut notes = Vec::new();
+    if !traces.is_empty() {
+        files::make(&folder)?;
+        notes = take_traces(traces, &folder, session, folders)?.1;
+    }
+    Ok(notes)
+}
+
 /// Traces under names that tell ranks: PyTorch's own begin with the name of the host.
-fn collect<'a>(
-    traces: impl Iterator<Item = &'a PathBuf>,
+fn collect(
+    traces: &BTreeSet<PathBuf>,
     is_expected: bool,
     session: &Session<'_>,
     folders: &Folders,
@@ -387,7 +419,26 @@ fn collect<'a>(
         producer,
         ..Harvested::default()
     };
-    let mut names = BTreeSet::new();
+    let (count, notes) = take_traces(traces, &folders.pass, session, folders)?;
+    harvested.notes.extend(notes);
+    if count == 0 {
+        let note = "there is no trace: torch was not imported, the range did not occur, or the process \
+                    was killed";
+        harvested.producer = None;
+        harvested = harvested.unfit(note.to_owned());
+        harvested.is_unfit = is_expected;
+    }
+    Ok(harvested)
+}
+
+/// Takes traces to a folder. Gives how many, and what is to be said of them.
+fn take_traces(
+    traces: &BTreeSet<PathBuf>,
+    folder: &Path,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<(usize, Vec<String>), CaptureError> {
+    let (mut names, mut notes) = (BTreeSet::new(), Vec::new());
     for trace in traces {
         let stem = rank(trace).map_or_else(|| "trace".to_owned(), |rank| format!("rank{rank}"));
         let free = (1..).map(|index| match index {
@@ -398,20 +449,11 @@ fn collect<'a>(
             .into_iter()
             .find(|name| !names.contains(name))
             .unwrap_or_default();
-        let to = folders.pass.join(format!("{name}.pt.trace.json"));
-        harvested
-            .notes
-            .extend(take_packed(trace, &to, session, folders)?);
+        let to = folder.join(format!("{name}.pt.trace.json"));
+        notes.extend(take_packed(trace, &to, session, folders)?);
         names.insert(name);
     }
-    if names.is_empty() {
-        let note = "there is no trace: torch was not imported, the range did not occur, or the process \
-                    was killed";
-        harvested.producer = None;
-        harvested = harvested.unfit(note.to_owned());
-        harvested.is_unfit = is_expected;
-    }
-    Ok(harvested)
+    Ok((names.len(), notes))
 }
 
 /// The number after `rank` in a file's name.

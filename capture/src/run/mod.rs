@@ -243,9 +243,23 @@ impl<'a> Session<'a> {
             self.budget.measured(Duration::from_nanos(wall));
         }
         pass.notes.extend(done.notes);
-        self.producers
-            .extend(done.producer.map(|tool| (plan.id, tool)));
+        let stacks = harvest::stacks_of(&plan.id);
+        let has_stacks = self.bundle.join(&stacks).exists();
+        for id in std::iter::once(plan.id).chain(has_stacks.then(|| stacks.clone())) {
+            self.producers
+                .extend(done.producer.clone().map(|tool| (id, tool)));
+        }
         self.passes.push(pass);
+        if has_stacks {
+            self.passes.push(Pass {
+                id: stacks,
+                kind: PassKind::Operators,
+                notes: vec![
+                    "Python stacks of a part of the pass before: no time of it counts".to_owned(),
+                ],
+                ..Pass::default()
+            });
+        }
         // What is captured is whole, whatever becomes of the passes after it.
         self.describe().map(drop)
     }

@@ -1,5 +1,6 @@
 //! Where a short second recording takes place, and what of a timeline precedes one.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,6 +15,12 @@ const GRAPH_INSTANCES: usize = 2;
 
 /// Time around the first of them in which instances of other stages are recorded, too.
 const NEAR: Ns = Ns(10_000_000_000);
+
+/// Instances in which Python stacks are recorded: early ones that count, because the time of a pass may be up before the
+/// last ones. The least number of a stage that has so many to spare, and the time that they may take without stacks.
+const STACK_INSTANCES: usize = 2;
+const MANY: usize = 4;
+const STACK_TIME: Ns = Ns(2_000_000_000);
 
 /// An instance of a range that Python can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +88,32 @@ impl Timeline {
         }
         chosen.sort_by_key(|instance| (instance.start, instance.ordinal));
         Some(chosen)
+    }
+
+    /// The first instances that count of the outermost stage that has some to spare and is short enough for stacks.
+    pub(crate) fn stack_instances(&self, pushed: impl Fn(&str) -> bool) -> Option<Vec<Instance>> {
+        let mut stages: Vec<&Stage> = self
+            .tables
+            .stages
+            .iter()
+            .filter(|stage| self.is_named(stage))
+            .collect();
+        let gpu_time = |stage: &Stage| {
+            self.counted(stage)
+                .map(|instance| instance.sum)
+                .fold(Ns::ZERO, |a, b| a + b)
+        };
+        stages.sort_by_key(|stage| (stage.parent.is_some(), Reverse(gpu_time(stage))));
+        let first = |stage: &Stage| {
+            let mut chosen = self.pushed_instances(stage, &pushed)?;
+            if chosen.len() < MANY {
+                return None;
+            }
+            chosen.truncate(STACK_INSTANCES);
+            let time = chosen.last()?.end - chosen.first()?.start;
+            (time <= STACK_TIME).then_some(chosen)
+        };
+        stages.into_iter().find_map(first)
     }
 
     /// Takes the times and ranges of the whole run into account: this timeline begins with the instance.

@@ -16,6 +16,9 @@ from . import loading
 WINDOW, DIR, READY = (os.environ.get(f"ROOFLENS_{name}") for name in ("WINDOW", "WINDOW_DIR", "READY"))
 BY_RANGES = "ROOFLENS_INSTANCES" in os.environ
 
+# Steps of a window that has stacks in the first ones, and how many of them.
+MANY, STACKED = 4, 2
+
 _state = {}
 
 
@@ -59,16 +62,26 @@ class StepsWindow:
                 self.is_open = True
                 mark("open")
                 self.profile("start", "cudaProfilerStart")
+                self.stacks("begin_stacks")
 
     @loading.quiet
     def ends(self):
         with self.lock:
+            if self.begun == self.skip + STACKED:
+                self.stacks("end_stacks")
             if self.is_open and self.begun >= self.skip + self.count:
                 self.is_open, self.is_done = False, True
                 if self.torch.cuda.is_initialized():
                     self.torch.cuda.synchronize()
                 self.profile("stop", "cudaProfilerStop")
                 mark("done")
+
+    @loading.quiet
+    def stacks(self, method):
+        """The first steps have Python stacks, if there are others."""
+        tracer = sys.modules.get("rooflens_inject.tracer")
+        if tracer is not None and self.count >= MANY and "stacks" not in tracer.RECORD:
+            getattr(tracer.current, method)()
 
     @loading.quiet
     def profile(self, method, function):

@@ -17,8 +17,8 @@ outcomes    no rule passed without data, and each found rule has its findings
 unexplained a warning of 5 % of the measured loop has an action, or another action is about its stage, or the page states it
             among its caveats: a limit of the clock is no fault of the program
 coverage    the page says which share of the captured time its figures are about: first among the caveats below 90 %
-leaves      each part of 5 % of the measured iterations and the time between them has an action on its stage or on the loop, or a
-            row of no_action.csv with its reason
+leaves      each part of 5 % of the measured iterations has an action on its stage or on the loop, or a row of no_action.csv with
+            its reason
 
 An action against stalls may move `First request` alone: lines with `exempt` say so, and are no violations.
 """
@@ -46,7 +46,7 @@ STALLS = {"host-pauses"}
 # Rules that say where idle time goes, and not why.
 GENERAL = {"launch-bound", "host-bound", "between-stages", "queue-gaps", "host-pauses"}
 LOOP = "Measured loop"
-LOOP_PHASES = ("measured iterations", "slow measured iterations", "between stages")
+MEASURED = ("measured iterations", "slow measured iterations")
 LEAVES = ("operation", "idle cause", "no operation")
 RANK = re.compile(r" · rank (\d+)$")
 STEP = re.compile(r", per step( \(of (\d+)\))?$")
@@ -492,31 +492,36 @@ def share_and_time(item, share, total):
 
 def leaves(report):
     nodes = {row["id"]: row for row in report.rows("account")}
-    times, whole = collections.Counter(), 0
+    times, largest, whole = collections.Counter(), collections.Counter(), 0
     for row in nodes.values():
-        if row["kind"] in LOOP_PHASES:
+        if row["kind"] in MEASURED:
             whole += int(row["ns"])
         if row["kind"] not in LEAVES:
             continue
         phase = row
-        while phase and phase["kind"] not in LOOP_PHASES:
+        while phase and phase["kind"] not in MEASURED:
             phase = nodes.get(phase["parent"])
         if phase:
-            times[RANK.sub("", phase["label"]), row["kind"], row["label"]] += int(row["ns"])
+            leaf, time = (RANK.sub("", phase["label"]), row["kind"], row["label"]), int(row["ns"])
+            times[leaf] += time
+            largest[leaf, phase["id"]] = max(largest[leaf, phase["id"]], time)
+    # Kernels of one short name are leaves of their own: the largest of each phase counts.
+    least = collections.Counter()
+    for (leaf, _), time in largest.items():
+        least[leaf] += time
     named = collections.Counter()
     for row in report.rows("no_action"):
-        named[row["place"], row["kind"], row["label"]] += int(row["ns"])
+        named[row["stage"], row["kind"], row["label"]] += int(row["ns"])
         if not row["reason"]:
-            report.wrong("leaves", row["place"], row["label"], "no reason")
+            report.wrong("leaves", row["stage"], row["label"], "no reason")
     rules = {row["rule"] for row in report.rows("summary_actions")}
     of_actions = {row["stage"] for row in report.rows("findings") if row["rule"] in rules and row["saved_ns"]}
     for leaf, time in times.items():
         is_of_action = leaf[0] in of_actions or "" in of_actions
-        # Kernels of one short name are rows of their own.
         if named[leaf] > time:
             report.wrong("leaves", *leaf, "time in no_action.csv", named[leaf], time)
-        elif time >= LEAST_OF_LOOP * whole and leaf not in named and not is_of_action:
-            report.wrong("leaves", *leaf, f"{time / whole:.1%} without an action or a reason")
+        elif least[leaf] >= LEAST_OF_LOOP * whole and leaf not in named and not is_of_action:
+            report.wrong("leaves", *leaf, f"{least[leaf] / whole:.1%} without an action or a reason")
 
 
 CHECKS = (figures, moves, order, shares, account, busy, outcomes, unexplained, coverage, leaves)

@@ -7,8 +7,7 @@ use rooflens_analysis::counters::limits::LimitSource;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_analysis::time::idle::sources::WINDOWS;
-use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Quantity, Table};
+use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Table};
 use rooflens_session::{Arrange, KernelId, Ns};
 use rooflens_units::{Percent, Ratio, Time};
 
@@ -16,16 +15,12 @@ use super::actions::{Action, Effect};
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
 
-/// Share of measured iterations and the time between them from which on a leaf needs an action or a reason.
+/// Share of measured iterations from which on a leaf needs an action or a reason.
 const LARGE: Ratio = Ratio(0.05);
 
 /// A leaf of the account, summed over GPUs and ranks.
 pub(super) struct Leaf {
-    /// The stage, or the stages that it lies between.
-    place: String,
-    stage: Option<usize>,
-    /// Iterations, or times between stages.
-    parts: u64,
+    stage: String,
     kind: NodeKind,
     time: Ns,
     share: Ratio,
@@ -53,7 +48,7 @@ pub(super) fn leaves(
     leaves
 }
 
-/// All leaves of measured iterations and of the time between them, and the sum of their times.
+/// All leaves of measured iterations, and the sum of their times.
 fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
     let mut leaves: Vec<Leaf> = Vec::new();
     let mut whole = Ns::ZERO;
@@ -61,37 +56,30 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
         Ok(idle) => idle.account.nodes.as_slice(),
         Err(_) => &[],
     };
-    let (mut phase, mut parts) = (None, 0);
+    let mut measured = None;
     for node in nodes {
-        if let NodeKind::Phase(of_node) = node.kind {
-            parts = node.parts.unwrap_or_default();
-            phase = Some(of_node)
-                .filter(|phase| phase.is_measured() || matches!(phase, Phase::Between { .. }));
-            whole += phase.map_or(Ns::ZERO, |_| node.time);
+        if let NodeKind::Phase(phase) = node.kind {
+            measured = match phase {
+                Phase::Stage { stage, .. } if phase.is_measured() => Some(stage),
+                _ => None,
+            };
+            whole += measured.map_or(Ns::ZERO, |_| node.time);
         }
         let is_leaf = matches!(
             node.kind,
             NodeKind::Work(_) | NodeKind::Cause(_) | NodeKind::NoOperation
         );
-        let Some(phase) = phase.filter(|_| is_leaf) else {
+        let Some(stage) = measured.filter(|_| is_leaf) else {
             continue;
         };
-        let (stage, place) = match phase {
-            Phase::Stage { stage, .. } => (Some(stage), evidence.facts.stages[stage].name.clone()),
-            _ => (None, phase.name(evidence.session, evidence.facts)),
-        };
+        let stage = evidence.facts.stages[stage].name.as_str();
         match leaves
             .iter_mut()
-            .find(|leaf| leaf.kind == node.kind && leaf.place == place)
+            .find(|leaf| leaf.kind == node.kind && leaf.stage == stage)
         {
-            Some(leaf) => {
-                leaf.time += node.time;
-                leaf.parts += parts;
-            }
+            Some(leaf) => leaf.time += node.time,
             None => leaves.push(Leaf {
-                place,
-                stage,
-                parts,
+                stage: stage.to_owned(),
                 kind: node.kind,
                 time: node.time,
                 share: Ratio::ZERO,
@@ -104,10 +92,9 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
 
 impl Leaf {
     /// The stages of the primary pass that it is a part of, one a rank.
-    fn stages<'a>(&self, evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a StageLine> {
-        let name = self.stage.map(|_| self.place.clone());
+    fn stages<'a>(&'a self, evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a StageLine> {
         let stages = evidence.stages.iter();
-        stages.filter(move |stage| name.is_some() && stage.scope.stage == name)
+        stages.filter(|stage| stage.scope.stage.as_ref() == Some(&self.stage))
     }
 
     fn is_busy(&self) -> bool {
@@ -157,15 +144,10 @@ impl Leaf {
 
     /// Why it has no action.
     fn reason(&self, evidence: &Evidence<'_>, findings: &[Finding]) -> String {
-        let is_of_place = |finding: &&Finding| match self.stage {
-            Some(_) => finding.scope.stage.as_ref() == Some(&self.place),
-            None => finding.scope.stage.is_none(),
-        };
-        let about_run = findings
-            .iter()
-            .filter(|finding| !finding.on_measurement)
-            .filter(is_of_place);
-        let mut savings = about_run.filter_map(|finding| Some((finding, finding.gain.as_ref()?)));
+        let about_stage = findings.iter().filter(|finding| {
+            !finding.on_measurement && finding.scope.stage.as_ref() == Some(&self.stage)
+        });
+        let mut savings = about_stage.filter_map(|finding| Some((finding, finding.gain.as_ref()?)));
         let found = savings.find(|(finding, gain)| {
             let is_of_kind = self.is_busy() || gain.kind != GainKind::Work;
             is_of_kind && self.is_saved(&finding.parts, gain)
@@ -179,10 +161,6 @@ impl Leaf {
                 whole = gain.of.as_str(),
                 of = gain.of_ns,
             );
-        }
-        if self.stage.is_none() && self.parts < WINDOWS as u64 {
-            let times = Quantity::count(self.parts);
-            return words!(evidence, "no_action.once", times = times);
         }
         match self.kind {
             NodeKind::Work(Work::Kernel(kernel)) => self.reason_of_kernel(evidence, kernel),
@@ -254,7 +232,7 @@ impl Leaf {
 pub(super) fn table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, Leaf> {
     let (text, session, facts) = (evidence.text, evidence.session, evidence.facts);
     Table::new(text, "no_action")
-        .name("place", |leaf: &Leaf| leaf.place.clone())
+        .name("stage", |leaf: &Leaf| leaf.stage.clone())
         .text("kind", |leaf| leaf.kind.label())
         .text("label", move |leaf| {
             Cell::from(leaf.kind.name(session, facts))

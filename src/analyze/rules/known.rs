@@ -161,6 +161,8 @@ pub(crate) struct Lost {
     pub(crate) issued: Time,
     /// Windows in which it occurs.
     pub(crate) windows: usize,
+    /// The most that its repair can save.
+    pub(crate) most: Time,
 }
 
 impl Lost {
@@ -178,6 +180,7 @@ impl Lost {
             idle: idle.time(),
             issued: issued.time(),
             windows: windows(sources, activities),
+            most: UNLIMITED,
         }
     }
 
@@ -190,7 +193,7 @@ impl Lost {
         } else {
             self.idle
         };
-        bound + self.issued
+        (bound + self.issued).min(self.most)
     }
 }
 
@@ -401,7 +404,7 @@ fn names(session: &Session, sources: &[&Sources], activities: &[Activity]) -> Ve
 }
 
 /// The same of a stage; where its pass names less than half of the time, those of another pass with this stage.
-fn names_of_stage(
+pub(crate) fn names_of_stage(
     evidence: &Evidence<'_>,
     stage: &StageLine,
     idle: &StageIdle,
@@ -480,6 +483,9 @@ pub(crate) fn empties_cache(evidence: &Evidence<'_>) -> bool {
     !clears_for_captures(evidence) && all_sources(evidence).any(empties)
 }
 
+/// In both the host waits for the GPU.
+pub(crate) const WAITS: [Activity; 2] = [Activity::Synchronization, Activity::BlockingCopy];
+
 /// Activities that prepare kernels for input shapes.
 pub(crate) const SHAPES: [Activity; 2] = [Activity::KernelPlans, Activity::NewShape];
 
@@ -508,6 +514,7 @@ pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<
         idle: host(idle) * share(other).min(Ratio::ONE),
         issued: Time::ZERO,
         windows: (windows * idle.sources.windows as f64).round() as usize,
+        most: UNLIMITED,
     };
     Some(lost).filter(is_common)
 }

@@ -165,6 +165,7 @@ fn other_idle_time_goes_with_a_cause_as_far_as_the_host_can_be_sooner() {
         idle: Time(idle),
         issued: Time(3.0),
         windows: 2,
+        most: Time(100.0),
     };
     // Of 90 ns idle the cause has 60, two thirds; the host can be 10 or 40 ns sooner with the rest.
     let all = Time(90.0);
@@ -172,6 +173,12 @@ fn other_idle_time_goes_with_a_cause_as_far_as_the_host_can_be_sooner() {
     assert_eq!(lost(60.0).bound(all, Time(40.0)), Time(93.0));
     // Less than two thirds explain no other idle time.
     assert_eq!(lost(59.0).bound(all, Time(40.0)), Time(62.0));
+    // No repair saves more than the most.
+    let least = Lost {
+        most: Time(50.0),
+        ..lost(60.0)
+    };
+    assert_eq!(least.bound(all, Time(40.0)), Time(50.0));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::evidence::Evidence;
 use crate::known::{self, Lost};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::Inline;
 use rooflens_units::{Ns, Ratio, Time};
@@ -22,9 +22,6 @@ const SHARE: Ratio = Ratio(0.02);
 /// The causes of idle time in these calls.
 const CAUSES: [Cause; 2] = [Cause::Sync, Cause::Copy];
 
-/// In both the host waits for the GPU.
-const ACTIVITIES: [Activity; 2] = [Activity::Synchronization, Activity::BlockingCopy];
-
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let outcome = evidence.each_stage(|stage| {
         let Some(idle) = evidence.idle(stage.key()) else {
@@ -33,7 +30,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         if idle.has_calls().is_err() {
             return Look::InsufficientData;
         }
-        let lost = Lost::of(&idle.sources, &ACTIVITIES);
+        let lost = Lost::of(&idle.sources, &known::WAITS);
         match lost.idle >= idle.pool.time.time() * SHARE && lost.idle > Time::ZERO {
             true if known::prepares_mostly(evidence, stage) => {
                 Look::suppressed_by(evidence, "new-shapes")
@@ -46,12 +43,12 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     outcome.or_needs(words!(evidence, "findings.needs_idle"))
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Lost) -> Draft {
+fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost: Lost) -> Draft {
     let session = evidence.session;
     let sync = evidence.results.sync().ok();
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
-    let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &ACTIVITIES);
-    let name = loss.names.first().map(|name| session.text(*name));
+    let names = known::names_of_stage(evidence, stage, idle, &known::WAITS);
+    let name = names.first().map(|name| session.text(*name));
     let waits: usize = idle.sources.waits.iter().sum();
     // Without marks and operators the kernel that counts elements says it.
     let counts = idle.sources.sizes > 0 && 2 * idle.sources.sizes >= waits;
@@ -62,6 +59,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, lost: Los
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
     let calls = of_stage.map(|(_, sync)| sync.calls);
     let wait = name.map(Wait::of);
+    if wait == Some(Wait::Value) && stage.unprofiled.is_some() {
+        // The host computes after the wait as before: what it saves is the wait.
+        lost.most = known::sooner(evidence, stage) * stage.counted;
+    }
+    let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     let name = match wait {
         Some(Wait::Mask) => {
             let is_mask = |name: &_| Wait::of(session.text(*name)) == Wait::Mask;

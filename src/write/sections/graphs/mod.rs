@@ -44,7 +44,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .main
         .push(Block::Table(view(context, graphs, &table)));
     let costs = graphs.traced_twice(context.facts);
-    content.blocks.extend(
+    content.main.extend(
         costs
             .into_iter()
             .filter_map(|pair| cost(context, pair))

@@ -233,7 +233,7 @@ fn times_are_those_of_whole_graphs_and_what_nodes_cost_is_said() {
     assert_eq!(facts.primary_pass(&session), Some(PassId(0)));
     assert_eq!(facts.kernel_pass(&session), Some(PassId(1)));
     let content = crate::testing::show_keys(&SECTION, &session);
-    let mut blocks = content.blocks.iter();
+    let mut blocks = content.main.iter();
     let prose = blocks.find_map(|block| match block {
         Block::Prose(prose) => {
             let text: String = prose.iter().map(Inline::plain).collect();

@@ -283,6 +283,10 @@ fn caption(context: &Context<'_>, rows: &[Row]) -> String {
     let figures = [
         ("mfu", shown.mfu),
         ("mbu", shown.mbu),
+        (
+            "operator_utilization",
+            shown.operator_utilization && !shown.mfu,
+        ),
         ("tokens_per_second", shown.tokens_per_second),
     ];
     let mut names = Vec::new();
@@ -373,7 +377,7 @@ fn timeline_row(context: &Context<'_>, line: &Summary) -> Row {
         busy_share: Some(Ratio::of(line.busy_of(time), time)),
         mfu: best.and_then(|stage| stage.mfu().ok()),
         mbu: best.and_then(|stage| stage.mbu().ok()),
-        operator_utilization: by_operators(context, line),
+        operator_utilization: by_operators(context, line).map(|share| share * (line.time / time)),
         tokens_per_second: best.and_then(|stage| stage.tokens_per_second().ok()),
         images_per_second: best.and_then(|stage| stage.images_per_second().ok()),
     }

@@ -270,7 +270,7 @@ LIMITS = {rule: (pattern, limit(rule)) for rule, pattern in {
     "local-memory": "Local memory limits" + HEAD + r"Local memory takes (?P<figure_share>\S+ %) of the sectors that .+? moves"
                     r"(?:; the compiler spilled registers)?\. Without it " + TIMES,
     "contended-atomics": "Atomics limit" + HEAD + r"Atomics are (?P<figure_share>\S+ %) of the global memory requests of .+?, and "
-                         r"no unit is busy, which is consistent with contention for few addresses; without them " + TIMES,
+                         r"no unit is busy on average, which is consistent with contention for few addresses; without them " + TIMES,
     "divergent-branches": "Divergent branches limit" + HEAD + r"On average, (?P<figure_share>\S+ %) of the threads of a warp are "
                           r"active in .+?; with whole warps " + TIMES,
     "cache-traffic": "L2 traffic limits" + HEAD + r".+? waits for L2, of which (?P<figure_share>\S+ %) of the sectors are hits; "

@@ -10,7 +10,7 @@ from activities import UNNAMED, Host, names, windows_of
 from idle import within
 from instances import covered
 from line import Line
-from parts import chain, next_range, sync_calls
+from parts import chain, next_range, sync_calls, sync_time
 
 MARKED = {"garbage-collection": ["garbage collection"], "data-loader": ["data loader"], "compilation": ["compilation"],
           "checkpoint": ["checkpoint"], "empty-cache": ["empty_cache", "allocation"], "os-waits": ["sleep"]}
@@ -32,9 +32,17 @@ def host_of(work):
     return work.host
 
 
-def bound(lost, issued, of_host, latency=0):
-    """Its time; with all idle time of the host where most of that has this cause, and the latency of its launches."""
-    return (max(of_host + latency, lost) if lost >= of_host * 2 / 3 else lost) + issued
+def bound(lost, issued, of_host, latency=0, sooner=float("inf")):
+    """Its time; with all idle time of the host where most of that has this cause, and the latency of its launches. The host
+    issues other work sooner by at most the given time."""
+    return (max(min(of_host + latency, lost + sooner), lost) if lost >= of_host * 2 / 3 else lost) + issued
+
+
+def sooner(work, stage, process, line):
+    """What the host waits in synchronizing calls and what the profiler adds, in all counted instances."""
+    if line.unprofiled is None:
+        return float("inf")
+    return (sync_time(work, stage, process) + max(line.time - line.unprofiled, 0)) * len(line.found)
 
 
 def pairs_of(work):
@@ -154,7 +162,8 @@ def new_shapes(work, stage, process, found):
     listed = names([own], SHAPES)
     for other in [] if listed else others(work, stage):
         listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
-    saved = min(bound(lost, issued, line.of_host(), line.pool["queue"]), line.whole)
+    most = sooner(work, stage, process, line)
+    saved = min(bound(lost, issued, line.of_host(), line.pool["queue"], most), line.whole)
     gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / windows, gain=gain,
                 names_text=", ".join(listed[:3]))

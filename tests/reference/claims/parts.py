@@ -130,6 +130,13 @@ def is_sync(work, thread, call):
     return first is not None and first.pageable and work.direction(first) == "DtoH"
 
 
+def sync_time(work, stage, process):
+    """Median time in synchronizing calls of an instance."""
+    own = [[call[1] - call[0] for thread, call in starting_in(work, one) if is_sync(work, thread, call)]
+           for one in work.counted(stage, process)]
+    return statistics.median(map(sum, own))
+
+
 def sync_calls(work, stage, process):
     """Median number of synchronizing calls of an instance, and the call with most gaps charged to it, with its operator."""
     numbers, charged = [], collections.Counter()

@@ -48,7 +48,7 @@ def profiler_overhead(work, stage, process, found):
 REPEATS = {
     "repeat-outliers": (r"Repeat (?P<number>\S+) of .+? takes (?P<time>\S+ \S+), against a median of (?P<median>\S+ \S+) of "
                         r"(?P<count>\S+) repeats \(modified z-score (?P<score>\S+)\)\.", repeat_outliers),
-    "uneven-pace": (r"The time of .+? (?:grows|drops) by (?P<drift_share>\S+ %) from the first to the last third of its "
+    "uneven-pace": (r"In pass \S+, the time of .+? (?:grows|drops) by (?P<drift_share>\S+ %) from the first to the last third of its "
                     r"iterations\.", uneven_pace),
     "profiler-overhead": (r".+? takes (?P<unprofiled>\S+ \S+) in the baseline(?: for as many steps)?, (?P<share>\S+ %) less than "
                           r"in pass \S+ \((?P<time>\S+ \S+), .+?, (?P<warm>\S+) of (?P<all>\S+): .+\)\.", profiler_overhead)}

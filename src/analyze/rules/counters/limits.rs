@@ -111,11 +111,20 @@ fn draft(
         }
         _ => None,
     };
+    let kernel = identity.map(|identity| Inline::code(&identity.short));
+    let others = (others > 0).then(|| Quantity::count(others));
+    let kernels = say!(
+        evidence,
+        "findings.kernels",
+        kernel = kernel.clone(),
+        others = others.clone(),
+    );
     let arguments = arguments! {
         stage = label,
         share = faults.share,
-        kernel = identity.map(|identity| Inline::code(&identity.short)),
-        others = (others > 0).then(|| Quantity::count(others)),
+        kernel = kernel,
+        kernels = kernels,
+        others = others,
         figure = cause.figure,
         blocks = Quantity::count(largest.grid.volume()),
         threads = Quantity::count(largest.block.volume()),

@@ -75,7 +75,11 @@ fn draft(evidence: &Evidence<'_>, series: &Series, stage: &str, drift: Ratio) ->
         evidence: vec![series.evidence(&evidence.context)],
         ..Finding::default()
     };
-    let arguments = arguments! { stage = Inline::strong(stage), drift = drift.abs() };
+    let arguments = arguments! {
+        pass = Inline::code(evidence.session.pass_name(series.pass)),
+        stage = Inline::strong(stage),
+        drift = drift.abs(),
+    };
     let draft = Draft::new(finding, arguments);
     match is_longer {
         true => draft.statement("longer").advice("advice_longer"),

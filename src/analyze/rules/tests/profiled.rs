@@ -291,7 +291,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
     assert_eq!(advice, "low_occupancy.advice_library{library=cuDNN}");
     assert_eq!(
         library.root.unwrap().action,
-        "low_occupancy.root_action{kernel=cudnn_norm, limit=registers}"
+        "low_occupancy.root_action{kernels=findings.kernels{kernel=cudnn_norm}, limit=registers}"
     );
     for clear in [
         Launch {

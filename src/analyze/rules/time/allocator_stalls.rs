@@ -67,7 +67,8 @@ fn calls(evidence: &Evidence<'_>, stage: &StageLine, allocator: &Allocator) -> O
     let (number, time) = allocator.calls.counted(stage.stage, stage.process);
     let time = time.time();
     let host = evidence.summary(stage)?.host * stage.counted;
-    if time <= Time::ZERO || time < host * HOST || stage.busy_share >= BUSY {
+    let is_small = time <= Time::ZERO || time < host * HOST || stage.busy_share >= BUSY;
+    if is_small || evidence.idle(stage.key()).is_some_and(is_single) {
         return None;
     }
     let arguments = arguments! {

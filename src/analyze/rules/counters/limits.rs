@@ -117,7 +117,7 @@ fn draft(
         evidence,
         "findings.kernels",
         kernel = kernel.clone(),
-        others = others.clone(),
+        others = others,
     );
     let arguments = arguments! {
         stage = label,

@@ -244,9 +244,10 @@ impl Draft {
     }
 }
 
-/// Whether two columns are one figure of two captures, such as `bound_before_ns` and `bound_after_ns`: they share a scale.
+/// Whether two columns are one figure of two captures, such as `bound_before_ns` and `bound_after_ns`, or its difference: they
+/// share a scale.
 fn is_alike(column: &Column, other: &Column) -> bool {
-    let figure = |id: &str| id.replace("before", "after");
+    let figure = |id: &str| id.replace("before", "after").replace("difference", "after");
     figure(column.id) == figure(other.id)
 }
 
@@ -431,7 +432,7 @@ mod tests {
             columns: ids
                 .map(|id| Column::new(id, "Time", Unit::Nanoseconds))
                 .to_vec(),
-            rows: vec![[800_000, 1_200_000, 400_000].map(Cell::Int).to_vec()],
+            rows: vec![[8_000, 11_900, 3_900].map(Cell::Int).to_vec()],
             ..Dataset::default()
         };
         let view = View::new("kernels", "", &ids, 9);
@@ -442,7 +443,7 @@ mod tests {
             .map(|head| head.title.as_str())
             .collect();
         assert_eq!(titles, ["Time (µs)", "Time (µs)", "Time (µs)"]);
-        assert_eq!(table.rows[0], ["800", "1\u{202f}200", "400"]);
+        assert_eq!(table.rows[0], ["8.00", "11.90", "3.90"]);
     }
 
     #[test]

@@ -117,6 +117,26 @@ impl Finder<'_> {
         }
     }
 
+    /// What the elementwise kernel after a copy takes beyond the time of its bytes: with another order of axes it reads them
+    /// as they lie. What fits the cache has no such time.
+    fn lost_by_reader(&self, copy: usize) -> Time {
+        let reader = copy + 1;
+        let elements = self.items.elements(reader);
+        let Some(call) = self.items.call(reader).filter(|_| {
+            self.items.list[reader].class == KernelClass::Elementwise
+                && self.items.is_together(copy, reader)
+                && elements == self.items.elements(copy)
+        }) else {
+            return Time::ZERO;
+        };
+        let session = self.items.session;
+        let written = Bytes(elements.0 * call.output(session).bytes as f64);
+        let bytes = call.bytes(session) + written;
+        let least = self.roof.moving(bytes).filter(|_| !self.roof.is_cached(bytes));
+        let time = self.items.list[reader].duration().time();
+        least.map_or(Time::ZERO, |least| (time - least).max(Time::ZERO))
+    }
+
     /// Copies that only change the type.
     pub(super) fn casts(&mut self) {
         for position in 0..self.items.list.len() {
@@ -140,7 +160,12 @@ impl Finder<'_> {
         };
         let mut around = items.around(position);
         let around = around.find(|row| !copying(items.operator_name(*row)));
+        let also = match kind {
+            ChainKind::Channels => self.lost_by_reader(position),
+            _ => Time::ZERO,
+        };
         let chain = Chain {
+            also,
             bound: self.roof.moving(Bytes::ZERO).map(|_| Time::ZERO),
             example: Example {
                 sizes: sizes(&target.dims),

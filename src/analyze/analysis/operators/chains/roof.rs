@@ -31,13 +31,18 @@ impl<'a> Roof<'a> {
         self.gpu.is_some()
     }
 
+    /// Whether so many bytes may stay in the cache.
+    pub(super) fn is_cached(&self, bytes: Bytes) -> bool {
+        bytes <= CACHE
+    }
+
     /// The least time of a kernel that moves so many bytes.
     pub(super) fn moving(&self, bytes: Bytes) -> Option<Time> {
         let bandwidth = self.gpu?.memory_bandwidth;
         let time = Time(bytes.0 / bandwidth.0 * 1e9);
-        Some(match bytes > CACHE {
-            true => time.max(SHORTEST),
-            false => SHORTEST,
+        Some(match self.is_cached(bytes) {
+            true => SHORTEST,
+            false => time.max(SHORTEST),
         })
     }
 

@@ -53,16 +53,7 @@ impl Finder<'_> {
                 .tensors
                 .iter()
                 .any(|tensor| is_fp64(tensor.dtype) && tensor.elements() > Count(1.0));
-            let is_work = matches!(
-                item.class,
-                KernelClass::Elementwise
-                    | KernelClass::Reduction
-                    | KernelClass::Layout
-                    | KernelClass::Gemm
-                    | KernelClass::Softmax
-                    | KernelClass::Normalization
-            );
-            if !is_wide || !is_work || call.elements < FEW {
+            if !is_wide || call.elements < FEW {
                 continue;
             }
             // The operator got other types, too: the result is FP64 because of one input.
@@ -185,16 +176,21 @@ impl Finder<'_> {
         self.add(chain);
     }
 
-    /// The least time of one kernel for all: inputs that no kernel before wrote are read, the last output is written.
+    /// The least time of one kernel for all: inputs that no kernel before wrote are read, the last output is written, in
+    /// the narrowest type that such a tensor of the chain has.
     fn fused(&self, positions: &[usize]) -> Option<Time> {
         // Sizes as integers, because tensors of a trace have fewer than 2^63 elements.
         let mut written: FxHashSet<(u64, Dtype)> = FxHashSet::default();
         let mut bytes = Bytes::ZERO;
+        let mut narrowest = u64::MAX;
         for (place, position) in positions.iter().enumerate() {
             let call = self.items.call(*position)?;
             let mut read = Vec::new();
             for tensor in call.inputs(self.items.session) {
                 let signature = (tensor.elements().0 as u64, tensor.dtype);
+                if tensor.dtype.is_float() && tensor.elements() == call.elements {
+                    narrowest = narrowest.min(tensor.dtype.bytes);
+                }
                 if !written.contains(&signature) && !read.contains(&signature) {
                     bytes += tensor.bytes();
                     read.push(signature);
@@ -208,7 +204,7 @@ impl Finder<'_> {
                 written.insert((call.elements.0 as u64, output));
             }
             if place + 1 == positions.len() && !is_reduction {
-                bytes += Bytes(call.elements.0 * output.bytes as f64);
+                bytes += Bytes(call.elements.0 * output.bytes.min(narrowest) as f64);
             }
         }
         self.roof.moving(bytes)

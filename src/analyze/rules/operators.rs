@@ -46,8 +46,9 @@ const SAVED: Ratio = Ratio(0.02);
 /// Part of the saved time between stages from which on the measured loop is the subject.
 const BETWEEN: Ratio = Ratio(0.3);
 
-/// Causes of idle time that end with the launches: the host issues work, or the work waits in its queue.
-const OF_LAUNCHES: [Cause; 2] = [Cause::Launching, Cause::Queue];
+/// Causes of idle time that end with the launches: the host issues work or prepares the next call, or the work waits in
+/// its queue.
+const OF_LAUNCHES: [Cause; 3] = [Cause::Launching, Cause::HostCode, Cause::Queue];
 
 /// The same of a loop over experts, which also reads from the GPU how many rows an expert has.
 const OF_EXPERTS: [Cause; 6] = [
@@ -238,7 +239,11 @@ fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine, causes: &[Cause])
         Some(stage_idle) => {
             let known: Time = causes
                 .iter()
-                .filter_map(|cause| stage_idle.of_stage(*cause).ok())
+                .filter_map(|cause| match cause {
+                    // What has a name of its own, such as a wait for data, stays.
+                    Cause::HostCode => stage_idle.rest_of_stage(*cause).ok(),
+                    _ => stage_idle.of_stage(*cause).ok(),
+                })
                 .sum();
             known.min(idle)
         }

@@ -54,6 +54,8 @@ struct Program {
 /// An action of page one.
 struct Action {
     rule: String,
+    /// Other rules whose faults it names.
+    also: String,
     /// Time that it saves of an iteration, milliseconds.
     saved: f64,
     /// Time that it saves of the run ÷ time of the run.
@@ -110,6 +112,7 @@ fn page(program: Program) -> Page {
             };
             actions.push(Action {
                 rule: cell(table, row, "rule"),
+                also: cell(table, row, "also"),
                 saved: saved_of_step,
                 share: saved / number(table, row, "run_ns"),
             });
@@ -155,7 +158,10 @@ impl Page {
     /// Position among the actions of each fault, from 1.
     fn positions(&self) -> Vec<Option<usize>> {
         let position = |rule: &String| {
-            let names_it = |action: &Action| rule.split('|').any(|rule| rule == action.rule);
+            let names_it = |action: &Action| {
+                let mut named = std::iter::once(action.rule.as_str()).chain(action.also.split(", "));
+                named.any(|named| rule.split('|').any(|rule| rule == named))
+            };
             Some(self.actions.iter().position(names_it)? + 1)
         };
         self.program.rules.iter().map(position).collect()

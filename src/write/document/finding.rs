@@ -47,6 +47,9 @@ pub struct Finding {
     /// Whether a rule that says no cause has it apart from what a named cause explains.
     #[serde(skip)]
     pub is_apart: bool,
+    /// Other rules whose faults must be repaired, too, for its gain.
+    #[serde(skip)]
+    pub also: Vec<&'static str>,
     /// What its gain shortens, and by how much in an iteration; empty where that is not known.
     #[serde(skip)]
     pub parts: Vec<(Part, Time)>,

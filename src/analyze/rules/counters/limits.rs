@@ -76,7 +76,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
             false => Look::Passed,
         };
     };
-    let (largest, _) = faults.largest();
+    let (largest, cause) = faults.largest();
     let mut sources = vec![stage.evidence()];
     if let LimitSource::Counters(profile) = largest.source {
         let pass = evidence.session.kernel_profiles.pass[profile.index()];
@@ -85,6 +85,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
     let finding = Finding {
         evidence: sources,
         parts: faults.lost_by_kernel(stage.operation_time),
+        also: cause.coalesced.map(|_| UNCOALESCED.id).into_iter().collect(),
         query: profiled::query(evidence, stage, largest),
         ..stage.saving_kernels(stage.operation_time * faults.lost)
     };
@@ -134,6 +135,8 @@ fn draft(
         library = library.map(|identity| identity.library),
         own = library.is_none().then_some(""),
         spills = cause.spills.then(String::new),
+        coalesced = cause.coalesced,
+        also = cause.coalesced.map(|_| String::new()),
     };
     let draft = Draft::new(finding, arguments).cause_if(true);
     match reason {

@@ -2,8 +2,9 @@
 //!
 //! Counters of Nsight Compute give shares of a launch's duration: the use of each unit, and the part of that use which a
 //! fault causes. A limit is the time of the timeline × the largest use that remains. Profiled durations were rejected as
-//! limits, because ncu locks clocks and serializes kernels. A limit is optimistic: it assumes that a repair fills the
-//! unit that remains the busiest, so a repair does not beat it. Kernels without counters have the limit of their grid.
+//! limits, because ncu locks clocks and serializes kernels. A limit is optimistic, so that no repair beats it: it keeps
+//! what the work needs, such as the bytes of DRAM, and drops what a repair may save, such as the use of caches. Kernels
+//! without counters have the limit of their grid.
 
 mod reasons;
 
@@ -19,7 +20,7 @@ use rooflens_session::{Dim3, KernelId, Ns, PassId, ProfileId};
 use rooflens_units::{Ratio, Time};
 
 pub use reasons::Reason;
-use reasons::{Profile, by_counters, by_grid};
+use reasons::{Profile, by_counters, by_grid, shortest};
 
 /// Share of a stage's GPU time from which on a kernel has a limit.
 pub const NOTABLE: Ratio = Ratio(0.02);
@@ -64,6 +65,8 @@ pub struct Cause {
     pub rest: Ratio,
     /// Whether the compiler spilled registers, where that was counted.
     pub spills: bool,
+    /// Sectors that coalesced accesses need ÷ sectors moved, where the rest assumes coalesced accesses in addition.
+    pub coalesced: Option<Ratio>,
 }
 
 /// A kernel, grid and block of a stage, and the least time of its launches.
@@ -232,6 +235,10 @@ fn limit(
     if group.time.time() < LONG * group.launches as f64 {
         causes.retain(|cause| !matches!(cause.reason, Reason::SmallGrid | Reason::Tail));
     }
+    let least = shortest(group, device);
+    causes
+        .iter_mut()
+        .for_each(|cause| cause.rest = cause.rest.max(least));
     causes.retain(|cause| cause.rest < SOUND);
     causes.sort_by(|a, b| {
         let by_rest = a.rest.total_cmp(&b.rest);

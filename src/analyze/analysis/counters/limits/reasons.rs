@@ -193,6 +193,16 @@ impl<'a> Profile<'a> {
         self.units.memory() >= BUSY || (waits && self.units.memory() >= USED)
     }
 
+    /// Use of L2 if no more than these sectors passed it: the share of sectors, because others of its parts are busy with
+    /// what a repair saves.
+    fn l2(&self, sectors: f64) -> Ratio {
+        let percent = |metric| self.launch.id("%", metric).map(|percent| percent / 100.0);
+        let used = percent("lts__t_sectors.avg.pct_of_peak_sustained_elapsed");
+        let hits = percent("l1tex__t_sector_hit_rate.pct").unwrap_or_default();
+        let passed = self.accesses().sectors * (1.0 - hits);
+        Ratio(used.unwrap_or_default() * (sectors / passed.max(1.0)).min(1.0))
+    }
+
     /// Use of DRAM if no more than these sectors moved. Data that fits L2 need not move.
     fn dram(&self, sectors: f64) -> Ratio {
         let Some(moved) = self.counters.bytes.dram.filter(|bytes| bytes.0 > 0.0) else {
@@ -252,6 +262,7 @@ const fn cause(reason: Reason, figure: Ratio, rest: Ratio) -> Cause {
         figure,
         rest,
         spills: false,
+        coalesced: None,
     }
 }
 
@@ -290,7 +301,7 @@ fn bank_conflicts(profile: &Profile<'_>) -> Option<Cause> {
     holds.then(|| cause(Reason::BankConflicts, figure, rest))
 }
 
-/// With coalesced accesses each level moves the needed sectors only.
+/// With coalesced accesses memory moves the needed sectors only.
 fn uncoalesced(profile: &Profile<'_>) -> Option<Cause> {
     let Access {
         sectors, needed, ..
@@ -299,13 +310,13 @@ fn uncoalesced(profile: &Profile<'_>) -> Option<Cause> {
     let units = profile.units;
     let is_busy = figure <= USEFUL && units.memory() >= BUSY;
     let is_waiting = figure <= HARDLY_USEFUL && profile.waits_for_memory();
-    let caches = units.l2.max(units.l1) * figure;
-    let rest = caches.max(profile.dram(needed)).max(units.compute);
+    let rest = profile.dram(needed).max(profile.l2(needed));
+    let rest = rest.max(units.compute);
     (is_busy || is_waiting).then(|| cause(Reason::Uncoalesced, figure, rest))
 }
 
-/// Without atomics in memory the other accesses and the computation remain. Few atomics a second, no busy unit, and warps
-/// that wait for memory: the same addresses take them one after another, in few slices of L2.
+/// Without atomics in memory the data remains, which coalesced accesses read once. Few atomics a second, no busy unit, and
+/// warps that wait for memory: the same addresses take them one after another, in few slices of L2.
 fn atomics(profile: &Profile<'_>) -> Option<Cause> {
     let atomics = profile.sum([
         "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
@@ -320,10 +331,11 @@ fn atomics(profile: &Profile<'_>) -> Option<Cause> {
         None => profile.waves().is_some_and(|waves| waves >= FEW_WAVES),
     };
     let holds = figure >= ATOMICS && profile.is_latency_bound() && waits >= WAITS && are_few;
-    let rest = profile
-        .dram(accesses.needed + accesses.sectors)
-        .max(profile.units.compute);
-    holds.then(|| cause(Reason::Atomics, figure, rest))
+    let coalesced = Ratio(accesses.needed / accesses.sectors);
+    holds.then(|| Cause {
+        coalesced: Some(coalesced).filter(|useful| *useful <= HARDLY_USEFUL),
+        ..cause(Reason::Atomics, figure, profile.dram(accesses.needed))
+    })
 }
 
 /// With one branch a warp, the same instructions of threads take fewer instructions of warps.
@@ -369,13 +381,14 @@ fn fp64(profile: &Profile<'_>, identity: &KernelIdentity) -> Option<Cause> {
     holds.then_some(cause(Reason::Fp64, Ratio::ONE, rest))
 }
 
-/// With a full grid, a unit is at its peak, or all threads that the GPU holds work.
+/// With a full grid, SMs or DRAM are at their peak, or all threads that the GPU holds work. Caches deliver more to more
+/// SMs.
 fn small_grid(profile: &Profile<'_>) -> Option<Cause> {
     let waves = profile.waves()?;
     let holds = waves < FEW_WAVES && profile.is_latency_bound();
     let filled = filled(profile.group, profile.device).map_or(waves, |filled| filled.min(waves));
-    let rest = profile.units.busiest().max(filled);
-    let rest = rest.max(shortest(profile.group, profile.device));
+    let moved = profile.dram(profile.accesses().sectors);
+    let rest = profile.units.compute.max(moved).max(filled);
     holds.then(|| cause(Reason::SmallGrid, waves, rest))
 }
 
@@ -408,7 +421,7 @@ fn filled(group: &Group, device: Device) -> Option<Ratio> {
 }
 
 /// The shortest kernel ÷ mean duration.
-fn shortest(group: &Group, device: Device) -> Ratio {
+pub(super) fn shortest(group: &Group, device: Device) -> Ratio {
     let mean = group.time.time() / group.launches.max(1) as f64;
     Ratio::of(device.shortest.time(), mean)
 }
@@ -417,7 +430,7 @@ fn shortest(group: &Group, device: Device) -> Ratio {
 pub(super) fn by_grid(group: &Group, device: Device) -> Option<Cause> {
     let blocks = group.grid.volume();
     let per_sm = Ratio(blocks as f64 / f64::from(device.sms?));
-    let rest = filled(group, device)?.max(shortest(group, device));
+    let rest = filled(group, device)?;
     let holds = blocks > 0 && per_sm < FEW_WAVES;
     holds.then_some(cause(Reason::SmallGrid, per_sm, rest))
 }

@@ -8,6 +8,7 @@ const COMPUTE: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
 const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";
 const L2: &str = "lts__throughput.avg.pct_of_peak_sustained_elapsed";
 const SLICE: &str = "lts__throughput.max.pct_of_peak_sustained_elapsed";
+const SECTORS: &str = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed";
 const L1: &str = "l1tex__throughput.avg.pct_of_peak_sustained_elapsed";
 
 /// Kernel `k` of 1 ms in a grid of 2 × 64 blocks of 384 threads, on a GPU of 132 SMs, next to 1 ms of other kernels.
@@ -69,17 +70,20 @@ fn coalesced_accesses_move_the_used_sectors_only() {
         ("", USED, "byte/sector", 4.0),
         ("", "dram__bytes.sum", "byte", 512_000.0),
     ];
-    // L2: 96 % ÷ 8; DRAM: 80 % ÷ 4.
+    // DRAM: 80 % ÷ 4. L2 is at 96 %, but not by sectors.
     let cause = limit_of([5.0, 80.0, 96.0, 40.0], &strided);
     assert_cause(cause, Reason::Uncoalesced, 0.125, 0.2);
-    // No more is needed than fits the L2 cache: DRAM is no limit.
+    // No more is needed than fits the L2 cache: DRAM is no limit. Of 64 % for 32000 sectors, 4000 take 8 %.
     let cached = [
         &strided[..],
-        &[("", "device__attribute_l2_cache_size", "", 5e7)],
+        &[
+            ("", "device__attribute_l2_cache_size", "", 5e7),
+            ("", SECTORS, "%", 64.0),
+        ],
     ]
     .concat();
     let cause = limit_of([5.0, 80.0, 96.0, 40.0], &cached);
-    assert_cause(cause, Reason::Uncoalesced, 0.125, 0.12);
+    assert_cause(cause, Reason::Uncoalesced, 0.125, 0.08);
     // All threads of a warp read one word: one sector per request cannot be fewer.
     let broadcast = [
         ("", LOADS, "", 1000.0),
@@ -169,13 +173,24 @@ fn atomics_of_which_no_unit_is_busy_wait_for_each_other() {
             ),
             ("", LOADS, "", 900.0),
             ("", LOADED, "sector", 3600.0),
+            ("", "dram__bytes.sum", "byte", 460_800.0),
             ("", LONG, "inst", 9.0),
             ("", SELECTED, "inst", 1.0),
             ("", "launch__waves_per_multiprocessor", "", waves),
         ]
     };
     let cause = limit_of([8.0, 3.0, 6.0, 2.0], &atomics(100.0, 4.0));
-    assert_cause(cause, Reason::Atomics, 0.1, 0.08);
+    // 3600 sectors are 115.2 kB of 460.8 kB at 3 %. The atomics, too, keep SMs busy at 8 %.
+    assert_cause(cause, Reason::Atomics, 0.1, 0.0075);
+    assert_eq!(cause.and_then(|cause| cause.coalesced), None);
+    // Of each sector 8 bytes are used: 900 sectors would do, and DRAM is faster than the shortest kernel of 2 µs.
+    let strided = [&atomics(100.0, 4.0)[..], &[("", USED, "byte/sector", 8.0)]].concat();
+    let cause = limit_of([8.0, 3.0, 6.0, 2.0], &strided);
+    assert_cause(cause, Reason::Atomics, 0.1, 0.002);
+    assert_eq!(
+        cause.and_then(|cause| cause.coalesced),
+        Some(Ratio(0.25))
+    );
     assert_eq!(limit_of([8.0, 3.0, 6.0, 2.0], &atomics(99.0, 4.0)), None);
     // Few slices of L2 take them. Where that is not counted, the grid must fill half of the GPU.
     let slices = |waves, metrics: &[Metric<'_>]| {
@@ -227,7 +242,7 @@ fn reused_data_need_not_come_from_l2_again() {
 #[test]
 fn double_precision_takes_twice_the_bytes() {
     let session = |name: &str| {
-        let mut session = trace(&format!("stream 7: {name} <<<2x64,384>>> 0..1000"));
+        let mut session = trace(&format!("stream 7: {name} <<<2x64,384>>> 0..100000"));
         let pass = session.add_pass("ncu", PassKind::Counters, "ncu/raw.csv");
         let launch = profile(&mut session, pass, name);
         count(&mut session, launch, ("", COMPUTE, "%", 5.0));

@@ -337,7 +337,7 @@ Unprofiled repeats decide (rooflens-capture all, or baseline --repeats). Without
 #[derive(Debug, ClapArgs)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(super) struct Compare {
-    /// Captures before the change: bundles, archives or files. Without `--`, the second one is AFTER.
+    /// Captures before the change: bundles, archives or files; or metrics.json. Without `--`, the second one is AFTER.
     #[arg(required = true, value_name = "BEFORE")]
     pub(super) before: Vec<PathBuf>,
     /// Captures after the change.

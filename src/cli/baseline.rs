@@ -7,14 +7,14 @@ use super::args::{Baseline as Args, BaselineInput};
 use super::compare::captures;
 use super::error::CliError;
 use super::files::write_file;
-use super::gate::record;
+use super::gate::record_of;
 use super::output::file_stem;
 use super::term::{Term, printable};
 use crate::compare::Record;
 use crate::compare::record::{Acceptance, VERSION};
 use crate::document::Quantity;
 use crate::render::RenderError;
-use rooflens_schemas::Unit;
+use rooflens_schemas::{MetricsFile, Unit, metrics};
 
 /// Largest record, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
 /// Stores the record of a run; with a reason, it replaces the one that is there.
 fn add(input: &BaselineInput, reason: Option<&String>, term: &mut Term) -> Result<(), CliError> {
     let captures = captures(&input.run, term)?;
-    let mut record = record(&captures, term)?;
+    let mut record = record_of(&captures, term)?;
     let store = Store::new(&input.store);
     let existing = store.find(&record.key())?;
     match (&existing, reason) {
@@ -152,11 +152,35 @@ impl Store {
 }
 
 /// Whether a file looks like a record.
-pub(super) fn is_record(path: &Path) -> bool {
-    let has_ending = path
-        .extension()
-        .is_some_and(|extension| extension == "json");
-    has_ending && path.is_file() && parsed(path).is_ok()
+fn is_record(path: &Path) -> bool {
+    is_json(path) && parsed(path).is_ok()
+}
+
+fn is_json(path: &Path) -> bool {
+    let extension = path.extension();
+    path.is_file() && extension.is_some_and(|extension| extension == "json")
+}
+
+/// The figures of a file of figures: a record, or a `metrics.json`. None for other files, and for captures.
+pub(super) fn figures(path: &Path) -> Result<Option<Record>, CliError> {
+    if is_record(path) {
+        return read(path).map(Some);
+    }
+    if !is_json(path) {
+        return Ok(None);
+    }
+    let content = content(path).map_err(CliError::unusable)?;
+    let Ok(file) = serde_json::from_slice::<MetricsFile>(&content) else {
+        return Ok(None);
+    };
+    match file.version {
+        metrics::VERSION => Ok(Some(Record::of_metrics(&file))),
+        version => Err(CliError::unusable(format!(
+            "{}: version {version} of metrics.json is not {}",
+            path.display(),
+            metrics::VERSION
+        ))),
+    }
 }
 
 /// Reads a record.
@@ -174,10 +198,13 @@ pub(super) fn read(path: &Path) -> Result<Record, CliError> {
 }
 
 fn parsed(path: &Path) -> Result<Record, String> {
+    serde_json::from_slice(&content(path)?).map_err(|error| error.to_string())
+}
+
+fn content(path: &Path) -> Result<Vec<u8>, String> {
     let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > MAX_BYTES {
         return Err(format!("{size} bytes are too many"));
     }
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+    fs::read(path).map_err(|error| error.to_string())
 }

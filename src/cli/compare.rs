@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::args::{Compare as Args, Input};
+use super::baseline::figures;
 use super::error::CliError;
+use super::gate::{record, refuse_other_work};
 use super::load::{errors, load, useless};
 use super::output::{Writer, file_stem};
 use super::parquet;
@@ -28,29 +30,71 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
             "expected BEFORE AFTER, or several captures of each side as BEFORE… -- AFTER…";
         CliError::Usage(message.to_owned())
     })?;
-    let captures = Pair {
-        before: captures(sides.before, term)?,
-        after: captures(sides.after, term)?,
-    };
-    for capture in captures.before.iter().chain(&captures.after) {
-        writer.protect(&capture.bundle);
-    }
-    term.step("comparing".to_owned());
     let settings = Settings {
         least,
         allowed: &args.allowed,
         lang: writer.language(),
     };
+    let mut paths = sides.before.iter().chain(sides.after);
+    let has_figures = paths.try_fold(false, |has, path| -> Result<_, CliError> {
+        Ok(has || figures(path)?.is_some())
+    })?;
+    let (report, captures, stems) = match has_figures {
+        true => of_figures(sides, settings, term)?,
+        false => of_inputs(sides, settings, term)?,
+    };
+    for capture in captures.before.iter().chain(&captures.after) {
+        writer.protect(&capture.bundle);
+    }
+    let folder = format!("{}-{}-comparison", stems.before, stems.after);
+    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
+    let captures = captures.before.iter().chain(&captures.after);
+    errors(captures.flat_map(|capture| capture.diagnostics.iter()))
+}
+
+/// A report, the captures that it was made of, and the names of the sides for files.
+type Compared = (Report, Pair<Vec<Capture>>, Pair<String>);
+
+/// Compares sides of which one at least is known by its figures only.
+fn of_figures(
+    sides: Pair<&[PathBuf]>,
+    settings: Settings<'_>,
+    term: &mut Term,
+) -> Result<Compared, CliError> {
+    let (before, of_before) = record(sides.before, term)?;
+    let (after, of_after) = record(sides.after, term)?;
+    refuse_other_work(settings.allowed, &before, &after)?;
+    let records = Pair {
+        before: &before,
+        after: &after,
+    };
+    let report = pipeline::compare_figures(&sides, records, settings)?;
+    let captures = Pair {
+        before: of_before,
+        after: of_after,
+    };
+    let stems = Pair::of(&records, |record| file_stem(&record.name));
+    Ok((report, captures, stems))
+}
+
+/// Compares captures, load tests, or microbenchmarks.
+fn of_inputs(
+    sides: Pair<&[PathBuf]>,
+    settings: Settings<'_>,
+    term: &mut Term,
+) -> Result<Compared, CliError> {
+    let captures = Pair {
+        before: captures(sides.before, term)?,
+        after: captures(sides.after, term)?,
+    };
+    term.step("comparing".to_owned());
     let report = match kind(&captures)? {
         Kind::Captures => of_captures(&captures, settings, term)?,
         Kind::LoadTests => of_load_tests(sides, settings)?,
         Kind::Microbenchmarks => of_microbenchmarks(sides, settings)?,
     };
     let stems = Pair::of(&captures, |captures| file_stem(&pipeline::name(captures)));
-    let folder = format!("{}-{}-comparison", stems.before, stems.after);
-    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
-    let captures = captures.before.iter().chain(&captures.after);
-    errors(captures.flat_map(|capture| capture.diagnostics.iter()))
+    Ok((report, captures, stems))
 }
 
 /// What is compared.

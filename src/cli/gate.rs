@@ -1,18 +1,20 @@
 //! `rooflens gate`: fails if figures of a run changed beyond limits.
 
 use std::fs;
+use std::path::PathBuf;
 
 use rooflens_units::Ratio;
 use serde_json::json;
 
 use super::args::{Gate as Args, GateFormat};
-use super::baseline::{Store, is_record, read};
+use super::baseline::{Store, figures, read};
 use super::compare::{captures, refused};
 use super::error::CliError;
 use super::files::write_file;
 use super::load::errors;
 use super::output::file_stem;
 use super::term::Term;
+use crate::compare::conditions::Subject;
 use crate::compare::gate::{self, Judgement, Limit};
 use crate::compare::{Pair, Record};
 use crate::document::Quantity;
@@ -32,10 +34,9 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         );
         return Err(CliError::Usage(message));
     }
-    let runs = captures(&args.run, term)?;
-    let run = record(&runs, term)?;
+    let (run, runs) = record(&args.run, term)?;
     let baseline = baseline(args, &run, term)?;
-    refuse_other_work(args, &baseline, &run)?;
+    refuse_other_work(&args.allowed, &baseline, &run)?;
     let records = Pair {
         before: &baseline,
         after: &run,
@@ -88,8 +89,33 @@ fn limits(args: &Args) -> Result<Vec<Limit>, CliError> {
     }
 }
 
+/// The record of repeats of one run, each a capture or a file of figures, with the captures.
+pub(super) fn record(
+    paths: &[PathBuf],
+    term: &mut Term,
+) -> Result<(Record, Vec<Capture>), CliError> {
+    let (mut records, mut of_captures) = (Vec::new(), Vec::new());
+    for path in paths {
+        match figures(path)? {
+            Some(record) => records.push(record),
+            None => of_captures.push(path.clone()),
+        }
+    }
+    let captures = captures(&of_captures, term)?;
+    if !captures.is_empty() {
+        records.insert(0, record_of(&captures, term)?);
+    }
+    let mut records = records.into_iter();
+    let mut whole = records.next().unwrap_or_default();
+    for repeat in records {
+        refuse_other_work(&[], &whole, &repeat)?;
+        whole.add(repeat);
+    }
+    Ok((whole, captures))
+}
+
 /// The record of captures of one condition.
-pub(super) fn record(captures: &[Capture], term: &mut Term) -> Result<Record, CliError> {
+pub(super) fn record_of(captures: &[Capture], term: &mut Term) -> Result<Record, CliError> {
     term.step("analyzing".to_owned());
     pipeline::record(captures).map_err(|error| refused(error, captures, term))
 }
@@ -97,9 +123,6 @@ pub(super) fn record(captures: &[Capture], term: &mut Term) -> Result<Record, Cl
 /// The record that the run is compared with.
 fn baseline(args: &Args, run: &Record, term: &mut Term) -> Result<Record, CliError> {
     if let [path] = &args.baseline[..] {
-        if is_record(path) {
-            return read(path);
-        }
         let store = Store::new(path);
         if store.is_store()? {
             let stored = store.find(&run.key())?;
@@ -117,14 +140,17 @@ fn baseline(args: &Args, run: &Record, term: &mut Term) -> Result<Record, CliErr
             return read(&stored);
         }
     }
-    let captures = captures(&args.baseline, term)?;
-    record(&captures, term)
+    Ok(record(&args.baseline, term)?.0)
 }
 
 /// Refuses records of other GPUs or workloads, unless that is allowed.
-fn refuse_other_work(args: &Args, baseline: &Record, run: &Record) -> Result<(), CliError> {
+pub(super) fn refuse_other_work(
+    allowed: &[Subject],
+    baseline: &Record,
+    run: &Record,
+) -> Result<(), CliError> {
     let allowed = |name: &str| {
-        let mut allowed = args.allowed.iter().map(|subject| subject.label());
+        let mut allowed = allowed.iter().map(|subject| subject.label());
         allowed.any(|label| label == name || (label == "workload" && !name.starts_with("gpu")))
     };
     let mut differing = baseline.differing(run);

@@ -1,13 +1,16 @@
 //! Comparison of captures before and after a change.
 
+use std::path::PathBuf;
+
 use super::analyze::{Analysis, AnalyzeError, artifacts};
 use super::load_tests::LoadTests;
 use super::microbenchmarks::Microbenchmarks;
 use super::open::Capture;
 use crate::analysis::Options;
-use crate::bundle::Bundle;
+use crate::bundle::{self, Bundle, BundleError};
 use crate::compare::conditions::{Condition, Subject};
 use crate::compare::{self, Analyzed, Comparison, Pair, Record, Side, load_tests, microbenchmarks};
+use crate::diagnostic::Diagnostics;
 use crate::document::{Catalogue, Finding, Lang};
 use crate::report::{Provenance, Report};
 use crate::sections;
@@ -171,6 +174,26 @@ pub fn compare_microbenchmarks(
     let comparison = microbenchmarks::compare(names, &devices, is_gpu_allowed, settings.least)?;
     Ok(of_bundles(&bundles, "microbenchmark", |provenance| {
         compare::report_of_microbenchmarks(&comparison, Catalogue::of(settings.lang), provenance)
+    }))
+}
+
+/// The report of figures before and after a change: a side is a `metrics.json`, or a stored record.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn compare_figures(
+    paths: &Pair<&[PathBuf]>,
+    records: Pair<&Record>,
+    settings: Settings<'_>,
+) -> Result<Report, BundleError> {
+    let open = |paths| bundle::open(paths, &mut Diagnostics::default());
+    let bundles = Pair {
+        before: &open(paths.before)?,
+        after: &open(paths.after)?,
+    };
+    let comparison = compare::figures::compare(records, settings.least);
+    Ok(of_bundles(&bundles, "figures", |provenance| {
+        compare::report_of_figures(&comparison, Catalogue::of(settings.lang), provenance)
     }))
 }
 

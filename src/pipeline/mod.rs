@@ -25,7 +25,7 @@ mod suggestion;
 pub use analyze::{Analysis, AnalyzeError, Section};
 pub use calibration::Calibrated;
 pub use comparison::{
-    ComparisonError, Settings, compare, compare_load_tests, compare_microbenchmarks, name, record,
+    ComparisonError, Settings, compare, compare_figures, compare_load_tests, compare_microbenchmarks, name, record,
     with_comparison,
 };
 pub use exports::Exporter;

@@ -137,3 +137,38 @@ fn repeats_of_a_side_are_one_sample() {
     let mixed = rooflens(&mixed);
     assert_eq!(mixed.status.code(), Some(3), "{mixed:?}");
 }
+
+#[test]
+fn a_metrics_file_is_compared_by_its_figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = folder.path().join("metrics.json");
+    let fixture = path("h100-vit-train");
+    let printed = rooflens(&["metrics", "-q", fixture.to_str().expect("UTF-8")]);
+    fs::write(&before, &printed.stdout).expect("written");
+    let edits = tempfile::tempdir().expect("a folder");
+    let after = edited(&before, edits.path(), |file| {
+        for metric in file["metrics"].as_array_mut().expect("a list") {
+            let is_of_step = metric["scope"]["stage"] == "train_step";
+            if is_of_step && metric["id"] == "launches_per_step" {
+                let value = metric["value"]["value"].as_f64().expect("a number");
+                metric["value"]["value"] = (value * 2.0).into();
+            }
+        }
+    });
+    // stage, metric, n before and after, before, after, change; the largest change first.
+    let metrics = rows(&[&before, &after], "compare_metrics.csv", &[]);
+    let first = [&metrics[0][0], &metrics[0][1], &metrics[0][6]];
+    assert_eq!(first, ["train_step", "launches_per_step", "1"]);
+    let mut others = metrics[1..].iter();
+    assert!(others.all(|row| ["", "0"].contains(&&row[6])));
+    // The capture itself states the same figures, and has eleven repeats where the file has their median.
+    let times = rows(&[&before, &fixture], "compare_times.csv", &[]);
+    let step = times.iter().find(|row| &row[0] == "train_step");
+    let step = step.expect("the stage");
+    let cells = [&step[2], &step[3], &step[4], &step[7], &step[12]];
+    assert_eq!(cells, ["false", "1", "11", "0", "cannot tell"]);
+    let limit = ["--max", "launches_per_step@train_step:+50%"];
+    let [run, baseline] = [&after, &before].map(|path| path.to_str().expect("UTF-8"));
+    let gated = rooflens(&[&["gate", run, "--baseline", baseline], &limit[..]].concat());
+    assert_eq!(gated.status.code(), Some(5), "{gated:?}");
+}

@@ -229,23 +229,31 @@ pub fn judge(
 }
 
 fn stage_time(records: &Pair<&Record>, stage: &str) -> Result<Figure, NoFigure> {
-    let of_side = |record: &Record, side: &'static str| -> Result<StageTimes, NoFigure> {
-        let mut stages = record.stages.iter();
-        let times = stages.find(|times| times.name == stage);
-        times.cloned().ok_or_else(|| {
-            let known = record.stages.iter().map(|times| times.name.as_str());
-            NoFigure {
-                figure: format!("{STAGE_TIME}@{stage}"),
-                side,
-                known: known.collect::<Vec<_>>().join(", "),
-            }
-        })
+    let of_stage = Pair::of(records, |record| {
+        let stages = record.stages.iter().filter(|times| times.name == stage);
+        stages.collect::<Vec<&StageTimes>>()
+    });
+    let pairs = of_stage.before.iter().filter_map(|before| {
+        let mut after = of_stage.after.iter();
+        Some((*before, *after.find(|after| before.is_like(after))?))
+    });
+    let is_profiled = |(before, after): &(&StageTimes, &StageTimes)| {
+        before.unprofiled.is_empty() || after.unprofiled.is_empty()
     };
-    let times = Pair {
-        before: of_side(records.before, "the baseline")?,
-        after: of_side(records.after, "the run")?,
+    let Some((before, after)) = pairs.min_by_key(is_profiled) else {
+        let (side, record) = match of_stage.before.is_empty() {
+            true => ("the baseline", records.before),
+            false => ("the run", records.after),
+        };
+        let known = record.stages.iter().map(|times| times.name.as_str());
+        return Err(NoFigure {
+            figure: format!("{STAGE_TIME}@{stage}"),
+            side,
+            known: known.collect::<Vec<_>>().join(", "),
+        });
     };
-    let profiled = times.before.unprofiled.is_empty() || times.after.unprofiled.is_empty();
+    let profiled = is_profiled(&(before, after));
+    let times = Pair { before, after };
     Ok(Figure {
         unit: Unit::Nanoseconds,
         profiled,

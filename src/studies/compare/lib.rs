@@ -14,6 +14,7 @@
 pub mod account;
 pub mod conditions;
 pub mod explanations;
+pub mod figures;
 pub mod findings;
 pub mod gate;
 pub mod kernels;
@@ -31,7 +32,7 @@ use rooflens_document::Finding;
 use rooflens_session::Session;
 use rooflens_units::Ratio;
 
-pub use present::{report, report_of_load_tests, report_of_microbenchmarks};
+pub use present::{report, report_of_figures, report_of_load_tests, report_of_microbenchmarks};
 pub use record::Record;
 pub use waterfall::Waterfall;
 
@@ -114,7 +115,8 @@ impl Comparison<'_> {
 
 /// Compares captures before and after a change. A stage counts as faster or slower from the factor `least` on.
 pub fn compare(sides: Pair<Side<'_>>, least: Ratio) -> Comparison<'_> {
-    let times = times::changes(&sides, least);
+    let stages = Pair::of(&sides, times::stages);
+    let times = times::changes(Pair::of(&stages, Vec::as_slice), least);
     let (account, kernels) = (account::changes(&sides), kernels::changes(&sides));
     let settings = conditions::settings(&sides);
     Comparison {

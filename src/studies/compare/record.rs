@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Metric, MetricValue, Unit};
+use rooflens_analysis::engine::stage_stats::named_by_rank;
+use rooflens_document::catalogue::{CAPTURED_TIME, STAGE_TIME, TIME_PER_STEP};
+use rooflens_schemas::{Metric, MetricValue, MetricsFile, Scope, Unit};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -76,8 +78,8 @@ impl Record {
             }
         }
         let mut values: Vec<Values> = Vec::new();
-        for metric in metrics.iter().flatten() {
-            add(&mut values, metric);
+        for metrics in metrics {
+            add(&mut values, metrics);
         }
         Self {
             rooflens_baseline: VERSION,
@@ -87,6 +89,40 @@ impl Record {
             stages: times::stages(side),
             metrics: values,
             accepted: Vec::new(),
+        }
+    }
+
+    /// The record of a `metrics.json`: one value of each figure. It states neither the GPU nor the workload.
+    pub fn of_metrics(file: &MetricsFile) -> Self {
+        let mut metrics = Vec::new();
+        add(&mut metrics, &file.metrics);
+        Self {
+            rooflens_baseline: VERSION,
+            name: file.bundle.clone(),
+            stages: stage_times(&file.metrics),
+            metrics,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the values of a repeat of the same run.
+    pub fn add(&mut self, repeat: Self) {
+        self.name = format!("{} + {}", self.name, repeat.name);
+        self.bundles.extend(repeat.bundles);
+        for (name, value) in repeat.conditions {
+            self.conditions.entry(name).or_insert(value);
+        }
+        for stage in repeat.stages {
+            times::add(&mut self.stages, stage);
+        }
+        for metric in repeat.metrics {
+            let mut known = self.metrics.iter_mut();
+            let known =
+                known.find(|known| (&known.id, &known.stage) == (&metric.id, &metric.stage));
+            match known {
+                Some(known) => known.values.extend(metric.values),
+                None => self.metrics.push(metric),
+            }
         }
     }
 
@@ -114,24 +150,88 @@ impl Record {
     }
 }
 
-/// Adds a metric of a whole capture or of a stage; others differ in more than a limit can name.
-fn add(values: &mut Vec<Values>, metric: &Metric) {
-    let scope = &metric.scope;
-    let is_whole = scope.gpu.is_none() && scope.rank.is_none() && scope.class.is_none();
-    let (MetricValue::Measured { value } | MetricValue::Derived { value }) = metric.value else {
-        return;
-    };
-    if !is_whole || !value.is_finite() {
-        return;
+/// Adds the metrics of a capture that are of all of it or of a stage; others differ in more than a limit can name.
+///
+/// A capture has one value of a figure. Where several passes state it, that of the pass whose time is accounted for counts.
+fn add(values: &mut Vec<Values>, metrics: &[Metric]) {
+    let is_of_run = |metric: &Metric| is_of_run(metrics, &metric.scope);
+    let mut chosen: BTreeMap<(&str, Option<&str>), &Metric> = BTreeMap::new();
+    for metric in metrics {
+        let Scope {
+            stage,
+            gpu,
+            rank,
+            class,
+            ..
+        } = &metric.scope;
+        if gpu.is_some() || rank.is_some() || class.is_some() || number(metric).is_none() {
+            continue;
+        }
+        let key = (metric.id.as_str(), stage.as_deref());
+        let known = chosen.entry(key).or_insert(metric);
+        if is_of_run(metric) && !is_of_run(known) {
+            *known = metric;
+        }
     }
-    let is_same = |known: &&mut Values| known.id == metric.id && known.stage == scope.stage;
-    match values.iter_mut().find(is_same) {
-        Some(known) => known.values.push(value),
-        None => values.push(Values {
-            id: metric.id.clone(),
-            stage: scope.stage.clone(),
-            unit: metric.unit,
-            values: vec![value],
-        }),
+    for ((id, stage), metric) in chosen {
+        let is_same = |known: &&mut Values| known.id == id && known.stage.as_deref() == stage;
+        let value = number(metric);
+        match values.iter_mut().find(is_same) {
+            Some(known) => known.values.extend(value),
+            None => values.push(Values {
+                id: id.to_owned(),
+                stage: stage.map(str::to_owned),
+                unit: metric.unit,
+                values: value.into_iter().collect(),
+            }),
+        }
     }
+}
+
+/// The number of a metric that is measured or derived.
+fn number(metric: &Metric) -> Option<f64> {
+    match metric.value {
+        MetricValue::Measured { value } | MetricValue::Derived { value } => {
+            value.is_finite().then_some(value)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a scope is of a pass whose time is accounted for, as stage times of other passes are of other runs.
+fn is_of_run(metrics: &[Metric], scope: &Scope) -> bool {
+    let mut accounted = metrics
+        .iter()
+        .filter(|metric| metric.id == CAPTURED_TIME.id);
+    accounted.any(|metric| metric.scope.pass == scope.pass)
+}
+
+/// Stage times: a measured one is the median of unprofiled repeats, a derived one that of the timeline's iterations.
+/// Times of iterations and of their steps are figures of their own.
+fn stage_times(metrics: &[Metric]) -> Vec<StageTimes> {
+    let mut stages = Vec::new();
+    for metric in metrics {
+        let per_step = metric.id == TIME_PER_STEP.id;
+        let scope = &metric.scope;
+        let (Some(stage), None, None) = (&scope.stage, scope.gpu, &scope.class) else {
+            continue;
+        };
+        if !per_step && metric.id != STAGE_TIME.id {
+            continue;
+        }
+        let times: Vec<f64> = number(metric).into_iter().collect();
+        let (unprofiled, profiled) = match metric.value {
+            MetricValue::Measured { .. } => (times, Vec::new()),
+            MetricValue::Derived { .. } if is_of_run(metrics, scope) => (Vec::new(), times),
+            _ => continue,
+        };
+        let times = StageTimes {
+            name: named_by_rank(stage, scope.rank),
+            per_step,
+            unprofiled,
+            profiled,
+        };
+        times::add(&mut stages, times);
+    }
+    stages
 }

@@ -68,12 +68,11 @@ impl StageChange {
     }
 }
 
-/// The times of the stages that both captures have.
-pub(crate) fn changes(sides: &Pair<Side<'_>>, least: Ratio) -> Vec<StageChange> {
-    let of_side = Pair::of(sides, |side| stages(side));
+/// The times of the stages that both sides have.
+pub(crate) fn changes(stages: Pair<&[StageTimes]>, least: Ratio) -> Vec<StageChange> {
     let mut changes = Vec::new();
-    for before in &of_side.before {
-        if let Some(after) = of_side.after.iter().find(|stage| stage.name == before.name) {
+    for before in stages.before {
+        if let Some(after) = stages.after.iter().find(|after| before.is_like(after)) {
             changes.extend(change(before, after));
         }
     }
@@ -105,22 +104,31 @@ pub struct StageTimes {
     pub profiled: Vec<f64>,
 }
 
+impl StageTimes {
+    /// Whether its times are of the same work.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (&self.name, self.per_step) == (&other.name, other.per_step)
+    }
+}
+
 /// The stages of a side: times of several captures are one sample.
 pub(crate) fn stages(side: &Side<'_>) -> Vec<StageTimes> {
-    let mut stages: Vec<StageTimes> = Vec::new();
+    let mut stages = Vec::new();
     for of_capture in side.captures.iter().flat_map(of_capture) {
-        let known = stages
-            .iter_mut()
-            .find(|stage| stage.name == of_capture.name);
-        match known {
-            Some(stage) => {
-                stage.unprofiled.extend(of_capture.unprofiled);
-                stage.profiled.extend(of_capture.profiled);
-            }
-            None => stages.push(of_capture),
-        }
+        add(&mut stages, of_capture);
     }
     stages
+}
+
+/// Adds times of a stage.
+pub(crate) fn add(stages: &mut Vec<StageTimes>, times: StageTimes) {
+    match stages.iter_mut().find(|stage| stage.is_like(&times)) {
+        Some(stage) => {
+            stage.unprofiled.extend(times.unprofiled);
+            stage.profiled.extend(times.profiled);
+        }
+        None => stages.push(times),
+    }
 }
 
 fn of_capture(capture: &Analyzed<'_>) -> Vec<StageTimes> {

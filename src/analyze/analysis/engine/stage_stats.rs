@@ -206,9 +206,14 @@ pub fn label(session: &Session, facts: &Facts, stage: usize, process: ProcessId)
     let rank = is_named_by_rank(session, facts, *pass)
         .then(|| rank_in(session, facts, stage, process))
         .flatten();
+    named_by_rank(name, rank)
+}
+
+/// The name of a stage of a process, for pages and data files.
+pub fn named_by_rank(stage: &str, rank: Option<u32>) -> String {
     match rank {
-        Some(rank) => format!("{name} · rank {rank}"),
-        None => name.clone(),
+        Some(rank) => format!("{stage} · rank {rank}"),
+        None => stage.to_owned(),
     }
 }
 

@@ -19,9 +19,9 @@ const SHOWN: usize = 40;
 
 /// Words for a comparison.
 #[derive(Clone, Copy)]
-struct Words {
-    text: &'static Catalogue,
-    least: Ratio,
+pub(super) struct Words {
+    pub(super) text: &'static Catalogue,
+    pub(super) least: Ratio,
 }
 
 /// A factor with what it is of.

@@ -1,6 +1,7 @@
 //! The pages of a comparison.
 
 mod explanations;
+mod figures;
 mod measurements;
 mod waterfalls;
 
@@ -19,6 +20,8 @@ use crate::account::{Change as AccountChange, Part};
 use crate::conditions::{Condition, Setting};
 use crate::findings::Change as FindingChange;
 use crate::kernels::Change as KernelChange;
+pub use figures::report_of_figures;
+use measurements::Words;
 pub use measurements::{report_of_load_tests, report_of_microbenchmarks};
 
 use crate::times::{CONFIDENCE, StageChange, Verdict};
@@ -82,30 +85,12 @@ pub fn report(
 impl<'a> Pages<'a> {
     /// The stage that changed most, of those that are known to have changed.
     fn decided(&self) -> Option<&'a StageChange> {
-        let times = self.comparison.times.iter();
-        let decided =
-            times.filter(|change| matches!(change.verdict, Verdict::Better | Verdict::Worse));
-        decided.max_by(|a, b| factor(a).total_cmp(&factor(b)))
+        decided(&self.comparison.times)
     }
 
     /// What the comparison says, as a title.
     fn conclusion(&self) -> String {
-        let times = &self.comparison.times;
-        if let Some(change) = self.decided() {
-            let stage = change.stage.clone();
-            let factor = Quantity::new(factor(change).0, Unit::One);
-            return match change.verdict {
-                Verdict::Better => words!(self, "compare.better", stage = stage, factor = factor),
-                _ => words!(self, "compare.worse", stage = stage, factor = factor),
-            };
-        }
-        if times.is_empty() {
-            return words!(self, "compare.no_stage");
-        }
-        match times.iter().all(|change| change.verdict == Verdict::Same) {
-            true => words!(self, "compare.same", least = self.comparison.least),
-            false => words!(self, "compare.cannot_tell"),
-        }
+        conclusion(self.text, &self.comparison.times, self.comparison.least)
     }
 
     fn summary(&self) -> SectionContent {
@@ -123,10 +108,11 @@ impl<'a> Pages<'a> {
         content.datasets.push(self.conditions().rows(conditions));
         if !comparison.times.is_empty() {
             let caption = words!(self, "compare.times", confidence = CONFIDENCE);
-            let view = self.times().view(caption, usize::MAX);
+            let view = stage_times(self.text).view(caption, usize::MAX);
             content.blocks.push(Block::Table(view));
         }
-        content.datasets.push(self.times().rows(&comparison.times));
+        let times = stage_times(self.text).rows(&comparison.times);
+        content.datasets.push(times);
         content.blocks.extend(self.explanation().map(Block::Prose));
         let waterfall = self
             .largest_stage()
@@ -365,24 +351,53 @@ impl<'a> Pages<'a> {
             name "after" = condition.values.after.as_str(), page;
         } }
     }
+}
 
-    fn times(&self) -> Table<'_, StageChange> {
-        columns! { self, "compare_times", change: &StageChange => {
-            let interval = change.shift.and_then(|shift| shift.interval);
-            name "stage" = change.stage.as_str(), page;
-            text "unit" = self.text.word(if change.per_step { "step" } else { "iteration" });
-            text "profiled" = change.profiled, page;
-            count "samples_before" = change.samples.before, page;
-            count "samples_after" = change.samples.after, page;
-            time "before_ns" = change.median.before, page;
-            time "after_ns" = change.median.after, page;
-            share "change" = change.ratio() - Ratio::ONE, page;
-            share "change_low" = interval.map(|(low, _)| low - Ratio::ONE), page;
-            share "change_high" = interval.map(|(_, high)| high - Ratio::ONE), page;
-            One "p" = change.shift.map(|shift| shift.p);
-            One "false_discovery_rate" = change.rate;
-            text "verdict" = self.text.word(change.verdict.label()), page;
-        } }
+/// The times of stages.
+fn stage_times(text: &'static Catalogue) -> Table<'static, StageChange> {
+    columns! { Table::new(text, "compare_times"), change: &StageChange => {
+        let interval = change.shift.and_then(|shift| shift.interval);
+        name "stage" = change.stage.as_str(), page;
+        text "unit" = text.word(if change.per_step { "step" } else { "iteration" });
+        text "profiled" = change.profiled, page;
+        count "samples_before" = change.samples.before, page;
+        count "samples_after" = change.samples.after, page;
+        time "before_ns" = change.median.before, page;
+        time "after_ns" = change.median.after, page;
+        share "change" = change.ratio() - Ratio::ONE, page;
+        share "change_low" = interval.map(|(low, _)| low - Ratio::ONE), page;
+        share "change_high" = interval.map(|(_, high)| high - Ratio::ONE), page;
+        One "p" = change.shift.map(|shift| shift.p);
+        One "false_discovery_rate" = change.rate;
+        text "verdict" = text.word(change.verdict.label()), page;
+    } }
+}
+
+/// The stage that changed most, of those that are known to have changed.
+fn decided(times: &[StageChange]) -> Option<&StageChange> {
+    let decided = times
+        .iter()
+        .filter(|change| matches!(change.verdict, Verdict::Better | Verdict::Worse));
+    decided.max_by(|a, b| factor(a).total_cmp(&factor(b)))
+}
+
+/// What stage times say, as a title.
+fn conclusion(text: &'static Catalogue, times: &[StageChange], least: Ratio) -> String {
+    let words = Words { text, least };
+    if let Some(change) = decided(times) {
+        let stage = change.stage.clone();
+        let factor = Quantity::new(factor(change).0, Unit::One);
+        return match change.verdict {
+            Verdict::Better => words!(words, "compare.better", stage = stage, factor = factor),
+            _ => words!(words, "compare.worse", stage = stage, factor = factor),
+        };
+    }
+    if times.is_empty() {
+        return words!(words, "compare.no_stage");
+    }
+    match times.iter().all(|change| change.verdict == Verdict::Same) {
+        true => words!(words, "compare.same", least = least),
+        false => words!(words, "compare.cannot_tell"),
     }
 }
 

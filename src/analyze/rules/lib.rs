@@ -76,7 +76,10 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 pub fn run(context: &Context<'_>, text: &'static Catalogue) -> (SectionContent, SectionContent) {
     let evidence = Evidence::new(context, text);
     let mut content = judge(&evidence);
-    let mut summary = summary::summary(&evidence, &content.findings);
+    let (mut summary, numbers) = summary::summary(&evidence, &content.findings);
+    for (finding, number) in content.findings.iter_mut().zip(numbers) {
+        finding.action = number;
+    }
     content.main = std::mem::take(&mut summary.main);
     content.findings = by_stage(&evidence, content.findings);
     (summary, content)

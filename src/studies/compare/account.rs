@@ -117,6 +117,23 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     changes
 }
 
+/// The measured stages of both sides, the largest change of an iteration first.
+pub(crate) fn stages(account: &[Change]) -> Vec<&str> {
+    let mut stages: Vec<(&str, Time)> = Vec::new();
+    for change in account.iter().filter(|change| change.place.is_measured) {
+        let Some(time) = change.of_iteration() else {
+            continue;
+        };
+        let stage = change.place.stage.as_str();
+        match stages.iter_mut().find(|(known, _)| *known == stage) {
+            Some((_, sum)) => *sum += time,
+            None => stages.push((stage, time)),
+        }
+    }
+    stages.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(b.0)));
+    stages.into_iter().map(|(stage, _)| stage).collect()
+}
+
 impl Places {
     fn add(&mut self, capture: &Analyzed<'_>) {
         let (session, facts) = (capture.context.session, capture.context.facts);

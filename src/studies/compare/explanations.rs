@@ -12,8 +12,9 @@ use rooflens_analysis::time::idle::cause::Cause;
 use rooflens_stats::mean;
 use rooflens_units::{Count, Hertz, Ratio, Time};
 
-use crate::account::{Change, Part};
+use crate::account::{self, Change, Part};
 use crate::conditions::{GRAPH_MODE, Setting};
+use crate::findings::{Change as FindingChange, Target};
 use crate::kernels::{Change as KernelChange, Fate};
 use crate::{Pair, Side};
 
@@ -40,8 +41,19 @@ pub struct Explanation {
     pub time: Time,
     /// The same ÷ change of the iteration; negative if it works against it.
     pub share: Ratio,
+    /// Findings of the slower side that the other one does not have, the most likely reason first.
+    pub findings: Vec<Behind>,
     /// Settings that differ and may be behind it.
     pub settings: Vec<Setting>,
+}
+
+/// A finding that may be behind a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// The rule.
+    pub rule: &'static str,
+    /// Its title.
+    pub title: String,
 }
 
 /// Why an iteration changed.
@@ -115,6 +127,22 @@ impl Reason {
         }
     }
 
+    /// Whether a finding is about this time.
+    fn is_of(self, target: &Target) -> bool {
+        let is_of_class = |class: &KernelClass| {
+            target.is_busy && (target.classes.is_empty() || target.classes.contains(class))
+        };
+        match self {
+            Self::Idle(_) | Self::NoOperation => target.is_idle,
+            Self::Copies => target.is_copies,
+            Self::Duration { class, .. }
+            | Self::Launches { class, .. }
+            | Self::Replaced { class, .. } => is_of_class(&class),
+            Self::Exchanged { .. } | Self::AllKernels { .. } | Self::Overlap => target.is_busy,
+            Self::Clocks { .. } | Self::WholeGraphs => false,
+        }
+    }
+
     /// Whether a setting may be behind it.
     fn is_set_by(self, setting: &Setting) -> bool {
         const OF_PROGRAM: [&str; 5] = ["driver", "env", "git", "software", "tool"];
@@ -141,17 +169,11 @@ pub(crate) fn explanations(
     account: &[Change],
     kernels: &[KernelChange],
     settings: &[Setting],
+    findings: &[FindingChange],
     least: Ratio,
 ) -> Vec<Explanation> {
-    let mut stages: Vec<&str> = Vec::new();
-    for change in account {
-        let stage = change.place.stage.as_str();
-        if change.place.is_measured && change.of_iteration().is_some() && !stages.contains(&stage) {
-            stages.push(stage);
-        }
-    }
     let mut explanations = Vec::new();
-    for stage in stages {
+    for stage in account::stages(account) {
         let of_stage = |change: &&Change| change.place.is_measured && change.place.stage == stage;
         let account: Vec<&Change> = account.iter().filter(of_stage).collect();
         let kernels: Vec<&KernelChange> = kernels
@@ -169,6 +191,7 @@ pub(crate) fn explanations(
             Explanation {
                 stage: stage.to_owned(),
                 share: Ratio::of(time, total),
+                findings: behind(findings, stage, reason, time),
                 settings: settings
                     .iter()
                     .filter(|setting| setting.is_known() && reason.is_set_by(setting))
@@ -181,6 +204,36 @@ pub(crate) fn explanations(
         }));
     }
     explanations
+}
+
+/// The findings behind a change: those about this time that went with less of it, or came with more. What the report of the
+/// slower side advises first comes first, then what is about the stage.
+fn behind(findings: &[FindingChange], stage: &str, reason: Reason, time: Time) -> Vec<Behind> {
+    let is_less = time < Time::ZERO;
+    let is_behind = |change: &&FindingChange| match is_less {
+        true => change.is_done(),
+        false => change.is_added(),
+    };
+    let rank = |change: &FindingChange| {
+        let Pair { before, after } = change.action;
+        let number = if is_less { before } else { after };
+        let is_of_stage = change.stage.as_deref() == Some(stage);
+        (
+            number.unwrap_or(usize::MAX),
+            !is_of_stage,
+            change.target.is_general,
+        )
+    };
+    let of_time = findings
+        .iter()
+        .filter(|change| reason.is_of(&change.target));
+    let mut behind: Vec<&FindingChange> = of_time.filter(is_behind).collect();
+    behind.sort_by_key(|change| rank(change));
+    let shown = behind.into_iter().map(|change| Behind {
+        rule: change.rule,
+        title: change.title.clone(),
+    });
+    shown.collect()
 }
 
 fn reasons(
@@ -303,6 +356,9 @@ fn factor_of_all(kernels: &[&KernelChange], least: Ratio) -> Option<Ratio> {
     let mut factors = factors(kernels);
     if factors.iter().any(|(class, ..)| class.is_matrix_work()) {
         factors.retain(|(class, ..)| class.is_matrix_work());
+    } else if factors.len() < 2 {
+        // One kernel of the application does not tell the clock from its code.
+        return None;
     }
     factors.sort_by(|a, b| a.2.total_cmp(&b.2));
     let whole: Time = factors.iter().map(|(_, time, _)| *time).sum();
@@ -411,6 +467,7 @@ mod tests {
         assert_eq!(factor(&[gemm(1.25)]), Some((1.25, false)));
         assert_eq!(factor(&[gemm(1.25), gemm(1.0), copy(1.25)]), None);
         assert_eq!(factor(&[gemm(1.005), copy(1.005)]), None);
+        assert_eq!(factor(&[copy(1.25)]), None);
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Findings that are gone, new, or the same, and what became of the time that they could save.
 
-use rooflens_document::{Finding, GainKind};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_document::{Finding, Gain, GainKind, Part};
 use rooflens_units::Time;
 
 use crate::times::StageChange;
-use crate::{Pair, Side};
+use crate::{Analyzed, Pair, Side};
+
+/// Part of a bound from which on a change of it counts: what is left of a repaired fault is small.
+const MOST: f64 = 0.5;
 
 /// A finding of either capture.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,96 +21,181 @@ pub struct Change {
     pub stage: Option<String>,
     /// Whether each capture has it.
     pub is_there: Pair<bool>,
+    /// Its number among the first actions of the report of each capture.
+    pub action: Pair<Option<usize>>,
     /// What it could save at most in an iteration, where it is a bound of one.
     pub bound: Pair<Option<Time>>,
-    /// By how much the stage became shorter, if the finding is gone.
-    pub achieved: Option<Time>,
+    /// What its bound let expect, and what came of it, if it is gone or most of its bound is.
+    pub outcome: Option<Outcome>,
+    /// What it is about.
+    pub target: Target,
+}
+
+/// The prediction of an action, and the measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// Time of the stage before.
+    pub before: Time,
+    /// Time that its bound let expect at best: that share of the time before is saved.
+    pub expected: Time,
+    /// Time after.
+    pub got: Time,
+}
+
+/// What the gain of a finding shortens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Whether it shortens idle time.
+    pub is_idle: bool,
+    /// Whether it shortens copies.
+    pub is_copies: bool,
+    /// Classes of the kernels that it shortens; where it shortens kernels and none is here, any.
+    pub classes: Vec<KernelClass>,
+    /// Whether it shortens kernels.
+    pub is_busy: bool,
+    /// Whether it says where time goes and not why.
+    pub is_general: bool,
+}
+
+/// A finding, and the capture that has it.
+struct Found<'a> {
+    finding: &'a Finding,
+    target: Target,
 }
 
 impl Change {
     fn new(
-        finding: &Finding,
-        is_there: Pair<bool>,
-        bound: Pair<Option<Time>>,
-        achieved: Option<Time>,
-    ) -> Self {
-        Self {
+        before: Option<&Found<'_>>,
+        after: Option<&Found<'_>>,
+        times: &[StageChange],
+    ) -> Option<Self> {
+        let found = before.or(after)?;
+        let sides = Pair { before, after };
+        let finding = found.finding;
+        let mut change = Self {
             rule: finding.id,
             title: finding.title.clone(),
             stage: finding.scope.stage.clone(),
-            is_there,
-            bound,
-            achieved,
+            is_there: Pair::of(&sides, Option::is_some),
+            action: Pair::of(&sides, |found| found.as_ref()?.finding.action),
+            bound: Pair::of(&sides, |found| bound(found.as_ref()?.finding)),
+            outcome: None,
+            target: found.target.clone(),
+        };
+        if change.is_done() {
+            change.outcome = outcome(finding, times);
         }
+        Some(change)
+    }
+
+    /// Whether it is gone, or most of its bound is.
+    pub fn is_done(&self) -> bool {
+        self.is_there.before && is_most(self.bound.before, self.bound.after, self.is_there.after)
+    }
+
+    /// Whether it is new, or most of its bound is.
+    pub fn is_added(&self) -> bool {
+        self.is_there.after && is_most(self.bound.after, self.bound.before, self.is_there.before)
     }
 
     /// The words of data files.
-    pub const fn label(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match (self.is_there.before, self.is_there.after) {
             (true, false) => "gone",
             (false, true) => "new",
+            _ if self.is_done() => "smaller",
+            _ if self.is_added() => "larger",
             _ => "same",
         }
     }
 }
 
+/// Whether most of a bound is on one side only.
+fn is_most(bound: Option<Time>, other: Option<Time>, is_on_other: bool) -> bool {
+    match (bound, other) {
+        (Some(bound), Some(other)) => other <= bound * MOST,
+        _ => !is_on_other,
+    }
+}
+
 /// The findings of both captures in the order of the first one, then those that are new.
 pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Change> {
-    let findings = Pair::of(sides, findings);
-    let Pair { before, mut after }: Pair<Vec<&Finding>> = findings;
+    let Pair { before, mut after } = Pair::of(sides, findings);
     let mut changes = Vec::new();
-    for before in before {
-        let same = after.iter().position(|other| is_same(before, other));
+    for before in &before {
+        let same = after
+            .iter()
+            .position(|other| is_same(before.finding, other.finding));
         let same = same.map(|index| after.remove(index));
-        let bounds = Pair {
-            before: bound(before),
-            after: same.and_then(bound),
-        };
-        let achieved = match same {
-            Some(_) => None,
-            None => achieved(before, times),
-        };
-        let is_there = Pair {
-            before: true,
-            after: same.is_some(),
-        };
-        changes.push(Change::new(before, is_there, bounds, achieved));
+        changes.extend(Change::new(Some(before), same.as_ref(), times));
     }
-    for new in after {
-        let bounds = Pair {
-            before: None,
-            after: bound(new),
-        };
-        let is_there = Pair {
-            before: false,
-            after: true,
-        };
-        changes.push(Change::new(new, is_there, bounds, None));
+    for new in &after {
+        changes.extend(Change::new(None, Some(new), times));
     }
     changes
 }
 
 /// The findings of a side, those of several captures once.
-fn findings<'a>(side: &Side<'a>) -> Vec<&'a Finding> {
-    let mut findings: Vec<&Finding> = Vec::new();
-    for finding in side.captures.iter().flat_map(|capture| capture.findings) {
-        if could_save(finding) && !findings.iter().any(|known| is_same(known, finding)) {
-            findings.push(finding);
+fn findings<'a>(side: &Side<'a>) -> Vec<Found<'a>> {
+    let mut findings: Vec<Found<'_>> = Vec::new();
+    for capture in &side.captures {
+        for finding in capture.findings {
+            let mut known = findings.iter();
+            let is_known = known.any(|known| is_same(known.finding, finding));
+            if could_save(finding) && !is_known {
+                let target = target(capture, finding);
+                findings.push(Found { finding, target });
+            }
         }
     }
     findings
+}
+
+/// What the gain of a finding shortens: idle time, kernels, copies, or several of them.
+fn target(capture: &Analyzed<'_>, finding: &Finding) -> Target {
+    let mut target = Target {
+        is_general: finding.is_general,
+        ..Target::default()
+    };
+    let Some(gain) = &finding.gain else {
+        return target;
+    };
+    let is_work = matches!(gain.kind, GainKind::Work | GainKind::WorkAfterCpu);
+    let of_parts: Time = finding.parts.iter().map(|(_, saved)| *saved).sum();
+    // A group of kernels that is launched less often saves idle time, too.
+    target.is_idle = !is_work || !finding.parts.is_empty() && gain.saved_ns > of_parts;
+    target.is_busy = is_work && finding.parts.is_empty();
+    for (part, _) in &finding.parts {
+        match part {
+            Part::Kernel(row) => {
+                let class = capture.context.facts.identities[*row as usize].class;
+                if !target.classes.contains(&class) {
+                    target.classes.push(class);
+                }
+                target.is_busy = true;
+            }
+            Part::Group(_) => target.is_busy = true,
+            Part::Copies => target.is_copies = true,
+        }
+    }
+    target
 }
 
 fn is_same(finding: &Finding, other: &Finding) -> bool {
     (other.id, &other.scope.stage) == (finding.id, &finding.scope.stage)
 }
 
-/// By how much the stage of a finding became shorter. A step of a decode loop is not the iteration that bounds are of.
-fn achieved(finding: &Finding, times: &[StageChange]) -> Option<Time> {
+/// What the bound of a finding let expect of its stage, and what came of it. Its share of an iteration holds for a step.
+fn outcome(finding: &Finding, times: &[StageChange]) -> Option<Outcome> {
+    let gain = finding.gain.as_ref().filter(|gain| is_of_iteration(gain))?;
     let mut times = times.iter();
-    let stage = times.find(|time| Some(&time.stage) == finding.scope.stage.as_ref());
-    let stage = stage.filter(|stage| !stage.per_step)?;
-    Some(stage.median.before - stage.median.after)
+    let stage = times.find(|time| Some(&time.stage) == finding.scope.stage.as_ref())?;
+    let Pair { before, after } = stage.median;
+    Some(Outcome {
+        before,
+        expected: before * (1.0 - gain.share().0),
+        got: after,
+    })
 }
 
 /// Findings that could save time: others say where it goes, or how far the measurement carries.
@@ -117,9 +206,12 @@ fn could_save(finding: &Finding) -> bool {
 /// What a finding could save in an iteration of its stage.
 fn bound(finding: &Finding) -> Option<Time> {
     let gain = finding.gain.as_ref()?;
-    let is_of_iteration = matches!(
+    is_of_iteration(gain).then_some(gain.saved_ns)
+}
+
+fn is_of_iteration(gain: &Gain) -> bool {
+    matches!(
         gain.kind,
         GainKind::Idle | GainKind::Work | GainKind::Measured
-    );
-    is_of_iteration.then_some(gain.saved_ns)
+    )
 }

@@ -119,10 +119,13 @@ pub fn compare(sides: Pair<Side<'_>>, least: Ratio) -> Comparison<'_> {
     let times = times::changes(Pair::of(&stages, Vec::as_slice), least);
     let (account, kernels) = (account::changes(&sides), kernels::changes(&sides));
     let settings = conditions::settings(&sides);
+    let findings = findings::changes(&sides, &times);
     Comparison {
         conditions: conditions::conditions(&sides),
-        explanations: explanations::explanations(&sides, &account, &kernels, &settings, least),
-        findings: findings::changes(&sides, &times),
+        explanations: explanations::explanations(
+            &sides, &account, &kernels, &settings, &findings, least,
+        ),
+        findings,
         account,
         kernels,
         settings,

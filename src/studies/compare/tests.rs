@@ -163,13 +163,15 @@ fn what_a_finding_promised_stands_next_to_what_the_stage_gained() {
         let rows: Vec<_> = comparison.findings.iter().collect();
         let labels: Vec<&str> = rows.iter().map(|change| change.label()).collect();
         assert_eq!(labels, ["gone", "same", "new"]);
-        // The bound of 15 ns, and the 80 − 70 ns by which an iteration became shorter.
+        // The bound of 15 of 80 ns lets expect 65 ns, and an iteration takes 70 ns.
         assert_eq!(rows[0].bound.before, Some(Time(15.0)));
-        assert_eq!(rows[0].achieved, Some(Time(10.0)));
+        let outcome = rows[0].outcome.expect("the finding is gone");
         assert_eq!(
-            (rows[1].achieved, rows[2].bound.after),
-            (None, Some(Time(15.0)))
+            (outcome.before, outcome.expected, outcome.got),
+            (Time(80.0), Time(65.0), Time(70.0))
         );
+        assert_eq!(rows[1].outcome, None);
+        assert_eq!(rows[2].bound.after, Some(Time(15.0)));
     });
 }
 

@@ -53,6 +53,9 @@ pub struct Finding {
     /// What its gain shortens, and by how much in an iteration; empty where that is not known.
     #[serde(skip)]
     pub parts: Vec<(Part, Time)>,
+    /// Its number among the first actions of the summary, from 1.
+    #[serde(skip)]
+    pub action: Option<usize>,
 }
 
 /// A part of the busy time of a stage, which two findings can shorten, but only once.

@@ -195,6 +195,13 @@ impl<'a> Action<'a> {
         Some(action)
     }
 
+    /// Whether it is what this finding, one of those that actions were made of, says to do.
+    pub(super) fn is_of(&self, finding: &Finding) -> bool {
+        let more = self.more.iter().map(|(more, ..)| *more);
+        more.chain([self.finding])
+            .any(|known| std::ptr::eq(known, finding))
+    }
+
     /// Whether it names the cause of most of what a general rule finds in the same stage: of the same kind of time, or of
     /// more than the kernels take, which is the time to launch them, too.
     fn explains(&self, general: &Self) -> bool {

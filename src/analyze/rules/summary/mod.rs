@@ -36,8 +36,12 @@ const WITH_LAUNCHES: [&str; 3] = ["host-bound", "allocator-stalls", "first-use"]
 /// Sentences, each a paragraph or an item of a list.
 type Sentences = Vec<Vec<Inline>>;
 
-/// The blocks of the first two pages, with their tables; the main part is for the section of findings.
-pub(crate) fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionContent {
+/// The blocks of the first two pages, with their tables; the main part is for the section of findings. With them, the number
+/// of the action that each finding is part of.
+pub(crate) fn summary(
+    evidence: &Evidence<'_>,
+    findings: &[Finding],
+) -> (SectionContent, Vec<Option<usize>>) {
     let actions = actions::first_actions(evidence, findings);
     let figures = figures::figures(evidence, &actions);
     let mut content = SectionContent::default();
@@ -92,7 +96,13 @@ pub(crate) fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionC
             content.blocks.push(Block::List(items));
         }
     }
-    content
+    let number = |finding: &Finding| {
+        let mut actions = actions.iter();
+        let position = actions.position(|action| action.is_of(finding))?;
+        Some(position + 1)
+    };
+    let numbers = findings.iter().map(number).collect();
+    (content, numbers)
 }
 
 fn is_on_stage(finding: &&Finding) -> bool {

@@ -1,11 +1,16 @@
 //! The first pages: which actions they show, and what figures are left after them.
 
 use super::*;
-use crate::summary::summary;
+use crate::evidence::Evidence;
 use proptest::prelude::*;
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::time::account::{Iterations, Node, NodeKind, Phase, Work};
 use rooflens_document::{Block, Dataset, Gain, GainKind, Part, SectionContent};
+
+/// The blocks and tables of the summary.
+fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionContent {
+    crate::summary::summary(evidence, findings).0
+}
 
 fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
     let evidence = made.evidence();

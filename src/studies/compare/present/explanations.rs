@@ -6,11 +6,14 @@ use rooflens_units::{Count, Ratio};
 
 use super::{Pages, STAGES, signed};
 use crate::conditions::Setting;
-use crate::explanations::{Explanation, Reason};
+use crate::explanations::{Behind, Explanation, Reason};
 use crate::times::Verdict;
 
 /// Explanations of a stage that pages show.
 const SHOWN: usize = 6;
+
+/// Findings that one of them names.
+const FINDINGS: usize = 2;
 
 /// Settings that one of them names.
 const SETTINGS: usize = 3;
@@ -52,12 +55,16 @@ impl Pages<'_> {
     fn explanation_table(&self) -> Table<'_, Explanation> {
         let mut explanations = self.comparison.explanations.iter();
         let has_settings = explanations.any(|explanation| !explanation.settings.is_empty());
+        let mut explanations = self.comparison.explanations.iter();
+        let has_findings = explanations.any(|explanation| !explanation.findings.is_empty());
         columns! { self, "compare_explanations", explanation: &Explanation => {
             name "stage" = explanation.stage.as_str();
             text "reason" = explanation.reason.label();
             text "explanation" = self.reason(explanation.reason), page;
             time "explained_ns" = explanation.time, page;
             share "share" = explanation.share, page;
+            text "findings" = self.findings_of(&explanation.findings), page if has_findings;
+            text "rules" = rules_of(&explanation.findings);
             text "settings" = self.settings_of(&explanation.settings), page if has_settings;
         } }
     }
@@ -122,6 +129,12 @@ impl Pages<'_> {
         }
     }
 
+    fn findings_of(&self, findings: &[Behind]) -> Option<String> {
+        let shown = findings.iter().take(FINDINGS);
+        let titles: Vec<&str> = shown.map(|finding| finding.title.as_str()).collect();
+        (!titles.is_empty()).then(|| titles.join("; "))
+    }
+
     fn settings_of(&self, settings: &[Setting]) -> Option<String> {
         let shown = settings.iter().take(SETTINGS);
         let mut texts: Vec<String> = shown
@@ -146,4 +159,9 @@ impl Pages<'_> {
         }
         (!texts.is_empty()).then(|| texts.join("; "))
     }
+}
+
+fn rules_of(findings: &[Behind]) -> Option<String> {
+    let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+    (!rules.is_empty()).then(|| rules.join(" "))
 }

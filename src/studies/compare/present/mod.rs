@@ -16,7 +16,7 @@ use rooflens_schemas::Unit;
 use rooflens_sections::group_color;
 use rooflens_units::{Ratio, Time};
 
-use crate::account::{Change as AccountChange, Part};
+use crate::account::{self, Change as AccountChange, Part};
 use crate::conditions::{Condition, Setting};
 use crate::findings::Change as FindingChange;
 use crate::kernels::Change as KernelChange;
@@ -53,7 +53,7 @@ pub fn report(
     let pages = Pages {
         text,
         comparison,
-        stages: stages(comparison),
+        stages: account::stages(&comparison.account),
     };
     provenance.title = Some(pages.conclusion());
     provenance.facts = vec![
@@ -323,9 +323,13 @@ impl<'a> Pages<'a> {
             text "finding" = change.title.as_str(), page;
             text "rule" = change.rule;
             name "stage" = change.stage.clone();
+            count "action_before" = change.action.before.map(|number| number as u64);
+            count "action_after" = change.action.after.map(|number| number as u64);
             time "bound_before_ns" = change.bound.before, page;
             time "bound_after_ns" = change.bound.after, page;
-            time "achieved_ns" = change.achieved, page;
+            time "time_before_ns" = change.outcome.map(|outcome| outcome.before), page;
+            time "expected_ns" = change.outcome.map(|outcome| outcome.expected), page;
+            time "got_ns" = change.outcome.map(|outcome| outcome.got), page;
         } };
         of_table(&table, rows, words!(self, "compare.findings"), rows.len())
     }
@@ -409,20 +413,6 @@ fn of_table<R>(table: &Table<'_, R>, rows: &[R], caption: String, shown: usize) 
         datasets: vec![table.rows(rows)],
         ..SectionContent::default()
     }
-}
-
-fn stages<'a>(comparison: &'a Comparison<'_>) -> Vec<&'a str> {
-    let mut stages: Vec<(&str, Time)> = Vec::new();
-    for change in &comparison.account {
-        let stage = change.place.stage.as_str();
-        let is_new = stages.iter().all(|(known, _)| *known != stage);
-        if change.place.is_measured && change.per_iteration().is_some() && is_new {
-            let changes = measured(comparison, stage).filter_map(AccountChange::of_iteration);
-            stages.push((stage, changes.sum()));
-        }
-    }
-    stages.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(b.0)));
-    stages.into_iter().map(|(stage, _)| stage).collect()
 }
 
 /// The parts of the measured iterations of a stage.

@@ -159,7 +159,8 @@ impl Page {
     fn positions(&self) -> Vec<Option<usize>> {
         let position = |rule: &String| {
             let names_it = |action: &Action| {
-                let mut named = std::iter::once(action.rule.as_str()).chain(action.also.split(", "));
+                let mut named =
+                    std::iter::once(action.rule.as_str()).chain(action.also.split(", "));
                 named.any(|named| rule.split('|').any(|rule| rule == named))
             };
             Some(self.actions.iter().position(names_it)? + 1)

@@ -25,8 +25,8 @@ mod suggestion;
 pub use analyze::{Analysis, AnalyzeError, Section};
 pub use calibration::Calibrated;
 pub use comparison::{
-    ComparisonError, Settings, compare, compare_figures, compare_load_tests, compare_microbenchmarks, name, record,
-    with_comparison,
+    ComparisonError, Settings, compare, compare_figures, compare_load_tests,
+    compare_microbenchmarks, name, record, with_comparison,
 };
 pub use exports::Exporter;
 pub use kernels::{ProfileList, UnknownStage};

@@ -85,7 +85,11 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
     let finding = Finding {
         evidence: sources,
         parts: faults.lost_by_kernel(stage.operation_time),
-        also: cause.coalesced.map(|_| UNCOALESCED.id).into_iter().collect(),
+        also: cause
+            .coalesced
+            .map(|_| UNCOALESCED.id)
+            .into_iter()
+            .collect(),
         query: profiled::query(evidence, stage, largest),
         ..stage.saving_kernels(stage.operation_time * faults.lost)
     };

@@ -187,10 +187,7 @@ fn atomics_of_which_no_unit_is_busy_wait_for_each_other() {
     let strided = [&atomics(100.0, 4.0)[..], &[("", USED, "byte/sector", 8.0)]].concat();
     let cause = limit_of([8.0, 3.0, 6.0, 2.0], &strided);
     assert_cause(cause, Reason::Atomics, 0.1, 0.002);
-    assert_eq!(
-        cause.and_then(|cause| cause.coalesced),
-        Some(Ratio(0.25))
-    );
+    assert_eq!(cause.and_then(|cause| cause.coalesced), Some(Ratio(0.25)));
     assert_eq!(limit_of([8.0, 3.0, 6.0, 2.0], &atomics(99.0, 4.0)), None);
     // Few slices of L2 take them. Where that is not counted, the grid must fill half of the GPU.
     let slices = |waves, metrics: &[Metric<'_>]| {

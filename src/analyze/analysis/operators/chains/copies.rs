@@ -132,7 +132,10 @@ impl Finder<'_> {
         let session = self.items.session;
         let written = Bytes(elements.0 * call.output(session).bytes as f64);
         let bytes = call.bytes(session) + written;
-        let least = self.roof.moving(bytes).filter(|_| !self.roof.is_cached(bytes));
+        let least = self
+            .roof
+            .moving(bytes)
+            .filter(|_| !self.roof.is_cached(bytes));
         let time = self.items.list[reader].duration().time();
         least.map_or(Time::ZERO, |least| (time - least).max(Time::ZERO))
     }

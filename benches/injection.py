@@ -4,9 +4,14 @@
 usage: injection.py notes|marks RUNS PROGRAM...        needs a GPU and PyTorch
 
 `notes` is what an unprofiled baseline injects. `marks` is what a pass of nsys injects, for a script that runs under
-`nsys profile --trace=cuda,nvtx,osrt --trace-fork-before-exec=true`. PyTorch is imported once and each run is a fork.
-Prints one JSON line for each program: step times, and the median ratio of runs with the modules to their neighbors.
+`nsys profile --trace=cuda,nvtx,osrt --trace-fork-before-exec=true`.
+
+The speed of a host differs more between two processes than the modules cost. Each process therefore switches them on and off
+every BLOCK steps, and the steps next to a switch do not count. PyTorch is imported once and each run is a fork.
+Prints one JSON line for each program: medians over blocks of their mean step time by run, and quartiles and median of their ratios.
+Means, because only some steps are timed and cost more than the others.
 """
+import gc
 import json
 import os
 import pathlib
@@ -14,10 +19,16 @@ import runpy
 import statistics
 import sys
 import tempfile
+import traceback
+import types
+import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "fixtures/planted/programs"
 MODULES = ROOT / "capture/src/run/inject"
+BLOCK = 8
+# Steps of a run: programs that run fewer are called again.
+STEPS = 400
 
 
 def inject(kind):
@@ -33,25 +44,117 @@ def inject(kind):
     rooflens_inject.start(os.environ)
 
 
+class Switch:
+    """Puts the functions of PyTorch in the place of the injected ones, and back."""
+
+    def __init__(self):
+        self.hooks = []
+        for owner in owners():
+            for name, value in list(vars(owner).items()):
+                function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+                if isinstance(function, types.FunctionType) and MODULES.as_posix() in function.__code__.co_filename:
+                    self.hooks.append((owner, name, value, getattr(function, "__wrapped__", None)))
+        self.marks = sys.modules.get("rooflens_inject.marks")
+
+    def set(self, is_on):
+        for owner, name, injected, plain in self.hooks:
+            # A class without a `__call__` of its own has that of its base.
+            if not is_on and (plain is None or name == "__call__"):
+                delattr(owner, name)
+            else:
+                setattr(owner, name, injected if is_on else plain)
+        if self.marks and self.marks._open:
+            self.switch_marks(is_on)
+
+    def switch_marks(self, is_on):
+        """The kernel of nonzero, and the callback of the collector."""
+        if is_on:
+            self.marks._counts(sys.modules["torch"])
+            gc.callbacks.append(self.marks._collects)
+        else:
+            self.marks._library._destroy()
+            gc.callbacks.remove(self.marks._collects)
+
+
+def owners():
+    """Modules of PyTorch, and their classes; classes of the workload that are modules."""
+    import torch
+
+    modules = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == "torch" and module is not None]
+    classes = {id(value): value for module in modules for value in list(vars(module).values()) if isinstance(value, type)}
+    pending = [torch.nn.Module]
+    while pending:
+        cls = pending.pop()
+        classes[id(cls)] = cls
+        pending.extend(cls.__subclasses__())
+    return [*modules, *classes.values()]
+
+
+def measure(program, kind):
+    """Medians over blocks in milliseconds, without and with the modules, and the functions that were exchanged."""
+    import clock
+    import torch
+
+    warnings.simplefilter("ignore")
+    inject(kind)
+    state = {"switch": None, "steps": 0, "is_on": True}
+    blocks = {True: [], False: []}
+    pending = []
+
+    def tick(self):
+        self.steps += 1
+        if self.steps < self.warm:
+            return
+        if state["switch"] is None:
+            state["switch"] = Switch()
+        state["steps"] += 1
+        place = state["steps"] % BLOCK
+        if place == 0:
+            state["is_on"] = not state["is_on"]
+            state["switch"].set(state["is_on"])
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        pending.append((event, state["is_on"], 0 < place < BLOCK - 1))
+
+    def report(self, *_):
+        torch.cuda.synchronize()
+        times = []
+        for (start, _, _), (end, is_on, counts) in zip(pending, pending[1:]):
+            if counts:
+                times.append(start.elapsed_time(end))
+            elif times:
+                blocks[is_on].append(statistics.mean(times))
+                times = []
+        pending.clear()
+
+    clock.Clock.tick, clock.Clock.report = tick, report
+    while state["steps"] < STEPS:
+        state["switch"], state["is_on"] = None, True
+        runpy.run_path(str(PROGRAMS / program), run_name="__main__")
+        functions = [f"{owner.__name__}.{name}" for owner, name, *_ in state["switch"].hooks]
+        if not state["is_on"]:
+            state["switch"].set(True)
+    return {"plain": statistics.median(blocks[False]), "injected": statistics.median(blocks[True]),
+            "blocks": [len(blocks[False]), len(blocks[True])], "functions": functions}
+
+
 def run(program, kind):
-    """The median time of a step in milliseconds. `kind` is what is injected, if anything is."""
-    with tempfile.TemporaryFile("w+") as log:
+    """What `measure` gives, in a fork."""
+    with tempfile.TemporaryFile("w+") as result:
         process = os.fork()
         if process == 0:
-            os.dup2(log.fileno(), 1)
             status = 1
             try:
-                if kind:
-                    inject(kind)
-                runpy.run_path(str(PROGRAMS / program), run_name="__main__")
+                json.dump(measure(program, kind), result)
+                result.flush()
                 status = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
-                sys.stdout.flush()
                 os._exit(status)
         os.waitpid(process, 0)
-        log.seek(0)
-        lines = [line for line in log.read().splitlines() if line.startswith('{"name"')]
-    return json.loads(lines[-1])["step_ms_median"]
+        result.seek(0)
+        return json.load(result)
 
 
 def main():
@@ -61,14 +164,13 @@ def main():
     import torch  # noqa: F401
 
     for program in programs:
-        times = {None: [], kind: []}
-        for number in range(runs):
-            order = (None, kind) if number % 2 else (kind, None)
-            for injected in order:
-                times[injected].append(run(program, injected))
-        ratios = sorted(injected / plain for plain, injected in zip(times[None], times[kind]))
+        results = [run(program, kind) for _ in range(runs)]
+        ratios = [result["injected"] / result["plain"] for result in results]
         quartiles = [round(value, 4) for value in statistics.quantiles(ratios, n=4)]
-        line = {"program": program, "injected": kind, "ratio_quartiles": quartiles, "plain_ms": times[None], "injected_ms": times[kind]}
+        line = {"program": program, "injected": kind, "ratio_quartiles": quartiles,
+                "plain_ms": [round(result["plain"], 4) for result in results],
+                "injected_ms": [round(result["injected"], 4) for result in results],
+                "blocks": results[0]["blocks"], "functions": results[0]["functions"]}
         print(json.dumps(line), flush=True)
 
 

@@ -52,11 +52,14 @@ SUBSCRIPTS = {"BINARY_SUBSCR": "index", "BINARY_OP": "index", "STORE_SUBSCR": "i
 # Frames that are searched for a line of the workload.
 MAX_FRAMES = 24
 
+# Places that are kept: code may be made in each step.
+MAX_PLACES = 10000
+
 _open = _close = _compiling = None
 _inner = ()
 _library = None
 _collection = None
-_files = {}
+_places = {}  # By code and instruction: what _place gives for this frame, or nothing.
 
 
 def begin(name):
@@ -285,10 +288,15 @@ def _place():
     for _ in range(MAX_FRAMES):
         if frame is None:
             break
-        path = frame.f_code.co_filename
-        file = _files[path] if path in _files else _file(path)
-        if file is not None:
-            return f" at {file}:{frame.f_lineno}"
+        code, instruction = frame.f_code, frame.f_lasti
+        place = _places.get((code, instruction))
+        if place is None:
+            file = _file(code.co_filename)
+            place = f" at {file}:{frame.f_lineno}" if file is not None else ""
+            if len(_places) < MAX_PLACES:
+                _places[code, instruction] = place
+        if place:
+            return place
         frame = frame.f_back
     return ""
 
@@ -300,5 +308,4 @@ def _file(path):
     """
     _, is_package, package = path.rpartition("-packages/")
     file = package if is_package else path.rpartition("/")[2]
-    _files[path] = file = None if path.startswith(_inner) else file
-    return file
+    return None if path.startswith(_inner) else file

@@ -176,10 +176,13 @@ def _called(module, args, kwargs):
         notes.write()
     else:
         notes.tick()
-    # The batch of an engine has a mark with its sizes already.
+    return phase if told else None, marks.KIND and mark_of(model, batch, phase, sizes, inputs)
+
+
+def mark_of(model, batch, phase, sizes, inputs):
+    """The mark of a call. The batch of an engine has one with its sizes already."""
     is_first = model.is_first(inputs)
-    mark = marks.call(phase, sizes, is_first) if is_first or not batch else None
-    return phase if told else None, mark
+    return marks.call(phase, sizes, is_first) if is_first or not batch else None
 
 
 def inputs_of(args, kwargs):
@@ -226,9 +229,10 @@ def past_of(kwargs):
 
 def first_given(names, kwargs):
     """The first of these arguments that is given. This runs in each step of the workload: generators take three times as long."""
-    for name in names:
-        if kwargs.get(name) is not None:
-            return name
+    if kwargs:
+        for name in names:
+            if kwargs.get(name) is not None:
+                return name
     return None
 
 

@@ -1,6 +1,9 @@
 """How long ranges take, and what happens in them: forward passes, backward passes, updates of the weights."""
 import re
 import threading
+import time
+
+from .clock import ALLOWANCE, SHARE
 
 # Instances of a name that are timed, and names that are kept: ranges around single layers are many.
 MAX_INSTANCES, MAX_NAMES, MAX_SPELLINGS = 2000, 200, 10000
@@ -22,18 +25,24 @@ class Stage:
 
     def __init__(self, key):
         self.times, self.opened = [], 0
+        # Nanoseconds of the host: in outermost ranges of this name, and for timing them.
+        self.inside = self.spent = 0
         # Steps of a loop that no model tells of are counted by their ranges.
         self.is_step = re.sub(r"[ _-]", "", key).lower() == "decodestep"
 
+    def is_affordable(self):
+        """Whether outermost ranges of this name have cost little so far."""
+        return self.spent < ALLOWANCE + SHARE * self.inside
+
     def as_json(self):
         """Instances that are over and read."""
-        done = [time for time in self.times if time[0] is not None]
+        done = [instance for instance in self.times if instance[0] is not None]
         return {
             "opened": self.opened,
-            "ms": [round(time[0], 6) for time in done],
-            "events": [time[1] for time in done],
-            "seen": [time[2] for time in done],
-            "sizes": [time[3] for time in done],
+            "ms": [round(instance[0], 6) for instance in done],
+            "events": [instance[1] for instance in done],
+            "seen": [instance[2] for instance in done],
+            "sizes": [instance[3] for instance in done],
         }
 
 
@@ -42,6 +51,8 @@ class Open(threading.local):
 
     def __init__(self):
         self.stack = []
+        # The stage of the outermost one, and when the host entered it.
+        self.outermost, self.begun = None, 0
 
 
 class Stages:
@@ -64,33 +75,45 @@ class Stages:
         return stage
 
     def enter(self, name):
+        begun = time.perf_counter_ns()
         stack, frame = self.stack(), None
         stage = self.spellings[name] if name in self.spellings else self.stage(name)
+        if not stack:
+            self.open.outermost, self.open.begun = stage, begun
         if stage is not None:
             stage.opened += 1
             outer = stack[-1] if stack else None
             if stage.is_step and outer is not None:
                 outer[2]["step"] = outer[2].get("step", 0) + 1
-            # Ranges inside of others may be around every layer: these are timed as long as that costs little.
-            if len(stage.times) < MAX_INSTANCES and (not stack or self.clock.is_affordable()):
+            is_affordable = self.clock.is_affordable(begun) if stack else stage.is_affordable()
+            if len(stage.times) < MAX_INSTANCES and is_affordable:
                 # A range inside another of its name is the same phase.
                 if all(open is None or open[0] is not stage for open in stack):
                     frame = (stage, self.clock.mark(), {}, {})
+                    self.spend(stage, begun)
         stack.append(frame)
 
     def leave(self, name=None, end=None):
         """Closes the innermost range, at the mark `end` if it is over since then."""
-        stack = self.stack()
+        begun, stack = time.perf_counter_ns(), self.stack()
         frame = stack.pop() if stack else None
+        if not stack and self.open.outermost is not None:
+            self.open.outermost.inside += begun - self.open.begun
         if frame is None:
             return
-        time = [None, False, *frame[2:]]
-        frame[0].times.append(time)
+        instance = [None, False, *frame[2:]]
+        frame[0].times.append(instance)
 
         def read(milliseconds, is_of_gpu):
-            time[0], time[1] = milliseconds, is_of_gpu
+            instance[0], instance[1] = milliseconds, is_of_gpu
 
         self.clock.interval(frame[1], end or self.clock.mark(), read)
+        self.spend(frame[0], begun)
+
+    def spend(self, stage, begun):
+        """Counts the time since then for the outermost ranges of this stage, or for all inner ones."""
+        counter = self.clock if self.stack() else stage
+        counter.spent += time.perf_counter_ns() - begun
 
     def seen(self, what, sizes):
         """Something of these sizes happened in all ranges that are open on this thread."""

@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_analysis::time::account::NodeKind;
+use rooflens_analysis::time::account::{NodeKind, Phase};
 use rooflens_analysis::time::idle::cause::Cause;
 use rooflens_session::Ns;
 use rooflens_units::Time;
 
 use crate::{Analyzed, Pair, Side};
+
+/// Words of data files for time between stages.
+pub(crate) const BETWEEN: &str = Phase::Between { from: 0, to: 0 }.label();
+
+/// What stands between the names of both stages.
+pub(crate) const ARROW: &str = " → ";
 
 /// A part of the captured time in both captures.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,8 +125,39 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
 
 /// The measured stages of both sides, the largest change of an iteration first.
 pub(crate) fn stages(account: &[Change]) -> Vec<&str> {
+    let measured = account.iter().filter(|change| change.place.is_measured);
+    names(measured)
+        .into_iter()
+        .map(|(stage, _)| stage)
+        .collect()
+}
+
+/// The measured stages, and what lies between stages: name, and whether it lies between. The largest change of an
+/// iteration, or of a window between stages, first.
+pub(crate) fn explained(account: &[Change]) -> Vec<(&str, bool)> {
+    let measured = account.iter().filter(|change| change.place.is_measured);
+    let between = account.iter().filter(|change| change.place.is_between());
+    let mut all: Vec<(&str, Time, bool)> = Vec::new();
+    all.extend(
+        names(measured)
+            .into_iter()
+            .map(|(name, time)| (name, time, false)),
+    );
+    all.extend(
+        names(between)
+            .into_iter()
+            .map(|(name, time)| (name, time, true)),
+    );
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all.into_iter()
+        .map(|(name, _, is_between)| (name, is_between))
+        .collect()
+}
+
+/// Stages with the size of their change, the largest first.
+fn names<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<(&'a str, Time)> {
     let mut stages: Vec<(&str, Time)> = Vec::new();
-    for change in account.iter().filter(|change| change.place.is_measured) {
+    for change in changes {
         let Some(time) = change.of_iteration() else {
             continue;
         };
@@ -130,8 +167,18 @@ pub(crate) fn stages(account: &[Change]) -> Vec<&str> {
             None => stages.push((stage, time)),
         }
     }
-    stages.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(b.0)));
-    stages.into_iter().map(|(stage, _)| stage).collect()
+    for (_, sum) in &mut stages {
+        *sum = sum.abs();
+    }
+    stages.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    stages
+}
+
+impl Place {
+    /// Whether it lies between two stages.
+    pub fn is_between(&self) -> bool {
+        self.phase == BETWEEN
+    }
 }
 
 impl Places {

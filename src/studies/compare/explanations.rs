@@ -1,6 +1,7 @@
 //! Which changes explain that of an iteration, and by how much: a sum over the account and the kernels.
 //!
-//! Each explanation is a part of the change of the captured time in a mean iteration, so that all of them sum to it.
+//! Each explanation is a part of the change of the captured time in a mean iteration, so that all of them sum to it. Time
+//! from an iteration to the next one is explained by the account alone.
 //! Idle time comes from the account. Busy time is split by what happened to kernels; what kernels do not explain are
 //! copies and operations that run at once. Kernels that all slow down by one factor have one cause: the clocks, where
 //! the captures sampled them and they changed by that factor.
@@ -33,8 +34,10 @@ const SMALL: f64 = 0.01;
 /// A part of the change of an iteration, with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The stage.
+    /// The stage, or the stages that the time lies between.
     pub stage: String,
+    /// Whether it is about the time from an iteration to the next one.
+    pub is_between: bool,
     /// Why the iteration changed.
     pub reason: Reason,
     /// By how much.
@@ -85,17 +88,37 @@ pub enum Reason {
         /// Launches in an iteration.
         launches: Pair<Count>,
     },
-    /// Kernels of a class do the work of others, with as many launches: another library or another tile.
+    /// Kernels of a class have other grids, which takes another time per launch.
+    Grids {
+        /// The class.
+        class: KernelClass,
+    },
+    /// Fewer kernels at the same places of the iteration.
+    Fused {
+        /// Launches in an iteration.
+        launches: Pair<Count>,
+    },
+    /// More kernels at the same places of the iteration.
+    Split {
+        /// Launches in an iteration.
+        launches: Pair<Count>,
+    },
+    /// As many other kernels at the same places, or launched as often: another library or another tile.
     Replaced {
         /// The class.
         class: KernelClass,
         /// Launches in an iteration.
         launches: Count,
     },
-    /// Other kernels in another number: operators were fused, split, added or removed.
+    /// Other kernels that have no counterpart: operators were added or removed.
     Exchanged {
         /// Launches in an iteration of kernels that are only in one of the captures.
         launches: Pair<Count>,
+    },
+    /// Operations of a class between stages, where kernels are not compared one by one.
+    Work {
+        /// The class.
+        class: KernelClass,
     },
     /// Copies and memsets.
     Copies,
@@ -117,8 +140,12 @@ impl Reason {
             Self::AllKernels { .. } => "all kernels",
             Self::Duration { .. } => "duration of kernels",
             Self::Launches { .. } => "number of launches",
+            Self::Grids { .. } => "other grids",
+            Self::Fused { .. } => "fused kernels",
+            Self::Split { .. } => "split kernels",
             Self::Replaced { .. } => "replaced kernels",
             Self::Exchanged { .. } => "other kernels",
+            Self::Work { .. } => "operations",
             Self::Copies => "copies",
             Self::WholeGraphs => "whole graphs",
             Self::Overlap => "overlap",
@@ -137,8 +164,14 @@ impl Reason {
             Self::Copies => target.is_copies,
             Self::Duration { class, .. }
             | Self::Launches { class, .. }
+            | Self::Grids { class }
+            | Self::Work { class }
             | Self::Replaced { class, .. } => is_of_class(&class),
-            Self::Exchanged { .. } | Self::AllKernels { .. } | Self::Overlap => target.is_busy,
+            Self::Exchanged { .. }
+            | Self::Fused { .. }
+            | Self::Split { .. }
+            | Self::AllKernels { .. }
+            | Self::Overlap => target.is_busy,
             Self::Clocks { .. } | Self::WholeGraphs => false,
         }
     }
@@ -173,23 +206,33 @@ pub(crate) fn explanations(
     least: Ratio,
 ) -> Vec<Explanation> {
     let mut explanations = Vec::new();
-    for stage in account::stages(account) {
-        let of_stage = |change: &&Change| change.place.is_measured && change.place.stage == stage;
+    for (stage, is_between) in account::explained(account) {
+        let of_stage = |change: &&Change| {
+            let place = &change.place;
+            let is_of_kind = match is_between {
+                true => place.is_between(),
+                false => place.is_measured,
+            };
+            is_of_kind && place.stage == stage
+        };
         let account: Vec<&Change> = account.iter().filter(of_stage).collect();
-        let kernels: Vec<&KernelChange> = kernels
-            .iter()
-            .filter(|change| change.stage == stage)
-            .collect();
         let total: Time = account
             .iter()
             .filter_map(|change| change.of_iteration())
             .sum();
-        let mut of_stage = reasons(sides, &account, &kernels, least);
+        let mut of_stage = match is_between {
+            true => account.iter().map(|change| of_part(change)).collect(),
+            false => {
+                let kernels = kernels.iter().filter(|change| change.stage == stage);
+                reasons(sides, &account, &kernels.collect::<Vec<_>>(), least)
+            }
+        };
         of_stage.retain(|(_, time)| time.0 != 0.0);
         of_stage.sort_by(|a, b| (b.1.0 / total.0).total_cmp(&(a.1.0 / total.0)));
         explanations.extend(of_stage.into_iter().map(|(reason, time)| {
             Explanation {
                 stage: stage.to_owned(),
+                is_between,
                 share: Ratio::of(time, total),
                 findings: behind(findings, stage, reason, time),
                 settings: settings
@@ -206,6 +249,17 @@ pub(crate) fn explanations(
     explanations
 }
 
+/// A part of the time between stages as a reason.
+fn of_part(change: &Change) -> (Reason, Time) {
+    let reason = match change.place.part {
+        Part::Class(KernelClass::Copy) => Reason::Copies,
+        Part::Class(class) => Reason::Work { class },
+        Part::Idle(cause) => Reason::Idle(cause),
+        Part::NoOperation => Reason::NoOperation,
+    };
+    (reason, change.of_iteration().unwrap_or_default())
+}
+
 /// The findings behind a change: those about this time that went with less of it, or came with more. What the report of the
 /// slower side advises first comes first, then what is about the stage.
 fn behind(findings: &[FindingChange], stage: &str, reason: Reason, time: Time) -> Vec<Behind> {
@@ -217,7 +271,9 @@ fn behind(findings: &[FindingChange], stage: &str, reason: Reason, time: Time) -
     let rank = |change: &FindingChange| {
         let Pair { before, after } = change.action;
         let number = if is_less { before } else { after };
-        let is_of_stage = change.stage.as_deref() == Some(stage);
+        // Time between stages is called by both of them.
+        let mut stages = stage.split(account::ARROW);
+        let is_of_stage = stages.any(|stage| change.stage.as_deref() == Some(stage));
         (
             number.unwrap_or(usize::MAX),
             !is_of_stage,
@@ -299,19 +355,34 @@ fn of_kernels(kernels: &[&KernelChange]) -> Vec<(Reason, Time)> {
         kept: Pair<Time>,
         launches: Pair<Count>,
         by_launches: Time,
+        by_mix: Time,
         by_duration: Time,
         replaced: (Count, Time),
     }
+    /// Launches of kernels that changed together, and their difference.
+    #[derive(Default)]
+    struct Group {
+        launches: Pair<Count>,
+        time: Time,
+    }
+    impl Group {
+        fn add(&mut self, change: &KernelChange) {
+            self.launches.before += change.used.before.launches;
+            self.launches.after += change.used.after.launches;
+            self.time += change.difference();
+        }
+    }
+    let [mut fused, mut split, mut exchanged] = [(); 3].map(|()| Group::default());
     let mut classes: BTreeMap<KernelClass, Class> = BTreeMap::new();
-    let (mut exchanged, mut exchanged_time) = (Pair::<Count>::default(), Time::ZERO);
     for change in kernels {
         let used = change.used;
         let class = classes.entry(change.class).or_default();
         match change.fate() {
             Fate::Kept => {
                 class.by_launches += change.by_launches();
+                class.by_mix += change.by_mix();
                 class.by_duration += change.by_duration();
-                class.kept.before += change.used.before.time + change.by_launches();
+                class.kept.before += used.before.time + change.by_launches() + change.by_mix();
                 class.kept.after += used.after.time;
                 class.launches.before += used.before.launches;
                 class.launches.after += used.after.launches;
@@ -320,20 +391,25 @@ fn of_kernels(kernels: &[&KernelChange]) -> Vec<(Reason, Time)> {
                 class.replaced.0 += used.after.launches;
                 class.replaced.1 += change.difference();
             }
-            Fate::Gone | Fate::New => {
-                exchanged.before += used.before.launches;
-                exchanged.after += used.after.launches;
-                exchanged_time += change.difference();
-            }
+            Fate::Fused => fused.add(change),
+            Fate::Split => split.add(change),
+            Fate::Gone | Fate::New => exchanged.add(change),
         }
     }
-    let launches = exchanged;
-    let mut reasons = vec![(Reason::Exchanged { launches }, exchanged_time)];
+    let mut reasons = Vec::new();
+    for (group, reason) in [
+        (fused, (|launches| Reason::Fused { launches }) as fn(_) -> _),
+        (split, |launches| Reason::Split { launches }),
+        (exchanged, |launches| Reason::Exchanged { launches }),
+    ] {
+        reasons.push((reason(group.launches), group.time));
+    }
     for (class, of_class) in classes {
         let factor = Ratio::of(of_class.kept.after, of_class.kept.before);
         let launches = of_class.launches;
         reasons.push((Reason::Duration { class, factor }, of_class.by_duration));
         reasons.push((Reason::Launches { class, launches }, of_class.by_launches));
+        reasons.push((Reason::Grids { class }, of_class.by_mix));
         let (launches, time) = of_class.replaced;
         reasons.push((Reason::Replaced { class, launches }, time));
     }
@@ -344,9 +420,8 @@ fn of_kernels(kernels: &[&KernelChange]) -> Vec<(Reason, Time)> {
 fn factors<'a>(kernels: &'a [&KernelChange]) -> Vec<(KernelClass, Time, f64)> {
     let kept = kernels.iter().filter(|change| change.fate() == Fate::Kept);
     let factor = |change: &'a &KernelChange| {
-        let Pair { before, after } = change.used;
-        let factor = (after.time / after.launches.0).0 / (before.time / before.launches.0).0;
-        (factor.is_finite() && factor > 0.0).then_some((change.class, before.time, factor))
+        let speed = change.speed()?;
+        Some((change.class, change.used.before.time, speed.0))
     };
     kept.filter_map(factor).collect()
 }
@@ -440,14 +515,15 @@ mod tests {
         KernelChange {
             stage: "step".to_owned(),
             class,
-            name: Pair {
-                before: Some("kernel".to_owned()),
-                after: Some("kernel".to_owned()),
+            names: Pair {
+                before: vec!["kernel".to_owned()],
+                after: vec!["kernel".to_owned()],
             },
             used: Pair {
                 before: used(before),
                 after: used(before * factor),
             },
+            by_grid: Ratio::ONE,
         }
     }
 

@@ -1,24 +1,31 @@
-//! Which kernels changed: by name, and by class and launches where a kernel was exchanged for another one.
+//! Which kernels changed: by their order in a typical iteration, and by name where that says nothing.
+//!
+//! The use of a kernel is the mean over all iterations. Where it was exchanged at some of its places only, its use is
+//! split by the parts that these places have of its launches and of its time in the typical iteration.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_session::Ns;
-use rooflens_units::{Count, Time};
+use rooflens_analysis::engine::facts::OpSource;
+use rooflens_session::{Dim3, Ns};
+use rooflens_units::{Count, Ratio, Time};
 
+use crate::alignment::{self, Alignment, Launch, Sum};
 use crate::{Analyzed, Pair, Side};
 
-/// A kernel of a stage in both captures, or a pair of kernels of which one replaced the other.
+/// A kernel of a stage in both captures, or kernels of which some replaced the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Stage.
     pub stage: String,
-    /// Class.
+    /// Class; of several kernels that of the one with the most time.
     pub class: KernelClass,
-    /// Names; absent where a capture has no such kernel.
-    pub name: Pair<Option<String>>,
+    /// Names in the order of their launches; none where a capture has no such kernel.
+    pub names: Pair<Vec<String>>,
     /// Use in an iteration.
     pub used: Pair<Use>,
+    /// Duration of a launch after ÷ before that other grids make, each grid as fast as before; 1 for exchanged kernels.
+    pub by_grid: Ratio,
 }
 
 /// Use of a kernel in an iteration of a stage on a GPU, mean over the measured ones.
@@ -35,8 +42,12 @@ pub struct Use {
 pub enum Fate {
     /// In both captures.
     Kept,
-    /// Another kernel of the class is launched as often instead.
+    /// As many other kernels at the same places: another library or another tile.
     Replaced,
+    /// Fewer kernels at the same places.
+    Fused,
+    /// More kernels at the same places.
+    Split,
     /// Only in the first capture.
     Gone,
     /// Only in the second one.
@@ -49,6 +60,8 @@ impl Fate {
         match self {
             Self::Kept => "kept",
             Self::Replaced => "replaced",
+            Self::Fused => "fused",
+            Self::Split => "split",
             Self::Gone => "gone",
             Self::New => "new",
         }
@@ -58,11 +71,14 @@ impl Fate {
 impl Change {
     /// What became of it.
     pub fn fate(&self) -> Fate {
-        match (&self.name.before, &self.name.after) {
-            (Some(before), Some(after)) if before == after => Fate::Kept,
-            (Some(_), Some(_)) => Fate::Replaced,
-            (Some(_), None) => Fate::Gone,
-            (None, _) => Fate::New,
+        let Pair { before, after } = &self.names;
+        match (before.len(), after.len()) {
+            (0, _) => Fate::New,
+            (_, 0) => Fate::Gone,
+            _ if before == after => Fate::Kept,
+            (of_before, of_after) if of_before > of_after => Fate::Fused,
+            (of_before, of_after) if of_before < of_after => Fate::Split,
+            _ => Fate::Replaced,
         }
     }
 
@@ -80,17 +96,43 @@ impl Change {
         }
     }
 
+    /// The part that launches with other grids make, each grid as fast as before.
+    pub fn by_mix(&self) -> Time {
+        let Pair { before, after } = self.used;
+        match before.launches.is_positive() {
+            true => (before.time / before.launches.0) * after.launches.0 * (self.by_grid.0 - 1.0),
+            false => Time::ZERO,
+        }
+    }
+
     /// The part that another duration of launches makes.
     pub fn by_duration(&self) -> Time {
-        self.difference() - self.by_launches()
+        self.difference() - self.by_launches() - self.by_mix()
+    }
+
+    /// Duration of a launch after ÷ before at equal grids; absent where one of them is unknown.
+    pub fn speed(&self) -> Option<Ratio> {
+        let Pair { before, after } = self.used;
+        let factor = (after.time / after.launches.0).0 / (before.time / before.launches.0).0;
+        let factor = Ratio(factor / self.by_grid.0);
+        (factor.0.is_finite() && factor.0 > 0.0).then_some(factor)
     }
 }
 
 /// Stage, class and name of a kernel.
 type Key = (String, KernelClass, String);
 
-/// Kernels with their use.
-type Kernels = BTreeMap<Key, Use>;
+/// Launches and time by grid.
+type Grids = BTreeMap<Dim3, Use>;
+
+/// The kernels of a side: use in a mean iteration.
+#[derive(Default)]
+struct Kernels<'a> {
+    used: BTreeMap<Key, Use>,
+    grids: BTreeMap<Key, Grids>,
+    /// The typical iteration of each stage.
+    typical: BTreeMap<String, Vec<Launch<'a>>>,
+}
 
 impl Change {
     /// That of a kernel, or of a pair of which one replaced the other.
@@ -100,34 +142,58 @@ impl Change {
         Some(Self {
             stage,
             class,
-            name: Pair::of(&kernels, |kernel| Some(kernel.as_ref()?.0.2.clone())),
+            names: Pair::of(&kernels, |kernel| {
+                kernel
+                    .iter()
+                    .map(|((_, _, name), _)| name.clone())
+                    .collect()
+            }),
             used: Pair::of(&kernels, |kernel| {
                 kernel.as_ref().map_or_else(Use::default, |(_, used)| *used)
             }),
+            by_grid: Ratio::ONE,
         })
     }
 }
 
 /// The kernels of all stages that both captures have, the largest change first.
 pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
-    let Pair { before, mut after } = Pair::of(sides, kernels);
-    let stages = |kernels: &Kernels| -> BTreeSet<String> {
-        kernels.keys().map(|(stage, ..)| stage.clone()).collect()
+    let mut kernels = Pair::of(sides, kernels);
+    let stages = |kernels: &Kernels<'_>| -> BTreeSet<String> {
+        kernels
+            .used
+            .keys()
+            .map(|(stage, ..)| stage.clone())
+            .collect()
     };
-    let (stages_before, stages_after) = (stages(&before), stages(&after));
-    after.retain(|(stage, ..), _| stages_before.contains(stage));
-    let (mut changes, mut gone) = (Vec::new(), Vec::new());
-    for kernel in before {
+    let (stages_before, stages_after) = (stages(&kernels.before), stages(&kernels.after));
+    let mut changes = Vec::new();
+    for stage in stages_before.intersection(&stages_after) {
+        changes.extend(exchanged(&mut kernels, stage));
+    }
+    let Pair { before, mut after } = kernels;
+    after
+        .used
+        .retain(|(stage, ..), _| stages_before.contains(stage));
+    let mut gone = Vec::new();
+    for kernel in before.used {
         if !stages_after.contains(&kernel.0.0) {
             continue;
         }
-        match after.remove_entry(&kernel.0) {
-            Some(same) => changes.extend(Change::new(Some(kernel), Some(same))),
+        match after.used.remove_entry(&kernel.0) {
+            Some(same) => {
+                let grids = (before.grids.get(&kernel.0), after.grids.get(&kernel.0));
+                let change = Change::new(Some(kernel), Some(same));
+                changes.extend(change.map(|change| Change {
+                    by_grid: by_grid(grids.0, grids.1),
+                    ..change
+                }));
+            }
             None => gone.push(kernel),
         }
     }
     // What is gone is joined with what is new and launched as often, the longest first.
-    let mut new: Vec<(Key, Use)> = after.into_iter().collect();
+    let mut new: Vec<(Key, Use)> = after.used.into_iter().collect();
     let by_time =
         |a: &(Key, Use), b: &(Key, Use)| b.1.time.total_cmp(&a.1.time).then_with(|| a.0.cmp(&b.0));
     gone.sort_by(by_time);
@@ -147,19 +213,176 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     changes.sort_by(|a, b| {
         size(b)
             .total_cmp(&size(a))
-            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| (&a.stage, &a.names).cmp(&(&b.stage, &b.names)))
     });
     changes
 }
 
+/// Kernels of a stage that were exchanged at some places. Their use is taken from that of their names.
+fn exchanged(kernels: &mut Pair<Kernels<'_>>, stage: &str) -> Vec<Change> {
+    let typical = Pair {
+        before: kernels.before.typical.remove(stage).unwrap_or_default(),
+        after: kernels.after.typical.remove(stage).unwrap_or_default(),
+    };
+    let alignment = Alignment::new(typical);
+    let mut takers = Pair {
+        before: Taker::new(&mut kernels.before.used, stage, alignment.all.before),
+        after: Taker::new(&mut kernels.after.used, stage, alignment.all.after),
+    };
+    let mut changes = Vec::new();
+    for ((before, after), sums) in alignment.exchanges {
+        let taken = Pair {
+            before: takers.before.take(&sums.before),
+            after: takers.after.take(&sums.after),
+        };
+        let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+        changes.push(Change {
+            stage: stage.to_owned(),
+            class: taken.before.class,
+            names: Pair {
+                before: names(before),
+                after: names(after),
+            },
+            used: Pair::of(&taken, |taken| taken.used),
+            by_grid: Ratio::ONE,
+        });
+    }
+    let names = Pair {
+        before: takers.before.finish(),
+        after: takers.after.finish(),
+    };
+    // Of the launches that stay, the grids are unknown.
+    for key in names.before.iter().chain(&names.after) {
+        kernels.before.grids.remove(key);
+        kernels.after.grids.remove(key);
+    }
+    changes
+}
+
+/// Takes the use of exchanged kernels from that of their names.
+struct Taker<'k, 'a> {
+    used: &'k mut BTreeMap<Key, Use>,
+    /// Class and whole use of a name.
+    names: BTreeMap<String, (KernelClass, Use)>,
+    /// What all launches of a name in the typical iteration add up to.
+    all: BTreeMap<&'a str, Sum>,
+    /// Launches of the typical iteration that were taken.
+    taken: BTreeMap<&'a str, u64>,
+    stage: &'k str,
+}
+
+/// Kernels that were taken, and the class with the most time of them.
+struct Taken {
+    used: Use,
+    class: KernelClass,
+}
+
+impl<'k, 'a> Taker<'k, 'a> {
+    fn new(used: &'k mut BTreeMap<Key, Use>, stage: &'k str, all: BTreeMap<&'a str, Sum>) -> Self {
+        let mut names = BTreeMap::new();
+        for ((of_stage, class, name), used) in used.iter() {
+            if of_stage == stage {
+                names.insert(name.clone(), (*class, *used));
+            }
+        }
+        Self {
+            used,
+            names,
+            all,
+            taken: BTreeMap::new(),
+            stage,
+        }
+    }
+
+    fn take(&mut self, sums: &BTreeMap<&'a str, Sum>) -> Taken {
+        let mut taken = Use::default();
+        let mut largest = (Time::ZERO, KernelClass::default());
+        for (name, sum) in sums {
+            let (Some((class, used)), Some(all)) = (self.names.get(*name), self.all.get(name))
+            else {
+                continue;
+            };
+            let of_launches = sum.launches as f64 / all.launches as f64;
+            let of_time = match all.time > Ns::ZERO {
+                true => Ratio::of(sum.time, all.time).0,
+                false => of_launches,
+            };
+            let part = Use {
+                launches: used.launches * of_launches,
+                time: used.time * of_time,
+            };
+            taken.launches += part.launches;
+            taken.time += part.time;
+            if part.time >= largest.0 {
+                largest = (part.time, *class);
+            }
+            let key = (self.stage.to_owned(), *class, (*name).to_owned());
+            if let Some(rest) = self.used.get_mut(&key) {
+                rest.launches = rest.launches - part.launches;
+                rest.time = rest.time - part.time;
+            }
+            *self.taken.entry(name).or_default() += sum.launches;
+        }
+        Taken {
+            used: taken,
+            class: largest.1,
+        }
+    }
+
+    /// The kernels of which launches were taken. Those of which all were taken have no use left.
+    fn finish(self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for (name, taken) in &self.taken {
+            let Some((class, _)) = self.names.get(*name) else {
+                continue;
+            };
+            let key = (self.stage.to_owned(), *class, (*name).to_owned());
+            if self.all.get(name).is_some_and(|all| all.launches == *taken) {
+                self.used.remove(&key);
+            }
+            keys.push(key);
+        }
+        keys
+    }
+}
+
+/// Duration of a launch after ÷ before if each grid were as fast as before. Grids that are new count with their own time.
+fn by_grid(before: Option<&Grids>, after: Option<&Grids>) -> Ratio {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Ratio::ONE;
+    };
+    let mean = |used: &Use| used.time / used.launches.0;
+    let sum = |grids: &Grids| {
+        let mut sum = Use::default();
+        for used in grids.values() {
+            sum.launches += used.launches;
+            sum.time += used.time;
+        }
+        sum
+    };
+    let mut expected = Time::ZERO;
+    for (grid, used) in after {
+        let time = before.get(grid).map_or(mean(used), mean);
+        expected += time * used.launches.0;
+    }
+    let expected = Use {
+        launches: sum(after).launches,
+        time: expected,
+    };
+    let ratio = Ratio::of(mean(&expected), mean(&sum(before)));
+    // Equal mixes differ by the rounding of sums only.
+    let is_equal = !ratio.0.is_finite() || (ratio.0 - 1.0).abs() < 1e-12;
+    if is_equal { Ratio::ONE } else { ratio }
+}
+
 /// Mean use over the iterations of all captures of a side and their GPUs.
-fn kernels(side: &Side<'_>) -> Kernels {
-    let mut kernels = Kernels::new();
+fn kernels<'a>(side: &Side<'a>) -> Kernels<'a> {
+    let mut kernels = Kernels::default();
     let mut iterations: BTreeMap<String, usize> = BTreeMap::new();
     for capture in &side.captures {
         add_kernels(capture, &mut kernels, &mut iterations);
     }
-    for ((stage, ..), used) in &mut kernels {
+    for ((stage, ..), used) in &mut kernels.used {
         let iterations = iterations.get(stage).copied().unwrap_or(1).max(1) as f64;
         used.launches = used.launches / iterations;
         used.time = used.time / iterations;
@@ -168,9 +391,9 @@ fn kernels(side: &Side<'_>) -> Kernels {
 }
 
 /// Adds the sums of a capture.
-fn add_kernels(
-    capture: &Analyzed<'_>,
-    kernels: &mut Kernels,
+fn add_kernels<'a>(
+    capture: &Analyzed<'a>,
+    kernels: &mut Kernels<'a>,
     iterations: &mut BTreeMap<String, usize>,
 ) {
     let (session, facts) = (capture.context.session, capture.context.facts);
@@ -180,25 +403,45 @@ fn add_kernels(
         let mut sums: BTreeMap<_, (u64, Ns)> = BTreeMap::new();
         // As in the account: iterations within others are parts of these, and each GPU has its own.
         let instances = summary.counted_instances(facts);
+        let mut counted = Vec::new();
         for instance in instances.filter(|instance| !instance.is_nested) {
             *iterations.entry(stage.clone()).or_default() += instance.gpus.len().max(1);
+            let mut launches_of_instance = 0_u64;
             for op in &instance.ops {
-                let Some(kernel) = facts.kernel(session, *op) else {
+                let index = *op as usize;
+                let OpSource::Launch(launch) = ops.source[index] else {
                     continue;
                 };
+                let launch = launch.index();
+                let kernel = (
+                    session.launches.kernel[launch],
+                    session.launches.grid[launch],
+                );
                 let (launches, time) = sums.entry(kernel).or_default();
                 *launches += 1;
-                let index = *op as usize;
                 *time += ops.end[index].saturating_sub(ops.start[index]);
+                launches_of_instance += 1;
+            }
+            counted.push((launches_of_instance, instance));
+        }
+        if !kernels.typical.contains_key(&stage) {
+            counted.sort_by_key(|(launches, _)| *launches);
+            if let Some((_, median)) = counted.get(counted.len().saturating_sub(1) / 2) {
+                let launches = alignment::launches(session, facts, median);
+                kernels.typical.insert(stage.clone(), launches);
             }
         }
-        for (kernel, (launches, time)) in sums {
+        for ((kernel, grid), (launches, time)) in sums {
             let class = facts.identities[kernel.index()].class;
-            let name = session.text(session.kernels.name[kernel.index()]);
-            let used = kernels.entry((stage.clone(), class, name.to_owned()));
-            let used = used.or_default();
-            used.launches += Count(launches as f64);
-            used.time += time.time();
+            let key = (stage.clone(), class, session.kernel_name(kernel).to_owned());
+            let of_grids = kernels.grids.entry(key.clone()).or_default();
+            for used in [
+                kernels.used.entry(key).or_default(),
+                of_grids.entry(grid).or_default(),
+            ] {
+                used.launches += Count(launches as f64);
+                used.time += time.time();
+            }
         }
     }
 }

@@ -6,12 +6,13 @@
 //!
 //! Three questions are kept apart. Unprofiled repeats decide whether a step is faster: [`times`]. The account of both
 //! captures says where the difference is, to the nanosecond: [`account`]. Names of kernels say which code it is:
-//! [`kernels`]. Kernels are matched by name and, where names differ, by class and launches in an iteration, because
-//! another library or tile has another name.
+//! [`kernels`]. Kernels are matched by their order in a typical iteration, because another library, another tile, or a
+//! fused kernel has another name and the same place. Where order says nothing, names do.
 
 #![forbid(unsafe_code)]
 
 pub mod account;
+mod alignment;
 pub mod conditions;
 pub mod explanations;
 pub mod figures;

@@ -5,6 +5,7 @@ use rooflens_schemas::Unit;
 use rooflens_units::{Count, Ratio};
 
 use super::{Pages, STAGES, signed};
+use crate::account::BETWEEN;
 use crate::conditions::Setting;
 use crate::explanations::{Behind, Explanation, Reason};
 use crate::times::Verdict;
@@ -23,22 +24,24 @@ impl Pages<'_> {
         let rows = &self.comparison.explanations;
         let table = self.explanation_table();
         let mut content = SectionContent::default();
-        for stage in self.stages.iter().copied().take(STAGES) {
-            let is_of_stage = |row: &Explanation| row.stage == stage;
-            let count = rows.iter().filter(|row| is_of_stage(row)).count();
-            if count == 0 || self.is_same(stage) {
-                continue;
-            }
-            let total = self.change_of(stage);
-            let caption = words!(
-                self,
-                "compare.explanations",
-                stage = stage,
-                total = signed(total)
-            );
+        let groups = rows.chunk_by(|row, next| of(row) == of(next));
+        let groups = groups.filter(|rows| rows[0].is_between || !self.is_same(&rows[0].stage));
+        for group in groups.take(STAGES) {
+            let (stage, is_between) = of(&group[0]);
+            let total = signed(group.iter().map(|row| row.time).sum());
+            let caption = match is_between {
+                true => words!(
+                    self,
+                    "compare.explanations_between",
+                    stages = stage,
+                    total = total
+                ),
+                false => words!(self, "compare.explanations", stage = stage, total = total),
+            };
+            let is_first = |row: &Explanation| of(row) == (stage, is_between);
             let view = View {
-                skip: rows.iter().position(is_of_stage).unwrap_or_default(),
-                ..table.view(caption, SHOWN.min(count))
+                skip: rows.iter().position(is_first).unwrap_or_default(),
+                ..table.view(caption, SHOWN.min(group.len()))
             };
             content.main.push(Block::Table(view));
         }
@@ -59,6 +62,7 @@ impl Pages<'_> {
         let has_findings = explanations.any(|explanation| !explanation.findings.is_empty());
         columns! { self, "compare_explanations", explanation: &Explanation => {
             name "stage" = explanation.stage.as_str();
+            text "place" = if explanation.is_between { BETWEEN } else { "iteration" };
             text "reason" = explanation.reason.label();
             text "explanation" = self.reason(explanation.reason), page;
             time "explained_ns" = explanation.time, page;
@@ -104,6 +108,21 @@ impl Pages<'_> {
                 before = launches(number.before),
                 after = launches(number.after)
             ),
+            Reason::Grids { class } => {
+                words!(self, "compare.reason.grids", class = word(class.label()))
+            }
+            Reason::Fused { launches: number } => words!(
+                self,
+                "compare.reason.fused",
+                before = launches(number.before),
+                after = launches(number.after)
+            ),
+            Reason::Split { launches: number } => words!(
+                self,
+                "compare.reason.split",
+                before = launches(number.before),
+                after = launches(number.after)
+            ),
             Reason::Replaced {
                 class,
                 launches: number,
@@ -119,6 +138,9 @@ impl Pages<'_> {
                 before = launches(number.before),
                 after = launches(number.after)
             ),
+            Reason::Work { class } => {
+                words!(self, "compare.reason.work", class = word(class.label()))
+            }
             Reason::Copies => words!(self, "compare.reason.copies"),
             Reason::WholeGraphs => words!(self, "compare.reason.whole_graphs"),
             Reason::Overlap => words!(self, "compare.reason.overlap"),
@@ -159,6 +181,11 @@ impl Pages<'_> {
         }
         (!texts.is_empty()).then(|| texts.join("; "))
     }
+}
+
+/// What a row explains: a stage, or stages that the time lies between.
+fn of(row: &Explanation) -> (&str, bool) {
+    (&row.stage, row.is_between)
 }
 
 fn rules_of(findings: &[Behind]) -> Option<String> {

@@ -300,14 +300,15 @@ impl<'a> Pages<'a> {
             name "stage" = change.stage.as_str(), page;
             text "class" = change.class.label();
             text "fate" = change.fate().label(), page;
-            name "kernel_before" = change.name.before.clone(), page;
-            name "kernel_after" = change.name.after.clone(), page;
+            name "kernel_before" = in_order(&change.names.before), page;
+            name "kernel_after" = in_order(&change.names.after), page;
             Count "launches_before" = change.used.before.launches, page;
             Count "launches_after" = change.used.after.launches, page;
             time "before_ns" = change.used.before.time, page;
             time "after_ns" = change.used.after.time, page;
             time "difference_ns" = change.difference(), page;
             time "by_launches_ns" = change.by_launches();
+            time "by_mix_ns" = change.by_mix();
             time "by_duration_ns" = change.by_duration();
         } };
         let is_changed = |change: &&KernelChange| change.difference() != Time::ZERO;
@@ -439,6 +440,19 @@ fn factor(change: &StageChange) -> Ratio {
 fn signed(difference: Time) -> String {
     let sign = if difference.0 > 0.0 { "+" } else { "−" };
     format!("{sign}{}", Quantity::from(difference.abs()))
+}
+
+/// Names of kernels in the order of their launches, each run of equal names once; none if there is no kernel.
+fn in_order(names: &[String]) -> Option<String> {
+    let runs: Vec<String> = names
+        .chunk_by(|name, next| name == next)
+        .filter_map(|run| match run {
+            [name] => Some(name.clone()),
+            [name, ..] => Some(format!("{name} ×{}", run.len())),
+            [] => None,
+        })
+        .collect();
+    (!runs.is_empty()).then(|| runs.join(" + "))
 }
 
 /// The group of kernels that a part belongs to in the legend; idle time is the last one.

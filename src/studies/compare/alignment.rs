@@ -1,0 +1,418 @@
+//! Kernels at the same place of an iteration: which of them stand where others stood before.
+//!
+//! A typical iteration of each side is a list of kernels in their order. Kernels of equal names in the same order are the
+//! places that both have in common. What lies between two of them was exchanged: n kernels became m at that place. An
+//! eager step and the same step in a CUDA graph have the same kernels in the same order, so that they align as they are.
+
+use std::collections::BTreeMap;
+
+use rooflens_analysis::Facts;
+use rooflens_analysis::engine::align;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::facts::StageInstance;
+use rooflens_session::{Ns, OperatorId, Session};
+
+use crate::Pair;
+
+/// Insertions and deletions between two lists up to which they are aligned as a whole: its memory grows with their square.
+const EDITS: usize = 2048;
+
+/// Times that lists with more edits are cut in half before they are aligned by name only.
+const CUTS: u32 = 4;
+
+/// A kernel in an iteration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Launch<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Class.
+    pub class: KernelClass,
+    /// Duration.
+    pub time: Ns,
+    /// Name and shapes of the operator that launched it, where a PyTorch trace has it.
+    pub operator: Option<[&'a str; 2]>,
+}
+
+/// Launches and time of one iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub launches: u64,
+    pub time: Ns,
+}
+
+/// What the exchanged kernels of each place add up to by name, and all kernels of the aligned lists.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Alignment<'a> {
+    /// Exchanges, each with the sums of its kernels by name.
+    pub exchanges: BTreeMap<(Vec<&'a str>, Vec<&'a str>), Pair<BTreeMap<&'a str, Sum>>>,
+    /// The sums of all kernels by name.
+    pub all: Pair<BTreeMap<&'a str, Sum>>,
+}
+
+impl<'a> Alignment<'a> {
+    /// Aligns two lists.
+    pub(crate) fn new(mut lists: Pair<Vec<Launch<'a>>>) -> Self {
+        let Some(mut common) = common(&mut lists) else {
+            return Self::default();
+        };
+        slide(&mut common, &lists);
+        let mut alignment = Self {
+            all: Pair::of(&lists, |list| sums(list)),
+            ..Self::default()
+        };
+        let end = (lists.before.len(), lists.after.len());
+        let (mut before, mut after) = (0, 0);
+        for (next_before, next_after) in common.into_iter().chain([end]) {
+            let between = Pair {
+                before: &lists.before[before..next_before],
+                after: &lists.after[after..next_after],
+            };
+            alignment.add_between(between);
+            (before, after) = (next_before + 1, next_after + 1);
+        }
+        alignment.drop_swaps();
+        alignment
+    }
+
+    /// Adds what lies between two places in common.
+    fn add_between(&mut self, between: Pair<&[Launch<'a>]>) {
+        let Pair { before, after } = between;
+        if before.is_empty() || after.is_empty() {
+            return;
+        }
+        if before.len() == 1 || after.len() == 1 {
+            return self.add(between);
+        }
+        // Work that is the same by its operator, or by its class if it is matrix work, splits several kernels into parts.
+        let keys = keys(between);
+        let pairs = align::common(&keys.before, &keys.after, EDITS).unwrap_or_default();
+        let is_one_to_one = before.len() == after.len()
+            && before.iter().zip(after).all(|(b, a)| b.class == a.class);
+        let places: Vec<(usize, usize)> = match is_one_to_one {
+            true => (0..before.len()).map(|place| (place, place)).collect(),
+            false => pairs,
+        };
+        let (mut from_before, mut from_after) = (0, 0);
+        for (place_before, place_after) in places {
+            self.add(Pair {
+                before: &before[from_before..place_before],
+                after: &after[from_after..place_after],
+            });
+            self.add(Pair {
+                before: &before[place_before..=place_before],
+                after: &after[place_after..=place_after],
+            });
+            (from_before, from_after) = (place_before + 1, place_after + 1);
+        }
+        self.add(Pair {
+            before: &before[from_before..],
+            after: &after[from_after..],
+        });
+    }
+
+    fn add(&mut self, between: Pair<&[Launch<'a>]>) {
+        let Pair { before, after } = between;
+        if before.is_empty() || after.is_empty() {
+            return;
+        }
+        let names = |list: &[Launch<'a>]| list.iter().map(|launch| launch.name).collect();
+        let exchange = self.exchanges.entry((names(before), names(after)));
+        let exchange = exchange.or_default();
+        for (sums, list) in [(&mut exchange.before, before), (&mut exchange.after, after)] {
+            for (name, sum) in self::sums(list) {
+                let known = sums.entry(name).or_default();
+                known.launches += sum.launches;
+                known.time += sum.time;
+            }
+        }
+    }
+
+    /// Kernels that stand for each other at several places only changed their order.
+    fn drop_swaps(&mut self) {
+        let swapped: Vec<_> = self
+            .exchanges
+            .keys()
+            .filter(|(before, after)| {
+                let back = (after.clone(), before.clone());
+                self.exchanges.contains_key(&back)
+            })
+            .cloned()
+            .collect();
+        for exchange in swapped {
+            self.exchanges.remove(&exchange);
+        }
+    }
+}
+
+/// The places in common; both lists are cut to the same part of the iteration if they differ in too much.
+fn common(lists: &mut Pair<Vec<Launch<'_>>>) -> Option<Vec<(usize, usize)>> {
+    let mut numbers = BTreeMap::new();
+    let mut number = |list: &[Launch<'_>]| -> Vec<u32> {
+        let of_launch = |launch: &Launch<'_>| {
+            let next = numbers.len() as u32;
+            *numbers.entry(launch.name.to_owned()).or_insert(next)
+        };
+        list.iter().map(of_launch).collect()
+    };
+    let (before, after) = (number(&lists.before), number(&lists.after));
+    for cut in 0..=CUTS {
+        let (before, after) = (&before[..before.len() >> cut], &after[..after.len() >> cut]);
+        if let Some(common) = align::common(before, after, EDITS) {
+            lists.before.truncate(before.len());
+            lists.after.truncate(after.len());
+            return Some(common);
+        }
+    }
+    None
+}
+
+/// Of two kernels with one name side by side, either can be the one that stays. That which leaves as many kernels on both
+/// sides of a part stays, so that a kernel that is launched twice is no part of what replaced its neighbor.
+fn slide(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<'_>>>) {
+    let (before, after) = (&lists.before, &lists.after);
+    let mut from = (0, 0);
+    for place in 0..common.len() {
+        let next = common[place];
+        let mut between = (next.0 - from.0, next.1 - from.1);
+        let is_exchange = between.0 > 0 && between.1 > 0;
+        while is_exchange
+            && between.0 > between.1
+            && before[common[place].0 - 1].name == before[next.0].name
+        {
+            common[place].0 -= 1;
+            between.0 -= 1;
+        }
+        while is_exchange
+            && between.1 > between.0
+            && after[common[place].1 - 1].name == after[next.1].name
+        {
+            common[place].1 -= 1;
+            between.1 -= 1;
+        }
+        if let Some(last) = place.checked_sub(1) {
+            while is_exchange
+                && between.0 > between.1
+                && before[common[last].0 + 1].name == before[common[last].0].name
+            {
+                common[last].0 += 1;
+                between.0 -= 1;
+            }
+            while is_exchange
+                && between.1 > between.0
+                && after[common[last].1 + 1].name == after[common[last].1].name
+            {
+                common[last].1 += 1;
+                between.1 -= 1;
+            }
+        }
+        from = (common[place].0 + 1, common[place].1 + 1);
+    }
+}
+
+/// Equal numbers for work that is the same although its kernels are not.
+fn keys(lists: Pair<&[Launch<'_>]>) -> Pair<Vec<u32>> {
+    /// The work of a kernel; without operator and class, it is like no other one.
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    enum Work<'a> {
+        Operator([&'a str; 2]),
+        Matrix(KernelClass),
+        Unknown(usize),
+    }
+    let (before, after) = (lists.before, lists.after);
+    let has_operators = |list: &[Launch<'_>]| list.iter().any(|launch| launch.operator.is_some());
+    let by_operator = has_operators(before) && has_operators(after);
+    let mut numbers: BTreeMap<Work<'_>, u32> = BTreeMap::new();
+    let mut keys = Vec::new();
+    for launch in before.iter().chain(after) {
+        let work = match launch.operator.filter(|_| by_operator) {
+            _ if launch.class.is_matrix_work() => Work::Matrix(launch.class),
+            Some(operator) => Work::Operator(operator),
+            None => Work::Unknown(keys.len()),
+        };
+        let next = numbers.len() as u32;
+        keys.push(*numbers.entry(work).or_insert(next));
+    }
+    let after = keys.split_off(before.len());
+    Pair {
+        before: keys,
+        after,
+    }
+}
+
+fn sums<'a>(list: &[Launch<'a>]) -> BTreeMap<&'a str, Sum> {
+    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    for launch in list {
+        let sum = sums.entry(launch.name).or_default();
+        sum.launches += 1;
+        sum.time += launch.time;
+    }
+    sums
+}
+
+/// The kernels of an iteration on its first GPU.
+pub(crate) fn launches<'a>(
+    session: &'a Session,
+    facts: &'a Facts,
+    instance: &StageInstance,
+) -> Vec<Launch<'a>> {
+    let ops = &facts.ops;
+    let first = instance.gpus.first();
+    let operators = operators(session, facts, instance);
+    let mut launches = Vec::new();
+    for op in &instance.ops {
+        let index = *op as usize;
+        let Some(kernel) = facts.kernel(session, *op) else {
+            continue;
+        };
+        if Some(&ops.gpu[index]) != first {
+            continue;
+        }
+        let operator = operators.get(&index).map(|row| row.index());
+        launches.push(Launch {
+            name: session.kernel_name(kernel),
+            class: facts.identities[kernel.index()].class,
+            time: ops.end[index].saturating_sub(ops.start[index]),
+            operator: operator.map(|row| {
+                let operators = &session.operators;
+                [operators.name[row], operators.shapes[row]].map(|text| session.text(text))
+            }),
+        });
+    }
+    launches
+}
+
+/// The innermost operator around the call that issued each operation of an iteration.
+fn operators(
+    session: &Session,
+    facts: &Facts,
+    instance: &StageInstance,
+) -> BTreeMap<usize, OperatorId> {
+    let (operators, calls) = (&session.operators, &session.api_calls);
+    let mut found = BTreeMap::new();
+    if operators.is_empty() {
+        return found;
+    }
+    let mut issued = Vec::new();
+    for op in &instance.ops {
+        if let Some(call) = facts.ops.api_call[*op as usize] {
+            let call = call.index();
+            issued.push((calls.thread[call], calls.start[call], *op as usize));
+        }
+    }
+    issued.sort_unstable();
+    let (Some(first), Some(last)) = (
+        issued.iter().map(|(_, start, _)| *start).min(),
+        issued.iter().map(|(_, start, _)| *start).max(),
+    ) else {
+        return found;
+    };
+    let in_window =
+        |id: &OperatorId| operators.start[id.index()] <= last && operators.end[id.index()] >= first;
+    let mut spans: Vec<OperatorId> = operators.ids().filter(in_window).collect();
+    spans.sort_by_key(|id| {
+        let row = id.index();
+        (
+            operators.thread[row],
+            operators.start[row],
+            std::cmp::Reverse(operators.end[row]),
+        )
+    });
+    let mut spans = spans.into_iter().peekable();
+    let mut open: Vec<OperatorId> = Vec::new();
+    for (thread, start, op) in issued {
+        let is_before = |id: &OperatorId| {
+            (operators.thread[id.index()], operators.start[id.index()]) <= (thread, start)
+        };
+        while let Some(span) = spans.next_if(is_before) {
+            open.push(span);
+        }
+        // Operators of a thread nest: what ended before this call is over for all later ones.
+        while open.last().is_some_and(|id| {
+            (operators.thread[id.index()], operators.end[id.index()]) < (thread, start)
+        }) {
+            open.pop();
+        }
+        if let Some(id) = open
+            .last()
+            .filter(|id| operators.thread[id.index()] == thread)
+        {
+            found.insert(op, *id);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list of kernels of 10 ns: `gemm…` are GEMMs, all others are element by element.
+    fn list(names: &'static str) -> Vec<Launch<'static>> {
+        let launch = |name: &'static str| Launch {
+            name,
+            class: match name.starts_with("gemm") {
+                true => KernelClass::Gemm,
+                false => KernelClass::Elementwise,
+            },
+            time: Ns(10),
+            operator: None,
+        };
+        names.split_whitespace().map(launch).collect()
+    }
+
+    /// Names before → names after, and how many launches the first name has at all such places.
+    fn exchanges(before: &'static str, after: &'static str) -> Vec<(String, u64)> {
+        let alignment = Alignment::new(Pair {
+            before: list(before),
+            after: list(after),
+        });
+        let exchanges = alignment.exchanges.iter();
+        let of_exchange = |((before, after), sums): (&(Vec<&str>, Vec<&str>), &Pair<_>)| {
+            let sums: &BTreeMap<&str, Sum> = &sums.before;
+            let names = format!("{} -> {}", before.join(" "), after.join(" "));
+            (names, sums[before[0]].launches)
+        };
+        exchanges.map(of_exchange).collect()
+    }
+
+    #[test]
+    fn kernels_between_two_places_in_common_are_exchanged() {
+        let layers = exchanges(
+            "gemm add mul norm gemm add mul norm head",
+            "gemm fused norm gemm fused norm head",
+        );
+        assert_eq!(layers, [("add mul -> fused".to_owned(), 2)]);
+        let split = exchanges("a softmax b", "a max sum b");
+        assert_eq!(split, [("softmax -> max sum".to_owned(), 1)]);
+        let tiles = exchanges("a gemm1 b gemm1 c", "a gemm2 b gemm2 c");
+        assert_eq!(tiles, [("gemm1 -> gemm2".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn matrix_work_splits_what_changed_around_it() {
+        let all = exchanges("x add mul gemm1 gelu drop y", "x fused1 gemm2 fused2 y");
+        let expected = [
+            ("add mul -> fused1".to_owned(), 1),
+            ("gelu drop -> fused2".to_owned(), 1),
+            ("gemm1 -> gemm2".to_owned(), 1),
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn another_order_and_missing_kernels_are_no_exchange() {
+        assert!(exchanges("a b c a b c", "a b c a b c").is_empty());
+        assert!(exchanges("a b c", "a c").is_empty());
+        assert!(exchanges("x a y b z", "x b y a z").is_empty());
+        let twice = [
+            exchanges("x gemm1 a y", "x gemm2 a a y"),
+            exchanges("x a gemm1 y", "x a a gemm2 y"),
+            exchanges("x a a gemm1 y", "x a gemm2 y"),
+        ];
+        assert!(
+            twice
+                .iter()
+                .all(|all| all == &[("gemm1 -> gemm2".to_owned(), 1)])
+        );
+    }
+}

@@ -51,6 +51,7 @@ mod upper_bounds;
 mod utilization;
 
 pub use products::shapes_advice;
+pub use timeline::of_stage as timeline_of_stage;
 pub use utilization::bounds::{Bound, bounds};
 pub use utilization::words::reason as why_unknown;
 

@@ -3,6 +3,7 @@
 mod explanations;
 mod figures;
 mod measurements;
+mod timelines;
 mod waterfalls;
 
 use rooflens_analysis::engine::classify::ClassGroup;
@@ -72,6 +73,7 @@ pub fn report(
     let sections = [
         ("compare_explanations", pages.explanations()),
         ("compare_account", pages.account()),
+        ("compare_timelines", pages.timelines()),
         ("compare_kernels", pages.kernels()),
         ("compare_findings", pages.findings()),
         ("compare_settings", pages.settings()),

@@ -36,7 +36,7 @@ impl Names {
     }
 }
 
-fn shown(context: &Context<'_>, iteration: &Iteration) -> Shown {
+pub(super) fn shown(context: &Context<'_>, iteration: &Iteration) -> Shown {
     let mut names = Names::default();
     let (mut lanes, numbers) = threads(context, iteration, &mut names);
     lanes.extend(streams(context, iteration, &mut names, &numbers));

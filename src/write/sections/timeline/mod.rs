@@ -11,8 +11,9 @@ mod zoom;
 use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
+use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::timeline::Timeline;
-use rooflens_document::{Block, Inline, SectionContent};
+use rooflens_document::{Block, Chart, Inline, SectionContent, chart};
 use rooflens_session::GpuId;
 
 /// Timeline.
@@ -49,6 +50,22 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .methods
         .push(method!(context, "timeline", least = tracks::THROTTLED));
     Ok(content)
+}
+
+/// A typical iteration of a stage close up, and all its operations, where there are some.
+pub fn of_stage(context: &Context<'_>, stage: &str) -> (Option<Chart>, Option<chart::Iteration>) {
+    let Ok(timeline) = context.results.timeline() else {
+        return (None, None);
+    };
+    let is_of_stage = |summary: &Summary| summary.label(context.session, context.facts) == stage;
+    let mut zooms = timeline.zooms.iter();
+    let mut iterations = timeline.iterations.iter();
+    let zoom = zooms.find(|zoom| is_of_stage(&zoom.summary));
+    let iteration = iterations.find(|iteration| is_of_stage(&iteration.summary));
+    (
+        zoom.map(|zoom| zoom::chart(context, zoom)),
+        iteration.map(|iteration| iterations::shown(context, iteration)),
+    )
 }
 
 fn introduction(context: &Context<'_>, timeline: &Timeline) -> Vec<Inline> {

@@ -243,7 +243,8 @@ fn differing(fields: &Pair<BTreeMap<String, String>>) -> Pair<String> {
     Pair::of(&differing, |fields| fields.join(", "))
 }
 
-/// Plain fields of a workload description. Stage rules and overrides are about the capture, and names are free text.
+/// Plain fields of a workload description. Stage rules, overrides and the number of warm-up iterations are about the
+/// capture, and names are free text.
 pub(crate) fn fields<'a>(
     sessions: impl IntoIterator<Item = &'a Session>,
 ) -> BTreeMap<String, String> {
@@ -252,7 +253,7 @@ pub(crate) fn fields<'a>(
         let value = serde_json::to_value(&session.workload).unwrap_or_default();
         for (name, value) in value.as_object().into_iter().flatten() {
             let is_plain = value.is_number() || value.is_string();
-            if is_plain && !matches!(name.as_str(), "name" | "label") {
+            if is_plain && !matches!(name.as_str(), "name" | "label" | "warmup") {
                 let values = fields.entry(name.clone()).or_default();
                 values.insert(value.to_string().trim_matches('"').to_owned());
             }

@@ -166,7 +166,7 @@ fn a_metrics_file_is_compared_by_its_figures() {
     let step = times.iter().find(|row| &row[0] == "train_step");
     let step = step.expect("the stage");
     let cells = [&step[2], &step[3], &step[4], &step[7], &step[12]];
-    assert_eq!(cells, ["false", "1", "11", "0", "cannot tell"]);
+    assert_eq!(cells, ["no", "1", "11", "0", "cannot tell"]);
     let limit = ["--max", "launches_per_step@train_step:+50%"];
     let [run, baseline] = [&after, &before].map(|path| path.to_str().expect("UTF-8"));
     let gated = rooflens(&[&["gate", run, "--baseline", baseline], &limit[..]].concat());

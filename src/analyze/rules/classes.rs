@@ -1,6 +1,7 @@
 //! Busy time of a stage by class of kernels: GEMMs apart from convolutions, and kernels that could be fused.
 
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_document::Quantity;
 use rooflens_schemas::StageKind;
 use rooflens_sections::group_color;
@@ -13,21 +14,6 @@ use crate::stage::{Key, StageLine};
 /// Share of the stage time from which on the statement names a class next to GEMMs, and how many it names.
 const NAMED: Ratio = Ratio(0.01);
 const SHOWN_CLASSES: usize = 4;
-
-/// Whether kernels of a class could be fused into others: products and attention do the work, collectives and copy engines
-/// move it, the optimizer's run after all of them, and of others nobody knows.
-const fn is_fusible(class: KernelClass) -> bool {
-    matches!(
-        class,
-        KernelClass::Normalization
-            | KernelClass::Softmax
-            | KernelClass::Elementwise
-            | KernelClass::Reduction
-            | KernelClass::Quantization
-            | KernelClass::Layout
-            | KernelClass::Gather
-    )
-}
 
 fn is_gemm(class: KernelClass) -> bool {
     class == KernelClass::Gemm
@@ -88,7 +74,7 @@ fn fusible_parts_of(
 ) -> Vec<(ClassGroup, Time)> {
     let mut parts = parts(evidence, stage, iterations);
     for (group, time) in &mut parts {
-        *time = *time * part(evidence, stage, *group, is_fusible);
+        *time = *time * part(evidence, stage, *group, KernelClass::is_fusible);
     }
     parts
 }
@@ -111,18 +97,52 @@ fn fusible_parts(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<(ClassGroup,
     parts
 }
 
-/// Time of an iteration in kernels that could be fused, and whether attention kernels, which are fused, are among its
-/// kernels.
-pub(crate) fn fusible(evidence: &Evidence<'_>, stage: &StageLine) -> (Time, bool) {
-    let Some(time) = evidence.stage_time(stage.key()) else {
-        return (Time(f64::MAX), false);
-    };
-    let has_attention = time
-        .parts()
+/// Kernels of an iteration that could be fused.
+pub(crate) struct Fusible {
+    /// Their time.
+    pub(crate) time: Time,
+    /// The part of it that one kernel for each run of them takes at least.
+    pub(crate) kept: Time,
+}
+
+impl Fusible {
+    /// Time that fusing saves at most.
+    pub(crate) fn saved(&self) -> Time {
+        self.time - self.kept
+    }
+}
+
+/// The kernels of a stage that could be fused. What a compiler fused already goes into GEMMs, which move its bytes.
+pub(crate) fn fusible(evidence: &Evidence<'_>, stage: &StageLine) -> Fusible {
+    let time = fusible_parts(evidence, stage)
         .iter()
-        .any(|(group, _)| *group == ClassGroup::Attention);
-    let parts = fusible_parts(evidence, stage);
-    (parts.iter().map(|(_, time)| time).sum(), has_attention)
+        .map(|(_, time)| time)
+        .sum();
+    let work = evidence.work(stage.key());
+    let mut whole = work.map_or(Ns::ZERO, StageWork::fusible).time();
+    let mut kept = work.map_or(Ns::ZERO, |work| work.kept).time();
+    for nested in &stage.nested {
+        let work = evidence.work(nested.key());
+        if let Some(work) = work.filter(|_| nested.kind == StageKind::Optimizer) {
+            whole -= work.fusible().time();
+            kept -= work.kept.time();
+        }
+    }
+    let share = match whole.is_positive() && !evidence.platform.compiled {
+        true => Ratio::of(kept.max(Time::ZERO), whole),
+        false => Ratio::ZERO,
+    };
+    Fusible {
+        time,
+        kept: time * share,
+    }
+}
+
+/// Whether attention kernels, which are fused, are among the kernels of a stage.
+pub(crate) fn has_attention(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let time = evidence.stage_time(stage.key());
+    let mut parts = time.into_iter().flat_map(|time| time.parts());
+    parts.any(|(group, _)| group == ClassGroup::Attention)
 }
 
 /// Busy time of an iteration by group, GEMMs aside, or of those kernels alone that could be fused; the most first, in words.

@@ -1,6 +1,6 @@
 //! The GPU is busy, but its tensor cores are not.
 
-use crate::classes::{fusible, gemms_of_group, others};
+use crate::classes::{fusible, gemms_of_group, has_attention, others};
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::profiled;
@@ -73,8 +73,9 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine) -> Look {
     let busy = stage.reference_busy();
     let Some(mfu) = busy_mfu(evidence, stage) else {
         // Without the model's FLOPs it is at least known what could be fused.
-        let (fusible, _) = fusible(evidence, stage);
-        let is_much = busy >= BUSY && fusible >= stage.busy * MOST;
+        let fusible = fusible(evidence, stage);
+        let is_much =
+            busy >= BUSY && fusible.time >= stage.busy * MOST && fusible.saved().is_positive();
         return match products(evidence, stage) {
             Some(_) if is_much => draft(evidence, stage, None).into(),
             _ => Look::InsufficientData,
@@ -126,22 +127,23 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         .as_ref()
         .map(|gemms| gemms.near)
         .filter(|near| *near >= NEAR);
-    let fuses = products.is_some_and(|products| products.rest() >= BESIDE);
+    let fusible = fusible(evidence, stage);
+    let fused = fusible.saved();
+    let fuses = fused.is_positive() && products.is_some_and(|products| products.rest() >= BESIDE);
     let others = others(evidence, stage, fuses);
-    let (fusible, has_attention) = fusible(evidence, stage);
     // Fusing saves no more than the kernels that it fuses take.
     let used = mfu.map_or(0.0, |mfu| {
         mfu.0 / measured.map_or(1.0, |measured| measured.0)
     });
     let lost = stage.busy * (1.0 - used).max(0.0);
     let (saved, basis) = match measured {
-        _ if fuses && fusible < lost => (fusible, "basis_fusible"),
+        _ if fuses && fused < lost => (fused, "basis_fusible"),
         Some(_) => (lost, "basis_measured"),
         None => (lost, "basis"),
     };
     let platform = &evidence.platform;
     let has_fp8 = platform.has_fp8() == Some(true);
-    let beside = mfu.is_none().then(|| Ratio::of(fusible, stage.busy));
+    let beside = mfu.is_none().then(|| Ratio::of(fusible.time, stage.busy));
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         busy = stage.reference_busy(),
@@ -153,7 +155,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         above = gemms.as_ref().map(|gemms| gemms.above),
         others = others.as_deref().filter(|_| !fuses),
         fused = others.as_deref().filter(|_| fuses),
-        attention = (!has_attention).then_some(""),
+        attention = (!has_attention(evidence, stage)).then_some(""),
+        kept = Some(fusible.kept).filter(Time::is_positive),
         fp8 = has_fp8.then_some("FP8"),
         share = measured,
     };

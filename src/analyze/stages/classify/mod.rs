@@ -159,6 +159,21 @@ impl KernelClass {
     pub const fn is_matrix_work(self) -> bool {
         matches!(self, Self::Gemm | Self::Attention | Self::Convolution)
     }
+
+    /// Whether its kernels could be fused into others: products and attention do the work, collectives and copy engines
+    /// move it, the optimizer's run after all of them, and of others nobody knows.
+    pub const fn is_fusible(self) -> bool {
+        matches!(
+            self,
+            Self::Normalization
+                | Self::Softmax
+                | Self::Elementwise
+                | Self::Reduction
+                | Self::Quantization
+                | Self::Layout
+                | Self::Gather
+        )
+    }
 }
 
 /// Group of kernel classes.

@@ -492,6 +492,18 @@ const OTHER_LIBRARIES: &[Case] = &[
         "fp32",
     ),
     (
+        "void at::native::multi_tensor_apply_kernel<T, at::native::BinaryOpScalarFunctor<float, 2, 1, 1>, std::plus<float>, float>(T)",
+        Optimizer,
+        "ATen",
+        "fp32",
+    ),
+    (
+        "void at::native::multi_tensor_apply_kernel<T, at::native::LpNormFunctor<float, (at::native::NormType)1, float, 1, 65536>, float*>(T)",
+        Optimizer,
+        "ATen",
+        "fp32",
+    ),
+    (
         "void cudnn::fusion::lean_reduction_kernel<false, false, false>(void*)",
         Attention,
         "cuDNN",

@@ -85,6 +85,8 @@ pub(super) enum Command {
     /// Keep figures of accepted runs in a folder, one file per workload.
     #[command(subcommand)]
     Baseline(Baseline),
+    /// Write a report of experiments: what worked, what did not, errors, the configuration to copy, trends over commits.
+    Experiments(Experiments),
     /// Predict a model's times on GPUs: bounds from its config.json, or from a measured bundle after a change.
     Predict(Box<Predict>),
     /// Write a report of load tests: results of vLLM, SGLang, AIPerf, GenAI-Perf, InferenceX, trtllm-bench and others.
@@ -347,6 +349,28 @@ pub(super) struct Compare {
     #[arg(long = "allow", value_name = "CONDITION", value_parser = allowed)]
     pub(super) allowed: Vec<Subject>,
     /// Least change of a stage time that counts, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub(super) least: f64,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+const EXPERIMENTS_EXAMPLES: &str = "\
+Examples:
+  rooflens experiments ledger.toml                      every format, into NAME-experiments/
+  rooflens experiments ledger.toml -o experiments.md    Markdown
+  rooflens experiments docs/examples/vllm-t4.toml -o -  the example of docs/comparison.md
+
+The ledger is TOML: docs/comparison.md describes it.";
+
+/// `rooflens experiments`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXPERIMENTS_EXAMPLES)]
+pub(super) struct Experiments {
+    /// The ledger.
+    #[arg(value_name = "LEDGER")]
+    pub(super) ledger: PathBuf,
+    /// Least change of a figure that counts, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     pub(super) least: f64,
     #[command(flatten)]

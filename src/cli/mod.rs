@@ -6,6 +6,7 @@ mod baseline;
 mod bundles;
 mod compare;
 mod error;
+mod experiments;
 mod files;
 mod gate;
 mod gpus;
@@ -99,6 +100,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Compare(args) => compare::run(args, term),
         Command::Gate(args) => gate::run(args, term),
         Command::Baseline(args) => baseline::run(args, term),
+        Command::Experiments(args) => experiments::run(args, term),
         Command::Predict(args) if args.from.is_empty() => predict::run(args, term),
         Command::Predict(args) => projection::run(args, term),
         Command::BenchReport(args) => microbench::run(args, term),

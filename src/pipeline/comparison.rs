@@ -1,6 +1,6 @@
 //! Comparison of captures before and after a change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::analyze::{Analysis, AnalyzeError, artifacts};
 use super::load_tests::LoadTests;
@@ -9,6 +9,7 @@ use super::open::Capture;
 use crate::analysis::Options;
 use crate::bundle::{self, Bundle, BundleError};
 use crate::compare::conditions::{Condition, Subject};
+use crate::compare::ledger::Ledger;
 use crate::compare::{self, Analyzed, Comparison, Pair, Record, Side, load_tests, microbenchmarks};
 use crate::diagnostic::Diagnostics;
 use crate::document::{Catalogue, Finding, Lang};
@@ -195,6 +196,28 @@ pub fn compare_figures(
     Ok(of_bundles(&bundles, "figures", |provenance| {
         compare::report_of_figures(&comparison, Catalogue::of(settings.lang), provenance)
     }))
+}
+
+/// The report of a study: `path` is its ledger, and the records are those of the runs of its experiments.
+///
+/// # Errors
+/// The file of the ledger cannot be read.
+pub fn experiments(
+    path: &Path,
+    ledger: &Ledger,
+    records: &[Option<Record>],
+    settings: Settings<'_>,
+) -> Result<Report, BundleError> {
+    let bundle = bundle::open(&[path.to_owned()], &mut Diagnostics::default())?;
+    let study = compare::experiments::study(ledger, records, settings.least);
+    let provenance = Provenance {
+        bundle: &ledger.name,
+        bundle_id: &bundle.id,
+        artifacts: artifacts(&bundle, "ledger"),
+        ..Provenance::default()
+    };
+    let text = Catalogue::of(settings.lang);
+    Ok(compare::report_of_experiments(&study, text, provenance))
 }
 
 /// A report on the files of two bundles.

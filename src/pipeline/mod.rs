@@ -26,7 +26,7 @@ pub use analyze::{Analysis, AnalyzeError, Section};
 pub use calibration::Calibrated;
 pub use comparison::{
     ComparisonError, Settings, compare, compare_figures, compare_load_tests,
-    compare_microbenchmarks, name, record, with_comparison,
+    compare_microbenchmarks, experiments, name, record, with_comparison,
 };
 pub use exports::Exporter;
 pub use kernels::{ProfileList, UnknownStage};

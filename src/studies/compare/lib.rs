@@ -14,11 +14,13 @@
 pub mod account;
 mod alignment;
 pub mod conditions;
+pub mod experiments;
 pub mod explanations;
 pub mod figures;
 pub mod findings;
 pub mod gate;
 pub mod kernels;
+pub mod ledger;
 pub mod load_tests;
 pub mod microbenchmarks;
 mod present;
@@ -33,7 +35,10 @@ use rooflens_document::Finding;
 use rooflens_session::Session;
 use rooflens_units::Ratio;
 
-pub use present::{report, report_of_figures, report_of_load_tests, report_of_microbenchmarks};
+pub use present::{
+    report, report_of_experiments, report_of_figures, report_of_load_tests,
+    report_of_microbenchmarks,
+};
 pub use record::Record;
 pub use waterfall::Waterfall;
 

@@ -1,5 +1,6 @@
 //! The pages of a comparison.
 
+mod experiments;
 mod explanations;
 mod figures;
 mod measurements;
@@ -21,6 +22,7 @@ use crate::account::{self, Change as AccountChange, Part};
 use crate::conditions::{Condition, Setting};
 use crate::findings::Change as FindingChange;
 use crate::kernels::Change as KernelChange;
+pub use experiments::report_of_experiments;
 pub use figures::report_of_figures;
 use measurements::Words;
 pub use measurements::{report_of_load_tests, report_of_microbenchmarks};

@@ -22,6 +22,7 @@ mod redaction;
 mod render;
 mod reports;
 mod schemas;
+mod snippets;
 mod style;
 mod support;
 mod text;

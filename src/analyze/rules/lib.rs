@@ -75,8 +75,8 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 /// findings and of rules.
 pub fn run(context: &Context<'_>, text: &'static Catalogue) -> (SectionContent, SectionContent) {
     let evidence = Evidence::new(context, text);
-    let mut content = judge(&evidence);
-    let (mut summary, numbers) = summary::summary(&evidence, &content.findings);
+    let (mut content, outcomes) = judge(&evidence);
+    let (mut summary, numbers) = summary::summary(&evidence, &content.findings, &outcomes);
     for (finding, number) in content.findings.iter_mut().zip(numbers) {
         finding.action = number;
     }
@@ -122,7 +122,8 @@ fn kind_by_rank(finding: &Finding) -> Option<GainKind> {
     }
 }
 
-fn judge(evidence: &Evidence<'_>) -> SectionContent {
+/// The findings, and the outcome of each rule.
+fn judge(evidence: &Evidence<'_>) -> (SectionContent, Vec<(&'static Rule, Outcome)>) {
     let (mut findings, mut outcomes) = (Vec::new(), Vec::new());
     let of_kernels = evidence.of_kernels();
     for rule in rules() {
@@ -145,12 +146,13 @@ fn judge(evidence: &Evidence<'_>) -> SectionContent {
         tables::outcomes(evidence, &outcomes),
         tables::rules(evidence, &outcomes),
     ];
-    SectionContent {
+    let content = SectionContent {
         findings,
         datasets,
         methods: vec![tables::method(evidence)],
         ..SectionContent::default()
-    }
+    };
+    (content, outcomes)
 }
 
 /// The sentences about stages first, then by severity and weight.

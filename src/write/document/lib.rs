@@ -49,6 +49,12 @@ pub struct SectionContent {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the section is about the capture, not about what it measured.
     pub describes_capture: bool,
+    /// The conclusion, which becomes the title of the report; the summary alone has one.
+    pub conclusion: Option<String>,
+    /// What the summary says of the times of stages beyond its page: it opens the section on where time goes.
+    pub times: Vec<Block>,
+    /// Caveats that the summary has no room for: the report states them with the quality of the measurement.
+    pub caveats: Vec<Vec<Inline>>,
 }
 
 /// Blocks of the report alone.
@@ -88,6 +94,32 @@ pub enum Block<T = View, C = Chart> {
     Missing(String),
     /// A finding of a rule.
     Finding(Box<Finding>),
+    /// The few figures that a reader decides by.
+    Tiles(Vec<Tile>),
+    /// What to do, each with all that a reader needs to do it.
+    Actions(Vec<ActionCard>),
+}
+
+/// A figure of the summary.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tile {
+    /// What it is.
+    pub label: String,
+    /// As measured.
+    pub now: Quantity,
+    /// With what differs from it, such as the value that the hardware allows.
+    pub others: Vec<(String, Quantity)>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ActionCard {
+    /// In a line.
+    pub what: Vec<Inline>,
+    /// Code to copy; none where the change is not a matter of lines.
+    pub snippet: Option<String>,
+    /// Saving, effort, confidence, verification.
+    pub facts: Vec<(String, Vec<Inline>)>,
 }
 
 /// A piece of a sentence.

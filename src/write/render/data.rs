@@ -8,7 +8,7 @@ use super::page::{Page, PageBlock, PageSection, place};
 use super::paper::clipped;
 use super::table::{Head, Table};
 use rooflens_diagnostic::Diagnostic;
-use rooflens_document::{Block, Finding, Inline, Method};
+use rooflens_document::{ActionCard, Block, Finding, Inline, Method, Quantity, Tile};
 
 impl Page {
     /// The page as data, with the look of the organization if it has one.
@@ -70,6 +70,12 @@ impl Page {
             Block::Code(code) => json!({"kind": "code", "lines": code.lines().collect::<Value>()}),
             Block::Missing(reason) => json!({"kind": "missing", "reason": reason}),
             Block::Finding(finding) => self.finding(finding),
+            Block::Tiles(tiles) => {
+                json!({"kind": "tiles", "tiles": tiles.iter().map(tile).collect::<Value>()})
+            }
+            Block::Actions(cards) => {
+                json!({"kind": "actions", "actions": cards.iter().map(action).collect::<Value>()})
+            }
         }
     }
 
@@ -106,6 +112,23 @@ impl Page {
             "count": self.times(diagnostic),
         })
     }
+}
+
+fn tile(tile: &Tile) -> Value {
+    let other = |(name, value): &(String, Quantity)| json!([name, value.to_string()]);
+    json!({
+        "label": tile.label,
+        "now": tile.now.to_string(),
+        "others": tile.others.iter().map(other).collect::<Value>(),
+    })
+}
+
+fn action(card: &ActionCard) -> Value {
+    json!({
+        "what": inlines(&card.what),
+        "snippet": card.snippet,
+        "facts": card.facts.iter().map(fact).collect::<Value>(),
+    })
 }
 
 fn table(table: &Table) -> Value {

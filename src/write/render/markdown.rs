@@ -6,7 +6,7 @@ use super::Rendered;
 use super::page::{Page, PageBlock, place};
 use super::table::Table;
 use rooflens_document::report::{Kind, Report};
-use rooflens_document::{Block, Finding, Inline};
+use rooflens_document::{ActionCard, Block, Finding, Inline, Tile};
 
 /// Writes one document, such as `report.md`, and its charts: `report_files/*.svg`. `stem` is its name without extension.
 pub(super) fn render(report: &Report, kind: Kind, stem: Option<&str>) -> Rendered {
@@ -189,11 +189,43 @@ fn write_block(out: &mut String, page: &Page, shown: &PageBlock) {
             block(out, &format!("{fence}\n{text}\n{fence}"));
         }
         Block::Finding(finding) => self::finding(out, page, finding),
+        Block::Tiles(tiles) => write_tiles(out, page, tiles),
+        Block::Actions(cards) => {
+            for (n, card) in (1..).zip(cards) {
+                write_action(out, page, n, card);
+            }
+        }
         Block::Missing(reason) => {
             let [missing, colon] = ["not_available", "colon"].map(|key| page.words[key]);
             block(out, &format!("> {missing}{colon}{}", escape(reason)));
         }
     }
+}
+
+fn write_tiles(out: &mut String, page: &Page, tiles: &[Tile]) {
+    let mut lines = Vec::new();
+    for tile in tiles {
+        let mut parts = vec![format!("**{}**", escape(&tile.now.to_string()))];
+        for (name, value) in &tile.others {
+            parts.push(escape(&format!("{name} {value}")));
+        }
+        let (label, colon) = (escape(&tile.label), page.words["colon"]);
+        lines.push(format!(
+            "- {label}{colon}{}",
+            parts.join(page.words["semicolon"])
+        ));
+    }
+    block(out, &lines.join("\n"));
+}
+
+fn write_action(out: &mut String, page: &Page, number: usize, card: &ActionCard) {
+    block(out, &format!("**{number}. {}**", inline(&card.what)));
+    if let Some(snippet) = &card.snippet {
+        let text = snippet.trim_end();
+        let fence = fence(text);
+        block(out, &format!("{fence}\n{text}\n{fence}"));
+    }
+    write_block(out, page, &Block::Facts(card.facts.clone()));
 }
 
 /// Backticks around lines of code, more than there are in them.

@@ -15,7 +15,8 @@ use super::text::clean;
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::report::{Kind, Meta, Report, Section};
 use rooflens_document::{
-    Block, Catalogue, Chart, Finding, Gain, Inline, Method, Quantity, Query, View, words,
+    ActionCard, Block, Catalogue, Chart, Finding, Gain, Inline, Method, Quantity, Query, Tile,
+    View, words,
 };
 
 /// A block with its table laid out or its chart drawn.
@@ -211,15 +212,14 @@ impl<'a> Builder<'a> {
             Block::Table(view) => self.table(view, names),
             Block::Chart(chart) => Block::Chart(self.figure(chart)),
             Block::Iterations(iterations) => Block::Iterations(iterations.clone()),
-            Block::Facts(facts) => {
-                let fact = |(name, value): &(String, Vec<Inline>)| (cleaned(name), inlines(value));
-                Block::Facts(facts.iter().map(fact).collect())
-            }
+            Block::Facts(facts) => Block::Facts(facts.iter().map(fact).collect()),
             Block::List(texts) => Block::List(all_inlines(texts)),
             Block::Bullets(texts) => Block::Bullets(all_inlines(texts)),
             Block::Code(code) => Block::Code(cleaned_lines(code)),
             Block::Missing(reason) => Block::Missing(cleaned(reason)),
             Block::Finding(finding) => Block::Finding(Box::new(self::finding(finding))),
+            Block::Tiles(tiles) => Block::Tiles(tiles.iter().map(tile).collect()),
+            Block::Actions(cards) => Block::Actions(cards.iter().map(action_card).collect()),
         }
     }
 
@@ -362,6 +362,27 @@ fn finding(finding: &Finding) -> Finding {
         next: finding.next.as_deref().map(inlines),
         query,
         ..finding.clone()
+    }
+}
+
+fn fact((name, value): &(String, Vec<Inline>)) -> (String, Vec<Inline>) {
+    (cleaned(name), inlines(value))
+}
+
+fn tile(tile: &Tile) -> Tile {
+    let other = |(name, value): &(String, Quantity)| (cleaned(name), *value);
+    Tile {
+        label: cleaned(&tile.label),
+        others: tile.others.iter().map(other).collect(),
+        ..*tile
+    }
+}
+
+fn action_card(card: &ActionCard) -> ActionCard {
+    ActionCard {
+        what: inlines(&card.what),
+        snippet: card.snippet.as_deref().map(cleaned_lines),
+        facts: card.facts.iter().map(fact).collect(),
     }
 }
 

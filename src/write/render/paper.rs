@@ -64,7 +64,15 @@ impl Paper {
             Block::List(texts) | Block::Bullets(texts) => self.list(texts),
             Block::Code(code) => clip_lines(code),
             Block::Finding(finding) => self::finding(finding),
-            Block::Iterations(_) => {}
+            Block::Actions(cards) => {
+                for card in cards {
+                    clip_inlines(&mut card.what);
+                    for (_, value) in &mut card.facts {
+                        clip_inlines(value);
+                    }
+                }
+            }
+            Block::Iterations(_) | Block::Tiles(_) => {}
         }
     }
 

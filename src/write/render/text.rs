@@ -76,7 +76,7 @@ pub(crate) fn join(data: &mut serde_json::Value) {
         Value::Object(fields) if fields.get("kind").is_some_and(|kind| kind == "code") => {}
         Value::Object(fields) => {
             for (name, value) in fields {
-                if name != "sql" {
+                if name != "sql" && name != "snippet" {
                     join(value);
                 }
             }

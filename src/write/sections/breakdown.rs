@@ -71,7 +71,7 @@ fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 3]
 }
 
 /// What a group is called: by the class that represents it wherever it occurs, if there is one.
-pub(crate) fn class_name<'a>(
+pub fn class_name<'a>(
     stages: impl Iterator<Item = &'a StageWork>,
     group: ClassGroup,
 ) -> &'static str {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rooflens_schemas::{PassKind, StageKind};
 
-use crate::Context;
+use crate::{Context, is_same};
 use rooflens_analysis::counters::represent::matching::WHOLE;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::command::Command;
@@ -53,6 +53,56 @@ pub fn cover(context: &Context<'_>) -> Cover {
         title: workload.name.clone(),
         facts,
     }
+}
+
+/// What ran and on which GPUs, for a title: the name of the workload without its sizes, else the family of the model, else
+/// what kind of program it is. Never the name of a file.
+pub fn subject(context: &Context<'_>) -> String {
+    let session = context.session;
+    let stated = session.workload.name.as_deref().unwrap_or_default();
+    let name = stated.split([',', '，']).next().unwrap_or_default().trim();
+    let family = session.model.as_ref().map(|model| model.family.as_str());
+    let kinds = || context.facts.stages.iter().map(|stage| stage.kind);
+    let trains = kinds().any(StageKind::is_training);
+    let generates = kinds().any(|kind| matches!(kind, StageKind::Prefill | StageKind::Decode));
+    let name = match (name, family.unwrap_or_default()) {
+        ("", "") if trains => words!(context, "headline.training"),
+        ("", "") if generates => words!(context, "headline.generation"),
+        ("", "") => words!(context, "headline.program"),
+        ("", family) if trains => words!(context, "headline.training_of", family = family),
+        ("", family) => family.to_owned(),
+        (name, _) => name.to_owned(),
+    };
+    let gpus = gpus(context);
+    let (count, product) = gpus.split_once(" × ").unwrap_or(("1", &gpus));
+    let product = short_product(product.split(", ").next().unwrap_or_default());
+    if product.is_empty() || name.contains(product) {
+        return name;
+    }
+    words!(
+        context,
+        "headline.subject",
+        name = name,
+        gpu = product,
+        one = (count == "1").then_some(""),
+        count = (count != "1").then_some(count),
+    )
+}
+
+/// `NVIDIA A100-SXM4-40GB` as `A100`, `NVIDIA H100 80GB HBM3` as `H100`: without maker, form and memory.
+fn short_product(product: &str) -> &str {
+    let product = product
+        .trim_start_matches("NVIDIA ")
+        .trim_start_matches("Tesla ");
+    let forms = ["-SXM", "-PCI", " PCIe", " SXM", "-NVL", " NVL"];
+    let ends = forms.iter().filter_map(|form| product.find(form));
+    let memory = product.match_indices([' ', '-']).find_map(|(place, _)| {
+        let rest = product[place + 1..].trim_start_matches(|c: char| c.is_ascii_digit());
+        let has_size = rest.len() < product.len() - place - 1 && rest.starts_with("GB");
+        has_size.then_some(place)
+    });
+    let end = ends.chain(memory).min().unwrap_or(product.len());
+    product[..end].trim()
 }
 
 /// GPUs that ran something, of passes that tell; else all that there are.
@@ -377,7 +427,9 @@ fn timeline_row(context: &Context<'_>, line: &Summary) -> Row {
         busy_share: Some(Ratio::of(line.busy_of(time), time)),
         mfu: best.and_then(|stage| stage.mfu().ok()),
         mbu: best.and_then(|stage| stage.mbu().ok()),
-        operator_utilization: by_operators(context, line).map(|share| share * (line.time / time)),
+        operator_utilization: flops_of(context, line)
+            .and_then(by_operators)
+            .map(|share| share * (line.time / time)),
         tokens_per_second: best.and_then(|stage| stage.tokens_per_second().ok()),
         images_per_second: best.and_then(|stage| stage.images_per_second().ok()),
     }
@@ -404,12 +456,14 @@ fn is_alone(context: &Context<'_>, repeats: &StageUtilization) -> bool {
         && summary.is_none_or(|summary| of_baseline(context, summary).is_none())
 }
 
+/// FLOPs of a stage by source.
+fn flops_of<'a>(context: &Context<'a>, line: &Summary) -> Option<&'a StageFlops> {
+    let mut stages = context.results.flops().ok()?.iter();
+    stages.find(|flops| is_same(&flops.summary, line))
+}
+
 /// Utilization by FLOPs of operators with recorded shapes, if those of nearly all matrix kernels are known.
-fn by_operators(context: &Context<'_>, line: &Summary) -> Option<Ratio> {
-    let is_of_stage = |flops: &&StageFlops| {
-        (flops.summary.stage, flops.summary.process) == (line.stage, line.process)
-    };
-    let flops = context.results.flops().ok()?.iter().find(is_of_stage)?;
+pub fn by_operators(flops: &StageFlops) -> Option<Ratio> {
     let sums = &flops.sums;
     sums.operators?;
     if sums.matrix_known.time() < sums.matrix.time() * WHOLE {
@@ -463,6 +517,20 @@ mod tests {
         let context = rooflens_analysis::Context::new(session, &facts, &hardware, &options);
         let results = Results::compute(&context);
         sizes(&Context::new(context.with(&results), Catalogue::english()))
+    }
+
+    #[test]
+    fn products_lose_maker_form_and_memory() {
+        let products = [
+            "NVIDIA H200",
+            "NVIDIA A100-SXM4-40GB",
+            "NVIDIA H100 80GB HBM3",
+            "Tesla V100-SXM2-16GB",
+            "NVIDIA GeForce RTX 4090",
+            "NVIDIA H100 PCIe",
+        ];
+        let short = ["H200", "A100", "H100", "V100", "GeForce RTX 4090", "H100"];
+        assert_eq!(products.map(short_product), short);
     }
 
     #[test]

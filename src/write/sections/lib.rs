@@ -50,6 +50,7 @@ mod transfers;
 mod upper_bounds;
 mod utilization;
 
+pub use breakdown::class_name;
 pub use products::shapes_advice;
 pub use timeline::of_stage as timeline_of_stage;
 pub use utilization::bounds::{Bound, bounds};

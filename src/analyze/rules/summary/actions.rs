@@ -256,11 +256,6 @@ impl<'a> Action<'a> {
             && earlier.iter().any(saves_same)
     }
 
-    /// Whether it comes first although the next one is expected to save more.
-    pub(super) fn precedes(&self, next: &Self) -> bool {
-        self.expected < next.expected
-    }
-
     /// Whether its bound is more than a number within the scatter, or of few iterations.
     fn is_trusted(&self) -> bool {
         self.expected >= self.finding.weight_ns * Confidence::Medium.weight()
@@ -373,6 +368,14 @@ impl<'a> Action<'a> {
             _ => None,
         };
         first.into_iter().chain(self.more.iter().copied())
+    }
+}
+
+/// The cause that a rule finds, in general: short enough for a title.
+pub(super) fn short_cause(text: &'static Catalogue, finding: &Finding) -> String {
+    match finding.id {
+        "low-mfu" if finding.root.is_some() => text.line("summary.short_mfu", &[]),
+        rule => text.action(rule, "cause").to_owned(),
     }
 }
 

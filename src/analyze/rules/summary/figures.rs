@@ -6,8 +6,9 @@ use super::actions::{Action, Effect};
 use super::joint;
 use crate::evidence::Evidence;
 use crate::launching;
-use crate::stage::{Key, StageLine};
+use crate::stage::StageLine;
 use rooflens_analysis::engine::baseline::Series;
+use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::Quantity;
 use rooflens_session::Arrange;
 use rooflens_units::{Count, Ratio, Time};
@@ -19,8 +20,8 @@ const SHOWN: usize = 4;
 pub(super) struct Figure {
     /// Name, with the stage.
     pub(super) label: String,
-    /// The stage whose time it is.
-    pub(super) stage: Option<Key>,
+    /// Whether it is a time that the next run shows.
+    pub(super) is_time: bool,
     pub(super) now: Quantity,
     /// At best after the first action, after the first two, and so on; none where that is not known.
     pub(super) after: Vec<Option<Quantity>>,
@@ -46,6 +47,18 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
     if actions.iter().all(is_of_stage) {
         return None;
     }
+    let times = loop_times(evidence, actions);
+    Some(Figure {
+        label: words!(evidence, "summary.loop"),
+        is_time: true,
+        now: times.first().copied().unwrap_or_default().into(),
+        after: quantities(&times[1..]),
+        limit: None,
+    })
+}
+
+/// The measured loop now, after the first action, the first two, and so on.
+pub(super) fn loop_times(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Vec<Time> {
     let wholes = actions
         .iter()
         .filter(|action| matches!(action.effect, Effect::Run));
@@ -56,13 +69,7 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
         let most = now - least_of_loop(evidence, taken);
         saved_of_loop(evidence, taken).min(most.max(Time::ZERO))
     });
-    Some(Figure {
-        label: words!(evidence, "summary.loop"),
-        stage: None,
-        now: now.into(),
-        after: quantities(&after),
-        limit: None,
-    })
+    std::iter::once(now).chain(after).collect()
 }
 
 /// What iterations take after these actions: time between iterations and what a typical one does not take can go, and no
@@ -142,12 +149,8 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) 
     let parts = steps.unwrap_or(Count(1.0));
     let now = stage.reference() / parts;
     let after = after(now, actions, |taken| joint::saved(stage, taken) / parts);
-    let unprofiled = evidence.unprofiled_utilization(stage);
-    let utilization = unprofiled.or_else(|| evidence.utilization(stage));
-    let least_share = utilization.and_then(|utilization| utilization.least_share());
-    let limit = least_share
-        .filter(|share| *share < Ratio::ONE)
-        .map(|share| now * share);
+    let utilization = utilization(evidence, stage);
+    let limit = limit(evidence, stage).map(|limit| limit / parts);
     let profiled = stage.unprofiled.is_none().then_some("");
     let name = stage.label();
     let label = match steps {
@@ -167,7 +170,7 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) 
     };
     let mut figures = vec![Figure {
         label,
-        stage: Some(stage.key()),
+        is_time: true,
         now: now.into(),
         after: quantities(&after),
         limit: limit.map(Quantity::from),
@@ -183,13 +186,28 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) 
                 stage = name,
                 profiled = profiled
             ),
-            stage: None,
+            is_time: false,
             now: rate(now),
             after: after.iter().map(|time| Some(rate(*time))).collect(),
             limit: limit.map(rate),
         });
     }
     figures
+}
+
+/// Utilization of a stage, without a profiler where that is known.
+pub(super) fn utilization<'a>(
+    evidence: &Evidence<'a>,
+    stage: &StageLine,
+) -> Option<&'a StageUtilization> {
+    let unprofiled = evidence.unprofiled_utilization(stage);
+    unprofiled.or_else(|| evidence.utilization(stage))
+}
+
+/// What the model's FLOPs and bytes of an iteration need at the peaks of the GPU.
+pub(super) fn limit(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
+    let share = utilization(evidence, stage)?.least_share()?;
+    (share < Ratio::ONE).then(|| stage.reference() * share)
 }
 
 fn quantities(times: &[Time]) -> Vec<Option<Quantity>> {
@@ -209,16 +227,16 @@ fn after(now: Time, actions: &[Action<'_>], saves: impl Fn(&[Action<'_>]) -> Tim
 }
 
 /// Prefill and decode, both timed without a profiler.
-struct Request<'a> {
+pub(super) struct Request<'a> {
     timed: [(&'a StageLine, &'a Series); 2],
     /// Its median time.
     now: Time,
     /// The time of the first one, if that was slow.
-    first: Option<Time>,
+    pub(super) first: Option<Time>,
 }
 
 impl<'a> Request<'a> {
-    fn new(evidence: &'a Evidence<'_>, shown: &[&'a StageLine]) -> Option<Self> {
+    pub(super) fn new(evidence: &'a Evidence<'_>, shown: &[&'a StageLine]) -> Option<Self> {
         let timed = |kind| {
             let stage = shown.iter().copied().find(|stage| stage.kind == kind)?;
             Some((stage, evidence.unprofiled_series(stage)?))
@@ -243,18 +261,29 @@ impl<'a> Request<'a> {
     /// What actions save of each. The profiled loop may have another number of steps than the unprofiled one.
     fn saves(&self, actions: &[Action<'_>]) -> Time {
         let mut saved = Time::ZERO;
-        for (stage, series) in self.timed {
-            let scale = match (stage.steps, series.steps) {
-                (Some(steps), Some(timed)) => timed as f64 / steps.0,
-                _ => 1.0,
-            };
-            saved += joint::saved(stage, actions) * scale;
+        for (stage, times) in self.stages() {
+            saved += joint::saved(stage, actions) * times;
         }
         saved
     }
 
+    /// Its stages, and how many iterations of each it is.
+    pub(super) fn stages(&self) -> Vec<(&'a StageLine, f64)> {
+        let times = |(stage, series): (&'a StageLine, &Series)| match (stage.steps, series.steps) {
+            (Some(steps), Some(timed)) => (stage, timed as f64 / steps.0),
+            _ => (stage, 1.0),
+        };
+        self.timed.map(times).to_vec()
+    }
+
+    /// Decode steps of it.
+    pub(super) fn steps(&self) -> Option<u64> {
+        let [_, (_, decode)] = self.timed;
+        decode.steps
+    }
+
     /// Whether an action removes what the first one has more: stalls of another stage are not its own.
-    fn is_of_first(&self, action: &Action<'_>) -> bool {
+    pub(super) fn is_of_first(&self, action: &Action<'_>) -> bool {
         let Effect::Stalls(stalled) = action.effect else {
             return false;
         };
@@ -317,7 +346,7 @@ fn of_requests(
         .map(|(stage, series)| least(evidence, stage, series));
     let mut figures = vec![Figure {
         label: words!(evidence, "summary.request", steps = steps),
-        stage: None,
+        is_time: true,
         now: request.now.into(),
         after: quantities(&after),
         limit: limits.into_iter().sum::<Option<Time>>().map(Quantity::from),
@@ -330,7 +359,7 @@ fn of_requests(
         let capture = captures.then_some("");
         figures.push(Figure {
             label: words!(evidence, "summary.first_request", capture = capture),
-            stage: None,
+            is_time: true,
             now: first.into(),
             after: after_stalls(&request, actions, &after),
             limit: None,

@@ -70,10 +70,26 @@ fn sum(parts: &[(Part, Time)]) -> Time {
 /// What is saved of an iteration of this stage if all these actions are taken: no more than the sum of their bounds, than
 /// its idle time and than its operations.
 pub(super) fn saved(stage: &StageLine, actions: &[Action<'_>]) -> Time {
+    let parts = saved_parts(stage, actions);
+    parts.idle + parts.work
+}
+
+/// Idle time and operations that actions save of an iteration of a stage.
+pub(super) struct SavedParts {
+    pub(super) idle: Time,
+    pub(super) work: Time,
+}
+
+/// The same by what is saved.
+pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedParts {
     let mut saved = Saved::default();
     for action in actions {
         saved.add(stage, action);
     }
-    let together = saved.idle.min(stage.idle()) + saved.work().min(stage.work());
-    together.min(saved.sum)
+    let idle = saved.idle.min(stage.idle()).min(saved.sum);
+    let work = saved.work().min(stage.work());
+    SavedParts {
+        idle,
+        work: work.min(saved.sum - idle),
+    }
 }

@@ -1,19 +1,27 @@
-//! The first two pages: what is slow, what to do about it, what that brings at most, and how sure it is.
+//! The first page: what is slow, what to do about it, what that brings at most, and how sure it is.
 
 mod actions;
+mod bars;
+mod cards;
+mod conclusion;
 mod confidence;
 mod coverage;
 mod figures;
 mod joint;
 mod leaves;
+mod tiles;
+mod unjudged;
+mod whole;
 
 use self::actions::{Action, Effect};
 use self::confidence::{Confidence, ITERATIONS};
 use self::figures::Figure;
 use crate::evidence::Evidence;
+use crate::rule::{Outcome, Rule};
 use crate::stage::StageLine;
 use crate::time::stage_busy;
 use crate::{launching, pauses};
+use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{
     Block, Cell, Finding, Gain, GainKind, Inline, Quantity, SectionContent, Table,
@@ -23,6 +31,9 @@ use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 
 /// Remarks on the measurement that stand next to the conclusions.
 const SHOWN_LIMITS: usize = 5;
+
+/// Caveats on the first page; the quality of the measurement has the others.
+const SHOWN_CAVEATS: usize = 3;
 
 /// Leaves without an action that the report lists.
 const SHOWN_LEAVES: usize = 8;
@@ -36,18 +47,28 @@ const WITH_LAUNCHES: [&str; 3] = ["host-bound", "allocator-stalls", "first-use"]
 /// Sentences, each a paragraph or an item of a list.
 type Sentences = Vec<Vec<Inline>>;
 
-/// The blocks of the first two pages, with their tables; the main part is for the section of findings. With them, the number
-/// of the action that each finding is part of.
+/// The blocks of the first page, with their tables; the main part is for the section of findings, and blocks on times for
+/// that of times. With them, the number of the action that each finding is part of.
 pub(crate) fn summary(
     evidence: &Evidence<'_>,
     findings: &[Finding],
+    outcomes: &[(&'static Rule, Outcome)],
 ) -> (SectionContent, Vec<Option<usize>>) {
     let actions = actions::first_actions(evidence, findings);
     let figures = figures::figures(evidence, &actions);
-    let mut content = SectionContent::default();
-    let line = bottom_line(evidence, findings, &actions);
-    if !line.is_empty() {
-        content.blocks.push(Block::Prose(line));
+    let whole = whole::Whole::new(evidence, &actions);
+    let mut content = SectionContent {
+        conclusion: conclusion::conclusion(evidence, whole.as_ref(), &actions),
+        ..SectionContent::default()
+    };
+    if actions.is_empty() {
+        let line = bottom_line(evidence, findings);
+        content
+            .blocks
+            .extend((!line.is_empty()).then_some(Block::Prose(line)));
+    }
+    if let Some(whole) = &whole {
+        add_whole(evidence, whole, &mut content);
     }
     if !figures.is_empty() {
         let table = figure_table(evidence, actions.len(), &figures);
@@ -58,20 +79,19 @@ pub(crate) fn summary(
         let after = (!actions.is_empty()).then_some("");
         let caption = words!(evidence, "summary.figures", after = after, limit = limit);
         content
-            .blocks
+            .times
             .push(Block::Table(table.view(caption, figures.len())));
         content.datasets.push(table.rows(&figures));
     }
     if !actions.is_empty() {
+        let heading = evidence.text.line("summary.actions", &[]);
+        content.blocks.push(Block::Heading(heading));
+        let cards = cards::cards(evidence, &actions, &figures);
+        content.blocks.push(Block::Actions(cards));
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
-        let table = action_table(evidence);
-        let is_raised = actions.windows(2).any(|pair| pair[0].precedes(&pair[1]));
-        let raised = is_raised.then_some("");
-        let caption = words!(evidence, "summary.actions", raised = raised);
         content
-            .blocks
-            .push(Block::Table(table.view(caption, actions.len())));
-        content.datasets.push(table.rows(&numbered));
+            .datasets
+            .push(action_table(evidence).rows(&numbered));
     }
     let leaves = leaves::leaves(evidence, findings, &actions);
     if !leaves.is_empty() {
@@ -82,18 +102,31 @@ pub(crate) fn summary(
         ));
         content.datasets.push(table.rows(&leaves));
     }
+    if let Some(faster) = whole
+        .as_ref()
+        .and_then(|whole| faster_gpus(evidence, whole))
+    {
+        content.blocks.push(Block::Prose(faster));
+    }
+    let mut caveats = limits(evidence, findings);
+    content.caveats = caveats.split_off(caveats.len().min(SHOWN_CAVEATS));
+    if !caveats.is_empty() {
+        let heading = evidence.text.line("summary.limits", &[]);
+        content.blocks.push(Block::Heading(heading));
+        content.blocks.push(Block::List(caveats));
+    }
+    content
+        .blocks
+        .extend(unjudged::line(evidence, outcomes).map(Block::Prose));
     let lists = [
         ("summary.why", why(evidence, findings, &actions)),
         ("summary.after", after(evidence, findings, &actions)),
-        ("summary.verify", verify(evidence, &actions, &figures)),
-        ("summary.limits", limits(evidence, findings)),
     ];
     for (key, items) in lists {
         if !items.is_empty() {
-            content
-                .blocks
-                .push(Block::Heading(evidence.text.line(key, &[])));
-            content.blocks.push(Block::List(items));
+            let heading = evidence.text.line(key, &[]);
+            content.times.push(Block::Heading(heading));
+            content.times.push(Block::List(items));
         }
     }
     let number = |finding: &Finding| {
@@ -105,39 +138,95 @@ pub(crate) fn summary(
     (content, numbers)
 }
 
+/// Tiles and the chart.
+fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut SectionContent) {
+    let tiles = tiles::tiles(evidence, whole);
+    let mut values = Vec::new();
+    for tile in &tiles {
+        values.push((tile, None));
+        values.extend(tile.others.iter().map(|other| (tile, Some(other))));
+    }
+    content.datasets.push(tiles::table(evidence).rows(&values));
+    content
+        .times
+        .extend(tiles::training_line(evidence, whole, &tiles).map(Block::Prose));
+    content.blocks.push(Block::Tiles(tiles));
+    let (chart, parts) = bars::bars(evidence, whole);
+    content.blocks.push(Block::Chart(chart));
+    content.datasets.push(bars::table(evidence).rows(&parts));
+}
+
+/// Idle share of a stage from which on a faster GPU shortens a part of it only.
+const WAITS: Ratio = Ratio(0.15);
+
+/// Whether faster GPUs would help, by stage: idle time and communication do not get shorter with them.
+fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
+    let (mut helped, mut waiting) = (Vec::new(), Vec::new());
+    for (stage, _) in &whole.stages {
+        let communicates = evidence.stage_time(stage.kernels);
+        let exchange =
+            communicates.map_or(Ratio::ZERO, |time| time.share(ClassGroup::Communication));
+        let computing = stage.reference_busy() * exchange.rest();
+        let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
+        match computing.rest() < WAITS {
+            true => helped.push(words!(
+                evidence,
+                "summary.gpu_helps",
+                stage = name,
+                share = computing
+            )),
+            false => waiting.push(words!(
+                evidence,
+                "summary.gpu_waits",
+                stage = name,
+                share = computing.rest(),
+            )),
+        }
+    }
+    let join = |stages: &[String]| stages.join(evidence.text.comma());
+    let mut sentences = Sentences::new();
+    if !helped.is_empty() {
+        sentences.push(say!(
+            evidence,
+            "summary.faster_gpus",
+            helped = join(&helped)
+        ));
+    }
+    if !waiting.is_empty() && helped.is_empty() {
+        sentences.push(say!(
+            evidence,
+            "summary.only_waits",
+            waiting = join(&waiting)
+        ));
+    } else if !waiting.is_empty() {
+        sentences.push(say!(
+            evidence,
+            "summary.not_faster",
+            waiting = join(&waiting)
+        ));
+    }
+    Some(sentences.join(&Inline::from(evidence.text.space())))
+}
+
 fn is_on_stage(finding: &&Finding) -> bool {
     finding.id == stage_busy::ID
 }
 
-/// The conclusion: what the first actions bring at most; without any, what the stages spend their time on.
-fn bottom_line(
-    evidence: &Evidence<'_>,
-    findings: &[Finding],
-    actions: &[Action<'_>],
-) -> Vec<Inline> {
+/// Without actions, what the stages spend their time on.
+fn bottom_line(evidence: &Evidence<'_>, findings: &[Finding]) -> Vec<Inline> {
     let mut sentences = Sentences::new();
-    for action in actions {
-        sentences.push(action_line(evidence, action));
+    for finding in findings.iter().filter(is_on_stage).take(2) {
+        sentences.push(finding.statement.clone());
     }
-    if sentences.is_empty() {
-        for finding in findings.iter().filter(is_on_stage).take(2) {
-            sentences.push(finding.statement.clone());
-        }
-        let counters = match evidence.stages.is_empty() {
-            true => counters_line(evidence),
-            false => None,
-        };
-        // Where there is nothing at all, the report says what is missing.
-        let is_empty = evidence.stages.is_empty() && findings.is_empty();
-        let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
-        sentences.extend(counters.or(no_action));
-    }
-    let is_measured = actions
-        .iter()
-        .any(|action| action.gain.kind == GainKind::Measured);
-    if let Ok(graphs) = evidence.results.graphs()
-        && !is_measured
-    {
+    let counters = match evidence.stages.is_empty() {
+        true => counters_line(evidence),
+        false => None,
+    };
+    // Where there is nothing at all, the report says what is missing.
+    let is_empty = evidence.stages.is_empty() && findings.is_empty();
+    let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
+    sentences.extend(counters.or(no_action));
+    if let Ok(graphs) = evidence.results.graphs() {
         let eager = graphs.by_stage.iter().find(|graph| graph.eager.is_some());
         sentences.extend(eager.and_then(|graph| graph_line(evidence, graph)));
     }
@@ -433,46 +522,6 @@ fn is_next(
         && !goes
         && !finding.on_measurement
         && !actions.iter().any(|action| action.finding.id == finding.id)
-}
-
-/// What to measure again, and what should come out.
-fn verify(evidence: &Evidence<'_>, actions: &[Action<'_>], figures: &[Figure]) -> Sentences {
-    let mut changed = Vec::new();
-    for figure in figures {
-        if let Some(Some(last)) = figure.after.last()
-            && *last != figure.now
-            && figure.stage.is_some()
-        {
-            changed.push(words!(
-                evidence,
-                "summary.verify_figure",
-                figure = figure.label.as_str(),
-                now = figure.now,
-                after = *last,
-            ));
-        }
-    }
-    let mut sentences = Sentences::new();
-    let unprofiled = has_unprofiled(evidence);
-    let of_one_rank = evidence.has_baseline_of_one_rank();
-    let only_profiled = !unprofiled && !of_one_rank;
-    if !changed.is_empty() && only_profiled {
-        sentences.push(say!(evidence, "summary.verify_first"));
-    }
-    if !changed.is_empty() {
-        sentences.push(say!(
-            evidence,
-            "summary.verify_figures",
-            figures = changed.join(evidence.text.semicolon()),
-            unprofiled = unprofiled.then_some(""),
-            again = (!unprofiled && of_one_rank).then_some(""),
-            profiled = only_profiled.then_some(""),
-        ));
-    }
-    for action in actions {
-        sentences.extend(action.finding.next.clone());
-    }
-    sentences
 }
 
 fn has_unprofiled(evidence: &Evidence<'_>) -> bool {

@@ -9,7 +9,7 @@ use rooflens_document::{Block, Dataset, Gain, GainKind, Part, SectionContent};
 
 /// The blocks and tables of the summary.
 fn summary(evidence: &Evidence<'_>, findings: &[Finding]) -> SectionContent {
-    crate::summary::summary(evidence, findings).0
+    crate::summary::summary(evidence, findings, &[]).0
 }
 
 fn summarize(made: &Made, rules: &[&Rule]) -> SectionContent {
@@ -58,10 +58,13 @@ fn figures_are_those_of_one_step_without_the_profiler() {
     assert_eq!(column(&findings, "summary_figures", "after_1"), ["75"]);
     assert_eq!(column(&findings, "summary_figures", "after_2"), [""]);
     assert_eq!(column(&findings, "summary_figures", "unit"), ["ns"]);
-    let Some(Block::Prose(bottom_line)) = findings.blocks.first() else {
-        panic!("no conclusion")
-    };
-    let said = words(bottom_line);
+    let cards = findings.blocks.iter().find_map(|block| match block {
+        Block::Actions(cards) => Some(cards),
+        _ => None,
+    });
+    // The second fact of a card is why.
+    let (_, why) = &cards.expect("actions")[0].facts[1];
+    let said = words(why);
     assert!(
         said.starts_with("summary.stage_line{stage=decode, now=175 ns, after=75.0 ns, step="),
         "{said}"

@@ -20,8 +20,24 @@ const SHOWN_FINDINGS: usize = 6;
 /// Share of its whole, a stage or the run, from which on a gain is worth a card.
 const MATERIAL: Ratio = Ratio(0.01);
 
-/// The section whose chart belongs to the summary.
+/// The section on where time goes, which has the sentences of the summary on it.
 const BREAKDOWN: &str = "breakdown";
+
+/// The section on the quality of the measurement, which has the caveats that the summary has no room for.
+const QUALITY: &str = "quality";
+
+/// Sections that open the report, and those that close it.
+const FIRST: [&str; 8] = [
+    "breakdown",
+    "account",
+    "idle",
+    "roofline",
+    "kernels",
+    "gemms",
+    "attention",
+    "findings",
+];
+const LAST: [&str; 2] = [QUALITY, "environment"];
 
 /// Id of the findings' section in the appendix.
 const EVIDENCE: &str = "evidence";
@@ -83,6 +99,10 @@ pub struct Document<'a> {
     only_in_appendix: Vec<String>,
     /// Ids of the sections about the capture, not about what it measured.
     describing: Vec<String>,
+    /// What the summary says of times, until their section comes.
+    times: Vec<Block>,
+    /// Caveats, until the section comes that has them.
+    caveats: Vec<Vec<Inline>>,
     /// Whether a section about what was measured has a part in the report.
     has_main: bool,
     /// Whether there are figures or findings, whose terms the glossary explains.
@@ -102,6 +122,8 @@ impl<'a> Document<'a> {
             lists: Vec::new(),
             only_in_appendix: Vec::new(),
             describing: Vec::new(),
+            times: Vec::new(),
+            caveats: Vec::new(),
             has_main: false,
             has_terms: false,
         }
@@ -112,9 +134,14 @@ impl<'a> Document<'a> {
         self.report.data_quality.extend(diagnostics.iter().cloned());
     }
 
-    /// Sets the first two pages, which are the `blocks` of the content.
+    /// Sets the first page, which is the `blocks` of the content.
     pub fn summary(&mut self, content: SectionContent) {
         self.has_terms |= !content.datasets.is_empty();
+        if let Some(conclusion) = content.conclusion {
+            self.report.meta.conclude(self.report.text, conclusion);
+        }
+        self.times = content.times;
+        self.caveats = content.caveats;
         self.report.summary = content.blocks;
         self.report.metrics.extend(content.metrics);
         self.report.methods.extend(content.methods);
@@ -175,11 +202,16 @@ impl<'a> Document<'a> {
         if content.main.is_empty() && !content.blocks.iter().all(is_missing) {
             self.only_in_appendix.push(title.to_owned());
         }
-        if id == BREAKDOWN {
-            illustrate(&mut report.summary, content.main);
-        } else {
-            add(&mut report.sections, id, title, content.main);
+        let mut main = content.main;
+        match id {
+            BREAKDOWN => main.append(&mut self.times),
+            QUALITY if !self.caveats.is_empty() => {
+                let caveats = std::mem::take(&mut self.caveats);
+                main.insert(0, Block::Bullets(caveats));
+            }
+            _ => {}
         }
+        add(&mut report.sections, id, title, main);
         add(&mut report.appendix, id, title, content.blocks);
         let id = format!("{id}-appendix");
         add(&mut self.lists, &id, title, content.appendix);
@@ -188,6 +220,22 @@ impl<'a> Document<'a> {
     /// Adds a paragraph of the method appendix.
     pub fn method(&mut self, method: Method) {
         self.report.methods.push(method);
+    }
+
+    /// Puts the sections into the order of the pages: where time goes, rooflines, kernels, findings, all else, and last how
+    /// far the figures carry.
+    fn arrange(&mut self) {
+        let place = |section: &Section| {
+            let is_section = |id: &&str| *id == section.id;
+            let first = FIRST.iter().position(is_section);
+            let last = LAST.iter().position(is_section);
+            match (first, last) {
+                (Some(place), _) => place,
+                (None, Some(place)) => FIRST.len() + 1 + place,
+                (None, None) => FIRST.len(),
+            }
+        };
+        self.report.sections.sort_by_key(place);
     }
 
     /// The report with nothing but what was added: of a prediction, which rests on no artifacts.
@@ -203,6 +251,7 @@ impl<'a> Document<'a> {
             promote(&mut self.report, &self.describing);
             self.only_in_appendix.clear();
         }
+        self.arrange();
         let provenance = self.provenance;
         let only_in_appendix = self.only_in_appendix.join(self.report.text.comma());
         let has_terms = self.has_terms;
@@ -296,14 +345,6 @@ fn outcome_facts(text: &'static Catalogue, outcomes: &Dataset) -> Vec<(String, V
         }
     }
     facts
-}
-
-/// Puts the picture of the times between the figures and the reasons.
-fn illustrate(summary: &mut Vec<Block>, picture: Vec<Block>) {
-    let is_heading = |block: &Block| matches!(block, Block::Heading(_));
-    let heading = summary.iter().position(is_heading);
-    let position = heading.unwrap_or(summary.len());
-    summary.splice(position..position, picture);
 }
 
 /// A capture without figures for the report, such as counters alone, has its sections there instead of in the appendix.
@@ -430,6 +471,12 @@ fn plain_text(report: &Report, block: &Block) -> String {
             text
         }
         Block::Heading(text) | Block::Missing(text) => format!("{text}\n"),
+        Block::Tiles(tiles) => tiles.iter().map(|tile| tile.label.clone() + "\n").collect(),
+        Block::Actions(cards) => {
+            let facts = cards.iter().flat_map(|card| &card.facts);
+            let lines = cards.iter().map(|card| &card.what);
+            plain_lines(lines.chain(facts.map(|(_, value)| value)))
+        }
         Block::Code(_) | Block::Iterations(_) => String::new(),
     }
 }

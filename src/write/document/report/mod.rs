@@ -15,7 +15,7 @@ pub use notes::Notes;
 /// Documents that are made of one report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// The first two pages, for those who decide.
+    /// The first page, for those who decide.
     Summary,
     /// The summary and what follows from the data.
     #[default]
@@ -43,7 +43,7 @@ pub struct Report {
     pub text: &'static Catalogue,
     /// Cover.
     pub meta: Meta,
-    /// The first two pages: conclusion, figures, actions, and how far they carry.
+    /// The first page: conclusion, figures, actions, and how far they carry.
     pub summary: Vec<Block>,
     /// The analyst's notes, which follow the summary: nothing in them but the metrics they refer to is computed.
     pub notes: Vec<Block>,
@@ -76,6 +76,17 @@ pub struct Meta {
     pub generator: Tool,
     /// Lines of the cover: GPU, model, sizes, tools.
     pub facts: Vec<(String, String)>,
+}
+
+impl Meta {
+    /// Makes a conclusion the title; the name of the workload becomes a line of the cover.
+    fn conclude(&mut self, text: &'static Catalogue, conclusion: String) {
+        let name = std::mem::replace(&mut self.title, conclusion);
+        if name != self.bundle {
+            let label = text.line("report.workload", &[]);
+            self.facts.insert(0, (label, name));
+        }
+    }
 }
 
 /// A section.

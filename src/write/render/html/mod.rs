@@ -13,7 +13,7 @@ use super::table::{Head, Table};
 use super::text::{escape, joined};
 use rooflens_diagnostic::Diagnostic;
 use rooflens_document::report::{Kind, Report};
-use rooflens_document::{Block, Finding, Inline};
+use rooflens_document::{ActionCard, Block, Finding, Inline, Tile};
 
 /// Bytes of charts that a file holds; those that come after are said to be in the other formats. Text takes a third
 /// of a large report's bytes, and the whole is to stay below 1 MB.
@@ -268,6 +268,8 @@ impl<'a> Writer<'a> {
                 format!("<pre>{}</pre>\n", escape(code))
             }
             Block::Finding(finding) => return self.finding(finding),
+            Block::Tiles(tiles) => self::tiles(tiles),
+            Block::Actions(cards) => actions(cards),
             Block::Missing(reason) => {
                 let [missing, colon] = ["not_available", "colon"].map(|key| self.page.words[key]);
                 let reason = escape(reason);
@@ -520,6 +522,50 @@ fn inline(inline: &Inline) -> String {
         Inline::Code(text) => format!("<code>{}</code>", escape(text)),
         Inline::Strong(text) => format!("<strong>{}</strong>", escape(text)),
     }
+}
+
+/// Figures side by side.
+fn tiles(tiles: &[Tile]) -> String {
+    let mut list = "<dl class=\"tiles\">\n".to_owned();
+    for tile in tiles {
+        let (label, now) = (escape(&tile.label), escape(&tile.now.to_string()));
+        let mut values = format!("<dd>{now}</dd>");
+        for (name, value) in &tile.others {
+            let _ = write!(
+                values,
+                "<dd class=\"other\">{} <span class=\"q\">{}</span></dd>",
+                escape(name),
+                escape(&value.to_string())
+            );
+        }
+        let _ = writeln!(list, "<div><dt>{label}</dt>{values}</div>");
+    }
+    list + "</dl>\n"
+}
+
+/// What to do, with the code to copy.
+fn actions(cards: &[ActionCard]) -> String {
+    let mut list = "<ol class=\"actions\">\n".to_owned();
+    for card in cards {
+        let snippet = match &card.snippet {
+            Some(code) => format!(
+                "<pre tabindex=\"0\"><code>{}</code></pre>\n",
+                escape(code.trim_end())
+            ),
+            None => String::new(),
+        };
+        let mut facts = Vec::new();
+        for (name, value) in &card.facts {
+            facts.push((name.clone(), inlines(value)));
+        }
+        let _ = write!(
+            list,
+            "<li><p><strong>{}</strong></p>\n{snippet}{}</li>\n",
+            inlines(&card.what),
+            definitions("facts", facts)
+        );
+    }
+    list + "</ol>\n"
 }
 
 /// The entries of a list.

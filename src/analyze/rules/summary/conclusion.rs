@@ -1,0 +1,122 @@
+//! The title of a report: what ran, what limits it, and how much faster it can be on the same GPU.
+
+use super::actions::{self, Action, Effect};
+use super::whole::{Kind, Whole};
+use crate::evidence::Evidence;
+use rooflens_analysis::time::idle::Verdict;
+use rooflens_sections::{Context, headline};
+
+/// Rules of which the title says what bounds the stage; of the others it says the cause.
+const BOUNDS: [(&str, Verdict); 2] = [
+    ("launch-bound", Verdict::Launch),
+    ("host-bound", Verdict::Host),
+];
+
+/// The conclusion, where there are stages.
+pub(super) fn conclusion(
+    evidence: &Evidence<'_>,
+    whole: Option<&Whole<'_>>,
+    actions: &[Action<'_>],
+) -> Option<String> {
+    let whole = whole?;
+    let context = Context::new(evidence.context, evidence.text);
+    let subject = headline::subject(&context);
+    let limited = match actions.first() {
+        Some(action) => limited(evidence, whole, action),
+        None => longest(evidence, whole)?,
+    };
+    let factor = whole.speedup().map(factor);
+    // A reader of a training run counts steps.
+    let is_step = whole.kind == Kind::Step;
+    let (step_factor, factor) = match is_step {
+        true => (factor, None),
+        false => (None, factor),
+    };
+    Some(words!(
+        evidence,
+        "summary.conclusion",
+        subject = subject,
+        limited = limited,
+        whole = step_factor.is_some().then(|| name_of(evidence, whole)),
+        step_factor = step_factor,
+        factor = factor,
+        none = actions.is_empty().then_some(""),
+    ))
+}
+
+/// What the first action removes.
+fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> String {
+    let bound = BOUNDS.iter().find(|(rule, _)| *rule == action.finding.id);
+    if let Some((_, verdict)) = bound
+        && let Effect::Stage(stage) = action.effect
+    {
+        let is_only = whole.stages.len() == 1 || whole.kind == Kind::Step;
+        let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
+        let others = action.others().next().is_some();
+        return words!(
+            evidence,
+            "summary.bound",
+            whole = (is_only || others).then(|| name_of(evidence, whole)),
+            stage = (!is_only && !others).then_some(name),
+            bound = evidence.text.word(verdict.label()),
+        );
+    }
+    actions::short_cause(evidence.text, action.finding)
+}
+
+/// What bounds the longest stage.
+fn longest(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<String> {
+    let time = |stage: &crate::stage::StageLine, times: f64| stage.reference() * times;
+    let stages = whole.stages.iter();
+    let (stage, _) = stages.max_by(|a, b| time(a.0, a.1).total_cmp(&time(b.0, b.1)))?;
+    let (verdict, _) = evidence.idle(stage.key())?.verdict();
+    if verdict == Verdict::Unknown {
+        return None;
+    }
+    let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
+    let is_step = whole.kind == Kind::Step;
+    Some(words!(
+        evidence,
+        "summary.bound",
+        whole = is_step.then(|| name_of(evidence, whole)),
+        stage = (!is_step).then_some(name),
+        bound = evidence.text.word(verdict.label()),
+    ))
+}
+
+/// What is waited for, in a word.
+pub(super) fn name_of(evidence: &Evidence<'_>, whole: &Whole<'_>) -> String {
+    match (whole.kind, whole.stages.as_slice()) {
+        (Kind::Request, _) => words!(evidence, "summary.a_request"),
+        (Kind::Step, _) => words!(evidence, "summary.a_step"),
+        (Kind::Loop, _) => words!(evidence, "summary.a_loop"),
+        (Kind::Iteration, [(stage, _)]) => {
+            let is_decode = stage.steps.is_some() && stage.is_decode();
+            match is_decode {
+                true => words!(evidence, "summary.a_stage_step", stage = stage.label()),
+                false => stage.label().to_owned(),
+            }
+        }
+        (Kind::Iteration, _) => words!(evidence, "summary.an_iteration"),
+    }
+}
+
+/// A factor as titles show it: `2.3`, `1.08`, `12`.
+fn factor(factor: f64) -> String {
+    match factor {
+        ..1.15 => format!("{factor:.2}"),
+        ..9.95 => format!("{factor:.1}"),
+        _ => format!("{factor:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn factors_have_no_empty_digits() {
+        assert_eq!(
+            [1.0776, 1.15, 2.299, 12.3].map(super::factor),
+            ["1.08", "1.1", "2.3", "12"]
+        );
+    }
+}

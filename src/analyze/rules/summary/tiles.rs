@@ -1,0 +1,332 @@
+//! The few figures by which a reader decides: now, after the actions, and what the hardware allows.
+
+use std::collections::BTreeMap;
+
+use super::conclusion::name_of;
+use super::figures::{self, Request};
+use super::whole::{Kind, Whole};
+use crate::evidence::Evidence;
+use crate::stage::StageLine;
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_document::{Cell, Inline, Quantity, Table, Tile};
+use rooflens_schemas::Unit;
+use rooflens_units::{Flops, Ratio, Time};
+
+/// Figures of what is waited for, of its stages and of the GPU.
+pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
+    let mut tiles = Vec::new();
+    tiles.push(time(evidence, whole));
+    tiles.extend(throughput(evidence, whole));
+    tiles.extend(mfu(evidence, whole));
+    tiles.extend(mbu(evidence, whole));
+    if let Some(share) = whole.busy_share() {
+        tiles.push(Tile {
+            label: words!(evidence, "summary.tile_busy"),
+            now: share.into(),
+            others: Vec::new(),
+        });
+    }
+    tiles.extend(memory(evidence));
+    tiles
+}
+
+/// The columns of the data set: a value that a tile shows.
+type Shown<'t> = (&'t Tile, Option<&'t (String, Quantity)>);
+
+/// One row a value.
+pub(super) fn table<'t>(evidence: &Evidence<'t>) -> Table<'t, Shown<'t>> {
+    let value = |(tile, other): &Shown<'_>| other.map_or(tile.now, |(_, value)| *value);
+    Table::new(evidence.text, "summary_tiles")
+        .text("figure", |(tile, _): &Shown<'_>| tile.label.clone())
+        .text("when", |(_, other)| other.map(|(name, _)| name.clone()))
+        .text("unit", move |shown| value(shown).base())
+        .text("value", move |shown| Cell::Quantity(value(shown)))
+}
+
+/// The name of a value after all actions.
+fn after(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<String> {
+    let count = whole.after.len();
+    let is_shorter = whole.best() < whole.now;
+    is_shorter.then(|| {
+        words!(
+            evidence,
+            "summary.tile_after",
+            last = Quantity::count(count as u64),
+            many = (count > 1).then_some(""),
+            one = (count == 1).then_some(""),
+        )
+    })
+}
+
+fn time(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Tile {
+    let mut others = Vec::new();
+    if let Some(name) = after(evidence, whole) {
+        others.push((name, whole.best().into()));
+    }
+    if let Some(limit) = whole.limit {
+        others.push((words!(evidence, "summary.tile_limit"), limit.into()));
+    }
+    if let Some(time) = unprofiled(evidence, whole) {
+        others.push((words!(evidence, "summary.tile_unprofiled"), time.into()));
+    }
+    if let Some(first) = first_request(evidence, whole) {
+        others.push((words!(evidence, "summary.tile_first"), first.into()));
+    }
+    let name = name_of(evidence, whole);
+    let is_profiled = whole
+        .stages
+        .iter()
+        .any(|(stage, _)| stage.unprofiled.is_none());
+    Tile {
+        label: words!(
+            evidence,
+            "summary.tile_time",
+            name = name,
+            steps = whole.steps.map(Quantity::count),
+            profiled = is_profiled.then_some(""),
+        ),
+        now: whole.now.into(),
+        others,
+    }
+}
+
+/// Unprofiled time of a step of several ranks, of which one was timed.
+fn unprofiled(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Time> {
+    if whole.kind != Kind::Step || !evidence.has_baseline_of_one_rank() {
+        return None;
+    }
+    let baseline = evidence.results.baseline().ok()?;
+    let mut sum = Time::ZERO;
+    for (stage, _) in &whole.stages {
+        let name = stage.scope.stage.as_deref()?;
+        sum += Time(
+            baseline
+                .unprofiled(evidence.session, name)?
+                .statistics
+                .median,
+        );
+    }
+    Some(sum)
+}
+
+/// Tokens or images per second: of a step by what its largest stage processes, of other wholes by its decode stage, or else
+/// by the longest that has such a rate.
+fn throughput(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
+    let rate = |stage: &StageLine| figures::utilization(evidence, stage)?.throughput().ok();
+    let name_after = after(evidence, whole);
+    if whole.kind == Kind::Step {
+        let mut most: Option<(f64, Unit)> = None;
+        for (stage, times) in &whole.stages {
+            let Some((rate, unit)) = rate(stage) else {
+                continue;
+            };
+            let count = rate * stage.reference().0 * times;
+            if most.is_none_or(|(most, _)| count > most) {
+                most = Some((count, unit));
+            }
+        }
+        let (count, unit) = most?;
+        let rate = |time: Time| Quantity::new(count / time.0.max(1.0), unit);
+        let mut others = Vec::new();
+        if let Some(name) = name_after {
+            others.push((name, rate(whole.best())));
+        }
+        if let Some(limit) = whole.limit {
+            others.push((words!(evidence, "summary.tile_limit"), rate(limit)));
+        }
+        return Some(Tile {
+            label: words!(evidence, "summary.tile_rate"),
+            now: rate(whole.now),
+            others,
+        });
+    }
+    let decodes = whole.stages.iter().filter(|(stage, _)| stage.is_decode());
+    let (stage, _) = decodes
+        .chain(&whole.stages)
+        .find(|(stage, _)| rate(stage).is_some())?;
+    let (now, unit) = rate(stage)?;
+    let mut others = Vec::new();
+    if let Some(limit) = figures::limit(evidence, stage) {
+        let faster = stage.reference().0 / limit.0;
+        let limit = Quantity::new(now * faster, unit);
+        others.push((words!(evidence, "summary.tile_limit"), limit));
+    }
+    Some(Tile {
+        label: words!(evidence, "summary.tile_rate_of", stage = stage.label()),
+        now: Quantity::new(now, unit),
+        others,
+    })
+}
+
+/// Model FLOPs ÷ (time × specified rate), of all stages of a step, else of the stage with the most.
+fn mfu(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
+    let known = |stage: &StageLine| {
+        let utilization = figures::utilization(evidence, stage)?;
+        utilization.mfu().ok().map(|share| (utilization, share))
+    };
+    if whole.kind == Kind::Step {
+        let (mut flops, mut attainable) = (Flops::ZERO, Flops::ZERO);
+        let mut measured = None;
+        for (stage, _) in &whole.stages {
+            // An optimizer has no model FLOPs, but its time counts.
+            let rate = first_rate(evidence, whole)?;
+            attainable += stage.reference().seconds() * rate;
+            if let Some((utilization, _)) = known(stage) {
+                flops += utilization.flops()?;
+                measured = utilization.measured_share();
+            }
+        }
+        let now = Ratio(flops / attainable);
+        if !now.is_positive() || !now.is_finite() {
+            return by_operators(evidence, whole);
+        }
+        return Some(tile_of_share(evidence, "summary.tile_mfu", now, measured));
+    }
+    let mut best: Option<(&StageLine, &StageUtilization, Ratio)> = None;
+    for (stage, _) in &whole.stages {
+        if let Some((utilization, share)) = known(stage)
+            && best.is_none_or(|(.., most)| share > most)
+        {
+            best = Some((stage, utilization, share));
+        }
+    }
+    let Some((stage, utilization, share)) = best else {
+        return by_operators(evidence, whole);
+    };
+    let mut tile = tile_of_share(
+        evidence,
+        "summary.tile_mfu",
+        share,
+        utilization.measured_share(),
+    );
+    tile.label = words!(
+        evidence,
+        "summary.tile_of",
+        name = tile.label,
+        stage = stage.label()
+    );
+    Some(tile)
+}
+
+/// Specified rate of the first stage that has one.
+fn first_rate(
+    evidence: &Evidence<'_>,
+    whole: &Whole<'_>,
+) -> Option<rooflens_units::FlopsPerSecond> {
+    let mut stages = whole.stages.iter();
+    stages.find_map(|(stage, _)| {
+        let utilization = figures::utilization(evidence, stage)?;
+        Some(utilization.ceiling.as_ref().ok()?.rate)
+    })
+}
+
+/// MFU by the FLOPs of operators, where the work of the model is not described: of the stages in which nearly all are known.
+fn by_operators(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
+    let mut work = 0.0;
+    for (stage, times) in &whole.stages {
+        let share = rooflens_sections::headline::by_operators(evidence.flops(stage)?)?;
+        work += share.0 * stage.time.0 * times;
+    }
+    let now = Ratio(work / whole.now.0);
+    Some(tile_of_share(
+        evidence,
+        "summary.tile_mfu_operators",
+        now,
+        None,
+    ))
+}
+
+fn tile_of_share(evidence: &Evidence<'_>, key: &str, now: Ratio, limit: Option<Ratio>) -> Tile {
+    let limit = limit.map(|limit| (words!(evidence, "summary.tile_peak"), limit.into()));
+    Tile {
+        label: evidence.text.line(key, &[]),
+        now: now.into(),
+        others: limit.into_iter().collect(),
+    }
+}
+
+/// Bytes that must move ÷ (time × specified bandwidth), of decode.
+fn mbu(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
+    for (stage, _) in &whole.stages {
+        let utilization = figures::utilization(evidence, stage);
+        if let Some(now) = utilization.and_then(|utilization| utilization.mbu().ok()) {
+            let mut tile = tile_of_share(evidence, "summary.tile_mbu", now, None);
+            tile.label = words!(
+                evidence,
+                "summary.tile_of",
+                name = tile.label,
+                stage = stage.label()
+            );
+            return Some(tile);
+        }
+    }
+    None
+}
+
+/// The first request after start, if that was slow.
+fn first_request(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Time> {
+    if whole.kind != Kind::Request {
+        return None;
+    }
+    let stages: Vec<&StageLine> = whole.stages.iter().map(|(stage, _)| *stage).collect();
+    Request::new(evidence, &stages)?.first
+}
+
+/// Step time, throughput, MFU and memory in a line, as programs that train log them, with the slowest rank.
+pub(super) fn training_line(
+    evidence: &Evidence<'_>,
+    whole: &Whole<'_>,
+    tiles: &[Tile],
+) -> Option<Vec<Inline>> {
+    if whole.kind != Kind::Step {
+        return None;
+    }
+    let mut items = Vec::new();
+    for tile in tiles {
+        items.push(words!(
+            evidence,
+            "summary.training_item",
+            label = tile.label.as_str(),
+            value = tile.now
+        ));
+    }
+    let items = items.join(evidence.text.semicolon());
+    let rank = slowest_rank(evidence).map(|rank| rank.to_string());
+    Some(say!(
+        evidence,
+        "summary.training_line",
+        items = items,
+        rank = rank
+    ))
+}
+
+/// The rank whose measured iterations take the most time, of several.
+fn slowest_rank(evidence: &Evidence<'_>) -> Option<u32> {
+    let mut times = BTreeMap::<u32, Time>::new();
+    for stage in &evidence.stages {
+        *times.entry(stage.scope.rank?).or_default() += stage.total();
+    }
+    let slowest = times.iter().max_by(|a, b| a.1.total_cmp(b.1));
+    slowest.filter(|_| times.len() > 1).map(|(rank, _)| *rank)
+}
+
+/// The most memory in use on a GPU, and what it has.
+fn memory(evidence: &Evidence<'_>) -> Option<Tile> {
+    let allocator = evidence.results.allocator().ok()?;
+    let used = allocator.used.iter().map(|used| used.bytes as f64);
+    let peaks = allocator.devices.iter();
+    let allocated = peaks.map(|device| device.whole.peak.allocated as f64);
+    let (label, bytes) = match used.max_by(f64::total_cmp) {
+        Some(bytes) => ("summary.tile_memory", bytes),
+        None => ("summary.tile_allocated", allocated.max_by(f64::total_cmp)?),
+    };
+    let whole = evidence.memory.map(|whole| {
+        let name = words!(evidence, "summary.tile_of_memory");
+        (name, Quantity::from(whole))
+    });
+    Some(Tile {
+        label: evidence.text.line(label, &[]),
+        now: Quantity::new(bytes, Unit::Bytes),
+        others: whole.into_iter().collect(),
+    })
+}

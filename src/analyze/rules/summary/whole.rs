@@ -1,0 +1,311 @@
+//! What a reader waits for: a request, a step, an iteration, or the measured loop; by class of operations, now and after the
+//! actions.
+
+use std::collections::BTreeMap;
+
+use super::actions::{Action, Effect};
+use super::figures::{self, Request};
+use super::joint;
+use crate::evidence::Evidence;
+use crate::stage::StageLine;
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_document::{GainKind, Part};
+use rooflens_schemas::StageKind;
+use rooflens_units::{Ratio, Time};
+
+/// Time by class, and last idle time.
+pub(super) type Classes = [Time; ClassGroup::ALL.len() + 1];
+
+/// Place of idle time.
+pub(super) const IDLE: usize = ClassGroup::ALL.len();
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Prefill, and as many decode steps as the unprofiled run took.
+    Request,
+    /// A training step.
+    Step,
+    /// One iteration of all stages, or a step of the only one.
+    Iteration,
+    /// All measured iterations, with the time between them.
+    Loop,
+}
+
+/// What is waited for, with its stages.
+pub(super) struct Whole<'a> {
+    pub(super) kind: Kind,
+    /// Stages of one rank, and how often each is in the whole.
+    pub(super) stages: Vec<(&'a StageLine, f64)>,
+    /// Decode steps of a request.
+    pub(super) steps: Option<u64>,
+    pub(super) now: Time,
+    /// At best after the first action, the first two, and so on.
+    pub(super) after: Vec<Time>,
+    /// What the model's FLOPs and bytes need at the peaks of the GPU.
+    pub(super) limit: Option<Time>,
+    /// By class, now and after the actions.
+    pub(super) bars: Vec<Classes>,
+}
+
+impl<'a> Whole<'a> {
+    /// None without stages.
+    pub(super) fn new(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Option<Self> {
+        let shown = one_rank(evidence, actions);
+        let request = Request::new(evidence, &shown);
+        let is_of_request = |action: &Action<'_>| {
+            let is_of_first = request
+                .as_ref()
+                .is_some_and(|request| request.is_of_first(action));
+            matches!(action.effect, Effect::Stage(_)) || is_of_first
+        };
+        let is_of_iterations = actions.iter().all(is_of_request);
+        let counts = shown.iter().map(|stage| stage.counted);
+        let first = counts.clone().next()?;
+        let is_even = counts.clone().all(|count| count == first);
+        let trains = shown.iter().any(|stage| stage.kind.is_training());
+        let mut steps = None;
+        let (kind, stages) = match request {
+            Some(request) if is_of_iterations => {
+                steps = request.steps();
+                (Kind::Request, request.stages())
+            }
+            _ if is_of_iterations && is_even => {
+                let kind = if trains { Kind::Step } else { Kind::Iteration };
+                (kind, of_iteration(&shown))
+            }
+            _ => {
+                let times = |stage: &&'a StageLine| (*stage, stage.counted.0);
+                (Kind::Loop, shown.iter().map(times).collect())
+            }
+        };
+        let limit = limit(evidence, kind, &stages);
+        let mut whole = Self {
+            kind,
+            limit,
+            stages,
+            steps,
+            now: Time::ZERO,
+            after: Vec::new(),
+            bars: Vec::new(),
+        };
+        whole.add_bars(evidence, actions)?;
+        Some(whole)
+    }
+
+    /// The last time, at best after all actions.
+    pub(super) fn best(&self) -> Time {
+        self.after.last().copied().unwrap_or(self.now)
+    }
+
+    /// How many times as fast it can be, where that is notable.
+    pub(super) fn speedup(&self) -> Option<f64> {
+        let best = self.best();
+        let speedup = self.now.0 / best.0.max(1.0);
+        (best > Time::ZERO && speedup >= LEAST_SPEEDUP).then_some(speedup)
+    }
+
+    /// Share of the time in which the GPU runs something.
+    pub(super) fn busy_share(&self) -> Option<Ratio> {
+        let now = self.bars.first()?;
+        let busy: Time = now[..IDLE].iter().copied().sum();
+        (self.now > Time::ZERO).then(|| Ratio::of(busy, self.now).min(Ratio::ONE))
+    }
+
+    fn add_bars(&mut self, evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<()> {
+        let mut states = Vec::new();
+        for (stage, _) in &self.stages {
+            states.push(classes_of_stage(evidence, stage));
+        }
+        let of_loop = (self.kind == Kind::Loop).then(|| figures::loop_times(evidence, actions));
+        for taken in 0..=actions.len() {
+            if let Some(last) = taken.checked_sub(1) {
+                for (state, (stage, _)) in states.iter_mut().zip(&self.stages) {
+                    let before = joint::saved_parts(stage, &actions[..last]);
+                    let now = joint::saved_parts(stage, &actions[..taken]);
+                    state[IDLE] = (state[IDLE] - (now.idle - before.idle)).max(Time::ZERO);
+                    let weights = weights(evidence, stage, &actions[last]);
+                    shrink(state, &weights, now.work - before.work);
+                }
+            }
+            let mut bar = Classes::default();
+            for (state, (_, times)) in states.iter().zip(&self.stages) {
+                for (sum, time) in bar.iter_mut().zip(state) {
+                    *sum += *time * *times;
+                }
+            }
+            let mut total: Time = bar.iter().copied().sum();
+            if let Some(times) = &of_loop {
+                // The loop has stalls and time between iterations, which typical iterations lack.
+                let busy: Time = bar[..IDLE].iter().copied().sum();
+                total = times.get(taken).copied().unwrap_or(total);
+                bar[IDLE] = (total - busy).max(Time::ZERO);
+            }
+            self.bars.push(bar);
+            match taken {
+                0 => self.now = total,
+                _ => self.after.push(total),
+            }
+        }
+        (self.now > Time::ZERO).then_some(())
+    }
+}
+
+/// What all stages need at the peaks of the GPU. An optimizer has no such time: a step takes at least that of the others.
+fn limit(evidence: &Evidence<'_>, kind: Kind, stages: &[(&StageLine, f64)]) -> Option<Time> {
+    let (mut sum, mut is_known) = (Time::ZERO, false);
+    for (stage, times) in stages {
+        match figures::limit(evidence, stage) {
+            Some(limit) => (sum, is_known) = (sum + limit * *times, true),
+            None if kind == Kind::Step && stage.kind == StageKind::Optimizer => {}
+            None => return None,
+        }
+    }
+    is_known.then_some(sum)
+}
+
+/// Factor from which on a whole is called faster.
+const LEAST_SPEEDUP: f64 = 1.05;
+
+/// Each stage once: of several ranks that of an action, or else the slowest.
+fn one_rank<'a>(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
+    let is_of_action = |stage: &StageLine| {
+        let mut actions = actions.iter();
+        actions.any(|action| action.saving_of(stage).is_some())
+    };
+    let rank = |stage: &StageLine| (is_of_action(stage), stage.reference());
+    let mut stages: Vec<&StageLine> = Vec::new();
+    for stage in &evidence.stages {
+        let mut earlier = stages.iter_mut();
+        match earlier.find(|earlier| earlier.scope.stage == stage.scope.stage) {
+            Some(earlier) if rank(earlier) < rank(stage) => *earlier = stage,
+            Some(_) => {}
+            None => stages.push(stage),
+        }
+    }
+    stages
+}
+
+/// Each stage once; of a single decode loop, a step.
+fn of_iteration<'a>(stages: &[&'a StageLine]) -> Vec<(&'a StageLine, f64)> {
+    let steps = match stages {
+        [stage] if stage.is_decode() => stage.steps,
+        _ => None,
+    };
+    let times = steps.map_or(1.0, |steps| 1.0 / steps.0);
+    stages.iter().map(|stage| (*stage, times)).collect()
+}
+
+/// An iteration of a stage by class.
+fn classes_of_stage(evidence: &Evidence<'_>, stage: &StageLine) -> Classes {
+    let mut classes = Classes::default();
+    classes[IDLE] = stage.idle();
+    let parts = evidence.stage_time(stage.kernels).map(|time| time.parts());
+    let parts = parts.unwrap_or_default();
+    let sum: Time = parts.iter().map(|(_, time)| *time).sum();
+    if sum == Time::ZERO {
+        classes[ClassGroup::Other as usize] = stage.work();
+    }
+    for (group, time) in parts {
+        classes[group as usize] = stage.work() * Ratio::of(time, sum);
+    }
+    classes
+}
+
+/// The classes that an action on a stage is about, each with its part of the saving as far as that is known.
+fn weights(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    action: &Action<'_>,
+) -> BTreeMap<usize, Time> {
+    let saving = action.saving_of(stage);
+    let of_finding = saving.map_or(&[][..], |(finding, _)| &finding.parts);
+    let mut weights = BTreeMap::new();
+    for (part, saved) in action.saved_kernels(stage).iter().chain(of_finding) {
+        match part {
+            Part::Kernel(row) => {
+                let class = evidence.facts.identities[*row as usize].class;
+                *weights.entry(class.group() as usize).or_default() += *saved;
+            }
+            Part::Copies => *weights.entry(ClassGroup::Copy as usize).or_default() += *saved,
+            // Which kernels these are is known by kind only: those around GEMMs and attention first.
+            Part::Group(_) => {
+                for group in OTHERS {
+                    *weights.entry(group as usize).or_default() += *saved;
+                }
+            }
+        }
+    }
+    let is_work = saving.is_some_and(|(_, gain)| gain.kind != GainKind::Idle);
+    if weights.is_empty() && is_work {
+        let groups = match action.finding.id {
+            "exposed-communication" | "straggler" => &[ClassGroup::Communication][..],
+            "low-mfu" => &OTHERS[..],
+            _ => &ClassGroup::ALL[..],
+        };
+        for group in groups {
+            weights.insert(*group as usize, stage.work());
+        }
+    }
+    weights
+}
+
+/// What is neither a GEMM nor attention nor communication.
+const OTHERS: [ClassGroup; 3] = [
+    ClassGroup::Elementwise,
+    ClassGroup::Copy,
+    ClassGroup::Normalization,
+];
+
+/// Takes `saved` off these classes, by weight as far as they have it, then off the others.
+fn shrink(state: &mut Classes, weights: &BTreeMap<usize, Time>, saved: Time) {
+    let mut left = saved.max(Time::ZERO);
+    let has = |state: &Classes, class: usize| match weights.get(&class) {
+        Some(weight) => state[class].min(*weight),
+        None => Time::ZERO,
+    };
+    let known: Time = (0..IDLE).map(|class| has(state, class)).sum();
+    if known > Time::ZERO {
+        let share = Ratio::of(left.min(known), known);
+        for class in 0..IDLE {
+            let taken = has(state, class) * share;
+            state[class] = state[class] - taken;
+            left = left - taken;
+        }
+    }
+    let rest: Time = state[..IDLE].iter().copied().sum();
+    if left > Time::ZERO && rest > Time::ZERO {
+        let share = Ratio::of(left.min(rest), rest);
+        for time in &mut state[..IDLE] {
+            *time = *time - *time * share;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classes(gemm: f64, elementwise: f64, copy: f64) -> Classes {
+        let mut classes = Classes::default();
+        classes[ClassGroup::Gemm as usize] = Time(gemm);
+        classes[ClassGroup::Elementwise as usize] = Time(elementwise);
+        classes[ClassGroup::Copy as usize] = Time(copy);
+        classes
+    }
+
+    /// 10 of 60 + 20 come off the two classes as 60 : 20, and GEMMs stay. 90 are 80 of these and 10 of the GEMMs.
+    #[test]
+    fn a_saving_shrinks_what_it_is_about() {
+        let weights = BTreeMap::from([
+            (ClassGroup::Elementwise as usize, Time(100.0)),
+            (ClassGroup::Copy as usize, Time(100.0)),
+        ]);
+        let mut state = classes(100.0, 60.0, 20.0);
+        shrink(&mut state, &weights, Time(10.0));
+        assert_eq!(state, classes(100.0, 52.5, 17.5));
+        let mut state = classes(100.0, 60.0, 20.0);
+        shrink(&mut state, &weights, Time(90.0));
+        assert_eq!(state, classes(90.0, 0.0, 0.0));
+    }
+}

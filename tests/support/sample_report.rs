@@ -421,6 +421,7 @@ fn points(count: usize, x: impl Fn(usize) -> f64, y: impl Fn(usize) -> f64) -> V
             y: y(n),
             weight: Ratio(0.3 / (n + 1) as f64),
             color: colors[n % 4],
+            hollow: false,
         })
         .collect()
 }

@@ -243,6 +243,7 @@ fn roofline_chart(pages: &Pages<'_>, number: usize, results: &Results<'_>) -> Op
                 x,
                 y,
                 weight: NO_SHARE,
+                hollow: false,
                 color: color(&case.operation),
             });
         }

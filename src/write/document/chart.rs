@@ -160,8 +160,11 @@ pub struct Point {
     pub y: f64,
     /// Share of the time, 0 to 1: the mark's area; or [`NO_SHARE`].
     pub weight: Ratio,
-    /// Colour group.
+    /// Colour group. A whole stage is a diamond in rooflines.
     pub color: Color,
+    /// Known by its sizes and not by counters: drawn hollow.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hollow: bool,
 }
 
 /// Weight of a mark that is no share of anything: such marks have one size.

@@ -231,6 +231,7 @@ impl Words {
                     y: time.0 / 1e6,
                     weight: NO_SHARE,
                     color,
+                    hollow: false,
                 });
             }
         }

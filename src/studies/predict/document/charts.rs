@@ -200,6 +200,7 @@ fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
             x: tpot.0 * 1e3,
             y: rate.0,
             weight: NO_SHARE,
+            hollow: false,
             color: bound_color(&prediction.decode.total()),
         };
         x_max = x_max.max(point.x);
@@ -252,6 +253,7 @@ pub(super) fn roofline(study: &Study<'_>) -> Option<Chart> {
                 x: total.intensity().0,
                 y: (total.flops / pass.time()).0,
                 weight: NO_SHARE,
+                hollow: false,
                 color: bound_color(&total),
             });
         }

@@ -157,6 +157,7 @@ fn marks(
             x,
             y,
             weight: NO_SHARE,
+            hollow: false,
             color: if is_knee { Color::Knee } else { Color::Run },
         });
     }

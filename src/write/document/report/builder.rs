@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Findings that have a card in the report.
-const SHOWN_FINDINGS: usize = 6;
+const SHOWN_FINDINGS: usize = 5;
 
 /// Share of its whole, a stage or the run, from which on a gain is worth a card.
 const MATERIAL: Ratio = Ratio(0.01);
@@ -30,8 +30,8 @@ const QUALITY: &str = "quality";
 const FIRST: [&str; 8] = [
     "breakdown",
     "account",
-    "idle",
     "roofline",
+    "idle",
     "kernels",
     "gemms",
     "attention",

@@ -118,12 +118,7 @@ pub(super) fn draw<'m, 'a>(
             .flatten()
             .collect::<Vec<String>>()
             .join(" · ");
-        page.disc(
-            (mark.x, mark.y),
-            mark.radius(),
-            palette::fill(point.color),
-            &tooltip,
-        )?;
+        draw_mark(page, (mark.x, mark.y), mark.radius(), point, &tooltip)?;
     }
     let mut numbered = Vec::new();
     for mark in marks.iter().take(NUMBERED) {
@@ -132,6 +127,16 @@ pub(super) fn draw<'m, 'a>(
         }
     }
     Ok(numbered)
+}
+
+/// A disc; hollow if the point is; of a whole stage a diamond.
+fn draw_mark(page: &Page, at: Place, radius: Pt, point: &Point, tooltip: &str) -> Drawn {
+    let color = palette::fill(point.color);
+    match (point.color, point.hollow) {
+        (Color::Stage, _) => page.diamond(at, radius, color, tooltip),
+        (_, true) => page.circle(at, radius, color, tooltip),
+        (_, false) => page.disc(at, radius, color, tooltip),
+    }
 }
 
 /// Draws a number in or near its mark; false if there is no room at all.
@@ -204,12 +209,8 @@ pub(super) fn draw_key(page: &Page, top: Pt, numbered: &[&Mark<'_>]) -> Drawn<Pt
             &(n + 1).to_string(),
             Style::BOLD.at(HPos::Right),
         )?;
-        page.disc(
-            (left + Pt(16.5), y - Pt(2.5)),
-            Pt(2.8),
-            palette::fill(mark.point.color),
-            "",
-        )?;
+        let center = (left + Pt(16.5), y - Pt(2.5));
+        draw_mark(page, center, Pt(2.8), mark.point, "")?;
         let share = mark.share().unwrap_or_default();
         let right = left + column - Pt(8.0);
         page.text(right, y, &share, style.at(HPos::Right))?;

@@ -276,6 +276,25 @@ impl Page {
         self.draw(disc.into_dyn(), tooltip, String::new())
     }
 
+    /// A circle with a tooltip, nothing in it.
+    pub(super) fn circle(&self, at: Place, radius: Pt, color: RGBColor, tooltip: &str) -> Drawn {
+        let circle = Circle::new(at, hundredths(radius), color.stroke_width(130));
+        self.draw(circle.into_dyn(), tooltip, String::new())
+    }
+
+    /// A diamond with a tooltip.
+    pub(super) fn diamond(&self, at: Place, radius: Pt, color: RGBColor, tooltip: &str) -> Drawn {
+        let r = radius * 1.4;
+        let corners = vec![
+            (at.0 - r, at.1),
+            (at.0, at.1 - r),
+            (at.0 + r, at.1),
+            (at.0, at.1 + r),
+        ];
+        let diamond = Polygon::new(corners, color.filled());
+        self.draw(diamond.into_dyn(), tooltip, String::new())
+    }
+
     fn draw(
         &self,
         element: DynElement<'static, Svg, Place>,

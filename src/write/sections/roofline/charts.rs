@@ -20,7 +20,7 @@ const WITH_LEVELS: usize = 10;
 const ALONE: usize = 4;
 
 /// Roofs as charts draw them.
-fn ceilings(context: &Context<'_>, roofs: Vec<Roof>) -> Vec<Ceiling> {
+pub(super) fn ceilings(context: &Context<'_>, roofs: Vec<Roof>) -> Vec<Ceiling> {
     let ceiling = |Roof { peak, measured }: Roof| {
         let (name, value) = match peak {
             Peak::Dtype(dtype, rate) => (dtype.to_owned(), Quantity::from(rate)),
@@ -79,6 +79,7 @@ fn point(group: &Group, (x, y): (f64, f64)) -> Point {
         y,
         weight: group.share,
         color,
+        hollow: false,
     }
 }
 

@@ -2,6 +2,7 @@
 //! memory level and pass, and compute against memory throughput.
 
 mod charts;
+mod page;
 mod tables;
 mod workload;
 mod workload_tables;
@@ -27,8 +28,14 @@ pub(super) static SECTION: Section = Section {
 };
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
-    let rooflines = context.results.rooflines()?;
-    let mut content = SectionContent::default();
+    let main = page::blocks(context);
+    let rooflines = match context.results.rooflines() {
+        Ok(rooflines) => rooflines,
+        // Without counters there is the roofline of sizes alone.
+        Err(_) if !main.is_empty() => return Ok(main.into()),
+        Err(missing) => return Err(missing),
+    };
+    let mut content = SectionContent::from(main);
     if let Ok(workload) = context.results.workload() {
         workload::add(context, workload, &mut content);
     }

@@ -5,7 +5,7 @@ use rooflens_schemas::{Metric, Unit};
 
 use super::charts::{labels, largest, slug, told_apart, under};
 use super::workload_tables as tables;
-use crate::{Context, class_color, focus, is_same, joined, why_unknown};
+use crate::{Context, class_color, is_same, why_unknown};
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::represent::matching::{ENOUGH, WHOLE};
 use rooflens_analysis::counters::roofline::roofs::Roofs;
@@ -19,14 +19,8 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu;
 use rooflens_document::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
 use rooflens_document::chart::{Color, Plot, Point};
-use rooflens_document::{Block, Chart, Inline, Quantity, SectionContent};
+use rooflens_document::{Block, Chart, Quantity, SectionContent};
 use rooflens_units::{Flops, FlopsPerSecond, Ratio, Time};
-
-/// Share of a stage's GPU time that profiled launches represent, from which on the report shows its roofline.
-const WORTH_A_PAGE: Ratio = Ratio(0.5);
-
-/// Marks below this number are a sentence in the report.
-const FEW: usize = 3;
 
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
 pub(super) fn add(context: &Context<'_>, workload: &Workload, content: &mut SectionContent) {
@@ -49,24 +43,13 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, content: &mut Sect
     content
         .blocks
         .extend(class_chart(context, &phases, &workload.roofs).map(Block::Chart));
-    let main = shown(context, &phases);
     for stage in phases
         .iter()
         .copied()
         .filter(|stage| stage.covered >= ENOUGH)
     {
-        let Some((chart, few)) = kernel_chart(context, stage, &workload.roofs) else {
-            continue;
-        };
-        let chart = Block::Chart(chart);
-        if main.is_none_or(|main| !std::ptr::eq(main, stage)) {
-            content.blocks.push(chart);
-        } else if let Some(few) = few {
-            content.main.push(Block::Prose(few));
-            content.blocks.push(chart);
-        } else {
-            content.main.push(chart);
-        }
+        let chart = kernel_chart(context, stage, &workload.roofs);
+        content.blocks.extend(chart.map(Block::Chart));
     }
     content.blocks.extend([of_stages, of_kernels, of_bounds]);
     for stage in stages {
@@ -82,24 +65,6 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, content: &mut Sect
     content
         .methods
         .push(method!(context, "workload", whole = whole));
-}
-
-/// The stage whose kernels the report shows: of those that were profiled as far as that is worth a page, the one that
-/// loses most, or the longest.
-fn shown<'a>(context: &Context<'_>, phases: &[&'a StageWork]) -> Option<&'a StageWork> {
-    let focus = focus(context);
-    let is_focus = |stage: &StageWork| {
-        focus
-            .as_ref()
-            .is_some_and(|focus| is_same(focus, &stage.summary))
-    };
-    // A mark of a part of a stage would be read as the stage.
-    let worth = phases
-        .iter()
-        .rev()
-        .copied()
-        .filter(|stage| stage.covered >= WORTH_A_PAGE);
-    worth.max_by_key(|stage| (is_focus(stage), stage.time))
 }
 
 /// A chart of marks under the roofs; none without marks.
@@ -142,35 +107,11 @@ fn class_chart(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> O
     )
 }
 
-/// The chart of the kernels of a stage; and, if there are few, what it shows in words.
-fn kernel_chart(
-    context: &Context<'_>,
-    stage: &StageWork,
-    roofs: &Roofs,
-) -> Option<(Chart, Option<Vec<Inline>>)> {
+/// The chart of the kernels of a stage.
+fn kernel_chart(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> Option<Chart> {
     let points = kernel_points(context, stage);
     let label = label(context, stage);
     let rate = |point: &Point| Quantity::new(point.y, Unit::FlopPerSecond);
-    let sentence = |point: &Point| {
-        say!(
-            context,
-            "workload.chart.one",
-            kernel = Inline::code(&point.label),
-            of_time = point.weight,
-            rate = rate(point),
-            intensity = Quantity::new(point.x, Unit::FlopPerByte),
-        )
-    };
-    let few = joined(points.iter().map(sentence), context.text.semicolon());
-    let few = few.filter(|_| points.len() < FEW);
-    let few = few.map(|few| {
-        say!(
-            context,
-            "workload.chart.few",
-            stage = label.as_str(),
-            kernels = few
-        )
-    });
     let largest = largest(&points)?;
     let title = words!(
         context,
@@ -183,7 +124,7 @@ fn kernel_chart(
     let share: Ratio = points.iter().map(|point| point.weight).sum();
     let marks = words!(context, "workload.chart.kernels_marks", share = share);
     let id = format!("roofline-workload-{}", slug(&label));
-    Some((chart(context, roofs, id, (title, marks), points)?, few))
+    chart(context, roofs, id, (title, marks), points)
 }
 
 fn label(context: &Context<'_>, stage: &StageWork) -> String {
@@ -240,6 +181,7 @@ fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option
         y: y.0,
         weight,
         color: class_color(work.class),
+        hollow: false,
     })
 }
 
@@ -253,6 +195,7 @@ fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Po
             y: y.0,
             weight,
             color,
+            hollow: false,
         })
     };
     let of_class = |class: KernelClass| {

@@ -141,12 +141,11 @@ fn card(
     let saves = words!(
         evidence,
         "summary.at_most",
-        effect = figures::effect(evidence, action)
+        effect = figures::effect(evidence, action),
+        condition = action.condition(text),
     );
-    let why = super::action_line(evidence, action);
     fact("summary.card_saves", vec![saves.into()]);
-    fact("summary.card_why", why);
-    fact("summary.card_if", vec![action.condition(text).into()]);
+    fact("summary.card_why", super::action_line(evidence, action));
     let effort = words!(
         evidence,
         "summary.card_confidence",

@@ -35,7 +35,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let passes = passes(context);
     if !passes.is_empty() {
         let view = passes_table(context).view(words!(context, "environment.passes"), 20);
-        content.main.push(Block::Table(view));
+        content.blocks.push(Block::Table(view));
     }
     content.datasets.push(passes_table(context).rows(&passes));
     peaks::add(context, environment, &mut content);

@@ -62,7 +62,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let words = shown.iter().map(|stage| in_words(context, stage));
     content.main.push(Block::Facts(words.collect()));
     content
-        .main
+        .blocks
         .extend(tables::chart(context, shown).map(Block::Chart));
     let mut views = views(context, shown);
     content.main.push(views.remove(focus(context, shown)));

@@ -35,7 +35,7 @@ const WORTH_SAYING: Ratio = Ratio(0.1);
 const DIFFERS: Ratio = Ratio(0.01);
 
 /// Share of a stage's time from which on its idle time stands in the report.
-const MATERIAL: Ratio = Ratio(0.05);
+const MATERIAL: Ratio = Ratio(0.10);
 
 /// Without GPU work there is no section: the one on stage times says what is missing.
 fn show(context: &Context<'_>) -> Known<SectionContent> {
@@ -57,8 +57,12 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .filter(is_notable)
         .copied()
         .collect();
-    let mut text = say!(context, "idle.introduction");
-    text.extend(notable.iter().flat_map(|line| verdict(context, line)));
+    // How causes are found is for the appendix.
+    content
+        .blocks
+        .push(Block::Prose(say!(context, "idle.introduction")));
+    let verdicts = notable.iter().map(|line| verdict(context, line));
+    let text: Vec<Inline> = verdicts.flatten().collect();
     let first = [
         Block::Prose(text),
         Block::Chart(charts::causes(context, &bars)),

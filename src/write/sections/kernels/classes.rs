@@ -6,13 +6,16 @@ use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::tables::number;
 use crate::Context;
-use crate::class_color;
+use crate::{class_color, is_same};
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::matmul::roof::Bound as ProductBound;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_document::catalogue::CLASS_SHARE;
 use rooflens_document::chart::{Bar, Part, Plot, StackedBars};
-use rooflens_document::{Block, Chart, Dataset, Quantity, SectionContent, Table};
+use rooflens_document::{Block, Chart, Dataset, Quantity, SectionContent, Table, View};
 use rooflens_session::{Arrange, KernelId, Ns, PassId};
+use rooflens_units::{Ratio, Time};
 
 /// Adds class mix and kernels per stage: data sets, charts of the passes shown, metrics.
 pub(super) fn add(
@@ -140,5 +143,86 @@ fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
         .count("count", |(_, (_, launches, _))| *launches)
         .time("total_ns", |(_, (.., time))| *time)
         .share("share", |(work, (.., time))| work.share(*time))
+        .text("bound", |(work, (kernel, ..))| {
+            of_kernel(context, work, *kernel).0
+        })
+        .share("of_roofline", |(work, (kernel, ..))| {
+            of_kernel(context, work, *kernel).1
+        })
         .rows(&rows.collect::<Vec<_>>())
 }
+
+/// What bounds a kernel of a stage, by its counters or else its sizes, and its roofline time as a share of its time.
+fn of_kernel(
+    context: &Context<'_>,
+    work: &StageWork,
+    kernel: KernelId,
+) -> (Option<&'static str>, Option<Ratio>) {
+    let results = context.results;
+    let gemms = results.gemm().map_or(&[][..], Vec::as_slice);
+    let attention = results.attention().map_or(&[][..], Vec::as_slice);
+    let of_stage = |products: &&StageProducts| is_same(&products.summary, &work.summary);
+    let products = gemms.iter().chain(attention).filter(of_stage);
+    let groups = products.flat_map(|products| &products.groups);
+    let mut of_kernel = groups.filter(|group| group.kernel == kernel);
+    let (mut time, mut least, mut bound) = (Ns::ZERO, Some(Time::ZERO), None);
+    for group in of_kernel.by_ref() {
+        time += group.sum.time;
+        least = least.zip(group.sum.least).map(|(sum, least)| sum + least);
+        bound = bound.or(group.sum.bound().map(ProductBound::label));
+    }
+    let share = least.filter(|_| time > Ns::ZERO);
+    let share = share.map(|least| Ratio::of(least, time.time()));
+    let counted = results.workload().ok().and_then(|workload| {
+        let mut stages = workload.stages.iter();
+        let stage = stages.find(|stage| is_same(&stage.summary, &work.summary))?;
+        let works = stage.works.iter().filter(|work| work.kernel == kernel);
+        let longest = works.max_by_key(|work| work.time)?;
+        Some(longest.bound(context.options.classifier).label())
+    });
+    (counted.or(bound), share)
+}
+
+/// The kernels with the most time of each stage, in measured iterations alone: set-up is no part of what is to be sped up.
+pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> Vec<View> {
+    let (mut skip, mut views, mut names) = (0, Vec::new(), Vec::new());
+    for stage in work {
+        let name = stage.summary.stage(context.facts).name.as_str();
+        let rows = stage.kernels.len();
+        let is_shown = stage.pass == pass
+            && rows > 0
+            && stage.summary.is_outermost(context.facts)
+            && views.len() < SHOWN_STAGES
+            && !names.contains(&name);
+        if is_shown {
+            names.push(name);
+            let shown = rows.min(SHOWN_OF_STAGE);
+            let time: Ns = stage.kernels[..shown].iter().map(|(.., time)| *time).sum();
+            let caption = words!(
+                context,
+                "kernels.of_stage",
+                stage = label(context, stage),
+                shown = shown.to_string(),
+                rows = rows.to_string(),
+                share = stage.share(time).unwrap_or_default(),
+            );
+            let columns = [
+                "short",
+                "class",
+                "count",
+                "total_ns",
+                "share",
+                "bound",
+                "of_roofline",
+            ];
+            let view = View::new("stage_kernels", caption, &columns, shown);
+            views.push(View { skip, ..view });
+        }
+        skip += rows;
+    }
+    views
+}
+
+/// Stages with a table of kernels in the report, and rows of it.
+const SHOWN_STAGES: usize = 3;
+const SHOWN_OF_STAGE: usize = 8;

@@ -52,10 +52,14 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
             .blocks
             .extend(view(context, passes, *pass, SHOWN).map(Block::Table));
     }
-    let first = shown
-        .first()
-        .and_then(|pass| view(context, passes, *pass, SHOWN_FIRST));
-    content.main.extend(first.map(Block::Table));
+    if let Some(first) = shown.first() {
+        let of_stages = classes::views(context, context.results.stage_work()?, *first);
+        let has_stages = !of_stages.is_empty();
+        content.main.extend(of_stages.into_iter().map(Block::Table));
+        // Without measured iterations, such as of sums, all launches.
+        let all = (!has_stages).then(|| view(context, passes, *first, SHOWN_FIRST));
+        content.main.extend(all.flatten().map(Block::Table));
+    }
     let shown_kernels = passes.iter().filter(|pass| shown.contains(&pass.pass));
     content.main.extend(
         shown_kernels

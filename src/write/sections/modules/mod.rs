@@ -22,7 +22,7 @@ pub(super) static SECTION: Section = Section {
 const SHOWN_NODES: usize = 15;
 
 /// Nodes of the first stage that the report shows.
-const SHOWN_FIRST: usize = 10;
+const SHOWN_FIRST: usize = 6;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let session = context.session;

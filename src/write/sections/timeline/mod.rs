@@ -23,7 +23,7 @@ pub(super) static SECTION: Section = Section {
 };
 
 /// Instances close up in the report; the appendix has the others.
-const SHOWN_ZOOMS: usize = 2;
+const SHOWN_ZOOMS: usize = 1;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let timeline = context.results.timeline()?;

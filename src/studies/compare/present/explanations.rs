@@ -66,7 +66,7 @@ impl Pages<'_> {
             text "reason" = explanation.reason.label();
             text "explanation" = self.reason(explanation.reason), page;
             time "explained_ns" = explanation.time, page;
-            share "share" = explanation.share, page;
+            share "share" = Some(explanation.share).filter(|share| share.0.is_finite()), page;
             text "findings" = self.findings_of(&explanation.findings), page if has_findings;
             text "rules" = rules_of(&explanation.findings);
             text "settings" = self.settings_of(&explanation.settings), page if has_settings;

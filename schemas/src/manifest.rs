@@ -13,6 +13,12 @@ pub const VERSION: u32 = 1;
 /// The file name of a bundle's manifest.
 pub const FILE_NAME: &str = "manifest.json";
 
+/// The key of the fact how a pass ended that did not run to its end: an exit code, or [`ENDED_BY_TIME`].
+pub const ENDED: &str = "ended";
+
+/// How a pass ended that the capture ended when its time was up.
+pub const ENDED_BY_TIME: &str = "time was up";
+
 /// The index of a capture bundle. Written last: a bundle without one is an incomplete capture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]

@@ -3,6 +3,7 @@
 //! What the host does before the first and after the last operation of an iteration lies between stages. A loss is
 //! therefore one of the measured loop, if most of it lies there, and else one of each stage.
 
+use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::sources::{ActivityIdle, Recurs, Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
@@ -197,17 +198,21 @@ impl Lost {
     }
 }
 
-/// How much sooner the host can issue the work of a stage: it waits for the GPU, or the profiler holds it up. A host that
-/// does neither is as slow without the cause. Without a baseline nothing limits it.
+/// How much sooner the host can issue the work of a stage without a cause: it waits for the GPU. A host that does not is
+/// as slow without the cause. Without a baseline nothing limits it.
 pub(crate) fn sooner(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
-    let Some(unprofiled) = stage.unprofiled else {
+    if stage.unprofiled.is_none() {
         return UNLIMITED;
-    };
+    }
     let sync = evidence.results.sync().ok();
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
-    let waits = of_stage.map_or(Time::ZERO, |(_, sync)| sync.time);
-    let added = (stage.time - unprofiled).max(Time::ZERO);
-    waits + added
+    of_stage.map_or(Time::ZERO, |(_, sync)| sync.time)
+}
+
+/// What the profiler adds to the host's work of a typical iteration: it is in no baseline.
+pub(crate) fn added_by_profiler(stage: &StageLine) -> Time {
+    let unprofiled = stage.unprofiled.unwrap_or(stage.time);
+    (stage.time - unprofiled).max(Time::ZERO)
 }
 
 /// Idle time of some activities.
@@ -325,13 +330,10 @@ pub(crate) fn loss_of_stage(
     let causes = &idle.pool.causes;
     let late = causes.sum(&Cause::HOST);
     let is_most = lost.idle >= late.time() * MOST;
-    let latency = if is_most {
-        causes.of(Cause::Queue)
-    } else {
-        Ns::ZERO
-    };
+    let latency = if is_most { idle.pool.latency } else { Ns::ZERO };
     // Kernels that are prepared need as many launches; what other causes leave, such as compiled code, needs fewer.
-    let sooner = match activities == SHAPES {
+    let prepares = activities.iter().all(|activity| SHAPES.contains(activity));
+    let sooner = match prepares {
         true => sooner(evidence, stage) * stage.counted,
         false => UNLIMITED,
     };
@@ -487,15 +489,55 @@ pub(crate) fn empties_cache(evidence: &Evidence<'_>) -> bool {
 pub(crate) const WAITS: [Activity; 2] = [Activity::Synchronization, Activity::BlockingCopy];
 
 /// Activities that prepare kernels for input shapes.
-pub(crate) const SHAPES: [Activity; 2] = [Activity::KernelPlans, Activity::NewShape];
+pub(crate) const SHAPES: [Activity; 3] = [
+    Activity::KernelPlans,
+    Activity::NewShape,
+    Activity::CodeLoading,
+];
+
+/// Those of other kernels than attention of cuDNN, where that is planned.
+pub(crate) const LOADED: [Activity; 2] = [Activity::NewShape, Activity::CodeLoading];
 
 /// Idle time of a host that prepares kernels: of one gap, from which on it is no launch overhead.
 const PREPARES: Time = Time(1e6);
 
+/// Idle time of a stage in which the host prepares kernels for its input shapes.
+#[derive(Clone, Copy)]
+pub(crate) struct Preparation {
+    /// All of it.
+    pub(crate) all: Lost,
+    /// Before attention of cuDNN, if that is all that cuDNN computes in the stage: its plans are for lengths of sequences
+    /// and caches.
+    pub(crate) attention: Option<Lost>,
+    /// Before other kernels, if some of it is before attention.
+    pub(crate) others: Option<Lost>,
+}
+
 /// Time of a stage in which the host prepares kernels for its input shapes: as its own pass says, or the share that
 /// another pass with operators says.
-pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Lost> {
+pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Preparation> {
     let idle = evidence.idle(stage.key())?;
+    let all = all_preparation(evidence, stage, idle)?;
+    if !plans_attention(evidence, stage) {
+        return Some(Preparation {
+            all,
+            attention: None,
+            others: None,
+        });
+    }
+    let own = Lost::of(&idle.sources, &[Activity::KernelPlans]);
+    // Operators of another pass plan attention, as cuDNN computes nothing else.
+    let mut attention = if own.idle > Time::ZERO { own } else { all };
+    // The host launches other kernels as before.
+    attention.most = attention.idle + attention.issued;
+    Some(Preparation {
+        all,
+        attention: Some(attention),
+        others: Some(Lost::of(&idle.sources, &LOADED)),
+    })
+}
+
+fn all_preparation(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Lost> {
     let is_common =
         |lost: &Lost| 2 * lost.windows >= idle.sources.windows && recurs(evidence, idle, *lost);
     if prepares(&idle.sources) {
@@ -519,9 +561,23 @@ pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<
     Some(lost).filter(is_common)
 }
 
+/// Whether attention is all that cuDNN computes in a stage.
+fn plans_attention(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let Some(work) = evidence.work(stage.key()) else {
+        return false;
+    };
+    let identities = work.kernels.iter();
+    let identities = identities.map(|(kernel, ..)| &evidence.facts.identities[kernel.index()]);
+    let mut of_cudnn = identities
+        .filter(|identity| identity.library == "cuDNN")
+        .peekable();
+    of_cudnn.peek().is_some() && of_cudnn.all(KernelIdentity::is_cudnn_attention)
+}
+
 /// What the host does where it loads code in most iterations: it chooses kernels, builds and times them.
-const LOADS: [Activity; 5] = [
+const LOADS: [Activity; 6] = [
     Activity::CodeLoading,
+    Activity::KernelPlans,
     Activity::HostCode,
     Activity::Allocation,
     Activity::Synchronization,
@@ -530,7 +586,8 @@ const LOADS: [Activity; 5] = [
 
 /// Whether the host loads code in most iterations, and no compiler does.
 fn loads(sources: &Sources) -> bool {
-    let loading = sources.of(Activity::CodeLoading).into_iter();
+    let loading = [Activity::CodeLoading, Activity::KernelPlans];
+    let loading = loading.iter().filter_map(|activity| sources.of(*activity));
     let mut calls = loading.flat_map(|idle| &idle.sources);
     let is_common = |windows: usize| 2 * windows >= sources.windows;
     let compiles = windows(sources, &[Activity::Compilation, Activity::GraphCapture]);
@@ -542,8 +599,10 @@ fn loads(sources: &Sources) -> bool {
 
 /// Whether the host prepares kernels: a launch of a prepared one takes less time.
 fn prepares(sources: &Sources) -> bool {
+    // What loads code alone can be any library.
+    let named = [Activity::KernelPlans, Activity::NewShape];
     let mut per_window = Time::ZERO;
-    for activity in SHAPES {
+    for activity in named {
         if let Some(idle) = sources.of(activity) {
             per_window += idle.time().time() / idle.windows().max(1) as f64;
         }
@@ -558,7 +617,7 @@ fn prepares(sources: &Sources) -> bool {
             .filter(|cause| matches!(cause, Cause::Sync | Cause::Allocator | Cause::FirstUse));
         causes.next().is_some()
     };
-    per_window >= PREPARES && SHAPES.iter().any(waits)
+    per_window >= PREPARES && named.iter().any(waits)
 }
 
 /// Whether such preparation is most of what the host does while the GPU is idle in a stage.
@@ -567,7 +626,7 @@ pub(crate) fn prepares_mostly(evidence: &Evidence<'_>, stage: &StageLine) -> boo
         return false;
     };
     let host = idle.pool.causes.sum(&Cause::HOST).time();
-    preparation(evidence, stage).is_some_and(|lost| lost.idle >= host * HALF)
+    preparation(evidence, stage).is_some_and(|lost| lost.all.idle >= host * HALF)
 }
 
 /// The range, operator or function in which the host computes for most of some idle time that has no other name.

@@ -148,6 +148,6 @@ pub(crate) fn also_cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Ve
         evidence,
         "repeat_outliers.also",
         time = Quantity::ns(cold.duration),
-        median = Time(series.statistics.median),
+        median = cold.typical,
     ))
 }

@@ -6,7 +6,7 @@ use rooflens_session::{Ns, Session, StrId, ThreadId};
 const TRAIN: &str = "train";
 
 /// Sizes of an iteration: workloads may change them from one to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sizes {
     /// Sequences: of calls that train the sum, for they lead to one update; else the most of a call.
     pub batch: Option<u64>,
@@ -14,6 +14,14 @@ pub struct Sizes {
     pub tokens: Option<u64>,
     /// Keys that the attention of a sequence reads, the most of a call.
     pub keys: Option<u64>,
+}
+
+impl Sizes {
+    /// What decides how long an iteration takes: of a single token, a few keys more or less do not.
+    pub fn of_work(self) -> Self {
+        let keys = self.keys.filter(|_| self.tokens != Some(1));
+        Self { keys, ..self }
+    }
 }
 
 /// The calls of the outermost model by thread, by start.

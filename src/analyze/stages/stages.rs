@@ -533,12 +533,14 @@ impl StageTables {
                 0
             };
             let expected = self.usual_steps(&group, declared, stated);
+            let warm = self.warm_from(stage, process, declared);
             for index in &group {
                 let instance = &mut self.instances[*index];
                 if instance.excluded.is_some() {
                     continue;
                 }
-                instance.excluded = if u64::from(instance.ordinal) < declared {
+                let is_early = warm.is_some_and(|warm| instance.host_start < warm);
+                instance.excluded = if is_early || u64::from(instance.ordinal) < declared {
                     Some(Exclusion::DeclaredWarmup)
                 } else {
                     step_mismatch(instance.steps, expected)
@@ -546,6 +548,21 @@ impl StageTables {
             }
             self.exclude_cold_start(&group);
         }
+    }
+
+    /// Where the first request after the declared warm-up begins. A request has one prefill, and can have many decode steps
+    /// without a range around them.
+    fn warm_from(&self, stage: usize, process: ProcessId, declared: u64) -> Option<Ns> {
+        let Stage { pass, kind, .. } = self.stages[stage];
+        if declared == 0 || !matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
+            return None;
+        }
+        let mut stages = self.stages.iter();
+        let prefill = stages.find(|of| of.pass == pass && of.kind == StageKind::Prefill)?;
+        let mut prefills = self.instances_of(prefill).iter();
+        let is_first =
+            |of: &&StageInstance| of.process == process && u64::from(of.ordinal) == declared;
+        Some(prefills.find(is_first)?.host_start)
     }
 
     /// The number of steps that a loop has unless it stopped early: the stated one, or the most frequent one. Prompts of

@@ -55,6 +55,30 @@ fn warm_up_of_loops_of_different_lengths_is_excluded() {
     assert_eq!(counted(&session), [2, 3, 4]);
 }
 
+/// Four requests of a prefill and three decode steps each, which no range holds together.
+#[test]
+fn decode_steps_of_warm_up_requests_do_not_count() {
+    let mut events = String::new();
+    for request in 0..4 {
+        for part in 0..4 {
+            let start = 1000 * request + 100 * part;
+            let name = if part == 0 { "prefill" } else { "decode" };
+            let kernel = start + 10;
+            events += &format!("range {name} {start}..{}\n", start + 60);
+            events += &format!(
+                "launch {}..{} -> gemm {kernel}..{}\n",
+                start + 1,
+                start + 5,
+                kernel + 40
+            );
+        }
+    }
+    let mut session = trace(&events);
+    assert_eq!(counted(&session), Vec::from_iter(0..12));
+    session.workload.warmup = Some(2);
+    assert_eq!(counted(&session), Vec::from_iter(6..12));
+}
+
 #[test]
 fn a_loop_that_stops_early_does_not_count() {
     assert_eq!(counted(&generated(&[8, 8, 3, 8])), [0, 1, 3]);

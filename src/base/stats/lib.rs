@@ -11,6 +11,8 @@
 mod percentiles;
 mod shift;
 
+use std::collections::BTreeMap;
+
 use rooflens_units::Real;
 
 pub use percentiles::percentile_ratio;
@@ -183,6 +185,65 @@ pub fn modified_z<R: Real>(values: &[R]) -> Option<Vec<f64>> {
     let values = numbers(values);
     let scale = z_scale(&values)?;
     Some(values.iter().map(|value| scale(*value)).collect())
+}
+
+/// Positions of the values that have the same key, by key.
+pub fn alike<K: Ord + Copy>(keys: impl IntoIterator<Item = K>) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<K, Vec<usize>> = BTreeMap::new();
+    for (position, key) in keys.into_iter().enumerate() {
+        groups.entry(key).or_default().push(position);
+    }
+    groups.into_values().collect()
+}
+
+/// Modified z-score of each value among those of its group; absent where these have none.
+pub fn modified_z_of_groups(values: &[f64], groups: &[Vec<usize>]) -> Vec<Option<f64>> {
+    let mut scores = vec![None; values.len()];
+    for group in groups {
+        let of_group: Vec<f64> = group.iter().map(|position| values[*position]).collect();
+        let of_group = modified_z(&of_group).unwrap_or_default();
+        for (position, score) in group.iter().zip(of_group) {
+            scores[*position] = Some(score);
+        }
+    }
+    scores
+}
+
+/// Gap between two values ÷ median from which on they can be of two levels, and the least share of the values of each.
+const LEVELS_APART: f64 = 0.15;
+const LEAST_OF_LEVEL: f64 = 0.2;
+
+/// Values from which on two levels are told from scatter.
+const LEAST_FOR_LEVELS: usize = 10;
+
+/// Values that lie together, apart from others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// Number of values.
+    pub count: usize,
+    /// Their median.
+    pub median: f64,
+}
+
+/// The two levels of values between which none lies for more than 15 % of the median, if each has a fifth of them.
+pub fn levels<R: Real>(values: &[R]) -> Option<[Level; 2]> {
+    if values.len() < LEAST_FOR_LEVELS {
+        return None;
+    }
+    let mut sorted = numbers(values);
+    sorted.sort_by(f64::total_cmp);
+    let middle = median(&sorted)?;
+    let least = (LEAST_OF_LEVEL * sorted.len() as f64).ceil() as usize;
+    let gap = |at: usize| sorted[at] - sorted[at - 1];
+    let cut = (least..=sorted.len() - least).max_by(|a, b| gap(*a).total_cmp(&gap(*b)))?;
+    let (low, high) = sorted.split_at(cut);
+    let level = |values: &[f64]| {
+        Some(Level {
+            count: values.len(),
+            median: median(values)?,
+        })
+    };
+    (gap(cut) > LEVELS_APART * middle).then_some([level(low)?, level(high)?])
 }
 
 /// Modified z-score of the first value against the rest, which need to be 3 at least.
@@ -361,6 +422,41 @@ mod tests {
 
     fn near(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9 * b.abs().max(1.0)
+    }
+
+    #[test]
+    fn scores_compare_values_of_one_key() {
+        // Prompts of two lengths: 10, 11, 12 and 100, 110, 150.
+        let values = [10.0, 100.0, 11.0, 110.0, 12.0, 150.0];
+        let groups = alike([1, 2, 1, 2, 1, 2]);
+        assert_eq!(groups, [[0, 2, 4], [1, 3, 5]]);
+        // Deviations of the second group from 110: 10, 0, 40, of which the median is 10.
+        let scores = modified_z_of_groups(&values, &groups);
+        assert_eq!(scores[5], Some(40.0 * (0.6745 / 10.0)));
+        assert_eq!(scores[4], Some(0.6745));
+        assert_eq!(
+            modified_z_of_groups(&[1.0, 2.0], &alike([1, 2])),
+            [None, None]
+        );
+    }
+
+    #[test]
+    fn two_levels_are_far_apart_and_both_common() {
+        let two = [1.6, 2.4, 1.6, 1.7, 2.5, 1.6, 2.4, 1.6, 1.6, 2.4];
+        let [low, high] = levels(&two).unwrap();
+        assert_eq!(
+            (low.count, low.median, high.count, high.median),
+            (6, 1.6, 4, 2.4)
+        );
+        // One of ten is an outlier, and even values have no gap.
+        assert_eq!(
+            levels(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 9.0]),
+            None
+        );
+        assert_eq!(
+            levels(&[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9]),
+            None
+        );
     }
 
     #[test]

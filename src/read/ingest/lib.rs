@@ -34,7 +34,7 @@ pub mod xla;
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::ArtifactKind;
+use rooflens_schemas::{ArtifactKind, PassKind, manifest};
 
 use rooflens_bundle::{ArtifactFile, Bundle};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -127,6 +127,7 @@ pub fn import(
     timings::settle(&bundle.files, &mut session);
     command_runs::add_profiled(bundle, &mut session);
     add_commands(bundle, &mut session);
+    add_endings(bundle, &mut session);
     session.tell_passes_apart();
     tell_unread(bundle, diagnostics);
     session
@@ -163,6 +164,27 @@ fn add_commands(bundle: &Bundle, session: &mut Session) {
         if let Some(command) = commands.get(session.text(session.passes.name[row])) {
             session.passes.command[row] = session.intern(command);
         }
+    }
+}
+
+/// How passes ended that did not run to their end, which only a manifest records. A program that fails by itself fails in
+/// each pass.
+fn add_endings(bundle: &Bundle, session: &mut Session) {
+    let passes = bundle.manifest.iter().flat_map(|manifest| &manifest.passes);
+    let by_itself = |code: i32| {
+        let mut baselines = passes.clone();
+        baselines.any(|pass| pass.kind == PassKind::Baseline && pass.exit_code == Some(code))
+    };
+    for pass in passes.clone() {
+        let code = pass
+            .exit_code
+            .filter(|code| *code != 0 && !by_itself(*code));
+        let ending = match (&pass.cut, code) {
+            (Some(_), _) => manifest::ENDED_BY_TIME.to_owned(),
+            (None, Some(code)) => code.to_string(),
+            (None, None) => continue,
+        };
+        session.add_fact(manifest::FILE_NAME, &pass.id, manifest::ENDED, &ending);
     }
 }
 

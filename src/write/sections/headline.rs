@@ -176,7 +176,7 @@ fn sizes(context: &Context<'_>) -> String {
             false => words!(context, "headline.prompt", size = size),
         });
     }
-    if let Some(output) = workload.output_tokens {
+    if let Some(output) = output(context) {
         sizes.push(words!(
             context,
             "headline.output",
@@ -186,8 +186,17 @@ fn sizes(context: &Context<'_>) -> String {
     sizes.join(context.text.comma())
 }
 
-/// A size of the workload as it is stated, or else as iterations have it, from the least to the most: of the baseline, or
-/// without one of all stages.
+/// Tokens of an answer. Where the capture program counted decode steps, prefill made the first token.
+fn output(context: &Context<'_>) -> Option<u64> {
+    let workload = &context.session.workload;
+    let is_counted = workload.inferred.iter().any(|key| key == "output_tokens");
+    let mut stages = context.facts.stages.iter();
+    let is_prefilled = is_counted && stages.any(|stage| stage.kind == StageKind::Prefill);
+    Some(workload.output_tokens? + u64::from(is_prefilled))
+}
+
+/// A size of the workload as it is stated, or else as iterations have it, from the least to the most: of the baseline and
+/// of all stages.
 fn size(
     context: &Context<'_>,
     stated: Option<u64>,
@@ -209,11 +218,9 @@ fn size(
     });
     let repeats = series.flat_map(|series| &series.repeats);
     let mut sizes: Vec<u64> = repeats.filter_map(|repeat| of(&repeat.sizes)).collect();
-    if sizes.is_empty() {
-        let stages = facts.stages.iter().filter(|stage| !is_decode(stage.kind));
-        let instances = stages.flat_map(|stage| facts.instances_of(stage));
-        sizes.extend(instances.filter_map(|instance| of(&instance.sizes)));
-    }
+    let stages = facts.stages.iter().filter(|stage| !is_decode(stage.kind));
+    let instances = stages.flat_map(|stage| facts.instances_of(stage));
+    sizes.extend(instances.filter_map(|instance| of(&instance.sizes)));
     let (least, most) = (sizes.iter().min()?, sizes.iter().max()?);
     Some(match least == most {
         true => least.to_string(),

@@ -6,7 +6,7 @@ use crate::engine::facts::Sizes;
 use crate::engine::stage_stats::Summary;
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, Session, StrId};
-use rooflens_stats::{OUTLIER_Z, Statistics, modified_z};
+use rooflens_stats::{Level, OUTLIER_Z, Statistics, alike, levels, median, modified_z_of_groups};
 use rooflens_units::{Count, Time};
 
 /// The timed repeats of a bundle.
@@ -31,6 +31,8 @@ pub struct Series {
     pub statistics: Statistics,
     /// Steps of a repeat, if all repeats have the same number.
     pub steps: Option<u64>,
+    /// The two levels of the durations, if repeats of one size have two.
+    pub levels: Option<[Level; 2]>,
 }
 
 /// One repeat.
@@ -43,8 +45,11 @@ pub struct Repeat {
     pub steps: Option<u64>,
     /// Its sizes, where stated.
     pub sizes: Sizes,
-    /// Modified z-score; absent where the series has no spread.
+    /// Modified z-score among the repeats of its sizes; absent where these have no spread.
     pub z: Option<f64>,
+    /// Median duration of these repeats, and their number.
+    pub typical: Time,
+    pub alike: usize,
 }
 
 /// The repeats of all artifacts; missing without a baseline pass.
@@ -70,7 +75,7 @@ pub fn compute(context: &Context<'_>) -> Known<Baseline> {
 }
 
 impl Baseline {
-    /// The unprofiled repeats of a stage of a timeline, and their median. Loops of different lengths compare by the
+    /// The unprofiled repeats of a stage of a timeline, and the time of a typical one. Loops of different lengths compare by the
     /// step: of a decode stage it is the time of as many steps as the timeline has, or as the workload is said to make
     /// in this pass.
     pub fn of_stage(
@@ -92,8 +97,8 @@ impl Baseline {
             _ => steps,
         };
         let time = match matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
-            true => series.median_per_step()? * steps.filter(Count::is_positive)?,
-            false => series.median(),
+            true => series.typical_per_step()? * steps.filter(Count::is_positive)?,
+            false => series.typical(),
         };
         time.is_positive().then_some((series, time))
     }
@@ -127,25 +132,41 @@ impl Series {
             .map(|row| timings.duration[*row].time().0)
             .collect();
         let (first, statistics) = (*rows.first()?, Statistics::of(&values)?);
-        let z = modified_z(&values).unwrap_or_default();
+        let sizes = |row: &usize| Sizes {
+            batch: timings.batch[*row],
+            tokens: timings.tokens[*row],
+            keys: timings.keys[*row],
+        };
+        let work = rows
+            .iter()
+            .map(|row| (sizes(row).of_work(), timings.steps[*row]));
+        let groups = alike(work);
+        let z = modified_z_of_groups(&values, &groups);
         let repeat = |(at, row): (usize, &usize)| Repeat {
             number: timings.repeat[*row],
             duration: timings.duration[*row],
             steps: timings.steps[*row],
-            sizes: Sizes {
-                batch: timings.batch[*row],
-                tokens: timings.tokens[*row],
-                keys: timings.keys[*row],
-            },
-            z: z.get(at).copied(),
+            sizes: sizes(row),
+            z: z[at],
+            typical: Time::ZERO,
+            alike: 0,
         };
+        let mut repeats: Vec<Repeat> = rows.iter().enumerate().map(repeat).collect();
+        for group in &groups {
+            let of_group: Vec<f64> = group.iter().map(|at| values[*at]).collect();
+            let typical = median(&of_group).map(Time).unwrap_or_default();
+            for at in group {
+                (repeats[*at].typical, repeats[*at].alike) = (typical, group.len());
+            }
+        }
         let steps = timings.steps[first];
         Some(Self {
             stage: timings.stage[first],
             pass: timings.pass[first],
             artifact: timings.artifact[first],
             profiled: timings.profiled[first],
-            repeats: rows.iter().enumerate().map(repeat).collect(),
+            levels: levels(&values).filter(|_| groups.len() == 1),
+            repeats,
             statistics,
             steps: steps.filter(|_| rows.iter().all(|row| timings.steps[*row] == steps)),
         })
@@ -179,6 +200,24 @@ impl Series {
         Time(self.statistics.median)
     }
 
+    /// The time of a typical repeat: the median; where most lie at two levels, and few between, their mean.
+    pub fn typical(&self) -> Time {
+        let Some(levels) = &self.levels else {
+            return self.median();
+        };
+        let sum: f64 = levels
+            .iter()
+            .map(|level| level.median * level.count as f64)
+            .sum();
+        let count: usize = levels.iter().map(|level| level.count).sum();
+        Time(sum / count as f64)
+    }
+
+    /// The same per step.
+    pub fn typical_per_step(&self) -> Option<Time> {
+        self.steps.map(|steps| self.typical() / steps as f64)
+    }
+
     /// Median per step.
     pub fn median_per_step(&self) -> Option<Time> {
         self.steps.map(|steps| self.median() / steps as f64)
@@ -195,10 +234,10 @@ impl Series {
         self.outliers().max_by(|a, b| far(a).total_cmp(&far(b)))
     }
 
-    /// Σ distance of the outliers from the median.
+    /// Σ distance of the outliers from the median of their sizes.
     pub fn excess(&self) -> Time {
         self.outliers()
-            .map(|repeat| (repeat.duration.time() - self.median()).abs())
+            .map(|repeat| (repeat.duration.time() - repeat.typical).abs())
             .sum()
     }
 }

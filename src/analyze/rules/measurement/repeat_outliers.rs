@@ -32,10 +32,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         .flat_map(|baseline| &baseline.series)
     {
         has_scores |= series.repeats.iter().any(|repeat| repeat.z.is_some());
-        let Some(outlier) = series
-            .worst_outlier()
-            .filter(|repeat| is_far(series, repeat))
-        else {
+        let Some(outlier) = series.worst_outlier().filter(|repeat| is_far(repeat)) else {
             continue;
         };
         let name = evidence.session.text(series.stage);
@@ -58,9 +55,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     }
 }
 
-fn is_far(series: &Series, repeat: &Repeat) -> bool {
-    let median = series.median();
-    (repeat.duration.time() - median).abs() >= median * FAR
+fn is_far(repeat: &Repeat) -> bool {
+    (repeat.duration.time() - repeat.typical).abs() >= repeat.typical * FAR
 }
 
 fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {
@@ -81,8 +77,8 @@ fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {
         number = Quantity::count(u64::from(outlier.number)),
         stage = Inline::code(stage),
         time = Quantity::ns(outlier.duration),
-        median = series.median(),
-        count = Quantity::count(series.repeats.len() as u64),
+        median = outlier.typical,
+        count = Quantity::count(outlier.alike as u64),
         z = Quantity::new(outlier.z.unwrap_or(0.0), Unit::One),
         mean = Time(series.statistics.mean),
     };

@@ -9,12 +9,16 @@ use crate::launching;
 use crate::stage::StageLine;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_document::Quantity;
+use rooflens_document::{Inline, Quantity};
 use rooflens_session::Arrange;
+use rooflens_stats::Level;
 use rooflens_units::{Count, Ratio, Time};
 
 /// Stages that the first page shows.
 const SHOWN: usize = 4;
+
+/// Share of the measured loop outside of its stages from which on it is said.
+const NAMED: Ratio = Ratio(0.01);
 
 /// A figure, now and after the actions.
 pub(super) struct Figure {
@@ -41,15 +45,55 @@ pub(super) fn figures(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Vec<Fi
     figures
 }
 
+/// Whether an action saves more than a part of each iteration.
+fn is_on_loop(actions: &[Action<'_>]) -> bool {
+    let is_of_stage = |action: &Action<'_>| matches!(action.effect, Effect::Stage(_));
+    !actions.iter().all(is_of_stage)
+}
+
+/// Whether the time of the loop is that of the profiled one without what the profiler adds.
+fn is_modeled(evidence: &Evidence<'_>) -> bool {
+    evidence
+        .stages
+        .iter()
+        .any(|stage| stage.unprofiled.is_some())
+}
+
+/// What the time of the loop holds that the rows of its stages do not, in words.
+pub(super) fn rest_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Vec<Inline>> {
+    let whole = evidence.loop_time();
+    let of_loop = |stage: &&StageLine| stage.of_loop == whole;
+    let in_stages: Time = evidence
+        .stages
+        .iter()
+        .filter(of_loop)
+        .map(StageLine::total)
+        .sum();
+    let rest = whole - in_stages;
+    (is_on_loop(actions) && rest >= whole * NAMED).then(|| {
+        say!(
+            evidence,
+            "summary.rest_of_loop",
+            whole = whole,
+            modeled = is_modeled(evidence).then_some(""),
+            in_stages = in_stages,
+            rest = rest,
+        )
+    })
+}
+
 /// The measured part of the run, where an action saves more than a part of each iteration.
 fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
-    let is_of_stage = |action: &Action<'_>| matches!(action.effect, Effect::Stage(_));
-    if actions.iter().all(is_of_stage) {
+    if !is_on_loop(actions) {
         return None;
     }
     let times = loop_times(evidence, actions);
     Some(Figure {
-        label: words!(evidence, "summary.loop"),
+        label: words!(
+            evidence,
+            "summary.loop",
+            modeled = is_modeled(evidence).then_some("")
+        ),
         is_time: true,
         now: times.first().copied().unwrap_or_default().into(),
         after: quantities(&times[1..]),
@@ -152,6 +196,7 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) 
     let utilization = utilization(evidence, stage);
     let limit = limit(evidence, stage).map(|limit| limit / parts);
     let profiled = stage.unprofiled.is_none().then_some("");
+    let levels = levels(evidence, stage);
     let name = stage.label();
     let label = match steps {
         Some(steps) => words!(
@@ -160,12 +205,14 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine, actions: &[Action<'_>]) 
             stage = name,
             steps = profiled.map(|_| steps),
             profiled = profiled,
+            levels = levels,
         ),
         None => words!(
             evidence,
             "summary.stage_time",
             stage = name,
-            profiled = profiled
+            profiled = profiled,
+            levels = levels,
         ),
     };
     let mut figures = vec![Figure {
@@ -208,6 +255,20 @@ pub(super) fn utilization<'a>(
 pub(super) fn limit(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let share = utilization(evidence, stage)?.least_share()?;
     (share < Ratio::ONE).then(|| stage.reference() * share)
+/// The two levels of the unprofiled times of a stage, or of its steps, with their counts: the mean of both is shown.
+fn levels(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
+    let series = evidence.unprofiled_series(stage)?;
+    let steps = series.steps.filter(|_| stage.is_decode()).unwrap_or(1);
+    let [low, high] = series.levels?;
+    let time = |level: Level| Time(level.median) / steps as f64;
+    Some(words!(
+        evidence,
+        "summary.levels",
+        few = Quantity::count(low.count as u64),
+        low = time(low),
+        many = Quantity::count(high.count as u64),
+        high = time(high),
+    ))
 }
 
 fn quantities(times: &[Time]) -> Vec<Option<Quantity>> {
@@ -244,7 +305,7 @@ impl<'a> Request<'a> {
         let timed = [timed(StageKind::Prefill)?, timed(StageKind::Decode)?];
         let (mut now, mut first, mut is_cold) = (Time::ZERO, Some(Time::ZERO), false);
         for (_, series) in timed {
-            now += Time(series.statistics.median);
+            now += series.typical();
             first = match (first, first_repeat(series)) {
                 (Some(first), Some(repeat)) => Some(first + repeat),
                 _ => None,
@@ -385,7 +446,7 @@ fn after_stalls(
 /// The least time of unprofiled repeats of a stage.
 fn least(evidence: &Evidence<'_>, stage: &StageLine, series: &Series) -> Option<Time> {
     let share = evidence.unprofiled_utilization(stage)?.least_share()?;
-    (share < Ratio::ONE).then_some(series.median() * share)
+    (share < Ratio::ONE).then_some(series.typical() * share)
 }
 
 /// Time of the first repeat.

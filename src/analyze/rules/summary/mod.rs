@@ -9,6 +9,7 @@ mod coverage;
 mod figures;
 mod joint;
 mod leaves;
+mod passes;
 mod tiles;
 mod unjudged;
 mod whole;
@@ -108,7 +109,7 @@ pub(crate) fn summary(
     {
         content.blocks.push(Block::Prose(faster));
     }
-    let mut caveats = limits(evidence, findings);
+    let mut caveats = limits(evidence, findings, &actions);
     content.caveats = caveats.split_off(caveats.len().min(SHOWN_CAVEATS));
     if !caveats.is_empty() {
         let heading = evidence.text.line("summary.limits", &[]);
@@ -362,7 +363,7 @@ fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Time, Time)> {
     let series = evidence.unprofiled_series(stage)?;
     let first = series.repeats.iter().find(|repeat| repeat.is_cold())?;
     let time = first.duration.time();
-    Some((time, time - Time(series.statistics.median)))
+    Some((time, time - first.typical))
 }
 
 /// One column an action: what stands in it holds if all actions up to it are taken.
@@ -532,9 +533,11 @@ fn has_unprofiled(evidence: &Evidence<'_>) -> bool {
 }
 
 /// How far the figures carry.
-fn limits(evidence: &Evidence<'_>, findings: &[Finding]) -> Sentences {
+fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) -> Sentences {
     let coverage = coverage::coverage(evidence);
     let mut sentences = coverage.caveats;
+    sentences.extend(passes::caveat(evidence));
+    sentences.extend(figures::rest_of_loop(evidence, actions));
     let (mut few, mut by_updates) = (Vec::new(), None);
     for stage in &evidence.stages {
         if stage.counted < ITERATIONS {

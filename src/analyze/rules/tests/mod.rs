@@ -171,10 +171,12 @@ impl Made {
                     number,
                     time: Ns(1),
                     host: Ns(1),
+                    sizes: Default::default(),
                 })
                 .collect(),
             left_out: Vec::new(),
             median: Time(1.0),
+            alike: (0..8).collect(),
             trend: Some(drift::Trend {
                 slope: Time(0.0),
                 z,

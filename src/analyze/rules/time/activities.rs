@@ -4,8 +4,6 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Loss};
 use crate::rule::{Look, Outcome, Rule};
-use crate::stage::StageLine;
-use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::idle::Activity;
 use rooflens_document::{Finding, Severity};
 use rooflens_session::Ns;
@@ -53,6 +51,9 @@ const CLEARS: [Activity; 3] = [
     Activity::EmptyCache,
     Activity::GraphCapture,
 ];
+
+/// The activity of a host that plans attention of cuDNN.
+const ATTENTION: [Activity; 1] = [Activity::KernelPlans];
 
 /// Part of the name of the loader that prepares batches in the process of the loop.
 const SINGLE: &str = "_SingleProcess";
@@ -169,32 +170,28 @@ fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
             return Look::InsufficientData;
         }
         let whole = idle.pool.time.time();
-        let lost = known::preparation(evidence, stage);
-        let lost = lost.filter(|lost| lost.idle > Time::ZERO && lost.idle >= whole * known::SHARE);
-        let Some(lost) = lost else {
+        let Some(preparation) = known::preparation(evidence, stage) else {
             return Look::Passed;
         };
-        let loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::SHAPES);
+        let (lost, activities) = match preparation.attention {
+            Some(attention) => (attention, &ATTENTION[..]),
+            None => (preparation.all, &known::SHAPES[..]),
+        };
+        if lost.idle <= Time::ZERO || lost.idle < whole * known::SHARE {
+            return Look::Passed;
+        }
+        let loss = known::loss_of_stage(evidence, (stage, idle), lost, activities);
         let draft = draft(evidence, loss);
-        match plans_attention(evidence, stage) {
-            true => draft.advice("advice_attention").cause_if(true).into(),
-            false => draft.into(),
+        match preparation.attention {
+            Some(_) => draft
+                .statement("statement_attention")
+                .advice("advice_attention")
+                .cause_if(true)
+                .into(),
+            None => draft.into(),
         }
     });
     outcome.or_needs(words!(evidence, "findings.needs_idle"))
-}
-
-/// Whether attention is all that cuDNN computes in a stage: its plans are then for lengths of sequences and caches.
-fn plans_attention(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
-    let Some(work) = evidence.work(stage.key()) else {
-        return false;
-    };
-    let identities = work.kernels.iter();
-    let identities = identities.map(|(kernel, ..)| &evidence.facts.identities[kernel.index()]);
-    let mut of_cudnn = identities
-        .filter(|identity| identity.library == "cuDNN")
-        .peekable();
-    of_cudnn.peek().is_some() && of_cudnn.all(|identity| identity.class == KernelClass::Attention)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::stage::{Workload, workload};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
-use rooflens_document::{Finding, Inline, Quantity};
+use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_session::{Arrange, Ns};
 use rooflens_units::{Ratio, Time};
 
@@ -103,8 +103,34 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         ..evidence.saving_of_loop(run, whose, idle)
     };
     let draft = Draft::new(finding, arguments).next(place.is_none().then_some("next"));
+    if launches(&loops) {
+        let root = launching_root(evidence);
+        return Some(draft.advice("advice_launching").known_cause(Some(root)));
+    }
     let draft = draft.cause_if(place.is_some());
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
+}
+
+/// Share of the idle time of the host between stages in which it launches, from which on nothing else is to be prepared.
+const LAUNCHES: Ratio = Ratio(2.0 / 3.0);
+
+/// Whether the host does little but launch between stages.
+fn launches(loops: &[&Pair]) -> bool {
+    let (mut launching, mut host) = (Ns::ZERO, Ns::ZERO);
+    for pair in loops {
+        launching += pair.causes.of(Cause::Launching);
+        host += pair.causes.sum(&Cause::HOST);
+    }
+    launching > Ns::ZERO && launching.time() >= host.time() * LAUNCHES
+}
+
+fn launching_root(evidence: &Evidence<'_>) -> Root {
+    Root {
+        cause: words!(evidence, "between_stages.root_cause_launching"),
+        action: words!(evidence, "between_stages.root_action_launching"),
+        condition: Some(words!(evidence, "between_stages.root_if_launching")),
+        passes: 1,
+    }
 }
 
 /// A note on idle time that occurs once.

@@ -2,9 +2,10 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known;
+use crate::known::{self, Lost};
 use crate::rule::{Look, Outcome, Rule, Threshold};
-use rooflens_analysis::time::idle::Cause;
+use crate::stage::StageLine;
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::Finding;
 use rooflens_units::Ratio;
 
@@ -19,6 +20,10 @@ const SHARE: Ratio = Ratio(0.01);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::FirstUse, SHARE, |stage, idle, saved| {
+        let preparation = known::preparation(evidence, stage);
+        if let Some(others) = preparation.and_then(|preparation| preparation.others) {
+            return recurring(evidence, stage, idle, others);
+        }
         if stage.share(saved) < SHARE {
             return Look::Passed;
         }
@@ -32,4 +37,25 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         let idles = evidence.idles(stage, idle, &[Cause::FirstUse], saved);
         Draft::new(finding, arguments! { idle = idles }).into()
     })
+}
+
+/// What new shapes need of other kernels where cuDNN plans attention for them: that is a finding of its own.
+fn recurring(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost: Lost) -> Look {
+    let is_single = lost.windows <= 1;
+    if is_single || lost.idle < idle.pool.time.time() * SHARE {
+        return Look::Passed;
+    }
+    // The host launches as before.
+    lost.most = lost.idle + lost.issued;
+    let loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::LOADED);
+    let arguments = arguments! {
+        idle = loss.idle(),
+        occurs = loss.occurs(evidence),
+        names = loss.listed(evidence),
+    };
+    let draft = Draft::new(loss.finding, arguments).statement("statement_shapes");
+    draft
+        .advice("advice_shapes")
+        .root("root_cause_shapes", "root_action_shapes")
+        .into()
 }

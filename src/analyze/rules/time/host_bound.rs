@@ -52,7 +52,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     let code = pauses::host_code(evidence, stage)?;
     let system = idle.rest_of_stage(Cause::Os).unwrap_or_default();
     let off_cpu = idle.rest_of_stage(Cause::OffCpu).unwrap_or_default();
-    let saved = code + system + off_cpu;
+    let saved = (code + system + off_cpu).min(most(stage, idle));
     let share = stage.share(saved);
     if share < SHARE {
         return None;
@@ -124,6 +124,15 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     } else {
         draft.advice(advice(evidence, stage, idle))
     })
+}
+
+/// What the host can be late for, at most: without a profiler, the gaps that streams need between operations are no wait for
+/// the CPU.
+fn most(stage: &StageLine, idle: &StageIdle) -> Time {
+    match stage.unprofiled {
+        Some(_) => (stage.idle() - idle.least_idle()).max(Time::ZERO),
+        None => stage.time,
+    }
 }
 
 /// The calls of the operating system with most of that idle time.

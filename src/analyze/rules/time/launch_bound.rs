@@ -28,7 +28,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         }
         // Once kernels are prepared, a host that is slow by itself still launches.
         let launching = idle.rest_of_stage(Cause::Launching).unwrap_or_default();
-        let rest = launching - known::sooner(evidence, stage);
+        let rest = launching - known::sooner(evidence, stage) - known::added_by_profiler(stage);
         match stage.share(rest) >= SHARE {
             true => draft(evidence, stage, idle, rest, true).into(),
             false => Look::suppressed_by(evidence, "new-shapes"),

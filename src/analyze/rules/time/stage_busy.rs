@@ -240,9 +240,14 @@ fn activity(
     let whole = idle.pool.time.time();
     let share = |time: Time| stage.time * Ratio::of(time, whole);
     if known::prepares_mostly(evidence, stage) {
-        let lost = known::preparation(evidence, stage)?;
-        let word = evidence.text.word(Activity::KernelPlans.label());
-        return Some((word.to_owned(), share(lost.idle)));
+        let preparation = known::preparation(evidence, stage)?;
+        let others = preparation.others.map_or(Time::ZERO, |others| others.idle);
+        let activity = match others >= preparation.all.idle * NAMED {
+            true => Activity::NewShape,
+            false => Activity::KernelPlans,
+        };
+        let word = evidence.text.word(activity.label());
+        return Some((word.to_owned(), share(preparation.all.idle)));
     }
     let mut activities = idle.sources.activities.iter();
     let main = activities.find(|idle| idle.activity.is_named())?;

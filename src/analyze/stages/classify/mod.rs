@@ -233,6 +233,13 @@ pub struct KernelIdentity {
     pub tensor_cores: Option<bool>,
 }
 
+impl KernelIdentity {
+    /// Whether it is attention of cuDNN, which is planned for each length of the sequence.
+    pub fn is_cudnn_attention(&self) -> bool {
+        self.library == "cuDNN" && self.class == KernelClass::Attention
+    }
+}
+
 /// Tile of a GEMM: the part that one block computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {

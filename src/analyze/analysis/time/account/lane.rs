@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::nodes::{Iterations, Phase};
 use crate::Context;
-use crate::engine::facts::{Exclusion, Facts, OpIndex, OpSource, StageInstance};
+use crate::engine::facts::{Exclusion, Facts, OpIndex, OpSource, Sizes, StageInstance};
 use crate::engine::intervals::Interval;
 use crate::engine::tiers::{Tier, tier};
 use crate::time::idle::cause::{Cause, Times};
@@ -268,16 +268,16 @@ pub(super) fn segments(facts: &Facts, pass: PassId, gpu: GpuId, window: Interval
     segments
 }
 
-/// Iterations that count, and take far longer than most of their stage.
+/// Iterations that count, and take far longer than most of their stage with the same sizes.
 fn slow_iterations(instances: &[(Interval, u32, &StageInstance)]) -> BTreeSet<u32> {
-    let mut by_stage: BTreeMap<(usize, ProcessId), Vec<(u32, f64)>> = BTreeMap::new();
+    let mut by_stage: BTreeMap<(usize, ProcessId, Sizes), Vec<(u32, f64)>> = BTreeMap::new();
     for (_, index, instance) in instances {
         if instance.excluded.is_none()
             && let Some(time) = instance.time()
         {
             let steps = instance.steps.unwrap_or(1).max(1);
             let times = by_stage
-                .entry((instance.stage, instance.process))
+                .entry((instance.stage, instance.process, instance.sizes.of_work()))
                 .or_default();
             times.push((*index, time.time().0 / steps as f64));
         }

@@ -7,6 +7,7 @@ mod trend;
 
 use rooflens_schemas::{Evidence, Scope};
 
+use crate::engine::facts::Sizes;
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::Summary;
 use crate::{Context, Known};
@@ -41,7 +42,9 @@ pub struct Series {
     pub left_out: Vec<usize>,
     /// Median time.
     pub median: Time,
-    /// Trend; absent below [`LEAST_FOR_TREND`] instances.
+    /// Places of the instances with the most frequent sizes, which a trend compares: all where sizes are not known.
+    pub alike: Vec<usize>,
+    /// Trend of these; absent below [`LEAST_FOR_TREND`].
     pub trend: Option<Trend>,
     /// Medians of the first and of the last third.
     pub thirds: Option<(Time, Time)>,
@@ -68,6 +71,8 @@ pub struct Instance {
     pub time: Ns,
     /// Time on the host.
     pub host: Ns,
+    /// Sizes, where they are known.
+    pub sizes: Sizes,
 }
 
 /// Whether a sequence changes beyond chance.
@@ -108,7 +113,7 @@ impl Series {
     /// # Errors
     /// Why it has none.
     pub fn change(&self) -> Result<Change, String> {
-        let n = self.instances.len();
+        let n = self.alike.len();
         let figures = self.trend.zip(self.drift).zip(self.thirds);
         figures
             .map(|((trend, drift), thirds)| Change {

@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 use super::trend::{Trend, trend};
 use super::{Instance, LEAST, LEAST_FOR_TREND, Series, Subject};
 use crate::Context;
-use crate::engine::facts::Stage;
+use crate::engine::facts::{Sizes, Stage};
 use crate::engine::intervals::{Interval, union};
 use crate::engine::stage_names::is_of_user;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WARMUP_Z;
 use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
-use rooflens_stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
+use rooflens_stats::{OUTLIER_Z, alike, median, modified_z_of_first, modified_z_of_groups};
 use rooflens_units::{Ratio, Time};
 
 /// Ranges next to the stages that are looked at.
@@ -29,25 +29,33 @@ impl Series {
     ) -> Option<Self> {
         let times = times(&instances);
         let median_time = median(&times).filter(|_| times.len() >= LEAST)?;
-        let points = instances
+        let groups = alike(instances.iter().map(|one| one.sizes.of_work()));
+        // Of equally frequent sizes the first.
+        let most = groups.iter().rev().max_by_key(|group| group.len());
+        let alike = most.cloned().unwrap_or_default();
+        let points = alike
             .iter()
-            .zip(&times)
-            .map(|(one, time)| (one.number as f64, *time));
+            .map(|at| (instances[*at].number as f64, times[*at]));
         let points: Vec<(f64, f64)> = points.collect();
         let trend: Option<Trend> = (points.len() >= LEAST_FOR_TREND)
             .then(|| trend(&points))
             .flatten();
-        let third = times.len() / 3;
-        let of = |times: &[f64]| median(times).map(Time);
-        let thirds = of(&times[..third]).zip(of(&times[times.len() - third..]));
+        let third = points.len() / 3;
+        let of = |points: &[(f64, f64)]| {
+            let times: Vec<f64> = points.iter().map(|(_, time)| *time).collect();
+            median(&times).map(Time)
+        };
+        let thirds = of(&points[..third]).zip(of(&points[points.len() - third..]));
         let drift = trend.and(thirds);
         let drift = drift.map(|(first, last)| Ratio(last / first - 1.0));
-        let z = modified_z(&times).unwrap_or_default();
-        let far = z.iter().enumerate().filter(|(_, z)| z.abs() > OUTLIER_Z);
+        let z = modified_z_of_groups(&times, &groups);
+        let is_far = |z: &Option<f64>| z.is_some_and(|z| z.abs() > OUTLIER_Z);
+        let far = z.iter().enumerate().filter(|(_, z)| is_far(z));
         Some(Self {
             pass,
             subject,
             median: Time(median_time),
+            alike,
             trend,
             thirds,
             drift: drift.filter(|drift| drift.is_finite()),
@@ -82,7 +90,12 @@ fn of_stage(context: &Context<'_>, summary: Summary) -> Option<Series> {
     {
         let host = instance.host_end.saturating_sub(instance.host_start);
         match instance.time().filter(|_| instance.excluded.is_none()) {
-            Some(time) => instances.push(Instance { number, time, host }),
+            Some(time) => instances.push(Instance {
+                number,
+                time,
+                host,
+                sizes: instance.sizes,
+            }),
             None => left_out.push(number),
         }
     }
@@ -172,6 +185,7 @@ fn of_range(
                 number,
                 time: host,
                 host,
+                sizes: Sizes::default(),
             }),
         }
     }

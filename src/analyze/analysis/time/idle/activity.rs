@@ -127,11 +127,12 @@ impl Activity {
         )
     }
 
-    /// Whether code around it, which no mark covers, serves it: guards of a compiler, the dictionaries of a checkpoint.
+    /// Whether code around it, which no mark covers, serves it: guards of a compiler, the dictionaries of a checkpoint,
+    /// the choice of the kernel whose code is loaded.
     pub(super) const fn has_surroundings(self) -> bool {
         matches!(
             self,
-            Self::Compilation | Self::GraphCapture | Self::Checkpoint
+            Self::Compilation | Self::GraphCapture | Self::Checkpoint | Self::CodeLoading
         )
     }
 
@@ -141,6 +142,16 @@ impl Activity {
             self,
             Self::Compilation | Self::GraphCapture | Self::Checkpoint | Self::KernelPlans
         )
+    }
+
+    /// Whether the host prepares kernels.
+    pub(super) const fn prepares(self) -> bool {
+        matches!(self, Self::NewShape | Self::KernelPlans | Self::CodeLoading)
+    }
+
+    /// Whether it belongs to a plan if the host prepares kernels in the same gap: a wait does not.
+    pub(super) const fn is_of_plan(self) -> bool {
+        self.is_of_shape() && !matches!(self, Self::Synchronization)
     }
 
     /// Whether a first call with a shape, or the choice of a kernel, explains it.
@@ -389,8 +400,10 @@ pub(super) fn subject(
     let operator = |source: &Source, names: &[&str]| {
         matches!(source, Source::Operator(_)) && names.contains(&session.text(source.name()))
     };
+    let decision =
+        |source: &Source| of_source(session, *source).or_else(|| of_cudnn(session, *source));
     let decides = |source: &Source| {
-        of_source(session, *source).or_else(|| of_cudnn(session, *source)) == Some(activity)
+        decision(source) == Some(activity)
             // An operator decides nothing, as tensors of the CPU have the same ones.
             || activity == Activity::Synchronization && operator(source, &SYNCHRONIZING)
     };
@@ -399,10 +412,15 @@ pub(super) fn subject(
         let index = indexes.next().filter(|_| operator(&source, &[COUNTS]));
         index.unwrap_or(source)
     });
+    // A plan is known by the kernel that waits for it: what was open only names it.
+    let mut sources = open
+        .sources(path)
+        .filter(|_| activity == Activity::KernelPlans);
+    let planning = || sources.find(|source| decision(source).is_some_and(Activity::prepares));
     // Calls that allocate are known by their cause.
     let mut sources = open
         .sources(path)
         .filter(|_| activity == Activity::Allocation);
     let call = || sources.find(|source| matches!(source, Source::Call(_)));
-    deciding.or_else(call).map(Source::name)
+    deciding.or_else(planning).or_else(call).map(Source::name)
 }

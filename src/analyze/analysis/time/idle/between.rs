@@ -31,6 +31,19 @@ pub struct Between {
     pub run: Ns,
 }
 
+/// Windows from which on a gap of one of them is no loss of a loop.
+const MANY: usize = 10;
+
+/// Whether the longest of many windows is at least twice as long as any other.
+pub(super) fn is_once(windows: &[Ns]) -> bool {
+    let mut sorted = windows.to_vec();
+    sorted.sort_unstable_by_key(|time| Reverse(*time));
+    match sorted[..] {
+        [longest, next, ..] => windows.len() >= MANY && longest / 2 >= next,
+        _ => false,
+    }
+}
+
 /// What lies between instances of two stages that follow one another.
 pub struct Pair {
     /// The stage that ends, an index into the facts' stages.
@@ -316,10 +329,12 @@ impl Pair {
         self.idle.iter().copied().max().unwrap_or(Ns::ZERO)
     }
 
-    /// What the longest window is longer than the median one, if that is most of the idle time: it happens once.
+    /// What the longest window is longer than the median one, if that is most of the idle time, or if no other of many
+    /// windows is as long: it happens once.
     pub fn once(&self) -> Option<Ns> {
         let beyond = self.longest() - self.median()?.round();
-        (beyond > self.idle() / 2).then_some(beyond)
+        let is_most = beyond > self.idle() / 2;
+        (is_most || is_once(&self.idle)).then_some(beyond)
     }
 
     /// The range that covers most, and its share of the time; of equal ones the first by name.

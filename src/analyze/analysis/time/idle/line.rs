@@ -3,6 +3,7 @@
 use rooflens_schemas::{Evidence, Scope};
 
 use super::Inputs;
+use super::between::is_once;
 use super::cause::{Cause, Times, Traced};
 use super::gaps::Gap;
 use super::histogram::Histogram;
@@ -22,6 +23,9 @@ use rooflens_units::{Count, Ratio, Time};
 
 /// Share of an instance from which on a cause of idle time occurs in it.
 pub const OCCURS: Ratio = Ratio(0.01);
+
+/// Time up to which a gap between two operations is that which a stream needs from one to the next.
+const ORDINARY: Ns = Ns(10_000);
 
 /// Parts of a capture without iterations, if each has as many operations: what recurs is in most of them, what starts the
 /// program in few.
@@ -51,6 +55,10 @@ pub struct StageIdle {
     pub launches: Launches,
     /// Gaps of all instances by length.
     pub histogram: Histogram,
+    /// Gaps of all instances before operations that were in the queue, as long as streams need from one to the next.
+    ordinary_gaps: u64,
+    /// Their time.
+    ordinary_time: Ns,
     /// The longest gaps of all instances by length, the longest first; none of a part of another stage.
     pub longest: Vec<LongGap>,
     /// What the issuing threads ran while the GPU waited for them, by CPU samples, the most first.
@@ -72,6 +80,8 @@ pub struct Parts {
     pub causes: Times,
     /// The part of it that an activity with a name explains.
     pub named: Times,
+    /// The part of it from the return of a late call to the start of its work.
+    pub latency: Ns,
     /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
     queue_empty: Ns,
     /// Whether launch calls load kernels in it: names alone do not tell `first use` then.
@@ -174,6 +184,8 @@ impl StageIdle {
             launching_in_calls: Ns::ZERO,
             launches: Launches::default(),
             histogram: Histogram::default(),
+            ordinary_gaps: 0,
+            ordinary_time: Ns::ZERO,
             longest: Vec::new(),
             sampled: Vec::new(),
             os_calls: Vec::new(),
@@ -255,6 +267,14 @@ impl StageIdle {
                 .for_each(|(cause, time)| self.gaps[cause as usize].add(time));
             add(&mut self.launching_in_calls, gap.launching_in_calls);
             self.histogram.add(&gap);
+            let in_queue = gap.times.of(Cause::Queue);
+            if in_queue == gap.end - gap.start && in_queue <= ORDINARY {
+                self.ordinary_gaps += 1;
+                add(&mut self.ordinary_time, in_queue);
+            }
+            if gap.times.sum(&Cause::HOST) > Ns::ZERO {
+                add(&mut parts.latency, in_queue);
+            }
         }
         // What is neither the stage's nor a gap: operations of others.
         if other_work > Ns::ZERO {
@@ -318,14 +338,33 @@ impl StageIdle {
             .map(|()| self.scaled(self.of(cause)))
     }
 
-    /// The same without what an activity with a name explains.
+    /// The same without what an activity with a name explains, and what happens once.
     ///
     /// # Errors
     /// If the artifact does not tell it from others.
     pub fn rest_of_stage(&self, cause: Cause) -> Known<Time> {
         self.traced
             .tells(cause)
-            .map(|()| self.scaled(self.pool.rest(&[cause])))
+            .map(|()| self.scaled(self.steady_rest(cause)))
+    }
+
+    fn steady_rest(&self, cause: Cause) -> Ns {
+        let rest = self.pool.rest(&[cause]);
+        let instances = self.instances.iter();
+        let times: Vec<Ns> = instances.map(|parts| parts.rest(&[cause])).collect();
+        if !is_once(&times) {
+            return rest;
+        }
+        let longest = times.iter().copied().max().unwrap_or_default();
+        let typical = median_time(times.into_iter()).unwrap_or_default().round();
+        (rest - (longest - typical)).max(Ns::ZERO)
+    }
+
+    /// What streams need between the operations of an iteration, if the host issues all of them in time.
+    pub fn least_idle(&self) -> Time {
+        let gaps: u64 = self.histogram.used().map(|(.., bin)| bin.gaps).sum();
+        let each = self.ordinary_time.time() / self.ordinary_gaps.max(1) as f64;
+        each * gaps as f64 / self.instances.len().max(1) as f64
     }
 
     /// Idle time of a cause in an instance, median over all.
@@ -538,6 +577,7 @@ impl Parts {
     fn add(&mut self, other: &Self) {
         add(&mut self.time, other.time);
         add(&mut self.queue_empty, other.queue_empty);
+        add(&mut self.latency, other.latency);
         self.busy
             .iter_mut()
             .zip(other.busy)

@@ -22,7 +22,8 @@ use super::cause::{Cause, Times};
 use super::gaps::{Gaps, Part};
 use super::open::{Ascending, NOTHING, Open, PathId, Source};
 use crate::Context;
-use crate::engine::facts::{Facts, OpSource};
+use crate::engine::classify::KernelIdentity;
+use crate::engine::facts::{Facts, OpIndex, OpSource};
 use crate::engine::intervals::Interval;
 use crate::time::sync::charges::sync_calls;
 
@@ -193,8 +194,9 @@ struct Sums {
     sources: FxHashMap<Key, Sum>,
     /// Idle time of activities with names by window.
     named: BTreeMap<Activity, Vec<Times>>,
-    /// The gap that is read: its start, and its parts.
+    /// The gap that is read: its start, whether attention of cuDNN ends it, and its parts.
     gap: Option<Ns>,
+    is_before_attention: bool,
     parts: Vec<(Key, Ns)>,
 }
 
@@ -228,6 +230,20 @@ impl Sums {
         }
     }
 
+    /// Preparation of kernels by the kernel that waits for it: where cuDNN prepares attention, it plans it. Of the
+    /// kernels that other libraries prepare, the host loads code.
+    fn name_plans(&mut self) {
+        let prepares = |((activity, ..), _): &(Key, Ns)| activity.prepares();
+        if !self.is_before_attention || !self.parts.iter().any(prepares) {
+            return;
+        }
+        for ((activity, ..), _) in &mut self.parts {
+            if activity.prepares() || activity.is_of_plan() {
+                *activity = Activity::KernelPlans;
+            }
+        }
+    }
+
     /// The activity with surroundings that takes most of the gap that is read.
     fn main_activity(&self) -> Option<Activity> {
         // Most gaps are launches alone, and there are many.
@@ -250,6 +266,7 @@ impl Sums {
     /// that has surroundings.
     fn close(&mut self, finder: &Finder<'_>, window: usize) {
         let Some(gap) = self.gap.take() else { return };
+        self.name_plans();
         self.extend_calls(finder);
         let main = self.main_activity();
         for ((activity, cause, path), time) in self.parts.drain(..) {
@@ -313,6 +330,7 @@ impl<'a> Finder<'a> {
                 if sums.gap != Some(part.gap) {
                     sums.close(self, number);
                     sums.gap = Some(part.gap);
+                    sums.is_before_attention = self.is_cudnn_attention(part.op);
                     let call = self.facts.ops.api_call[part.op as usize];
                     issuer = call.map(|call| self.session.api_calls.thread[call.index()]);
                 }
@@ -340,6 +358,13 @@ impl<'a> Finder<'a> {
             waits: waits.map(Iterator::count).collect(),
             ..self.sources_of(sums, &issued, recurs)
         }
+    }
+
+    /// Whether an operation is attention of cuDNN.
+    fn is_cudnn_attention(&self, op: OpIndex) -> bool {
+        let kernel = self.facts.kernel(self.session, op);
+        let identity = kernel.map(|kernel| &self.facts.identities[kernel.index()]);
+        identity.is_some_and(KernelIdentity::is_cudnn_attention)
     }
 
     /// The waits of the thread of a window, or of all threads, for results.

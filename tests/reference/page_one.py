@@ -49,6 +49,8 @@ LOOP = "Measured loop"
 MEASURED = ("measured iterations", "slow measured iterations")
 LEAVES = ("operation", "idle cause", "no operation")
 RANK = re.compile(r" · rank (\d+)$")
+# A baseline with two levels of times.
+LEVELS = re.compile(r", mean of two levels \(.*\)$")
 STEP = re.compile(r", per step( \(of (\d+)\))?$")
 
 # Rules and the data sets one of which must have a row before the rule can pass.
@@ -175,7 +177,9 @@ class Figure:
         self.is_time = self.unit == "ns"
         self.now, self.limit = number(row["now"]), number(row["limit"])
         self.after = [number(row[f"after_{nth}"]) for nth in (1, 2, 3)]
-        label = self.label.removesuffix(", profiled")
+        if self.label.startswith(LOOP):
+            self.label = LOOP
+        label = LEVELS.sub("", self.label).removesuffix(", profiled")
         self.is_step = bool(STEP.search(label))
         self.stage = STEP.sub("", label)
 

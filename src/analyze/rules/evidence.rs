@@ -22,6 +22,7 @@ use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::operators::chains::measured_loop;
 use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
+use rooflens_analysis::time::idle::between::MANY;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::upper_bounds::Overhead;
@@ -357,7 +358,8 @@ impl<'a> Evidence<'a> {
             [Cause::Allocator] => is_first,
             _ => false,
         };
-        if spread.instances <= 1 && is_over {
+        // What one of many has is no loss of a loop.
+        if spread.instances <= 1 && (is_over || spread.of >= MANY) {
             return Finding {
                 evidence: finding.evidence,
                 ..stage.note()

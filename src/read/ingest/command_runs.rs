@@ -144,6 +144,24 @@ mod tests {
         (session, diagnostics)
     }
 
+    /// A program that fails by itself fails in each pass.
+    #[test]
+    fn passes_that_did_not_run_to_their_end_are_facts() {
+        let passes = r#"[{"id": "baseline", "kind": "baseline", "exit_code": 2},
+            {"id": "nsys", "kind": "timeline", "exit_code": 2},
+            {"id": "ncu", "kind": "counters", "exit_code": 9},
+            {"id": "torch", "kind": "operators", "cut": "its time was up"}]"#;
+        let (session, _) = opened(RUNS, Some(passes));
+        let facts = &session.environment;
+        let ended = (0..facts.len()).filter(|row| session.text(facts.key[*row]) == manifest::ENDED);
+        let ended = ended.map(|row| {
+            let [pass, how] = [facts.subject[row], facts.value[row]];
+            (session.text(pass), session.text(how))
+        });
+        let expected = [("ncu", "9"), ("torch", manifest::ENDED_BY_TIME)];
+        assert_eq!(ended.collect::<Vec<_>>(), expected);
+    }
+
     #[test]
     fn runs_are_read_with_their_exit_codes() {
         assert!(sniffs(&IMPORTER, "runs.json", RUNS));

@@ -293,6 +293,55 @@ fn code_that_each_iteration_loads_is_one_of_its_shapes() {
     assert!(finding(&found, "first-use").is_none() && finding(&found, "host-bound").is_none());
 }
 
+/// In each step attention of cuDNN is loaded for 2000 µs, and then a GEMM for 1000 µs, with code around both.
+#[test]
+fn plans_of_attention_and_code_of_other_kernels_are_told_apart() {
+    let attention =
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_kernel0_0";
+    let mut text = String::new();
+    for step in 0..4 {
+        let time = |from: i64, to: i64| format!("{}us..{}us", step * 5000 + from, step * 5000 + to);
+        text += &format!("range step {}\n", time(0, 4500));
+        text += &format!("launch {} -> gemm {}\n", time(0, 5), time(10, 110));
+        text += &format!("cuLibraryLoadData {}\n", time(200, 2200));
+        text += &format!(
+            "launch {} -> {attention} {}\n",
+            time(3000, 3005),
+            time(3010, 3110)
+        );
+        text += &format!("cuModuleLoadData {}\n", time(3300, 4300));
+        text += &format!("launch {} -> gemm {}\n", time(4400, 4405), time(4410, 4510));
+    }
+    let found = findings(&trace(&text));
+    let saved = |id: &str| finding(&found, id).unwrap().1.round();
+    // Idle from 110 until the launch of attention at 3000.
+    assert_eq!(saved("new-shapes"), 2_890_000.0);
+    // Idle from 3110 until the launch of the GEMM returns at 4405: loading is most of it.
+    assert_eq!(saved("first-use"), 1_295_000.0);
+    assert!(finding(&found, "host-bound").is_none());
+}
+
+/// Steps of 100 µs, between which the host makes no call for 85 µs: that is no code of its own.
+#[test]
+fn between_stages_that_are_only_launched_nothing_is_prepared_ahead() {
+    let mut text = String::new();
+    for start in (0..500).step_by(100) {
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range step {}\n", time(0, 30));
+        text += &format!("launch {} -> axpy {}\n", time(0, 5), time(10, 30));
+    }
+    with_results(&trace(&text), |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let mut findings = judge(&evidence).findings.into_iter();
+        let between = findings
+            .find(|finding| finding.id == "between-stages")
+            .unwrap();
+        let root = between.root.unwrap();
+        assert_eq!(root.action, "between_stages.root_action_launching");
+        assert!(words(&between.advice.unwrap()).contains("advice_launching"));
+    });
+}
+
 /// The kernel that PyTorch counts elements with says what the host waits for.
 #[test]
 fn a_wait_for_a_number_of_elements_is_named_by_its_kernel() {

@@ -293,6 +293,7 @@ fn pace_and_memory_have_limits() {
     let series = &mut short.known.drift.as_mut().unwrap().series[0];
     (series.trend, series.drift) = (None, None);
     series.instances.truncate(5);
+    series.alike.truncate(5);
     let reason = series.change().unwrap_err();
     assert!(reason.contains('5') && reason.contains('8'), "{reason}");
     let why = format!("uneven_pace.needs{{least=8, stage=decode, reason={reason}}}");

@@ -46,7 +46,8 @@ fn ranges_of_the_warm_up_are_left_out_as_stages_are() {
         Some(&Instance {
             number: 6,
             time: Ns(52),
-            host: Ns(52)
+            host: Ns(52),
+            sizes: Sizes::default(),
         })
     );
     // Without a warm-up nothing but the cold start is excluded.

@@ -32,7 +32,7 @@ pub struct Between {
 }
 
 /// Windows from which on a gap of one of them is no loss of a loop.
-const MANY: usize = 10;
+pub const MANY: usize = 10;
 
 /// Whether the longest of many windows is at least twice as long as any other.
 pub(super) fn is_once(windows: &[Ns]) -> bool {
@@ -378,5 +378,24 @@ impl Pair {
         pair.causes = Times::one(cause, pair.time);
         pair.ranges.insert(range, Ns(covered));
         pair
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_of_many_happens_once_if_no_other_is_half_as_long() {
+        let windows = |longest: &[i64], others: usize| {
+            let windows = longest
+                .iter()
+                .copied()
+                .chain(std::iter::repeat_n(1, others));
+            windows.map(Ns).collect::<Vec<Ns>>()
+        };
+        assert!(is_once(&windows(&[20], 9)));
+        assert!(!is_once(&windows(&[20], 8)), "nine windows are few");
+        assert!(!is_once(&windows(&[20, 11], 9)));
     }
 }

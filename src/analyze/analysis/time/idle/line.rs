@@ -338,7 +338,7 @@ impl StageIdle {
             .map(|()| self.scaled(self.of(cause)))
     }
 
-    /// The same without what an activity with a name explains, and what happens once.
+    /// The same without what an activity with a name explains, and, of what most iterations have, what one has more.
     ///
     /// # Errors
     /// If the artifact does not tell it from others.
@@ -352,7 +352,7 @@ impl StageIdle {
         let rest = self.pool.rest(&[cause]);
         let instances = self.instances.iter();
         let times: Vec<Ns> = instances.map(|parts| parts.rest(&[cause])).collect();
-        if !is_once(&times) {
+        if self.rest_spread(&[cause]).is_rare() || !is_once(&times) {
             return rest;
         }
         let longest = times.iter().copied().max().unwrap_or_default();

@@ -129,9 +129,9 @@ def gain_of(line, kind, kernels, removed):
     launching = line.pool["launching"] + line.pool["host_code"]
     if line.is_host_bound() and launching >= line.idle / 2 and kind not in OF_LAUNCHES:
         return line.saving_kernels(kernels)
-    causes = ["launching", "queue"]
+    causes = ["launching", "host_code", "queue"]
     if kind == "expert-loop":
-        causes += ["host_code", "sync", "copy", "allocation"]
+        causes += ["sync", "copy", "allocation"]
     idle = min(sum(line.scaled(line.pool[cause]) for cause in causes), max(line.reference - line.busy, 0))
     return line.saving(kernels + idle / line.operations * removed)
 
@@ -159,7 +159,8 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
     "fp64-operators": r".+? computes with FP64 tensors in (?P<kernels>\S+) kernels?" + PER + ": " + TIME + r"\. Most time takes "
                       r"(?P<operators_text>.+?) on (?P<sizes_text>.+?) elements(?:; it also gets (?P<from_text>\S+) tensors, which "
                       r"one FP64 input widens)?" + FRAME,
-    "layout-conversions": r".+? copies images between NCHW and channels-last (?P<chains>\S+) times" + PER + ": " + TIME
+    "layout-conversions": r".+? copies images between NCHW and channels-last (?P<chains>\S+) times" + PER + r": (?P<time>\S+ \S+) "
+                          r"with the time that their elementwise readers lose, (?P<share>\S+ %) of its GPU time"
                           + r"(?:; most of it for a tensor of (?P<sizes_text>.+?) elements)?(?:, for (?P<around_text>\S+?))?" + FRAME,
     "transposed-copies": r".+? copies tensors to change the order of axes (?P<chains>\S+) times" + PER + ": " + TIME
                          + r"(?:; most of it for a tensor of (?P<sizes_text>.+?) elements)?(?:, for (?P<around_text>\S+?))?" + FRAME,

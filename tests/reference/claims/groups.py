@@ -7,7 +7,7 @@ are looked for in the order of `Finder.find`.
 import collections
 import re
 
-from operators import FLOATS, broadcast, bytes_of, elements, order, sizes, stored, Tensor
+from operators import CACHE, FLOATS, broadcast, bytes_of, elements, order, sizes, stored, Tensor
 
 ROOTS = {"rsqrt", "var", "var_mean", "std"}
 REDUCTIONS = {"mean", "sum", "var", "var_mean", "std", "norm", "linalg_vector_norm", "max", "min", "amax", "amin", "logsumexp",
@@ -197,8 +197,7 @@ class Finder:
     def doubles(self):
         for at in self.free(lambda launch: launch.call):
             launch = self.launches[at]
-            works = (launch.is_elementwise or launch.is_copy or launch.is_reduction or launch.is_gemm or launch.kind == "norm")
-            if (not works or launch.elements < 4096
+            if (launch.elements < 4096
                     or not any(one.dtype == "fp64" and elements(one) > 1 for one in launch.tensors)):
                 continue
             product = launch.product()
@@ -252,19 +251,22 @@ class Finder:
                  dict(sizes=sizes(largest), source=largest.dtype))
 
     def fused(self, run):
-        """The least time of one kernel: inputs that no kernel before wrote are read, the last output is written."""
-        known, size = set(), 0
+        """The least time of one kernel: inputs that no kernel before wrote are read, the last output is written, in the
+        narrowest type of such a tensor."""
+        known, size, narrowest = set(), 0, 8
         for at in run:
             launch, read = self.launches[at], set()
             for tensor in launch.inputs():
                 key = elements(tensor), tensor.dtype
+                if tensor.dtype in FLOATS and elements(tensor) == launch.elements:
+                    narrowest = min(narrowest, tensor.size)
                 if key not in known and key not in read:
                     size += bytes_of(tensor)
                     read.add(key)
             known |= read
             if not launch.is_reduction:
                 known.add((launch.elements, launch.output().dtype))
-                size += launch.elements * launch.output().size if at == run[-1] else 0
+                size += launch.elements * min(launch.output().size, narrowest) if at == run[-1] else 0
         return self.roof.moving(size)
 
 

@@ -93,6 +93,13 @@ class Profile:
         return 0 if needed <= self.metrics.get("device__attribute_l2_cache_size", 0) else self.dram * needed / moved
 
 
+    def l2_for(self, sectors, needed):
+        """Use of L2 by sectors if no more than those that are needed passed it."""
+        used, hits = (self.metrics.get(name, 0) / 100 for name in
+                      ("lts__t_sectors.avg.pct_of_peak_sustained_elapsed", "l1tex__t_sector_hit_rate.pct"))
+        return used * min(needed / max(sectors * (1 - hits), 1), 1)
+
+
 class Group:
     """The launches of a kernel, grid and block in a stage."""
 
@@ -118,7 +125,8 @@ class Group:
         if mean < LONG:
             own.pop("small-grids", None)
             own.pop("wave-tail", None)
-        return sorted(((rest, FAULTS.index(rule), rule, figure) for rule, (figure, rest) in own.items() if rest < SOUND))
+        limits = {rule: (figure, max(rest, shortest)) for rule, (figure, rest) in own.items()}
+        return sorted(((rest, FAULTS.index(rule), rule, figure) for rule, (figure, rest) in limits.items() if rest < SOUND))
 
     def by_counters(self, profile, gpu, tuned, filled, shortest):
         own, is_own = {}, not LIBRARIES.search(self.name)
@@ -140,8 +148,7 @@ class Group:
         if not tuned and (is_own or not re.search("nchwToNhwc|nhwcToNchw|copy|transpose|Cat", self.name)) and sectors:
             useful = needed / sectors
             if useful <= 0.5 and profile.memory >= BUSY or useful <= 0.25 and profile.waits_for_memory():
-                own["uncoalesced-access"] = useful, max(max(profile.l2, profile.l1) * useful, profile.dram_for(needed),
-                                                        profile.compute)
+                own["uncoalesced-access"] = useful, max(profile.l2_for(sectors, needed), profile.dram_for(needed), profile.compute)
         hits = profile.metrics.get("lts__t_sector_hit_rate.pct", 0) / 100
         tensor = any(value for name, value in profile.metrics.items() if name.startswith("sm__ops_path_tensor_"))
         if is_own and tensor and profile.l2 >= BUSY and max(profile.compute, profile.dram) <= profile.l2 / 2 and hits >= 0.75:
@@ -152,7 +159,7 @@ class Group:
         are_few = waves >= 0.5 if slice_ is None else slice_ / 100 >= 4 * profile.l2
         if (not tuned and atomics and atomics / (atomics + requests) >= 0.1 and latency_bound and are_few
                 and profile.waits("long_scoreboard", "lg_throttle", "drain", "membar")):
-            own["contended-atomics"] = atomics / (atomics + requests), max(profile.dram_for(needed + sectors), profile.compute)
+            own["contended-atomics"] = atomics / (atomics + requests), profile.dram_for(needed)
         limits = {name: profile.metrics.get(f"launch__occupancy_limit_{name}", 99) for name in
                   ("registers", "shared_mem", "warps", "blocks", "barriers")}
         theoretical = profile.metrics.get("sm__maximum_warps_per_active_cycle_pct", 100) / 100
@@ -162,7 +169,7 @@ class Group:
             own["low-occupancy"] = theoretical, profile.busiest
             self.limiter = ", ".join(limiters).replace("shared_mem", "shared memory")
         if 0 < waves < 0.5 and latency_bound:
-            own["small-grids"] = waves, max(profile.busiest, min(filled, waves), shortest)
+            own["small-grids"] = waves, max(profile.compute, profile.dram_for(sectors), min(filled, waves), shortest)
         flops = {kind: sum(profile.metrics.get(OPERATIONS.format(kind + one), 0) * (2 if one == "fma" else 1)
                            for one in ("add", "mul", "fma")) for kind in "dfh"}
         tensor = {name: value for name, value in profile.metrics.items() if "ops_path_tensor_src" in name and value > 0
@@ -246,6 +253,12 @@ def faulty(work, stage, process):
     return [(group, group.faults(nearest(work, group), gpu, has_roof)) for group in groups if group.time >= whole * NOTABLE], whole
 
 
+def useful_share(profile):
+    """Sectors that coalesced accesses need ÷ sectors moved."""
+    _, sectors, needed = profile.accesses() if profile else (0, 0, 0)
+    return needed / sectors if sectors else None
+
+
 def limit(rule):
     def derivation(work, stage, process, found):
         groups, whole = faulty(work, stage, process)
@@ -256,7 +269,7 @@ def limit(rule):
         lost = sum(group.time * (1 - fault[0]) for group, fault in own) / whole
         return dict(share=sum(group.time for group, _ in own) / whole, kernel_text=largest.name, others=len(own) - 1,
                     figure_share=figure, blocks=blocks(largest.grid), threads=blocks(largest.block), now=now, least=now * rest,
-                    limiter_text=getattr(largest, "limiter", None), gain=line.saving_kernels(line.operation_time * lost))
+                    limiter_text=getattr(largest, "limiter", None), useful_share=useful_share(nearest(work, largest)), gain=line.saving_kernels(line.operation_time * lost))
     return derivation
 
 
@@ -270,7 +283,8 @@ LIMITS = {rule: (pattern, limit(rule)) for rule, pattern in {
     "local-memory": "Local memory limits" + HEAD + r"Local memory takes (?P<figure_share>\S+ %) of the sectors that .+? moves"
                     r"(?:; the compiler spilled registers)?\. Without it " + TIMES,
     "contended-atomics": "Atomics limit" + HEAD + r"Atomics are (?P<figure_share>\S+ %) of the global memory requests of .+?, and "
-                         r"no unit is busy on average, which is consistent with contention for few addresses; without them " + TIMES,
+                         r"no unit is busy on average, which is consistent with contention for few addresses; without them " + TIMES
+                         + r"(?: Its accesses are also uncoalesced: coalesced ones need (?P<useful_share>\S+ %) of the sectors\.)?",
     "divergent-branches": "Divergent branches limit" + HEAD + r"On average, (?P<figure_share>\S+ %) of the threads of a warp are "
                           r"active in .+?; with whole warps " + TIMES,
     "cache-traffic": "L2 traffic limits" + HEAD + r".+? waits for L2, of which (?P<figure_share>\S+ %) of the sectors are hits; "

@@ -69,6 +69,10 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
     if reason == Reason::SmallGrid && is_shared {
         return Look::NotApplicable(words!(evidence, "small_grids.shared"));
     }
+    // Where the CPU limits, shorter kernels wait for the next launch.
+    if reason == Reason::SmallGrid && stage.is_host_bound {
+        return Look::NotApplicable(words!(evidence, "small_grids.launches"));
+    }
     let Some(faults) = Faults::new(limits, reason).filter(|faults| faults.lost >= LOST) else {
         // Without counters a grid is known, but no other fault.
         return match limits.covered < ENOUGH {

@@ -7,7 +7,7 @@ use rooflens_analysis::counters::limits::LimitSource;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Table};
+use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Quantity, Table};
 use rooflens_session::{Arrange, KernelId, Ns};
 use rooflens_units::{Percent, Ratio, Time};
 
@@ -189,6 +189,13 @@ impl Leaf {
                 let used = used.max_by(Percent::total_cmp);
                 let used = used.map(|used| Ratio(used.0 / 100.0));
                 return match limit.causes.is_empty() {
+                    true if limit.is_small() => words!(
+                        evidence,
+                        "no_action.small_grid",
+                        blocks = Quantity::count(limit.grid.volume()),
+                        sms = limit.sms.map(|sms| Quantity::count(sms.into())),
+                        used = used,
+                    ),
                     true => words!(evidence, "no_action.sound", used = used),
                     false => words!(evidence, "no_action.small_fault", used = used),
                 };

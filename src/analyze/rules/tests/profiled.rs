@@ -667,3 +667,19 @@ fn kernels_that_share_the_gpu_have_small_grids_on_purpose() {
         ("not applicable", "decode: small_grids.shared")
     );
 }
+
+#[test]
+fn larger_grids_save_nothing_where_the_cpu_limits() {
+    let made = made(&[Launch {
+        waves: 0.25,
+        ..LAUNCH
+    }]);
+    let mut made = made.idle(Cause::Launching, 600.0);
+    (made.last().busy, made.last().busy_share) = (Time(400.0), Ratio(0.4));
+    let made = made.operations(200.0, 400.0);
+    let (word, why) = silent(made.outcome(rule("small-grids")));
+    assert_eq!(
+        (word, &*why),
+        ("not applicable", "decode: small_grids.launches")
+    );
+}

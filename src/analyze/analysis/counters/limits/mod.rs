@@ -20,7 +20,7 @@ use rooflens_session::{Dim3, KernelId, Ns, PassId, ProfileId};
 use rooflens_units::{Ratio, Time};
 
 pub use reasons::Reason;
-use reasons::{Profile, by_counters, by_grid, shortest};
+use reasons::{Profile, by_counters, by_grid, leaves_empty, shortest};
 
 /// Share of a stage's GPU time from which on a kernel has a limit.
 pub const NOTABLE: Ratio = Ratio(0.02);
@@ -84,6 +84,8 @@ pub struct KernelLimit {
     pub now: Ns,
     /// Where the limit is from.
     pub source: LimitSource,
+    /// SMs of the GPU, where they are known.
+    pub sms: Option<u32>,
     /// Faults, the one with the least limit first; none: the kernel is sound, or no fault is known.
     pub causes: Vec<Cause>,
 }
@@ -251,6 +253,7 @@ fn limit(
         launches: group.launches,
         now: group.time,
         source: profile.map_or(LimitSource::Grid, LimitSource::Counters),
+        sms: device.sms,
         causes,
     }
 }
@@ -321,6 +324,11 @@ impl Device {
 }
 
 impl KernelLimit {
+    /// Whether its blocks leave most SMs empty.
+    pub fn is_small(&self) -> bool {
+        self.sms.is_some_and(|sms| leaves_empty(self.grid, sms))
+    }
+
     /// The fault with the least limit.
     pub fn cause(&self) -> Option<&Cause> {
         self.causes.first()

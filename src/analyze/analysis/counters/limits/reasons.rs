@@ -428,9 +428,17 @@ pub(super) fn shortest(group: &Group, device: Device) -> Ratio {
 
 /// Of a kernel without counters: its blocks leave most SMs empty.
 pub(super) fn by_grid(group: &Group, device: Device) -> Option<Cause> {
-    let blocks = group.grid.volume();
-    let per_sm = Ratio(blocks as f64 / f64::from(device.sms?));
+    let sms = device.sms?;
     let rest = filled(group, device)?;
-    let holds = blocks > 0 && per_sm < FEW_WAVES;
-    holds.then_some(cause(Reason::SmallGrid, per_sm, rest))
+    let holds = leaves_empty(group.grid, sms);
+    holds.then(|| cause(Reason::SmallGrid, blocks_per_sm(group.grid, sms), rest))
+}
+
+/// Whether a grid has too few blocks for most SMs.
+pub(super) fn leaves_empty(grid: Dim3, sms: u32) -> bool {
+    grid.volume() > 0 && blocks_per_sm(grid, sms) < FEW_WAVES
+}
+
+fn blocks_per_sm(grid: Dim3, sms: u32) -> Ratio {
+    Ratio(grid.volume() as f64 / f64::from(sms))
 }

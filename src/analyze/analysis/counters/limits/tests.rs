@@ -273,6 +273,18 @@ fn a_small_grid_is_known_without_counters() {
     assert_cause(cause("1,256", 10_000), Reason::SmallGrid, 0.01, 0.2);
     assert_eq!(cause("1,256", 9_999), None);
     assert_eq!(cause("50,256", 1_000_000), None);
+    // 49 blocks leave half of the SMs empty for a short kernel, too, although no larger grid shortens it.
+    let is_small = |size: &str| {
+        let mut session = trace(&format!("stream 7: k <<<{size}>>> 0..5000"));
+        session.gpus.sm_count[0] = Some(100);
+        let mut is_small = false;
+        with_results(&session, |context| {
+            let limits = context.results.limits().expect("a timeline");
+            is_small = limits.stages[0].1.kernels[0].is_small();
+        });
+        is_small
+    };
+    assert_eq!([is_small("49,256"), is_small("50,256")], [true, false]);
     // A collective uses few blocks on purpose.
     let mut session = trace("stream 7: ncclDevKernel_AllReduce_Sum <<<1,256>>> 0..1000000");
     session.gpus.sm_count[0] = Some(100);

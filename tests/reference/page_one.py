@@ -70,7 +70,7 @@ NEEDS = {
     "gemm-quantization": GEMMS, "gemm-alignment": GEMMS, "repeated-gemms": ("stage_kernels",), "optimizer-loop": SHAPES,
     "attention-math": SHAPES, "expert-loop": SHAPES, "gemm-loop": SHAPES, "row-additions": SHAPES,
     "repeated-tensors": STRIDES, "fp64-operators": SHAPES, "layout-conversions": SHAPES, "transposed-copies": STRIDES,
-    "norm-unfused": SHAPES, "pointwise-unfused": SHAPES, "dtype-casts": SHAPES, "small-grids": COUNTERS + ("stage_kernels",),
+    "norm-unfused": SHAPES, "pointwise-unfused": SHAPES, "gemm-epilogue": SHAPES, "dtype-casts": SHAPES, "small-grids": COUNTERS + ("stage_kernels",),
     "uncoalesced-access": COUNTERS, "bank-conflicts": COUNTERS, "local-memory": COUNTERS, "contended-atomics": COUNTERS,
     "divergent-branches": COUNTERS, "cache-traffic": COUNTERS, "double-precision": COUNTERS, "low-occupancy": COUNTERS, "wave-tail": COUNTERS,
     "profiled-bound": COUNTERS, "profile-coverage": COUNTERS,

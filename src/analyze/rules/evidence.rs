@@ -604,6 +604,11 @@ impl<'a> Evidence<'a> {
         work.find(|work| is(stage, &work.summary))
     }
 
+    /// Whether names alone show groups of kernels: no operators with sizes were recorded.
+    pub(crate) fn has_only_names(&self) -> bool {
+        self.results.chains().map_or(true, |chains| chains.by_names)
+    }
+
     /// Busy time of a stage by group of classes.
     pub(crate) fn stage_time(&self, stage: Key) -> Option<&'a StageTime> {
         let mut times = self.results.stage_times().ok()?.stages.iter();

@@ -37,6 +37,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &rule!("transposed-copies", Transpose),
     &rule!("norm-unfused", Norm),
     &rule!("pointwise-unfused", Pointwise),
+    &rule!("gemm-epilogue", Epilogue),
     &rule!("dtype-casts", Cast),
 ];
 
@@ -139,9 +140,10 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
         return Outcome::INSUFFICIENT_DATA;
     }
     let draft = |subject: Subject<'_>| {
-        let by_names = chains
-            .by_names
-            .then(|| words!(evidence, "findings.by_names"));
+        let by_names = chains.by_names.then(|| match kind {
+            ChainKind::Epilogue => words!(evidence, "gemm_epilogue.by_names"),
+            _ => words!(evidence, "findings.by_names"),
+        });
         draft(evidence, subject).also(by_names.map(Inline::Text))
     };
     let saved = |place: &Place| place.group(kind).and_then(Group::saved).unwrap_or_default();

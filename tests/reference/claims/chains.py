@@ -7,7 +7,7 @@ of the pass with operators counts in the primary pass by its share.
 import collections
 import math
 
-from groups import Finder
+from groups import Epilogues, Finder
 from instances import covered, lies_in, projection
 from line import Line
 from operators import Launch, Roof, frame_of, gpu_name, operators_around
@@ -61,7 +61,7 @@ def places(work, roof):
             own = details(work, op)
             launches[op.gpu, own["stream"]].append(Launch(op, at, own, place, operators_around(work, op)))
     for own in launches.values():
-        for chain in Finder(own, roof, work).find():
+        for chain in Finder(own, roof, work).find() if roof else Epilogues(own).find():
             place = found[own[chain.launches[0]].place[0]]
             time = sum(own[at].time for at in chain.launches) * chain.scale + chain.also
             group = place.groups[chain.kind]
@@ -78,19 +78,21 @@ def places(work, roof):
     return found
 
 
-def of_pass(work):
+def of_pass(work, kind):
     """The places of the pass with operators whose sizes were recorded, else of the pass itself by names; and that pass."""
     for name in work.source.passes("operators"):
         other = work.source.work(name)
         other.stages = other.stages or work.stages
         if any(one[3].get("Input Dims") for own in other.capture.operators.values() for one in own):
             return places(other, Roof(gpu_name(work))), other
-    raise LookupError("no derivation by names alone")
+    if kind != "gemm-epilogue":
+        raise LookupError("no derivation by names alone")
+    return places(work, None), work
 
 
 def chain_rule(kind):
     def derivation(work, stage, process, found):
-        found_places, other = of_pass(work)
+        found_places, other = of_pass(work, kind)
         of_loop = work.of_stage is None
         if not any(kind in place.groups for place in (found_places.values() if of_loop else [found_places[stage]])):
             return None
@@ -112,11 +114,13 @@ def chain_rule(kind):
             gain = gain_of(line, kind, min(scale * saved / whole, line.busy), line.operations * group["removed"] / place.operations)
         examples = sorted(group["examples"].items())
         example = max((own for _, own in examples), key=lambda own: own["time"])
-        return dict(chains=count(group["chains"], instances), kernels=count(group["kernels"], instances),
-                    time=scale * time / whole, share=time / whole, sizes_text=example["sizes"], from_text=example["source"],
+        derived = dict(chains=count(group["chains"], instances), kernels=count(group["kernels"], instances),
+                       time=scale * time / whole, share=time / whole, sizes_text=example["sizes"], from_text=example["source"],
                     to_text=example["target"], operators_text=example["operators"], around_text=example["around"],
                     factor=round(example["factor"]) if example["factor"] else None, frame_text=frame_of(other, example["first"]),
                     gain=gain)
+        # Short names of kernels have no derivation.
+        return {key: value for key, value in derived.items() if key != "operators_text" or value is not None}
     return derivation
 
 
@@ -137,7 +141,7 @@ def gain_of(line, kind, kernels, removed):
 
 
 PER = r"(?: per iteration)?"
-FRAME = r"(?:, in (?P<frame_text>.+?))?\.(?: Names and order of the kernels say so; .+)?"
+FRAME = r"(?:, in (?P<frame_text>.+?))?\.(?: Names(?: and order|, order and stream) of the kernels say so; .+)?"
 TIME = r"(?P<time>\S+ \S+), (?P<share>\S+ %) of (?:its|the) GPU time"
 CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
     "optimizer-loop": r"The optimizer in .+?(?: \((?P<around_text>Optimizer\.step#\S+)\))? launches (?P<kernels>\S+) kernels" + PER
@@ -169,6 +173,8 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                     r"elements)?" + FRAME,
     "pointwise-unfused": r".+? runs (?P<kernels>\S+) elementwise kernels" + PER + r" in (?P<chains>\S+) chains? on the same "
                          r"elements: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
+    "gemm-epilogue": r".+? runs (?P<kernels>\S+) kernels?" + PER + r" right after a GEMM, on the same stream, for a bias or an "
+                     r"activation: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
     "dtype-casts": r".+? converts tensors to another data type (?P<chains>\S+) times" + PER + ": " + TIME + r"(?:; most of it to "
                    r"(?P<to_text>\S+?)(?: from (?P<from_text>\S+?))?, (?P<sizes_text>.+?) elements)?"
                    r"(?:, for (?P<around_text>\S+?))?" + FRAME}.items()}

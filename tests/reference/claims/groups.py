@@ -51,6 +51,7 @@ class Finder:
         self.doubles()
         self.layouts()
         self.elementwise()
+        self.epilogues()
         for at in self.free(lambda launch: launch.copy()):
             target, source = self.launches[at].copy()
             if target.dtype != source.dtype and elements(target) == elements(source):
@@ -220,7 +221,29 @@ class Finder:
 
     def avoidable(self, kind, at, target, source):
         around = next((one.name for one in reversed(self.launches[at].around) if one.name.removeprefix("aten::") not in COPYING), None)
-        self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0)
+        also = self.lost_by_reader(at) if kind == "layout-conversions" else 0
+        self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0, also=also)
+
+    def lost_by_reader(self, at):
+        """What the elementwise kernel after a copy takes beyond the time of its bytes, if these do not fit the L2 cache."""
+        reader = self.launches[at + 1] if at + 1 < len(self.launches) else None
+        if reader is None or not (reader.is_elementwise and reader.tensors and reader.place == self.launches[at].place
+                                  and reader.elements == self.launches[at].elements):
+            return 0
+        size = reader.bytes() + reader.elements * reader.output().size
+        return max(reader.time - self.roof.moving(size), 0) if size > CACHE else 0
+
+    def epilogues(self):
+        """Additions of a row to the output of the GEMM right before."""
+        for at in self.free(lambda launch: launch.name in ("aten::add", "aten::add_")):
+            before, launch = self.launches[at - 1], self.launches[at]
+            product = before.product() if at and before.is_gemm and before.place == launch.place else None
+            columns = product[1].dims[-1] if product else 0
+            wide = [one for one in launch.tensors if one.dims[-1:] == (columns,)]
+            output = next((one for one in wide if product and elements(one) == product[3]), None)
+            if output and columns > 1 and launch.elements == product[3] and any(elements(one) == columns for one in wide):
+                self.add("gemm-epilogue", [at], 0, dict(operators=self.names([at - 1, at]), sizes=sizes(output),
+                                                        source=output.dtype), left=0)
 
     def elementwise(self):
         run, whole, reduced = [], 0, False
@@ -268,6 +291,25 @@ class Finder:
                 known.add((launch.elements, launch.output().dtype))
                 size += launch.elements * min(launch.output().size, narrowest) if at == run[-1] else 0
         return self.roof.moving(size)
+
+
+class Epilogues:
+    """Kernels of the program that by name, order and stream do what the epilogue of the GEMM before them could do."""
+
+    def __init__(self, launches):
+        self.launches = launches
+
+    def find(self):
+        launches, chains = collections.defaultdict(list), []
+        for at, launch in enumerate(self.launches):
+            if re.search("bias|relu|gelu", launch.kernel, re.I) and not re.search("grad|backward|bwd|::", launch.kernel, re.I):
+                launches[launch.kernel, launch.blocks].append(at)
+        for own in launches.values():
+            after = [at for at in own if at and self.launches[at - 1].is_gemm and self.launches[at - 1].place == self.launches[at].place]
+            if len(after) >= 0.9 * len(own):
+                chains += [Chain("gemm-epilogue", [at], 0, dict(operators=None, sizes="", source="", target="", factor=None, around=None,
+                                                                first=None), left=0) for at in after]
+        return chains
 
 
 def in_order(names):

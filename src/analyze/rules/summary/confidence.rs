@@ -19,6 +19,9 @@ const WIDE: Ratio = Ratio(0.5);
 /// Captures that show the same stalls, from which on these are beyond doubt.
 const CAPTURES: usize = 3;
 
+/// The rule about kernels that by their names do the work of an epilogue.
+const EPILOGUE: &str = "gemm-epilogue";
+
 /// How far a bound is to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Confidence {
@@ -114,6 +117,10 @@ fn of_stage(
                     within = scatter
                 ),
             )
+        }
+        // Names of the program's own kernels promise nothing.
+        _ if rule == EPILOGUE && evidence.has_only_names() => {
+            (Confidence::Low, say!(evidence, "summary.by_names"))
         }
         _ if rule == imbalances::RULE => (
             Confidence::Medium,

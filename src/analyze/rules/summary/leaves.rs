@@ -221,7 +221,7 @@ impl Leaf {
     }
 
     fn reason_of_idle(&self, evidence: &Evidence<'_>, cause: Cause) -> String {
-        let lacks_names = evidence.has_no_samples() && evidence.results.chains().is_err();
+        let lacks_names = evidence.has_no_samples() && evidence.has_only_names();
         match cause {
             Cause::HostCode | Cause::Os | Cause::OffCpu if lacks_names => {
                 words!(evidence, "no_action.no_stacks")

@@ -34,7 +34,7 @@ pub(super) struct Item {
 /// Kernels of one stream in their order.
 pub(super) struct Items<'a> {
     pub(super) session: &'a Session,
-    identities: &'a [KernelIdentity],
+    pub(super) identities: &'a [KernelIdentity],
     pub(super) list: Vec<Item>,
     nesting: &'a Nesting,
     calls: &'a Calls,

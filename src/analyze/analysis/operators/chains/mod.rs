@@ -12,6 +12,7 @@
 mod call;
 mod copies;
 mod elementwise;
+mod epilogues;
 mod items;
 mod matrix;
 mod names;
@@ -59,6 +60,8 @@ pub enum ChainKind {
     Norm,
     /// Elementwise kernels on the same elements.
     Pointwise,
+    /// Additions of a bias to the output of a GEMM.
+    Epilogue,
     /// Copies that only change the type.
     Cast,
 }
@@ -187,13 +190,18 @@ pub fn compute(context: &Context<'_>) -> Known<Chains> {
     let (session, facts) = (context.session, context.facts);
     let with_operators = pass_with_operators(context);
     let pass = with_operators.or_else(|| facts.primary_pass(session));
-    let pass = pass.filter(|pass| with_operators.is_some() || is_of_pytorch(context, *pass));
     let pass = pass.ok_or(Missing("missing.operators"))?;
+    let basis = match with_operators {
+        Some(_) => Basis::Operators,
+        None if is_of_pytorch(context, pass) => Basis::NamesOfPytorch,
+        None if epilogues::occur(context, pass) => Basis::Names,
+        None => return Err(Missing("missing.operators")),
+    };
     let roof = Roof::of(context, pass);
     let mut places = places(context, pass);
     let pass_items = PassItems::new(context, pass, &places.of_ops);
     for items in pass_items.streams(session, &facts.identities) {
-        for chain in find(&items, &roof, with_operators.is_none()) {
+        for chain in find(&items, &roof, basis) {
             places.add(&items, chain);
         }
     }
@@ -231,16 +239,30 @@ fn is_of_pytorch(context: &Context<'_>, pass: PassId) -> bool {
     kernels.any(|(of_pass, kernel)| *of_pass == pass && native[kernel.index()])
 }
 
+/// What shows groups.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Basis {
+    /// Operators with sizes.
+    Operators,
+    /// Names of PyTorch's kernels.
+    NamesOfPytorch,
+    /// Names of the program's own kernels.
+    Names,
+}
+
 /// All groups of one stream.
-fn find(items: &Items<'_>, roof: &Roof<'_>, by_names: bool) -> Vec<Chain> {
+fn find(items: &Items<'_>, roof: &Roof<'_>, basis: Basis) -> Vec<Chain> {
     let mut finder = Finder {
         items,
         roof,
         is_taken: vec![false; items.list.len()],
         chains: Vec::new(),
     };
-    if by_names {
-        finder.named();
+    if basis != Basis::Operators {
+        if basis == Basis::NamesOfPytorch {
+            finder.named();
+        }
+        finder.named_epilogues();
         return finder.chains;
     }
     finder.optimizers();
@@ -251,6 +273,7 @@ fn find(items: &Items<'_>, roof: &Roof<'_>, by_names: bool) -> Vec<Chain> {
     finder.fp64();
     finder.layouts();
     finder.elementwise();
+    finder.epilogues();
     finder.casts();
     finder.chains
 }

@@ -481,3 +481,49 @@ fn kernels_between_stages_count_within_the_measured_loop() {
         (true, Count(3.0))
     );
 }
+
+#[test]
+fn an_epilogue_adds_the_bias_of_the_gemm_before() {
+    let gemm = ("aten::mm [[8192,1024],[1024,512]] c10::Half", "gemm", 50);
+    let add = |bias: &'static str| (bias, ADD, 20);
+    let bias = add("aten::add [[8192,512],[512]] c10::Half");
+    let place = of_step(&[gemm, bias, gemm]);
+    assert_eq!(kinds(&place), [(ChainKind::Epilogue, 1.0, 1.0)]);
+    let group = &place.groups[0];
+    // The kernel goes, and the GEMM writes what it wrote before.
+    assert_eq!(
+        (group.removed, group.saved()),
+        (Count(1.0), Some(Time(20_000.0)))
+    );
+    assert_eq!(group.example.operators, "mm → add");
+    assert_eq!(group.example.sizes, "8192 × 512");
+    // A residual, a row of another length, and an addition that is not right after the GEMM.
+    for other in [
+        "aten::add [[8192,512],[8192,512]] c10::Half",
+        "aten::add [[8192,512],[1]] c10::Half",
+        "aten::add [[4096,512],[512]] c10::Half",
+        "aten::mul [[8192,512],[512]] c10::Half",
+    ] {
+        assert_eq!(kinds(&of_step(&[gemm, add(other)])), [], "{other}");
+    }
+    let softmax = ("aten::_softmax [[8192,512]] c10::Half", SOFTMAX, 20);
+    assert_eq!(kinds(&of_step(&[gemm, softmax, bias])), []);
+}
+
+#[test]
+fn names_show_epilogues_that_always_follow_a_gemm() {
+    let layer = [("gemm", 132, 80), ("bias", 16_384, 25)];
+    // Each bias kernel takes 25 µs.
+    let layers = [layer[0], layer[1], layer[0], layer[1]];
+    assert_eq!(
+        by_names(&layers),
+        [(ChainKind::Epilogue, 2.0, Time(50_000.0))]
+    );
+    // Of three launches, one follows another kernel: it does not belong to the GEMM.
+    let apart = [layer[0], layer[1], layer[0], layer[1], layer[1]];
+    assert_eq!(by_names(&apart), []);
+    // The gradient of a bias is a sum, and a name without a word for it says nothing.
+    for kernel in ["bias_grad", "scale_rows"] {
+        assert_eq!(by_names(&[layer[0], (kernel, 16_384, 25)]), [], "{kernel}");
+    }
+}

@@ -7,6 +7,7 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
+use crate::known;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::operators::chains::{ChainKind, Group, Place};
@@ -192,7 +193,12 @@ fn of_stage<'a>(
         _ => &OF_LAUNCHES[..],
     };
     let launches = idle_per_launch(evidence, stage, causes) * removed;
-    let is_after_launches = is_launch_bound(evidence, stage) && !is_of_launches(kind);
+    let is_of_launches = match kind {
+        // No operator of the program asked for these launches. What libraries prepare between launches is none of them.
+        ChainKind::Channels => !known::prepares_mostly(evidence, stage),
+        _ => is_of_launches(kind),
+    };
+    let is_after_launches = is_launch_bound(evidence, stage) && !is_of_launches;
     let (launches, finding) = match is_after_launches {
         true => (Time::ZERO, stage.saving_kernels(kernels)),
         false => (launches, stage.saving(kernels + launches)),

@@ -13,7 +13,9 @@ from line import Line
 from operators import Launch, Roof, frame_of, gpu_name, operators_around
 from parts import details
 
-OF_LAUNCHES = ("optimizer-loop", "expert-loop", "gemm-loop")
+OF_LAUNCHES = ("optimizer-loop", "expert-loop", "gemm-loop", "layout-conversions")
+
+
 class Place:
     """The kernels of the counted instances of a stage, or those between stages in the measured loop."""
 

@@ -88,12 +88,12 @@ pub(super) fn first_actions<'a>(
     }
     joined.arrange_by(by_time);
     raise_named(&mut joined);
-    let mut actions: Vec<Action<'a>> = Vec::new();
+    let (mut actions, mut places): (Vec<Action<'a>>, Vec<usize>) = (Vec::new(), Vec::new());
     let (mut same_time, mut is_room) = (Vec::new(), true);
     // What is small now can be most of what the earlier actions leave.
     let whole = evidence.loop_time();
     let mut left = whole;
-    for action in joined {
+    for (place, action) in joined.into_iter().enumerate() {
         let is_worth = match has_warning {
             true if action.is_warning() => true,
             true => action.saved_of_run() >= whole * LEAST && action.is_warning_of(left),
@@ -105,14 +105,18 @@ pub(super) fn first_actions<'a>(
         if is_room && action.adds_to(&actions) {
             left -= action.saved_of_run();
             actions.push(action);
+            places.push(place);
             is_room = actions.len() < SHOWN;
         } else if action.is_of_same_time(&actions) {
-            same_time.push(action);
+            same_time.push((place, action));
         }
     }
-    actions.extend(same_time);
-    actions.truncate(SHOWN);
-    actions
+    // What saves the same time takes a free row, in the order of all.
+    let mut shown: Vec<(usize, Action<'a>)> = places.into_iter().zip(actions).collect();
+    shown.extend(same_time);
+    shown.truncate(SHOWN);
+    shown.arrange_by_key(|(place, _)| *place);
+    shown.into_iter().map(|(_, action)| action).collect()
 }
 
 /// Puts idle time with a named cause before such time without one that is less than twice as long: what to repair is known.
@@ -245,8 +249,7 @@ impl<'a> Action<'a> {
         };
         let saves_same = |action: &Self| {
             let saved = action.saving_of(stage).map(|(_, gain)| gain.saved_ns);
-            !action.finding.is_general
-                && action.finding.id != self.finding.id
+            action.finding.id != self.finding.id
                 && saved.is_some_and(|saved| saved >= self.gain.saved_ns * ADDS)
         };
         !self.finding.is_general

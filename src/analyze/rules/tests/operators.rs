@@ -137,6 +137,24 @@ fn where_the_cpu_bounds_the_stage_only_loops_save_time_now() {
         .gain
         .unwrap();
     assert_eq!((gain.saved_ns, gain.kind), (Time(360.0), GainKind::Work));
+    // No operator asked for conversions of layouts: their launches go without the operators.
+    let gain = host_bound(ChainKind::Channels)
+        .one(rule("layout-conversions"))
+        .gain
+        .unwrap();
+    assert_eq!((gain.saved_ns, gain.kind), (Time(360.0), GainKind::Work));
+}
+
+#[test]
+fn names_of_the_program_are_weaker_than_sizes() {
+    let made = |by_names| {
+        let mut made = decode_with(ChainKind::Epilogue);
+        made.known.chains.as_mut().unwrap().by_names = by_names;
+        made
+    };
+    let statement = |by_names| words(&made(by_names).one(rule("gemm-epilogue")).statement);
+    assert!(statement(true).ends_with("}gemm_epilogue.by_names"));
+    assert!(!statement(false).contains("by_names"));
 }
 
 #[test]

@@ -389,7 +389,10 @@ fn fused_kernels_are_found_at_their_places_and_what_lay_between_them_is_gone() {
                 .collect();
             let launches = Count(pairs.len() as f64 / STEPS as f64);
             // One kernel is launched at each place where two were.
-            assert!(fused.iter().all(|change| change.fate() == Fate::Fused));
+            assert!(
+                fused.iter().all(|change| change.fate() == Fate::Fused),
+                "{fused:#?}"
+            );
             let sum = |of: fn(&Pair<Use>) -> Count| -> Count {
                 fused.iter().map(|change| of(&change.used)).sum()
             };

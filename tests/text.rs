@@ -191,9 +191,13 @@ fn each_message_is_used() {
         );
         match group {
             Some("words") => code.contains(&format!("\"{}\"", &key["words.".len()..])),
-            Some("glossary" | "compare_glossary" | "microbench_glossary" | "serving_glossary") => {
-                true
-            }
+            Some(
+                "glossary"
+                | "compare_glossary"
+                | "experiments_glossary"
+                | "microbench_glossary"
+                | "serving_glossary",
+            ) => true,
             Some("sections" | "tables") => key
                 .split('.')
                 .skip(1)

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use rooflens_analysis::Facts;
 use rooflens_analysis::engine::align;
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_analysis::engine::facts::StageInstance;
-use rooflens_session::{Ns, OperatorId, Session};
+use rooflens_analysis::engine::facts::{OpSource, StageInstance};
+use rooflens_session::{Dim3, Ns, OperatorId, Session};
 
 use crate::Pair;
 
@@ -27,11 +27,16 @@ pub(crate) struct Launch<'a> {
     pub name: &'a str,
     /// Class.
     pub class: KernelClass,
+    /// Grid.
+    pub grid: Dim3,
     /// Duration.
     pub time: Ns,
     /// Name and shapes of the operator that launched it, where a PyTorch trace has it.
     pub operator: Option<[&'a str; 2]>,
 }
+
+/// Name and grid.
+pub(crate) type Sized<'a> = (&'a str, Dim3);
 
 /// Launches and time of one iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,13 +45,13 @@ pub(crate) struct Sum {
     pub time: Ns,
 }
 
-/// What the exchanged kernels of each place add up to by name, and all kernels of the aligned lists.
+/// What the exchanged kernels of each place add up to, and all kernels of the aligned lists.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Alignment<'a> {
-    /// Exchanges, each with the sums of its kernels by name.
-    pub exchanges: BTreeMap<(Vec<&'a str>, Vec<&'a str>), Pair<BTreeMap<&'a str, Sum>>>,
-    /// The sums of all kernels by name.
-    pub all: Pair<BTreeMap<&'a str, Sum>>,
+    /// Exchanges, each with the sums of its kernels.
+    pub exchanges: BTreeMap<(Vec<&'a str>, Vec<&'a str>), Pair<BTreeMap<Sized<'a>, Sum>>>,
+    /// The sums of all kernels.
+    pub all: Pair<BTreeMap<Sized<'a>, Sum>>,
 }
 
 impl<'a> Alignment<'a> {
@@ -119,15 +124,15 @@ impl<'a> Alignment<'a> {
         let exchange = self.exchanges.entry((names(before), names(after)));
         let exchange = exchange.or_default();
         for (sums, list) in [(&mut exchange.before, before), (&mut exchange.after, after)] {
-            for (name, sum) in self::sums(list) {
-                let known = sums.entry(name).or_default();
+            for (kernel, sum) in self::sums(list) {
+                let known = sums.entry(kernel).or_default();
                 known.launches += sum.launches;
                 known.time += sum.time;
             }
         }
     }
 
-    /// Kernels that stand for each other at several places only changed their order.
+    /// Kernels that replace each other at several places only changed their order.
     fn drop_swaps(&mut self) {
         let swapped: Vec<_> = self
             .exchanges
@@ -166,47 +171,71 @@ fn common(lists: &mut Pair<Vec<Launch<'_>>>) -> Option<Vec<(usize, usize)>> {
     None
 }
 
-/// Of two kernels with one name side by side, either can be the one that stays. That which leaves as many kernels on both
-/// sides of a part stays, so that a kernel that is launched twice is no part of what replaced its neighbor.
+/// Of two kernels with one name next to each other, either can be the one that stays: the one with the same grid. If both
+/// have it, that stays which leaves as many kernels on both sides of a part, so that a kernel that is launched twice is no
+/// part of what replaced its neighbor.
 fn slide(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<'_>>>) {
-    let (before, after) = (&lists.before, &lists.after);
+    let Pair { before, after } = lists;
+    match_grids(common, lists);
     let mut from = (0, 0);
-    for place in 0..common.len() {
-        let next = common[place];
-        let mut between = (next.0 - from.0, next.1 - from.1);
-        let is_exchange = between.0 > 0 && between.1 > 0;
+    for index in 0..common.len() {
+        let (mut x, mut y) = common[index];
+        let is_exchange = x > from.0 && y > from.1;
+        // Kernels of the part before this place: as many on both sides are an exchange of equals.
         while is_exchange
-            && between.0 > between.1
-            && before[common[place].0 - 1].name == before[next.0].name
+            && x - from.0 > y - from.1
+            && stays_as_well(&before[x - 1], &before[x], &after[y])
         {
-            common[place].0 -= 1;
-            between.0 -= 1;
+            x -= 1;
         }
         while is_exchange
-            && between.1 > between.0
-            && after[common[place].1 - 1].name == after[next.1].name
+            && y - from.1 > x - from.0
+            && stays_as_well(&after[y - 1], &after[y], &before[x])
         {
-            common[place].1 -= 1;
-            between.1 -= 1;
+            y -= 1;
         }
-        if let Some(last) = place.checked_sub(1) {
-            while is_exchange
-                && between.0 > between.1
-                && before[common[last].0 + 1].name == before[common[last].0].name
-            {
-                common[last].0 += 1;
-                between.0 -= 1;
+        common[index] = (x, y);
+        if let Some(last) = index.checked_sub(1).filter(|_| is_exchange) {
+            let (mut u, mut v) = common[last];
+            while x - u > y - v && stays_as_well(&before[u + 1], &before[u], &after[v]) {
+                u += 1;
             }
-            while is_exchange
-                && between.1 > between.0
-                && after[common[last].1 + 1].name == after[common[last].1].name
-            {
-                common[last].1 += 1;
-                between.1 -= 1;
+            while y - v > x - u && stays_as_well(&after[v + 1], &after[v], &before[u]) {
+                v += 1;
             }
+            common[last] = (u, v);
         }
-        from = (common[place].0 + 1, common[place].1 + 1);
+        from = (x + 1, y + 1);
     }
+}
+
+/// Of kernels with one name next to each other, joins those with the same grid.
+fn match_grids(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<'_>>>) {
+    let Pair { before, after } = lists;
+    let mut from = (0, 0);
+    for index in 0..common.len() {
+        let (x, y) = common[index];
+        let end = common.get(index + 1).copied();
+        let end = end.unwrap_or((before.len(), after.len()));
+        let is_like =
+            |x: usize, y: usize| (before[x].name, before[x].grid) == (after[y].name, after[y].grid);
+        let moved = |x: usize, y: usize| {
+            let is_free = (from.0..end.0).contains(&x) && (from.1..end.1).contains(&y);
+            (is_free && is_like(x, y)).then_some((x, y))
+        };
+        if !is_like(x, y) {
+            let later = moved(x + 1, y).or_else(|| moved(x, y + 1));
+            let earlier = || moved(x.wrapping_sub(1), y).or_else(|| moved(x, y.wrapping_sub(1)));
+            common[index] = later.or_else(earlier).unwrap_or((x, y));
+        }
+        from = (common[index].0 + 1, common[index].1 + 1);
+    }
+}
+
+/// Whether a neighbor is as much like the kernel of the other side as the one that stays.
+fn stays_as_well(neighbor: &Launch<'_>, kept: &Launch<'_>, other: &Launch<'_>) -> bool {
+    let is_alike = neighbor.grid == other.grid || kept.grid != other.grid;
+    neighbor.name == other.name && is_alike
 }
 
 /// Equal numbers for work that is the same although its kernels are not.
@@ -239,10 +268,10 @@ fn keys(lists: Pair<&[Launch<'_>]>) -> Pair<Vec<u32>> {
     }
 }
 
-fn sums<'a>(list: &[Launch<'a>]) -> BTreeMap<&'a str, Sum> {
-    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+fn sums<'a>(list: &[Launch<'a>]) -> BTreeMap<Sized<'a>, Sum> {
+    let mut sums: BTreeMap<Sized<'_>, Sum> = BTreeMap::new();
     for launch in list {
-        let sum = sums.entry(launch.name).or_default();
+        let sum = sums.entry((launch.name, launch.grid)).or_default();
         sum.launches += 1;
         sum.time += launch.time;
     }
@@ -261,9 +290,10 @@ pub(crate) fn launches<'a>(
     let mut launches = Vec::new();
     for op in &instance.ops {
         let index = *op as usize;
-        let Some(kernel) = facts.kernel(session, *op) else {
+        let OpSource::Launch(launch) = ops.source[index] else {
             continue;
         };
+        let kernel = session.launches.kernel[launch.index()];
         if Some(&ops.gpu[index]) != first {
             continue;
         }
@@ -271,6 +301,7 @@ pub(crate) fn launches<'a>(
         launches.push(Launch {
             name: session.kernel_name(kernel),
             class: facts.identities[kernel.index()].class,
+            grid: session.launches.grid[launch.index()],
             time: ops.end[index].saturating_sub(ops.start[index]),
             operator: operator.map(|row| {
                 let operators = &session.operators;
@@ -346,10 +377,16 @@ fn operators(
 mod tests {
     use super::*;
 
-    /// A list of kernels of 10 ns: `gemm…` are GEMMs, all others are element by element.
+    /// A list of kernels of 10 ns: `gemm…` are GEMMs, all others are element by element; `NAME:BLOCKS` has another grid.
     fn list(names: &'static str) -> Vec<Launch<'static>> {
+        let grid = |name: &'static str| name.split_once(':').unwrap_or((name, "1"));
         let launch = |name: &'static str| Launch {
-            name,
+            name: grid(name).0,
+            grid: Dim3 {
+                x: grid(name).1.parse().unwrap_or_default(),
+                y: 1,
+                z: 1,
+            },
             class: match name.starts_with("gemm") {
                 true => KernelClass::Gemm,
                 false => KernelClass::Elementwise,
@@ -368,9 +405,10 @@ mod tests {
         });
         let exchanges = alignment.exchanges.iter();
         let of_exchange = |((before, after), sums): (&(Vec<&str>, Vec<&str>), &Pair<_>)| {
-            let sums: &BTreeMap<&str, Sum> = &sums.before;
+            let sums: &BTreeMap<Sized<'_>, Sum> = &sums.before;
             let names = format!("{} -> {}", before.join(" "), after.join(" "));
-            (names, sums[before[0]].launches)
+            let mut first = sums.iter().filter(|((name, _), _)| *name == before[0]);
+            (names, first.next().map_or(0, |(_, sum)| sum.launches))
         };
         exchanges.map(of_exchange).collect()
     }

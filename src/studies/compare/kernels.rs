@@ -10,7 +10,7 @@ use rooflens_analysis::engine::facts::OpSource;
 use rooflens_session::{Dim3, Ns};
 use rooflens_units::{Count, Ratio, Time};
 
-use crate::alignment::{self, Alignment, Launch, Sum};
+use crate::alignment::{self, Alignment, Launch, Sized, Sum};
 use crate::{Analyzed, Pair, Side};
 
 /// A kernel of a stage in both captures, or kernels of which some replaced the others.
@@ -125,11 +125,17 @@ type Key = (String, KernelClass, String);
 /// Launches and time by grid.
 type Grids = BTreeMap<Dim3, Use>;
 
-/// The kernels of a side: use in a mean iteration.
+/// The kernels of a side.
 #[derive(Default)]
 struct Kernels<'a> {
+    /// Use in all iterations.
     used: BTreeMap<Key, Use>,
+    /// The same by grid.
     grids: BTreeMap<Key, Grids>,
+    /// Iterations of each stage, on each GPU.
+    iterations: BTreeMap<String, usize>,
+    /// Use in all iterations of kernels of which some were taken, as it was before.
+    whole: BTreeMap<(Key, Dim3), Use>,
     /// The typical iteration of each stage.
     typical: BTreeMap<String, Vec<Launch<'a>>>,
 }
@@ -171,6 +177,8 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     for stage in stages_before.intersection(&stages_after) {
         changes.extend(exchanged(&mut kernels, stage));
     }
+    kernels.before.divide();
+    kernels.after.divide();
     let Pair { before, mut after } = kernels;
     after
         .used
@@ -225,80 +233,51 @@ fn exchanged(kernels: &mut Pair<Kernels<'_>>, stage: &str) -> Vec<Change> {
         after: kernels.after.typical.remove(stage).unwrap_or_default(),
     };
     let alignment = Alignment::new(typical);
-    let mut takers = Pair {
-        before: Taker::new(&mut kernels.before.used, stage, alignment.all.before),
-        after: Taker::new(&mut kernels.after.used, stage, alignment.all.after),
-    };
     let mut changes = Vec::new();
     for ((before, after), sums) in alignment.exchanges {
         let taken = Pair {
-            before: takers.before.take(&sums.before),
-            after: takers.after.take(&sums.after),
+            before: kernels
+                .before
+                .take(stage, &sums.before, &alignment.all.before),
+            after: kernels.after.take(stage, &sums.after, &alignment.all.after),
         };
         let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
         changes.push(Change {
             stage: stage.to_owned(),
-            class: taken.before.class,
+            class: taken.before.1,
             names: Pair {
                 before: names(before),
                 after: names(after),
             },
-            used: Pair::of(&taken, |taken| taken.used),
+            used: Pair::of(&taken, |taken| taken.0),
             by_grid: Ratio::ONE,
         });
-    }
-    let names = Pair {
-        before: takers.before.finish(),
-        after: takers.after.finish(),
-    };
-    // Of the launches that stay, the grids are unknown.
-    for key in names.before.iter().chain(&names.after) {
-        kernels.before.grids.remove(key);
-        kernels.after.grids.remove(key);
     }
     changes
 }
 
-/// Takes the use of exchanged kernels from that of their names.
-struct Taker<'k, 'a> {
-    used: &'k mut BTreeMap<Key, Use>,
-    /// Class and whole use of a name.
-    names: BTreeMap<String, (KernelClass, Use)>,
-    /// What all launches of a name in the typical iteration add up to.
-    all: BTreeMap<&'a str, Sum>,
-    /// Launches of the typical iteration that were taken.
-    taken: BTreeMap<&'a str, u64>,
-    stage: &'k str,
-}
-
-/// Kernels that were taken, and the class with the most time of them.
-struct Taken {
-    used: Use,
-    class: KernelClass,
-}
-
-impl<'k, 'a> Taker<'k, 'a> {
-    fn new(used: &'k mut BTreeMap<Key, Use>, stage: &'k str, all: BTreeMap<&'a str, Sum>) -> Self {
-        let mut names = BTreeMap::new();
-        for ((of_stage, class, name), used) in used.iter() {
-            if of_stage == stage {
-                names.insert(name.clone(), (*class, *used));
-            }
-        }
-        Self {
-            used,
-            names,
-            all,
-            taken: BTreeMap::new(),
-            stage,
-        }
-    }
-
-    fn take(&mut self, sums: &BTreeMap<&'a str, Sum>) -> Taken {
+impl Kernels<'_> {
+    /// Takes the use of exchanged kernels: that of an iteration, and the class with the most time of it.
+    fn take(
+        &mut self,
+        stage: &str,
+        sums: &BTreeMap<Sized<'_>, Sum>,
+        all: &BTreeMap<Sized<'_>, Sum>,
+    ) -> (Use, KernelClass) {
         let mut taken = Use::default();
         let mut largest = (Time::ZERO, KernelClass::default());
-        for (name, sum) in sums {
-            let (Some((class, used)), Some(all)) = (self.names.get(*name), self.all.get(name))
+        for ((name, grid), sum) in sums {
+            let is_of_name = |key: &&Key| key.0 == stage && key.2 == *name;
+            let (Some(key), Some(all)) =
+                (self.grids.keys().find(is_of_name), all.get(&(*name, *grid)))
+            else {
+                continue;
+            };
+            let key = key.clone();
+            let Some(used) = self
+                .grids
+                .get_mut(&key)
+                .and_then(|grids| grids.get_mut(grid))
             else {
                 continue;
             };
@@ -307,42 +286,49 @@ impl<'k, 'a> Taker<'k, 'a> {
                 true => Ratio::of(sum.time, all.time).0,
                 false => of_launches,
             };
+            let whole = self.whole.entry((key.clone(), *grid)).or_insert(*used);
             let part = Use {
-                launches: used.launches * of_launches,
-                time: used.time * of_time,
+                launches: whole.launches * of_launches,
+                time: whole.time * of_time,
             };
+            used.launches = used.launches - part.launches;
+            used.time = used.time - part.time;
             taken.launches += part.launches;
             taken.time += part.time;
             if part.time >= largest.0 {
-                largest = (part.time, *class);
+                largest = (part.time, key.1);
             }
-            let key = (self.stage.to_owned(), *class, (*name).to_owned());
-            if let Some(rest) = self.used.get_mut(&key) {
-                rest.launches = rest.launches - part.launches;
-                rest.time = rest.time - part.time;
+            if let Some(used) = self.used.get_mut(&key) {
+                used.launches = used.launches - part.launches;
+                used.time = used.time - part.time;
             }
-            *self.taken.entry(name).or_default() += sum.launches;
         }
-        Taken {
-            used: taken,
-            class: largest.1,
-        }
+        let iterations = self.iterations(stage);
+        let taken = Use {
+            launches: taken.launches / iterations,
+            time: taken.time / iterations,
+        };
+        (taken, largest.1)
     }
 
-    /// The kernels of which launches were taken. Those of which all were taken have no use left.
-    fn finish(self) -> Vec<Key> {
-        let mut keys = Vec::new();
-        for (name, taken) in &self.taken {
-            let Some((class, _)) = self.names.get(*name) else {
-                continue;
-            };
-            let key = (self.stage.to_owned(), *class, (*name).to_owned());
-            if self.all.get(name).is_some_and(|all| all.launches == *taken) {
-                self.used.remove(&key);
-            }
-            keys.push(key);
+    fn iterations(&self, stage: &str) -> f64 {
+        self.iterations.get(stage).copied().unwrap_or(1).max(1) as f64
+    }
+
+    /// Turns sums into means of an iteration, without what was taken as a whole.
+    fn divide(&mut self) {
+        // Launches are whole numbers: what is less is the rounding of parts.
+        let is_there = |used: &Use| used.launches.0 > 0.5;
+        self.used.retain(|_, used| is_there(used));
+        for grids in self.grids.values_mut() {
+            grids.retain(|_, used| is_there(used));
         }
-        keys
+        let iterations = std::mem::take(&mut self.iterations);
+        for ((stage, ..), used) in &mut self.used {
+            let iterations = iterations.get(stage).copied().unwrap_or(1).max(1) as f64;
+            used.launches = used.launches / iterations;
+            used.time = used.time / iterations;
+        }
     }
 }
 
@@ -375,27 +361,17 @@ fn by_grid(before: Option<&Grids>, after: Option<&Grids>) -> Ratio {
     if is_equal { Ratio::ONE } else { ratio }
 }
 
-/// Mean use over the iterations of all captures of a side and their GPUs.
+/// Use in the iterations of all captures of a side and on their GPUs.
 fn kernels<'a>(side: &Side<'a>) -> Kernels<'a> {
     let mut kernels = Kernels::default();
-    let mut iterations: BTreeMap<String, usize> = BTreeMap::new();
     for capture in &side.captures {
-        add_kernels(capture, &mut kernels, &mut iterations);
-    }
-    for ((stage, ..), used) in &mut kernels.used {
-        let iterations = iterations.get(stage).copied().unwrap_or(1).max(1) as f64;
-        used.launches = used.launches / iterations;
-        used.time = used.time / iterations;
+        add_kernels(capture, &mut kernels);
     }
     kernels
 }
 
 /// Adds the sums of a capture.
-fn add_kernels<'a>(
-    capture: &Analyzed<'a>,
-    kernels: &mut Kernels<'a>,
-    iterations: &mut BTreeMap<String, usize>,
-) {
+fn add_kernels<'a>(capture: &Analyzed<'a>, kernels: &mut Kernels<'a>) {
     let (session, facts) = (capture.context.session, capture.context.facts);
     let ops = &facts.ops;
     for summary in facts.run_summaries() {
@@ -405,7 +381,7 @@ fn add_kernels<'a>(
         let instances = summary.counted_instances(facts);
         let mut counted = Vec::new();
         for instance in instances.filter(|instance| !instance.is_nested) {
-            *iterations.entry(stage.clone()).or_default() += instance.gpus.len().max(1);
+            *kernels.iterations.entry(stage.clone()).or_default() += instance.gpus.len().max(1);
             let mut launches_of_instance = 0_u64;
             for op in &instance.ops {
                 let index = *op as usize;

@@ -103,20 +103,19 @@ pub(super) fn name_of(evidence: &Evidence<'_>, whole: &Whole<'_>) -> String {
 
 /// A factor as titles show it: `2.3`, `1.08`, `12`.
 fn factor(factor: f64) -> String {
-    match factor {
+    let text = match factor {
         ..1.15 => format!("{factor:.2}"),
         ..9.95 => format!("{factor:.1}"),
-        _ => format!("{factor:.0}"),
-    }
+        _ => return format!("{factor:.0}"),
+    };
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn factors_have_no_empty_digits() {
-        assert_eq!(
-            [1.0776, 1.15, 2.299, 12.3].map(super::factor),
-            ["1.08", "1.1", "2.3", "12"]
-        );
+        let shown = [1.0776, 1.1, 2.299, 3.02, 12.3].map(super::factor);
+        assert_eq!(shown, ["1.08", "1.1", "2.3", "3", "12"]);
     }
 }

@@ -25,7 +25,7 @@ use crate::{launching, pauses};
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{
-    Block, Cell, Finding, Gain, GainKind, Inline, Quantity, SectionContent, Table,
+    Block, Cell, Finding, Gain, GainKind, Inline, Quantity, SectionContent, Severity, Table,
 };
 use rooflens_schemas::Unit;
 use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
@@ -532,11 +532,21 @@ fn has_unprofiled(evidence: &Evidence<'_>) -> bool {
         .any(|stage| stage.unprofiled.is_some())
 }
 
+/// Remarks on the measurement: the warnings, or the others.
+fn remarks(findings: &[Finding], warnings: bool) -> impl Iterator<Item = Vec<Inline>> {
+    let is_shown = move |finding: &&Finding| {
+        finding.on_measurement && (finding.severity >= Severity::Warning) == warnings
+    };
+    let remarks = findings.iter().filter(is_shown).take(SHOWN_LIMITS);
+    remarks.map(|remark| remark.statement.clone())
+}
+
 /// How far the figures carry.
 fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) -> Sentences {
     let coverage = coverage::coverage(evidence);
     let mut sentences = coverage.caveats;
     sentences.extend(passes::caveat(evidence));
+    sentences.extend(remarks(findings, true));
     sentences.extend(figures::rest_of_loop(evidence, actions));
     let (mut few, mut by_updates) = (Vec::new(), None);
     for stage in &evidence.stages {
@@ -566,12 +576,7 @@ fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>])
         let keys = inferred.join(evidence.text.comma());
         sentences.push(say!(evidence, "summary.inferred", keys = keys));
     }
-    let remarks = findings.iter().filter(|finding| finding.on_measurement);
-    sentences.extend(
-        remarks
-            .take(SHOWN_LIMITS)
-            .map(|remark| remark.statement.clone()),
-    );
+    sentences.extend(remarks(findings, false));
     sentences.extend(coverage.line);
     sentences
 }

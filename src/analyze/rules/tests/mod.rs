@@ -378,7 +378,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
         .copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 60, 60)])
         .stage("b", StageKind::Decode, 1000.0, 20_000.0)
         .idle(Cause::Launching, 500.0);
-    let found = judge(&made.evidence());
+    let found = judge(&made.evidence()).0;
     let order: Vec<(&str, Severity, f64)> = found
         .findings
         .iter()
@@ -409,7 +409,7 @@ fn one_iteration_makes_no_finding_critical() {
     let severity = |counted: f64| {
         let mut made = decode().idle(Cause::Launching, 500.0);
         (made.stages[0].counted, made.stages[0].of_loop) = (Count(counted), Time(1000.0 * counted));
-        let found = judge(&made.evidence()).findings;
+        let found = judge(&made.evidence()).0.findings;
         found
             .iter()
             .find(|one| one.id == "launch-bound")

@@ -8,7 +8,7 @@ use rooflens_session::{GpuId, GraphLaunch, PassId, ProcessId};
 fn findings(session: &Session) -> Vec<(&'static str, f64, String)> {
     with_results(session, |context| {
         let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
-        let findings = judge(&evidence).findings.into_iter();
+        let findings = judge(&evidence).0.findings.into_iter();
         let with_gain = findings.filter_map(|finding| {
             let saved = finding.gain.as_ref()?.saved_ns.0;
             Some((finding.id, saved, words(&finding.statement)))
@@ -62,7 +62,7 @@ fn rules_read_kernels_of_the_timeline_of_nodes_and_times_of_the_other_one() {
     let session = graph_in_two_timelines();
     with_results(&session, |context| {
         let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
-        let findings = judge(&evidence).findings.into_iter();
+        let findings = judge(&evidence).0.findings.into_iter();
         let found: Vec<&str> = findings.map(|finding| finding.id).collect();
         // The GPU is idle for most of an iteration of nodes only, because launching them takes long.
         assert!(

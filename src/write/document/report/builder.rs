@@ -27,7 +27,7 @@ const BREAKDOWN: &str = "breakdown";
 const QUALITY: &str = "quality";
 
 /// Sections that open the report, and those that close it.
-const FIRST: [&str; 8] = [
+const FIRST: [&str; 10] = [
     "breakdown",
     "account",
     "roofline",
@@ -36,6 +36,8 @@ const FIRST: [&str; 8] = [
     "gemms",
     "attention",
     "findings",
+    "communication",
+    "timeline",
 ];
 const LAST: [&str; 2] = [QUALITY, "environment"];
 

@@ -164,7 +164,9 @@ fn draw_bar(
             color: palette::on(*fill),
             ..Style::SMALL.at(HPos::Center)
         };
-        if chart.parts.len() > 1 && style.width(&label) + Pt(4.0) <= right - left {
+        // Of a bar on a scale that is all one part, the length says it.
+        let is_part = chart.parts.len() > 1 && (chart.normalized || value < total);
+        if is_part && style.width(&label) + Pt(4.0) <= right - left {
             page.text(left.midpoint(right), y + Pt(2.5), &label, style)?;
         }
         start = end;

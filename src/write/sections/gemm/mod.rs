@@ -59,8 +59,16 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .count();
     let shown = if of_pass == 0 { stages.len() } else { of_pass };
     let shown = &stages[..shown.min(SHOWN_STAGES)];
-    let words = shown.iter().map(|stage| in_words(context, stage));
-    content.main.push(Block::Facts(words.collect()));
+    // Ranks do alike: the table has what differs.
+    let (mut names, mut lines) = (Vec::new(), Vec::new());
+    for stage in shown {
+        let name = stage.summary.stage(context.facts).name.as_str();
+        if !names.contains(&name) {
+            names.push(name);
+            lines.push(in_words(context, stage));
+        }
+    }
+    content.main.push(Block::Facts(lines));
     content
         .blocks
         .extend(tables::chart(context, shown).map(Block::Chart));

@@ -186,6 +186,10 @@ fn of_kernel(
 /// The kernels with the most time of each stage, in measured iterations alone: set-up is no part of what is to be sped up.
 pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> Vec<View> {
     let (mut skip, mut views, mut names) = (0, Vec::new(), Vec::new());
+    let of_pass = work.iter().filter(|stage| stage.pass == pass);
+    let outermost = of_pass
+        .filter(|stage| stage.summary.is_outermost(context.facts))
+        .count();
     for stage in work {
         let name = stage.summary.stage(context.facts).name.as_str();
         let rows = stage.kernels.len();
@@ -196,7 +200,12 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
             && !names.contains(&name);
         if is_shown {
             names.push(name);
-            let shown = rows.min(SHOWN_OF_STAGE);
+            let few = if outermost > 2 {
+                SHOWN_OF_MANY
+            } else {
+                SHOWN_OF_STAGE
+            };
+            let shown = rows.min(few);
             let time: Ns = stage.kernels[..shown].iter().map(|(.., time)| *time).sum();
             let caption = words!(
                 context,
@@ -226,3 +235,4 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
 /// Stages with a table of kernels in the report, and rows of it.
 const SHOWN_STAGES: usize = 3;
 const SHOWN_OF_STAGE: usize = 8;
+const SHOWN_OF_MANY: usize = 6;

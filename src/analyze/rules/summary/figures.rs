@@ -255,6 +255,8 @@ pub(super) fn utilization<'a>(
 pub(super) fn limit(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let share = utilization(evidence, stage)?.least_share()?;
     (share < Ratio::ONE).then(|| stage.reference() * share)
+}
+
 /// The two levels of the unprofiled times of a stage, or of its steps, with their counts: the mean of both is shown.
 fn levels(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
     let series = evidence.unprofiled_series(stage)?;

@@ -111,17 +111,16 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
 }
 
-/// Share of the idle time of the host between stages in which it launches, from which on nothing else is to be prepared.
-const LAUNCHES: Ratio = Ratio(2.0 / 3.0);
-
-/// Whether the host does little but launch between stages.
+/// Whether the host does little but launch between stages: for twice as long as anything else, but for what it does once.
 fn launches(loops: &[&Pair]) -> bool {
-    let (mut launching, mut host) = (Ns::ZERO, Ns::ZERO);
+    let (mut launching, mut others) = (Ns::ZERO, Ns::ZERO);
     for pair in loops {
-        launching += pair.causes.of(Cause::Launching);
-        host += pair.causes.sum(&Cause::HOST);
+        let of_pair = pair.causes.of(Cause::Launching);
+        let host = pair.causes.sum(&Cause::HOST);
+        launching += of_pair;
+        others += (host - of_pair - pair.once().unwrap_or_default()).max(Ns::ZERO);
     }
-    launching > Ns::ZERO && launching.time() >= host.time() * LAUNCHES
+    launching > Ns::ZERO && launching >= others * 2
 }
 
 fn launching_root(evidence: &Evidence<'_>) -> Root {

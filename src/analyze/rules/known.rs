@@ -533,7 +533,7 @@ pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<
     Some(Preparation {
         all,
         attention: Some(attention),
-        others: Some(Lost::of(&idle.sources, &LOADED)),
+        others: (own.idle > Time::ZERO).then(|| Lost::of(&idle.sources, &LOADED)),
     })
 }
 

@@ -304,6 +304,9 @@ fn plans_of_attention_and_code_of_other_kernels_are_told_apart() {
         text += &format!("range step {}\n", time(0, 4500));
         text += &format!("launch {} -> gemm {}\n", time(0, 5), time(10, 110));
         text += &format!("cuLibraryLoadData {}\n", time(200, 2200));
+        // Memory is cleared before.
+        let (call, clears) = (time(2990, 2995), time(3000, 3002));
+        text += &format!("cudaMemsetAsync {call} -> memset 512B {clears}\n");
         text += &format!(
             "launch {} -> {attention} {}\n",
             time(3000, 3005),
@@ -314,8 +317,8 @@ fn plans_of_attention_and_code_of_other_kernels_are_told_apart() {
     }
     let found = findings(&trace(&text));
     let saved = |id: &str| finding(&found, id).unwrap().1.round();
-    // Idle from 110 until the launch of attention at 3000.
-    assert_eq!(saved("new-shapes"), 2_890_000.0);
+    // Idle from 110 until memory is cleared for attention at 2990.
+    assert_eq!(saved("new-shapes"), 2_880_000.0);
     // Idle from 3110 until the launch of the GEMM returns at 4405: loading is most of it.
     assert_eq!(saved("first-use"), 1_295_000.0);
     assert!(finding(&found, "host-bound").is_none());

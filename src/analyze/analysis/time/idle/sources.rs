@@ -64,6 +64,9 @@ const COUNTS: &str = "NonZeroOp";
 /// Share of a gap from which on an activity takes most of it.
 const MOST: Ratio = Ratio(0.5);
 
+/// Operations among which the first kernel is looked for: few memsets or copies come before attention.
+const BEFORE: usize = 8;
+
 /// Time of an operation up to which its launch limits it.
 const SHORT: Ns = Ns(5_000);
 
@@ -194,7 +197,7 @@ struct Sums {
     sources: FxHashMap<Key, Sum>,
     /// Idle time of activities with names by window.
     named: BTreeMap<Activity, Vec<Times>>,
-    /// The gap that is read: its start, whether attention of cuDNN ends it, and its parts.
+    /// The gap that is read: its start, whether attention of cuDNN comes next, and its parts.
     gap: Option<Ns>,
     is_before_attention: bool,
     parts: Vec<(Key, Ns)>,
@@ -330,7 +333,7 @@ impl<'a> Finder<'a> {
                 if sums.gap != Some(part.gap) {
                     sums.close(self, number);
                     sums.gap = Some(part.gap);
-                    sums.is_before_attention = self.is_cudnn_attention(part.op);
+                    sums.is_before_attention = self.is_before_attention(part.op);
                     let call = self.facts.ops.api_call[part.op as usize];
                     issuer = call.map(|call| self.session.api_calls.thread[call.index()]);
                 }
@@ -360,9 +363,13 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Whether an operation is attention of cuDNN.
-    fn is_cudnn_attention(&self, op: OpIndex) -> bool {
-        let kernel = self.facts.kernel(self.session, op);
+    /// Whether an operation is attention of cuDNN, or clears or copies memory before it.
+    fn is_before_attention(&self, op: OpIndex) -> bool {
+        let ops = &self.facts.ops;
+        let on_gpu = |next: &usize| ops.gpu[*next] == ops.gpu[op as usize];
+        let mut next = (op as usize..ops.len()).take(BEFORE).filter(on_gpu);
+        let first = next.find(|next| !matches!(ops.source[*next], OpSource::Copy(_)));
+        let kernel = first.and_then(|first| self.facts.kernel(self.session, first as OpIndex));
         let identity = kernel.map(|kernel| &self.facts.identities[kernel.index()]);
         identity.is_some_and(KernelIdentity::is_cudnn_attention)
     }

@@ -21,9 +21,11 @@ const SIDE_EFFECTS: usize = 4;
 const CHARTS: usize = 4;
 
 /// The order of outcomes on pages.
-const OUTCOMES: [Status; 6] = [
+const OUTCOMES: [Status; 8] = [
     Status::Judged(Verdict::Better),
     Status::Judged(Verdict::Worse),
+    Status::Few(Verdict::Better),
+    Status::Few(Verdict::Worse),
     Status::Judged(Verdict::Same),
     Status::Judged(Verdict::CannotTell),
     Status::Failed,
@@ -91,11 +93,14 @@ impl<'a> Pages<'a> {
 
     fn title(&self) -> String {
         let count = |status| Quantity::count(self.count(status) as u64);
+        let few = [Verdict::Better, Verdict::Worse].map(|verdict| self.count(Status::Few(verdict)));
+        let few: usize = few.iter().sum();
         words!(
             self,
             "experiments.title",
             better = count(Status::Judged(Verdict::Better)),
             worse = count(Status::Judged(Verdict::Worse)),
+            few = Quantity::count(few as u64),
             failed = count(Status::Failed)
         )
     }
@@ -123,7 +128,7 @@ impl<'a> Pages<'a> {
                     skip,
                     ..self.reasons().view(caption, group.len())
                 },
-                Status::Judged(_) => View {
+                Status::Judged(_) | Status::Few(_) => View {
                     skip,
                     ..table.view(caption, group.len())
                 },
@@ -149,6 +154,8 @@ impl<'a> Pages<'a> {
             Status::Judged(Verdict::Worse) => words!(self, "experiments.did_not_work"),
             Status::Judged(Verdict::Same) => words!(self, "experiments.no_difference"),
             Status::Judged(Verdict::CannotTell) => words!(self, "experiments.open"),
+            Status::Few(Verdict::Better) => words!(self, "experiments.few_better"),
+            Status::Few(_) => words!(self, "experiments.few_worse"),
             Status::Failed => words!(self, "experiments.failed"),
             Status::Reference => words!(self, "experiments.reference"),
         }
@@ -226,7 +233,7 @@ impl<'a> Pages<'a> {
             .map(|change| {
                 let [before, after] = [change.median.before, change.median.after]
                     .map(|value| Quantity::new(value, change.unit));
-                let verdict = self.text.word(change.verdict.label());
+                let verdict = self.text.word(change.status().label());
                 format!("{}: {before} → {after} ({verdict})", change.figure)
             })
             .collect();
@@ -317,7 +324,7 @@ impl<'a> Pages<'a> {
             share "change" = change.ratio.map(|ratio| ratio - Ratio::ONE), page;
             share "change_low" = interval.map(|(low, _)| low - Ratio::ONE);
             share "change_high" = interval.map(|(_, high)| high - Ratio::ONE);
-            text "verdict" = self.text.word(change.verdict.label()), page;
+            text "verdict" = self.text.word(change.status().label()), page;
         } };
         let caption = words!(self, "experiments.side_effects");
         of_table(&table, &rows, caption, rows.len())

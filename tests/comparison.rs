@@ -452,6 +452,51 @@ fn a_library_that_is_exchanged_replaces_kernels_of_its_class() {
     );
 }
 
+/// One export with a step that ran eagerly and was replayed as a CUDA graph: the same kernels in the same order.
+#[test]
+fn a_step_in_a_graph_has_the_kernels_of_the_eager_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let packed = fs::read_dir(path("h200-cuda-graph/nsys-node")).unwrap();
+    let mut exports = packed.map(|entry| entry.unwrap().path());
+    let export = exports.find(|path| path.extension().is_some_and(|end| end == "zst"));
+    let export = zstd::decode_all(fs::File::open(export.unwrap()).unwrap()).unwrap();
+    let [before, after] = ["eager", "decode_step"].map(|range| {
+        let bundle = folder.path().join(range);
+        fs::create_dir(&bundle).unwrap();
+        fs::write(bundle.join("timeline.sqlite"), &export).unwrap();
+        let rule = format!("[[stages]]\nname = \"step\"\nmatch = \"{range}\"\n");
+        fs::write(bundle.join("workload.toml"), rule).unwrap();
+        rooflens::open([bundle]).unwrap()
+    });
+    let captures = Pair {
+        before: std::slice::from_ref(&before),
+        after: std::slice::from_ref(&after),
+    };
+    let settings = Settings {
+        least: Ratio(0.01),
+        allowed: &[],
+        lang: Lang::En,
+    };
+    let checked = with_comparison(captures, settings, |comparison| {
+        let conditions = comparison.conditions.iter();
+        let subjects: Vec<Subject> = conditions.map(|condition| condition.subject).collect();
+        assert_eq!(subjects, [Subject::GraphMode]);
+        let kernels = &comparison.kernels;
+        assert!(kernels.iter().all(|change| change.fate() == Fate::Kept));
+        // 8 blocks: by SQL, 9 kernels by name and 88 launches in the range, and in each replay.
+        assert_eq!(kernels.len(), 9);
+        let launches = |side: fn(&Pair<Use>) -> Use| -> f64 {
+            let all = kernels.iter().map(|change| side(&change.used).launches.0);
+            all.sum()
+        };
+        assert_eq!(
+            (launches(|used| used.before), launches(|used| used.after)),
+            (88.0, 88.0)
+        );
+    });
+    checked.unwrap();
+}
+
 /// Whatever differs, explanations sum to the change of an iteration, and both waterfalls to that of their times.
 #[test]
 fn explanations_and_waterfalls_of_unlike_captures_sum_to_the_change() {

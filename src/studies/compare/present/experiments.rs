@@ -185,7 +185,7 @@ impl<'a> Pages<'a> {
             share "change_low" = interval.map(|(low, _)| low - Ratio::ONE), page if has_intervals;
             share "change_high" = interval.map(|(_, high)| high - Ratio::ONE), page if has_intervals;
             text "side_effects" = self.effects(experiment), page;
-            text "reason" = self.reason(experiment), page;
+            text "reason" = self.reason(experiment);
             name "commit" = self.entry(experiment).commit.clone();
             name "source" = self.entry(experiment).source.clone();
         } }

@@ -224,8 +224,9 @@ fn weights(
     for (part, saved) in action.saved_kernels(stage).iter().chain(of_finding) {
         match part {
             Part::Kernel(row) => {
-                let class = evidence.facts.identities[*row as usize].class;
-                *weights.entry(class.group() as usize).or_default() += *saved;
+                let identity = evidence.facts.identities.get(*row as usize);
+                let group = identity.map_or(ClassGroup::Other, |identity| identity.class.group());
+                *weights.entry(group as usize).or_default() += *saved;
             }
             Part::Copies => *weights.entry(ClassGroup::Copy as usize).or_default() += *saved,
             // Which kernels these are is known by kind only: those around GEMMs and attention first.

@@ -117,7 +117,8 @@ def chain_rule(kind):
         examples = sorted(group["examples"].items())
         example = max((own for _, own in examples), key=lambda own: own["time"])
         derived = dict(chains=count(group["chains"], instances), kernels=count(group["kernels"], instances),
-                       time=scale * time / whole, share=time / whole, sizes_text=example["sizes"], from_text=example["source"],
+                       time=scale * time / whole, share=time / whole, part=example["time"] / group["time"],
+                       sizes_text=example["sizes"], from_text=example["source"],
                     to_text=example["target"], operators_text=example["operators"], around_text=example["around"],
                     factor=round(example["factor"]) if example["factor"] else None, frame_text=frame_of(other, example["first"]),
                     gain=gain)
@@ -167,9 +168,11 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                       r"one FP64 input widens)?" + FRAME,
     "layout-conversions": r".+? copies images between NCHW and channels-last (?P<chains>\S+) times" + PER + r": (?P<time>\S+ \S+) "
                           r"with the time that their elementwise readers lose, (?P<share>\S+ %) of its GPU time"
-                          + r"(?:; most of it for a tensor of (?P<sizes_text>.+?) elements)?(?:, for (?P<around_text>\S+?))?" + FRAME,
+                          + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"
+                          r"(?:, for (?P<around_text>\S+?))?" + FRAME,
     "transposed-copies": r".+? copies tensors to change the order of axes (?P<chains>\S+) times" + PER + ": " + TIME
-                         + r"(?:; most of it for a tensor of (?P<sizes_text>.+?) elements)?(?:, for (?P<around_text>\S+?))?" + FRAME,
+                         + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"
+                         r"(?:, for (?P<around_text>\S+?))?" + FRAME,
     "norm-unfused": r".+? normalizes with (?P<kernels>\S+) separate kernels" + PER + r", (?P<chains>\S+) chains? of elementwise "
                     r"kernels and reductions: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) "
                     r"elements)?" + FRAME,
@@ -177,6 +180,7 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                          r"elements: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
     "gemm-epilogue": r".+? runs (?P<kernels>\S+) kernels?" + PER + r" right after a GEMM, on the same stream, for a bias or an "
                      r"activation: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
-    "dtype-casts": r".+? converts tensors to another data type (?P<chains>\S+) times" + PER + ": " + TIME + r"(?:; most of it to "
+    "dtype-casts": r".+? converts tensors to another data type (?P<chains>\S+) times" + PER + ": " + TIME
+                   + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) to "
                    r"(?P<to_text>\S+?)(?: from (?P<from_text>\S+?))?, (?P<sizes_text>.+?) elements)?"
                    r"(?:, for (?P<around_text>\S+?))?" + FRAME}.items()}

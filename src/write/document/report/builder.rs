@@ -29,8 +29,8 @@ const QUALITY: &str = "quality";
 /// Sections that open the report, and those that close it.
 const FIRST: [&str; 10] = [
     "breakdown",
-    "account",
     "roofline",
+    "account",
     "idle",
     "kernels",
     "gemms",

@@ -335,7 +335,7 @@ fn between_stages_that_are_only_launched_nothing_is_prepared_ahead() {
     }
     with_results(&trace(&text), |context| {
         let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
-        let mut findings = judge(&evidence).findings.into_iter();
+        let mut findings = judge(&evidence).0.findings.into_iter();
         let between = findings
             .find(|finding| finding.id == "between-stages")
             .unwrap();

@@ -117,6 +117,11 @@ impl StageKind {
             Self::Forward | Self::Backward | Self::Optimizer | Self::TrainStep
         )
     }
+
+    /// Whether only training has it: inference has forward passes, too.
+    pub const fn is_training_only(self) -> bool {
+        matches!(self, Self::Backward | Self::Optimizer | Self::TrainStep)
+    }
 }
 
 /// Names of ranges that are stages where a description names none. Case does not matter, and `_` may be a space, a

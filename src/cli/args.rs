@@ -604,7 +604,7 @@ pub(super) struct Unpack {
 /// Documents that `report` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
-    /// Two pages: conclusion, figures, actions.
+    /// One page: conclusion, figures, actions.
     Summary,
     /// The summary, the findings, and what they rest on.
     Report,

@@ -185,6 +185,15 @@ impl Lost {
         }
     }
 
+    /// The same of preparation, which occurs where it takes longer than a launch: code that is loaded once in a while
+    /// does not make stalls of few iterations recur.
+    fn of_preparation(sources: &Sources, activities: &[Activity]) -> Self {
+        Self {
+            windows: windows_from(sources, activities, PREPARES),
+            ..Self::of(sources, activities)
+        }
+    }
+
     /// The bound: its time, with all idle time where most of that has this cause. The host then issues the other work
     /// `sooner` by at most this time.
     pub(crate) fn bound(self, idle: Time, sooner: Time) -> Time {
@@ -225,11 +234,17 @@ fn time(sources: &Sources, activities: &[Activity]) -> Time {
 
 /// Windows in which one of some activities occurs.
 fn windows(sources: &Sources, activities: &[Activity]) -> usize {
+    windows_from(sources, activities, Ns(1).time())
+}
+
+/// Windows in which the activities take at least this time.
+fn windows_from(sources: &Sources, activities: &[Activity], least: Time) -> usize {
     let occurs = |window: &usize| {
         let times = activities
             .iter()
             .filter_map(|activity| sources.of(*activity));
-        times.map(|idle| idle.by_window[*window]).sum::<Ns>() > Ns::ZERO
+        let sum: Ns = times.map(|idle| idle.by_window[*window]).sum();
+        sum.time() >= least
     };
     (0..sources.windows).filter(occurs).count()
 }
@@ -541,16 +556,16 @@ fn all_preparation(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle)
     let is_common =
         |lost: &Lost| 2 * lost.windows >= idle.sources.windows && recurs(evidence, idle, *lost);
     if prepares(&idle.sources) {
-        return Some(Lost::of(&idle.sources, &SHAPES)).filter(is_common);
+        return Some(Lost::of_preparation(&idle.sources, &SHAPES)).filter(is_common);
     }
     if loads(&idle.sources) && !idle.is_whole(&evidence.context) {
-        return Some(Lost::of(&idle.sources, &LOADS)).filter(is_common);
+        return Some(Lost::of_preparation(&idle.sources, &LOADS)).filter(is_common);
     }
     let host = |idle: &StageIdle| idle.pool.causes.sum(&Cause::HOST).time();
     let share = |idle: &StageIdle| Ratio::of(time(&idle.sources, &SHAPES), host(idle));
     let mut others = others(evidence, stage);
     let other = others.find(|other| prepares(&other.sources) && share(other) >= HALF)?;
-    let of_other = Lost::of(&other.sources, &SHAPES);
+    let of_other = Lost::of_preparation(&other.sources, &SHAPES);
     let windows = of_other.windows as f64 / other.sources.windows.max(1) as f64;
     let lost = Lost {
         idle: host(idle) * share(other).min(Ratio::ONE),

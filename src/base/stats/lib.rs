@@ -213,7 +213,7 @@ pub fn modified_z_of_groups(values: &[f64], groups: &[Vec<usize>]) -> Vec<Option
 const LEVELS_APART: f64 = 0.15;
 const LEAST_OF_LEVEL: f64 = 0.2;
 
-/// Values from which on two levels are told from scatter.
+/// Values from which on two levels are distinguished from scatter.
 const LEAST_FOR_LEVELS: usize = 10;
 
 /// Values that lie together, apart from others.

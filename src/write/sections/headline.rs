@@ -165,7 +165,7 @@ fn model(context: &Context<'_>) -> String {
 fn sizes(context: &Context<'_>) -> String {
     let workload = &context.session.workload;
     let mut stages = context.facts.stages.iter();
-    let trains = stages.any(|stage| stage.kind.is_training());
+    let trains = stages.any(|stage| stage.kind.is_training_only());
     let mut sizes = Vec::new();
     if let Some(size) = size(context, workload.batch, |sizes| sizes.batch) {
         sizes.push(words!(context, "headline.batch", size = size));

@@ -8,15 +8,10 @@ use rooflens_document::{ActionCard, Inline};
 
 /// Code by rule and a word of what the action says; empty: whatever it says. The first that fits counts.
 const SNIPPETS: [(&str, &str, &str); 25] = [
-    (
-        "host-pauses",
-        "enable_cudnn_sdp",
-        "torch.backends.cuda.enable_cudnn_sdp(False)",
-    ),
+    ("host-pauses", "enable_cudnn_sdp", WITHOUT_CUDNN_ATTENTION),
     ("host-pauses", "gc.freeze", COLLECTION),
     ("host-pauses", "num_workers", LOADER),
     ("launch-bound", "", GRAPHS),
-    ("queue-gaps", "", GRAPHS),
     ("short-kernels", "", GRAPHS),
     ("low-mfu", "compile", COMPILE),
     ("pointwise-unfused", "", COMPILE),
@@ -50,13 +45,14 @@ const SNIPPETS: [(&str, &str, &str); 25] = [
         "",
         "model = torch.compile(model, dynamic=True)",
     ),
+    ("new-shapes", "enable_cudnn_sdp", WITHOUT_CUDNN_ATTENTION),
     ("new-shapes", "", "torch.backends.cudnn.benchmark = False"),
     (
         "checkpoint",
         "",
         "future = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)",
     ),
-    ("first-use", "", "export CUDA_MODULE_LOADING=EAGER"),
+    ("first-use", "EAGER", "export CUDA_MODULE_LOADING=EAGER"),
     ("tf32-gemms", "", AUTOCAST),
     ("no-tensor-cores", "", AUTOCAST),
     (
@@ -71,6 +67,7 @@ const SNIPPETS: [(&str, &str, &str); 25] = [
     ),
 ];
 
+const WITHOUT_CUDNN_ATTENTION: &str = "torch.backends.cuda.enable_cudnn_sdp(False)";
 const GRAPHS: &str =
     "model = torch.compile(model, mode=\"reduce-overhead\")  # replays CUDA graphs";
 const COMPILE: &str = "model = torch.compile(model)";
@@ -102,7 +99,7 @@ impl Effort {
             "bank-conflicts" | "uncoalesced-access" | "local-memory" | "contended-atomics"
             | "divergent-branches" | "cache-traffic" | "double-precision" | "low-occupancy"
             | "wave-tail" | "small-grids" | "gemm-roofline" | "gemm-bandwidth"
-            | "attention-cache" | "profiled-bound" | "decode-bandwidth" => Self::Kernels,
+            | "profiled-bound" | "decode-bandwidth" => Self::Kernels,
             _ => Self::Program,
         }
     }

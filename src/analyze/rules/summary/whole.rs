@@ -63,7 +63,7 @@ impl<'a> Whole<'a> {
         let counts = shown.iter().map(|stage| stage.counted);
         let first = counts.clone().next()?;
         let is_even = counts.clone().all(|count| count == first);
-        let trains = shown.iter().any(|stage| stage.kind.is_training());
+        let trains = shown.iter().any(|stage| stage.kind.is_training_only());
         let mut steps = None;
         let (kind, stages) = match request {
             Some(request) if is_of_iterations => {

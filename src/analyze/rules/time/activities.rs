@@ -6,7 +6,7 @@ use crate::known::{self, Loss};
 use crate::rule::{Look, Outcome, Rule};
 use rooflens_analysis::time::idle::Activity;
 use rooflens_document::{Finding, Severity};
-use rooflens_session::Ns;
+use rooflens_session::{Ns, StrId};
 use rooflens_stats::median;
 use rooflens_units::{Hertz, Time};
 
@@ -181,7 +181,9 @@ fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
             return Look::Passed;
         }
         let loss = known::loss_of_stage(evidence, (stage, idle), lost, activities);
-        let draft = draft(evidence, loss);
+        let has_shapes = |shapes: &StrId| *shapes != StrId::default();
+        let is_known = evidence.session.operators.shapes.iter().any(has_shapes);
+        let draft = draft(evidence, loss).next((!is_known).then_some("next"));
         match preparation.attention {
             Some(_) => draft
                 .statement("statement_attention")

@@ -111,7 +111,7 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
 }
 
-/// Whether the host does little but launch between stages: for twice as long as anything else, but for what it does once.
+/// Whether the host does little but launch between stages: for twice as long as anything else, without what it does once.
 fn launches(loops: &[&Pair]) -> bool {
     let (mut launching, mut others) = (Ns::ZERO, Ns::ZERO);
     for pair in loops {

@@ -6,11 +6,11 @@ import time
 # than recording it.
 _BATCH = 8
 
-# What timing ranges may cost: a share of the time, and nanoseconds at the beginning. For each name of outermost ranges that is
-# the time in them; for all ranges inside of others together, which may be around every layer, the time since the first mark.
-# Where each instance would cost more, some instances are timed.
-SHARE, ALLOWANCE = 0.01, 300_000
-INNER_SHARE, INNER_ALLOWANCE = 0.005, 2_000_000
+# What timing ranges may cost. Of outermost ranges, FIRST of each name are timed, and more while that takes less than this share
+# of the time in them. All ranges inside of others together, which may be around every layer, have nanoseconds at the beginning
+# and a share of the time since the first mark. Where each instance would cost more, some instances are timed.
+FIRST, SHARE = 32, 0.01
+INNER_SHARE, INNER_ALLOWANCE = 0.005, 10_000_000
 
 
 class Clock:

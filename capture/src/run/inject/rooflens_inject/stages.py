@@ -3,7 +3,7 @@ import re
 import threading
 import time
 
-from .clock import ALLOWANCE, SHARE
+from .clock import FIRST, SHARE
 
 # Instances of a name that are timed, and names that are kept: ranges around single layers are many.
 MAX_INSTANCES, MAX_NAMES, MAX_SPELLINGS = 2000, 200, 10000
@@ -31,8 +31,8 @@ class Stage:
         self.is_step = re.sub(r"[ _-]", "", key).lower() == "decodestep"
 
     def is_affordable(self):
-        """Whether outermost ranges of this name have cost little so far."""
-        return self.spent < ALLOWANCE + SHARE * self.inside
+        """Whether outermost ranges of this name are few, or have cost little so far."""
+        return self.opened <= FIRST or self.spent < SHARE * self.inside
 
     def as_json(self):
         """Instances that are over and read."""

@@ -191,6 +191,27 @@ fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
     );
 }
 
+/// A server computes in a thread of its own, which cannot stop the profiler of the main thread.
+#[test]
+fn ranges_of_another_thread_leave_the_profiler_running() {
+    let machine = Machine::with(&export());
+    let torch = fakes().join("torch");
+    let mut command = machine.command(&["all", "--passes", "baseline,nsys,torch", "--", "python3"]);
+    command
+        .arg(torch.join("generate.py"))
+        .arg("worker")
+        .env("PYTHONPATH", &torch);
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    let traces = manifest
+        .artifacts
+        .iter()
+        .filter(|artifact| artifact.path.ends_with(".pt.trace.json.gz"));
+    let traces: Vec<&str> = traces.map(|artifact| artifact.path.as_str()).collect();
+    assert_eq!(traces, ["torch/trace.pt.trace.json.gz"]);
+}
+
 /// The export with a CUDA graph in each instance, which takes longer than the kernels.
 fn export_with_graphs() -> String {
     let mut sql = export();

@@ -90,7 +90,11 @@ pub(super) fn bars(evidence: &Evidence<'_>, whole: &Whole<'_>) -> (Chart, Vec<Ba
             best = (whole.best() < whole.now).then(|| whole.best()),
             idle = idle,
         ),
-        description: words!(evidence, "summary.bars_text"),
+        description: words!(
+            evidence,
+            "summary.bars_text",
+            limit = whole.limit.map(|_| "")
+        ),
         plot: Plot::StackedBars(
             StackedBars {
                 unit: Unit::Nanoseconds,

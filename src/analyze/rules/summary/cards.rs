@@ -167,10 +167,15 @@ fn snippet(evidence: &Evidence<'_>, action: &Action<'_>) -> Option<String> {
         return None;
     }
     let what = action.what_to_do(evidence.text);
+    let has_bf16 = evidence.platform.has_tf32() != Some(false);
     let fits = |(rule, word, _): &&(&str, &str, &str)| {
         *rule == action.finding.id && (word.is_empty() || what.contains(*word))
     };
     let (.., code) = SNIPPETS.iter().find(fits)?;
+    // Training in fp16 scales its loss as well, which is more than a line.
+    if *code == AUTOCAST && !has_bf16 {
+        return None;
+    }
     Some((*code).to_owned())
 }
 

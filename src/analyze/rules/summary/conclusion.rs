@@ -50,7 +50,9 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
     if let Some((_, verdict)) = bound
         && let Effect::Stage(stage) = action.effect
     {
-        let is_only = whole.stages.len() == 1 || whole.kind == Kind::Step;
+        // The loop has more than its iterations.
+        let is_only =
+            whole.stages.len() == 1 && whole.kind != Kind::Loop || whole.kind == Kind::Step;
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
         let others = action.others().next().is_some();
         return words!(

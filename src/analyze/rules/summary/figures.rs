@@ -52,7 +52,7 @@ fn is_on_loop(actions: &[Action<'_>]) -> bool {
 }
 
 /// Whether the time of the loop is that of the profiled one without what the profiler adds.
-fn is_modeled(evidence: &Evidence<'_>) -> bool {
+pub(super) fn is_modeled(evidence: &Evidence<'_>) -> bool {
     evidence
         .stages
         .iter()

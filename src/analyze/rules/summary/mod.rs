@@ -163,10 +163,12 @@ const WAITS: Ratio = Ratio(0.15);
 /// Whether faster GPUs would help, by stage: idle time and communication do not get shorter with them.
 fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
     let (mut helped, mut waiting) = (Vec::new(), Vec::new());
+    let mut has_exchange = false;
     for (stage, _) in &whole.stages {
         let communicates = evidence.stage_time(stage.kernels);
         let exchange =
             communicates.map_or(Ratio::ZERO, |time| time.share(ClassGroup::Communication));
+        has_exchange |= exchange > Ratio::ZERO;
         let computing = stage.reference_busy() * exchange.rest();
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
         match computing.rest() < WAITS {
@@ -185,6 +187,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         }
     }
     let join = |stages: &[String]| stages.join(evidence.text.comma());
+    let exchange = has_exchange.then_some("");
     let mut sentences = Sentences::new();
     if !helped.is_empty() {
         sentences.push(say!(
@@ -197,12 +200,14 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         sentences.push(say!(
             evidence,
             "summary.only_waits",
+            exchange = exchange,
             waiting = join(&waiting)
         ));
     } else if !waiting.is_empty() {
         sentences.push(say!(
             evidence,
             "summary.not_faster",
+            exchange = exchange,
             waiting = join(&waiting)
         ));
     }

@@ -77,6 +77,7 @@ fn time(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Tile {
         .stages
         .iter()
         .any(|(stage, _)| stage.unprofiled.is_none());
+    let is_modeled = whole.kind == Kind::Loop && figures::is_modeled(evidence);
     Tile {
         label: words!(
             evidence,
@@ -84,6 +85,7 @@ fn time(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Tile {
             name = name,
             steps = whole.steps.map(Quantity::count),
             profiled = is_profiled.then_some(""),
+            modeled = is_modeled.then_some(""),
         ),
         now: whole.now.into(),
         others,

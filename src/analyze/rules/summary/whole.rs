@@ -229,10 +229,10 @@ fn weights(
                 *weights.entry(group as usize).or_default() += *saved;
             }
             Part::Copies => *weights.entry(ClassGroup::Copy as usize).or_default() += *saved,
-            // Which kernels these are is known by kind only: those around GEMMs and attention first.
+            // Which kernels these are is known by kind only.
             Part::Group(_) => {
-                for group in OTHERS {
-                    *weights.entry(group as usize).or_default() += *saved;
+                for group in classes_of_group(action.finding.id) {
+                    *weights.entry(*group as usize).or_default() += *saved;
                 }
             }
         }
@@ -257,6 +257,22 @@ const OTHERS: [ClassGroup; 3] = [
     ClassGroup::Copy,
     ClassGroup::Normalization,
 ];
+
+/// The classes of the kernels of a group, by the rule that finds it.
+fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
+    match rule {
+        "layout-conversions" | "transposed-copies" | "repeated-tensors" | "dtype-casts" => {
+            &[ClassGroup::Copy]
+        }
+        "gemm-epilogue" | "pointwise-unfused" | "optimizer-loop" | "row-additions" => {
+            &[ClassGroup::Elementwise]
+        }
+        "norm-unfused" => &[ClassGroup::Normalization, ClassGroup::Elementwise],
+        "gemm-loop" => &[ClassGroup::Gemm],
+        "attention-math" | "expert-loop" | "fp64-operators" => &ClassGroup::ALL,
+        _ => &OTHERS,
+    }
+}
 
 /// Takes `saved` off these classes, by weight as far as they have it, then off the others.
 fn shrink(state: &mut Classes, weights: &BTreeMap<usize, Time>, saved: Time) {

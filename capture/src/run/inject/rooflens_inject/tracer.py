@@ -45,6 +45,7 @@ class Tracer:
     def __init__(self, torch):
         self.torch, self.profiler, self.seen, self.depth, self.done = torch, None, 0, 0, False
         self.has_stacks, self.had_stacks, self.stacked, self.stack_depth = False, False, 0, 0
+        self.thread = None
         self.lock, self.local = threading.RLock(), threading.local()
         if RANGE is None and "ROOFLENS_WINDOW" not in os.environ:
             self.start()
@@ -57,6 +58,7 @@ class Tracer:
             try:
                 self.profiler = self.with_stacks() if self.has_stacks else self.recorder()
                 self.profiler.start()
+                self.thread = threading.get_ident()
                 # From now on the trace grows that the capture leaves time to write.
                 open(os.path.join(DIR, "begun"), "w").close()
             except Exception as error:
@@ -76,9 +78,9 @@ class Tracer:
         return self.torch.profiler.profile(activities=[self.torch.profiler.ProfilerActivity.CPU], with_stack=True)
 
     def begin_stacks(self):
-        """Drops what was recorded until now, and records stacks."""
+        """Drops what was recorded until now, and records stacks. Only the thread that started a profiler can stop it."""
         with self.lock:
-            if self.profiler is None or self.had_stacks:
+            if self.profiler is None or self.had_stacks or self.thread != threading.get_ident():
                 return
             profiler, self.profiler = self.profiler, None
             with undisturbed():

@@ -2,6 +2,7 @@ import json
 import os
 import signal
 import sys
+import threading
 
 EVENTS = []
 
@@ -26,9 +27,12 @@ class profile:
         EVENTS.append("options " + ",".join(sorted(key for key, value in options.items() if value is True)))
 
     def start(self):
+        self.thread = threading.get_ident()
         EVENTS.append("start")
 
     def stop(self):
+        if threading.get_ident() != self.thread:
+            raise RuntimeError("Can't disable Kineto profiler when it's not running")
         self.time_is_up()
         EVENTS.append("stop")
 

@@ -7,7 +7,7 @@ pub mod states;
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Scope};
+use rooflens_schemas::{Evidence, PassKind, Scope};
 
 use crate::engine::facts::StageInstance;
 use crate::engine::stage_stats::{Summary, summaries};
@@ -44,7 +44,7 @@ pub struct DeviceMemory {
     pub held: Held,
 }
 
-/// The most memory of a device in use, CUDA contexts and other processes included.
+/// The most memory of a device in use, CUDA contexts and other processes included, without passes that collect counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryUsed {
     /// Device ordinal.
@@ -149,10 +149,25 @@ fn stage_at(context: &Context<'_>, pass: PassId, time: Ns) -> Option<usize> {
     })
 }
 
+/// Whether a file lies in the folder of a pass with counters: the profiler then keeps copies of what kernels write.
+fn is_of_counters(session: &Session, artifact: &str) -> bool {
+    let passes = &session.passes;
+    let Some((folder, _)) = artifact.rsplit_once('/') else {
+        return false;
+    };
+    (0..passes.len()).any(|row| {
+        let of_pass = session.text(passes.artifact[row]).rsplit_once('/');
+        passes.kind[row] == PassKind::Counters && of_pass.is_some_and(|(other, _)| other == folder)
+    })
+}
+
 fn used(session: &Session) -> Vec<MemoryUsed> {
     let samples = &session.device_samples;
     let mut devices: BTreeMap<u32, Vec<(u64, usize)>> = BTreeMap::new();
     for row in 0..samples.len() {
+        if is_of_counters(session, session.text(samples.artifact[row])) {
+            continue;
+        }
         let used = samples.memory_used[row].map(|bytes| (bytes, row));
         devices.entry(samples.device[row]).or_default().extend(used);
     }

@@ -38,6 +38,9 @@ pub(crate) struct Launch<'a> {
 /// Name and grid.
 pub(crate) type Sized<'a> = (&'a str, Dim3);
 
+/// Names of the kernels that were exchanged at a place: before, and after.
+pub(crate) type Exchanged<'a> = (Vec<&'a str>, Vec<&'a str>);
+
 /// Launches and time of one iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
@@ -49,7 +52,7 @@ pub(crate) struct Sum {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Alignment<'a> {
     /// Exchanges, each with the sums of its kernels.
-    pub exchanges: BTreeMap<(Vec<&'a str>, Vec<&'a str>), Pair<BTreeMap<Sized<'a>, Sum>>>,
+    pub exchanges: BTreeMap<Exchanged<'a>, Pair<BTreeMap<Sized<'a>, Sum>>>,
     /// The sums of all kernels.
     pub all: Pair<BTreeMap<Sized<'a>, Sum>>,
 }

@@ -291,16 +291,16 @@ impl Kernels<'_> {
                 launches: whole.launches * of_launches,
                 time: whole.time * of_time,
             };
-            used.launches = used.launches - part.launches;
-            used.time = used.time - part.time;
+            used.launches -= part.launches;
+            used.time -= part.time;
             taken.launches += part.launches;
             taken.time += part.time;
             if part.time >= largest.0 {
                 largest = (part.time, key.1);
             }
             if let Some(used) = self.used.get_mut(&key) {
-                used.launches = used.launches - part.launches;
-                used.time = used.time - part.time;
+                used.launches -= part.launches;
+                used.time -= part.time;
             }
         }
         let iterations = self.iterations(stage);

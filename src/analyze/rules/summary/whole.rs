@@ -265,7 +265,7 @@ fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
             &[ClassGroup::Copy]
         }
         "gemm-epilogue" | "pointwise-unfused" | "optimizer-loop" | "row-additions" => {
-            &[ClassGroup::Elementwise]
+            &[ClassGroup::Elementwise, ClassGroup::Other]
         }
         "norm-unfused" => &[ClassGroup::Normalization, ClassGroup::Elementwise],
         "gemm-loop" => &[ClassGroup::Gemm],
@@ -286,15 +286,15 @@ fn shrink(state: &mut Classes, weights: &BTreeMap<usize, Time>, saved: Time) {
         let share = Ratio::of(left.min(known), known);
         for class in 0..IDLE {
             let taken = has(state, class) * share;
-            state[class] = state[class] - taken;
-            left = left - taken;
+            state[class] -= taken;
+            left -= taken;
         }
     }
     let rest: Time = state[..IDLE].iter().copied().sum();
     if left > Time::ZERO && rest > Time::ZERO {
         let share = Ratio::of(left.min(rest), rest);
         for time in &mut state[..IDLE] {
-            *time = *time - *time * share;
+            *time -= *time * share;
         }
     }
 }

@@ -216,16 +216,15 @@ impl Shown<'_> {
         }
     }
 
-    fn mark(&mut self, context: &Context<'_>, (kernel, grid): (KernelId, Dim3), point: Point) {
+    fn mark(&mut self, context: &Context<'_>, (kernel, grid): (KernelId, Dim3), mut point: Point) {
         let label = context.facts.identities[kernel.index()].short.clone();
-        let label = words!(
+        point.label = words!(
             context,
             "roofline.page.mark",
             kernel = label,
             stage = self.label.as_str()
         );
-        self.marks
-            .push((grid.to_string(), Point { label, ..point }));
+        self.marks.push((grid.to_string(), point));
     }
 }
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Measures what the injected Python modules add to the time of a step: planted programs with and without them, in turns.
 
-usage: injection.py notes|marks RUNS PROGRAM...        needs a GPU and PyTorch
+usage: injection.py notes|marks|nothing RUNS PROGRAM...        needs a GPU and PyTorch
 
 `notes` is what an unprofiled baseline injects. `marks` is what a pass of nsys injects, for a script that runs under
-`nsys profile --trace=cuda,nvtx,osrt --trace-fork-before-exec=true`.
+`nsys profile --trace=cuda,nvtx,osrt --trace-fork-before-exec=true`. `nothing` is the control: it switches nothing, and its ratio is
+the error of this measurement.
 
 The speed of a host differs more between two processes than the modules cost. Each process therefore switches them on and off
-every BLOCK steps, and the steps next to a switch do not count. PyTorch is imported once and each run is a fork.
-Prints one JSON line for each program: medians over blocks of their mean step time by run, and quartiles and median of their ratios.
-Means, because only some steps are timed and cost more than the others.
+every BLOCK steps, and the steps next to a switch do not count. Steps get faster during a run: blocks follow each other as on, off,
+off, on, or the other way round, in turns. PyTorch is imported once and each run is a fork.
+Prints one JSON line for each program: medians of the ratios of two neighboring blocks by run, and quartiles and median of these.
+A block counts with the mean of its steps, because only some steps are timed and cost more than the others.
 """
 import gc
 import json
@@ -48,7 +50,7 @@ class Switch:
     """Puts the functions of PyTorch in the place of the injected ones, and back."""
 
     def __init__(self):
-        self.hooks = []
+        self.hooks, self.is_on = [], True
         for owner in owners():
             for name, value in list(vars(owner).items()):
                 function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
@@ -57,6 +59,9 @@ class Switch:
         self.marks = sys.modules.get("rooflens_inject.marks")
 
     def set(self, is_on):
+        if is_on == self.is_on:
+            return
+        self.is_on = is_on
         for owner, name, injected, plain in self.hooks:
             # A class without a `__call__` of its own has that of its base.
             if not is_on and (plain is None or name == "__call__"):
@@ -96,10 +101,14 @@ def measure(program, kind):
     import torch
 
     warnings.simplefilter("ignore")
-    inject(kind)
-    state = {"switch": None, "steps": 0, "is_on": True}
-    blocks = {True: [], False: []}
+    if kind != "nothing":
+        inject(kind)
+    state = {"switch": None, "steps": 0, "block": 0, "runs": 0}
+    ratios, plain_times, injected_times = [], [], []
     pending = []
+
+    def is_on():
+        return (state["block"] % 4 in (0, 3)) == (state["runs"] % 2 == 0)
 
     def tick(self):
         self.steps += 1
@@ -107,35 +116,41 @@ def measure(program, kind):
             return
         if state["switch"] is None:
             state["switch"] = Switch()
+            state["switch"].set(is_on())
         state["steps"] += 1
-        place = state["steps"] % BLOCK
-        if place == 0:
-            state["is_on"] = not state["is_on"]
-            state["switch"].set(state["is_on"])
+        place = (self.steps - self.warm) % BLOCK
+        if place == 0 and self.steps > self.warm:
+            state["block"] += 1
+            state["switch"].set(is_on())
         event = torch.cuda.Event(enable_timing=True)
         event.record()
-        pending.append((event, state["is_on"], 0 < place < BLOCK - 1))
+        pending.append((event, is_on(), 0 < place < BLOCK - 1))
 
     def report(self, *_):
         torch.cuda.synchronize()
-        times = []
-        for (start, _, _), (end, is_on, counts) in zip(pending, pending[1:]):
+        blocks, times = [], []
+        for (start, _, _), (end, injected, counts) in zip(pending, pending[1:]):
             if counts:
                 times.append(start.elapsed_time(end))
             elif times:
-                blocks[is_on].append(statistics.mean(times))
+                blocks.append((injected, statistics.mean(times)))
                 times = []
         pending.clear()
+        for first, second in zip(blocks[::2], blocks[1::2]):
+            injected, plain = sorted((first, second), reverse=True)
+            plain_times.append(plain[1])
+            injected_times.append(injected[1])
+            ratios.append(injected[1] / plain[1])
 
     clock.Clock.tick, clock.Clock.report = tick, report
     while state["steps"] < STEPS:
-        state["switch"], state["is_on"] = None, True
+        state["switch"], state["block"] = None, 0
         runpy.run_path(str(PROGRAMS / program), run_name="__main__")
         functions = [f"{owner.__name__}.{name}" for owner, name, *_ in state["switch"].hooks]
-        if not state["is_on"]:
-            state["switch"].set(True)
-    return {"plain": statistics.median(blocks[False]), "injected": statistics.median(blocks[True]),
-            "blocks": [len(blocks[False]), len(blocks[True])], "functions": functions}
+        state["switch"].set(True)
+        state["runs"] += 1
+    return {"plain": statistics.median(plain_times), "injected": statistics.median(injected_times),
+            "ratio": statistics.median(ratios), "pairs": len(ratios), "functions": functions}
 
 
 def run(program, kind):
@@ -165,12 +180,12 @@ def main():
 
     for program in programs:
         results = [run(program, kind) for _ in range(runs)]
-        ratios = [result["injected"] / result["plain"] for result in results]
+        ratios = [result["ratio"] for result in results]
         quartiles = [round(value, 4) for value in statistics.quantiles(ratios, n=4)]
         line = {"program": program, "injected": kind, "ratio_quartiles": quartiles,
                 "plain_ms": [round(result["plain"], 4) for result in results],
                 "injected_ms": [round(result["injected"], 4) for result in results],
-                "blocks": results[0]["blocks"], "functions": results[0]["functions"]}
+                "pairs": results[0]["pairs"], "functions": results[0]["functions"]}
         print(json.dumps(line), flush=True)
 
 

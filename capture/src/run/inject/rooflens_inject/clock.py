@@ -6,10 +6,11 @@ import time
 # than recording it.
 _BATCH = 8
 
-# What timing ranges may cost. Of outermost ranges, FIRST of each name are timed, and more while that takes less than this share
-# of the time in them. All ranges inside of others together, which may be around every layer, have nanoseconds at the beginning
-# and a share of the time since the first mark. Where each instance would cost more, some instances are timed.
-FIRST, SHARE = 32, 0.01
+# What ranges and model calls may cost. Of outermost ranges, FIRST of each name are timed, then one of EVERY, and more while all that
+# is done in ranges of this name takes less than SHARE of the time in them. All ranges inside of others together, which may be around
+# every layer, have nanoseconds at the beginning and a share of the time since the first mark. EVERY is a prime number, because
+# workloads repeat what they do in every 10 or 64 steps.
+FIRST, EVERY, SHARE = 32, 61, 0.01
 INNER_SHARE, INNER_ALLOWANCE = 0.005, 10_000_000
 
 

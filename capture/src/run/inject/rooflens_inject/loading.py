@@ -7,6 +7,14 @@ _waiting = {}
 _said = set()
 
 
+def say(function, error):
+    """Prints an error of this function once."""
+    said = f"{function.__module__}.{function.__qualname__}: {error!r}"
+    if said not in _said and len(_said) < 20:
+        _said.add(said)
+        print(f"rooflens-capture: {said}", file=sys.stderr)
+
+
 def quiet(function):
     """The same function, whose exceptions are said once and otherwise forgotten. It then gives None."""
 
@@ -15,10 +23,7 @@ def quiet(function):
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            said = f"{function.__module__}.{function.__qualname__}: {error!r}"
-            if said not in _said and len(_said) < 20:
-                _said.add(said)
-                print(f"rooflens-capture: {said}", file=sys.stderr)
+            say(function, error)
             return None
 
     return guarded

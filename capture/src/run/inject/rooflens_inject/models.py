@@ -6,6 +6,7 @@ carries anything of ours, and what torch.compile traces is as if nothing were ho
 import collections
 import functools
 import threading
+import time
 import weakref
 
 from . import loading, marks, notes, ranges, steps
@@ -139,7 +140,10 @@ def watched(call, model_of):
         if compiling() or _local.__dict__.get("inside"):
             return call(self, *args, **kwargs)
         _local.inside = True
+        begun = time.perf_counter_ns()
         phase, mark = _called(model_of(self), args, kwargs) or (None, None)
+        if steps.current is not None:
+            steps.current.spent(begun)
         try:
             return call(self, *args, **kwargs)
         finally:

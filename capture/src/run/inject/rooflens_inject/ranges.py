@@ -8,8 +8,18 @@ import threading
 
 from . import loading
 
-_listeners = []
-_local = threading.local()
+
+
+class Local(threading.local):
+    """Of a thread: names of open ranges, and whether ranges that open now are ours."""
+
+    def __init__(self):
+        self.stack, self.is_ours = [], False
+
+
+# Methods of the listeners. Some workloads open thousands of ranges a second: what runs for each of them looks up little.
+_enters, _leaves = [], []
+_local = Local()
 _hooked = set()
 
 # Whether ranges that are not ours are left out.
@@ -18,7 +28,8 @@ _is_hidden = False
 
 def listen(torch, listener):
     """Adds a listener; the first one hooks the functions."""
-    _listeners.append(listener)
+    _enters.append(listener.enter)
+    _leaves.insert(0, listener.leave)
     _hook(torch)
 
 
@@ -32,15 +43,15 @@ def hide(torch):
 @contextlib.contextmanager
 def ours():
     """Ranges that open or close in here are not hidden."""
-    _local.ours = True
+    _local.is_ours = True
     try:
         yield
     finally:
-        _local.ours = False
+        _local.is_ours = False
 
 
 def is_hidden():
-    return _is_hidden and not _local.__dict__.get("ours")
+    return _is_hidden and not _local.is_ours
 
 
 def _hook(torch):
@@ -58,28 +69,32 @@ def is_compiling(torch):
     return getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
 
 
-@loading.quiet
 def opened(name):
-    name = str(name)
-    _local.__dict__.setdefault("stack", []).append(name)
-    for listener in _listeners:
-        listener.enter(name)
+    try:
+        name = str(name)
+        _local.stack.append(name)
+        for enter in _enters:
+            enter(name)
+    except Exception as error:
+        loading.say(opened, error)
 
 
-@loading.quiet
 def closed():
-    stack = _local.__dict__.get("stack")
-    if stack:
-        name = stack.pop()
-        for listener in reversed(_listeners):
-            listener.leave(name)
+    try:
+        stack = _local.stack
+        if stack:
+            name = stack.pop()
+            for leave in _leaves:
+                leave(name)
+    except Exception as error:
+        loading.say(closed, error)
 
 
 def _push(push, compiling):
     def range_push(msg, *args, **kwargs):
         if compiling():
             return push(msg, *args, **kwargs)
-        if is_hidden():
+        if _is_hidden and not _local.is_ours:
             return 0
         opened(msg)
         return push(msg, *args, **kwargs)
@@ -91,7 +106,7 @@ def _pop(pop, compiling):
     def range_pop(*args, **kwargs):
         if compiling():
             return pop(*args, **kwargs)
-        if is_hidden():
+        if _is_hidden and not _local.is_ours:
             return 0
         depth = pop(*args, **kwargs)
         closed()

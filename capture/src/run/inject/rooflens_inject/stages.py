@@ -3,12 +3,15 @@ import re
 import threading
 import time
 
-from .clock import FIRST, SHARE
+from .clock import EVERY, FIRST, SHARE
 
 # Instances of a name that are timed, and names that are kept: ranges around single layers are many.
 MAX_INSTANCES, MAX_NAMES, MAX_SPELLINGS = 2000, 200, 10000
 
 _DIGITS = re.compile(r"\d+")
+
+# In the place of the stage of a name that was never seen: None is that of a name that is not kept.
+_UNKNOWN = object()
 
 
 def add_sizes(total, phase, sizes):
@@ -25,14 +28,14 @@ class Stage:
 
     def __init__(self, key):
         self.times, self.opened = [], 0
-        # Nanoseconds of the host: in outermost ranges of this name, and for timing them.
+        # Nanoseconds of the host: in outermost ranges of this name, and what of it the notes took.
         self.inside = self.spent = 0
         # Steps of a loop that no model tells of are counted by their ranges.
         self.is_step = re.sub(r"[ _-]", "", key).lower() == "decodestep"
 
     def is_affordable(self):
         """Whether outermost ranges of this name are few, or have cost little so far."""
-        return self.opened <= FIRST or self.spent < SHARE * self.inside
+        return self.opened <= FIRST or self.spent < SHARE * self.inside or self.opened % EVERY == 0
 
     def as_json(self):
         """Instances that are over and read."""
@@ -75,45 +78,52 @@ class Stages:
         return stage
 
     def enter(self, name):
-        begun = time.perf_counter_ns()
-        stack, frame = self.stack(), None
-        stage = self.spellings[name] if name in self.spellings else self.stage(name)
+        begun, open, frame = time.perf_counter_ns(), self.open, None
+        stack, stage = open.stack, self.spellings.get(name, _UNKNOWN)
+        if stage is _UNKNOWN:
+            stage = self.stage(name)
         if not stack:
-            self.open.outermost, self.open.begun = stage, begun
+            open.outermost, open.begun = stage, begun
         if stage is not None:
             stage.opened += 1
-            outer = stack[-1] if stack else None
-            if stage.is_step and outer is not None:
-                outer[2]["step"] = outer[2].get("step", 0) + 1
+            if stack and stage.is_step and stack[-1] is not None:
+                happened = stack[-1][2]
+                happened["step"] = happened.get("step", 0) + 1
             is_affordable = self.clock.is_affordable(begun) if stack else stage.is_affordable()
-            if len(stage.times) < MAX_INSTANCES and is_affordable:
+            if is_affordable and len(stage.times) < MAX_INSTANCES:
                 # A range inside another of its name is the same phase.
-                if all(open is None or open[0] is not stage for open in stack):
+                if all(outer is None or outer[0] is not stage for outer in stack):
                     frame = (stage, self.clock.mark(), {}, {})
-                    self.spend(stage, begun)
+            self.spend(begun)
         stack.append(frame)
 
     def leave(self, name=None, end=None):
         """Closes the innermost range, at the mark `end` if it is over since then."""
-        begun, stack = time.perf_counter_ns(), self.stack()
+        begun, open = time.perf_counter_ns(), self.open
+        stack = open.stack
         frame = stack.pop() if stack else None
-        if not stack and self.open.outermost is not None:
-            self.open.outermost.inside += begun - self.open.begun
-        if frame is None:
-            return
-        instance = [None, False, *frame[2:]]
-        frame[0].times.append(instance)
+        if frame is not None:
+            instance = [None, False, *frame[2:]]
+            frame[0].times.append(instance)
 
-        def read(milliseconds, is_of_gpu):
-            instance[0], instance[1] = milliseconds, is_of_gpu
+            def read(milliseconds, is_of_gpu):
+                instance[0], instance[1] = milliseconds, is_of_gpu
 
-        self.clock.interval(frame[1], end or self.clock.mark(), read)
-        self.spend(frame[0], begun)
+            self.clock.interval(frame[1], end or self.clock.mark(), read)
+        if not stack and open.outermost is not None:
+            open.outermost.inside += begun - open.begun
+        self.spend(begun)
 
-    def spend(self, stage, begun):
-        """Counts the time since then for the outermost ranges of this stage, or for all inner ones."""
-        counter = self.clock if self.stack() else stage
-        counter.spent += time.perf_counter_ns() - begun
+    def spend(self, begun):
+        """Counts the time since then for the outermost range that is open or was closed last, or for all inner ones."""
+        counter = self.clock if self.open.stack else self.open.outermost
+        if counter is not None:
+            counter.spent += time.perf_counter_ns() - begun
+
+    def spend_call(self, begun):
+        """Counts the time since then for the outermost range that is open: a model was called."""
+        if self.open.stack and self.open.outermost is not None:
+            self.open.outermost.spent += time.perf_counter_ns() - begun
 
     def seen(self, what, sizes):
         """Something of these sizes happened in all ranges that are open on this thread."""

@@ -81,6 +81,11 @@ class Steps:
             self.user.seen(what, sizes)
             self.own.seen(what, sizes)
 
+    def spent(self, begun):
+        """A call of a model was noted since then."""
+        if self.user:
+            self.user.spend_call(begun)
+
     @loading.quiet
     def begins(self, phase, sizes):
         """A forward pass of a whole model: train, prefill, decode or forward. Gives whether `ends` is to be called."""

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Scope;
 
+use crate::known::UNLIMITED;
 use crate::pauses;
 use crate::rule::{Look, Outcome};
 use crate::stage::{Key, StageLine, stage_lines};
@@ -38,6 +39,9 @@ const LEAST_STAGE: Ratio = Ratio(0.01);
 
 /// Difference of shares between iterations from which on it is said.
 const DIFFERS: Ratio = Ratio(0.01);
+
+/// Causes of idle time without work of the host: without the waits it works as long as before.
+const WAITS: [Cause; 4] = [Cause::Sync, Cause::Copy, Cause::Communication, Cause::Queue];
 
 /// CPU samples from which on it is said what ran; share of them from which on a library is named, and how many are.
 const ENOUGH_SAMPLES: usize = 30;
@@ -339,9 +343,14 @@ impl<'a> Evidence<'a> {
         causes: &[Cause],
         saved: Time,
     ) -> Finding {
+        let is_wait = causes.iter().all(|cause| WAITS.contains(cause));
+        let finding = match is_wait {
+            true => stage.saving_waits(saved),
+            false => stage.saving_idle(saved),
+        };
         let finding = Finding {
             evidence: vec![idle.evidence(&self.context)],
-            ..stage.saving_idle(saved)
+            ..finding
         };
         let spread = idle.rest_spread(causes);
         if !spread.is_rare() {
@@ -366,8 +375,12 @@ impl<'a> Evidence<'a> {
             };
         }
         let label = stage.label.as_str();
+        let most = match is_wait {
+            true => idle.waits().time(),
+            false => UNLIMITED,
+        };
         let gain = Gain {
-            saved_ns: idle.pool.rest(causes).time(),
+            saved_ns: idle.pool.rest(causes).time().min(most),
             of_ns: idle.pool.time.time(),
             of: words!(self, "findings.all_iterations", stage = label),
             basis: String::new(),
@@ -556,10 +569,14 @@ impl<'a> Evidence<'a> {
     pub(crate) fn add_limits(&mut self) {
         let mut limits = Vec::new();
         for stage in &self.stages {
-            limits.push((self.waits_for(stage), self.is_host_bound(stage)));
+            limits.push((
+                self.waits_for(stage),
+                self.is_host_bound(stage),
+                self.waits(stage),
+            ));
         }
-        for (stage, (rank, is_host_bound)) in self.stages.iter_mut().zip(limits) {
-            (stage.waits_for, stage.is_host_bound) = (rank, is_host_bound);
+        for (stage, limits) in self.stages.iter_mut().zip(limits) {
+            (stage.waits_for, stage.is_host_bound, stage.waits) = limits;
         }
     }
 }

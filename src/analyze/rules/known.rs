@@ -33,7 +33,7 @@ const HALF: Ratio = Ratio(0.5);
 const UNEVEN: f64 = 1.5;
 
 /// No limit of a time.
-const UNLIMITED: Time = Time(f64::INFINITY);
+pub(crate) const UNLIMITED: Time = Time(f64::INFINITY);
 
 /// Names that a finding lists.
 const SHOWN: usize = 3;
@@ -364,10 +364,15 @@ pub(crate) fn loss_of_stage(
         gain.basis
             .insert_str(0, &words!(evidence, "known.extended"));
     }
+    if let Some(gain) = &mut finding.gain
+        && loss >= lost.most
+    {
+        gain.basis += &words!(evidence, "findings.host_stays");
+    }
     let is_rare = 2 * lost.windows < of;
     if is_rare || differs(stage, idle) {
         let label = stage.label.as_str();
-        let saved = if is_rare { loss } else { saved };
+        let saved = if is_rare { loss.min(lost.most) } else { saved };
         if stage.unprofiled.is_none() {
             finding.weight_ns = saved;
         }

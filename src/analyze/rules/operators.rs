@@ -48,9 +48,11 @@ const SAVED: Ratio = Ratio(0.02);
 /// Part of the saved time between stages from which on the measured loop is the subject.
 const BETWEEN: Ratio = Ratio(0.3);
 
-/// Causes of idle time that end with the launches: the host issues work or prepares the next call, or the work waits in
-/// its queue.
-const OF_LAUNCHES: [Cause; 3] = [Cause::Launching, Cause::HostCode, Cause::Queue];
+/// Causes of idle time that end with the launches: the host issues work, or the work waits in its queue.
+const OF_LAUNCHES: [Cause; 2] = [Cause::Launching, Cause::Queue];
+
+/// The same of a loop of the program: it prepares each turn.
+const OF_LOOPS: [Cause; 3] = [Cause::Launching, Cause::HostCode, Cause::Queue];
 
 /// The same of a loop over experts, which also reads from the GPU how many rows an expert has.
 const OF_EXPERTS: [Cause; 6] = [
@@ -190,6 +192,7 @@ fn of_stage<'a>(
     let removed = stage.operations.0 * group.removed.0 / place.operations.0.max(1.0);
     let causes = match kind {
         ChainKind::Experts => &OF_EXPERTS[..],
+        ChainKind::Optimizer | ChainKind::Gemms => &OF_LOOPS[..],
         _ => &OF_LAUNCHES[..],
     };
     let launches = idle_per_launch(evidence, stage, causes) * removed;
@@ -250,6 +253,8 @@ fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine, causes: &[Cause])
                 .filter_map(|cause| match cause {
                     // What has a name of its own, such as a wait for data, stays.
                     Cause::HostCode => stage_idle.rest_of_stage(*cause).ok(),
+                    // What holds the GPU for longer is no latency of a launch.
+                    Cause::Queue => Some(stage_idle.ordinary_queue()),
                     _ => stage_idle.of_stage(*cause).ok(),
                 })
                 .sum();

@@ -3,6 +3,7 @@
 use rooflens_schemas::{Evidence as Source, Scope, StageKind};
 
 use crate::evidence::Evidence;
+use crate::known::UNLIMITED;
 use crate::rule::{Look, Outcome};
 use crate::sql::Window;
 use rooflens_analysis::Context;
@@ -71,6 +72,8 @@ pub(crate) struct StageLine {
     pub(crate) waits_for: Option<u32>,
     /// Whether the CPU bounds it: the GPU idles for most of it.
     pub(crate) is_host_bound: bool,
+    /// What an iteration takes beyond the host's own work and the GPU's: the most that goes without waits.
+    pub(crate) waits: Time,
     /// Artifact that it was read from.
     pub(crate) artifact: String,
     /// The counted instance nearest to the median, where the artifact is an nsys export.
@@ -167,6 +170,7 @@ impl StageLine {
             of_loop: Time::ZERO,
             waits_for: None,
             is_host_bound: false,
+            waits: UNLIMITED,
             artifact: session.artifact_of(summary.stage(facts).pass).to_owned(),
             window: Window::of(context, text, summary),
         }
@@ -188,6 +192,7 @@ impl StageLine {
             of_loop: self.of_loop,
             waits_for: self.waits_for,
             is_host_bound: self.is_host_bound,
+            waits: self.waits,
             ..line
         }
     }
@@ -265,6 +270,18 @@ impl StageLine {
     pub(crate) fn saving_idle(&self, saved: Time) -> Finding {
         let saved = saved.clamp(Time::ZERO, self.time);
         self.bounded(saved, saved.min(self.idle()), GainKind::Idle)
+    }
+
+    /// The same of waits for queued work, for the GPU or for others: the host works as long as before.
+    pub(crate) fn saving_waits(&self, saved: Time) -> Finding {
+        let mut finding = self.saving_idle(saved.min(self.waits));
+        finding.is_wait = true;
+        if let Some(gain) = &mut finding.gain
+            && saved > self.waits
+        {
+            gain.basis += &words!(self, "findings.host_stays");
+        }
+        finding
     }
 
     /// A finding about a cause of such a share of this stage, `removed` of it operations of the GPU. Where an iteration
@@ -395,6 +412,15 @@ impl Evidence<'_> {
             }
         }
         None
+    }
+
+    /// What an iteration of a stage takes beyond the host's own work and the GPU's. What the profiler adds to the host's
+    /// work is in neither of the unprofiled times.
+    pub(crate) fn waits(&self, stage: &StageLine) -> Time {
+        let idle = self.idle(stage.key());
+        let idle = idle.filter(|idle| idle.has_calls().is_ok());
+        let waits = idle.map_or(UNLIMITED, |idle| idle.scaled(idle.waits()));
+        waits.min(stage.idle())
     }
 
     /// Whether the GPU idles for most of the stage, unprofiled where that is known, and mostly because of the CPU.

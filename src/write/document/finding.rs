@@ -47,6 +47,9 @@ pub struct Finding {
     /// Whether a rule that says no cause has it apart from what a named cause explains.
     #[serde(skip)]
     pub is_apart: bool,
+    /// Whether it removes waits alone: the host works as long as before.
+    #[serde(skip)]
+    pub is_wait: bool,
     /// Other rules whose faults must be repaired, too, for its gain.
     #[serde(skip)]
     pub also: Vec<&'static str>,

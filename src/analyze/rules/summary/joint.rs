@@ -14,6 +14,8 @@ use rooflens_units::Time;
 #[derive(Default)]
 struct Saved {
     idle: Time,
+    /// The part of idle time that is waits alone: the host works as long as before.
+    waits: Time,
     parts: BTreeMap<Part, Time>,
     /// The most of unknown operations: those of others can be the same.
     unknown: Time,
@@ -38,7 +40,10 @@ impl Saved {
             true => (rest - stage.work()).max(Time::ZERO),
             false => rest.min(stage.idle()),
         };
-        self.idle += idle;
+        match finding.is_wait {
+            true => self.waits += idle,
+            false => self.idle += idle,
+        }
         self.unknown = self.unknown.max(rest - idle);
     }
 
@@ -86,7 +91,8 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
     for action in actions {
         saved.add(stage, action);
     }
-    let idle = saved.idle.min(stage.idle()).min(saved.sum);
+    let idle = saved.idle + saved.waits.min(stage.waits);
+    let idle = idle.min(stage.idle()).min(saved.sum);
     let work = saved.work().min(stage.work());
     SavedParts {
         idle,

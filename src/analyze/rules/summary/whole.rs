@@ -238,8 +238,11 @@ fn weights(
         }
     }
     let is_work = saving.is_some_and(|(_, gain)| gain.kind != GainKind::Idle);
-    if weights.is_empty() && is_work {
+    let is_sync = action.finding.id == "sync-bound";
+    if weights.is_empty() && (is_work || is_sync) {
         let groups = match action.finding.id {
+            // A loop of waits issues short operations again in each turn.
+            "sync-bound" => &[ClassGroup::Elementwise, ClassGroup::Copy, ClassGroup::Other][..],
             "exposed-communication" | "straggler" => &[ClassGroup::Communication][..],
             "low-mfu" => &OTHERS[..],
             _ => &ClassGroup::ALL[..],

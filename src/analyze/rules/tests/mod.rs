@@ -94,6 +94,7 @@ impl Made {
             of_loop: Time(run),
             waits_for: None,
             is_host_bound: false,
+            waits: crate::known::UNLIMITED,
             artifact: "nsys/timeline.sqlite".to_owned(),
             window: None,
         });

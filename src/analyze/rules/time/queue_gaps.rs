@@ -33,7 +33,7 @@ const WORTH_SAYING: Ratio = Ratio(0.05);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::Queue, SHARE, |stage, idle, time| {
-        match stage.share(time) >= SHARE {
+        match stage.share(time.min(stage.waits)) >= SHARE {
             true => draft(evidence, stage, idle, time).into(),
             false => Look::Passed,
         }

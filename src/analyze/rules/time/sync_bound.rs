@@ -8,6 +8,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::Inline;
+use rooflens_stats::median;
 use rooflens_units::{Ns, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -63,7 +64,13 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         // The host computes after the wait as before: what it saves is the wait.
         lost.most = known::sooner(evidence, stage) * stage.counted;
     }
+    let is_wait = keeps_host(wait, idle);
+    if is_wait {
+        lost.most = lost.most.min(stage.waits * stage.counted);
+        lost.issued = Time::ZERO;
+    }
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
+    loss.finding.is_wait = is_wait;
     let name = match wait {
         Some(Wait::Mask) => {
             let is_mask = |name: &_| Wait::of(session.text(*name)) == Wait::Mask;
@@ -96,6 +103,25 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
             .root("root_cause_data", "root_action_data")
             .advice("advice_data"),
         Some(Wait::All) | None => draft,
+    }
+}
+
+/// Waits of an iteration from which on they are a loop, which one operation on all elements replaces.
+const LOOP: f64 = 3.0;
+
+/// Whether the host works as long as before without the waits: unless it works on what it waits for, or in a loop.
+fn keeps_host(wait: Option<Wait>, idle: &StageIdle) -> bool {
+    let waits: Vec<f64> = idle
+        .sources
+        .waits
+        .iter()
+        .map(|waits| *waits as f64)
+        .collect();
+    let is_loop = median(&waits).is_some_and(|waits| waits >= LOOP);
+    match wait {
+        Some(Wait::Data) => false,
+        Some(Wait::Mask | Wait::Size | Wait::Value) => !is_loop,
+        Some(Wait::All) | None => true,
     }
 }
 

@@ -53,7 +53,7 @@ const NO_ALLOCATORS: [&str; 8] = [
 
 /// Duration of a launch call, in time and multiples of its thread's median, above which the first launch of a kernel has
 /// loaded it.
-const LOADS: Ns = Ns(100_000);
+pub(super) const LOADS: Ns = Ns(100_000);
 const LOADS_MEDIANS: Ratio = Ratio(10.0);
 
 /// Calls before a wait among which the launch is that it waits for.

@@ -40,10 +40,10 @@ pub(super) struct Part {
 }
 
 /// A part of a gap, from the end of the part before it.
-struct Piece {
-    end: Ns,
-    cause: Cause,
-    in_call: bool,
+pub(super) struct Piece {
+    pub(super) end: Ns,
+    pub(super) cause: Cause,
+    pub(super) in_call: bool,
 }
 
 /// A gap, and its pieces: all up to that number, from the end of those of the gap before.
@@ -202,7 +202,12 @@ fn cut(context: &Context<'_>, calls: &Calls<'_>, gap: &sweep::Gap, pieces: &mut 
 
 /// Cuts a time until `call` returned by what the issuing thread did: first the profiler counts, then CUDA calls, then
 /// the operating system, then that no CPU ran the thread.
-fn cut_host(calls: &Calls<'_>, time: Interval, call: ApiCallId, pieces: &mut Vec<Piece>) {
+pub(super) fn cut_host(
+    calls: &Calls<'_>,
+    time: Interval,
+    call: ApiCallId,
+    pieces: &mut Vec<Piece>,
+) {
     let api = &calls.session.api_calls;
     let thread = api.thread[call.index()].index();
     let profiler: Layer<'_> = (&calls.profiler[thread][..], Cause::Profiler);

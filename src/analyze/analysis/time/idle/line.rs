@@ -7,6 +7,7 @@ use super::between::is_once;
 use super::cause::{Cause, Times, Traced};
 use super::gaps::Gap;
 use super::histogram::Histogram;
+use super::host;
 use super::launches::Launches;
 use super::longest::LongGap;
 use super::samples::Sampled;
@@ -84,6 +85,8 @@ pub struct Parts {
     pub latency: Ns,
     /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
     queue_empty: Ns,
+    /// The host's own work on it, without waits: no part of the sum.
+    pub(super) host: Ns,
     /// Whether launch calls load kernels in it: names alone do not tell `first use` then.
     pub loads: bool,
 }
@@ -127,6 +130,7 @@ pub(super) fn lines(
         for (number, instance) in counted.iter().enumerate() {
             if let Some(window) = line.window(instance) {
                 let mut parts = line.add(context, inputs, instance, window);
+                parts.host = host::work(&inputs.calls, &context.facts.ops, &instance.ops);
                 parts.queue_empty = queue.map_or(Ns::ZERO, |queue| measure(&queue.empty(window)));
                 line.pool.add(&parts);
                 line.instances.push(parts);
@@ -367,6 +371,22 @@ impl StageIdle {
         each * gaps as f64 / self.instances.len().max(1) as f64
     }
 
+    /// What all instances take beyond the host's own work and the GPU's: the most that goes without waits.
+    pub fn waits(&self) -> Ns {
+        let beyond = |parts: &Parts| {
+            let busy = total(parts.busy.into_iter());
+            (parts.time - busy.max(parts.host)).max(Ns::ZERO)
+        };
+        self.instances.iter().map(beyond).sum()
+    }
+
+    /// What streams need between operations that the host has issued in time, as ordinary gaps before such operations.
+    pub fn ordinary_queue(&self) -> Time {
+        let gaps = self.gaps[Cause::Queue as usize].gaps as f64;
+        let longest = ORDINARY.time() * gaps;
+        self.scaled(self.of(Cause::Queue).min(longest.round()))
+    }
+
     /// Idle time of a cause in an instance, median over all.
     ///
     /// # Errors
@@ -577,6 +597,7 @@ impl Parts {
     fn add(&mut self, other: &Self) {
         add(&mut self.time, other.time);
         add(&mut self.queue_empty, other.queue_empty);
+        add(&mut self.host, other.host);
         add(&mut self.latency, other.latency);
         self.busy
             .iter_mut()

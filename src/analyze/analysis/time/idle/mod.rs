@@ -8,6 +8,7 @@ mod calls;
 pub mod cause;
 pub mod gaps;
 pub mod histogram;
+mod host;
 pub mod launches;
 pub mod line;
 pub mod longest;

@@ -1,0 +1,72 @@
+//! How long the host itself works on an instance: no instance without waits is shorter.
+
+use super::calls::{Calls, LOADS};
+use super::cause::Cause;
+use super::gaps::cut_host;
+use crate::engine::facts::{OpIndex, Ops};
+use rooflens_session::{ApiCallId, Ns, ThreadId};
+
+/// What the host does by itself. Other calls may wait for the GPU, for another thread, or for a device.
+const WORK: [Cause; 3] = [Cause::Launching, Cause::HostCode, Cause::FirstUse];
+
+/// A call that issues work: when it returns, and its row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Issue {
+    start: Ns,
+    end: Ns,
+    call: ApiCallId,
+}
+
+/// Time in which the host works from the first call to the last one that issues these operations. Before each call the
+/// thread that makes it counts. Threads that issue work at the same time work at the same time, too: the sum is at most
+/// that of one thread, whatever it waits for between its calls.
+pub(super) fn work(calls: &Calls<'_>, ops: &Ops, rows: &[OpIndex]) -> Ns {
+    let thread = |issue: &Issue| calls.session.api_calls.thread[issue.call.index()];
+    let mut issues = Vec::new();
+    for call in rows.iter().filter_map(|op| ops.api_call[*op as usize]) {
+        let (start, end) = calls.span(call);
+        issues.push(Issue { start, end, call });
+    }
+    issues.sort_unstable();
+    issues.dedup();
+    let mut threads: Vec<ThreadId> = issues.iter().map(thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let all = between(calls, issues.iter());
+    let of_thread = |own: &ThreadId| {
+        let issues = issues.iter().filter(|issue| thread(issue) == *own);
+        between(calls, issues)
+    };
+    match threads[..] {
+        [_] => all,
+        _ => {
+            let longest = threads.iter().map(of_thread).max();
+            all.min(longest.unwrap_or_default())
+        }
+    }
+}
+
+/// Work from the first to the last of these calls.
+fn between<'i>(calls: &Calls<'_>, issues: impl Iterator<Item = &'i Issue>) -> Ns {
+    let (mut pieces, mut sum, mut at) = (Vec::new(), Ns::ZERO, None);
+    for issue in issues {
+        let from = at.unwrap_or(issue.start);
+        if issue.end <= from {
+            continue;
+        }
+        pieces.clear();
+        cut_host(calls, (from, issue.end), issue.call, &mut pieces);
+        let mut start = from;
+        for piece in &pieces {
+            let time = piece.end - start;
+            // A call that issues work takes microseconds, unless the queue is full.
+            let is_full = piece.in_call && piece.cause == Cause::Launching && time > LOADS;
+            if WORK.contains(&piece.cause) && !is_full {
+                sum += time;
+            }
+            start = piece.end;
+        }
+        at = Some(issue.end);
+    }
+    sum
+}

@@ -2,13 +2,13 @@
 //!
 //! A plain CUDA program and a PyTorch loop without ranges were one stage from the first to the last operation: its start-up
 //! then hides what each step does. What must hold: a unit is the shortest sequence that repeats exactly, at least three
-//! times, and its repeats are at least half of all calls. Kernels alone would find a layer within a step, too. That is
-//! accepted: shares and bounds of a layer are those of the step.
+//! times, and its repeats are at least half of all calls. Copies count: a step of equal layers ends with the copy of its
+//! result. Where copies differ from step to step, kernels alone are compared. They may find a layer within a step.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rooflens_schemas::StageKind;
-use rooflens_session::{ApiCallId, KernelId, Ns, PassId, ProcessId, Session, ThreadId};
+use rooflens_session::{ApiCallId, CopyKind, KernelId, Ns, PassId, ProcessId, Session, ThreadId};
 
 use crate::stages::{Draft, Window};
 use crate::tables::{OpSource, Ops, Stage};
@@ -26,7 +26,10 @@ const SHARE: usize = 2;
 /// The time of graphs from which on they alone tell the steps is one of so many parts of all time.
 const GRAPHS: i64 = 2;
 
-/// A call of the host that issues work: one kernel, or the nodes of a CUDA graph.
+/// Time up to which a gap before a unit is that between any two operations.
+const SHORT: Ns = Ns(10_000);
+
+/// A call of the host that issues work: one kernel, a copy, or the nodes of a CUDA graph.
 #[derive(Debug, Default)]
 struct Call {
     start: Ns,
@@ -36,6 +39,8 @@ struct Call {
     work: Vec<Work>,
     /// GPU time.
     time: Ns,
+    /// First start and last end of it.
+    on_gpu: (Ns, Ns),
 }
 
 /// What a call issues.
@@ -44,6 +49,14 @@ enum Work {
     Kernel(KernelId),
     /// A graph that is traced as a whole, by its number.
     Graph(Option<u64>),
+    /// A copy or memset, and its bytes.
+    Copy(CopyKind, u64),
+}
+
+impl Work {
+    const fn is_copy(&self) -> bool {
+        matches!(self, Self::Copy(..))
+    }
 }
 
 /// Where a sequence repeats.
@@ -60,7 +73,12 @@ struct Repeats {
 impl Call {
     /// Whether it launches a CUDA graph: one call issues several kernels of a graph alone.
     fn is_graph(&self) -> bool {
-        self.work.len() > 1 || matches!(self.work[..], [Work::Graph(_)])
+        let kernels = self.work.iter().filter(|work| !work.is_copy()).count();
+        kernels > 1 || matches!(self.work[..], [Work::Graph(_)])
+    }
+
+    fn is_copy(&self) -> bool {
+        self.work.iter().all(Work::is_copy)
     }
 }
 
@@ -75,6 +93,7 @@ pub(super) fn draft(session: &Session, ops: &Ops, pass: PassId) -> Option<Draft>
         kind: StageKind::Other,
         windows,
         needs_work: false,
+        is_warmup: false,
     })
 }
 
@@ -96,7 +115,7 @@ pub fn is_repeating(stage: &Stage) -> bool {
     stage.name == REPEATING
 }
 
-/// The calls that issue kernels and graphs, in the order of the host; with operations of no call where these count.
+/// The calls that issue work, in the order of the host; with operations of no call where these count.
 fn calls(
     session: &Session,
     ops: &Ops,
@@ -109,7 +128,15 @@ fn calls(
         let work = match ops.source[op] {
             OpSource::Launch(launch) => Work::Kernel(session.launches.kernel[launch.index()]),
             OpSource::Graph(graph) => Work::Graph(session.graph_launches.graph[graph.index()]),
-            OpSource::Copy(_) => continue,
+            OpSource::Copy(copy) => {
+                let (copies, row) = (&session.copies, copy.index());
+                let kind = copies.kind[row];
+                // Pages of managed memory move on their own.
+                if matches!(kind, CopyKind::MigrateToDevice | CopyKind::MigrateToHost) {
+                    continue;
+                }
+                Work::Copy(kind, copies.bytes[row])
+            }
         };
         let other = ops.api_call[op].is_none().then_some(op);
         if other.is_some() && !with_others {
@@ -123,8 +150,13 @@ fn calls(
             (call.start, call.end) = (table.start[row], table.end[row]);
             call.thread = table.thread[row];
         }
+        let (begin, end) = (ops.start[op], ops.end[op]);
+        call.on_gpu = match call.work.is_empty() {
+            true => (begin, end),
+            false => (call.on_gpu.0.min(begin), call.on_gpu.1.max(end)),
+        };
         call.work.push(work);
-        call.time += ops.end[op] - ops.start[op];
+        call.time += end - begin;
     }
     let mut calls: BTreeMap<ProcessId, Vec<Call>> = BTreeMap::new();
     for ((process, ..), mut call) in by_call {
@@ -140,17 +172,26 @@ fn calls(
 
 /// The time of each unit: from its first call to that of the next unit.
 fn units(calls: &[Call]) -> Vec<Window> {
+    let all: Vec<&Call> = calls.iter().collect();
+    let kernels: Vec<&Call> = calls.iter().filter(|call| !call.is_copy()).collect();
     let graphs: Vec<&Call> = calls.iter().filter(|call| call.is_graph()).collect();
     let time = |calls: &[&Call]| -> Ns { calls.iter().map(|call| call.time).sum() };
-    let all: Vec<&Call> = calls.iter().collect();
     // What is launched between graphs may differ from step to step.
-    let compared = match time(&graphs) * GRAPHS >= time(&all) && !graphs.is_empty() {
-        true => graphs,
-        false => all,
+    let compared = match time(&graphs) * GRAPHS >= time(&kernels) && !graphs.is_empty() {
+        true => vec![graphs],
+        false => vec![all, kernels],
     };
+    let mut windows = compared.iter().map(|compared| windows(calls, compared));
+    windows
+        .find(|windows| !windows.is_empty())
+        .unwrap_or_default()
+}
+
+/// The units of some of all calls.
+fn windows(calls: &[Call], compared: &[&Call]) -> Vec<Window> {
     let mut numbers = HashMap::new();
     let mut symbols: Vec<usize> = Vec::new();
-    for call in &compared {
+    for call in compared {
         let next = numbers.len();
         symbols.push(*numbers.entry(&call.work).or_insert(next));
     }
@@ -158,11 +199,15 @@ fn units(calls: &[Call]) -> Vec<Window> {
         first,
         length,
         count,
-    }) = repeats(&symbols)
+    }) = repeats(&symbols).map(|found| found.begin(compared, &symbols))
     else {
         return Vec::new();
     };
-    let end = calls.iter().map(|call| call.end).max().unwrap_or_default();
+    let last = calls
+        .iter()
+        .filter(|call| !call.is_copy())
+        .map(|call| call.end);
+    let last = last.chain([compared[first + count * length - 1].end]).max();
     let start = |unit: usize| compared.get(first + unit * length).map(|call| call.start);
     let mut windows = Vec::new();
     for unit in 0..count {
@@ -171,10 +216,47 @@ fn units(calls: &[Call]) -> Vec<Window> {
             range: None,
             thread: call.thread,
             start: call.start,
-            end: start(unit + 1).unwrap_or(end),
+            end: start(unit + 1).or(last).unwrap_or(call.end),
         });
     }
     windows
+}
+
+impl Repeats {
+    /// The same units from another call on, if the GPU waits before their first one: a unit then begins with the last
+    /// operation before the wait, such as the copy that the host waits for. What the wait costs is within a unit.
+    fn begin(self, calls: &[&Call], symbols: &[usize]) -> Self {
+        let Self {
+            first,
+            length,
+            count,
+        } = self;
+        let is_same = |index: &usize| symbols[*index] == symbols[*index - length];
+        let repeated = length + (first + length..symbols.len()).take_while(is_same).count();
+        let mut waits: Vec<Ns> = vec![Ns::ZERO; length];
+        let mut idle_from = calls[first].on_gpu.1;
+        for index in first + 1..first + count * length {
+            let (begin, end) = calls[index].on_gpu;
+            let gap = begin.saturating_sub(idle_from);
+            // The longest alone may be that of a stall.
+            waits[(index - first) % length] += (gap - SHORT).max(Ns::ZERO);
+            idle_from = idle_from.max(end);
+        }
+        let rotations = (1..length).filter(|offset| repeated - offset >= REPEATS * length);
+        let mut best = 0;
+        for offset in rotations {
+            let is_less = waits[offset] < waits[best];
+            let is_later = best > 0 && waits[offset] == waits[best];
+            if is_less || is_later {
+                best = offset;
+            }
+        }
+        Self {
+            first: first + best,
+            length,
+            count: (repeated - best) / length,
+        }
+    }
 }
 
 /// The shortest sequence that repeats in the middle of a list, as far as it does.
@@ -232,6 +314,37 @@ mod tests {
             (Ns(30), Ns(33), 2),
         ];
         assert_eq!(instances(text), (REPEATING.to_owned(), units));
+    }
+
+    /// Three steps of two equal layers, a copy that the host waits for, and 50 µs until it launches again: from the second
+    /// on, a step begins with the copy. Without the sizes of copies the layer would be the unit.
+    #[test]
+    fn a_step_of_equal_layers_holds_the_copy_and_the_wait_after_it() {
+        let mut text = String::new();
+        for start in [0, 100, 200, 300] {
+            let us = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+            for layer in [0, 10] {
+                text += &format!(
+                    "launch {} -> gemm {}\nlaunch {} -> bias {}\n",
+                    us(layer, layer + 1),
+                    us(layer + 2, layer + 6),
+                    us(layer + 2, layer + 3),
+                    us(layer + 6, layer + 11),
+                );
+            }
+            text += &format!(
+                "cudaMemcpy {} -> memcpy DtoH pinned 4B {}\n",
+                us(22, 50),
+                us(22, 23)
+            );
+        }
+        let us = |time: i64| Ns(time * 1000);
+        let units = vec![
+            (us(22), us(122), 5),
+            (us(122), us(222), 5),
+            (us(222), us(322), 5),
+        ];
+        assert_eq!(instances(&text), (REPEATING.to_owned(), units));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) struct Draft {
     pub(super) windows: Vec<Window>,
     /// Whether it is a stage only if its instances issue GPU work.
     pub(super) needs_work: bool,
+    /// Whether its name says that it is warm-up.
+    pub(super) is_warmup: bool,
 }
 
 /// An instance before it is measured: a range, or a time between two of them, in which all threads of the process count.
@@ -70,7 +72,7 @@ pub fn find(session: &Session, facts: &mut StageTables) {
     let drafts: Vec<(PassId, Vec<Draft>)> = passes
         .iter()
         .map(|pass| {
-            let mut drafts = drafts(session, *pass, &rules);
+            let mut drafts = drafts(session, &facts.ops, *pass, &rules);
             if drafts.is_empty() {
                 drafts.extend(repeats::draft(session, &facts.ops, *pass));
             }
@@ -113,7 +115,7 @@ pub fn find(session: &Session, facts: &mut StageTables) {
 }
 
 /// The stages of a pass by rule; by outermost range names where no rule matches.
-fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
+fn drafts(session: &Session, ops: &Ops, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     let ranges = &session.ranges;
     let is_mark = |id: &RangeId| session.text(ranges.domain[id.index()]) == marks::DOMAIN;
     let pass_ranges: Vec<RangeId> = ranges
@@ -149,8 +151,10 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
         true => other_phases(session, &pass_ranges, &mut named),
         false => BTreeSet::new(),
     };
-    let order: Vec<String> = if named.is_empty() {
-        outermost_names(session, &pass_ranges, &mut named)
+    let is_named = !named.is_empty();
+    let order: Vec<String> = if !is_named {
+        let issues = Issues::new(session, ops, pass);
+        outermost_names(session, &issues, &pass_ranges, &mut named)
     } else {
         // Several rules may lead to one stage. Those of engines follow.
         let mut seen = BTreeSet::new();
@@ -163,6 +167,7 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
             .collect()
     };
     let mut drafts: Vec<Draft> = Vec::new();
+    let has_warm = order.iter().any(|stage| !says_warmup(stage));
     for stage in order {
         let mut ranges: Vec<RangeId> = Vec::new();
         let mut kind = StageKind::Other;
@@ -182,6 +187,7 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
                 .collect();
             drafts.push(Draft {
                 needs_work: others.contains(&stage),
+                is_warmup: !is_named && has_warm && says_warmup(&stage),
                 name: stage,
                 kind,
                 windows,
@@ -256,8 +262,85 @@ fn other_phases(session: &Session, own: &[RangeId], named: &mut NamedStages) -> 
     others.into_iter().map(|(phase, _)| phase).collect()
 }
 
-/// Names of ranges that lie in no other range of their thread, by total host time; digits are one name.
-fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) -> Vec<String> {
+/// Whether the name of a range says that its work is warm-up: `warmup`, `warm-up`, `Warm up`.
+fn says_warmup(name: &str) -> bool {
+    let letters = name.chars().filter(|letter| letter.is_ascii_alphabetic());
+    let letters: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    letters.contains("warmup")
+}
+
+/// When the calls of a pass issue operations, by process, ascending.
+struct Issues(BTreeMap<ProcessId, Vec<Ns>>);
+
+impl Issues {
+    fn new(session: &Session, ops: &Ops, pass: PassId) -> Self {
+        let mut issues: BTreeMap<ProcessId, Vec<Ns>> = BTreeMap::new();
+        for (op, call) in ops.api_call.iter().enumerate() {
+            if let Some(call) = call.filter(|_| ops.pass[op] == pass) {
+                let start = session.api_calls.start[call.index()];
+                issues.entry(ops.process[op]).or_default().push(start);
+            }
+        }
+        issues
+            .values_mut()
+            .for_each(|starts| starts.sort_unstable());
+        Self(issues)
+    }
+
+    /// Operations that a process issues within ranges none of which contains another.
+    fn within(&self, session: &Session, list: &[RangeId]) -> usize {
+        let ranges = &session.ranges;
+        let mut sum = 0;
+        for row in list.iter().map(|id| id.index()) {
+            let process = session.threads.process[ranges.thread[row].index()];
+            if let Some(starts) = self.0.get(&process) {
+                let before = |time: Ns| starts.partition_point(|start| *start < time);
+                sum += before(ranges.end[row]) - before(ranges.start[row]);
+            }
+        }
+        sum
+    }
+}
+
+/// The outermost ranges of a list. One that a process has once is no iteration: the ranges in it are, if some of them
+/// repeat and they issue at least half of its operations.
+fn outermost(session: &Session, issues: &Issues, list: Vec<RangeId>) -> Vec<RangeId> {
+    let ranges = &session.ranges;
+    let outer = without_recursion(session, list.clone());
+    let process = |id: &RangeId| session.threads.process[ranges.thread[id.index()].index()];
+    let processes: BTreeSet<ProcessId> = outer.iter().map(process).collect();
+    if processes.len() < outer.len() {
+        return outer;
+    }
+    let is_inner =
+        |id: &RangeId| !outer.contains(id) && !is_of_pytorch(session.text(ranges.name[id.index()]));
+    let inner: Vec<RangeId> = list.into_iter().filter(is_inner).collect();
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    for id in &inner {
+        let name = generic_name(session.text(ranges.name[id.index()]));
+        *names.entry(name).or_default() += 1;
+    }
+    let repeats = names.values().any(|count| *count > 1);
+    if !repeats {
+        return outer;
+    }
+    let parts = outermost(session, issues, inner);
+    let part_names: BTreeSet<StrId> = parts.iter().map(|id| ranges.name[id.index()]).collect();
+    let is_few = part_names.len() <= MAX_UNNAMED_STAGES;
+    let holds_work = 2 * issues.within(session, &parts) >= issues.within(session, &outer);
+    match parts.len() > outer.len() && is_few && holds_work {
+        true => parts,
+        false => outer,
+    }
+}
+
+/// Names of the outermost ranges, by total host time; digits are one name.
+fn outermost_names(
+    session: &Session,
+    issues: &Issues,
+    own: &[RangeId],
+    named: &mut NamedStages,
+) -> Vec<String> {
     let ranges = &session.ranges;
     let user: Vec<RangeId> = own
         .iter()
@@ -266,7 +349,7 @@ fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) 
         .collect();
     let mut times: BTreeMap<String, Ns> = BTreeMap::new();
     let mut members: Vec<(String, StrId)> = Vec::new();
-    for id in without_recursion(session, user) {
+    for id in outermost(session, issues, user) {
         let row = id.index();
         let name = generic_name(session.text(ranges.name[row]));
         if name.is_empty() {
@@ -362,7 +445,7 @@ impl StageTables {
                 inferred: issued.iter().filter(|issued| issued.inferred).count() as u32,
                 ops: issued.iter().map(|issued| issued.op).collect(),
                 sizes,
-                excluded: refused,
+                excluded: refused.or(draft.is_warmup.then_some(Exclusion::DeclaredWarmup)),
                 ..StageInstance::default()
             };
             *ordinal += 1;

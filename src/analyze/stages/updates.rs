@@ -76,6 +76,7 @@ pub(super) fn between_updates(session: &Session, own: &[RangeId]) -> Option<Draf
         kind: StageKind::TrainStep,
         windows,
         needs_work: false,
+        is_warmup: false,
     })
 }
 

@@ -48,6 +48,8 @@ pub struct Series {
     pub trend: Option<Trend>,
     /// Medians of the first and of the last third.
     pub thirds: Option<(Time, Time)>,
+    /// Median of what lies between.
+    pub middle: Option<Time>,
     /// Change from the first to the last third, as a share of the first; only where there is a trend to speak of.
     pub drift: Option<Ratio>,
     /// Outliers by modified z-score: places in the list of instances.
@@ -143,11 +145,12 @@ impl Series {
             .max_by_key(|instance| (instance.time, std::cmp::Reverse(instance.number)))
     }
 
-    /// Whether it changes beyond chance; absent without a trend.
+    /// Whether it changes beyond chance, and in one direction over all thirds; absent without a trend.
     pub fn direction(&self) -> Option<Direction> {
-        Some(match self.trend?.z {
-            z if z > TREND_Z => Direction::Rises,
-            z if z < -TREND_Z => Direction::Falls,
+        let (trend, middle, (first, last)) = (self.trend?, self.middle?, self.thirds?);
+        Some(match trend.z {
+            z if z > TREND_Z && first <= middle && middle <= last => Direction::Rises,
+            z if z < -TREND_Z && first >= middle && middle >= last => Direction::Falls,
             _ => Direction::Neither,
         })
     }

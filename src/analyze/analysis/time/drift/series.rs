@@ -59,6 +59,7 @@ impl Series {
             trend,
             thirds,
             drift: drift.filter(|drift| drift.is_finite()),
+            middle: of(&points[third..points.len() - third]),
             outliers: far.map(|(place, _)| place).collect(),
             instances,
             left_out,

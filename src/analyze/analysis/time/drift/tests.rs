@@ -32,6 +32,19 @@ fn a_steady_rise_is_a_drift_from_the_first_to_the_last_third() {
     );
 }
 
+/// Thirds of 8 that rise by 1 from 110, from 100 and from 120: 84 pairs rise within thirds, 64 fall from the first to the
+/// second, and 128 rise to the last: 147 ÷ √(24 · 23 · 53 ÷ 18) = 3.6. The second third is the fastest.
+#[test]
+fn a_fast_middle_is_no_drift() {
+    let thirds = [110, 100, 120].into_iter();
+    let times: Vec<i64> = thirds
+        .flat_map(|first| (0..8).map(move |n| first + n))
+        .collect();
+    let found = series(&times, 0, &[]).remove(0);
+    assert!(found.trend.unwrap().z > TREND_Z);
+    assert_eq!(found.direction(), Some(Direction::Neither));
+}
+
 #[test]
 fn ranges_of_the_warm_up_are_left_out_as_stages_are() {
     // Two instances of the stage are excluded: the third begins at 2000. Ranges begin at 0, 1000 and so on and last 50:

@@ -73,7 +73,8 @@ impl Loss {
                 "known.iterations",
                 windows = windows,
                 of = of,
-                each = each
+                each = each,
+                profiled = is_profiled(evidence),
             ),
         }
     }
@@ -87,6 +88,12 @@ impl Loss {
         }
         (!names.is_empty()).then(|| names.join(&comma))
     }
+}
+
+/// A mark of times under a profiler, where others are without.
+fn is_profiled(evidence: &Evidence<'_>) -> Option<&'static str> {
+    let mut stages = evidence.stages.iter();
+    stages.any(|stage| stage.unprofiled.is_some()).then_some("")
 }
 
 /// The outcome of a rule about some activities, over all processes.
@@ -283,8 +290,9 @@ fn of_loop(
     let idle = say!(
         evidence,
         "known.loop",
-        share = Ratio::of(loss * longer, run),
-        run = run
+        share = Ratio::of(loss, profiled),
+        run = profiled,
+        profiled = is_profiled(evidence),
     );
     let mut finding = Finding {
         scope: between.scope(context),

@@ -51,7 +51,7 @@ const BETWEEN: Ratio = Ratio(0.3);
 /// Causes of idle time that end with the launches: the host issues work, or the work waits in its queue.
 const OF_LAUNCHES: [Cause; 2] = [Cause::Launching, Cause::Queue];
 
-/// The same of a loop of the program: it prepares each turn.
+/// The same of what the program itself writes out, such as a loop: it runs code of its own between the launches.
 const OF_LOOPS: [Cause; 3] = [Cause::Launching, Cause::HostCode, Cause::Queue];
 
 /// The same of a loop over experts, which also reads from the GPU how many rows an expert has.
@@ -192,7 +192,7 @@ fn of_stage<'a>(
     let removed = stage.operations.0 * group.removed.0 / place.operations.0.max(1.0);
     let causes = match kind {
         ChainKind::Experts => &OF_EXPERTS[..],
-        ChainKind::Optimizer | ChainKind::Gemms => &OF_LOOPS[..],
+        ChainKind::Optimizer | ChainKind::Gemms | ChainKind::Attention => &OF_LOOPS[..],
         _ => &OF_LAUNCHES[..],
     };
     let launches = idle_per_launch(evidence, stage, causes) * removed;

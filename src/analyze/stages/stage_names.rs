@@ -154,6 +154,15 @@ mod tests {
                 .iter()
                 .any(|one| one.0 == "epoch")
         );
+        // A range that occurs once is no iteration if ranges in it repeat.
+        let single = [("main", 0, 90), ("warmup", 0, 9), ("solve", 10, 30)];
+        assert_eq!(stages(&single), [is("main", StageKind::Other)]);
+        let repeated = [&single[..], &[("solve", 40, 60)]].concat();
+        let parts = [
+            is("solve", StageKind::Other),
+            is("warmup", StageKind::Other),
+        ];
+        assert_eq!(stages(&repeated), parts);
         let forward = ("gpu_model_runner: forward", 1, 2);
         let alone = [("prepare", 0, 1), forward];
         assert_eq!(

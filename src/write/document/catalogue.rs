@@ -177,7 +177,7 @@ metrics! {
     PACE_DRIFT "pace_drift" Ratio Neutral
         "median time of the last third of the instances ÷ that of the first third − 1" "counted instances in order of the run, 8 at least; basis names both and the Theil–Sen slope";
     PACE_TREND_Z "pace_trend_z" One Neutral
-        "(rising pairs − falling pairs ∓ 1) ÷ √(n · (n − 1) · (2 · n + 5) ÷ 18)" "Mann–Kendall statistic of the same instances, of up to 400 groups of them; beyond ±2.58 the report calls it a trend";
+        "(rising pairs − falling pairs ∓ 1) ÷ √(n · (n − 1) · (2 · n + 5) ÷ 18)" "Mann–Kendall statistic of the same instances, of up to 400 groups of them; beyond ±2.58 the report calls it a trend, if the median of the second third lies between those of the others";
 
     // Kernels.
     KERNEL_TIME "kernel_time" Nanoseconds Neutral

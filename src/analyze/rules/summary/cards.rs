@@ -4,7 +4,7 @@ use super::actions::Action;
 use super::figures::{self, Figure};
 use super::has_unprofiled;
 use crate::evidence::Evidence;
-use rooflens_document::{ActionCard, Inline};
+use rooflens_document::{ActionCard, Inline, Quantity};
 
 /// Code by rule and a word of what the action says; empty: whatever it says. The first that fits counts.
 const SNIPPETS: [(&str, &str, &str); 25] = [
@@ -199,7 +199,7 @@ fn verify(
                 evidence,
                 "summary.verify_figure",
                 figure = figure.label.as_str(),
-                now = before,
+                now = figure.now,
                 after = *after
             ));
         }
@@ -213,6 +213,7 @@ fn verify(
             "summary.card_expect",
             figures = changed.join(evidence.text.semicolon()),
             unprofiled = unprofiled.then_some(""),
+            actions = (number > 0).then(|| Quantity::count(number as u64 + 1)),
         );
     }
     if let Some(next) = &action.finding.next {

@@ -64,13 +64,14 @@ fn of_stage(
     stage: &StageLine,
 ) -> (Confidence, Vec<Inline>) {
     let count = stage.counted;
-    if count < ITERATIONS {
+    let repeats = evidence.unprofiled_series(stage).and_then(warm);
+    let known = repeats.as_ref().map_or(0.0, |repeats| repeats.n as f64);
+    if count.max(Count(known)) < ITERATIONS {
         return (
             Confidence::Low,
             say!(evidence, "summary.few", count = count),
         );
     }
-    let repeats = evidence.unprofiled_series(stage).and_then(warm);
     let times = repeats.clone().or_else(|| iterations(evidence, stage));
     let scatter = times.as_ref().and_then(scatter);
     let share = gain.share();
@@ -90,7 +91,7 @@ fn of_stage(
             say!(evidence, "summary.measured", count = count),
         ),
         Some(repeats) if is_idle => {
-            let level = match repeats >= ITERATIONS && is_narrow {
+            let level = match count.min(repeats) >= ITERATIONS && is_narrow {
                 true => Confidence::High,
                 false => Confidence::Medium,
             };

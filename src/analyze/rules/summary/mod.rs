@@ -576,7 +576,10 @@ fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>])
         sentences.push(say!(evidence, "summary.only_profiled"));
     }
     let inferred = &evidence.session.workload.inferred;
-    let has_utilization = |stage: &StageLine| evidence.utilization(stage).is_some();
+    let has_utilization = |stage: &StageLine| {
+        let shown = figures::utilization(evidence, stage);
+        shown.is_some_and(|shown| shown.mfu().is_ok() || shown.throughput().is_ok())
+    };
     if !inferred.is_empty() && evidence.stages.iter().any(has_utilization) {
         let keys = inferred.join(evidence.text.comma());
         sentences.push(say!(evidence, "summary.inferred", keys = keys));

@@ -183,6 +183,7 @@ impl Made {
                 z,
             }),
             thirds: Some((Time(1.0), Time(1.0 + drift))),
+            middle: Some(Time(1.0 + drift / 2.0)),
             drift: Some(Ratio(drift)),
             outliers: Vec::new(),
         };

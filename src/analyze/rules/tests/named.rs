@@ -149,6 +149,15 @@ fn a_collection_in_each_iteration_is_named() {
     assert_eq!(*saved, 190_000.0);
 }
 
+/// A wait of 550 of the 695 µs in which the host is late. The host itself works for 255 of the 900 µs: 10 µs in launches,
+/// 145 µs before the wait and 100 µs after it.
+#[test]
+fn without_waits_the_host_works_as_long_as_before() {
+    let found = findings(&steps("cudaDeviceSynchronize 150us..700us", ""));
+    let (_, saved, _) = finding(&found, "sync-bound").unwrap();
+    assert_eq!(*saved, 645_000.0, "{found:?}");
+}
+
 /// Less than 5 % of 900 µs is no finding.
 #[test]
 fn a_short_collection_is_not_named() {

@@ -83,7 +83,10 @@ fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little(
     assert_eq!(of(&launching()), high);
     let mut few = launching();
     (few.stages[0].counted, few.stages[0].of_loop) = (Count(2.0), Time(1400.0));
-    assert_eq!(of(&few), "summary.low{why=summary.few{count=2}}");
+    assert_eq!(
+        of(&few),
+        "summary.medium{why=summary.capped{count=2, repeats=3, within=1.43 %}}"
+    );
     let profiled = decode().idle(Cause::Launching, 600.0);
     assert_eq!(
         of(&profiled),

@@ -56,6 +56,9 @@ const NO_ALLOCATORS: [&str; 8] = [
 pub(super) const LOADS: Ns = Ns(100_000);
 const LOADS_MEDIANS: Ratio = Ratio(10.0);
 
+/// What calls do that allocate or free memory.
+const ALLOCATES: CallKind = CallKind::Stalls(Cause::Allocator);
+
 /// Calls before a wait among which the launch is that it waits for.
 const BACK: usize = 8;
 
@@ -76,7 +79,7 @@ pub(super) struct Calls<'a> {
     first: Vec<OpIndex>,
     /// By name.
     kinds: Vec<CallKind>,
-    /// Rows of launch calls that load their kernel.
+    /// Rows of launch calls that load their kernel, and of calls of the allocator in which a library does so before.
     loading: BTreeSet<u32>,
     /// By thread: when it is in calls of the operating system.
     pub(super) os: Vec<Vec<Interval>>,
@@ -142,19 +145,23 @@ impl<'a> Calls<'a> {
     }
 
     /// The launch calls of their thread that last much longer than its others and launch a kernel that the process
-    /// has not launched before: it is loaded then.
+    /// has not launched before: it is loaded then. Before such a launch libraries load themselves within calls that
+    /// allocate or free memory: the first of cuDNN can take seconds.
     fn find_loading(&self) -> BTreeSet<u32> {
         let (calls, mut seen) = (&self.session.api_calls, FxHashSet::default());
-        let limit = |list: &Vec<u32>| {
-            let launches = list
-                .iter()
-                .filter(|row| self.kind(ApiCallId::at(**row as usize)) == CallKind::Launch);
-            let times = launches.map(|row| calls.end[*row as usize] - calls.start[*row as usize]);
-            median_time(times).map_or(Time(f64::MAX), |median| {
-                (median * LOADS_MEDIANS).max(LOADS.time())
-            })
+        let time = |row: &u32| calls.end[*row as usize] - calls.start[*row as usize];
+        let is_of = |row: &u32, kind| self.kind(ApiCallId::at(*row as usize)) == kind;
+        let limits_of = |kind: CallKind| -> Vec<Time> {
+            let limit = |list: &Vec<u32>| {
+                let times = list.iter().filter(|row| is_of(row, kind)).map(time);
+                median_time(times).map_or(Time(f64::MAX), |median| {
+                    (median * LOADS_MEDIANS).max(LOADS.time())
+                })
+            };
+            self.threads.iter().map(limit).collect()
         };
-        let limits: Vec<Time> = self.threads.iter().map(limit).collect();
+        let limits = limits_of(CallKind::Launch);
+        let allocator_limits = limits_of(ALLOCATES);
         let mut launches: Vec<(Ns, u32, (ProcessId, KernelId))> = Vec::new();
         for (op, source) in self.ops.source.iter().enumerate() {
             let OpSource::Launch(launch) = source else {
@@ -173,12 +180,19 @@ impl<'a> Calls<'a> {
             ));
         }
         launches.sort();
-        launches.retain(|(_, row, kernel)| {
-            let row = *row as usize;
-            let time = (calls.end[row] - calls.start[row]).time();
-            seen.insert(*kernel) && time > limits[calls.thread[row].index()]
-        });
-        launches.into_iter().map(|(_, row, _)| row).collect()
+        launches.retain(|(.., kernel)| seen.insert(*kernel));
+        let mut loading = BTreeSet::new();
+        for (_, row, _) in launches {
+            let thread = calls.thread[row as usize].index();
+            if time(&row).time() > limits[thread] {
+                loading.insert(row);
+            }
+            let before = self.threads[thread][..self.place[row as usize] as usize].iter();
+            let since_launch = before.rev().take_while(|row| !is_of(row, CallKind::Launch));
+            let allocates = since_launch.filter(|row| is_of(row, ALLOCATES));
+            loading.extend(allocates.filter(|row| time(row).time() > allocator_limits[thread]));
+        }
+        loading
     }
 
     /// Whether launch calls of a pass load kernels in a window.
@@ -212,7 +226,7 @@ impl<'a> Calls<'a> {
         let kind = self.kinds[self.session.api_calls.name[call.index()].index()];
         match kind {
             CallKind::AsyncCopy if self.is_pageable(call) => CallKind::Stalls(Cause::Copy),
-            CallKind::Launch if self.loading.contains(&(call.index() as u32)) => {
+            CallKind::Launch | ALLOCATES if self.loading.contains(&(call.index() as u32)) => {
                 CallKind::Stalls(Cause::FirstUse)
             }
             _ => kind,

@@ -76,6 +76,26 @@ fn the_host_issues_or_computes_by_the_length_of_its_pauses() {
     }
 }
 
+/// Before the first launch of `gemm`, a call that frees memory takes 1 ms, the others 1 ns; `axpy` was launched before.
+#[test]
+fn a_library_loads_itself_within_a_call_of_the_allocator() {
+    for (kernel, cause) in [("gemm", Cause::FirstUse), ("axpy", Cause::Allocator)] {
+        let times = times_after_100(&format!(
+            "cudaMalloc -40..-39
+             cudaMalloc -38..-37
+             cudaFree 20..1_000_020
+             launch 1_000_050..1_000_060 -> {kernel} 1_000_065..1_000_070"
+        ));
+        let mut expected = vec![
+            (Cause::Launching, Ns(40)),
+            (cause, Ns(999_920)),
+            (Cause::Queue, Ns(5)),
+        ];
+        expected.sort();
+        assert_eq!(times, expected, "{kernel}");
+    }
+}
+
 /// A call from 20 on covers 40 of the gap from 100 to 200; the launch returns at 195.
 #[test]
 fn a_call_has_the_time_within_it_and_no_more() {

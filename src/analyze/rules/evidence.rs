@@ -517,13 +517,13 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// A finding about these kernels in the measured loop, each of which could save `share` of its time.
-    pub(crate) fn saving(&self, kernels: &[&KernelSum], share: Ratio) -> Finding {
+    /// A finding about these kernels in the measured loop, each with the share of its time that it could save.
+    pub(crate) fn saving(&self, kernels: &[(&KernelSum, Ratio)]) -> Finding {
         let times = self.loop_kernels();
         let mut parts = Vec::new();
-        for sum in kernels {
+        for (sum, share) in kernels {
             if let Some(time) = times.get(&sum.kernel) {
-                parts.push((Part::Kernel(sum.kernel.0), *time * share));
+                parts.push((Part::Kernel(sum.kernel.0), *time * *share));
             }
         }
         let saved = parts.iter().map(|(_, saved)| *saved).sum();

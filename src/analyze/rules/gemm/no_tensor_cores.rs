@@ -7,9 +7,9 @@ use crate::practices;
 use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::intervals::total;
-use rooflens_analysis::kernels::kernel_sums::PassKernels;
+use rooflens_analysis::kernels::kernel_sums::{KernelSum, PassKernels};
 use rooflens_document::{Finding, Inline};
-use rooflens_units::Ratio;
+use rooflens_units::{Ns, Ratio};
 
 pub(crate) static RULE: Rule = Rule::new(
     "no-tensor-cores",
@@ -38,6 +38,10 @@ const CLASSES: [KernelClass; 2] = [KernelClass::Gemm, KernelClass::Convolution];
 /// Kernels of these classes that multiply nothing, or vectors: memory limits them, tensor cores would not help.
 const NO_PRODUCTS: [&str; 4] = ["gemv", "reduce", "im2col", "indices"];
 
+/// Part of the names of kernels that transform the operands and outputs of a convolution by Winograd, around GEMMs. On
+/// tensor cores cuDNN computes convolutions as implicit GEMMs, without transforms.
+const TRANSFORM: &str = "winograd";
+
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     if evidence.platform.has_tensor_cores() == Some(false) {
         return Outcome::NotApplicable(words!(evidence, "no_tensor_cores.no_such"));
@@ -57,9 +61,14 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         Some(true) | None => &TENSOR_TYPES[..],
     };
     let mut drafts = Vec::new();
-    for class in CLASSES {
-        for (dtype, tensor) in types {
-            drafts.extend(draft(evidence, kernels, class, dtype, tensor));
+    for (dtype, tensor) in types {
+        // One setting lets both compute in TF32, or in 16 bits; other types have an alignment of their own.
+        let together: &[&[KernelClass]] = match *dtype {
+            "fp32" => &[&CLASSES],
+            _ => &[&CLASSES[..1], &CLASSES[1..]],
+        };
+        for classes in together {
+            drafts.extend(draft(evidence, kernels, classes, dtype, tensor));
         }
     }
     Outcome::of_drafts(drafts)
@@ -73,39 +82,50 @@ fn is_slow(name: &str, identity: &KernelIdentity) -> bool {
 fn draft(
     evidence: &Evidence<'_>,
     kernels: &PassKernels,
-    class: KernelClass,
+    classes: &[KernelClass],
     dtype: &str,
     tensor: &str,
 ) -> Option<Draft> {
     let session = evidence.session;
-    let is_convolution = class == KernelClass::Convolution;
-    let mut slow: Vec<_> = kernels.identified(evidence.facts, class).collect();
-    slow.retain(|(sum, identity)| {
-        identity.dtype == dtype && is_slow(session.kernel_name(sum.kernel), identity)
-    });
+    let of_classes = classes.iter();
+    let of_classes = of_classes.flat_map(|class| kernels.identified(evidence.facts, *class));
+    let of_type = of_classes.filter(|(_, identity)| identity.dtype == dtype);
+    let (slow, others): (Vec<_>, Vec<_>) =
+        of_type.partition(|(sum, identity)| is_slow(session.kernel_name(sum.kernel), identity));
+    let is_transform = |sum: &KernelSum| session.kernel_name(sum.kernel).contains(TRANSFORM);
+    let others = others.into_iter().map(|(sum, _)| sum);
+    let transforms: Vec<_> = others.filter(|sum| is_transform(sum)).collect();
     let (_, largest) = slow.iter().max_by_key(|(sum, _)| sum.total)?;
-    let time = total(slow.iter().map(|(sum, _)| sum.total));
+    let time_of = |class| {
+        let of_class = slow.iter().filter(|(_, identity)| identity.class == class);
+        total(of_class.map(|(sum, _)| sum.total))
+    };
+    let [gemms, convolutions] = CLASSES.map(time_of);
+    let of_transforms = total(transforms.iter().map(|sum| sum.total));
+    let time = gemms + convolutions + of_transforms;
     let share = kernels.share(time)?;
     if share < SHARE {
         return None;
     }
-    let time = time.time();
     let sums: Vec<_> = slow.iter().map(|(sum, _)| *sum).collect();
-    let (finding, saved) = at_rate_of(evidence, &sums, "fp32", tensor);
-    let launches = slow.iter().map(|(sum, _)| sum.count).sum();
+    let (finding, saved) = at_rate_of(evidence, &sums, &transforms, "fp32", tensor);
+    let launches = sums.iter().chain(&transforms).map(|sum| sum.count).sum();
+    let [has_gemms, has_convolutions] = [gemms > Ns::ZERO, time > gemms];
+    let products = match (has_gemms, has_convolutions) {
+        (true, true) => words!(evidence, "no_tensor_cores.both", dtype = dtype),
+        (true, false) => words!(evidence, "no_tensor_cores.gemms", dtype = dtype),
+        (false, _) => words!(evidence, "no_tensor_cores.convolutions", dtype = dtype),
+    };
     let finding = Finding {
-        title: match is_convolution {
-            true => words!(evidence, "no_tensor_cores.convolutions", dtype = dtype),
-            false => words!(evidence, "no_tensor_cores.gemms", dtype = dtype),
-        },
+        title: products.clone(),
         evidence: vec![session.evidence(kernels.pass, "launches", launches)],
         ..finding
     };
     let arguments = arguments! {
-        gemms = (!is_convolution).then(|| Inline::strong(dtype)),
-        convolutions = is_convolution.then(|| Inline::strong(dtype)),
-        time = time,
+        products = products,
+        time = time.time(),
         share = share,
+        transforms = (of_transforms > Ns::ZERO).then(|| of_transforms.time()),
         kernel = Inline::code(&largest.short),
         dtype = tensor,
         saved = saved,
@@ -113,14 +133,15 @@ fn draft(
     };
     let stages: Vec<_> = evidence.stages.iter().collect();
     let has_tf32 = practices::tf32(evidence, &stages).is_some_and(|share| share > Ratio::ZERO);
-    let lacks_tf32 = !is_convolution && !has_tf32 && (dtype, tensor) == ("fp32", "tf32");
+    let lacks_tf32 = has_gemms && !has_tf32 && (dtype, tensor) == ("fp32", "tf32");
     let draft = Draft::new(finding, arguments).cause_if(lacks_tf32);
     Some(draft.advice(match dtype {
         "fp32" if tensor == "tf32" && has_tf32 => "advice_tf32",
         "fp32" if tensor == "fp16" => "advice_fp16",
-        "fp32" if is_convolution => "advice_convolution",
+        "fp32" if has_gemms && has_convolutions => "advice_both",
+        "fp32" if has_convolutions => "advice_convolution",
         "fp32" => "advice_fp32",
-        _ if is_convolution => "advice_channels",
+        _ if has_convolutions => "advice_channels",
         _ => "advice",
     }))
 }

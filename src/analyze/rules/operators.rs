@@ -96,6 +96,10 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
     let sizes = Some(example.sizes.as_str()).filter(|sizes| !sizes.is_empty());
     let factor = example.factor;
     let part = Ratio::of(example.time, group.time);
+    let kernel = example
+        .kernel
+        .map(|kernel| &evidence.facts.identities[kernel.index()]);
+    let pytorch = evidence.platform.pytorch;
     let arguments = arguments! {
         stage = subject.stage,
         chains = per_iteration(group.chains, instances),
@@ -113,8 +117,26 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         to = named(example.to.name),
         around = code(evidence, example.around),
         frame = code(evidence, example.frame),
+        fixed = code(evidence, group.fixed),
+        kernel = kernel.map(|identity| Inline::code(&identity.short)),
+        epilogue = kernel.filter(|_| !pytorch).map(|identity| epilogue(&identity.short)),
+        pytorch = pytorch.then_some(""),
     };
-    Draft::new(subject.finding, arguments)
+    let draft = Draft::new(subject.finding, arguments);
+    match group.fixed {
+        Some(_) => draft.cause_if(true).advice("advice_fixed"),
+        None => draft.cause_if(kernel.is_some()),
+    }
+}
+
+/// The epilogue of cuBLASLt that does what a kernel of this name does.
+fn epilogue(name: &str) -> &'static str {
+    let name = name.to_lowercase();
+    match name.as_str() {
+        name if name.contains("gelu") => "CUBLASLT_EPILOGUE_GELU_BIAS",
+        name if name.contains("relu") => "CUBLASLT_EPILOGUE_RELU_BIAS",
+        _ => "CUBLASLT_EPILOGUE_BIAS",
+    }
 }
 
 fn code(evidence: &Evidence<'_>, name: Option<StrId>) -> Option<Inline> {
@@ -195,7 +217,10 @@ fn of_stage<'a>(
         ChainKind::Optimizer | ChainKind::Gemms | ChainKind::Attention => &OF_LOOPS[..],
         _ => &OF_LAUNCHES[..],
     };
-    let launches = idle_per_launch(evidence, stage, causes) * removed;
+    let within = removed * (group.within / group.removed.max(Count(1.0)));
+    let per_launch = idle_per_launch(evidence, stage, causes);
+    let per_call = of_calls(evidence, stage, per_launch, kernels / removed.max(1.0));
+    let launches = per_launch * (removed - within) + per_call * within;
     let is_of_launches = match kind {
         // No operator of the program asked for these launches. What libraries prepare between launches is none of them.
         ChainKind::Channels => !known::prepares_mostly(evidence, stage),
@@ -243,7 +268,26 @@ const fn is_of_launches(kind: ChainKind) -> bool {
     )
 }
 
-/// Idle time of these causes per GPU operation; all idle time where its causes are not known.
+/// Idle time that goes with a launch within the operator of another kernel: of the call alone. Where the CPU bounds the
+/// stage, the call takes its time while other kernels run, and it or the kernel counts, whichever takes longer.
+fn of_calls(evidence: &Evidence<'_>, stage: &StageLine, per_launch: Time, kernel: Time) -> Time {
+    let idle = evidence.idle(stage.key());
+    let Some(call) = idle.and_then(|idle| idle.launches.mean_call) else {
+        return per_launch;
+    };
+    // The profiler slows calls, too.
+    let profiled = (stage.time - stage.busy).max(stage.idle());
+    let call = match profiled.is_positive() {
+        true => call * Ratio::of(stage.idle(), profiled),
+        false => call,
+    };
+    match stage.is_host_bound {
+        true => (call - kernel).max(Time::ZERO),
+        false => per_launch.min(call),
+    }
+}
+
+/// Idle time of these causes per gap between GPU operations; all idle time where its causes are not known.
 fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine, causes: &[Cause]) -> Time {
     let idle = stage.idle();
     let of_launches = match evidence.idle(stage.key()) {
@@ -262,7 +306,7 @@ fn idle_per_launch(evidence: &Evidence<'_>, stage: &StageLine, causes: &[Cause])
         }
         None => idle,
     };
-    of_launches / stage.operations.max(Count(1.0))
+    of_launches / (stage.operations - Count(1.0)).max(Count(1.0))
 }
 
 /// Groups of all stages and of what lies between them, as a part of the measured loop.

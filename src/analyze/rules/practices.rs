@@ -57,13 +57,7 @@ static PRACTICES: [Practice; 8] = [
         key: "practices.channels_last",
         advised: &["channels_last"],
         judges: &[],
-        share: |evidence, stages| {
-            share(evidence, stages, |identity, name| {
-                let converts = name.contains("nchwtonhwc") || name.contains("nhwctonchw");
-                let is_convolution = identity.class == KernelClass::Convolution;
-                (converts || is_convolution).then(|| !converts && name.contains("nhwc"))
-            })
-        },
+        share: channels_last,
     },
     Practice {
         key: "practices.fused_optimizer",
@@ -113,6 +107,9 @@ const FUSIBLE: [KernelClass; 7] = [
     KernelClass::Gather,
     KernelClass::Fusion,
 ];
+
+/// Parts of names of kernels by which cuDNN changes the layout of images.
+const CONVERSIONS: [&str; 2] = ["nchwtonhwc", "nhwctonchw"];
 
 /// Parts of names of kernels that write into a KV cache of fixed size.
 const WRITES_CACHE: [&str; 5] = [
@@ -237,6 +234,15 @@ fn compiled(evidence: &Evidence<'_>, stages: &[&StageLine]) -> Option<Ratio> {
         let is_compiled = name.starts_with("triton_") && name.contains("_fused_");
         (is_compiled || FUSIBLE.contains(&identity.class)).then_some(is_compiled)
     })
+}
+
+/// Convolutions in NHWC, where no kernel converts: cuDNN computes in NHWC with tensors in NCHW, too.
+fn channels_last(evidence: &Evidence<'_>, stages: &[&StageLine]) -> Option<Ratio> {
+    let converts = share(evidence, stages, |_, name| contains(name, &CONVERSIONS));
+    let in_nhwc = share(evidence, stages, |identity, name| {
+        (identity.class == KernelClass::Convolution).then(|| name.contains("nhwc"))
+    });
+    in_nhwc.filter(|_| converts.is_none())
 }
 
 /// TF32 of products that it could have.

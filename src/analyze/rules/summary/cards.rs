@@ -7,7 +7,7 @@ use crate::evidence::Evidence;
 use rooflens_document::{ActionCard, Inline, Quantity};
 
 /// Code by rule and a word of what the action says; empty: whatever it says. The first that fits counts.
-const SNIPPETS: [(&str, &str, &str); 25] = [
+const SNIPPETS: [(&str, &str, &str); 26] = [
     ("host-pauses", "enable_cudnn_sdp", WITHOUT_CUDNN_ATTENTION),
     ("host-pauses", "gc.freeze", COLLECTION),
     ("host-pauses", "num_workers", LOADER),
@@ -35,6 +35,7 @@ const SNIPPETS: [(&str, &str, &str); 25] = [
         "",
         "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)",
     ),
+    ("layout-conversions", "compile", COMPILE),
     ("layout-conversions", "", LAYOUT),
     ("data-loader", "", LOADER),
     ("garbage-collection", "", COLLECTION),

@@ -4,7 +4,7 @@ use super::call::{Call, Tensor};
 use super::roof::rates;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use crate::engine::classify::KernelClass;
-use rooflens_session::OperatorId;
+use rooflens_session::{OperatorId, StrId};
 use rooflens_units::{Bytes, Count, Flops, Time};
 
 /// Elements of a source from which on repeating it is worth a look; below are bias rows and scalars.
@@ -15,6 +15,13 @@ const READERS: usize = 4;
 
 /// Parts of names of kernels by which cuDNN changes the layout of images.
 const CONVERSIONS: [&str; 2] = ["nchwToNhwc", "nhwcToNchw"];
+
+/// Operators that make their input contiguous in NCHW: group normalization of PyTorch on GPUs, and columns of images.
+const IN_NCHW: [&str; 2] = ["aten::native_group_norm", "aten::im2col"];
+
+/// Kernels on either side of a conversion among which such an operator is looked for: a block between two convolutions
+/// has few.
+const NEAR: usize = 16;
 
 impl Finder<'_> {
     /// Copies of expanded tensors. What reads such a copy reads each element several times, too.
@@ -167,7 +174,10 @@ impl Finder<'_> {
             ChainKind::Channels => self.lost_by_reader(position),
             _ => Time::ZERO,
         };
+        let is_layout = kind == ChainKind::Channels;
         let chain = Chain {
+            is_within: is_layout && items.name(position) != Some("aten::copy_"),
+            fixed: self.fixed_layout(position).filter(|_| is_layout),
             also,
             bound: self.roof.moving(Bytes::ZERO).map(|_| Time::ZERO),
             example: Example {
@@ -181,6 +191,22 @@ impl Finder<'_> {
             ..self.chain(kind, vec![position])
         };
         self.add(chain);
+    }
+
+    /// An operator that computes in NCHW alone, between the convolutions before and after a conversion.
+    fn fixed_layout(&self, position: usize) -> Option<StrId> {
+        let list = &self.items.list;
+        let is_near = |other: &usize| {
+            list[*other].class != KernelClass::Convolution
+                && self.items.is_together(*other, position)
+        };
+        let before = (0..position).rev().take(NEAR).take_while(is_near);
+        let after = (position + 1..list.len()).take(NEAR).take_while(is_near);
+        let calls = before
+            .chain(after)
+            .filter_map(|other| self.items.call(other));
+        let mut names = calls.map(|call| call.name);
+        names.find(|name| IN_NCHW.contains(&self.items.session.text(*name)))
     }
 
     /// Target and source of a copy that no group has.
@@ -203,6 +229,8 @@ impl Finder<'_> {
             scale: 1.0,
             kernels_left: 1.0,
             others: 0.0,
+            is_within: false,
+            fixed: None,
             also: Time::ZERO,
             bound: None,
             example: Example::default(),

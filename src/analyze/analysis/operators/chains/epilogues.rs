@@ -61,6 +61,7 @@ impl Finder<'_> {
                     operators: super::operators(self.items, &[position - 1, position]),
                     sizes: sizes(&output.dims),
                     from: output.dtype,
+                    kernel: Some(self.items.list[position].kernel),
                     ..self.example(&[position])
                 },
                 ..self.chain(ChainKind::Epilogue, vec![position])
@@ -123,6 +124,7 @@ impl Finder<'_> {
                     kernels_left: 0.0,
                     example: Example {
                         operators: self.items.short_names(&[position - 1, position]),
+                        kernel: Some(self.items.list[position].kernel),
                         ..Example::default()
                     },
                     ..self.chain(ChainKind::Epilogue, vec![position])

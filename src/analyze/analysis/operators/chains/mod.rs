@@ -28,7 +28,7 @@ use crate::engine::facts::Facts;
 use crate::engine::nesting::innermost;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
-use rooflens_session::{Arrange, Ns, OperatorId, PassId, StrId};
+use rooflens_session::{Arrange, KernelId, Ns, OperatorId, PassId, StrId};
 use rooflens_units::{Count, Ratio, Time};
 
 pub use call::Dtype;
@@ -105,6 +105,10 @@ pub struct Group {
     pub kernels: Count,
     /// Kernels that the other form does not launch.
     pub removed: Count,
+    /// Those of them that the operator of another kernel launches, such as a convolution: no operator goes with them.
+    pub within: Count,
+    /// Operator among them that takes one layout alone.
+    pub fixed: Option<StrId>,
     /// Sum of their durations.
     pub time: Time,
     /// The least time of the other form; absent if the GPU's rates are not known.
@@ -134,6 +138,8 @@ pub struct Example {
     pub time: Time,
     /// Number of them.
     pub chains: Count,
+    /// The kernel whose work an epilogue can do.
+    pub kernel: Option<KernelId>,
     /// The operator of its first kernel.
     pub operator: Option<OperatorId>,
 }
@@ -149,6 +155,10 @@ struct Chain {
     kernels_left: f64,
     /// Operations between the kernels that go, too, such as copies to the host.
     others: f64,
+    /// Whether the operator of another kernel launches them.
+    is_within: bool,
+    /// Operator next to it that takes one layout alone.
+    fixed: Option<StrId>,
     /// Time that other kernels save because of it.
     also: Time,
     bound: Option<Time>,
@@ -385,6 +395,10 @@ impl Places {
         group.kernels += kernels;
         let removed = kernels.0 + chain.others * chain.scale - chain.kernels_left;
         group.removed += Count(removed).max(Count::ZERO);
+        if chain.is_within {
+            group.within += Count(removed).max(Count::ZERO);
+        }
+        group.fixed = group.fixed.or(chain.fixed);
         group.time += time;
         group.bound = match (group.bound, chain.bound) {
             (Some(sum), Some(bound)) => Some(sum + bound.min(time)),
@@ -428,6 +442,8 @@ impl Group {
             chains: Count::ZERO,
             kernels: Count::ZERO,
             removed: Count::ZERO,
+            within: Count::ZERO,
+            fixed: None,
             time: Time::ZERO,
             bound: Some(Time::ZERO),
             example: Example::default(),

@@ -222,6 +222,27 @@ fn copies_repeat_transpose_or_convert() {
 }
 
 #[test]
+fn conversions_know_the_operator_that_fixes_a_layout() {
+    let convolution = "aten::cudnn_convolution [[8,64,32,32],[64,64,3,3]] float,float";
+    let norm = "aten::native_group_norm [[8,64,32,32],[64],[64]] float,float,float";
+    let converted = |between: (&'static str, &'static str, i64)| {
+        let place = of_step(&[
+            (convolution, "sm80_xmma_fprop_nhwckrsc_nhwc", 30),
+            (convolution, "nhwcToNchwKernel", 10),
+            between,
+            (convolution, "nchwToNhwcKernel", 10),
+            (convolution, "sm80_xmma_fprop_nhwckrsc_nhwc", 30),
+        ]);
+        let group = place.group(ChainKind::Channels).unwrap();
+        assert_eq!((group.removed, group.within), (Count(2.0), Count(2.0)));
+        group.fixed.is_some()
+    };
+    assert!(converted((norm, "RowwiseMomentsCUDAKernel", 10)));
+    let add = "aten::add_ [[8,64,32,32],[8,64,32,32]] float,float";
+    assert!(!converted((add, "vectorized_elementwise_kernel", 10)));
+}
+
+#[test]
 fn attention_that_reads_repeated_keys_saves_their_bytes() {
     let copy = "aten::copy_ [[16,8,4,4096,128],[16,8,4,4096,128]] c10::BFloat16 \
                 [[16777216,2097152,524288,128,1],[4194304,524288,0,128,1]]";

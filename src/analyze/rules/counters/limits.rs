@@ -9,7 +9,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::counters::limits::{
     KernelLimit, LimitSource, NOTABLE, Reason, SOUND, is_own,
 };
-use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_units::{Ratio, Time};
 
@@ -69,10 +69,6 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
     if reason == Reason::SmallGrid && is_shared {
         return Look::NotApplicable(words!(evidence, "small_grids.shared"));
     }
-    // Where the CPU limits, shorter kernels wait for the next launch.
-    if reason == Reason::SmallGrid && stage.is_host_bound {
-        return Look::NotApplicable(words!(evidence, "small_grids.launches"));
-    }
     let Some(faults) = Faults::new(limits, reason).filter(|faults| faults.lost >= LOST) else {
         // Without counters a grid is known, but no other fault.
         return match limits.covered < ENOUGH {
@@ -128,6 +124,9 @@ fn draft(
         kernel = kernel.clone(),
         others = others,
     );
+    let norm = library.filter(|identity| {
+        reason == Reason::SmallGrid && identity.class == KernelClass::Normalization
+    });
     let arguments = arguments! {
         stage = label,
         share = faults.share,
@@ -140,8 +139,9 @@ fn draft(
         now = now,
         least = now * cause.rest,
         limit = limiter,
-        library = library.map(|identity| identity.library),
+        library = library.filter(|_| norm.is_none()).map(|identity| identity.library),
         own = library.is_none().then_some(""),
+        norm = norm.map(|identity| identity.library),
         spills = cause.spills.then(String::new),
         coalesced = cause.coalesced,
         also = cause.coalesced.map(|_| String::new()),
@@ -151,6 +151,7 @@ fn draft(
         Reason::Uncoalesced | Reason::Atomics | Reason::Occupancy if library.is_some() => {
             draft.advice("advice_library")
         }
+        Reason::SmallGrid if norm.is_some() => draft.advice("advice_norm"),
         _ => draft,
     }
 }

@@ -16,7 +16,7 @@ import sqlite3
 
 Instance = collections.namedtuple("Instance", "stage process thread start end ops")
 WHOLE = "whole capture"
-REPEATING = "repeating kernels"
+REPEATING = "kernel sequence"
 # How the marks of rooflens-capture begin: its domain.
 MARK = "rooflens:"
 

@@ -43,7 +43,7 @@ pub mod engine {
     pub mod sweep;
     pub mod tiers;
 
-    pub use rooflens_stages::{attribution, classify, intervals, stage_names, stages};
+    pub use rooflens_stages::{attribution, classify, intervals, repeats, stage_names, stages};
 }
 
 /// Kernels of the timeline: sums, names, GEMMs, attention, FLOPs by operator.

@@ -14,7 +14,7 @@ use crate::stages::{Draft, Window};
 use crate::tables::{OpSource, Ops, Stage};
 
 /// Name of the stage.
-pub const REPEATING: &str = "repeating kernels";
+pub const REPEATING: &str = "kernel sequence";
 
 /// Calls that are compared, from the first one on: a longer run repeats itself before.
 const MOST: usize = 100_000;

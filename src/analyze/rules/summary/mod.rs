@@ -23,11 +23,13 @@ use crate::stage::StageLine;
 use crate::time::stage_busy;
 use crate::{launching, pauses};
 use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::repeats::is_repeating;
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{
     Block, Cell, Finding, Gain, GainKind, Inline, Quantity, SectionContent, Severity, Table,
 };
 use rooflens_schemas::Unit;
+use rooflens_schemas::ranges::PROFILER_STEP;
 use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 
 /// Remarks on the measurement that stand next to the conclusions.
@@ -546,6 +548,20 @@ fn remarks(findings: &[Finding], warnings: bool) -> impl Iterator<Item = Vec<Inl
     remarks.map(|remark| remark.statement.clone())
 }
 
+/// What a stage is that no range of the program marks.
+fn unmarked(evidence: &Evidence<'_>, line: &StageLine) -> Option<Vec<Inline>> {
+    let stage = Inline::strong(&line.label);
+    let of_facts = &evidence.facts.stages[line.stage];
+    if evidence.facts.is_between_updates(line.stage) {
+        return Some(say!(evidence, "summary.by_updates", stage = stage));
+    }
+    if is_repeating(of_facts) {
+        return Some(say!(evidence, "summary.by_repeats", stage = stage));
+    }
+    let is_of_profiler = of_facts.name == PROFILER_STEP;
+    is_of_profiler.then(|| say!(evidence, "summary.by_profiler", stage = stage))
+}
+
 /// How far the figures carry.
 fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) -> Sentences {
     let coverage = coverage::coverage(evidence);
@@ -553,23 +569,18 @@ fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>])
     sentences.extend(passes::caveat(evidence));
     sentences.extend(remarks(findings, true));
     sentences.extend(figures::rest_of_loop(evidence, actions));
-    let (mut few, mut by_updates) = (Vec::new(), None);
+    let mut few = Vec::new();
     for stage in &evidence.stages {
         if stage.counted < ITERATIONS {
             few.push(format!("{} ({})", stage.label, stage.counted.0));
-        }
-        if evidence.facts.is_between_updates(stage.stage) {
-            by_updates = by_updates.or(Some(stage));
         }
     }
     if !few.is_empty() {
         let stages = few.join(evidence.text.comma());
         sentences.push(say!(evidence, "summary.few_iterations", stages = stages));
     }
-    if let Some(stage) = by_updates {
-        let stage = Inline::strong(&stage.label);
-        sentences.push(say!(evidence, "summary.by_updates", stage = stage));
-    }
+    let mut stages = evidence.stages.iter();
+    sentences.extend(stages.find_map(|stage| unmarked(evidence, stage)));
     if evidence.has_baseline_of_one_rank() {
         sentences.push(say!(evidence, "summary.one_rank"));
     } else if !evidence.stages.is_empty() && !has_unprofiled(evidence) {

@@ -17,6 +17,7 @@ mod admission;
 pub mod attribution;
 pub mod classify;
 pub mod intervals;
+mod labels;
 pub mod repeats;
 pub mod selection;
 mod sizes;

@@ -2,35 +2,37 @@
 
 use rooflens_units::Ratio;
 
-/// A collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// Reduction of which all ranks get the result.
-    AllReduce,
-    /// Parts of all ranks, put together on all.
-    AllGather,
-    /// Reduction of which each rank gets a part.
-    ReduceScatter,
-    /// A part from each rank to each.
-    AllToAll,
-    /// From one rank to all.
-    Broadcast,
-    /// Reduction of which one rank gets the result.
-    Reduce,
-    /// Parts of all ranks, put together on one.
-    Gather,
-    /// A part from one rank to each.
-    Scatter,
-    /// Nothing but waiting.
-    Barrier,
-    /// A message to another rank.
-    Send,
-    /// A message from another rank.
-    Receive,
-    /// Both in one kernel, or which of them is unknown.
-    SendReceive,
-    /// A collective of unknown operation.
-    Other,
+rooflens_stages::labels! {
+    /// A collective operation.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Operation {
+        /// Reduction of which all ranks get the result.
+        AllReduce = "all-reduce",
+        /// Parts of all ranks, put together on all.
+        AllGather = "all-gather",
+        /// Reduction of which each rank gets a part.
+        ReduceScatter = "reduce-scatter",
+        /// A part from each rank to each.
+        AllToAll = "all-to-all",
+        /// From one rank to all.
+        Broadcast = "broadcast",
+        /// Reduction of which one rank gets the result.
+        Reduce = "reduce",
+        /// Parts of all ranks, put together on one.
+        Gather = "gather",
+        /// A part from one rank to each.
+        Scatter = "scatter",
+        /// Nothing but waiting.
+        Barrier = "barrier",
+        /// A message to another rank.
+        Send = "send",
+        /// A message from another rank.
+        Receive = "receive",
+        /// Both in one kernel, or which of them is unknown.
+        SendReceive = "send/receive",
+        /// A collective of unknown operation.
+        Other = "other",
+    }
 }
 
 /// Words of names in lower case without `_`, in the order in which they are looked for.
@@ -58,25 +60,6 @@ impl Operation {
             .iter()
             .find(|(word, _)| name.contains(word))
             .map(|(_, operation)| *operation)
-    }
-
-    /// The words that reports print.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::AllReduce => "all-reduce",
-            Self::AllGather => "all-gather",
-            Self::ReduceScatter => "reduce-scatter",
-            Self::AllToAll => "all-to-all",
-            Self::Broadcast => "broadcast",
-            Self::Reduce => "reduce",
-            Self::Gather => "gather",
-            Self::Scatter => "scatter",
-            Self::Barrier => "barrier",
-            Self::Send => "send",
-            Self::Receive => "receive",
-            Self::SendReceive => "send/receive",
-            Self::Other => "other",
-        }
     }
 
     /// Bus bandwidth ÷ algorithm bandwidth among `ranks` ranks, as the NCCL tests define it.

@@ -22,111 +22,59 @@ use rooflens_session::{CopyKind, Ns, Session, StrId};
 use engine::{RULES, first};
 use names::Name;
 
-/// What a kernel does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum KernelClass {
-    /// GEMM, GEMV included.
-    Gemm,
-    /// Attention.
-    Attention,
-    /// Convolution.
-    Convolution,
-    /// Fourier transform.
-    Fft,
-    /// Pooling and resampling of images.
-    Pooling,
-    /// Layer norm, RMS norm, batch norm.
-    Normalization,
-    /// Softmax outside of attention.
-    Softmax,
-    /// Sums, maxima, norms, scans.
-    Reduction,
-    /// Activation and other elementwise work.
-    Elementwise,
-    /// Concatenation, transposition, cast, fill.
-    Layout,
-    /// Embedding look-up, gather, scatter, index.
-    Gather,
-    /// Sampling of tokens.
-    Sampling,
-    /// Sorting and top-k.
-    Sorting,
-    /// Quantization and scaling.
-    Quantization,
-    /// Mixture-of-experts routing.
-    MoeRouting,
-    /// Optimizer update.
-    Optimizer,
-    /// Collective or peer communication.
-    Communication,
-    /// Copy or memset executed by the copy engines.
-    Copy,
-    /// A whole CUDA graph of unknown content.
-    Graph,
-    /// Operators fused by a compiler that does not name the kind of work.
-    Fusion,
-    /// Code of the profiled program itself, of no library.
-    Application,
-    /// None of these.
-    #[default]
-    Other,
+crate::labels! {
+    /// What a kernel does.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum KernelClass {
+        /// GEMM, GEMV included.
+        Gemm = "gemm",
+        /// Attention.
+        Attention = "attention",
+        /// Convolution.
+        Convolution = "convolution",
+        /// Fourier transform.
+        Fft = "fft",
+        /// Pooling and resampling of images.
+        Pooling = "pooling",
+        /// Layer norm, RMS norm, batch norm.
+        Normalization = "normalization",
+        /// Softmax outside of attention.
+        Softmax = "softmax",
+        /// Sums, maxima, norms, scans.
+        Reduction = "reduction",
+        /// Activation and other elementwise work.
+        Elementwise = "elementwise",
+        /// Concatenation, transposition, cast, fill.
+        Layout = "layout",
+        /// Embedding look-up, gather, scatter, index.
+        Gather = "gather",
+        /// Sampling of tokens.
+        Sampling = "sampling",
+        /// Sorting and top-k.
+        Sorting = "sorting",
+        /// Quantization and scaling.
+        Quantization = "quantization",
+        /// Mixture-of-experts routing.
+        MoeRouting = "moe routing",
+        /// Optimizer update.
+        Optimizer = "optimizer",
+        /// Collective or peer communication.
+        Communication = "communication",
+        /// Copy or memset executed by the copy engines.
+        Copy = "copy",
+        /// A whole CUDA graph of unknown content.
+        Graph = "cuda graph",
+        /// Operators fused by a compiler that does not name the kind of work.
+        Fusion = "fusion",
+        /// Code of the profiled program itself, of no library.
+        Application = "application",
+        /// None of these.
+        #[default]
+        Other = "other",
+    }
 }
 
 impl KernelClass {
-    /// All classes in report order.
-    pub const ALL: [Self; 22] = [
-        Self::Gemm,
-        Self::Attention,
-        Self::Convolution,
-        Self::Fft,
-        Self::Pooling,
-        Self::Normalization,
-        Self::Softmax,
-        Self::Reduction,
-        Self::Elementwise,
-        Self::Layout,
-        Self::Gather,
-        Self::Sampling,
-        Self::Sorting,
-        Self::Quantization,
-        Self::MoeRouting,
-        Self::Optimizer,
-        Self::Communication,
-        Self::Copy,
-        Self::Graph,
-        Self::Fusion,
-        Self::Application,
-        Self::Other,
-    ];
-
-    /// The words that reports and rules use.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Gemm => "gemm",
-            Self::Attention => "attention",
-            Self::Convolution => "convolution",
-            Self::Fft => "fft",
-            Self::Pooling => "pooling",
-            Self::Normalization => "normalization",
-            Self::Softmax => "softmax",
-            Self::Reduction => "reduction",
-            Self::Elementwise => "elementwise",
-            Self::Layout => "layout",
-            Self::Gather => "gather",
-            Self::Sampling => "sampling",
-            Self::Sorting => "sorting",
-            Self::Quantization => "quantization",
-            Self::MoeRouting => "moe routing",
-            Self::Optimizer => "optimizer",
-            Self::Communication => "communication",
-            Self::Copy => "copy",
-            Self::Graph => "cuda graph",
-            Self::Fusion => "fusion",
-            Self::Application => "application",
-            Self::Other => "other",
-        }
-    }
-
     /// The class of that label.
     pub fn of_label(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.label() == label)
@@ -176,36 +124,25 @@ impl KernelClass {
     }
 }
 
-/// Group of kernel classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ClassGroup {
-    /// GEMMs and convolutions.
-    Gemm,
-    /// Attention.
-    Attention,
-    /// Normalization and softmax.
-    Normalization,
-    /// Elementwise, reduction, quantization, optimizer.
-    Elementwise,
-    /// Copies, layout changes, gathers.
-    Copy,
-    /// Collectives.
-    Communication,
-    /// Everything else, whole CUDA graphs included.
-    Other,
-}
-
-impl ClassGroup {
-    /// All groups in report order.
-    pub const ALL: [Self; 7] = [
-        Self::Gemm,
-        Self::Attention,
-        Self::Normalization,
-        Self::Elementwise,
-        Self::Copy,
-        Self::Communication,
-        Self::Other,
-    ];
+crate::labels! {
+    /// Group of kernel classes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ClassGroup {
+        /// GEMMs and convolutions.
+        Gemm,
+        /// Attention.
+        Attention,
+        /// Normalization and softmax.
+        Normalization,
+        /// Elementwise, reduction, quantization, optimizer.
+        Elementwise,
+        /// Copies, layout changes, gathers.
+        Copy,
+        /// Collectives.
+        Communication,
+        /// Everything else, whole CUDA graphs included.
+        Other,
+    }
 }
 
 /// Time by group, in the order of [`ClassGroup::ALL`], nanoseconds.

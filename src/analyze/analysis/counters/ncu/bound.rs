@@ -9,56 +9,28 @@ use rooflens_units::{Count, Flops, Percent, Ratio};
 /// Threads of a warp.
 const WARP: u32 = 32;
 
-/// What bounds a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Bound {
-    /// The SM's pipes.
-    Compute,
-    /// They too, with hardly a floating-point operation: index arithmetic, conversions.
-    Instruction,
-    /// Device memory.
-    Dram,
-    /// The L2 cache.
-    L2,
-    /// The L1 cache.
-    L1,
-    /// Memory, by the seed rule, which looks at DRAM alone.
-    Memory,
-    /// Neither: waiting.
-    Latency,
-    /// Compute and memory alike.
-    Balanced,
-    /// No counters.
-    Unknown,
-}
-
-impl Bound {
-    /// All classes in the order in which reports show them.
-    pub const ALL: [Self; 9] = [
-        Self::Compute,
-        Self::Instruction,
-        Self::Dram,
-        Self::L2,
-        Self::L1,
-        Self::Memory,
-        Self::Latency,
-        Self::Balanced,
-        Self::Unknown,
-    ];
-
-    /// The word that reports print.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Compute => "compute-bound",
-            Self::Instruction => "instruction-bound",
-            Self::Dram => "dram-bound",
-            Self::L2 => "l2-bound",
-            Self::L1 => "l1-bound",
-            Self::Memory => "memory-bound",
-            Self::Latency => "latency-bound",
-            Self::Balanced => "balanced",
-            Self::Unknown => "unknown",
-        }
+rooflens_stages::labels! {
+    /// What bounds a launch.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Bound {
+        /// The SM's pipes.
+        Compute = "compute-bound",
+        /// They too, with hardly a floating-point operation: index arithmetic, conversions.
+        Instruction = "instruction-bound",
+        /// Device memory.
+        Dram = "dram-bound",
+        /// The L2 cache.
+        L2 = "l2-bound",
+        /// The L1 cache.
+        L1 = "l1-bound",
+        /// Memory, by the seed rule, which looks at DRAM alone.
+        Memory = "memory-bound",
+        /// Neither: waiting.
+        Latency = "latency-bound",
+        /// Compute and memory alike.
+        Balanced = "balanced",
+        /// No counters.
+        Unknown = "unknown",
     }
 }
 

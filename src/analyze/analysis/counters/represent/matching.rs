@@ -31,28 +31,16 @@ pub const ENOUGH: Ratio = Ratio(0.25);
 /// Share of a stage's GPU time from which on sums over profiled launches are those of the stage.
 pub const WHOLE: Ratio = Ratio(0.80);
 
-/// What a profiled launch has in common with the launches that it represents, the most first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tier {
-    /// Kernel, grid, block and stage.
-    Stage,
-    /// Kernel, grid and block.
-    Grid,
-    /// Kernel and block: counters are scaled by blocks.
-    Kernel,
-}
-
-impl Tier {
-    /// All of them, those with the most in common first.
-    pub const ALL: [Self; 3] = [Self::Stage, Self::Grid, Self::Kernel];
-
-    /// The words that tables print.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Stage => "kernel, grid, stage",
-            Self::Grid => "kernel, grid",
-            Self::Kernel => "kernel, by blocks",
-        }
+rooflens_stages::labels! {
+    /// What a profiled launch has in common with the launches that it represents, the most first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Tier {
+        /// Kernel, grid, block and stage.
+        Stage = "kernel, grid, stage",
+        /// Kernel, grid and block.
+        Grid = "kernel, grid",
+        /// Kernel and block: counters are scaled by blocks.
+        Kernel = "kernel, by blocks",
     }
 }
 

@@ -11,44 +11,22 @@ use crate::engine::facts::OpSource;
 use rooflens_session::{KernelId, PassId, Session};
 use signature::{signature, without_parameters};
 
-/// How a name was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum How {
-    /// Letter by letter.
-    Exact,
-    /// A folder or file bears the md5 of the name.
-    Md5,
-    /// In one spelling.
-    Signature,
-    /// In one spelling, without parameters.
-    WithoutParameters,
-    /// Several kernels have this signature: not decided.
-    Ambiguous,
-    /// No kernel has it.
-    None,
-}
-
-impl How {
-    /// All of them, the surest first.
-    pub const ALL: [Self; 6] = [
-        Self::Exact,
-        Self::Md5,
-        Self::Signature,
-        Self::WithoutParameters,
-        Self::Ambiguous,
-        Self::None,
-    ];
-
-    /// The words that tables print.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Exact => "exact name",
-            Self::Md5 => "md5 in the path",
-            Self::Signature => "signature",
-            Self::WithoutParameters => "signature without parameters",
-            Self::Ambiguous => "ambiguous",
-            Self::None => "not matched",
-        }
+rooflens_stages::labels! {
+    /// How a name was found.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum How {
+        /// Letter by letter.
+        Exact = "exact name",
+        /// A folder or file bears the md5 of the name.
+        Md5 = "md5 in the path",
+        /// In one spelling.
+        Signature = "signature",
+        /// In one spelling, without parameters.
+        WithoutParameters = "signature without parameters",
+        /// Several kernels have this signature: not decided.
+        Ambiguous = "ambiguous",
+        /// No kernel has it.
+        None = "not matched",
     }
 }
 

@@ -40,42 +40,24 @@ pub struct Product {
     pub main: bool,
 }
 
-/// How sizes are known, the surest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    /// The operator that launched the kernel.
-    Operator,
-    /// The operator of the kernel at the same place of a sequence that is the same in another pass.
-    SameOrder,
-    /// Calls of a cuBLASLt log with the same tiles in the same order.
-    Log,
-    /// The operator of the kernel's partner in a sequence that is alike in another pass.
-    Aligned,
-    /// The model's dimensions: as many products, in the order of its layers.
-    Model,
+rooflens_stages::labels! {
+    /// How sizes are known, the surest first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Source {
+        /// The operator that launched the kernel.
+        Operator = "operator",
+        /// The operator of the kernel at the same place of a sequence that is the same in another pass.
+        SameOrder = "operator, same order",
+        /// Calls of a cuBLASLt log with the same tiles in the same order.
+        Log = "cuBLASLt log",
+        /// The operator of the kernel's partner in a sequence that is alike in another pass.
+        Aligned = "operator, aligned",
+        /// The model's dimensions: as many products, in the order of its layers.
+        Model = "model config",
+    }
 }
 
 impl Source {
-    /// All sources, the surest first.
-    pub const ALL: [Self; 5] = [
-        Self::Operator,
-        Self::SameOrder,
-        Self::Log,
-        Self::Aligned,
-        Self::Model,
-    ];
-
-    /// The words that reports print.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::SameOrder => "operator, same order",
-            Self::Log => "cuBLASLt log",
-            Self::Aligned => "operator, aligned",
-            Self::Model => "model config",
-        }
-    }
-
     /// How sure it is.
     pub const fn confidence(self) -> &'static str {
         match self {

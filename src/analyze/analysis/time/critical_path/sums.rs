@@ -13,39 +13,27 @@ use crate::engine::tiers::{Tier, tier};
 use rooflens_session::{ApiCallId, CopyKind, Ns, ProcessId, StrId};
 use rooflens_units::Time;
 
-/// What a piece of the path is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Category {
-    /// Computing kernels.
-    Compute,
-    /// Collectives.
-    Communication,
-    /// Copies and memsets.
-    Copy,
-    /// The GPU goes from one operation to the next.
-    Gap,
-    /// Calls that issue operations, and from there to the operation.
-    Launch,
-    /// Other CUDA calls, and the return of synchronizing ones.
-    Synchronize,
-    /// Host code between calls.
-    Host,
-    /// Before the first known call.
-    Unknown,
-}
-
-impl Category {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Compute,
-        Self::Communication,
-        Self::Copy,
-        Self::Gap,
-        Self::Launch,
-        Self::Synchronize,
-        Self::Host,
-        Self::Unknown,
-    ];
+rooflens_stages::labels! {
+    /// What a piece of the path is about.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Category {
+        /// Computing kernels.
+        Compute,
+        /// Collectives.
+        Communication,
+        /// Copies and memsets.
+        Copy,
+        /// The GPU goes from one operation to the next.
+        Gap,
+        /// Calls that issue operations, and from there to the operation.
+        Launch,
+        /// Other CUDA calls, and the return of synchronizing ones.
+        Synchronize,
+        /// Host code between calls.
+        Host,
+        /// Before the first known call.
+        Unknown,
+    }
 }
 
 /// What a part of the path is the time of.

@@ -8,31 +8,24 @@ use rooflens_units::{Ratio, Time};
 /// Share of GPU time from the first stage on, outside of all stages, from which on a report warns.
 pub const UNATTRIBUTED: Ratio = Ratio(0.10);
 
-/// How an operation was attributed to a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// A range of the issuing thread.
-    OwnThread,
-    /// The range of the one other thread that has one open.
-    Inferred,
-    /// To none: no thread has one open.
-    Outside,
-    /// To none: several other threads have one open.
-    Ambiguous,
-    /// To none: the issuing call is unknown.
-    NoApiCall,
+rooflens_stages::labels! {
+    /// How an operation was attributed to a range.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum How {
+        /// A range of the issuing thread.
+        OwnThread,
+        /// The range of the one other thread that has one open.
+        Inferred,
+        /// To none: no thread has one open.
+        Outside,
+        /// To none: several other threads have one open.
+        Ambiguous,
+        /// To none: the issuing call is unknown.
+        NoApiCall,
+    }
 }
 
 impl How {
-    /// All of them in report order.
-    pub const ALL: [Self; 5] = [
-        Self::OwnThread,
-        Self::Inferred,
-        Self::Outside,
-        Self::Ambiguous,
-        Self::NoApiCall,
-    ];
-
     const fn of(attribution: Attribution) -> Self {
         match attribution {
             Attribution::Own(_) => Self::OwnThread,

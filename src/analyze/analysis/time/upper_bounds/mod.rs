@@ -11,19 +11,21 @@ use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, ProcessId};
 use rooflens_units::{Ratio, Time};
 
-/// An overhead whose removal is bounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Overhead {
-    /// Gaps in which the host launches.
-    Launching,
-    /// Gaps for which the host had not issued the next operation.
-    Host,
-    /// Copies that no kernel hides.
-    Copies,
-    /// Collectives that no kernel hides.
-    Communication,
-    /// Time of GEMMs above their roofline.
-    MatrixProducts,
+rooflens_stages::labels! {
+    /// An overhead whose removal is bounded.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Overhead {
+        /// Gaps in which the host launches.
+        Launching,
+        /// Gaps for which the host had not issued the next operation.
+        Host,
+        /// Copies that no kernel hides.
+        Copies,
+        /// Collectives that no kernel hides.
+        Communication,
+        /// Time of GEMMs above their roofline.
+        MatrixProducts,
+    }
 }
 
 /// The bounds of all stages.
@@ -54,15 +56,6 @@ pub struct UpperBound {
 }
 
 impl Overhead {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Launching,
-        Self::Host,
-        Self::Copies,
-        Self::Communication,
-        Self::MatrixProducts,
-    ];
-
     /// What would vanish of a line's time; kernels aside.
     fn of(self, line: &StageIdle) -> Ns {
         match self {

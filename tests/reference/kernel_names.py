@@ -58,6 +58,18 @@ def simt_convolution(half):
 CONVOLUTIONS = {"fp32": simt_convolution(False), "fp16": simt_convolution(True)}
 
 
+def is_fp32_engine(details):
+    """Backward engines of cuDNN from before tensor cores."""
+    name = details["name"] or ""
+    return re.search(r"dgrad_engine|wgrad_alg[01]_engine|dgrad2d_alg1", name) is not None and "__half" not in name
+
+
+def is_fp32_transform(details):
+    """Transforms of operands and outputs of convolutions by Winograd, which multiply nothing."""
+    name = details["name"] or ""
+    return "winograd" in name and "scudnn" not in name and "__half" not in name
+
+
 def is_tf32_gemm(details):
     """cuBLAS's and CUTLASS's products of TF32: `tf32` in the name, `s1688gemm`, or nvjet's single-letter type."""
     name = (details["name"] or "").lower()

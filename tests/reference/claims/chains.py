@@ -6,6 +6,7 @@ of the pass with operators counts in the primary pass by its share.
 
 import collections
 import math
+import statistics
 
 from groups import Epilogues, Finder
 from instances import covered, lies_in, projection
@@ -21,7 +22,7 @@ class Place:
 
     def __init__(self, instances):
         self.instances, self.operations, self.time = instances, 0, 0
-        self.groups = collections.defaultdict(lambda: dict(chains=0, kernels=0, removed=0, time=0, bound=0, examples={}))
+        self.groups = collections.defaultdict(lambda: dict(chains=0, kernels=0, removed=0, within=0, time=0, bound=0, examples={}))
 
 
 def stages_of(work):
@@ -70,7 +71,9 @@ def places(work, roof):
             group["chains"] += 1
             kernels = len(chain.launches) * chain.scale
             group["kernels"] += kernels
-            group["removed"] += max(kernels + chain.others * chain.scale - chain.left, 0)
+            removed = max(kernels + chain.others * chain.scale - chain.left, 0)
+            group["removed"] += removed
+            group["within"] += removed * chain.within
             group["time"] += time
             group["bound"] += min(chain.bound, time)
             key = tuple(chain.example[name] for name in ("operators", "sizes", "source", "target"))
@@ -113,7 +116,8 @@ def chain_rule(kind):
             place = found_places[stage]
             group, whole, instances, scale = place.groups[kind], place.time, place.instances, line.operation_time
             time, saved = group["time"], max(group["time"] - group["bound"], 0)
-            gain = gain_of(line, kind, min(scale * saved / whole, line.busy), line.operations * group["removed"] / place.operations)
+            gain = gain_of(line, kind, min(scale * saved / whole, line.busy), line.operations * group["removed"] / place.operations,
+                           line.operations * group["within"] / place.operations)
         examples = sorted(group["examples"].items())
         example = max((own for _, own in examples), key=lambda own: own["time"])
         derived = dict(chains=count(group["chains"], instances), kernels=count(group["kernels"], instances),
@@ -131,8 +135,10 @@ def count(number, instances):
     return max(math.floor(number / instances + 0.5), 1)
 
 
-def gain_of(line, kind, kernels, removed):
-    """Kernels that go, and their part of the idle time of launches; of a stage that launches bound the kernels only."""
+def gain_of(line, kind, kernels, removed, within):
+    """Kernels that go, and their part of the idle time of launches; of a stage that launches bound the kernels only. What the
+    operator of another kernel launches takes no more than its call with it; where the CPU bounds the stage, the longer of
+    call and kernel."""
     launching = line.pool["launching"] + line.pool["host_code"]
     if line.is_host_bound() and launching >= line.idle / 2 and kind not in OF_LAUNCHES:
         return line.saving_kernels(kernels)
@@ -140,7 +146,19 @@ def gain_of(line, kind, kernels, removed):
     if kind == "expert-loop":
         causes += ["sync", "copy", "allocation"]
     idle = min(sum(line.scaled(line.pool[cause]) for cause in causes), max(line.reference - line.busy, 0))
-    return line.saving(kernels + idle / line.operations * removed)
+    gap = idle / max(line.operations - 1, 1)
+    per_call, call = gap, mean_call(line)
+    if call is not None:
+        call *= max(line.reference - line.busy, 0) / max(line.time - line.busy, line.reference - line.busy, 1)
+        per_call = max(call - kernels / max(removed, 1), 0) if line.is_host_bound() else min(gap, call)
+    return line.saving(kernels + gap * (removed - within) + per_call * within)
+
+
+def mean_call(line):
+    """Mean duration of the calls that launch."""
+    ops = (op for one in line.counted for op in one.ops)
+    calls = {(thread, call) for op in ops for thread, call in [line.work.call(op) or (None, None)] if call and "aunch" in call[3]}
+    return statistics.mean(call[1] - call[0] for _, call in calls) if calls else None
 
 
 PER = r"(?: per iteration)?"

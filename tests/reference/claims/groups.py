@@ -20,7 +20,7 @@ MASKS = {"aten::masked_fill_", "aten::where", "aten::add", "aten::add_"}
 ADDING = {"aten::index_add_", "aten::scatter_add_", "aten::scatter_reduce_", "aten::_index_put_impl_",
           "aten::embedding_dense_backward"}
 
-Chain = collections.namedtuple("Chain", "kind launches bound example scale left others also", defaults=(1, 1, 0, 0))
+Chain = collections.namedtuple("Chain", "kind launches bound example scale left others also within", defaults=(1, 1, 0, 0, False))
 
 
 class Finder:
@@ -222,7 +222,8 @@ class Finder:
     def avoidable(self, kind, at, target, source):
         around = next((one.name for one in reversed(self.launches[at].around) if one.name.removeprefix("aten::") not in COPYING), None)
         also = self.lost_by_reader(at) if kind == "layout-conversions" else 0
-        self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0, also=also)
+        self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0, also=also,
+                 within=kind == "layout-conversions" and self.launches[at].name != "aten::copy_")
 
     def lost_by_reader(self, at):
         """What the elementwise kernel after a copy takes beyond the time of its bytes, if these do not fit the L2 cache."""

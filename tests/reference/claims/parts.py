@@ -10,7 +10,8 @@ from cpu_samples import HOST
 from cpu_samples import samples as samples_of
 from idle import kind, process_of, rows, union, within
 from instances import covered, lies_in, projection
-from kernel_names import class_of, group_of, CONVOLUTIONS, is_fp32_without_tensor_cores, is_tf32_gemm
+from kernel_names import (class_of, group_of, CONVOLUTIONS, is_fp32_engine, is_fp32_transform, is_fp32_without_tensor_cores,
+                          is_tf32_gemm)
 
 
 def details(work, op):
@@ -282,12 +283,12 @@ def by_name(work, wanted):
 
 
 def no_tensor_cores(work, stage, process, found):
-    times, whole = by_name(work, is_fp32_without_tensor_cores)
-    told = dict(time=times.total(), share=times.total() / whole, kernel_text=longest(times))
-    times, dtype = max(((by_name(work, wanted)[0], dtype) for dtype, wanted in CONVOLUTIONS.items()),
-                       key=lambda one: one[0].total())
-    return dict(told, dtype_text=dtype, convolutions=times.total(), convolutions_share=times.total() / whole,
-                convolution_kernel_text=longest(times))
+    times, whole = by_name(work, lambda one: is_fp32_without_tensor_cores(one) or is_fp32_engine(one) or CONVOLUTIONS["fp32"](one))
+    transforms = by_name(work, is_fp32_transform)[0].total()
+    time = times.total() + transforms
+    half = by_name(work, CONVOLUTIONS["fp16"])[0]
+    return dict(time=time, share=time / whole, transforms=transforms, kernel_text=longest(times), convolutions=half.total(),
+                convolutions_share=half.total() / whole, convolution_kernel_text=longest(half))
 
 
 def longest(times):

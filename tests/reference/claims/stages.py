@@ -420,8 +420,9 @@ RULES = {
         r"They are assigned to the range of the only other thread that had one open\.(?: If the issuing thread also .+)?|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
         r"stage on, belongs to no stage; stage figures exclude it\.)", unattributed),
     "no-tensor-cores": (
-        r"(?:GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "
-        r"(?P<kernel_text>.+)|Convolutions in (?P<dtype_text>\S+) run without tensor cores for (?P<convolutions>\S+ \S+), "
+        r"(?:fp32 (?:GEMMs|convolutions|GEMMs and convolutions) run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of "
+        r"kernel time(?:, (?P<transforms>\S+ \S+) of it in transforms for convolutions by Winograd)?; the largest is "
+        r"(?P<kernel_text>.+)|fp16 convolutions run without tensor cores for (?P<convolutions>\S+ \S+), "
         r"(?P<convolutions_share>\S+ %) of kernel time; the largest is (?P<convolution_kernel_text>.+))\.", no_tensor_cores),
     "tf32-gemms": (
         r"GEMMs run in TF32 for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is (?P<kernel_text>.+)\.",

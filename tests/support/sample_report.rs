@@ -3,8 +3,8 @@
 use rooflens::diagnostic::{Diagnostic, Location, Severity};
 use rooflens::document::catalogue::{HOST_TIME, MBU, MFU};
 use rooflens::document::chart::{
-    Bar, Ceiling, Color, Dots, Event, Flame, FlameFrame, Iteration, Lane, Panel, Part, Plot, Point,
-    Roofline, Scatter, Series, StackedBars, Waterfall,
+    Bar, Ceiling, Color, Dots, Event, Fall, Flame, FlameFrame, Iteration, Lane, Panel, Part, Plot,
+    Point, Roofline, Scatter, Series, StackedBars, Waterfall,
 };
 use rooflens::document::{
     Block, Catalogue, Cell, Chart, Column, Dataset, Finding, Gain, GainKind, Inline, Method,
@@ -562,14 +562,16 @@ fn waterfall() -> Chart {
     let part = |label: &str, change| (label.to_owned(), change);
     let plot = Waterfall {
         unit: Unit::Nanoseconds,
-        before: part("before", 1.8e7),
-        changes: vec![
-            part(HOSTILE, 4e5),
-            part(&kernel_name(3), -2e5),
-            part("idle: kernel launch", -3.0),
-            part("nothing", f64::NAN),
-        ],
-        after: part("after", 1.8e7 + 2e5 - 3.0),
+        falls: vec![Fall {
+            before: part("before", 1.8e7),
+            changes: vec![
+                part(HOSTILE, 4e5),
+                part(&kernel_name(3), -2e5),
+                part("idle: kernel launch", -3.0),
+                part("nothing", f64::NAN),
+            ],
+            after: part("after", 1.8e7 + 2e5 - 3.0),
+        }],
     };
     chart(
         "waterfall",

@@ -70,11 +70,18 @@ impl StackedBars {
     }
 }
 
-/// A total, the changes of its parts, and the total that they lead to, from top to bottom.
+/// Totals that become others, from top to bottom, on one axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waterfall {
     /// Unit of the values.
     pub unit: Unit,
+    /// From one total to another, each.
+    pub falls: Vec<Fall>,
+}
+
+/// A total, the changes of its parts, and the total that they lead to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fall {
     /// The total before the changes.
     pub before: (String, f64),
     /// The changes with their signs.

@@ -120,6 +120,8 @@ pub struct ActionCard {
     pub snippet: Option<String>,
     /// Saving, effort, confidence, verification.
     pub facts: Vec<(String, Vec<Inline>)>,
+    /// Rule of the finding that it follows from; empty if it follows from none.
+    pub finding: &'static str,
 }
 
 /// A piece of a sentence.

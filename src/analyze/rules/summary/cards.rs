@@ -159,6 +159,7 @@ fn card(
         what: vec![action.what_to_do(text).into()],
         snippet: snippet(evidence, action),
         facts,
+        finding: action.finding.id,
     }
 }
 

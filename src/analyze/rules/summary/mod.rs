@@ -12,6 +12,7 @@ mod leaves;
 mod passes;
 mod tiles;
 mod unjudged;
+mod waterfall;
 mod whole;
 
 use self::actions::{Action, Effect};
@@ -154,6 +155,9 @@ fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut Se
         .times
         .extend(tiles::training_line(evidence, whole, &tiles).map(Block::Prose));
     content.blocks.push(Block::Tiles(tiles));
+    let (blocks, steps) = waterfall::blocks(evidence, whole);
+    content.times.extend(blocks);
+    content.datasets.extend(steps);
     let (chart, parts) = bars::bars(evidence, whole);
     content.blocks.push(Block::Chart(chart));
     content.datasets.push(bars::table(evidence).rows(&parts));

@@ -7,7 +7,7 @@ use super::figures::{self, Request};
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
-use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_analysis::utilization::mfu::Ceiling;
 use rooflens_document::{Cell, Inline, Quantity, Table, Tile};
 use rooflens_schemas::Unit;
 use rooflens_units::{Flops, Ratio, Time};
@@ -162,45 +162,24 @@ fn throughput(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
 
 /// Model FLOPs ÷ (time × specified rate), of all stages of a step, else of the stage with the most.
 fn mfu(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
-    let known = |stage: &StageLine| {
-        let utilization = figures::utilization(evidence, stage)?;
-        utilization.mfu().ok().map(|share| (utilization, share))
-    };
-    if whole.kind == Kind::Step {
-        let (mut flops, mut attainable) = (Flops::ZERO, Flops::ZERO);
-        let mut measured = None;
-        for (stage, _) in &whole.stages {
-            // An optimizer has no model FLOPs, but its time counts.
-            let rate = first_rate(evidence, whole)?;
-            attainable += stage.reference().seconds() * rate;
-            if let Some((utilization, _)) = known(stage) {
-                flops += utilization.flops()?;
-                measured = utilization.measured_share();
-            }
-        }
-        let now = Ratio(flops / attainable);
-        if !now.is_positive() || !now.is_finite() {
-            return by_operators(evidence, whole);
-        }
-        return Some(tile_of_share(evidence, "summary.tile_mfu", now, measured));
-    }
-    let mut best: Option<(&StageLine, &StageUtilization, Ratio)> = None;
+    let mut best: Option<(&StageLine, Option<Ratio>, Ratio)> = None;
     for (stage, _) in &whole.stages {
-        if let Some((utilization, share)) = known(stage)
+        if whole.kind != Kind::Step
+            && let Some(utilization) = figures::utilization(evidence, stage)
+            && let Ok(share) = utilization.mfu()
             && best.is_none_or(|(.., most)| share > most)
         {
-            best = Some((stage, utilization, share));
+            best = Some((stage, utilization.measured_share(), share));
         }
     }
-    let Some((stage, utilization, share)) = best else {
-        return by_operators(evidence, whole);
+    let Some((stage, measured, share)) = best else {
+        let (share, peak) = mfu_of_whole(evidence, whole)?;
+        return Some(match peak {
+            Peak::Rate(_, measured) => tile_of_share(evidence, "summary.tile_mfu", share, measured),
+            Peak::OfOperators => tile_of_share(evidence, "summary.tile_mfu_operators", share, None),
+        });
     };
-    let mut tile = tile_of_share(
-        evidence,
-        "summary.tile_mfu",
-        share,
-        utilization.measured_share(),
-    );
+    let mut tile = tile_of_share(evidence, "summary.tile_mfu", share, measured);
     tile.label = words!(
         evidence,
         "summary.tile_of",
@@ -210,32 +189,54 @@ fn mfu(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
     Some(tile)
 }
 
-/// Specified rate of the first stage that has one.
-fn first_rate(
-    evidence: &Evidence<'_>,
+/// What an MFU is a share of.
+pub(super) enum Peak<'a> {
+    /// A specified rate, with the share of it that was measured.
+    Rate(&'a Ceiling, Option<Ratio>),
+    /// The rates of the data types of operators.
+    OfOperators,
+}
+
+/// MFU of all stages together: of a step by the work of the model, or else by the FLOPs of operators.
+pub(super) fn mfu_of_whole<'a>(
+    evidence: &Evidence<'a>,
     whole: &Whole<'_>,
-) -> Option<rooflens_units::FlopsPerSecond> {
-    let mut stages = whole.stages.iter();
-    stages.find_map(|(stage, _)| {
-        let utilization = figures::utilization(evidence, stage)?;
-        Some(utilization.ceiling.as_ref().ok()?.rate)
-    })
+) -> Option<(Ratio, Peak<'a>)> {
+    let by_model = (whole.kind == Kind::Step).then(|| mfu_of_step(evidence, whole));
+    by_model
+        .flatten()
+        .or_else(|| Some((by_operators(evidence, whole)?, Peak::OfOperators)))
+}
+
+/// An optimizer has no model FLOPs, but its time counts.
+fn mfu_of_step<'a>(evidence: &Evidence<'a>, whole: &Whole<'_>) -> Option<(Ratio, Peak<'a>)> {
+    let (mut flops, mut time) = (Flops::ZERO, Time::ZERO);
+    let (mut ceiling, mut measured) = (None, None);
+    for (stage, _) in &whole.stages {
+        time += stage.reference();
+        let Some(utilization) = figures::utilization(evidence, stage) else {
+            continue;
+        };
+        ceiling = ceiling.or(utilization.ceiling.as_ref().ok());
+        if utilization.mfu().is_ok() {
+            flops += utilization.flops()?;
+            measured = utilization.measured_share();
+        }
+    }
+    let ceiling = ceiling?;
+    let share = Ratio(flops / (time.seconds() * ceiling.rate));
+    let is_known = share.is_positive() && share.is_finite();
+    is_known.then_some((share, Peak::Rate(ceiling, measured)))
 }
 
 /// MFU by the FLOPs of operators, where the work of the model is not described: of the stages in which nearly all are known.
-fn by_operators(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
+fn by_operators(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Ratio> {
     let mut work = 0.0;
     for (stage, times) in &whole.stages {
         let share = rooflens_sections::headline::by_operators(evidence.flops(stage)?)?;
         work += share.0 * stage.time.0 * times;
     }
-    let now = Ratio(work / whole.now.0);
-    Some(tile_of_share(
-        evidence,
-        "summary.tile_mfu_operators",
-        now,
-        None,
-    ))
+    Some(Ratio(work / whole.now.0))
 }
 
 fn tile_of_share(evidence: &Evidence<'_>, key: &str, now: Ratio, limit: Option<Ratio>) -> Tile {

@@ -197,7 +197,7 @@ fn of_iteration<'a>(stages: &[&'a StageLine]) -> Vec<(&'a StageLine, f64)> {
 }
 
 /// An iteration of a stage by class.
-fn classes_of_stage(evidence: &Evidence<'_>, stage: &StageLine) -> Classes {
+pub(super) fn classes_of_stage(evidence: &Evidence<'_>, stage: &StageLine) -> Classes {
     let mut classes = Classes::default();
     classes[IDLE] = stage.idle();
     let parts = evidence.stage_time(stage.kernels).map(|time| time.parts());

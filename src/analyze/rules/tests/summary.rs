@@ -353,3 +353,27 @@ fn each_rule_that_may_save_time_has_its_line() {
         }
     }
 }
+
+/// 360 of 1000 ns are needed at the peak. The GPU is busy for 900, of which no class is known: its kernels take 540 above the
+/// peak, which leaves 360 ÷ 900, and idle time the rest.
+#[test]
+fn a_waterfall_ends_at_the_utilization() {
+    let content = summarize(&prefill().busy(0.9).utilization(0.36, 0.0), &[]);
+    let numbers = |name: &str| -> Vec<f64> {
+        let texts = column(&content, "utilization_steps", name);
+        texts
+            .iter()
+            .map(|text| text.parse().expect("a number"))
+            .collect()
+    };
+    let near = |found: &[f64], expected: &[f64]| {
+        let pairs = found.iter().zip(expected);
+        found.len() == expected.len() && pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-9)
+    };
+    assert!(near(&numbers("time_ns"), &[360.0, 540.0, 100.0]));
+    assert!(near(&numbers("level"), &[1.0, 0.4, 0.36]));
+    // Without the FLOPs of the work there is a reason instead.
+    let content = summarize(&prefill().busy(0.9), &[]);
+    let missing = |block: &Block| matches!(block, Block::Missing(reason) if reason.starts_with("summary.no_fall{"));
+    assert!(content.times.iter().any(missing));
+}

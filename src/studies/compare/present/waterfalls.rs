@@ -1,6 +1,6 @@
 //! Waterfalls of the time, and their data set.
 
-use rooflens_document::chart::{Plot, Waterfall as Drawn};
+use rooflens_document::chart::{Fall, Plot, Waterfall as Drawn};
 use rooflens_document::{Chart, Dataset, Quantity, columns, words};
 use rooflens_schemas::Unit;
 use rooflens_session::Ns;
@@ -67,12 +67,14 @@ impl Pages<'_> {
         };
         let plot = Drawn {
             unit: Unit::Nanoseconds,
-            before: (
-                words!(self, "compare.before"),
-                waterfall.time.before.0 as f64,
-            ),
-            changes,
-            after: (words!(self, "compare.after"), waterfall.time.after.0 as f64),
+            falls: vec![Fall {
+                before: (
+                    words!(self, "compare.before"),
+                    waterfall.time.before.0 as f64,
+                ),
+                changes,
+                after: (words!(self, "compare.after"), waterfall.time.after.0 as f64),
+            }],
         };
         Some(Chart {
             id,

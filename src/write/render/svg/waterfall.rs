@@ -1,4 +1,4 @@
-//! Waterfalls: a total, the changes of its parts, the total that they lead to.
+//! Waterfalls: totals, the changes of their parts, the totals that they lead to.
 
 use crate::length::Pt;
 use plotters::prelude::*;
@@ -8,10 +8,11 @@ use super::page::{Drawn, Page, Plane, Rect, Style, WIDTH, place};
 use super::palette;
 use super::scale::{self, Axis};
 use rooflens_document::Quantity;
-use rooflens_document::chart::{Color as Group, Waterfall};
+use rooflens_document::chart::{Color as Group, Fall, Waterfall};
+use rooflens_schemas::Unit;
 use rooflens_units::Ratio;
 
-const PITCH: Pt = Pt(18.0);
+const PITCH: Pt = Pt(16.0);
 /// White above and below a bar.
 const MARGIN: Pt = Pt(3.0);
 /// Share of the width that labels may take.
@@ -35,7 +36,7 @@ struct Row<'a> {
 
 /// Draws the rows; returns the chart's height.
 pub(super) fn draw(page: &Page, chart: &Waterfall) -> Drawn<Pt> {
-    let rows = rows(chart);
+    let rows: Vec<Row<'_>> = chart.falls.iter().flat_map(rows).collect();
     let (low, high) = limits(&rows);
     let step = scale::step(&scale::linear(low, high), 6);
     let (low, high) = (
@@ -75,14 +76,16 @@ pub(super) fn draw(page: &Page, chart: &Waterfall) -> Drawn<Pt> {
             index: index as f64,
             ends: (start / factor, row.to / factor),
             is_cut: row.is_total && low > 0.0,
-            is_last: index + 1 == rows.len(),
+            is_last: rows
+                .get(index + 1)
+                .is_none_or(|next| row.is_total && next.is_total),
         };
         bar.draw(page, &plot, chart, area)?;
     }
     Ok(area.bottom() + Pt(18.0))
 }
 
-fn rows(chart: &Waterfall) -> Vec<Row<'_>> {
+fn rows(chart: &Fall) -> Vec<Row<'_>> {
     let total = |total: &'_ (String, f64)| (0.0, total.1);
     let row = |label, (from, to), is_total| Row {
         label,
@@ -130,10 +133,12 @@ impl Bar<'_> {
     fn draw(&self, page: &Page, plot: &Plane, chart: &Waterfall, area: Rect) -> Drawn {
         let row = self.row;
         let difference = row.to - row.from;
-        let color = match row.is_total {
-            true => Group::Other,
-            false if difference > 0.0 => Group::More,
-            false => Group::Less,
+        // More time is worse, and so is less utilization.
+        let is_worse = (difference > 0.0) != (chart.unit == Unit::Ratio);
+        let color = match (row.is_total, is_worse) {
+            (true, _) => Group::Other,
+            (false, true) => Group::More,
+            (false, false) => Group::Less,
         };
         let number = Quantity::new(difference.abs(), chart.unit);
         let number = match (row.is_total, difference < 0.0) {
@@ -177,36 +182,33 @@ impl Bar<'_> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use rooflens_schemas::Unit;
 
-    fn chart(before: f64, changes: &[f64]) -> Waterfall {
-        Waterfall {
-            unit: Unit::Nanoseconds,
+    fn fall(before: f64, changes: &[f64]) -> Fall {
+        let named = |change: &f64| ("part".to_owned(), *change);
+        Fall {
             before: ("before".to_owned(), before),
-            changes: changes
-                .iter()
-                .map(|change| ("part".to_owned(), *change))
-                .collect(),
+            changes: changes.iter().map(named).collect(),
             after: ("after".to_owned(), before + changes.iter().sum::<f64>()),
         }
     }
 
     #[test]
     fn changes_lead_from_one_total_to_the_other() {
-        let chart = chart(100.0, &[-60.0, 10.0]);
-        let ends: Vec<_> = rows(&chart).iter().map(|row| (row.from, row.to)).collect();
+        let fall = fall(100.0, &[-60.0, 10.0]);
+        let rows = rows(&fall);
+        let ends: Vec<_> = rows.iter().map(|row| (row.from, row.to)).collect();
         assert_eq!(
             ends,
             [(0.0, 100.0), (100.0, 40.0), (40.0, 50.0), (0.0, 50.0)]
         );
-        assert_eq!(limits(&rows(&chart)), (0.0, 100.0));
+        assert_eq!(limits(&rows), (0.0, 100.0));
     }
 
     #[test]
     fn small_changes_of_large_totals_fill_the_axis() {
         // Levels from 1000 to 1040: a quarter of the range below them.
-        assert_eq!(limits(&rows(&chart(1000.0, &[40.0]))), (990.0, 1040.0));
+        assert_eq!(limits(&rows(&fall(1000.0, &[40.0]))), (990.0, 1040.0));
         // Nothing changed.
-        assert_eq!(limits(&rows(&chart(1000.0, &[]))), (0.0, 1000.0));
+        assert_eq!(limits(&rows(&fall(1000.0, &[]))), (0.0, 1000.0));
     }
 }

@@ -1,0 +1,289 @@
+//! From the peak to the utilization that is reached: what takes the rest of the peak, of a training step or by stage.
+//!
+//! A level is the time at the specified peak ÷ the time that the causes down to it take together. So the last level is the
+//! utilization itself, and the steps between add up to it. The height of a step depends on the order; its time does not.
+
+use super::conclusion::name_of;
+use super::figures;
+use super::tiles::{self, Peak};
+use super::whole::{Classes, IDLE, Kind, Whole, classes_of_stage};
+use crate::evidence::Evidence;
+use crate::stage::StageLine;
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_document::chart::{Fall, Plot, Waterfall};
+use rooflens_document::{Block, Chart, Dataset, Table};
+use rooflens_schemas::Unit;
+use rooflens_sections::why_unknown;
+use rooflens_units::{Ratio, Time};
+
+/// Stages of a request or loop that the chart shows.
+const SHOWN: usize = 2;
+
+/// The way from a peak to the utilization that is reached.
+struct Descent {
+    name: String,
+    figure: String,
+    peak: String,
+    at_peak: Time,
+    /// What the time above that goes to, in the order of the chart.
+    causes: Vec<(String, Time)>,
+}
+
+/// A cause with the level below it.
+struct Step<'d> {
+    descent: &'d Descent,
+    cause: &'d str,
+    time: Time,
+    level: Ratio,
+}
+
+/// The chart, for a single stage with its times as a table, and the data; or why there is none.
+pub(super) fn blocks(evidence: &Evidence<'_>, whole: &Whole<'_>) -> (Vec<Block>, Option<Dataset>) {
+    let descents = descents(evidence, whole);
+    if descents.is_empty() {
+        let reason = reason(evidence, whole);
+        let missing = words!(evidence, "summary.no_fall", reason = reason);
+        return (vec![Block::Missing(missing)], None);
+    }
+    let mut steps = Vec::new();
+    for descent in &descents {
+        steps.extend(descent.steps());
+    }
+    let table = table(evidence);
+    let mut blocks = vec![Block::Chart(chart(evidence, &descents))];
+    if whole.stages.len() == 1 {
+        let caption = words!(evidence, "summary.fall_table");
+        blocks.push(Block::Table(table.view(caption, steps.len())));
+    }
+    (blocks, Some(table.rows(&steps)))
+}
+
+/// Of a training step; else of the stages with the most time.
+fn descents(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Descent> {
+    if whole.kind == Kind::Step {
+        return Vec::from_iter(of_whole(evidence, whole));
+    }
+    let mut longest: Vec<&(&StageLine, f64)> = whole.stages.iter().collect();
+    longest.sort_by(|a, b| {
+        let time = |(stage, times): &(&StageLine, f64)| stage.reference() * *times;
+        time(b).total_cmp(&time(a))
+    });
+    let mut shown: Vec<(usize, Descent)> = Vec::new();
+    for (stage, _) in longest {
+        let place = whole
+            .stages
+            .iter()
+            .position(|(other, _)| other.key() == stage.key());
+        let descent = of_stage(evidence, stage).filter(|_| shown.len() < SHOWN);
+        shown.extend(place.zip(descent));
+    }
+    shown.sort_by_key(|(place, _)| *place);
+    let mut descents: Vec<Descent> = shown.into_iter().map(|(_, descent)| descent).collect();
+    if descents.is_empty() {
+        descents.extend(of_whole(evidence, whole));
+    }
+    descents
+}
+
+/// MFU of all stages together.
+fn of_whole(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Descent> {
+    let (mfu, peak) = tiles::mfu_of_whole(evidence, whole)?;
+    let (figure, measured) = match &peak {
+        Peak::OfOperators => ("summary.tile_mfu_operators", None),
+        Peak::Rate(_, measured) => ("summary.tile_mfu", *measured),
+    };
+    let peak = match &peak {
+        Peak::OfOperators => words!(evidence, "summary.fall_peaks"),
+        Peak::Rate(ceiling, _) => rate(evidence, ceiling),
+    };
+    Descent::new(
+        evidence,
+        (
+            name_of(evidence, whole),
+            evidence.text.line(figure, &[]),
+            peak,
+        ),
+        whole.bars.first()?,
+        (mfu, measured),
+    )
+}
+
+/// MBU of decode, MFU of any other stage.
+fn of_stage(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Descent> {
+    let utilization = figures::utilization(evidence, stage)?;
+    let ceiling = utilization.ceiling.as_ref().ok()?;
+    let classes = classes_of_stage(evidence, stage);
+    let (figure, peak, reached, measured) = match utilization.mbu() {
+        Ok(mbu) => {
+            let peak = words!(evidence, "summary.fall_bandwidth", peak = ceiling.bandwidth);
+            let measured = utilization.measured_bandwidth;
+            let measured = measured.map(|bandwidth| Ratio(bandwidth / ceiling.bandwidth));
+            ("summary.tile_mbu", peak, mbu, measured)
+        }
+        Err(_) => {
+            let measured = utilization.measured_share();
+            (
+                "summary.tile_mfu",
+                rate(evidence, ceiling),
+                utilization.mfu().ok()?,
+                measured,
+            )
+        }
+    };
+    let figure = evidence.text.line(figure, &[]);
+    let names = (stage.label().to_owned(), figure, peak);
+    Descent::new(evidence, names, &classes, (reached, measured))
+}
+
+fn rate(evidence: &Evidence<'_>, ceiling: &rooflens_analysis::utilization::mfu::Ceiling) -> String {
+    words!(
+        evidence,
+        "summary.fall_rate",
+        dtype = ceiling.dtype.as_str(),
+        peak = ceiling.rate
+    )
+}
+
+impl Descent {
+    /// None if the GPU is busy for less time than the peak needs: times and sizes are not of the same run.
+    fn new(
+        evidence: &Evidence<'_>,
+        (name, figure, peak): (String, String, String),
+        classes: &Classes,
+        (reached, measured): (Ratio, Option<Ratio>),
+    ) -> Option<Self> {
+        let whole: Time = classes.iter().copied().sum();
+        let at_peak = whole * reached;
+        let communication = classes[ClassGroup::Communication as usize];
+        let computing = whole - classes[IDLE] - communication;
+        let matrix = classes[ClassGroup::Gemm as usize] + classes[ClassGroup::Attention as usize];
+        let attainable = match measured {
+            Some(share) if at_peak <= computing * share => at_peak / share.0,
+            _ => at_peak,
+        };
+        if !at_peak.is_positive() || attainable > computing {
+            return None;
+        }
+        // Kernels that compute GEMMs under other names leave less time to GEMMs than they need.
+        let (kernels, others) = match matrix >= attainable {
+            true => ("summary.fall_matrix", computing - matrix),
+            false => ("summary.fall_kernels", Time::ZERO),
+        };
+        let mut causes = Vec::new();
+        for (key, time) in [
+            ("summary.fall_measured", attainable - at_peak),
+            (kernels, computing - others - attainable),
+            ("summary.fall_others", others),
+            ("summary.fall_communication", communication),
+            ("summary.fall_idle", classes[IDLE]),
+        ] {
+            if time.is_positive() {
+                causes.push((evidence.text.line(key, &[]), time));
+            }
+        }
+        Some(Self {
+            name,
+            figure,
+            peak,
+            at_peak,
+            causes,
+        })
+    }
+
+    /// The peak, and the level below each cause.
+    fn steps(&self) -> Vec<Step<'_>> {
+        let mut time = self.at_peak;
+        let mut steps = vec![Step {
+            descent: self,
+            cause: &self.peak,
+            time,
+            level: Ratio::ONE,
+        }];
+        for (cause, more) in &self.causes {
+            time += *more;
+            steps.push(Step {
+                descent: self,
+                cause,
+                time: *more,
+                level: Ratio::of(self.at_peak, time),
+            });
+        }
+        steps
+    }
+
+    /// Bars of the chart: of several stages each with its name.
+    fn fall(&self, evidence: &Evidence<'_>, is_only: bool) -> Fall {
+        let name = (!is_only).then_some(self.name.as_str());
+        let named = |label: &str| words!(evidence, "summary.fall_of", stage = name, label = label);
+        let steps = self.steps();
+        let mut changes = Vec::new();
+        for pair in steps.windows(2) {
+            let [above, below] = pair else { continue };
+            changes.push((below.cause.to_owned(), (below.level - above.level).0));
+        }
+        let reached = steps.last().map_or(Ratio::ONE, |step| step.level);
+        Fall {
+            before: (named(&self.peak), 1.0),
+            changes,
+            after: (named(&self.figure), reached.0),
+        }
+    }
+
+    /// The utilization, and the cause that takes most of the time.
+    fn message(&self, evidence: &Evidence<'_>) -> Option<String> {
+        let (cause, time) = self.causes.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let causes: Time = self.causes.iter().map(|(_, time)| *time).sum();
+        Some(words!(
+            evidence,
+            "summary.fall_message",
+            figure = self.figure.as_str(),
+            stage = self.name.as_str(),
+            reached = Ratio::of(self.at_peak, self.at_peak + causes),
+            cause = cause.as_str(),
+            share = Ratio::of(*time, self.at_peak + causes),
+        ))
+    }
+}
+
+fn chart(evidence: &Evidence<'_>, descents: &[Descent]) -> Chart {
+    let messages = descents
+        .iter()
+        .filter_map(|descent| descent.message(evidence));
+    let messages: Vec<String> = messages.collect();
+    let is_only = descents.len() == 1;
+    Chart {
+        id: "utilization-waterfall".to_owned(),
+        title: messages.join(evidence.text.semicolon()),
+        description: words!(evidence, "summary.fall_text"),
+        plot: Plot::Waterfall(Waterfall {
+            unit: Unit::Ratio,
+            falls: descents
+                .iter()
+                .map(|descent| descent.fall(evidence, is_only))
+                .collect(),
+        }),
+    }
+}
+
+fn table<'t>(evidence: &Evidence<'t>) -> Table<'t, Step<'t>> {
+    columns! { evidence, "utilization_steps", step: &Step<'t> => {
+        text "stage" = step.descent.name.as_str();
+        text "figure" = step.descent.figure.as_str();
+        text "cause" = step.cause, page;
+        "time_ns" = step.time, page;
+        share "level" = step.level, page;
+    } }
+}
+
+/// Why no stage has a utilization, by the longest one.
+fn reason(evidence: &Evidence<'_>, whole: &Whole<'_>) -> String {
+    let time = |(stage, times): &(&StageLine, f64)| stage.reference() * *times;
+    let stages = whole.stages.iter();
+    let longest = stages.max_by(|a, b| time(a).total_cmp(&time(b)));
+    let utilization = longest.and_then(|(stage, _)| figures::utilization(evidence, stage));
+    match utilization.map(|utilization| utilization.mfu()) {
+        Some(Err(why)) => why_unknown(evidence.text, &why),
+        Some(Ok(_)) => words!(evidence, "summary.fall_too_short"),
+        None => words!(evidence, "summary.fall_no_flops"),
+    }
+}

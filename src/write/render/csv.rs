@@ -1,11 +1,11 @@
 //! One CSV file for each data set: all rows, 15 digits, base units. Quoted as in RFC 4180; lines end
-//! in LF, as in all outputs.
+//! in LF, as in all outputs. With them the queries that prove findings, in one file.
 
 use std::collections::BTreeMap;
 
 use super::{RenderError, Rendered, page::file_name, text::clean};
 use rooflens_document::report::Report;
-use rooflens_document::{Cell, Dataset};
+use rooflens_document::{Block, Cell, Dataset, Inline};
 
 /// Writes every data set of `report`.
 ///
@@ -20,7 +20,34 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
         .datasets
         .first()
         .map_or_else(String::new, |d| format!("{}.csv", file_name(d.id)));
+    let queries = queries(report);
+    if !queries.is_empty() {
+        files.insert(EVIDENCE.to_owned(), queries.into_bytes());
+    }
     Ok(Rendered { main, files })
+}
+
+/// File of the queries.
+const EVIDENCE: &str = "evidence.sql";
+
+/// The query of each finding on the nsys export, under its title and what it gives.
+fn queries(report: &Report) -> String {
+    let sections = report.sections.iter().chain(&report.appendix);
+    let mut queries = String::new();
+    for block in sections.flat_map(|section| &section.blocks) {
+        let Block::Finding(finding) = block else {
+            continue;
+        };
+        if let Some(query) = finding.query.as_ref().filter(|query| !query.sql.is_empty()) {
+            let gives: String = query.gives.iter().map(Inline::plain).collect();
+            let lines = [
+                format!("-- {}", clean(&finding.title)),
+                format!("-- {}", clean(&gives)),
+            ];
+            queries.push_str(&format!("{}\n{}\n\n", lines.join("\n"), query.sql.trim()));
+        }
+    }
+    queries
 }
 
 /// Writes one data set; a row shorter than the header ends in empty cells.

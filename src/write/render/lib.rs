@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use rooflens_document::report::{Kind, Report};
 
+#[cfg(feature = "pdf")]
+mod appendix;
 pub mod brand;
 pub mod csv;
 pub mod svg;
@@ -22,6 +24,7 @@ mod markdown;
 mod measure;
 mod metrics;
 mod page;
+mod pagination;
 #[cfg(any(feature = "pdf", test))]
 mod paper;
 #[cfg(feature = "pdf")]

@@ -5,18 +5,19 @@
 //! page may hold are replaced. A second set of types for pages was rejected: each block was declared twice and had to
 //! be kept equal. Formats put the words around numbers themselves, by the functions of [`Page`], which clean them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_schemas::{Evidence, Tool};
 
+use super::pagination::fill_second_page;
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::report::{Kind, Meta, Report, Section};
 use rooflens_document::{
-    ActionCard, Block, Catalogue, Chart, Finding, Gain, Inline, Method, Quantity, Query, Tile,
-    View, words,
+    ActionCard, Block, Catalogue, Cell, Chart, Finding, Gain, Inline, Method, Quantity, Query,
+    Tile, View, words,
 };
 
 /// A block with its table laid out or its chart drawn.
@@ -72,7 +73,7 @@ impl Page {
 
     /// Numbers tables and charts in the order of the document. Here, because a typesetter that counts lays out what has a
     /// number again.
-    fn number(&mut self) {
+    pub(super) fn number(&mut self) {
         let (mut tables, mut charts) = (0, 0);
         let sections = self.sections.iter_mut().map(|section| &mut section.blocks);
         let parts = [&mut self.summary, &mut self.notes].into_iter();
@@ -126,6 +127,12 @@ pub(crate) fn place(diagnostic: &Diagnostic) -> String {
     location.trim_start_matches(", ").to_owned()
 }
 
+/// Data sets of which a browser shows all rows of a pass in one table, which it can filter.
+pub(crate) const ALL_ROWS: [&str; 2] = ["stage_kernels", "kernels"];
+
+/// Rows of such a table: more make a browser slow.
+const MOST_ROWS: usize = 2000;
+
 /// Folder of the charts where they are not files.
 pub(crate) const CHARTS: &str = "charts";
 
@@ -137,6 +144,8 @@ struct Builder<'a> {
     whole: bool,
     folder: &'a str,
     charts: BTreeMap<String, Vec<u8>>,
+    /// Data sets that are shown with all rows already, by their first row.
+    in_whole: BTreeSet<(&'static str, usize)>,
 }
 
 impl<'a> Builder<'a> {
@@ -147,6 +156,7 @@ impl<'a> Builder<'a> {
             whole,
             folder,
             charts: BTreeMap::new(),
+            in_whole: BTreeSet::new(),
         }
     }
 
@@ -177,6 +187,9 @@ impl<'a> Builder<'a> {
             methods: methods.iter().map(method).collect(),
             charts: self.charts,
         };
+        if !self.whole {
+            fill_second_page(&mut page);
+        }
         page.number();
         page
     }
@@ -198,11 +211,58 @@ impl<'a> Builder<'a> {
         let names = if self.whole { Names::Whole } else { names };
         let mut shown = Vec::with_capacity(blocks.len());
         for block in blocks {
-            if self.whole || !matches!(block, Block::Iterations(_)) {
-                shown.push(self.block(block, names));
+            match block {
+                Block::Iterations(_) if !self.whole => {}
+                Block::Table(view) if self.whole && ALL_ROWS.contains(&view.dataset) => {
+                    let view = self.all_rows(view);
+                    if self.in_whole.insert((view.dataset, view.skip)) {
+                        shown.push(self.table(&view, names));
+                    }
+                }
+                _ => shown.push(self.block(block, names)),
             }
         }
         shown
+    }
+
+    /// All rows of the pass that a view shows, with the stage where there are several.
+    fn all_rows(&self, view: &View) -> View {
+        let Some(dataset) = self.report.dataset(view.dataset) else {
+            return view.clone();
+        };
+        let cells = |id: &str| {
+            let place = dataset.columns.iter().position(|column| column.id == id);
+            let cell = |row: &Vec<Cell>| row.get(place?).cloned();
+            dataset.rows.iter().map(cell).collect::<Vec<_>>()
+        };
+        let passes = cells("pass");
+        let Some(pass) = passes.get(view.skip) else {
+            return view.clone();
+        };
+        let is_of_pass = |other: &Option<Cell>| other == pass;
+        let skip = passes.iter().position(is_of_pass).unwrap_or_default();
+        let count = passes[skip..]
+            .iter()
+            .take_while(|other| is_of_pass(other))
+            .count();
+        let stages = &cells("stage")[skip..skip + count];
+        let mut columns = view.columns.clone();
+        if stages.iter().any(|stage| *stage != stages[0]) {
+            columns.insert(1, "stage");
+        }
+        let pass = pass.as_ref().map(Cell::plain).unwrap_or_default();
+        View {
+            caption: words!(
+                self,
+                "page.of_pass",
+                title = dataset.title.as_str(),
+                pass = pass
+            ),
+            columns,
+            skip,
+            limit: count.min(MOST_ROWS),
+            ..*view
+        }
     }
 
     fn block(&mut self, block: &Block, names: Names) -> PageBlock {
@@ -383,6 +443,7 @@ fn action_card(card: &ActionCard) -> ActionCard {
         what: inlines(&card.what),
         snippet: card.snippet.as_deref().map(cleaned_lines),
         facts: card.facts.iter().map(fact).collect(),
+        finding: card.finding,
     }
 }
 

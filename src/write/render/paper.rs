@@ -114,11 +114,7 @@ impl Paper {
         }
         let kept = self.take(lengths);
         if kept < table.rows.len() {
-            table.rows.truncate(kept);
-            for column in &mut table.columns {
-                column.numbers.truncate(kept);
-            }
-            table.note = Some(words!(self, "page.more_rows", file = table.dataset));
+            table.keep(kept, words!(self, "page.more_rows", file = table.dataset));
         }
     }
 

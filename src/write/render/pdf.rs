@@ -4,6 +4,7 @@ use typst::foundations::{Datetime, Smart};
 use typst_layout::PagedDocument;
 use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 
+use super::appendix;
 use super::page::{CHARTS, Page, generator};
 use super::paper;
 use super::text::join;
@@ -26,6 +27,7 @@ pub(super) fn render(
 ) -> Result<Rendered, RenderError> {
     let mut page = Page::new(report, kind, CHARTS);
     paper::fit(&mut page);
+    appendix::shorten(&mut page);
     let brand = options.brand.as_ref();
     let mut code_points = false;
     let mut files = std::mem::take(&mut page.charts);

@@ -58,6 +58,8 @@ pub(crate) struct Table {
 /// A column as a page shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Head {
+    /// Id of the column.
+    pub(crate) id: &'static str,
     /// Heading, with the unit of its numbers if they share one.
     pub(crate) title: String,
     /// Numbers: aligned at the right.
@@ -123,6 +125,18 @@ impl Table {
             note: note(report, dataset, rows.len()),
             columns,
         })
+    }
+}
+
+impl Table {
+    #[cfg(any(feature = "pdf", test))]
+    /// Keeps the first rows; `note` says where the others are.
+    pub(crate) fn keep(&mut self, rows: usize, note: String) {
+        self.rows.truncate(rows);
+        for column in &mut self.columns {
+            column.numbers.truncate(rows);
+        }
+        self.note = Some(note);
     }
 }
 
@@ -197,6 +211,7 @@ impl Draft {
         };
         Self {
             head: Head {
+                id: column.id,
                 title,
                 numeric,
                 mono,

@@ -1,0 +1,103 @@
+//! What an appendix has on paper: at most 20 pages. What a browser shows better, or only few readers look for, is in the HTML
+//! report.
+
+use rooflens_document::report::Kind;
+use rooflens_document::{Block, Quantity, words};
+use rooflens_units::Ratio;
+
+use super::length::Pt;
+use super::page::{Page, PageBlock, PageSection};
+use super::pagination::{HEIGHT, section_height};
+
+/// Pages of an appendix after its contents.
+const APPENDIX: f64 = 19.0;
+
+/// Share of these pages that heights may fill: what does not break leaves room at their ends.
+const PACKED: Ratio = Ratio(0.66);
+
+/// Lists of whole names.
+const NAMES: &str = "kernels-appendix";
+
+/// Rows of a table that stay when an appendix is too long.
+const LEAST_ROWS: usize = 8;
+
+/// Takes from an appendix what paper has no room for, and says so.
+pub(super) fn shorten(page: &mut Page) {
+    if page.kind != Kind::Appendix {
+        return;
+    }
+    page.methods.clear();
+    page.sections.retain(|section| section.id != NAMES);
+    let mut removed = 0;
+    for section in &mut page.sections {
+        for block in &mut section.blocks {
+            if let Block::Finding(finding) = block {
+                finding.query = None;
+            }
+        }
+        if section.id.ends_with("-appendix") {
+            let count = section.blocks.len();
+            section.blocks.retain(|block| !is_chart(block));
+            removed += count - section.blocks.len();
+        }
+    }
+    while height(page) > HEIGHT * (APPENDIX * PACKED.0) {
+        let charts = |section: &PageSection| {
+            section
+                .blocks
+                .iter()
+                .filter(|block| is_chart(block))
+                .count()
+        };
+        let most = page
+            .sections
+            .iter_mut()
+            .rev()
+            .max_by_key(|section| charts(section));
+        let Some(section) = most.filter(|section| charts(section) > 1) else {
+            break;
+        };
+        let last = section.blocks.iter().rposition(is_chart);
+        section.blocks.remove(last.unwrap_or_default());
+        removed += 1;
+    }
+    while height(page) > HEIGHT * (APPENDIX * PACKED.0) && halve_longest_table(page) {}
+    page.sections.retain(|section| !section.blocks.is_empty());
+    let count = (removed > 0).then(|| Quantity::count(removed as u64));
+    let note = words!(page, "page.not_on_paper", count = count);
+    if let Some(first) = page.sections.first_mut() {
+        first.blocks.insert(0, Block::Prose(vec![note.into()]));
+    }
+    page.number();
+}
+
+const fn is_chart(block: &PageBlock) -> bool {
+    matches!(block, Block::Chart(_))
+}
+
+/// Halves the rows of the longest table; false if none has more than [`LEAST_ROWS`].
+fn halve_longest_table(page: &mut Page) -> bool {
+    let blocks = page
+        .sections
+        .iter_mut()
+        .flat_map(|section| &mut section.blocks);
+    let tables = blocks.filter_map(|block| match block {
+        Block::Table(table) => Some(table),
+        _ => None,
+    });
+    let longest = tables.max_by_key(|table| table.rows.len());
+    let Some(table) = longest.filter(|table| table.rows.len() > LEAST_ROWS) else {
+        return false;
+    };
+    let left = table.rows.len() / 2;
+    table.height = table.height * (left as f64 / table.rows.len() as f64);
+    table.keep(left, words!(page, "page.more_rows", file = table.dataset));
+    true
+}
+
+fn height(page: &Page) -> Pt {
+    page.sections
+        .iter()
+        .map(|section| section_height(page, section))
+        .sum()
+}

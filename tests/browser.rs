@@ -13,6 +13,17 @@ use crate::support::sample_report as sample;
 /// What a reader does, and what comes of it, a line each.
 const READER: &str = include_str!("support/reader.js");
 
+/// What a reader of the tabs sees in windows of some widths.
+const TABS: &str = include_str!("support/tabs.js");
+
+/// The document with a script that the policy would not let in.
+fn with_script(html: &str, script: &str) -> String {
+    let policy = html.find("<meta http-equiv").unwrap();
+    let end = policy + html[policy..].find("/>").unwrap() + 2;
+    let script = format!("<script>{script}</script></body>");
+    format!("{}{}", &html[..policy], &html[end..]).replace("</body>", &script)
+}
+
 /// Loads a document; returns its elements after the scripts ran, and what the console says.
 fn load(html: &str, place: &str) -> Option<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
@@ -66,14 +77,11 @@ fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
     assert!(console.contains("Content Security Policy"), "{console}");
     assert!(!dom.contains("id=\"taken\""));
 
-    let policy = html.find("<meta http-equiv").unwrap();
-    let end = policy + html[policy..].find("/>").unwrap() + 2;
-    let reader = format!("<script>{READER}</script></body>");
-    let open = format!("{}{}", &html[..policy], &html[end..]).replace("</body>", &reader);
+    let open = with_script(&html, READER);
     // The reader scrolls to the iterations, and the browser then to the place in the address. With virtual time it may draw
     // no frame in between: then the iterations never came into sight.
     let shown = |(dom, _): &(String, String)| !dom.contains("\n0\n");
-    let mut loads = (0..10).filter_map(|_| load(&open, "#appendix-names"));
+    let mut loads = (0..10).filter_map(|_| load(&open, "#names"));
     let (dom, console) = loads.find(shown).unwrap();
     assert_eq!(console, "");
     let said = dom
@@ -84,19 +92,19 @@ fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
         .next()
         .unwrap();
     let lines: Vec<&str> = said.lines().collect();
-    // Kernel n of 40 has 84 868 / (n + 1) launches and an intensity of 0.25 × 1.17 ^ n; every fifth has none.
+    // Kernel n of 53 has 84 868 / (n + 1) launches and an intensity of 0.25 × 1.17 ^ n; every fifth has none.
     assert_eq!(
         lines[..2],
-        ["descending 84868 2121", "ascending 2121 84868"]
+        ["descending 84868 1601", "ascending 1601 84868"]
     );
-    // 0.25 × 1.17 ^ 38 = 97.5 is the greatest that is known: that of kernel 39 is missing.
-    assert_eq!(lines[2], "descending 97.50 –");
+    // 0.25 × 1.17 ^ 52 = 878.1 is the greatest that is known: those of kernels 49, 44, … are missing.
+    assert_eq!(lines[2], "descending 878.1 –");
     assert!(
         lines[3].starts_with("ascending &lt;script&gt;"),
         "{}",
         lines[3]
     );
-    assert_eq!(lines[4..6], ["1 / 40", "1"]);
+    assert_eq!(lines[4..6], ["1 / 53", "1"]);
     assert_eq!(lines[6], "dark rgb(18, 24, 30)");
     assert_eq!(lines[7..10], ["true", "true", "true"]);
     assert_eq!(
@@ -125,4 +133,51 @@ fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
         ],
     );
     assert_eq!(lines[12..], ["1", &format!("{operation}; {launch}")]);
+}
+
+#[test]
+#[allow(clippy::print_stderr)]
+fn each_tab_shows_its_content_and_no_table_is_wider_than_the_window() {
+    let options = RenderOptions::default();
+    let rendered = render(&sample::report(), Kind::Report, Format::Html, &options).unwrap();
+    let html = String::from_utf8(rendered.files[&rendered.main].clone()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tabs.html");
+    fs::write(&file, with_script(&html, TABS)).unwrap();
+    // A browser's window is not as narrow as a phone, but a frame is. What it finds, it tells the window around it.
+    let frame = |width: u32| {
+        format!(
+            "<iframe src=\"file://{}\" width=\"{width}\" height=\"900\"></iframe>",
+            file.display()
+        )
+    };
+    let frames = [1440, 1024, 390].map(frame).concat();
+    let listen = "addEventListener(\"message\", (event) => document.querySelector(\"main\").append(event.data));";
+    let window =
+        format!("<!doctype html><body><main></main><script>{listen}</script>{frames}</body>");
+    let Some((dom, _)) = load(&window, "") else {
+        eprintln!("skipped: there is no chromium that runs");
+        return;
+    };
+    let said = dom
+        .split("<main>")
+        .nth(1)
+        .unwrap()
+        .split("</main>")
+        .next()
+        .unwrap();
+    let mut lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    let mut expected = Vec::new();
+    for width in [1024, 1440, 390] {
+        for tab in ["evidence", "kernels", "overview", "roofline", "timeline"] {
+            expected.push(format!("{width} {tab}: shown alone, fits"));
+        }
+        // Kernel 0 has a row in both tables of kernels, which are in two tabs, a mark in the roofline and operations.
+        expected.push(format!(
+            "{width} selected: #kernels?kernel=nvjet_tst_192x192_64x4_1x2_h_bz_coopA_TNT"
+        ));
+        expected.push(format!("{width} shown: evidence kernels roofline"));
+    }
+    assert_eq!(lines, expected);
 }

@@ -32,17 +32,46 @@
   }
   all("thead button").forEach((button) => button.addEventListener("click", () => sort(button.closest("th"))));
 
-  // A row stays if it has all words of the filter.
-  all(".filter input").forEach((input) => input.addEventListener("input", () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = [...input.closest(".table").querySelector("tbody").rows];
-    rows.forEach((row) => {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
-    });
-    const left = rows.filter((row) => !row.hidden).length;
-    input.closest(".filter").querySelector("output").textContent = words.length ? `${left} / ${rows.length}` : "";
-  }));
+  // A row stays if it has all words of the filter and the chosen values; sums are those of the rows that stay.
+  function number(text) {
+    return parseFloat(text.replace(/[\s<>]/g, "").replace("−", "-"));
+  }
+  function filterable(bar) {
+    const box = bar.closest(".table"), table = box.querySelector("table"), rows = [...table.tBodies[0].rows];
+    const input = bar.querySelector("input"), left = bar.querySelector("output"), sums = all("[data-sum]", box);
+    const texts = rows.map((row) => row.textContent.toLowerCase());
+    const choices = [];
+    function apply() {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      rows.forEach((row, n) => {
+        row.hidden = !words.every((word) => texts[n].includes(word))
+          || !choices.every(([column, choice]) => !choice.value || row.cells[column].textContent === choice.value);
+      });
+      const shown = rows.filter((row) => !row.hidden);
+      left.textContent = shown.length < rows.length ? `${shown.length} / ${rows.length}` : "";
+      sums.forEach((cell) => {
+        const values = shown.map((row) => number(row.cells[cell.cellIndex].textContent)).filter((one) => !Number.isNaN(one));
+        const sum = values.reduce((a, b) => a + b, 0);
+        cell.textContent = Number.isInteger(sum) ? sum : Number(sum.toPrecision(4));
+      });
+    }
+    if (box.matches(".all")) {
+      [...table.tHead.rows[0].cells].forEach((heading, column) => {
+        const values = [...new Set(rows.map((row) => row.cells[column].textContent))];
+        if (column === 0 || heading.matches(".n") || values.length < 2 || values.length > 20) return;
+        const label = document.createElement("label"), choice = document.createElement("select");
+        choice.add(new Option(bar.dataset.all, ""));
+        values.sort().forEach((one) => choice.add(new Option(one)));
+        label.append(`${heading.textContent} `, choice);
+        left.before(label, " ");
+        choices.push([column, choice]);
+        choice.addEventListener("change", apply);
+      });
+    }
+    input.addEventListener("input", apply);
+    apply();
+  }
+  all(".filter").filter((bar) => bar.closest(".table")).forEach(filterable);
 
   // Switches. The theme is remembered where the browser lets a file do so.
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -71,35 +100,118 @@
   else byId("unfold").addEventListener("click", () => {
     const open = !parts.every((part) => part.open);
     parts.forEach((part) => { part.open = open; });
+    fit(shownPanel());
     press("unfold", open);
   });
 
-  // Links into folded parts open them.
+  // Tables that are too wide: first texts wrap, then each row becomes a list of its cells.
+  function fit(panel) {
+    all(".scroll", panel).forEach((box) => {
+      const table = box.querySelector("table"), isWide = () => box.scrollWidth > box.clientWidth + 1;
+      table.classList.remove("tight", "stacked");
+      if (box.clientWidth === 0 || !isWide()) return;
+      table.classList.add("tight");
+      if (!isWide()) return;
+      table.classList.add("stacked");
+      const titles = [...table.tHead.rows[0].cells].map((heading) => heading.textContent);
+      all("tbody tr, tfoot tr", table).forEach((row) => [...row.cells].forEach((cell, n) => { cell.dataset.label = titles[n]; }));
+    });
+  }
+
+  // Tabs: the place in the address decides which one is shown, and what is selected: `#kernels?kernel=gemm`.
+  const panels = all(".panel"), tabs = new Map(all("#tabs a").map((link) => [link.hash.slice(1), link]));
+  const shownPanel = () => panels.find((panel) => panel.matches(".shown"));
+  function open(panel) {
+    if (panel === shownPanel()) return;
+    panels.forEach((one) => one.classList.toggle("shown", one === panel));
+    tabs.forEach((link, id) => (id === panel.id ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
+    fit(panel);
+  }
   function reveal(target) {
-    for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    open(target.closest(".panel") ?? panels[0]);
+    for (let part = target; part; part = part.parentElement) {
+      if (part.tagName !== "DETAILS" || part.open) continue;
+      part.open = true;
+      fit(part);
+    }
     target.scrollIntoView({ block: "start" });
   }
+  all("details").forEach((part) => part.addEventListener("toggle", () => part.open && fit(part)));
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (width !== innerWidth) fit(shownPanel());
+    width = innerWidth;
+  });
   function follow() {
-    const target = location.hash && byId(decodeURIComponent(location.hash.slice(1)));
+    const [id, query] = location.hash.slice(1).split("?");
+    const target = id && byId(decodeURIComponent(id));
     if (target) reveal(target);
+    else if (!shownPanel()) open(panels[0]);
+    select(new URLSearchParams(query).get("kernel"));
   }
-  addEventListener("hashchange", follow);
-  follow();
+  function remember(kernel) {
+    const place = location.hash.slice(1).split("?")[0] || shownPanel().id;
+    history.replaceState(null, "", `#${place}${kernel ? `?${new URLSearchParams({ kernel })}` : ""}`);
+  }
 
-  // The contents show where the reader is.
-  const links = new Map(all("#toc a").map((link) => [link.hash.slice(1), link]));
-  const visible = new Set();
-  const seen = new IntersectionObserver((entries) => {
-    entries.forEach((one) => visible[one.isIntersecting ? "add" : "delete"](one.target.id));
-    const link = [...links].filter(([id]) => visible.has(id)).pop()?.[1], bar = byId("toc");
-    if (!link) return;
-    links.forEach((one) => one.removeAttribute("aria-current"));
-    link.setAttribute("aria-current", "true");
-    const place = link.getBoundingClientRect(), room = bar.getBoundingClientRect();
-    if (place.left < room.left || place.right > room.right) bar.scrollLeft += place.left - room.left - 40;
-    if (place.top < room.top || place.bottom > room.bottom) bar.scrollTop += place.top - room.top - 80;
-  }, { rootMargin: "-10% 0px -80% 0px" });
-  all("main section[id], main details[id]").filter((part) => links.has(part.id)).forEach((part) => seen.observe(part));
+  // A selected kernel is marked wherever it is shown: rows, marks of charts, findings, iterations.
+  const bar = byId("selection"), kernels = new Set(all(".table.all tbody th code").map((code) => code.textContent));
+  const views = [];
+  let selected = null;
+  const isOf = (mark, name) => mark.dataset.tip.startsWith(name) && /^($|,| ·)/.test(mark.dataset.tip.slice(name.length));
+  function select(name) {
+    all(".found").forEach((one) => one.classList.remove("found"));
+    selected = name;
+    bar.hidden = !name;
+    views.forEach((view) => view.mark(name));
+    if (!name) return;
+    const places = new Map();
+    const found = (one) => {
+      one.classList.add("found");
+      const panel = one.closest(".panel");
+      places.set(panel, [...(places.get(panel) ?? []), one]);
+    };
+    all("tbody code").filter((code) => code.textContent === name).forEach((code) => found(code.closest("tr")));
+    all(".chart [data-tip]").filter((mark) => isOf(mark, name)).forEach(found);
+    all(".finding").filter((one) => all("code", one).some((code) => code.textContent === name)).forEach(found);
+    views.filter((view) => view.has(name)).forEach((view) => found(view.figure));
+    bar.querySelector("code").textContent = name;
+    bar.querySelector("span").replaceChildren(...panels.filter((panel) => places.has(panel)).flatMap((panel) => {
+      const link = document.createElement("button"), ones = places.get(panel);
+      let next = 0;
+      link.type = "button";
+      link.textContent = `${panel.querySelector("h2").textContent} (${ones.length})`;
+      link.addEventListener("click", () => {
+        const one = ones[next++ % ones.length];
+        reveal(one);
+        one.scrollIntoView({ block: "center" });
+        history.replaceState(null, "", `#${panel.id}?${new URLSearchParams({ kernel: name })}`);
+      });
+      return [link, " "];
+    }));
+  }
+  function choose(name) {
+    const next = name === selected ? null : name;
+    select(next);
+    remember(next);
+  }
+  bar.querySelector(":scope > button").addEventListener("click", () => choose(selected));
+  all("tbody code, .finding code").filter((code) => kernels.has(code.textContent)).forEach((code) => {
+    code.tabIndex = 0;
+    code.setAttribute("role", "button");
+    code.addEventListener("click", () => choose(code.textContent));
+    code.addEventListener("keydown", (event) => event.key === "Enter" && choose(code.textContent));
+  });
+
+  // An action leads to its finding, a finding to the iterations of its stage.
+  all("[data-finding]").forEach((link) => {
+    const finding = byId(`finding-${link.dataset.finding}`);
+    if (finding) link.href = `#${finding.id}`;
+    else link.remove();
+  });
+  all(".finding a[href='#iterations']").forEach((link) => link.addEventListener("click", () => {
+    views.forEach((view) => view.stage(link.closest(".finding").dataset.stage));
+  }));
 
   // Charts: the titles of marks become tooltips without delay; a click on a mark goes to the row of its name.
   all("figure svg").forEach((svg) => {
@@ -120,17 +232,6 @@
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8)}px`;
   });
-  function goToRow(name) {
-    const cell = all("tbody code").find((code) => code.textContent === name);
-    if (!cell) return;
-    all(".found").forEach((row) => row.classList.remove("found"));
-    const row = cell.closest("tr");
-    row.hidden = false;
-    row.classList.add("found");
-    reveal(row);
-    row.scrollIntoView({ block: "center" });
-  }
-
   // Charts can be looked at closely: buttons, the keys + - 0 and arrows, Ctrl and the wheel, dragging.
   function zoomable(chart) {
     const svg = chart.querySelector("svg"), whole = svg.viewBox.baseVal;
@@ -184,7 +285,9 @@
       moved = true;
     });
     svg.addEventListener("click", (event) => {
-      if (!moved && event.target.dataset.tip) goToRow(event.target.dataset.tip.split(" · ")[0]);
+      if (moved || !event.target.dataset.tip) return;
+      const name = [...kernels].find((kernel) => isOf(event.target, kernel));
+      if (name) choose(name);
     });
   }
   all(".chart").forEach(zoomable);
@@ -215,9 +318,9 @@
     return `${Number((ns / unit[0]).toPrecision(3))} ${unit[1]}`;
   }
   function iterations(figure, given) {
-    const [select, canvas, output] = ["select", "canvas", "output"].map((name) => figure.querySelector(name));
-    const ink = canvas.getContext("2d"), left = 130, row = 30, top = 20, hint = output.textContent;
-    let shown = null, view = [0, 1], chosen = null, from = null, moved = false;
+    const [list, canvas, output] = ["select", "canvas", "output"].map((name) => figure.querySelector(name));
+    const ink = canvas.getContext("2d"), left = 130, row = 40, top = 20, hint = output.textContent;
+    let shown = null, view = [0, 1], chosen = null, marked = null, from = null, moved = false;
     const width = () => canvas.clientWidth - left;
     const x = (at) => left + (at - view[0]) / (view[1] - view[0]) * width();
     const middle = (event) => top + event.row * row + row / 2;
@@ -249,8 +352,10 @@
         if (a + size <= last) continue;
         last = a + size;
         const [name, color] = shown.names[event.name];
+        ink.globalAlpha = marked && marked !== name ? 0.25 : 1;
         ink.fillStyle = color;
         ink.fillRect(a, y + 3, size > 3 ? size - 0.5 : size, row - 6);
+        ink.globalAlpha = 1;
         if (size < 40) continue;
         ink.save();
         ink.beginPath();
@@ -299,7 +404,7 @@
     }
     const pan = (share) => look(view[0] + share * (view[1] - view[0]), view[1] - view[0]);
     const whole = () => look(0, shown.extent);
-    function choose(event) {
+    function pick(event) {
       chosen = event;
       const said = (text, one, more) => text.replace(/%(\w+)/g, (_, key) => (
         { name: shown.names[one.name][0], duration: time(one.end - one.start), start: time(one.start), ...more }[key]));
@@ -315,7 +420,7 @@
       if (!event) return;
       const span = view[1] - view[0];
       if (event.start < view[0] || event.start > view[1]) look(event.start - span / 2, span);
-      choose(event);
+      pick(event);
     }
     function show(at) {
       shown = laidOut(given[at]);
@@ -363,19 +468,45 @@
     });
     canvas.addEventListener("pointerup", (event) => {
       from = null;
-      if (!moved) choose(under(event));
+      if (!moved) pick(under(event));
     });
     new ResizeObserver(draw).observe(figure);
-    given.forEach((one, at) => select.add(new Option(one.label, at)));
-    select.addEventListener("change", () => show(Number(select.value)));
+    given.forEach((one, at) => list.add(new Option(one.label, at)));
+    list.addEventListener("change", () => show(Number(list.value)));
+    const named = (one, name) => one.names.some(([other]) => other === name);
+    views.push({
+      figure,
+      has: (name) => given.some((one) => named(one, name)),
+      // All operations of the selected kernel stand out.
+      mark: (name) => {
+        if (name && !named(shown, name)) {
+          const at = given.findIndex((one) => named(one, name));
+          if (at >= 0) turnTo(at);
+        }
+        marked = name;
+        draw();
+      },
+      stage: (stage) => {
+        const at = given.findIndex((one) => one.label.includes(stage));
+        if (at >= 0) turnTo(at);
+      },
+    });
+    function turnTo(at) {
+      list.value = at;
+      show(at);
+    }
     show(0);
   }
-  all("[data-iterations]").forEach((figure) => {
-    const sight = new IntersectionObserver(async (entries) => {
-      if (!entries.some((one) => one.isIntersecting)) return;
-      sight.disconnect();
-      iterations(figure, await inflated(figure.dataset.iterations));
-    });
-    sight.observe(figure);
-  });
+  Promise.all(all("[data-iterations]").map(async (figure) => {
+    iterations(figure, await inflated(figure.dataset.iterations));
+  })).then(() => select(selected));
+  addEventListener("hashchange", follow);
+  follow();
+
+  // Charts are laid out for IBM Plex. In a wider face their texts would overlap, so they become smaller.
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = `100px ${document.querySelector("figure svg")?.getAttribute("font-family") ?? "sans-serif"}`;
+  // "kernel 0123456789" in IBM Plex Sans.
+  const wider = ruler.measureText("kernel 0123456789").width / 905;
+  if (wider > 1.01) all("figure svg text").forEach((text) => text.setAttribute("font-size", text.getAttribute("font-size") / wider));
 })();

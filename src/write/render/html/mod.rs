@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::Rendered;
-use super::page::{Figure, Page, PageBlock, file_name, place};
+use super::page::{ALL_ROWS, Figure, Page, PageBlock, file_name, place};
 use super::table::{Head, Table};
 use super::text::{escape, joined};
 use rooflens_diagnostic::Diagnostic;
@@ -22,75 +22,280 @@ const CHARTS: usize = 640_000;
 /// Tables of more rows can be filtered.
 const FEW_ROWS: usize = 8;
 
+/// Columns of kernels that can be added up.
+const SUMMED: [&str; 2] = ["count", "total_ns"];
+
 /// Attributes of each line of a chart, which the style gives to all of them: an eighth of a file.
 const LINE: &str = r#" stroke-linejoin="round" fill="none""#;
 
 /// Texts of cells with at most so many characters do not wrap.
 const SHORT: usize = 24;
 
+/// Parts of the file that a reader sees one at a time: the word of each, which is its id, and the sections that it has in this
+/// order. Sections of the report that stand nowhere are in the first tab, those of the appendix in the last.
+const TABS: [(&str, &[&str]); 5] = [
+    ("overview", &["breakdown", "account"]),
+    (
+        "timeline",
+        &[
+            "timeline",
+            "idle",
+            "stages",
+            "concurrency",
+            "pace",
+            "synchronization",
+            "copies",
+            "communication",
+            "ranks",
+            "critical-path",
+            "graphs",
+            "memory",
+            "power",
+        ],
+    ),
+    (
+        "kernels",
+        &[
+            "kernels",
+            "gemms",
+            "attention",
+            "operators",
+            "modules",
+            "python",
+        ],
+    ),
+    (
+        "roofline",
+        &[
+            "roofline",
+            "utilization",
+            "flops",
+            "profiled",
+            "representativeness",
+            "deep_dive",
+        ],
+    ),
+    (
+        "evidence",
+        &["findings", "quality", "repeats", "environment", "glossary"],
+    ),
+];
+
+/// Places in [`TABS`].
+const OVERVIEW: usize = 0;
+const EVIDENCE: usize = TABS.len() - 1;
+
 /// Writes one document, such as `report.html`; the report holds the appendix, folded.
 pub(super) fn render(report: &Report, kind: Kind) -> Rendered {
     let page = Page::whole(report, kind);
     let appendix = (kind == Kind::Report).then(|| Page::whole(report, Kind::Appendix));
     let mut writer = Writer::new(&page);
-    match kind {
-        Kind::Summary => writer.summary(),
-        Kind::Report => {
-            writer.summary();
-            writer.report();
-        }
-        Kind::Appendix => writer.appendix(),
+    let parts = parts(&page, appendix.as_ref());
+    for (tab, (key, _)) in TABS.iter().enumerate() {
+        writer.panel(tab, key, &parts, appendix.as_ref());
     }
-    if let Some(appendix) = &appendix {
-        writer.page = appendix;
-        writer.appendix();
-    }
-    let bytes = shell::document(&page, &writer.contents, &writer.out).into_bytes();
+    let bytes = shell::document(&page, &writer.panels).into_bytes();
     Rendered::one(&format!("{}.html", kind.name()), bytes)
 }
 
-/// A line of the table of contents.
+/// A section with what the appendix has of it.
+struct Part<'a> {
+    tab: usize,
+    /// Its place in the tab.
+    rank: usize,
+    id: &'a str,
+    title: &'a str,
+    main: &'a [PageBlock],
+    more: Vec<&'a [PageBlock]>,
+}
+
+/// The sections of both documents in the order of the tabs. What stood in both stands once.
+fn parts<'a>(page: &'a Page, appendix: Option<&'a Page>) -> Vec<Part<'a>> {
+    let mut parts: Vec<Part<'a>> = Vec::new();
+    let is_appendix = page.kind == Kind::Appendix;
+    let of_report = page.sections.iter().map(|section| (section, is_appendix));
+    let others = appendix.into_iter().flat_map(|page| &page.sections);
+    for (section, is_more) in of_report.chain(others.map(|section| (section, true))) {
+        let id = section.id.strip_suffix("-appendix").unwrap_or(&section.id);
+        // The proofs of findings stand with their claims.
+        let id = if id == "evidence" { "findings" } else { id };
+        let known = parts.iter().position(|part| part.id == id);
+        let place = known.unwrap_or_else(|| {
+            let (tab, rank) = place_of(id, is_more);
+            parts.push(Part {
+                tab,
+                rank,
+                id,
+                title: &section.title,
+                main: &[],
+                more: Vec::new(),
+            });
+            parts.len() - 1
+        });
+        match is_more {
+            true => parts[place].more.push(&section.blocks),
+            false => parts[place].main = &section.blocks,
+        }
+    }
+    parts.sort_by_key(|part| (part.tab, part.rank));
+    parts
+}
+
+/// Tab and place of a section.
+fn place_of(id: &str, is_of_appendix: bool) -> (usize, usize) {
+    for (tab, (_, sections)) in TABS.iter().enumerate() {
+        if let Some(rank) = sections.iter().position(|section| *section == id) {
+            return (tab, rank);
+        }
+    }
+    let tab = if is_of_appendix { EVIDENCE } else { OVERVIEW };
+    (tab, usize::MAX)
+}
+
+/// What stands around the rows of a table.
+struct Frame<'t> {
+    id: String,
+    class: &'static str,
+    caption: &'t str,
+    note: Option<&'t str>,
+    total: String,
+}
+
+/// A line of a table of contents.
 struct Entry {
-    /// 0 for chapters, 1 for what is in them.
-    depth: usize,
     id: String,
     title: String,
+}
+
+/// A tab with its content.
+struct Panel {
+    id: String,
+    title: String,
+    entries: Vec<Entry>,
+    body: String,
 }
 
 /// The body in the making.
 struct Writer<'a> {
     page: &'a Page,
+    panels: Vec<Panel>,
     out: String,
-    contents: Vec<Entry>,
+    entries: Vec<Entry>,
     ids: BTreeSet<String>,
     /// Bytes that charts may still take.
     room: usize,
     /// Level of headings inside sections.
     level: usize,
+    /// Iterations can be looked at, to which findings lead.
+    has_iterations: bool,
 }
 
 impl<'a> Writer<'a> {
     fn new(page: &'a Page) -> Self {
-        let (out, contents, ids) = (String::new(), Vec::new(), shell::ids());
+        let is_iterations = |block: &PageBlock| matches!(block, Block::Iterations(_));
+        let mut sections = page.sections.iter();
         Self {
             page,
-            out,
-            contents,
-            ids,
+            panels: Vec::new(),
+            out: String::new(),
+            entries: Vec::new(),
+            ids: shell::ids(),
             room: CHARTS,
             level: 3,
+            has_iterations: sections.any(|section| section.blocks.iter().any(is_iterations)),
         }
     }
 
-    fn summary(&mut self) {
+    /// A tab, if there is something in it.
+    fn panel(&mut self, tab: usize, key: &str, parts: &[Part<'a>], appendix: Option<&'a Page>) {
         let page = self.page;
-        if page.summary.is_empty() {
-            return;
+        if tab == OVERVIEW {
+            self.level = 3;
+            self.blocks(&page.summary);
+            self.notes();
         }
-        self.chapter("summary");
-        self.blocks(&page.summary);
-        self.notes();
+        self.level = 4;
+        for part in parts.iter().filter(|part| part.tab == tab) {
+            self.part(part, appendix);
+        }
+        if tab == EVIDENCE {
+            self.data_quality(appendix);
+            self.methods(appendix.unwrap_or(page));
+        }
+        let body = std::mem::take(&mut self.out);
+        let entries = std::mem::take(&mut self.entries);
+        if !body.is_empty() {
+            self.panels.push(Panel {
+                id: key.to_owned(),
+                title: page.words[format!("tab_{key}").as_str()].to_owned(),
+                entries,
+                body,
+            });
+        }
+    }
+
+    /// A section, with what the appendix has of it folded.
+    fn part(&mut self, part: &Part<'a>, appendix: Option<&'a Page>) {
+        let id = self.enter(part.id, part.title);
+        let title = heading(3, &id, part.title);
+        let _ = writeln!(self.out, "<section id=\"{id}\">\n{title}");
+        if part.id == "findings" {
+            self.findings(part);
+        } else {
+            self.blocks(part.main);
+            let is_folded = !part.main.is_empty();
+            if is_folded && !part.more.is_empty() {
+                let id = self.id(&format!("appendix-{}", part.id));
+                let details = self.page.words["details"];
+                let _ = writeln!(
+                    self.out,
+                    "<details id=\"{id}\">\n<summary>{details}</summary>"
+                );
+            }
+            // Charts of the appendix are files of that document.
+            let report = self.page;
+            self.page = appendix.unwrap_or(report);
+            for blocks in &part.more {
+                self.blocks(blocks);
+            }
+            self.page = report;
+            if is_folded && !part.more.is_empty() {
+                self.out.push_str("</details>\n");
+            }
+        }
         self.out.push_str("</section>\n");
+    }
+
+    /// Each finding with what proves it, then the other blocks of both documents.
+    fn findings(&mut self, part: &Part<'a>) {
+        let is_same = |a: &Finding, b: &Finding| (a.id, &a.title) == (b.id, &b.title);
+        let find = |blocks: &'a [PageBlock], finding: &Finding| {
+            blocks.iter().find_map(|block| match block {
+                Block::Finding(other) if is_same(other, finding) => Some(&**other),
+                _ => None,
+            })
+        };
+        for block in part.main {
+            let Block::Finding(claim) = block else {
+                self.block(block);
+                continue;
+            };
+            let mut proofs = part.more.iter().filter_map(|blocks| find(blocks, claim));
+            match proofs.next() {
+                Some(proof) => self.finding(&Finding {
+                    evidence: proof.evidence.clone(),
+                    query: proof.query.clone(),
+                    ..(**claim).clone()
+                }),
+                None => self.finding(claim),
+            }
+        }
+        for block in part.more.iter().copied().flatten() {
+            match block {
+                Block::Finding(proof) if find(part.main, proof).is_some() => {}
+                block => self.block(block),
+            }
+        }
     }
 
     /// The analyst's notes, marked as not this program's words.
@@ -111,90 +316,32 @@ impl<'a> Writer<'a> {
         self.out.push_str("</section>\n");
     }
 
-    fn report(&mut self) {
-        self.chapter("report");
-        self.level = 4;
-        let page = self.page;
-        for section in &page.sections {
-            let id = self.enter(&section.id, &section.title);
-            let title = heading(3, &id, &section.title);
-            let _ = writeln!(self.out, "<section id=\"{id}\">\n{title}");
-            self.blocks(&section.blocks);
-            self.out.push_str("</section>\n");
+    fn methods(&mut self, page: &Page) {
+        if page.methods.is_empty() {
+            return;
         }
-        self.data_quality();
-        self.out.push_str("</section>\n");
-    }
-
-    fn appendix(&mut self) {
-        self.chapter("appendix");
-        self.level = 4;
-        let page = self.page;
-        let ids: BTreeSet<&str> = page.sections.iter().map(|part| part.id.as_str()).collect();
-        for section in &page.sections {
-            let id = match section.id.strip_suffix("-appendix") {
-                // The long lists of a section stand with it, and not after all others as on paper.
-                Some(id) if ids.contains(id) => continue,
-                Some(id) => id,
-                None => &section.id,
-            };
-            self.details(&format!("appendix-{id}"), &section.title);
-            self.blocks(&section.blocks);
-            for lists in &page.sections {
-                if lists.id.strip_suffix("-appendix") == Some(&section.id) {
-                    self.blocks(&lists.blocks);
-                }
-            }
-            self.out.push_str("</details>\n");
-        }
-        if !page.methods.is_empty() {
-            self.details("appendix-method", page.words["method"]);
-            self.out.push_str("<dl class=\"methods\">\n");
-            for method in &page.methods {
-                let (title, text) = (escape(&method.title), inlines(&method.text));
-                let _ = writeln!(self.out, "<dt>{title}</dt><dd>{text}</dd>");
-            }
-            self.out.push_str("</dl>\n</details>\n");
-        }
-        self.data_quality();
-        self.out.push_str("</section>\n");
-    }
-
-    /// Opens a chapter, whose id is the key of its title.
-    fn chapter(&mut self, key: &'static str) {
-        let title = self.page.words[key];
-        let id = self.id(key);
+        let title = page.words["method"];
+        let id = self.enter("appendix-method", title);
         let _ = writeln!(
             self.out,
-            "<section id=\"{id}\">\n{}",
-            heading(2, &id, title)
+            "<details id=\"{id}\">\n<summary>{}</summary>\n<dl class=\"methods\">",
+            heading(3, &id, title)
         );
-        self.contents.push(Entry {
-            depth: 0,
-            id,
-            title: title.to_owned(),
-        });
+        for method in &page.methods {
+            let (title, text) = (escape(&method.title), inlines(&method.text));
+            let _ = writeln!(self.out, "<dt>{title}</dt><dd>{text}</dd>");
+        }
+        self.out.push_str("</dl>\n</details>\n");
     }
 
     /// An id for a section, which the table of contents lists.
     fn enter(&mut self, id: &str, title: &str) -> String {
         let id = self.id(id);
-        self.contents.push(Entry {
-            depth: 1,
+        self.entries.push(Entry {
             id: id.clone(),
             title: title.to_owned(),
         });
         id
-    }
-
-    /// Opens a part of the appendix.
-    fn details(&mut self, id: &str, title: &str) {
-        let id = self.enter(id, title);
-        let _ = writeln!(
-            self.out,
-            "<details id=\"{id}\">\n<summary>{}</summary>",
-            heading(3, &id, title)
-        );
     }
 
     /// The id, or with a number if there is one of that name.
@@ -209,9 +356,17 @@ impl<'a> Writer<'a> {
         unique
     }
 
-    fn data_quality(&mut self) {
+    fn data_quality(&mut self, appendix: Option<&Page>) {
         let page = self.page;
-        if page.data_quality.is_empty() {
+        let mut rows = String::new();
+        let mut count = 0;
+        for page in [page].into_iter().chain(appendix) {
+            for diagnostic in &page.data_quality {
+                rows.push_str(&data_quality_row(page, diagnostic));
+                count += 1;
+            }
+        }
+        if count == 0 {
             return;
         }
         let title = page.words["data_quality"];
@@ -223,17 +378,14 @@ impl<'a> Writer<'a> {
         );
         let heads = ["severity", "what", "where", "hint"];
         let heads = heads.map(|key| sortable(page.words[key], false)).concat();
-        let mut rows = String::new();
-        for diagnostic in &page.data_quality {
-            rows.push_str(&data_quality_row(page, diagnostic));
-        }
-        self.table(
-            "table-data-quality",
-            (title, None),
-            &heads,
-            &rows,
-            page.data_quality.len(),
-        );
+        let frame = Frame {
+            id: "table-data-quality".to_owned(),
+            class: "",
+            caption: title,
+            note: None,
+            total: String::new(),
+        };
+        self.table(&frame, &heads, &rows, count);
         self.out.push_str("</section>\n");
     }
 
@@ -269,7 +421,7 @@ impl<'a> Writer<'a> {
             }
             Block::Finding(finding) => return self.finding(finding),
             Block::Tiles(tiles) => self::tiles(tiles),
-            Block::Actions(cards) => actions(cards),
+            Block::Actions(cards) => actions(self.page, cards),
             Block::Missing(reason) => {
                 let [missing, colon] = ["not_available", "colon"].map(|key| self.page.words[key]);
                 let reason = escape(reason);
@@ -317,28 +469,40 @@ impl<'a> Writer<'a> {
             }
             rows.push_str("</tr>\n");
         }
-        let caption = (table.caption.as_str(), table.note.as_deref());
-        self.table(
-            &format!("table-{}", table.dataset),
-            caption,
-            &heads,
-            &rows,
-            table.rows.len(),
-        );
+        let (class, total) = match ALL_ROWS.contains(&table.dataset) {
+            true => (" all", self.totals(table)),
+            false => ("", String::new()),
+        };
+        let frame = Frame {
+            id: format!("table-{}", table.dataset),
+            class,
+            caption: &table.caption,
+            note: table.note.as_deref(),
+            total,
+        };
+        self.table(&frame, &heads, &rows, table.rows.len());
+    }
+
+    /// The last row of a table with all rows, into which the script writes the sums of those that the filter leaves.
+    fn totals(&self, table: &Table) -> String {
+        let mut cells = String::new();
+        for (column, head) in table.columns.iter().enumerate() {
+            let cell = match column {
+                0 => format!("<th scope=\"row\">{}</th>", self.page.words["total"]),
+                _ if SUMMED.contains(&head.id) => "<td class=\"n\" data-sum=\"\"></td>".to_owned(),
+                _ => "<td></td>".to_owned(),
+            };
+            cells.push_str(&cell);
+        }
+        format!("<tfoot class=\"script\"><tr>{cells}</tr></tfoot>\n")
     }
 
     /// A table with its caption and a note, and a filter if it is long.
-    fn table(
-        &mut self,
-        id: &str,
-        (caption, note): (&str, Option<&str>),
-        heads: &str,
-        rows: &str,
-        count: usize,
-    ) {
-        let id = self.id(id);
-        let name = escape(caption);
-        let note = match note {
+    fn table(&mut self, frame: &Frame<'_>, heads: &str, rows: &str, count: usize) {
+        let id = self.id(&frame.id);
+        let (class, total) = (frame.class, &frame.total);
+        let name = escape(frame.caption);
+        let note = match frame.note {
             Some(note) => format!(" <small>{}</small>", escape(note)),
             None => String::new(),
         };
@@ -347,17 +511,17 @@ impl<'a> Writer<'a> {
         } else {
             String::new()
         };
-        let link = anchor(&id, caption);
+        let link = anchor(&id, frame.caption);
         let _ = write!(
             self.out,
-            r#"<div class="table" id="{id}">
+            r#"<div class="table{class}" id="{id}">
 {filter}<div class="scroll" role="region" aria-label="{name}" tabindex="0">
 <table>
 <caption><span>{name}{note}{link}</span></caption>
 <thead><tr>{heads}</tr></thead>
 <tbody>
 {rows}</tbody>
-</table>
+{total}</table>
 </div>
 </div>
 "#
@@ -405,10 +569,27 @@ impl<'a> Writer<'a> {
         let badge = badge(severity, self.page.text.word(severity));
         let anchor = anchor(&id, &finding.title);
         let (class, card) = (class(severity), definitions("card", lines));
+        let stage = finding.scope.stage.as_deref().unwrap_or_default();
+        let (of_stage, link) = match stage {
+            "" => (String::new(), String::new()),
+            stage => (
+                format!(" data-stage=\"{}\"", escape(stage)),
+                self.timeline_link(),
+            ),
+        };
         let _ = writeln!(
             self.out,
-            "<article id=\"{id}\" class=\"finding {class}\">\n<h{level}>{title} {badge}{anchor}</h{level}>\n{statement}{card}</article>",
+            "<article id=\"{id}\" class=\"finding {class}\"{of_stage}>\n<h{level}>{title} {badge}{anchor}</h{level}>\n{statement}{card}{link}</article>",
         );
+    }
+
+    /// A link from a finding to the iterations of its stage, where they can be looked at.
+    fn timeline_link(&self) -> String {
+        let title = self.page.words["tab_timeline"];
+        match self.has_iterations {
+            true => format!("<p class=\"script\"><a href=\"#iterations\">{title}</a></p>\n"),
+            false => String::new(),
+        }
     }
 }
 
@@ -544,7 +725,7 @@ fn tiles(tiles: &[Tile]) -> String {
 }
 
 /// What to do, with the code to copy.
-fn actions(cards: &[ActionCard]) -> String {
+fn actions(page: &Page, cards: &[ActionCard]) -> String {
     let mut list = "<ol class=\"actions\">\n".to_owned();
     for card in cards {
         let snippet = match &card.snippet {
@@ -558,9 +739,17 @@ fn actions(cards: &[ActionCard]) -> String {
         for (name, value) in &card.facts {
             facts.push((name.clone(), inlines(value)));
         }
+        let evidence = page.words["evidence"];
+        let link = match card.finding {
+            "" => String::new(),
+            // The script takes it away where the file has no such finding.
+            id => {
+                format!(" <a class=\"script\" data-finding=\"{id}\" href=\"#main\">{evidence}</a>")
+            }
+        };
         let _ = write!(
             list,
-            "<li><p><strong>{}</strong></p>\n{snippet}{}</li>\n",
+            "<li><p><strong>{}</strong>{link}</p>\n{snippet}{}</li>\n",
             inlines(&card.what),
             definitions("facts", facts)
         );

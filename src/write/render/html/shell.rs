@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::{Entry, definitions};
+use super::{Panel, definitions};
 use crate::page::Page;
 use crate::text::escape;
 use rooflens_document::report::Kind;
@@ -13,27 +13,33 @@ use rooflens_document::report::Kind;
 const STYLE: &str = include_str!("../../../../templates/html/report.css");
 const SCRIPT: &str = include_str!("../../../../templates/html/report.js");
 
+/// Lines of the cover that stand under the title; the others are folded.
+const SHOWN_FACTS: usize = 4;
+
 /// Ids that the script and the style know.
 pub(super) fn ids() -> BTreeSet<String> {
-    [
+    let tabs = super::TABS.map(|(tab, _)| tab);
+    let others = [
         "main",
         "theme",
         "names",
         "unfold",
         "tip",
-        "toc",
+        "tabs",
         "zoom",
         "iterations",
-    ]
-    .map(str::to_owned)
-    .into()
+        "capture",
+        "selection",
+    ];
+    others.into_iter().chain(tabs).map(str::to_owned).collect()
 }
 
 /// The whole file.
-pub(super) fn document(page: &Page, contents: &[Entry], body: &str) -> String {
+pub(super) fn document(page: &Page, panels: &[Panel]) -> String {
     let words = &page.words;
     let title = escape(&page.cover.title);
-    let mut out = String::with_capacity(body.len() + 40_000);
+    let body: usize = panels.iter().map(|panel| panel.body.len()).sum();
+    let mut out = String::with_capacity(body + 60_000);
     let _ = write!(
         out,
         r##"<!doctype html>
@@ -49,22 +55,80 @@ pub(super) fn document(page: &Page, contents: &[Entry], body: &str) -> String {
 </head>
 <body>
 <a class="skip" href="#main">{skip}</a>
-{nav}<main id="main">
-{header}{body}</main>
-{template}<div id="tip" role="tooltip" hidden=""></div>
-<script>{SCRIPT}</script>
-</body>
-</html>
+{header}{tabs}<main id="main">
 "##,
         lang = page.text.lang().code(),
         policy = policy(),
         generator = escape(&page.generator()),
         skip = words["skip"],
-        nav = navigation(page, contents),
         header = header(page),
+        tabs = tabs(page, panels),
+    );
+    for panel in panels {
+        let Panel { id, title, .. } = panel;
+        let title = escape(title);
+        let contents = contents(page, panel);
+        let _ = write!(
+            out,
+            "<section id=\"{id}\" class=\"panel\">\n<h2>{title}</h2>\n{contents}{}</section>\n",
+            panel.body
+        );
+    }
+    let _ = write!(
+        out,
+        r##"</main>
+{template}{selection}<div id="tip" role="tooltip" hidden=""></div>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"##,
         template = zoom(page),
+        selection = selection(page),
     );
     out
+}
+
+/// Links to the tabs, where there are several.
+fn tabs(page: &Page, panels: &[Panel]) -> String {
+    if panels.len() < 2 {
+        return String::new();
+    }
+    let links: Vec<(&str, &str)> = panels
+        .iter()
+        .map(|panel| (panel.id.as_str(), panel.title.as_str()))
+        .collect();
+    navigation("id=\"tabs\"", page.words["contents"], &links)
+}
+
+/// Links to the sections of a tab, where there are several.
+fn contents(page: &Page, panel: &Panel) -> String {
+    if panel.entries.len() < 2 {
+        return String::new();
+    }
+    let links: Vec<(&str, &str)> = panel
+        .entries
+        .iter()
+        .map(|entry| (entry.id.as_str(), entry.title.as_str()))
+        .collect();
+    let label = format!("{}: {}", page.words["contents"], escape(&panel.title));
+    navigation("class=\"contents\"", &label, &links)
+}
+
+fn navigation(attribute: &str, label: &str, links: &[(&str, &str)]) -> String {
+    let mut out = format!("<nav {attribute} aria-label=\"{label}\">\n<ul>\n");
+    for (id, title) in links {
+        let _ = writeln!(out, "<li><a href=\"#{id}\">{}</a></li>", escape(title));
+    }
+    out + "</ul>\n</nav>\n"
+}
+
+/// Where the script lists what is selected and the places that show it.
+fn selection(page: &Page) -> String {
+    let [selected, close] = ["selected", "close"].map(|key| escape(page.words[key]));
+    format!(
+        "<p id=\"selection\" class=\"script\" role=\"status\" hidden=\"\">{selected} <code></code> <span></span> \
+         <button type=\"button\" aria-label=\"{close}\" title=\"{close}\">×</button></p>\n"
+    )
 }
 
 /// The policy: nothing but this style and this script.
@@ -102,34 +166,6 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     out
 }
 
-fn navigation(page: &Page, contents: &[Entry]) -> String {
-    let title = page.words["contents"];
-    let mut out = format!("<nav id=\"toc\" aria-label=\"{title}\">\n<ul>\n");
-    let mut depth = 0;
-    for (n, entry) in contents.iter().enumerate() {
-        match (entry.depth, depth) {
-            (1, 0) => out.push_str("\n<ul>\n"),
-            (0, 1) => out.push_str("</li>\n</ul>\n</li>\n"),
-            _ if n > 0 => out.push_str("</li>\n"),
-            _ => {}
-        }
-        depth = entry.depth;
-        let _ = write!(
-            out,
-            "<li><a href=\"#{}\">{}</a>",
-            entry.id,
-            escape(&entry.title)
-        );
-    }
-    out.push_str(if depth == 1 {
-        "</li>\n</ul>\n</li>\n"
-    } else {
-        "</li>\n"
-    });
-    out.push_str("</ul>\n</nav>\n");
-    out
-}
-
 fn header(page: &Page) -> String {
     let (words, cover) = (&page.words, &page.cover);
     let kicker = match page.kind {
@@ -148,8 +184,10 @@ fn header(page: &Page) -> String {
         lines.push(line("captured", &escape(captured_at)));
     }
     lines.push(line("report_by", &escape(&page.generator())));
+    let mut facts = Vec::new();
     for (name, value) in &cover.facts {
         lines.push((name.clone(), escape(value)));
+        facts.push(value.as_str());
     }
     let tool = |id: &str, key: &str| {
         let label = words[key];
@@ -161,9 +199,15 @@ fn header(page: &Page) -> String {
         ("unfold", "unfold"),
     ]
     .map(|(id, key)| tool(id, key));
+    facts.truncate(SHOWN_FACTS);
     format!(
-        "<header>\n<p class=\"kicker\">{kicker}</p>\n<h1>{}</h1>\n{}<div class=\"tools script\">\n{}</div>\n</header>\n",
+        "<header>\n<p class=\"kicker\">{kicker}</p>\n<h1>{}</h1>\n<details id=\"capture\">\n<summary>{}</summary>\n{}</details>\n\
+         <div class=\"tools script\">\n{}</div>\n</header>\n",
         escape(&cover.title),
+        escape(&match facts.is_empty() {
+            true => cover.bundle.clone(),
+            false => facts.join(" · "),
+        }),
         definitions("cover", lines),
         tools.concat(),
     )
@@ -171,9 +215,9 @@ fn header(page: &Page) -> String {
 
 /// The field that filters a table, and how many rows it leaves.
 pub(super) fn filter(page: &Page) -> String {
-    let label = page.words["filter"];
+    let [label, all] = ["filter", "all"].map(|key| page.words[key]);
     format!(
-        "<p class=\"filter script\"><label>{label} <input type=\"search\"/></label> <output></output></p>\n"
+        "<p class=\"filter script\" data-all=\"{all}\"><label>{label} <input type=\"search\"/></label> <output></output></p>\n"
     )
 }
 

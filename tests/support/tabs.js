@@ -1,0 +1,28 @@
+// What a reader of the tabs sees, a line each, told the window around; tests/browser.rs knows it.
+const lines = [];
+const pause = () => new Promise((then) => { setTimeout(then, 100); });
+const panels = () => [...document.querySelectorAll(".panel")];
+// What is wider than its box has no way to be read but by scrolling.
+const isWide = (box) => box.scrollWidth > box.clientWidth + 1;
+async function look(link) {
+  link.click();
+  await pause();
+  const shown = panels().filter((panel) => panel.checkVisibility());
+  const panel = document.querySelector(link.getAttribute("href"));
+  panel.querySelectorAll("details").forEach((part) => { part.open = true; });
+  await pause();
+  const isAlone = shown.length === 1 && shown[0] === panel && panel.innerText.trim().length > 20;
+  const wide = [...panel.querySelectorAll(".scroll"), document.documentElement].filter(isWide);
+  lines.push(`${panel.id}: ${isAlone ? "shown alone" : "not shown"}, ${wide.length ? `wide: ${wide.map((box) => box.parentElement?.id)}` : "fits"}`);
+}
+(async () => {
+  await pause();
+  for (const link of document.querySelectorAll("#tabs a")) await look(link);
+  document.querySelector("#tabs a[href='#kernels']").click();
+  await pause();
+  document.querySelector(".table.all tbody code").click();
+  lines.push(`selected: ${decodeURIComponent(location.hash)}`);
+  const found = panels().filter((panel) => panel.querySelector(".found"));
+  lines.push(`shown: ${found.map((panel) => panel.id).sort().join(" ")}`);
+  parent.postMessage(lines.map((line) => `${innerWidth} ${line}\n`).join(""), "*");
+})();

@@ -41,8 +41,18 @@ const SHARED_BY_IMPORTERS: [&str; 9] = [
 ];
 
 /// What renderers share; next to these, no renderer uses another.
-const SHARED_BY_RENDERERS: [&str; 9] = [
-    "brand", "length", "measure", "page", "paper", "svg", "table", "text", "world",
+const SHARED_BY_RENDERERS: [&str; 11] = [
+    "appendix",
+    "brand",
+    "length",
+    "measure",
+    "page",
+    "pagination",
+    "paper",
+    "svg",
+    "table",
+    "text",
+    "world",
 ];
 
 /// The most crates, itself included, that the capture program may consist of.

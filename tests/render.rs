@@ -173,10 +173,10 @@ mod markdown {
             );
             assert!(!is_markup, "{event:?}");
         }
-        // The code of the notes, which ends where it ended there, and the SQL of the two findings.
+        // The snippet of the action, the code of the notes, which ends where it ended there, and the SQL of the two findings.
         assert_eq!(
             code,
-            ["", "sql", "sql"].map(|info| format!("Fenced(Borrowed({info:?}))"))
+            ["", "", "sql", "sql"].map(|info| format!("Fenced(Borrowed({info:?}))"))
         );
         assert!(!markdown.contains('\u{202e}') && !markdown.contains('\u{7}'));
     }
@@ -376,7 +376,7 @@ mod html {
         ] {
             assert!(links.contains(id), "{id}");
         }
-        assert!(links.contains("finding-launch-bound") && links.contains("names"));
+        assert!(links.contains("finding-launch-bound") && links.contains("appendix-names"));
     }
 
     #[test]
@@ -465,7 +465,7 @@ fn csv_holds_all_rows() {
     let rendered = rendered(Format::Csv);
     assert_eq!(
         rendered.files.keys().collect::<Vec<_>>(),
-        ["kernels.csv", "stages.csv"]
+        ["evidence.sql", "kernels.csv", "stages.csv"]
     );
     let mut reader = csv::Reader::from_reader(text(&rendered, "kernels.csv").as_bytes());
     assert_eq!(reader.headers().unwrap().get(3), Some("total_ns"));

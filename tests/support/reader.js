@@ -29,7 +29,7 @@ const mark = chart.querySelector("[data-tip]");
 mark.dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
 said.push(document.querySelector("#tip").textContent === mark.dataset.tip);
 said.push(svg.getAttribute("aria-label"));
-said.push(document.querySelector("#names").closest(".panel").checkVisibility());
+said.push(document.querySelector("#appendix-names").closest(".panel").checkVisibility());
 // Iterations are laid out when they come into sight; the first operation of the last lane is chosen by a key.
 const canvas = document.querySelector("#iterations canvas");
 canvas.scrollIntoView();

@@ -7,8 +7,8 @@ use rooflens::document::chart::{
     Point, Roofline, Scatter, Series, StackedBars, Waterfall,
 };
 use rooflens::document::{
-    Block, Catalogue, Cell, Chart, Column, Dataset, Finding, Gain, GainKind, Inline, Method,
-    Quantity, Query, View,
+    ActionCard, Block, Catalogue, Cell, Chart, Column, Dataset, Finding, Gain, GainKind, Inline,
+    Method, Quantity, Query, Tile, View,
 };
 use rooflens::report::{Meta, Report, Section};
 use rooflens::session::Ns;
@@ -59,7 +59,26 @@ fn notes() -> Vec<Block> {
 
 fn summary() -> Vec<Block> {
     let said = verdict().into_iter().map(|one| one.statement).collect();
-    headline().into_iter().chain([Block::List(said)]).collect()
+    let what_to_do = [Block::List(said), tiles(), actions()];
+    headline().into_iter().chain(what_to_do).collect()
+}
+
+fn tiles() -> Block {
+    let time = |ns: f64| Quantity::new(ns, Unit::Nanoseconds);
+    Block::Tiles(vec![Tile {
+        label: HOSTILE.to_owned(),
+        now: time(1.36e9),
+        others: vec![("hardware limit".to_owned(), time(3.56e8))],
+    }])
+}
+
+fn actions() -> Block {
+    Block::Actions(vec![ActionCard {
+        what: vec!["Launch with CUDA graphs".into()],
+        snippet: Some(format!("model = compile({HOSTILE:?})")),
+        facts: vec![("Saves".to_owned(), vec![HOSTILE.into()])],
+        finding: "launch-bound",
+    }])
 }
 
 fn meta() -> Meta {

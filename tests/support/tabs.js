@@ -12,8 +12,13 @@ async function look(link) {
   panel.querySelectorAll("details").forEach((part) => { part.open = true; });
   await pause();
   const isAlone = shown.length === 1 && shown[0] === panel && panel.innerText.trim().length > 20;
-  const wide = [...panel.querySelectorAll(".scroll"), document.documentElement].filter(isWide);
-  lines.push(`${panel.id}: ${isAlone ? "shown alone" : "not shown"}, ${wide.length ? `wide: ${wide.map((box) => box.parentElement?.id)}` : "fits"}`);
+  const wide = [...panel.querySelectorAll(".scroll")].filter(isWide);
+  if (isWide(document.documentElement)) {
+    const reaches = (part) => part.getBoundingClientRect().right > innerWidth && !part.closest("svg");
+    wide.push(...[...panel.querySelectorAll("*")].filter(reaches));
+  }
+  const names = wide.slice(0, 5).map((box) => `${box.tagName} ${box.id || box.className || box.parentElement.id}`);
+  lines.push(`${panel.id}: ${isAlone ? "shown alone" : "not shown"}, ${wide.length ? `wide: ${names}` : "fits"}`);
 }
 (async () => {
   await pause();

@@ -6,8 +6,8 @@ use rooflens_document::chart::{
 };
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
-    Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, columns, method, say,
-    words,
+    Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, Tile, columns, method,
+    say, words,
 };
 use rooflens_schemas::Unit;
 use rooflens_units::Seconds;
@@ -125,8 +125,15 @@ fn add<R>(content: &mut SectionContent, table: &Table<'_, R>, rows: &[R], captio
 }
 
 fn summary(pages: &Pages<'_>) -> SectionContent {
-    let mut content = SectionContent::default();
+    let mut content = SectionContent {
+        conclusion: title(pages),
+        ..SectionContent::default()
+    };
     for results in pages.devices {
+        let tiles = tiles(pages, results);
+        if !tiles.is_empty() {
+            content.blocks.push(Block::Tiles(tiles));
+        }
         let conclusion = conclusion(pages, results);
         content.blocks.extend(conclusion.map(Block::Prose));
         let worst = worst(pages, results);
@@ -142,6 +149,57 @@ fn summary(pages: &Pages<'_>) -> SectionContent {
     }
     content.datasets.push(table.rows(&rows));
     content
+}
+
+/// What the GPU reaches of what is specified, where there is one GPU.
+fn title(pages: &Pages<'_>) -> Option<String> {
+    let [results] = pages.devices else {
+        return None;
+    };
+    let share = |ceiling: Option<&Ceiling>| Some(Quantity::from(ceiling?.efficiency()?));
+    let rate = results.headline();
+    let (rate_share, copy_share) = (share(rate), share(results.ceiling("copy")));
+    rate_share.or(copy_share)?;
+    Some(words!(
+        pages,
+        "microbench.title_conclusion",
+        gpu = pages.name(results),
+        dtype = rate.map(|rate| rate.what.clone()),
+        rate = rate_share,
+        both = rate_share.and(copy_share).map(|_| ""),
+        bandwidth = copy_share,
+    ))
+}
+
+/// Measured rate, bandwidth and launch floor.
+fn tiles(pages: &Pages<'_>, results: &Results<'_>) -> Vec<Tile> {
+    let mut tiles = Vec::new();
+    for ceiling in [results.headline(), results.ceiling("copy")]
+        .into_iter()
+        .flatten()
+    {
+        let specified = ceiling.specified;
+        let specified = specified.map(|rate| (words!(pages, "microbench.tile_specified"), rate));
+        let what = pages.text.word(&ceiling.what).to_owned();
+        tiles.push(Tile {
+            label: words!(
+                pages,
+                "microbench.tile_measured",
+                gpu = pages.name(results),
+                what = what
+            ),
+            now: ceiling.measured,
+            others: specified.into_iter().collect(),
+        });
+    }
+    if let Some(floor) = floor(results) {
+        tiles.push(Tile {
+            label: words!(pages, "microbench.tile_floor"),
+            now: floor,
+            others: Vec::new(),
+        });
+    }
+    tiles
 }
 
 /// What the GPU reaches, of what is specified, and where its ridge lies.

@@ -13,10 +13,14 @@ use super::pagination::{HEIGHT, section_height};
 const APPENDIX: f64 = 19.0;
 
 /// Share of these pages that heights may fill: what does not break leaves room at their ends.
-const PACKED: Ratio = Ratio(0.66);
+const PACKED: Ratio = Ratio(0.95);
 
 /// Lists of whole names.
 const NAMES: &str = "kernels-appendix";
+
+/// Kernels, those with the most time, and their heading and figures.
+const CARDS: &str = "deep_dive-appendix";
+const SHOWN_CARDS: usize = 4;
 
 /// Rows of a table that stay when an appendix is too long.
 const LEAST_ROWS: usize = 8;
@@ -41,27 +45,15 @@ pub(super) fn shorten(page: &mut Page) {
             removed += count - section.blocks.len();
         }
     }
-    while height(page) > HEIGHT * (APPENDIX * PACKED.0) {
-        let charts = |section: &PageSection| {
-            section
-                .blocks
-                .iter()
-                .filter(|block| is_chart(block))
-                .count()
-        };
-        let most = page
-            .sections
-            .iter_mut()
-            .rev()
-            .max_by_key(|section| charts(section));
-        let Some(section) = most.filter(|section| charts(section) > 1) else {
-            break;
-        };
-        let last = section.blocks.iter().rposition(is_chart);
-        section.blocks.remove(last.unwrap_or_default());
+    keep_cards(page);
+    join_lists(page);
+    while is_too_long(page) && remove_chart(page, 1) {
         removed += 1;
     }
-    while height(page) > HEIGHT * (APPENDIX * PACKED.0) && halve_longest_table(page) {}
+    while is_too_long(page) && halve_longest_table(page) {}
+    while is_too_long(page) && remove_chart(page, 0) {
+        removed += 1;
+    }
     page.sections.retain(|section| !section.blocks.is_empty());
     let count = (removed > 0).then(|| Quantity::count(removed as u64));
     let note = words!(page, "page.not_on_paper", count = count);
@@ -69,6 +61,58 @@ pub(super) fn shorten(page: &mut Page) {
         first.blocks.insert(0, Block::Prose(vec![note.into()]));
     }
     page.number();
+}
+
+/// Keeps the first cards of kernels.
+fn keep_cards(page: &mut Page) {
+    let Some(section) = page.sections.iter_mut().find(|section| section.id == CARDS) else {
+        return;
+    };
+    let mut cards = 0;
+    section.blocks.retain(|block| {
+        cards += usize::from(matches!(block, Block::Heading(_)));
+        cards <= SHOWN_CARDS
+    });
+}
+
+/// Removes the last chart of the section with the most, if it has more than `kept`; false if none has.
+fn remove_chart(page: &mut Page, kept: usize) -> bool {
+    let charts = |section: &PageSection| {
+        let blocks = section.blocks.iter();
+        blocks.filter(|block| is_chart(block)).count()
+    };
+    // Of several the last one.
+    let most = page
+        .sections
+        .iter_mut()
+        .max_by_key(|section| charts(section));
+    let Some(section) = most.filter(|section| charts(section) > kept) else {
+        return false;
+    };
+    let last = section.blocks.iter().rposition(is_chart);
+    section.blocks.remove(last.unwrap_or_default());
+    true
+}
+
+fn is_too_long(page: &Page) -> bool {
+    height(page) > HEIGHT * (APPENDIX * PACKED.0)
+}
+
+/// Puts the long lists of a section at its end, so that it stands once.
+fn join_lists(page: &mut Page) {
+    let is_list = |section: &PageSection| section.id.ends_with("-appendix");
+    let (lists, mut sections): (Vec<_>, Vec<_>) = std::mem::take(&mut page.sections)
+        .into_iter()
+        .partition(is_list);
+    for list in lists {
+        let of_list =
+            |section: &&mut PageSection| list.id.strip_suffix("-appendix") == Some(&section.id);
+        match sections.iter_mut().find(of_list) {
+            Some(section) => section.blocks.extend(list.blocks),
+            None => sections.push(list),
+        }
+    }
+    page.sections = sections;
 }
 
 const fn is_chart(block: &PageBlock) -> bool {

@@ -216,7 +216,14 @@ impl<'a> Builder<'a> {
                 Block::Table(view) if self.whole && ALL_ROWS.contains(&view.dataset) => {
                     let view = self.all_rows(view);
                     if self.in_whole.insert((view.dataset, view.skip)) {
-                        shown.push(self.table(&view, names));
+                        let mut block = self.table(&view, names);
+                        if let Block::Table(table) = &mut block
+                            && table.rows.len() < MOST_ROWS
+                        {
+                            // Other passes have the other rows.
+                            table.note = None;
+                        }
+                        shown.push(block);
                     }
                 }
                 _ => shown.push(self.block(block, names)),

@@ -3,6 +3,7 @@
 mod assumptions;
 mod charts;
 mod tables;
+mod tiles;
 
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
@@ -218,6 +219,7 @@ pub fn report(question: &Question) -> Report {
     let mut document = Document::new(question.text, &provenance);
     let metrics = study.points.iter().flat_map(|point| metrics(&study, point));
     document.summary(SectionContent {
+        conclusion: tiles::conclusion(&study),
         blocks: summary(&study),
         datasets: tables::all(&study),
         metrics: metrics.collect(),
@@ -303,7 +305,10 @@ fn summary(study: &Study<'_>) -> Vec<Block> {
         return vec![Block::Prose(say!(study, "predict.no_rate"))];
     };
     let gpu = study.gpu(point);
-    let mut blocks = vec![Block::Prose(conclusion(study, point, prediction, gpu))];
+    let mut blocks = vec![
+        Block::Tiles(tiles::tiles(study, point, prediction)),
+        Block::Prose(conclusion(study, point, prediction, gpu)),
+    ];
     if let Some(MachineAdvice { advice, .. }) =
         study.advice.first().filter(|_| prediction.tpot.is_some())
     {

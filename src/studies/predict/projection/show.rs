@@ -69,6 +69,7 @@ pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
     ];
     let mut document = Document::new(shown.text, provenance);
     document.summary(SectionContent {
+        conclusion: conclusion(shown, provenance),
         blocks: summary,
         datasets: vec![
             stages.rows(&rows),
@@ -132,12 +133,49 @@ fn sentence(shown: &Shown<'_>, (stage, new): &(Stage, StageProjection)) -> Vec<I
         predicted = Inline::strong(Quantity::from(new.time.mid).to_string()),
         low = new.time.low,
         high = new.time.high,
+        factor = (shown.change.batch != Ratio::ONE)
+            .then(|| Quantity::new(throughput_factor(shown.change, stage, new), Unit::One)),
         was = shown.text.word(label(new.bound_now)),
         bound = shown.text.word(label(new.bound)),
     )
 }
 
+/// How many times as many sequences a stage processes in a time: a batch of another size takes another time for that alone.
+fn throughput_factor(change: &Change, stage: &Stage, new: &StageProjection) -> f64 {
+    stage.time.mid / new.time.mid * change.batch.0
+}
+
+/// The title: the throughput of each stage against the measured one.
+fn conclusion(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Option<String> {
+    let stages = shown.stages.iter().map(|(stage, new)| {
+        let factor = throughput_factor(shown.change, stage, new);
+        words!(
+            shown,
+            "predict_from.title_stage",
+            stage = stage.name.as_str(),
+            factor = Quantity::new(factor, Unit::One),
+        )
+    });
+    let stages: Vec<String> = stages.collect();
+    let change = shown.change;
+    let subject = provenance.title.as_deref().unwrap_or(provenance.bundle);
+    (!stages.is_empty()).then(|| {
+        words!(
+            shown,
+            "predict_from.title_conclusion",
+            subject = subject,
+            gpu = change.is_other_device().then_some(change.to.name.as_str()),
+            batch = shown.batch.map(Quantity::count),
+            dtype = change.dtype.as_deref(),
+            graphs = change.graphs.then_some(""),
+            stages = stages.join(shown.text.comma()),
+        )
+    })
+}
+
 fn stage_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfStage<'t>> {
+    let change = shown.change;
+    let has_batch = change.batch != Ratio::ONE;
     Table::new(shown.text, "predicted_stages")
         .text("stage", |(stage, _): &OfStage<'t>| stage.name.clone())
         .on_page()
@@ -157,7 +195,11 @@ fn stage_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfStage<'t>> {
         .column("speedup", Unit::One, |(stage, new)| {
             stage.time.mid / new.time.mid
         })
-        .on_page()
+        .on_page_if(!has_batch)
+        .column("throughput_factor", Unit::One, move |(stage, new)| {
+            throughput_factor(change, stage, new)
+        })
+        .on_page_if(has_batch)
         .text("bound_now", |(_, new)| label(new.bound_now))
         .on_page()
         .text("bound", |(_, new)| label(new.bound))

@@ -10,6 +10,7 @@ mod queue;
 mod setups;
 mod summary;
 mod sweep;
+mod tiles;
 
 use rooflens_diagnostic::Diagnostics;
 use rooflens_document::report::{Document, Provenance, Report};
@@ -57,10 +58,13 @@ pub fn report(
     provenance.glossary = "serving_glossary";
     let mut document = Document::new(text, &provenance);
     document.diagnostics(diagnostics);
+    let mut first = summary::show(&page);
+    first.blocks.insert(0, Block::Tiles(tiles::tiles(&page)));
     document.summary(SectionContent {
+        conclusion: tiles::conclusion(&page),
         // Metrics are data: what they say of themselves is English.
         metrics: metrics::metrics(results),
-        ..summary::show(&page)
+        ..first
     });
     for (id, show) in SECTIONS {
         document.section(id, text.heading(id), show(&page));

@@ -236,7 +236,12 @@ impl<'a> Writer<'a> {
 
     /// A section, with what the appendix has of it folded.
     fn part(&mut self, part: &Part<'a>, appendix: Option<&'a Page>) {
-        let id = self.enter(part.id, part.title);
+        // Sections of the appendix alone have ids that no section of the report can have.
+        let id = match part.main {
+            [] => format!("appendix-{}", part.id),
+            _ => part.id.to_owned(),
+        };
+        let id = self.enter(&id, part.title);
         let title = heading(3, &id, part.title);
         let _ = writeln!(self.out, "<section id=\"{id}\">\n{title}");
         if part.id == "findings" {

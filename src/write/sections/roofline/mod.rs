@@ -139,6 +139,8 @@ fn executed_flops(context: &Context<'_>, pass: &PassRoofline) -> Metric {
 }
 
 #[cfg(test)]
+mod page_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod workload_tests;

@@ -2,6 +2,7 @@
 //! samples; refusals; bottlenecks, sweeps and advice on runs made by hand.
 
 mod rules;
+mod scenarios;
 
 use std::path::{Path, PathBuf};
 

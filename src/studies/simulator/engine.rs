@@ -123,6 +123,10 @@ pub fn run(setup: &Setup) -> Outcome {
             continue;
         }
         let plan = state.plan();
+        assert!(
+            plan.iter().any(|new| *new > 0),
+            "a request larger than the cache"
+        );
         let step = state.step(&plan);
         let time = setup.hardware.time(&step);
         state.now += time;
@@ -160,7 +164,7 @@ impl<'s> State<'s> {
             });
             outputs.push(random.between(workload.output));
             if let Arrivals::Open(rate) = setup.client.arrivals {
-                due -= (1.0 - random.unit()).ln() / rate;
+                due -= libm::log(1.0 - random.unit()) / rate;
             }
         }
         Self {
@@ -223,9 +227,12 @@ impl<'s> State<'s> {
             .min(self.records[request].prompt - 1)
     }
 
+    /// When the next request reaches the engine or is due.
     fn next_event(&self) -> f64 {
         let sent = self.sent.front().map(|(time, _)| *time);
         let due = self.due.front().map(|request| self.records[*request].due);
+        // What was due before now waits for a connection.
+        let due = due.filter(|due| *due > self.now);
         let next = sent.into_iter().chain(due).fold(f64::INFINITY, f64::min);
         next.max(self.now)
     }
@@ -279,10 +286,9 @@ impl<'s> State<'s> {
             }
         }
         for (sequence, new) in self.running.iter().zip(&mut plan) {
-            let chunk = sequence.left().min(budget);
-            let blocks = self.growth(sequence, chunk);
-            if chunk > 0 && blocks <= free {
-                (budget, free) = (budget - chunk, free - blocks);
+            let chunk = sequence.left().min(budget).min(self.room(sequence, free));
+            if chunk > 0 {
+                (budget, free) = (budget - chunk, free - self.growth(sequence, chunk));
                 *new = chunk;
             }
         }
@@ -292,7 +298,7 @@ impl<'s> State<'s> {
             };
             let chunk = sequence.left().min(budget);
             let blocks = self.growth(sequence, chunk);
-            if blocks > free {
+            if !self.admits(blocks, free) {
                 break;
             }
             (budget, free) = (budget - chunk, free - blocks);
@@ -316,6 +322,22 @@ impl<'s> State<'s> {
         step
     }
 
+    /// Whether a waiting sequence may start: a hundredth of the blocks is left for those that run.
+    fn admits(&self, blocks: usize, free: usize) -> bool {
+        let reserve = match self.running.is_empty() {
+            true => 0,
+            false => self.setup.engine.blocks / 100,
+        };
+        blocks + reserve <= free
+    }
+
+    /// Tokens that a sequence can add in its last block and so many free ones.
+    fn room(&self, sequence: &Sequence, free: usize) -> usize {
+        let held = self.blocks(sequence, sequence.computed);
+        let own = sequence.computed - self.prefix(sequence.request);
+        (held + free) * self.setup.engine.block - own
+    }
+
     /// Blocks that further tokens of a sequence need.
     fn growth(&self, sequence: &Sequence, new: usize) -> usize {
         self.blocks(sequence, sequence.computed + new) - self.blocks(sequence, sequence.computed)
@@ -330,7 +352,7 @@ impl<'s> State<'s> {
         {
             let new = sequence.left();
             let blocks = self.growth(sequence, new);
-            if blocks > free || (tokens > 0 && tokens + new > engine.budget) {
+            if !self.admits(blocks, free) || (tokens > 0 && tokens + new > engine.budget) {
                 break;
             }
             (tokens, free) = (tokens + new, free - blocks);
@@ -355,7 +377,7 @@ impl<'s> State<'s> {
         self.preemptions > before
     }
 
-    /// Whether all generating sequences find room for their next tokens, and the first prompt one block, if all are prompts.
+    /// Whether all generating sequences find room for their next tokens, and the first prompt for one, if all are prompts.
     fn can_go_on(&self) -> bool {
         let free = self.free();
         let generating = self.running.iter().filter(|sequence| sequence.left() == 0);
@@ -363,7 +385,9 @@ impl<'s> State<'s> {
             .map(|sequence| self.growth(sequence, self.guessed()))
             .sum();
         let all_prompts = self.running.iter().all(|sequence| sequence.left() > 0);
-        needed <= free && !(all_prompts && free == 0 && !self.running.is_empty())
+        let first = self.running.first();
+        let is_stuck = all_prompts && first.is_some_and(|first| self.room(first, free) == 0);
+        needed <= free && !is_stuck
     }
 
     /// Takes over the results of a step; the number of generated tokens, first tokens excluded.

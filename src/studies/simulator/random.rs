@@ -34,6 +34,6 @@ impl Random {
 
     /// A number whose logarithm is uniform.
     pub fn scale(&mut self, (least, most): (f64, f64)) -> f64 {
-        least * (most / least).powf(self.unit())
+        least * libm::pow(most / least, self.unit())
     }
 }

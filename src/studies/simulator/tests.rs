@@ -122,3 +122,11 @@ fn a_request_without_a_connection_is_sent_late() {
     assert_eq!(outcome.requests[2].sent, outcome.requests[0].end());
     assert!(outcome.requests[2].due < 1.0);
 }
+
+#[test]
+fn requests_take_their_time_to_the_engine() {
+    let mut setup = setup();
+    (setup.client.delay, setup.workload.requests) = (5.0, 1);
+    // 5 s on the way, a prompt of 4 in 4 s, two steps of 2 s.
+    assert_eq!(tokens(&setup), [vec![9.0, 11.0, 13.0]]);
+}

@@ -1,10 +1,15 @@
-//! What limits a run, as far as its data tells: queueing, the KV cache, the bound of the hardware, or stalls of decode.
+//! What limits a run, by evidence that separates the candidates.
+//!
+//! A limit of the scheduler (slots, cache) holds throughput back only if a larger batch would give more: if the steps of
+//! the engine have a share that does not grow with the batch ([`super::steps`]). Else the GPU is the limit, and the
+//! larger share of its steps says which work. What is offered is the limit while the engine answers all of it.
 
 use super::Results;
 use super::figures::{Measure, growth};
 use super::predicted::Bound;
-use super::thresholds::Grade;
-use crate::runs::{EngineSample, Tool};
+use super::steps::{self, Steps};
+use super::sweep::{ELASTICITY, SUSTAINED, elasticity};
+use crate::runs::{EngineSample, Run, Tool};
 use crate::stats::{Spread, sorted};
 use rooflens_stats::{mean, quantile_from_nearer_end};
 use rooflens_units::{Count, Ratio, RequestsPerSecond, Time};
@@ -12,30 +17,56 @@ use rooflens_units::{Count, Ratio, RequestsPerSecond, Time};
 /// Share of the wait from which on queueing is the bottleneck.
 pub const QUEUED: Ratio = Ratio(0.5);
 
-/// Use of the KV cache, 95th percentile over the run, from which on it is full; below [`KV_FREE`] it is not short.
+/// Use of the KV cache, 95th percentile over the run, from which on it is full.
 pub const KV_FULL: Ratio = Ratio(0.95);
-/// See [`KV_FULL`].
-pub const KV_FREE: Ratio = Ratio(0.8);
+
+/// Waiting over running requests from which on the engine has more work than it admits.
+const PRESSED: Ratio = Ratio(0.05);
+
+/// Median over greatest number of running requests from which on they are at a limit.
+const FLAT: Ratio = Ratio(0.98);
 
 /// Measured over bound up to which a run is at the bound.
 pub const AT_BOUND: Ratio = Ratio(1.5);
 
+/// Measured over bound below which the prediction is of another setup.
+pub const BEYOND_BOUND: Ratio = Ratio(0.97);
+
 /// P99 over P50 of inter-token latency from which on decode stalls.
 pub const STALLED: Ratio = Ratio(5.0);
+
+/// Settings that say how many requests run at most: vLLM, SGLang, TensorRT-LLM.
+const SLOTS: [&str; 5] = [
+    "max-num-seqs",
+    "max_num_seqs",
+    "max_running_requests",
+    "max-running-requests",
+    "max_batch_size",
+];
 
 /// What limits a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Requests wait before the engine begins with them.
-    Queue,
-    /// The KV cache is full while requests wait or are thrown out.
+    /// Nothing in the engine: it answers what is offered, and more load gives more throughput.
+    Load,
+    /// The load generator sends late while the engine has room.
+    Client,
+    /// As many requests run as may run, others wait, and a larger batch gives more throughput.
+    Slots,
+    /// The KV cache is full while requests wait or are preempted.
     KvCache,
-    /// Time per token is at its bound, which compute sets.
+    /// Most of the time of steps goes to prompts.
+    Prefill,
+    /// Most of the time of steps grows with the batch, and compute sets it.
     Compute,
-    /// Time per token is at its bound, which memory bandwidth sets.
+    /// Most of the time of steps grows with the batch, and memory bandwidth sets it; or time per token is at that bound.
     Bandwidth,
+    /// Most of the time of steps grows with the batch; no prediction says what sets it.
+    Decode,
     /// Time per token is at its bound; the prediction does not say what sets it.
     Bound,
+    /// Requests wait before the engine begins with them; the data does not tell what for.
+    Queue,
     /// Time per token is above its bound: scheduling, launches, other requests of the batch.
     Scheduling,
     /// Some outputs take much longer than most: decode waits for prefill of other requests.
@@ -48,11 +79,16 @@ impl Limit {
     /// The name in data files.
     pub const fn id(self) -> &'static str {
         match self {
-            Self::Queue => "queue",
+            Self::Load => "load",
+            Self::Client => "load generator",
+            Self::Slots => "slots",
             Self::KvCache => "kv-cache",
+            Self::Prefill => "prefill",
             Self::Compute => "compute",
             Self::Bandwidth => "bandwidth",
+            Self::Decode => "decode",
             Self::Bound => "hardware bound",
+            Self::Queue => "queue",
             Self::Scheduling => "scheduling",
             Self::Stalls => "decode stalls",
             Self::Unknown => "unknown",
@@ -67,7 +103,8 @@ pub enum Source {
     Histogram,
     /// The load generator: due to sent; service is the rest of the TTFT.
     Client,
-    /// Gauges of the engine, by Little's law: waiting and running requests ÷ answers per second.
+    /// Waiting requests of the engine's gauges ÷ answers per second, by Little's law; service is the rest of the mean
+    /// latency, without latencies running requests ÷ answers per second.
     Gauges,
     /// The median TTFT beyond that at the least load of the sweep, which is the service.
     Sweep,
@@ -120,6 +157,12 @@ pub struct Bottleneck {
     pub stalls: Option<Ratio>,
     /// The engine's KV cache and slots.
     pub engine: Option<Engine>,
+    /// Most requests that may run, as the settings state.
+    pub slots: Option<Count>,
+    /// Answers per second over offered ones, in an open loop.
+    pub sustained: Option<Ratio>,
+    /// Where the time of steps goes.
+    pub steps: Option<Steps>,
 }
 
 impl Bottleneck {
@@ -136,6 +179,8 @@ pub struct Engine {
     pub kv_p95: Option<Ratio>,
     /// Mean running requests.
     pub running: Option<Count>,
+    /// Median of the running requests.
+    pub median_running: Option<Count>,
     /// Most running requests.
     pub most_running: Option<Count>,
     /// Mean waiting requests.
@@ -160,33 +205,58 @@ impl Engine {
         Some(Self {
             kv_p95: quantile_from_nearer_end(&sorted(kv_cache), 0.95),
             running: mean(&running),
+            median_running: quantile_from_nearer_end(&running, 0.5),
             most_running: running.last().copied(),
             waiting: mean(&waiting),
             preemptions: growth(samples, |sample| sample.preemptions),
         })
     }
 
-    /// Whether requests wait or are thrown out.
-    fn is_short(&self) -> bool {
-        self.preemptions > Some(Count::ZERO) || self.waiting >= Some(Count(1.0))
+    /// Whether requests were preempted.
+    fn preempts(&self) -> bool {
+        self.preemptions > Some(Count::ZERO)
     }
 
-    /// Whether the KV cache holds requests back.
-    pub fn is_kv_full(&self) -> bool {
-        self.is_short() && self.kv_p95 >= Some(KV_FULL)
+    /// Whether more requests wait than a moment's fluctuation.
+    fn is_pressed(&self) -> bool {
+        let running = self.running.unwrap_or_default();
+        let least = Count(running.0 * PRESSED.0).max(Count(1.0));
+        self.preempts() || self.waiting >= Some(least)
     }
 
-    /// Whether requests wait though the KV cache has room: the most running requests are the limit.
-    pub fn is_slots_full(&self) -> bool {
-        self.waiting >= Some(Count(1.0)) && self.kv_p95.is_some_and(|share| share < KV_FREE)
+    /// Whether the KV cache has no room for a further request of mean size.
+    fn is_kv_full(&self) -> bool {
+        let Some(used) = self.kv_p95 else {
+            return false;
+        };
+        let running = self.most_running.unwrap_or_default().0.max(1.0);
+        used >= KV_FULL || used.0 * (1.0 + 1.0 / running) >= 1.0
     }
+
+    /// Whether as many requests run as may run: by the setting, else because their number stays at its maximum.
+    fn is_at_slots(&self, slots: Option<Count>) -> bool {
+        match (self.median_running, self.most_running, slots) {
+            (Some(median), _, Some(slots)) => median.0 >= slots.0 * FLAT.0,
+            (Some(median), Some(most), None) => median.0 >= most.0 * FLAT.0,
+            _ => false,
+        }
+    }
+}
+
+/// Most requests that may run, if the settings of a run or of its engine state it.
+fn slots(results: &Results<'_>, run: usize) -> Option<Count> {
+    let engine = results.watched(run).map(|engine| &results.runs[engine]);
+    let runs = [Some(&results.runs[run]), engine];
+    let stated = |run: &Run| {
+        let value = SLOTS.iter().find_map(|key| run.settings.get(*key))?;
+        value.parse().ok().map(Count)
+    };
+    runs.into_iter().flatten().find_map(stated)
 }
 
 /// What limits a run.
 pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
     let figures = &results.figures[run];
-    let engine = Engine::of(results.engine_of(run));
-    let waiting = waiting(results, run);
     let (mut ttft_bound, mut tpot_bound, mut rate_bound) = (None, None, None);
     if let Some(bounds) = &results.options.predicted {
         (ttft_bound, tpot_bound) = (bounds.ttft.as_ref(), bounds.tpot.as_ref());
@@ -195,34 +265,154 @@ pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
     let factor = |measure: Measure, bound: Option<&Bound>| {
         Some(Ratio(figures.typical(measure)? / bound?.time))
     };
-    let tpot_factor = factor(Measure::Tpot, tpot_bound);
-    let stalls = stalls(&figures.dist(Measure::Itl).spread);
-    // What stalls decode does not explain a late first token.
-    let late = results.options.thresholds.of(figures, Measure::Ttft) == Some(Grade::Bad);
-    let limit = match tpot_factor {
-        _ if engine.is_some_and(|engine| engine.is_kv_full()) => Limit::KvCache,
-        _ if waiting.is_some_and(|waiting| waiting.share() >= QUEUED) => Limit::Queue,
-        Some(factor) if factor <= AT_BOUND => match tpot_bound.and_then(Bound::by) {
-            Some("compute") => Limit::Compute,
-            Some("bandwidth" | "memory") => Limit::Bandwidth,
-            _ => Limit::Bound,
-        },
-        _ if !late && stalls >= Some(STALLED) => Limit::Stalls,
-        Some(_) => Limit::Scheduling,
-        None => Limit::Unknown,
-    };
-    Bottleneck {
-        limit,
-        waiting,
+    let mut bottleneck = Bottleneck {
+        limit: Limit::Unknown,
+        waiting: waiting(results, run),
         ttft_factor: factor(Measure::Ttft, ttft_bound),
-        tpot_factor,
+        tpot_factor: factor(Measure::Tpot, tpot_bound),
         rate_share: match (figures.output_rate, rate_bound) {
             (Some(rate), Some(bound)) => Some(Ratio(rate / bound)),
             _ => None,
         },
-        stalls,
-        engine,
+        stalls: stalls(&figures.dist(Measure::Itl).spread),
+        engine: Engine::of(results.engine_of(run)),
+        slots: slots(results, run),
+        sustained: sustained(results, run),
+        steps: steps::of(results, run),
+    };
+    bottleneck.limit = limit(results, run, &bottleneck);
+    bottleneck
+}
+
+/// Answers over offered requests of a run in an open loop.
+fn sustained(results: &Results<'_>, run: usize) -> Option<Ratio> {
+    let point = |run: usize| {
+        let points = &results.sweep_of(run)?.points;
+        points.iter().find(|point| point.run == run)?.sustained
+    };
+    point(run).or_else(|| super::sweep::sustained(&results.runs[run], &results.figures[run], None))
+}
+
+fn limit(results: &Results<'_>, run: usize, evidence: &Bottleneck) -> Limit {
+    if evidence.sustained >= Some(SUSTAINED) {
+        return Limit::Load;
     }
+    let engine = evidence.engine.unwrap_or_default();
+    // What a larger batch gives is known from a sweep; a step at its compute bound gives nothing.
+    let has_room = match evidence.steps {
+        Some(steps) => steps.has_room(),
+        None => at_bound(results, evidence) != Some(Limit::Compute),
+    };
+    if evidence.is_sent_late() && !engine.is_pressed() && has_room {
+        return Limit::Client;
+    }
+    if evidence.is_pressed() {
+        let is_at_slots = engine.is_at_slots(evidence.slots);
+        let is_kv_full = engine.is_kv_full();
+        return match has_room {
+            true if is_at_slots && !is_kv_full => Limit::Slots,
+            true if is_kv_full => Limit::KvCache,
+            true if is_at_slots => Limit::Slots,
+            _ => hardware(results, run, evidence).unwrap_or(Limit::Queue),
+        };
+    }
+    if follows(results, run, 0) {
+        return Limit::Load;
+    }
+    if let Some(steps) = evidence.steps {
+        return match steps.has_room() {
+            true => Limit::Load,
+            false => hardware(results, run, evidence).unwrap_or(Limit::Decode),
+        };
+    }
+    if follows(results, run, 1) {
+        return Limit::Load;
+    }
+    let stalls = evidence.stalls >= Some(STALLED);
+    match (at_bound(results, evidence), evidence.tpot_factor) {
+        (Some(limit), _) => limit,
+        _ if stalls => Limit::Stalls,
+        (None, Some(factor)) if factor > AT_BOUND => Limit::Scheduling,
+        _ => Limit::Unknown,
+    }
+}
+
+impl Bottleneck {
+    /// Whether the load generator's own delay is most of the time to first token.
+    fn is_sent_late(&self) -> bool {
+        let late = |waiting: Waiting| waiting.source == Source::Client && waiting.share() >= QUEUED;
+        self.waiting.is_some_and(late)
+    }
+
+    /// Whether the engine has more work than it admits: by its gauges, else by what requests wait.
+    fn is_pressed(&self) -> bool {
+        match self.engine {
+            Some(engine) if engine.waiting.is_some() || engine.preemptions.is_some() => {
+                engine.is_pressed()
+            }
+            _ => self
+                .waiting
+                .is_some_and(|waiting| waiting.share() >= QUEUED),
+        }
+    }
+}
+
+/// Whether throughput follows the load in the step of the sweep that begins (`end` 0) or ends (1) with a run.
+fn follows(results: &Results<'_>, run: usize, end: usize) -> bool {
+    let Some(sweep) = results.sweep_of(run) else {
+        return false;
+    };
+    let mut steps = sweep.points.windows(2);
+    steps.any(|step| step[end].run == run && elasticity(&step[0], &step[1]) >= ELASTICITY)
+}
+
+/// What sets the time per token, if it is at its bound. A time below its bound speaks against the prediction.
+fn at_bound(results: &Results<'_>, evidence: &Bottleneck) -> Option<Limit> {
+    let factor = evidence.tpot_factor?;
+    (BEYOND_BOUND..=AT_BOUND)
+        .contains(&factor)
+        .then(|| bound(results).unwrap_or(Limit::Bound))
+}
+
+/// What sets the predicted time per token.
+fn bound(results: &Results<'_>) -> Option<Limit> {
+    let predicted = results.options.predicted.as_ref()?;
+    match predicted.tpot.as_ref().and_then(Bound::by)? {
+        "compute" => Some(Limit::Compute),
+        "bandwidth" | "memory" => Some(Limit::Bandwidth),
+        _ => None,
+    }
+}
+
+/// The work that takes most of the steps' time that grows with the load.
+fn hardware(results: &Results<'_>, run: usize, evidence: &Bottleneck) -> Option<Limit> {
+    let figures = &results.figures[run];
+    let is_of_setup = evidence.tpot_factor >= Some(BEYOND_BOUND);
+    let bound = bound(results).filter(|_| is_of_setup);
+    let Some(steps) = evidence.steps else {
+        // At its least, prefill takes this share of the time.
+        let predicted = results.options.predicted.as_ref()?;
+        let prompt = predicted.ttft.as_ref()?.time;
+        let prefill = figures.request_rate?.0 * prompt.seconds().0;
+        return if prefill >= 0.5 {
+            Some(Limit::Prefill)
+        } else {
+            at_bound(results, evidence)
+        };
+    };
+    let growing = steps.prefill.0 + steps.per_request.0;
+    let mut prefill = steps.prefill.0;
+    if bound == Some(Limit::Compute)
+        && let (Some(prompt), Some(output)) = (figures.prompt_tokens, figures.output_tokens)
+    {
+        // Where compute is the limit, a token of a prompt takes as long as one of an answer.
+        let computed = prompt.0 * (1.0 - figures.cached.unwrap_or_default().0);
+        prefill = prefill.max(growing * computed / (computed + output.0));
+    }
+    if prefill >= growing / 2.0 {
+        return Some(Limit::Prefill);
+    }
+    Some(bound.unwrap_or(Limit::Decode))
 }
 
 /// P99 over P50 of inter-token latency.
@@ -272,17 +462,24 @@ fn by_client(results: &Results<'_>, run: usize) -> Option<Waiting> {
     (waiting.share() >= Ratio(0.01)).then_some(waiting)
 }
 
-/// Little's law: requests in a state ÷ answers per second is the time in that state.
+/// Little's law: requests in a state ÷ answers per second is the time in that state. The load generator knows how long
+/// requests take; gauges only sample how many run.
 fn by_gauges(results: &Results<'_>, run: usize) -> Option<Waiting> {
     let engine = Engine::of(results.engine_of(run))?;
-    let rate = results.figures[run]
+    let figures = &results.figures[run];
+    let rate = figures
         .request_rate
         .filter(RequestsPerSecond::is_positive)?;
     let per_nanosecond = rate.0 / 1e9;
+    let queue = Time(engine.waiting?.0 / per_nanosecond);
+    let service = match figures.dist(Measure::Latency).spread.mean {
+        Some(latency) => (latency - queue).max(Time::ZERO),
+        None => Time(engine.running?.0 / per_nanosecond),
+    };
     Some(Waiting {
         source: Source::Gauges,
-        queue: Time(engine.waiting?.0 / per_nanosecond),
-        service: Time(engine.running?.0 / per_nanosecond),
+        queue,
+        service,
     })
 }
 

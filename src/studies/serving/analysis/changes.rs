@@ -85,13 +85,16 @@ fn are_comparable(results: &Results<'_>, baseline: usize, run: usize) -> bool {
 
 /// Same load, requests of the same lengths.
 pub fn are_alike((a, x): (&Run, &Figures), (b, y): (&Run, &Figures)) -> bool {
+    a.load == b.load && have_equal_lengths(x, y)
+}
+
+/// Whether prompts and answers have the same mean lengths.
+pub fn have_equal_lengths(x: &Figures, y: &Figures) -> bool {
     let alike = |tokens: fn(&Figures) -> Option<Count>| match (tokens(x), tokens(y)) {
         (Some(x), Some(y)) => (x - y).abs() <= x.max(y) * ALIKE,
         _ => true,
     };
-    a.load == b.load
-        && alike(|figures| figures.prompt_tokens)
-        && alike(|figures| figures.output_tokens)
+    alike(|figures| figures.prompt_tokens) && alike(|figures| figures.output_tokens)
 }
 
 fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> {

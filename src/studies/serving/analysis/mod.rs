@@ -7,6 +7,7 @@ pub mod figures;
 pub mod goodput;
 pub mod gpus;
 pub mod predicted;
+pub mod steps;
 pub mod sweep;
 pub mod thresholds;
 
@@ -77,7 +78,7 @@ impl<'a> Results<'a> {
         let (samples, gpus_elsewhere) = gpus::during(runs, &input.gpu);
         let gpus = gpus::by_index(&samples);
         let headline = headline(runs, &figures, &goodput, &sweeps)?;
-        let has_knee = sweeps.iter().any(|sweep| sweep.knee.is_some());
+        let is_saturated = sweeps.iter().any(|sweep| sweep.is_saturated);
         let mut results = Self {
             runs,
             options,
@@ -95,7 +96,7 @@ impl<'a> Results<'a> {
             .map(|run| bottleneck::of(&results, run))
             .collect();
         results.changes = changes::of(&results);
-        if !has_knee && let Some(change) = changes::best(&results.changes) {
+        if !is_saturated && let Some(change) = changes::best(&results.changes) {
             results.headline = if change.verdict == Verdict::Better {
                 change.run
             } else {
@@ -104,6 +105,14 @@ impl<'a> Results<'a> {
         }
         results.advice = advice::of(&results);
         Some(results)
+    }
+
+    /// The run that shows what limits: beyond the knee the largest load, else the run of the first page.
+    pub fn limited(&self) -> usize {
+        let sweep = self.sweep_of(self.headline);
+        let last = sweep.filter(|sweep| sweep.is_saturated);
+        last.and_then(|sweep| sweep.points.last())
+            .map_or(self.headline, |point| point.run)
     }
 
     /// The sweep that a run belongs to.

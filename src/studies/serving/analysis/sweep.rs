@@ -1,10 +1,17 @@
 //! Runs that differ in their load alone, and where throughput stops to follow it.
+//!
+//! In an open loop the knee is the last load that is sustained: the engine answers as fast as requests come. What was
+//! offered and not answered is no throughput. In a closed loop it is the last concurrency that pays.
 
-use super::figures::Figures;
+use super::changes::have_equal_lengths;
+use super::figures::{Figures, Measure};
 use crate::runs::Run;
 use rooflens_document::Quantity;
 use rooflens_session::Arrange;
-use rooflens_units::Ratio;
+use rooflens_units::{Count, Ratio, RequestsPerSecond, Time};
+
+/// Answers per second over offered ones from which on a load is sustained.
+pub const SUSTAINED: Ratio = Ratio(0.95);
 
 /// Growth of throughput per growth of load, both as logarithms, below which a step adds load and little else. 1 is
 /// proportional growth.
@@ -38,6 +45,8 @@ pub struct Point {
     pub run: usize,
     /// Output tokens per second; answers per second where those are not known for all runs.
     pub throughput: Quantity,
+    /// Answers per second over offered ones, in an open loop.
+    pub sustained: Option<Ratio>,
 }
 
 /// Runs by rising load.
@@ -49,11 +58,14 @@ pub struct Sweep {
     pub points: Vec<Point>,
     /// Throughput is tokens per second rather than answers per second.
     pub in_tokens: bool,
-    /// The last point before all further steps are below [`ELASTICITY`]; none if throughput still rises at the end.
+    /// The last load that is sustained in an open loop; the last point before all further steps are below [`ELASTICITY`]
+    /// in a closed one. None if throughput still follows the load at the end, or if it does at no load.
     pub knee: Option<usize>,
+    /// The largest load is beyond what the engine sustains.
+    pub is_saturated: bool,
 }
 
-/// The sweeps among runs. Runs belong together if tool, model, GPUs and settings are the same.
+/// The sweeps among runs. Runs belong together if tool, model, GPUs, settings and lengths of requests are the same.
 pub fn find(runs: &[Run], figures: &[Figures]) -> Vec<Sweep> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let is_like = |a: &Run, b: &Run| {
@@ -61,10 +73,10 @@ pub fn find(runs: &[Run], figures: &[Figures]) -> Vec<Sweep> {
             == (b.tool, &b.model, &b.gpu, b.gpus, &b.settings)
     };
     for (index, run) in runs.iter().enumerate() {
-        match groups
-            .iter_mut()
-            .find(|group| is_like(&runs[group[0]], run))
-        {
+        let belongs = |group: &&mut Vec<usize>| {
+            is_like(&runs[group[0]], run) && have_equal_lengths(&figures[group[0]], &figures[index])
+        };
+        match groups.iter_mut().find(belongs) {
             Some(group) => group.push(index),
             None => groups.push(vec![index]),
         }
@@ -90,6 +102,7 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
                 load: axis.of(&runs[*run])?,
                 run: *run,
                 throughput: rate(*run)?,
+                sustained: None,
             })
         };
         let mut points: Vec<Point> = group.iter().filter_map(point).collect();
@@ -106,12 +119,80 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
         .map(points)
         .into_iter()
         .max_by_key(|(axis, _, points)| (points.len(), *axis == Axis::Rate))?;
-    (points.len() > 1).then(|| Sweep {
+    if points.len() < 2 {
+        return None;
+    }
+    let mut points = points;
+    if axis == Axis::Rate {
+        let service = service(&points, figures);
+        for point in &mut points {
+            point.sustained = sustained(&runs[point.run], &figures[point.run], service);
+        }
+    }
+    let knee = match points.iter().all(|point| point.sustained.is_some()) {
+        true => last_sustained(&points),
+        false => knee(&points),
+    };
+    let is_saturated = knee != Some(points.len() - 1);
+    Some(Sweep {
         axis,
-        knee: knee(&points),
+        knee: knee.filter(|_| is_saturated),
+        is_saturated,
         points,
         in_tokens,
     })
+}
+
+/// Time to first token at the least load: what requests need without a queue.
+fn service(points: &[Point], figures: &[Figures]) -> Option<Time> {
+    figures[points.first()?.run].typical(Measure::Ttft)
+}
+
+/// Answers per second over offered ones: the time in which requests came over the time until the last answer, without
+/// the time that the last request itself needs. Failed requests are no answers.
+///
+/// Without the times of requests, the number of arrivals is random: two standard deviations of a Poisson process are
+/// given to the load.
+pub fn sustained(run: &Run, figures: &Figures, service: Option<Time>) -> Option<Ratio> {
+    let rate = run.load.rate.filter(RequestsPerSecond::is_positive)?;
+    let answered = figures.completed.filter(Count::is_positive)?;
+    let all = answered + figures.failed.unwrap_or_default();
+    let (arrivals, tolerance) = match arrivals(run) {
+        Some(time) => (time, Ratio::ZERO),
+        None => {
+            let seconds = all.0 / rate.0;
+            (Time(seconds * 1e9), Ratio(2.0 / libm::sqrt(all.0)))
+        }
+    };
+    let outputs = (figures.output_tokens.unwrap_or_default().0 - 1.0).max(0.0);
+    let decode = figures.typical(Measure::Tpot).unwrap_or_default() * outputs;
+    let alone = service
+        .or(figures.typical(Measure::Ttft))
+        .unwrap_or_default()
+        + decode;
+    let answering = (figures.duration? - alone).max(arrivals);
+    Some(Ratio(
+        (answered / all) * (arrivals / answering) + tolerance.0,
+    ))
+}
+
+/// From the first request to one interval after the last.
+fn arrivals(run: &Run) -> Option<Time> {
+    let mut due: Vec<Time> = Vec::with_capacity(run.requests.len());
+    for request in &run.requests {
+        due.push(request.due()?);
+    }
+    due.sort_by(Time::total_cmp);
+    let (first, last) = (*due.first()?, *due.last()?);
+    let gaps = due.len() as f64 - 1.0;
+    (last > first).then(|| (last - first) * ((gaps + 1.0) / gaps))
+}
+
+/// The last sustained load, if no greater one is sustained; none if not even the least is.
+fn last_sustained(points: &[Point]) -> Option<usize> {
+    points
+        .iter()
+        .rposition(|point| point.sustained >= Some(SUSTAINED))
 }
 
 /// Growth of throughput per growth of load between two points.
@@ -120,6 +201,7 @@ pub fn elasticity(from: &Point, to: &Point) -> Ratio {
     Ratio(throughput / libm::log(to.load.value / from.load.value))
 }
 
+/// The last point before steps that add load and little else; the last of all if throughput follows to the end.
 fn knee(points: &[Point]) -> Option<usize> {
     let is_flat = |step: &[Point]| elasticity(&step[0], &step[1]) < ELASTICITY;
     let flat = points
@@ -127,5 +209,5 @@ fn knee(points: &[Point]) -> Option<usize> {
         .rev()
         .take_while(|step| is_flat(step))
         .count();
-    (flat > 0).then(|| points.len() - 1 - flat)
+    Some(points.len() - 1 - flat)
 }

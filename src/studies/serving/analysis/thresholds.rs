@@ -1,22 +1,23 @@
-//! Good and bad levels, from a profile that a user may replace.
+//! Good and bad levels, from a profile that a user states. Without one nothing is graded: what is good depends on the
+//! model, the GPU and the use.
 
 use serde::Deserialize;
 
-use super::figures::{Figures, Measure};
+use super::figures::Measure;
 use rooflens_units::{Percent, Ratio, Time, TokensPerSecond};
 
 /// Levels. Times are milliseconds, utilization percent.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
     /// Median time to first token.
-    pub ttft_p50_ms: Level<Milliseconds>,
+    pub ttft_p50_ms: Option<Level<Milliseconds>>,
     /// Median time per output token.
-    pub tpot_p50_ms: Level<Milliseconds>,
+    pub tpot_p50_ms: Option<Level<Milliseconds>>,
     /// Throughput of output tokens.
-    pub output_tokens_per_second: Level<TokensPerSecond>,
+    pub output_tokens_per_second: Option<Level<TokensPerSecond>>,
     /// GPU utilization.
-    pub gpu_utilization_percent: Range,
+    pub gpu_utilization_percent: Option<Range>,
 }
 
 /// A time as a profile states it.
@@ -57,29 +58,6 @@ pub struct Range {
     pub high: Percent,
 }
 
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self {
-            ttft_p50_ms: Level {
-                good: Milliseconds(100.0),
-                bad: Milliseconds(500.0),
-            },
-            tpot_p50_ms: Level {
-                good: Milliseconds(50.0),
-                bad: Milliseconds(100.0),
-            },
-            output_tokens_per_second: Level {
-                good: TokensPerSecond(200.0),
-                bad: TokensPerSecond(150.0),
-            },
-            gpu_utilization_percent: Range {
-                low: Percent(80.0),
-                high: Percent(95.0),
-            },
-        }
-    }
-}
-
 /// How good a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
@@ -117,7 +95,7 @@ impl<M: PartialOrd> Level<M> {
 }
 
 impl Thresholds {
-    /// Reads a profile; what it does not have is as by default.
+    /// Reads a profile; what it does not have is not graded.
     ///
     /// # Errors
     /// The parser's message.
@@ -125,28 +103,22 @@ impl Thresholds {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// The grade of a median, for figures that have levels.
-    pub fn of(&self, figures: &Figures, measure: Measure) -> Option<Grade> {
-        let level = self.level(measure)?;
-        Some(level.grade(figures.typical(measure)?.into()))
-    }
-
     /// The levels of a measure.
     pub const fn level(&self, measure: Measure) -> Option<&Level<Milliseconds>> {
         match measure {
-            Measure::Ttft => Some(&self.ttft_p50_ms),
-            Measure::Tpot => Some(&self.tpot_p50_ms),
+            Measure::Ttft => self.ttft_p50_ms.as_ref(),
+            Measure::Tpot => self.tpot_p50_ms.as_ref(),
             _ => None,
         }
     }
 
     /// The grade of a utilization between 0 and 1: good within the range, bad below it.
-    pub fn utilization(&self, share: Ratio) -> Grade {
-        let range = &self.gpu_utilization_percent;
-        match Percent(share.0 * 100.0) {
+    pub fn utilization(&self, share: Ratio) -> Option<Grade> {
+        let range = self.gpu_utilization_percent.as_ref()?;
+        Some(match Percent(share.0 * 100.0) {
             percent if percent < range.low => Grade::Bad,
             percent if percent > range.high => Grade::Fair,
             _ => Grade::Good,
-        }
+        })
     }
 }

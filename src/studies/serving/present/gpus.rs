@@ -6,6 +6,7 @@ use rooflens_schemas::Unit;
 
 use super::{Page, add};
 use crate::analysis::gpus::{BANDS, Gpu};
+use crate::analysis::thresholds::Grade;
 
 /// GPUs with a line.
 const LINES: usize = 8;
@@ -23,12 +24,13 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
     content.main.extend(bands(page).map(Block::Chart));
     content.main.extend(lines(page).map(Block::Chart));
     let thresholds = &page.results.options.thresholds;
+    let has_levels = thresholds.gpu_utilization_percent.is_some();
     let table = columns! { page, "serving_gpus", gpu: &Gpu => {
         let bands = gpu.bands();
         count "gpu" = gpu.gpu, page;
         count "samples" = gpu.samples.len(), page;
         share "utilization" = gpu.utilization, page;
-        text "grade" = gpu.utilization.map(|share| thresholds.utilization(share).id()), page;
+        text "grade" = gpu.utilization.and_then(|share| thresholds.utilization(share)).map(Grade::id), page if has_levels;
         Watts "power_watts" = gpu.power, page;
         bytes "memory_bytes" = gpu.memory, page;
         share "below_20_percent" = bands[0];
@@ -91,14 +93,12 @@ fn lines(page: &Page<'_>) -> Option<Chart> {
     let start = timed.iter().filter_map(|gpu| gpu.samples[0].utc).min()?;
     let last = timed.iter().filter_map(|gpu| gpu.samples.last()?.utc);
     let end = last.max()?;
-    let low = page
-        .results
-        .options
-        .thresholds
-        .gpu_utilization_percent
-        .low
-        .0
-        / 100.0;
+    let range = &page.results.options.thresholds.gpu_utilization_percent;
+    let limit = range.as_ref().map(|range| {
+        let low = range.low.0 / 100.0;
+        let label = words!(page, "serving.good_from", value = Quantity::ratio(low));
+        (label, low)
+    });
     let mut panels = Vec::new();
     for gpu in timed {
         let mut points = Vec::new();
@@ -111,10 +111,7 @@ fn lines(page: &Page<'_>) -> Option<Chart> {
             label: words!(page, "serving.gpu_utilization", gpu = gpu.gpu.to_string()),
             unit: Unit::Ratio,
             points,
-            limit: Some((
-                words!(page, "serving.good_from", value = Quantity::ratio(low)),
-                low,
-            )),
+            limit: limit.clone(),
         });
     }
     Some(Chart {

@@ -39,6 +39,9 @@ fn saturation(results: &Results<'_>, sweep: &Sweep) -> Metric {
             sweep.points[knee].load.value,
             format!("{axis}; {} loads", sweep.points.len()),
         ),
+        None if sweep.is_saturated => {
+            SATURATION_LOAD.unavailable(scope, "not even the least load of the sweep is sustained")
+        }
         None => SATURATION_LOAD.unavailable(
             scope,
             "throughput still rises at the largest load of the sweep",

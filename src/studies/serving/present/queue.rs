@@ -42,12 +42,23 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
         SHOWN,
     );
     let has_engine = page.results.bottlenecks.iter().any(Bottleneck::has_engine);
+    let bottlenecks = &page.results.bottlenecks;
+    let has_steps = bottlenecks
+        .iter()
+        .any(|bottleneck| bottleneck.steps.is_some());
+    let has_offered = bottlenecks
+        .iter()
+        .any(|bottleneck| bottleneck.sustained.is_some());
     let has_bounds = page.results.options.predicted.is_some();
     let table = columns! { page, "serving_bottlenecks", (run, bottleneck): &(&Run, &Bottleneck) => {
         let gauges = bottleneck.engine.unwrap_or_default();
         name "run" = run.label.clone(), page;
         text "bottleneck" = bottleneck.limit.id(), page;
         share "queue_share" = bottleneck.waiting.as_ref().map(Waiting::share), page;
+        share "sustained_share" = bottleneck.sustained, page if has_offered;
+        share "fixed_share" = bottleneck.steps.map(|steps| steps.fixed), page if has_steps;
+        share "per_request_share" = bottleneck.steps.map(|steps| steps.per_request), page if has_steps;
+        share "prefill_share" = bottleneck.steps.map(|steps| steps.prefill), page if has_steps;
         One "tpot_factor" = bottleneck.tpot_factor, page if has_bounds;
         One "stalls" = bottleneck.stalls, page;
         share "kv_cache_p95" = gauges.kv_p95, page if has_engine;

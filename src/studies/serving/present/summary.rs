@@ -9,7 +9,7 @@ use rooflens_units::Count;
 use super::latency::name;
 use super::{Page, times};
 use crate::analysis::advice::Advice;
-use crate::analysis::bottleneck::{Bottleneck, Limit};
+use crate::analysis::bottleneck::{BEYOND_BOUND, Bottleneck, Limit};
 use crate::analysis::changes::Verdict;
 use crate::analysis::figures::{Figures, Measure};
 use crate::analysis::sweep::Sweep;
@@ -147,28 +147,13 @@ fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
         sentences.extend(beyond(page, sweep));
         sentences.extend(super::sweep::best_goodput(page, sweep));
     }
-    let bottleneck = &page.results.bottlenecks[run];
-    sentences.push(cause(page, cause_of(page, sweep, bottleneck)));
+    let bottleneck = &page.results.bottlenecks[page.results.limited()];
+    sentences.push(cause(page, bottleneck));
     if let Some(first) = page.results.advice.first() {
         let (action, ..) = advice(page, first);
         sentences.push(say!(page, "serving.action", action = action));
     }
     sentences.join(&Inline::from(page.text.space()))
-}
-
-/// What limits beyond the knee is what the largest load shows.
-fn cause_of<'a>(
-    page: &'a Page<'_>,
-    sweep: Option<&Sweep>,
-    bottleneck: &'a Bottleneck,
-) -> &'a Bottleneck {
-    let Some(sweep) = sweep.filter(|sweep| sweep.knee.is_some()) else {
-        return bottleneck;
-    };
-    match sweep.points.last() {
-        Some(last) => &page.results.bottlenecks[last.run],
-        None => bottleneck,
-    }
 }
 
 fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
@@ -191,7 +176,15 @@ fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
     let rate = Inline::strong(rate.to_string());
     let sweep = page.results.sweep_of(run);
     let load = load(page);
-    match sweep.map(|sweep| sweep.knee.is_some()) {
+    match sweep.map(|sweep| sweep.is_saturated) {
+        Some(true) if sweep.is_some_and(|sweep| sweep.knee.is_none()) => say!(
+            page,
+            "serving.conclusion.overload",
+            load = load,
+            rate = rate,
+            ttft = ttft,
+            tpot = tpot
+        ),
         Some(true) => say!(
             page,
             "serving.conclusion.knee",
@@ -252,8 +245,8 @@ fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
     let levels = &page.results.options.thresholds;
     let mut sentences = Vec::new();
     for measure in [Measure::Ttft, Measure::Tpot] {
-        if levels.of(figures, measure) == Some(Grade::Bad)
-            && let (Some(level), Some(median)) = (levels.level(measure), figures.typical(measure))
+        if let (Some(level), Some(median)) = (levels.level(measure), figures.typical(measure))
+            && level.grade(median.into()) == Grade::Bad
         {
             sentences.push(say!(
                 page,
@@ -264,8 +257,7 @@ fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
             ));
         }
     }
-    let level = &levels.output_tokens_per_second;
-    if let Some(rate) = figures.output_rate
+    if let (Some(level), Some(rate)) = (&levels.output_tokens_per_second, figures.output_rate)
         && level.grade(rate) == Grade::Bad
     {
         sentences.push(say!(
@@ -299,7 +291,22 @@ fn beyond(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
 fn cause(page: &Page<'_>, bottleneck: &Bottleneck) -> Vec<Inline> {
     let factor = bottleneck.tpot_factor.map(times);
     let engine = bottleneck.engine.unwrap_or_default();
+    let steps = bottleneck.steps;
+    let growing = steps.map(|steps| steps.per_request);
     match bottleneck.limit {
+        Limit::Load => say!(page, "serving.cause.load", share = bottleneck.sustained),
+        Limit::Client => say!(
+            page,
+            "serving.cause.client",
+            late = bottleneck.waiting.map(|waiting| waiting.queue),
+        ),
+        Limit::Slots => say!(
+            page,
+            "serving.cause.slots",
+            running = bottleneck.slots.or(engine.most_running),
+            waiting = engine.waiting.map(mean),
+            gain = steps.map(|steps| times(steps.gain())),
+        ),
         Limit::Queue => say!(
             page,
             "serving.cause.queue",
@@ -313,6 +320,18 @@ fn cause(page: &Page<'_>, bottleneck: &Bottleneck) -> Vec<Inline> {
             preemptions = engine.preemptions.filter(Count::is_positive),
             waiting = engine.waiting.map(mean),
         ),
+        Limit::Prefill => say!(
+            page,
+            "serving.cause.prefill",
+            share = steps.map(|steps| steps.prefill)
+        ),
+        Limit::Decode => say!(page, "serving.cause.decode", share = growing),
+        Limit::Compute if growing.is_some() => {
+            say!(page, "serving.cause.batch_compute", share = growing)
+        }
+        Limit::Bandwidth if growing.is_some() => {
+            say!(page, "serving.cause.batch_bandwidth", share = growing)
+        }
         Limit::Compute => say!(page, "serving.cause.compute", factor = factor),
         Limit::Bandwidth => say!(page, "serving.cause.bandwidth", factor = factor),
         Limit::Bound => say!(page, "serving.cause.bound", factor = factor),
@@ -320,6 +339,9 @@ fn cause(page: &Page<'_>, bottleneck: &Bottleneck) -> Vec<Inline> {
         Limit::Stalls => {
             let ratio = bottleneck.stalls.map(times);
             say!(page, "serving.cause.stalls", ratio = ratio)
+        }
+        Limit::Unknown if bottleneck.tpot_factor < Some(BEYOND_BOUND) && factor.is_some() => {
+            say!(page, "serving.cause.contradicted", factor = factor)
         }
         Limit::Unknown => say!(page, "serving.cause.unknown"),
     }
@@ -352,13 +374,13 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
         }
     }
     if let Some(rate) = figures.output_rate {
-        let level = &levels.output_tokens_per_second;
+        let level = levels.output_tokens_per_second.as_ref();
         rows.push(FirstPageFigure {
             label: words!(page, "serving.figure.output"),
             value: rate.into(),
             at_last: figures_at_last.and_then(|figures| figures.output_rate.map(Quantity::from)),
-            levels: Some(bounds(level, Quantity::from)),
-            grade: Some(level.grade(rate)),
+            levels: level.map(|level| bounds(level, Quantity::from)),
+            grade: level.map(|level| level.grade(rate)),
         });
     }
     if let Some(rate) = figures.request_rate {
@@ -391,17 +413,19 @@ fn utilization(page: &Page<'_>) -> Option<FirstPageFigure> {
     }
     let mean = rooflens_stats::mean(&shares)?;
     let levels = &page.results.options.thresholds;
-    let range = &levels.gpu_utilization_percent;
-    let (low, high) = (
-        Quantity::ratio(range.low.0 / 100.0),
-        Quantity::ratio(range.high.0 / 100.0),
-    );
+    let range = levels.gpu_utilization_percent.as_ref().map(|range| {
+        let (low, high) = (
+            Quantity::ratio(range.low.0 / 100.0),
+            Quantity::ratio(range.high.0 / 100.0),
+        );
+        (format!("{low} – {high}"), format!("< {low}"))
+    });
     Some(FirstPageFigure {
         label: words!(page, "serving.figure.gpu"),
         value: mean.into(),
         at_last: None,
-        levels: Some((format!("{low} – {high}"), format!("< {low}"))),
-        grade: Some(levels.utilization(mean)),
+        levels: range,
+        grade: levels.utilization(mean),
     })
 }
 
@@ -423,15 +447,16 @@ fn bounds<M: Copy + PartialOrd>(
 
 fn figure_table<'t>(page: &Page<'_>, figures: &[FirstPageFigure]) -> Table<'t, FirstPageFigure> {
     let has_last = figures.iter().any(|figure| figure.at_last.is_some());
+    let has_levels = figures.iter().any(|figure| figure.levels.is_some());
     columns! { page, "serving_figures", figure: &FirstPageFigure => {
         let (good, bad) = figure.levels.clone().unzip();
         text "figure" = figure.label.clone(), page;
         text "unit" = figure.value.base();
         text "value" = Cell::Quantity(figure.value), page;
         text "at_largest_load" = figure.at_last.map(Cell::Quantity), page if has_last;
-        text "good" = good, page;
-        text "bad" = bad, page;
-        text "grade" = figure.grade.map(Grade::id), page;
+        text "good" = good, page if has_levels;
+        text "bad" = bad, page if has_levels;
+        text "grade" = figure.grade.map(Grade::id), page if has_levels;
     } }
 }
 
@@ -443,6 +468,7 @@ fn advice_table<'t>(page: &'t Page<'_>) -> Table<'t, (usize, &'t Advice)> {
         text "action" = action, page;
         text "reason" = reason, page;
         text "effect" = effect, page;
+        text "checked" = checked(page), page;
     } }
 }
 
@@ -454,18 +480,41 @@ const fn mean(count: Count) -> Quantity {
 /// What to do, why, and what it brings.
 fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
     match advice {
-        Advice::CapAtKnee {
+        Advice::Deploy { change } => {
+            let change = &page.results.changes[*change];
+            let [rate, ttft, tpot] = change.changes;
+            let run = &page.results.runs[change.run];
+            (
+                words!(
+                    page,
+                    "serving.deploy.do",
+                    command = super::setups::command_line(run)
+                ),
+                words!(
+                    page,
+                    "serving.deploy.why",
+                    settings = super::setups::settings(page, change)
+                ),
+                words!(
+                    page,
+                    "serving.deploy.effect",
+                    rate = rate,
+                    ttft = ttft,
+                    tpot = tpot
+                ),
+            )
+        }
+        Advice::Cap {
             requests,
-            last,
-            ttft,
+            tpot,
+            limit,
             kept,
         } => {
-            let (load, kept) = (page.load(*last), *kept);
-            let (at_last, at_knee) = *ttft;
+            let (at_last, there) = *tpot;
             (
                 words!(page, "serving.cap.do", requests = *requests),
-                words!(page, "serving.cap.why", load = load, ttft = at_last),
-                words!(page, "serving.cap.effect", ttft = at_knee, kept = kept),
+                words!(page, "serving.cap.why", tpot = at_last, limit = *limit),
+                words!(page, "serving.cap.effect", tpot = there, kept = *kept),
             )
         }
         Advice::FewerSequences {
@@ -488,17 +537,20 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
         ),
         Advice::SmallerKvCache { kv } => (
             words!(page, "serving.fp8_kv.do"),
-            words!(page, "serving.more_kv.why", kv = *kv),
+            match kv {
+                Some(kv) => words!(page, "serving.more_kv.why", kv = *kv),
+                None => words!(page, "serving.fp8_kv.why"),
+            },
             words!(page, "serving.fp8_kv.effect"),
         ),
         Advice::MoreSequences {
             waiting,
             running,
-            kv,
+            gain,
         } => (
             words!(page, "serving.more.do", running = *running),
-            words!(page, "serving.more.why", waiting = mean(*waiting), kv = *kv),
-            words!(page, "serving.more.effect", waiting = mean(*waiting)),
+            words!(page, "serving.more.why", waiting = waiting.map(mean)),
+            words!(page, "serving.more.effect", gain = gain.map(times)),
         ),
         Advice::SmallerPrefills { itl } => {
             let (p50, p99) = *itl;
@@ -528,12 +580,41 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             ),
             words!(page, "serving.gpus_more.effect", half = *bound / 2.0),
         ),
+        Advice::MoreConnections { late } => (
+            words!(page, "serving.connections.do"),
+            words!(page, "serving.connections.why", late = *late),
+            words!(page, "serving.connections.effect"),
+        ),
         Advice::MoreLoad { last } => (
             words!(page, "serving.load_more.do", load = page.load(*last)),
             words!(page, "serving.load_more.why"),
             words!(page, "serving.load_more.effect"),
         ),
     }
+}
+
+/// The evidence for and against that was looked at.
+fn checked(page: &Page<'_>) -> String {
+    let bottleneck = &page.results.bottlenecks[page.results.limited()];
+    let engine = bottleneck.engine.unwrap_or_default();
+    let (mut fixed, mut growing, mut prefill) = (None, None, None);
+    if let Some(steps) = bottleneck.steps {
+        (fixed, growing) = (Some(steps.fixed), Some(steps.per_request));
+        prefill = Some(steps.prefill);
+    }
+    words!(
+        page,
+        "serving.checked",
+        waiting = engine.waiting.map(mean),
+        running = engine.median_running,
+        kv = engine.kv_p95,
+        preemptions = engine.preemptions,
+        fixed = fixed,
+        growing = growing,
+        prefill = prefill,
+        sustained = bottleneck.sustained,
+        factor = bottleneck.tpot_factor.map(times),
+    )
 }
 
 /// How far the figures carry.

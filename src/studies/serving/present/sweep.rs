@@ -75,6 +75,9 @@ fn steps(number: usize, sweep: &Sweep) -> Vec<SweepStep<'_>> {
 fn table<'t>(page: &'t Page<'_>) -> Table<'t, SweepStep<'t>> {
     let results = page.results;
     let several = results.sweeps.len() > 1;
+    let sweeps = &results.sweeps;
+    let mut points = sweeps.iter().flat_map(|sweep| &sweep.points);
+    let has_offered = points.any(|point| point.sustained.is_some());
     let has_goodput = results.goodput.iter().any(Option::is_some);
     columns! { page, "serving_sweep", step: &SweepStep<'_> => {
         let run = step.point.run;
@@ -86,6 +89,7 @@ fn table<'t>(page: &'t Page<'_>) -> Table<'t, SweepStep<'t>> {
         RequestsPerSecond "requests_per_second" = figures.request_rate, page;
         TokensPerSecond "output_tokens_per_second" = figures.output_rate, page;
         One "elasticity" = step.growth, page;
+        share "sustained_share" = step.point.sustained, page if has_offered;
         time "ttft_p50_ns" = ttft.p50(), page;
         time "ttft_p99_ns" = ttft.p99(), page;
         time "tpot_p50_ns" = figures.dist(Measure::Tpot).spread.p50(), page;
@@ -100,6 +104,16 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
     let (first, last) = (&sweep.points[0], &sweep.points[sweep.points.len() - 1]);
     let load = |point: &Point| page.load(point.load);
     match sweep.knee.map(|knee| &sweep.points[knee]) {
+        Some(knee) if knee.sustained.is_some() => say!(
+            page,
+            "serving.sustained_to",
+            count = Quantity::count(sweep.points.len() as u64),
+            first = load(first),
+            last = load(last),
+            knee = Inline::strong(load(knee)),
+            throughput = knee.throughput,
+            at_last = last.throughput,
+        ),
         Some(knee) => say!(
             page,
             "serving.knee_at",
@@ -109,6 +123,14 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
             knee = Inline::strong(load(knee)),
             throughput = knee.throughput,
             at_last = last.throughput,
+        ),
+        None if sweep.is_saturated => say!(
+            page,
+            "serving.overloaded",
+            count = Quantity::count(sweep.points.len() as u64),
+            first = load(first),
+            last = load(last),
+            throughput = last.throughput,
         ),
         None => say!(
             page,

@@ -68,13 +68,8 @@ fn the_knee_is_where_throughput_stops_to_follow() {
         (Limit::Queue, Source::Sweep)
     );
     assert!((last.waiting.expect("known").share().0 - 190.0 / 240.0).abs() < 1e-12);
-    let cap = Advice::CapAtKnee {
-        requests: Count(2.0),
-        last: Count(4.0).into(),
-        ttft: (240.0 * MS, 60.0 * MS),
-        kept: Ratio(0.95),
-    };
-    assert_eq!(results.advice, [cap]);
+    // What they wait for is not known, so nothing is to be changed.
+    assert_eq!(results.advice, []);
 }
 
 #[test]
@@ -123,8 +118,8 @@ fn a_full_kv_cache_is_the_bottleneck() {
             vec!["max-num-seqs", "gpu-memory-utilization", "kv-cache-dtype"]
         )
     );
-    // 40 waiting and 30 running: 57 % of the time in a queue, and room in the cache.
-    assert_eq!(limit(&short), (Limit::Queue, vec!["max-num-seqs"]));
+    // 40 waiting, always 30 running, and room in the cache.
+    assert_eq!(limit(&short), (Limit::Slots, vec!["max-num-seqs"]));
     // A cache that is full and holds nobody back is none.
     assert_eq!(limit(&engine(0.99, 0.0, 0.0)).0, Limit::Unknown);
 }
@@ -202,23 +197,25 @@ fn another_setup_is_compared_at_the_same_load() {
 
 #[test]
 fn levels_come_from_a_profile() {
-    let levels = Thresholds::default();
-    let grades = [99.0, 100.0, 500.0, 501.0].map(|ms| levels.ttft_p50_ms.grade(Milliseconds(ms)));
+    let text = "ttft_p50_ms = { good = 100, bad = 500 }
+        output_tokens_per_second = { good = 200, bad = 150 }
+        gpu_utilization_percent = { low = 80, high = 95 }";
+    let levels = Thresholds::parse(text).expect("a profile");
+    let ttft = levels.ttft_p50_ms.expect("levels");
+    let grades = [99.0, 100.0, 500.0, 501.0].map(|ms| ttft.grade(Milliseconds(ms)));
     assert_eq!(grades, [Grade::Good, Grade::Fair, Grade::Fair, Grade::Bad]);
+    let output = levels.output_tokens_per_second.expect("levels");
     assert_eq!(
-        [201.0, 175.0, 149.0]
-            .map(|rate| levels.output_tokens_per_second.grade(TokensPerSecond(rate))),
+        [201.0, 175.0, 149.0].map(|rate| output.grade(TokensPerSecond(rate))),
         [Grade::Good, Grade::Fair, Grade::Bad]
     );
     assert_eq!(
         [0.79, 0.9, 0.96].map(|share| levels.utilization(Ratio(share))),
-        [Grade::Bad, Grade::Good, Grade::Fair]
+        [Some(Grade::Bad), Some(Grade::Good), Some(Grade::Fair)]
     );
-    let own = Thresholds::parse("ttft_p50_ms = { good = 10, bad = 20 }").expect("a profile");
-    assert_eq!(
-        (own.ttft_p50_ms.grade(Milliseconds(15.0)), own.tpot_p50_ms),
-        (Grade::Fair, levels.tpot_p50_ms)
-    );
+    // What a profile does not state is not graded.
+    assert_eq!(levels.tpot_p50_ms, None);
+    assert_eq!(Thresholds::default().utilization(Ratio(0.1)), None);
     assert!(Thresholds::parse("ttft = 3").is_err());
 }
 

@@ -233,11 +233,22 @@ impl Engine {
         used >= KV_FULL || used.0 * (1.0 + 1.0 / running) >= 1.0
     }
 
-    /// Whether as many requests run as may run: by the setting, else because their number stays at its maximum.
-    fn is_at_slots(&self, slots: Option<Count>) -> bool {
+    /// Preempted requests over all that were computed.
+    fn repeats(&self, completed: Option<Count>) -> Ratio {
+        let preempted = self.preemptions.unwrap_or_default();
+        let all = completed.unwrap_or_default() + preempted;
+        Ratio(preempted.0 / all.0.max(1.0))
+    }
+
+    /// Whether as many requests run as may run: by the setting, else because their number stays at its maximum, which is
+    /// not that of the load generator.
+    fn is_at_slots(&self, slots: Option<Count>, concurrency: Option<Count>) -> bool {
         match (self.median_running, self.most_running, slots) {
             (Some(median), _, Some(slots)) => median.0 >= slots.0 * FLAT.0,
-            (Some(median), Some(most), None) => median.0 >= most.0 * FLAT.0,
+            (Some(median), Some(most), None) => {
+                let all_run = concurrency.is_some_and(|concurrency| most >= concurrency);
+                median.0 >= most.0 * FLAT.0 && !all_run
+            }
             _ => false,
         }
     }
@@ -307,11 +318,17 @@ fn limit(results: &Results<'_>, run: usize, evidence: &Bottleneck) -> Limit {
         return Limit::Client;
     }
     if evidence.is_pressed() {
-        let is_at_slots = engine.is_at_slots(evidence.slots);
+        let is_at_slots = engine.is_at_slots(evidence.slots, results.runs[run].load.concurrency);
         let is_kv_full = engine.is_kv_full();
+        // A larger cache also saves what preempted requests compute again.
+        let repeats = engine.repeats(results.figures[run].completed);
+        let has_room_with_cache = match evidence.steps {
+            Some(steps) => steps.without_repeats(repeats).has_room(),
+            None => has_room,
+        };
         return match has_room {
             true if is_at_slots && !is_kv_full => Limit::Slots,
-            true if is_kv_full => Limit::KvCache,
+            _ if is_kv_full && has_room_with_cache => Limit::KvCache,
             true if is_at_slots => Limit::Slots,
             _ => hardware(results, run, evidence).unwrap_or(Limit::Queue),
         };

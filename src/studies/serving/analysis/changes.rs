@@ -88,13 +88,22 @@ pub fn are_alike((a, x): (&Run, &Figures), (b, y): (&Run, &Figures)) -> bool {
     a.load == b.load && have_equal_lengths(x, y)
 }
 
-/// Whether prompts and answers have the same mean lengths.
+/// Standard errors of a difference that chance explains.
+const BY_CHANCE: f64 = 3.0;
+
+/// Whether prompts and answers have the same mean lengths, up to what chance explains where lengths are random.
 pub fn have_equal_lengths(x: &Figures, y: &Figures) -> bool {
-    let alike = |tokens: fn(&Figures) -> Option<Count>| match (tokens(x), tokens(y)) {
-        (Some(x), Some(y)) => (x - y).abs() <= x.max(y) * ALIKE,
-        _ => true,
-    };
-    alike(|figures| figures.prompt_tokens) && alike(|figures| figures.output_tokens)
+    let means = |figures: &Figures| [figures.prompt_tokens, figures.output_tokens];
+    let errors = x.token_errors.into_iter().zip(y.token_errors);
+    let mut pairs = means(x).into_iter().zip(means(y)).zip(errors);
+    pairs.all(|((x, y), (x_error, y_error))| {
+        let (Some(x), Some(y)) = (x, y) else {
+            return true;
+        };
+        let error = |error: Option<Count>| error.unwrap_or_default().0;
+        let chance = BY_CHANCE * libm::hypot(error(x_error), error(y_error));
+        (x - y).abs().0 <= (x.max(y) * ALIKE).0.max(chance)
+    })
 }
 
 fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> {

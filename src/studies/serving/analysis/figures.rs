@@ -99,6 +99,8 @@ pub struct Figures {
     pub prompt_tokens: Option<Count>,
     /// Mean tokens of an answer.
     pub output_tokens: Option<Count>,
+    /// Standard errors of both means, where requests are known.
+    pub token_errors: [Option<Count>; 2],
     /// Mean requests in flight, by Little's law: answers per second × mean latency.
     pub in_flight: Option<Count>,
     /// Share of the prompts' tokens that came from the prefix cache.
@@ -179,6 +181,10 @@ impl Figures {
             total_rate: stated.total_rate.or(rate(tokens).map(TokensPerSecond)),
             prompt_tokens: per_request(prompt),
             output_tokens: per_request(output),
+            token_errors: [
+                token_error(run, |request| request.prompt_tokens),
+                token_error(run, |request| request.output_tokens),
+            ],
             in_flight,
             cached: cached(run),
             dists,
@@ -194,6 +200,14 @@ impl Figures {
     pub fn typical(&self, measure: Measure) -> Option<Time> {
         self.dist(measure).typical()
     }
+}
+
+/// Standard error of the mean tokens of answered requests.
+fn token_error(run: &Run, tokens: fn(&Request) -> Option<Count>) -> Option<Count> {
+    let answers = run.requests.iter().filter(|request| !request.failed);
+    let counts: Vec<Count> = answers.filter_map(tokens).collect();
+    let deviation = rooflens_stats::population_deviation(&counts)?;
+    Some(deviation / libm::sqrt(counts.len() as f64))
 }
 
 /// Length of an engine's samples.

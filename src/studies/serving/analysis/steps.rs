@@ -9,7 +9,8 @@
 //!
 //! Twice the requests then give 2 ÷ (2 − fixed) times the throughput: only the fixed share makes a larger batch worth it.
 //! n is measured as answers per second × (latency − TTFT), by Little's law; a and b come from two loads of the sweep;
-//! p is the TTFT of the sweep without a queue, less one step.
+//! p is the TTFT of the sweep without a queue, less one step. That TTFT has the network in it, so X·p is at most what
+//! leaves time for decode steps as long as at the least load.
 
 use super::Results;
 use super::figures::{Figures, Measure};
@@ -42,6 +43,15 @@ impl Steps {
     pub fn has_room(&self) -> bool {
         self.gain() >= WORTH
     }
+
+    /// The same steps without the share of prompts that is computed again.
+    #[must_use]
+    pub fn without_repeats(mut self, share: Ratio) -> Self {
+        let repeated = Ratio(self.prefill.0 * share.0);
+        self.prefill = self.prefill - repeated;
+        self.fixed = self.fixed + repeated;
+        self
+    }
 }
 
 /// The shares of a run's steps, if its sweep has a load with a clearly smaller batch.
@@ -49,10 +59,10 @@ pub fn of(results: &Results<'_>, run: usize) -> Option<Steps> {
     let sweep = results.sweep_of(run)?;
     let index = sweep.points.iter().position(|point| point.run == run)?;
     let figures = |index: usize| &results.figures[sweep.points[index].run];
-    let prompt = prompt(sweep.points.iter().map(|point| &results.figures[point.run]))?;
-    let here = Decode::of(figures(index), prompt)?;
+    let prompt = Prompt::of(sweep.points.iter().map(|point| &results.figures[point.run]))?;
+    let here = Decode::of(figures(index), &prompt)?;
     let smaller = (0..index).rev().find_map(|index| {
-        let decode = Decode::of(figures(index), prompt)?;
+        let decode = Decode::of(figures(index), &prompt)?;
         (decode.batch * GROWN <= here.batch).then_some(decode)
     })?;
     let slope = (here.step - smaller.step) / (here.batch - smaller.batch);
@@ -83,10 +93,11 @@ pub fn batch(figures: &Figures) -> Option<Count> {
 }
 
 impl Decode {
-    fn of(figures: &Figures, prompt: Time) -> Option<Self> {
+    fn of(figures: &Figures, prompt: &Prompt) -> Option<Self> {
         let tpot = figures.typical(Measure::Tpot).filter(Time::is_positive)?;
         let rate = figures.request_rate?.0 / 1e9;
-        let prefill = Ratio((prompt.0 * rate).clamp(0.0, 1.0));
+        let most = (1.0 - prompt.step / tpot).max(0.0);
+        let prefill = Ratio((prompt.time.0 * rate).clamp(0.0, most));
         Some(Self {
             batch: batch(figures)?.0,
             tpot,
@@ -96,16 +107,26 @@ impl Decode {
     }
 }
 
-/// Time that a prompt adds to steps: the least median TTFT of a sweep, less the least median TPOT.
-fn prompt<'a>(sweep: impl Iterator<Item = &'a Figures>) -> Option<Time> {
-    let (mut ttft, mut tpot): (Option<Time>, Option<Time>) = (None, None);
-    let least = |least: Option<Time>, time: Option<Time>| match (least, time) {
-        (Some(least), Some(time)) => Some(least.min(time)),
-        (least, time) => least.or(time),
-    };
-    for figures in sweep {
-        ttft = least(ttft, figures.typical(Measure::Ttft));
-        tpot = least(tpot, figures.typical(Measure::Tpot));
+/// What a sweep without a queue shows of prompts and steps.
+struct Prompt {
+    /// Time that a prompt adds to steps: the least median TTFT, less the least median TPOT.
+    time: Time,
+    /// The least median TPOT.
+    step: Time,
+}
+
+impl Prompt {
+    fn of<'a>(sweep: impl Iterator<Item = &'a Figures>) -> Option<Self> {
+        let (mut ttfts, mut tpots) = (Vec::new(), Vec::new());
+        for figures in sweep {
+            ttfts.extend(figures.typical(Measure::Ttft));
+            tpots.extend(figures.typical(Measure::Tpot));
+        }
+        let ttft = ttfts.into_iter().min_by(Time::total_cmp)?;
+        let step = tpots.into_iter().min_by(Time::total_cmp)?;
+        Some(Self {
+            time: (ttft - step).max(Time::ZERO),
+            step,
+        })
     }
-    Some((ttft? - tpot?).max(Time::ZERO))
 }

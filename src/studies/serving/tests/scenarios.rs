@@ -16,7 +16,7 @@ use crate::runs::{EngineSample, Load, Request, Run, Tool};
 use rooflens_units::{Count, Ratio, RequestsPerSecond, Time};
 
 /// Load tests.
-const SCENARIOS: usize = 200;
+const SCENARIOS: u64 = 200;
 
 /// Gain of throughput from which on a doubled resource is the limit, and up to which it is none. Between both there is
 /// no known truth, and the scenario is drawn again.
@@ -29,8 +29,8 @@ const CLOSE: f64 = 0.05;
 struct Scenario {
     loads: Vec<Setup>,
     truth: Limit,
-    /// Index of the last load that the engine sustains, or that pays.
-    knee: usize,
+    /// Indices of the last load that the engine sustains or that pays: the least and the greatest that it may be.
+    knee: (usize, usize),
     slo: Option<f64>,
 }
 
@@ -160,7 +160,8 @@ fn scenario(random: &mut Random) -> Option<Scenario> {
                 random.between((1, 1 << 30)) as u64,
             ));
         }
-        rates.iter().rposition(|rate| *rate <= capacity)?
+        let last = rates.iter().rposition(|rate| *rate <= capacity)?;
+        (last, last)
     } else {
         let most = random.between((3, 7));
         let at_load = |n: usize, requests: usize, seed: u64| {
@@ -175,8 +176,11 @@ fn scenario(random: &mut Random) -> Option<Scenario> {
             ));
             rates.push(run(&at_load(n, 100 + (5 << n), 1)).steady_rate());
         }
-        let pays = |n: &usize| rates[*n] >= rates[*n - 1] * ELASTICITY.0.exp2();
-        (1..rates.len()).rev().find(pays).unwrap_or(0)
+        let last = |elasticity: f64| {
+            let pays = |n: &usize| rates[*n] >= rates[*n - 1] * elasticity.exp2();
+            (1..rates.len()).rev().find(pays).unwrap_or(0)
+        };
+        (last(ELASTICITY.0 + CLOSE), last(ELASTICITY.0 - CLOSE))
     };
     let truth = truth(loads.last()?)?;
     let slo = (random.unit() < 0.3).then(|| random.scale((0.01, 0.2)));
@@ -359,95 +363,134 @@ fn direction(advice: &Advice) -> (&'static str, bool) {
     (advice.setting(), rises)
 }
 
+/// What was found of a scenario.
+struct Verdict {
+    is_right: bool,
+    is_near: bool,
+    contradictions: usize,
+    /// Drawn setups until one had a clear truth.
+    drawn: usize,
+    truth: Limit,
+    wrong: String,
+}
+
+fn verdict(number: u64) -> Verdict {
+    let mut random = Random::new(number);
+    let mut drawn = 0;
+    let scenario = loop {
+        drawn += 1;
+        if let Some(scenario) = scenario(&mut random) {
+            break scenario;
+        }
+    };
+    let (mut tests, mut engines, mut batch) = (Vec::new(), Vec::new(), 0.0);
+    for (index, setup) in scenario.loads.iter().enumerate() {
+        let outcome = run(setup);
+        let [test, mut engine] = runs(setup, index, &outcome);
+        engine.watches = Some(index);
+        tests.push(test);
+        engines.push(engine);
+        batch = outcome.batch;
+    }
+    tests.extend(engines);
+    let input = Input {
+        runs: tests,
+        ..Input::default()
+    };
+    let options = Options {
+        slo: Slo {
+            tpot: scenario.slo.map(time),
+            ..Slo::default()
+        },
+        predicted: Some(predicted(&scenario.loads[0], batch)),
+        ..Options::default()
+    };
+    let results = Results::compute(&input, &options).expect("runs");
+    let sweep = &results.sweeps[0];
+    let last = sweep.points[sweep.points.len() - 1].run;
+    let found = &results.bottlenecks[last];
+    let knee = match sweep.is_saturated {
+        true => sweep.knee.unwrap_or(0),
+        false => sweep.points.len() - 1,
+    };
+    let (least, most) = scenario.knee;
+    let directions: Vec<(&str, bool)> = results.advice.iter().map(direction).collect();
+    let opposite =
+        |(setting, rises): &&(&'static str, bool)| directions.contains(&(*setting, !*rises));
+    let setup = &scenario.loads[scenario.loads.len() - 1];
+    let wrong = format!(
+        "{number}: {} for {}, knee {knee} for {least} to {most}: {:?} {:?} {:?}\n  {found:?}",
+        found.limit.id(),
+        scenario.truth.id(),
+        setup.engine,
+        setup.client,
+        setup.workload,
+    );
+    Verdict {
+        is_right: found.limit == scenario.truth,
+        is_near: (least.saturating_sub(1)..=most + 1).contains(&knee),
+        contradictions: directions.iter().filter(opposite).count(),
+        drawn,
+        truth: scenario.truth,
+        wrong,
+    }
+}
+
 #[test]
 fn limits_of_simulated_load_tests_are_found() {
-    let mut random = Random::new(34);
-    let (mut right, mut near, mut contradictions, mut drawn) = (0, 0, 0, 0);
-    let mut wrong = Vec::new();
-    let mut truths: Vec<(&str, usize)> = Vec::new();
-    for number in 0..SCENARIOS {
-        let scenario = loop {
-            drawn += 1;
-            if let Some(scenario) = scenario(&mut random) {
-                break scenario;
+    let next = std::sync::atomic::AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let work = || {
+        let mut verdicts = Vec::new();
+        loop {
+            let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if number >= SCENARIOS {
+                return verdicts;
             }
-        };
-        let (mut tests, mut engines) = (Vec::new(), Vec::new());
-        let mut batch = 0.0;
-        for (index, setup) in scenario.loads.iter().enumerate() {
-            let outcome = run(setup);
-            let [test, mut engine] = runs(setup, index, &outcome);
-            engine.watches = Some(index);
-            tests.push(test);
-            engines.push(engine);
-            batch = outcome.batch;
+            verdicts.push(verdict(number));
         }
-        tests.extend(engines);
-        let input = Input {
-            runs: tests,
-            ..Input::default()
-        };
-        let options = Options {
-            slo: Slo {
-                tpot: scenario.slo.map(time),
-                ..Slo::default()
-            },
-            predicted: Some(predicted(&scenario.loads[0], batch)),
-            ..Options::default()
-        };
-        let results = Results::compute(&input, &options).expect("runs");
-        let sweep = &results.sweeps[0];
-        let last = sweep.points[sweep.points.len() - 1].run;
-        let found = &results.bottlenecks[last];
-        match truths.iter_mut().find(|(id, _)| *id == scenario.truth.id()) {
-            Some((_, count)) => *count += 1,
-            None => truths.push((scenario.truth.id(), 1)),
-        }
-        if found.limit == scenario.truth {
-            right += 1;
-        } else {
-            let setup = &scenario.loads[scenario.loads.len() - 1];
-            wrong.push(format!(
-                "{number}: {} instead of {}: {:?} {:?} {:?}\n  {:?} {:?} sustained {:?} factor {:?} waiting {:?}",
-                found.limit.id(),
-                scenario.truth.id(),
-                setup.engine,
-                setup.client,
-                setup.workload,
-                found.steps,
-                found.engine,
-                found.sustained,
-                found.tpot_factor,
-                found.waiting,
-            ));
-        }
-        let knee = match sweep.is_saturated {
-            true => sweep.knee.unwrap_or(0),
-            false => sweep.points.len() - 1,
-        };
-        if knee.abs_diff(scenario.knee) <= 1 {
-            near += 1;
-        } else {
-            wrong.push(format!(
-                "{number}: knee {knee} instead of {}: {:?}\n {:?}",
-                scenario.knee,
-                scenario.loads[scenario.loads.len() - 1].client,
-                sweep
-                    .points
-                    .iter()
-                    .map(|point| (point.load.value, point.throughput.value, point.sustained))
-                    .collect::<Vec<_>>(),
-            ));
-        }
-        let directions: Vec<(&str, bool)> = results.advice.iter().map(direction).collect();
-        let opposite =
-            |(setting, rises): &(&'static str, bool)| directions.contains(&(*setting, !rises));
-        contradictions += directions.iter().filter(|advice| opposite(advice)).count();
-    }
-    println!(
-        "{right} right, {near} knees, {contradictions} contradictions of {SCENARIOS}; {drawn} drawn; {truths:?}"
+    };
+    let verdicts: Vec<Verdict> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let finished = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("verdicts"));
+        finished.flatten().collect()
+    });
+    let count = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
+    let (right, near) = (
+        count(|verdict| verdict.is_right),
+        count(|verdict| verdict.is_near),
     );
-    println!("{}", wrong.join("\n"));
+    let contradictions: usize = verdicts.iter().map(|verdict| verdict.contradictions).sum();
+    let drawn: usize = verdicts.iter().map(|verdict| verdict.drawn).sum();
+    println!("{right} right, {near} knees, {contradictions} contradictions; {drawn} drawn");
+    for verdict in &verdicts {
+        if !verdict.is_right || !verdict.is_near {
+            println!("{}", verdict.wrong);
+        }
+    }
+    let limits = [
+        Limit::Load,
+        Limit::Client,
+        Limit::Slots,
+        Limit::KvCache,
+        Limit::Prefill,
+        Limit::Compute,
+        Limit::Bandwidth,
+    ];
+    for limit in limits {
+        let of_limit = verdicts.iter().filter(|verdict| verdict.truth == limit);
+        let of_limit: Vec<&Verdict> = of_limit.collect();
+        let right = of_limit.iter().filter(|verdict| verdict.is_right).count();
+        println!("{}: {right} of {}", limit.id(), of_limit.len());
+        assert!(
+            of_limit.len() >= 5,
+            "{} scenarios of {}",
+            of_limit.len(),
+            limit.id()
+        );
+    }
     assert!(right >= 190, "{right} right");
-    assert_eq!((near, contradictions), (SCENARIOS, 0));
+    assert_eq!((near, contradictions), (SCENARIOS as usize, 0));
 }

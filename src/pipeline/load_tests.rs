@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use rooflens_schemas::{ArtifactKind, Manifest, manifest};
 
 use super::analyze::artifacts;
-use crate::bundle::{self, ArtifactFile, Bundle, BundleError, Content};
+use crate::bundle::{self, ArtifactFile, Bundle, BundleError};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::Catalogue;
 use crate::ingest;
 use crate::report::{Notes, Provenance, Report};
 use crate::serving;
 use crate::serving::analysis::Results;
-use crate::serving::import::{File, Input};
+use crate::serving::import::{File, Input, Reader};
 use crate::serving::runs::GpuSample;
 use crate::session::Session;
 use rooflens_units::{Bytes, Ratio, Watts};
@@ -154,7 +154,8 @@ fn is_manifest(file: &ArtifactFile) -> bool {
     if name.is_none_or(|name| name != manifest::FILE_NAME) {
         return false;
     }
-    let bytes = Content::open(&file.location).and_then(|content| content.bytes(MAX_MANIFEST));
+    let content = file.content();
+    let bytes = content.and_then(|content| content.document(MAX_MANIFEST));
     bytes.is_ok_and(|bytes| Manifest::from_json(&bytes).is_ok())
 }
 
@@ -176,27 +177,34 @@ fn sort_as_given(bundle: &mut Bundle, given: &[PathBuf]) {
     });
 }
 
+/// Reads results one after the other: only what they hold stays.
 fn read(bundle: &Bundle, diagnostics: &mut Diagnostics, progress: &mut dyn FnMut(&str)) -> Input {
-    let mut contents: Vec<(&str, Vec<u8>)> = Vec::new();
+    let mut reader = Reader::of(bundle.input_bytes);
     for file in &bundle.files {
         if !may_be_result(file) {
             continue;
         }
         progress(&file.path);
-        match Content::open(&file.location).and_then(|content| content.bytes(MAX_BYTES)) {
-            Ok(bytes) => contents.push((&file.path, bytes)),
+        let path = &file.path;
+        match file.content().and_then(|content| content.bytes(MAX_BYTES)) {
+            Ok(bytes) => reader.read(
+                &File {
+                    path,
+                    bytes: &bytes,
+                },
+                diagnostics,
+            ),
             Err(error) => {
                 let message = error.to_string();
                 let unread = Diagnostic::new(Severity::Error, "serving/unreadable", message);
-                diagnostics.push(unread.artifact(&file.path));
+                diagnostics.push(unread.artifact(path));
             }
         }
+        if reader.is_full() {
+            break;
+        }
     }
-    let mut files = Vec::new();
-    for (path, bytes) in &contents {
-        files.push(File { path, bytes });
-    }
-    serving::import::read(&files, diagnostics)
+    reader.finish(diagnostics)
 }
 
 /// Gives runs the names that were stated, in the order of their files.

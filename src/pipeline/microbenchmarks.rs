@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rooflens_schemas::ArtifactKind;
 
 use super::analyze::artifacts;
-use crate::bundle::{self, ArtifactFile, Bundle, BundleError, Content};
+use crate::bundle::{self, ArtifactFile, Bundle, BundleError};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::Catalogue;
 use crate::hardware::Hardware;
@@ -14,6 +14,7 @@ use crate::microbench;
 use crate::microbench::analysis::Results;
 use crate::microbench::import::{Device, File};
 use crate::report::{Notes, Provenance, Report};
+use crate::session::budget::Values;
 
 /// Largest result in bytes: ten thousand cases are 10 MB.
 const MAX_BYTES: u64 = 256 << 20;
@@ -70,25 +71,35 @@ pub(super) fn devices(
     named: &[PathBuf],
     diagnostics: &mut Diagnostics,
 ) -> Vec<Device> {
-    let mut contents = Vec::new();
+    let mut values = Values::of(bundle.input_bytes);
+    let mut devices = Vec::new();
     for file in &bundle.files {
         if !is_result(file, named) {
             continue;
         }
-        match Content::open(&file.location).and_then(|content| content.bytes(MAX_BYTES)) {
-            Ok(bytes) => contents.push((file.path.as_str(), bytes)),
-            Err(error) => {
-                let message = error.to_string();
-                let unread = Diagnostic::new(Severity::Error, "microbench/unreadable", message);
-                diagnostics.push(unread.artifact(&file.path));
+        let path = &file.path;
+        let unread = |message: String| {
+            Diagnostic::new(Severity::Error, "microbench/unreadable", message).artifact(path)
+        };
+        match file.content().and_then(|content| content.bytes(MAX_BYTES)) {
+            Ok(bytes) if values.take(&bytes) => {
+                microbench::import::read(
+                    &File {
+                        path,
+                        bytes: &bytes,
+                    },
+                    &mut devices,
+                    diagnostics,
+                );
             }
+            Ok(_) => {
+                diagnostics.push(unread(Values::refusal()));
+                break;
+            }
+            Err(error) => diagnostics.push(unread(error.to_string())),
         }
     }
-    let mut files = Vec::new();
-    for (path, bytes) in &contents {
-        files.push(File { path, bytes });
-    }
-    microbench::import::read(&files, diagnostics)
+    devices
 }
 
 fn is_result(file: &ArtifactFile, named: &[PathBuf]) -> bool {

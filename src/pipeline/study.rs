@@ -7,12 +7,12 @@ use rooflens_schemas::ArtifactKind;
 
 use super::load_tests::may_be_result;
 use super::open::Capture;
-use crate::bundle::{Bundle, Content};
+use crate::bundle::Bundle;
 use crate::diagnostic::Severity;
 use crate::serving;
 
-/// Largest file, in bytes, in which a load test is looked for among the files of other commands.
-const MAX_BYTES: u64 = 256 << 20;
+/// Bytes of a file by which other commands decide whether it is a load test.
+const PREFIX_BYTES: usize = 64 << 10;
 
 /// What to offer instead of an input that is of no use.
 const READABLE: &str = "a report is made of nsys exports (SQLite, Parquet, JSON Lines), nsys stats, ncu CSV, PyTorch and \
@@ -179,9 +179,12 @@ fn load_test(bundle: &Bundle) -> Option<(&str, &'static str)> {
         if !may_be_result(file) {
             continue;
         }
-        let content = Content::open(&file.location).and_then(|content| content.bytes(MAX_BYTES));
-        let Ok(bytes) = content else { continue };
-        if let Some(format) = serving::import::format_of(&bytes) {
+        let prefix = file
+            .content()
+            .and_then(|content| content.prefix(PREFIX_BYTES));
+        let Ok(prefix) = prefix else { continue };
+        let is_whole = prefix.len() < PREFIX_BYTES;
+        if let Some(format) = serving::import::format_of(&prefix, is_whole) {
             return Some((&file.path, format));
         }
     }

@@ -14,8 +14,11 @@ const FIXTURE: &str = "fixtures/h200-graph-ranges/nsys-node/timeline.sqlite.zst"
 
 /// The fixture, unpacked.
 fn fixture() -> rooflens::bundle::content::PlainFile {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FIXTURE);
-    let plain = rooflens::bundle::Content::open(&path).and_then(|content| content.plain_file());
+    let file = rooflens::bundle::ArtifactFile {
+        location: Path::new(env!("CARGO_MANIFEST_DIR")).join(FIXTURE),
+        ..Default::default()
+    };
+    let plain = file.content().and_then(|content| content.plain_file());
     plain.expect("the fixture unpacks")
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rooflens::bundle::Content;
+use rooflens::bundle::ArtifactFile;
 use rusqlite::Connection;
 
 use super::read;
@@ -24,11 +24,13 @@ fn for_each_fixture(mut visit: impl FnMut(&Path, &str)) {
     }
     assert!(packed.len() >= 7, "the fixtures are there");
     for path in packed {
-        let plain = Content::open(&path).and_then(|content| content.plain_file());
-        visit(
-            &plain.expect("the fixture unpacks").path,
-            &path.to_string_lossy(),
-        );
+        let shown = path.to_string_lossy().into_owned();
+        let file = ArtifactFile {
+            location: path,
+            ..ArtifactFile::default()
+        };
+        let plain = file.content().and_then(|content| content.plain_file());
+        visit(&plain.expect("the fixture unpacks").path, &shown);
     }
 }
 

@@ -59,13 +59,16 @@ pub struct Content {
 }
 
 impl Content {
-    /// Looks at the first bytes of `path`, an input of its own.
-    pub fn open(path: &Path) -> Result<Self, ContentError> {
+    /// Looks at the first bytes of `path`, an input of its own. Whoever has a bundle asks its files instead.
+    pub(crate) fn open(path: &Path) -> Result<Self, ContentError> {
         Self::sharing(path, None)
     }
 
     /// The same for one of several files that share what they may inflate to.
-    pub fn sharing(path: &Path, inflation: Option<&Inflation>) -> Result<Self, ContentError> {
+    pub(crate) fn sharing(
+        path: &Path,
+        inflation: Option<&Inflation>,
+    ) -> Result<Self, ContentError> {
         let mut file = File::open(path)?;
         let packed_bytes = file.metadata()?.len();
         let mut magic = [0; 6];

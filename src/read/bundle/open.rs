@@ -23,7 +23,7 @@ const CAPTURE_MARKS: [&str; 2] = [
 pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
     let mut bundle = match paths {
         [] => return Err(BundleError::NoPath),
-        [path] if path.is_dir() => open_directory(path, base_name(path), diagnostics),
+        [path] if path.is_dir() => open_directory(path, base_name(path), None, diagnostics),
         [path] => {
             require_file(path)?;
             let content = Content::open(path).map_err(BundleError::archive(path))?;
@@ -34,10 +34,14 @@ pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, 
         }
         _ => open_loose(paths, diagnostics),
     }?;
-    let bytes = |file: &ArtifactFile| fs::metadata(&file.location).map_or(0, |file| file.len());
-    let input = bundle.files.iter().map(bytes).sum();
+    let input = bundle.files.iter().map(|file| size(&file.location)).sum();
     share(&mut bundle, input, &Inflation::of(input));
     Ok(bundle)
+}
+
+/// Bytes of a file as it lies there; none of one that is gone.
+fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len())
 }
 
 /// Gives all files what the input may cost.
@@ -63,7 +67,8 @@ fn open_archive(
         name = only;
         root = location;
     }
-    let mut bundle = open_directory(&root, name, diagnostics).map_err(|error| match error {
+    let opened = open_directory(&root, name, Some(content.inflation()), diagnostics);
+    let mut bundle = opened.map_err(|error| match error {
         BundleError::Empty(_) => BundleError::Empty(path.to_owned()),
         other => other,
     })?;
@@ -81,9 +86,11 @@ fn only_folder(root: &Path) -> Result<Option<(String, PathBuf)>, BundleError> {
     Ok(path.is_dir().then(|| (base_name(&path), path)))
 }
 
+/// Opens a folder; what is unpacked from an archive shares what the archive may inflate to.
 fn open_directory(
     root: &Path,
     name: String,
+    inflation: Option<&Inflation>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Bundle, BundleError> {
     let files = walk(root, diagnostics)?;
@@ -105,7 +112,7 @@ fn open_directory(
         }
         return without_manifest(name, files, diagnostics);
     };
-    let read = read_manifest(&files[manifest_row].location);
+    let read = read_manifest(&files[manifest_row].location, inflation);
     match read.and_then(|(manifest, bytes)| with_manifest(manifest, bytes, &files, diagnostics)) {
         Ok(bundle) => Ok(bundle),
         Err(error) => {
@@ -120,9 +127,12 @@ fn open_directory(
 /// Code of the diagnostic about a manifest that is damaged, hostile or of another version.
 pub const BROKEN_MANIFEST: &str = "bundle/manifest";
 
-fn read_manifest(path: &Path) -> Result<(Manifest, Vec<u8>), BundleError> {
-    let bytes = Content::open(path)
-        .and_then(|content| content.bytes(MAX_MANIFEST))
+fn read_manifest(
+    path: &Path,
+    inflation: Option<&Inflation>,
+) -> Result<(Manifest, Vec<u8>), BundleError> {
+    let bytes = Content::sharing(path, inflation)
+        .and_then(|content| content.document(MAX_MANIFEST))
         .map_err(|error| BundleError::Manifest(error.to_string()))?;
     let manifest =
         Manifest::from_json(&bytes).map_err(|error| BundleError::Manifest(error.to_string()))?;

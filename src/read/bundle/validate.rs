@@ -66,16 +66,14 @@ fn check(bundle: &Bundle, diagnostics: &mut Diagnostics) {
 
 fn check_manifest(manifest: &Manifest, diagnostics: &mut Diagnostics) {
     let mut ids = BTreeSet::new();
+    let artifacts = manifest.artifacts.iter();
+    let with_artifact: BTreeSet<&str> = artifacts.filter_map(|one| one.pass.as_deref()).collect();
     for pass in &manifest.passes {
         if !ids.insert(pass.id.as_str()) {
             let message = format!("two passes have the id {:?}", pass.id);
             diagnostics.push(Diagnostic::new(Severity::Error, "bundle/pass-id", message));
         }
-        let has_artifact = manifest
-            .artifacts
-            .iter()
-            .any(|artifact| artifact.pass.as_ref() == Some(&pass.id));
-        if !has_artifact {
+        if !with_artifact.contains(pass.id.as_str()) {
             let message = format!("pass {:?} left no artifact", pass.id);
             diagnostics.push(Diagnostic::new(
                 Severity::Notice,
@@ -129,8 +127,13 @@ fn check_workload(file: &ArtifactFile, manifest: Option<&Manifest>, diagnostics:
         Err(message) => return diagnostics.push(error("bundle/workload", message)),
     };
     let Some(manifest) = manifest else { return };
+    let ids: BTreeSet<&str> = manifest
+        .passes
+        .iter()
+        .map(|pass| pass.id.as_str())
+        .collect();
     for id in workload.passes.keys() {
-        if !manifest.passes.iter().any(|pass| &pass.id == id) {
+        if !ids.contains(id.as_str()) {
             let message = format!("describes pass {id:?}, which the manifest does not list");
             diagnostics.push(error("bundle/pass-id", message));
         }

@@ -1,5 +1,7 @@
 //! Reads `bench.json` and `peaks.json`.
 
+use std::collections::BTreeSet;
+
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_document::Quantity;
 use rooflens_units::{Bytes, BytesPerSecond, Flops, FlopsPerSecond, Hertz, Ratio, Seconds, Watts};
@@ -84,45 +86,42 @@ fn is_peaks(document: &Map<String, Value>) -> bool {
     })
 }
 
-/// Reads files; those of one GPU make one device. One that is none of these is a diagnostic and is skipped.
-pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Vec<Device> {
-    let mut devices: Vec<Device> = Vec::new();
-    for file in files {
-        let mut refuse = |message: String| {
+/// Reads a file; those of one GPU make one device. One that is none of these is a diagnostic and is skipped.
+pub fn read(file: &File<'_>, devices: &mut Vec<Device>, diagnostics: &mut Diagnostics) {
+    let document = match document(file.bytes) {
+        Ok(document) => document,
+        Err(message) => {
             let refused = Diagnostic::new(Severity::Error, "microbench/refused", message);
             let hint = "expected bench.json or peaks.json of rooflens-capture";
-            diagnostics.push(refused.artifact(file.path).hint(hint));
-        };
-        let document: Map<String, Value> = match serde_json::from_slice(file.bytes) {
-            Ok(document) => document,
-            Err(error) => {
-                refuse(format!("not JSON: {error}"));
-                continue;
-            }
-        };
-        if let Some(version) = document
-            .get("version")
-            .filter(|version| version.as_u64() != Some(1))
-        {
-            refuse(format!("version {version} is not known: expected 1"));
-            continue;
+            return diagnostics.push(refused.artifact(file.path).hint(hint));
         }
-        if !is_result(&document) {
-            refuse("neither cases nor rates".to_owned());
-            continue;
-        }
-        let gpu = text(&document, "gpu");
-        if !devices.iter().any(|device| device.gpu == gpu) {
-            devices.push(Device {
-                gpu: gpu.clone(),
-                ..Device::default()
-            });
-        }
-        if let Some(device) = devices.iter_mut().find(|device| device.gpu == gpu) {
-            add(device, &document, file.path, diagnostics);
-        }
+    };
+    let gpu = text(&document, "gpu");
+    let index = devices.iter().position(|device| device.gpu == gpu);
+    let index = index.unwrap_or(devices.len());
+    if index == devices.len() {
+        devices.push(Device {
+            gpu,
+            ..Device::default()
+        });
     }
-    devices
+    add(&mut devices[index], &document, file.path, diagnostics);
+}
+
+/// The document of a file, if it is one of these.
+fn document(bytes: &[u8]) -> Result<Map<String, Value>, String> {
+    let document: Map<String, Value> =
+        serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"))?;
+    if let Some(version) = document
+        .get("version")
+        .filter(|version| version.as_u64() != Some(1))
+    {
+        return Err(format!("version {version} is not known: expected 1"));
+    }
+    if !is_result(&document) {
+        return Err("neither cases nor rates".to_owned());
+    }
+    Ok(document)
 }
 
 fn add(
@@ -166,6 +165,11 @@ fn add(
         let lost = Diagnostic::new(Severity::DataLoss, "microbench/case", message);
         diagnostics.push(lost.artifact(path));
     }
+    let known: BTreeSet<String> = device
+        .software
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect();
     let libraries = document.get("libraries").and_then(Value::as_object);
     for (name, version) in libraries.into_iter().flatten() {
         let version = match version {
@@ -173,7 +177,7 @@ fn add(
             Value::Number(version) => version.to_string(),
             _ => continue,
         };
-        if !device.software.iter().any(|(library, _)| library == name) {
+        if !known.contains(name) {
             device.software.push((name.clone(), version));
         }
     }

@@ -13,12 +13,11 @@ const BENCH: &[u8] = include_bytes!("testdata/bench.json");
 const PEAKS: &[u8] = include_bytes!("testdata/peaks.json");
 
 fn devices(files: &[(&str, &[u8])]) -> (Vec<Device>, Diagnostics) {
-    let mut diagnostics = Diagnostics::default();
-    let files: Vec<File<'_>> = files
-        .iter()
-        .map(|(path, bytes)| File { path, bytes })
-        .collect();
-    (read(&files, &mut diagnostics), diagnostics)
+    let (mut devices, mut diagnostics) = (Vec::new(), Diagnostics::default());
+    for (path, bytes) in files {
+        read(&File { path, bytes }, &mut devices, &mut diagnostics);
+    }
+    (devices, diagnostics)
 }
 
 fn near(value: f64, expected: f64) -> bool {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::analysis::figures::{Figures, Measure, disagreement};
 use crate::analysis::goodput::Slo;
 use crate::analysis::{Options, Results};
-use crate::import::{File, Input, read};
+use crate::import::{File, Input, Reader, format_of};
 use crate::runs::Tool;
 use crate::stats::{PERCENTILES, Spread};
 use rooflens_units::{Bytes, Count, Ratio, Watts};
@@ -21,6 +21,14 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../tests/data/serving")
         .join(name)
+}
+
+fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Input {
+    let mut reader = Reader::of(files.iter().map(|file| file.bytes.len() as u64).sum());
+    for file in files {
+        reader.read(file, diagnostics);
+    }
+    reader.finish(diagnostics)
 }
 
 fn input(names: &[&str]) -> (Input, Diagnostics) {
@@ -445,6 +453,50 @@ fn snapshots_belong_to_the_load_test_of_their_time() {
             (Some(1), 2, Some(Count(3.0)))
         ]
     );
+}
+
+#[test]
+fn the_first_bytes_of_a_long_result_say_what_it_is() {
+    let gaps = vec!["[0.01, 0.02]"; 10_000].join(", ");
+    let text = format!(
+        "{{\"duration\": 2.0, \"completed\": 1, \"request_throughput\": 0.5, \"mean_ttft_ms\": 3.0, \"itls\": [{gaps}]}}"
+    );
+    let prefix = &text.as_bytes()[..64 << 10];
+    assert_eq!(format_of(prefix, false), Some("vLLM bench serve"));
+    assert_eq!(format_of(prefix, true), None, "as a whole it is cut");
+}
+
+#[test]
+fn what_values_take_in_memory_ends_reading() {
+    let (mut reader, mut diagnostics) = (Reader::of(1000), Diagnostics::default());
+    // An object of no entry takes the room of one with eleven.
+    let bytes = format!("[{}]", vec!["{}"; 100_000].join(",")).into_bytes();
+    reader.read(
+        &File {
+            path: "a",
+            bytes: &bytes,
+        },
+        &mut diagnostics,
+    );
+    assert!(reader.is_full());
+    let refused = diagnostics.iter().next().expect("it is refused");
+    assert_eq!(
+        (refused.code, refused.severity),
+        ("serving/refused", Severity::Error)
+    );
+}
+
+#[test]
+fn more_runs_than_a_report_compares_are_data_loss() {
+    let run =
+        r#"{"duration": 2.0, "completed": 1, "request_throughput": 0.5, "mean_ttft_ms": 3.0}"#;
+    let (input, diagnostics) = of_text(&vec![run; 1030].join("\n"));
+    assert_eq!(input.runs.len(), 1024);
+    let lost = diagnostics
+        .iter()
+        .find(|lost| lost.code == "serving/runs")
+        .expect("it is said");
+    assert_eq!((lost.severity, lost.count), (Severity::DataLoss, 6));
 }
 
 #[test]

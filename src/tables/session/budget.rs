@@ -45,6 +45,75 @@ impl Inflation {
     }
 }
 
+/// Bytes that documents of an input may still become in memory; its files share it.
+#[derive(Debug)]
+pub struct Values(u64);
+
+impl Values {
+    /// The allowance of an input of so many bytes.
+    pub const fn of(input: u64) -> Self {
+        Self(rows_of(input))
+    }
+
+    /// Takes what a document becomes; false, and nothing is left, if that is more than there is.
+    pub fn take(&mut self, text: &[u8]) -> bool {
+        let fits = self.fits(text);
+        self.0 = self.0.saturating_sub(parsed_bytes(text));
+        fits
+    }
+
+    /// Whether nothing is left.
+    pub const fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Why a document was not taken.
+    pub fn refusal() -> String {
+        format!(
+            "its values take more memory than {} MiB and {ROWS_RATIO} bytes for each byte of the input",
+            ROWS_FLOOR >> 20
+        )
+    }
+
+    /// Whether a document that is not kept fits.
+    pub fn fits(&self, text: &[u8]) -> bool {
+        parsed_bytes(text) <= self.0
+    }
+}
+
+/// Bytes of a tree of values, or of a table of texts, at the most.
+///
+/// An element takes 32 bytes and its list grows by doubling; a first element makes room for four. An object is a node
+/// with room for eleven entries of 56 bytes, which may be half empty, and each key is a text of its own. A line of a
+/// table becomes a row and a request.
+fn parsed_bytes(text: &[u8]) -> u64 {
+    let is_json =
+        text.trim_ascii_start().starts_with(b"{") || text.trim_ascii_start().starts_with(b"[");
+    let line = if is_json { 0 } else { 320 };
+    let mut bytes = text.len() as u64;
+    let (mut is_text, mut is_escaped) = (false, false);
+    for &byte in text {
+        if is_text {
+            is_text = is_escaped || byte != b'"';
+            is_escaped = !is_escaped && byte == b'\\';
+            continue;
+        }
+        bytes += match byte {
+            b'"' => {
+                is_text = true;
+                0
+            }
+            b'{' => 640,
+            b'[' => 144,
+            b':' => 112,
+            b',' | b';' | b'\t' => 64,
+            b'\n' => line,
+            _ => 0,
+        };
+    }
+    bytes
+}
+
 /// Bytes of tables and texts that an input of so many bytes may fill.
 pub const fn rows_of(input: u64) -> u64 {
     input.saturating_mul(ROWS_RATIO).saturating_add(ROWS_FLOOR)
@@ -53,6 +122,19 @@ pub const fn rows_of(input: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_cost_by_what_opens_and_separates_them_outside_of_texts() {
+        // One list of two: room for four, and two elements.
+        assert_eq!(parsed_bytes(b"[1,2]"), 5 + 144 + 64);
+        assert_eq!(parsed_bytes(br#"{"a,\"[{":1}"#), 12 + 640 + 112);
+        let mut values = Values::of(0);
+        assert_eq!(parsed_bytes(b"a,b\n1,2\n"), 8 + 2 * 64 + 2 * 320);
+        // 642 bytes each, of 20 MiB.
+        assert!(values.fits(&b"{}".repeat(32_000)));
+        assert!(!values.take(&b"{}".repeat(33_000)));
+        assert!(!values.take(b"1"), "nothing is left after a refusal");
+    }
 
     #[test]
     fn what_is_taken_is_gone_for_all_who_share_it() {

@@ -22,6 +22,46 @@ pub(super) fn values(text: &str) -> Option<(Vec<Value>, u64)> {
     (!values.is_empty() && values.len() as u64 > lost).then_some((values, lost))
 }
 
+/// The beginning of a text that goes on: up to its last whole value, with what is open closed. Of lines, the whole ones.
+pub(super) fn closed(text: &str) -> String {
+    if !text.trim_start().starts_with(['{', '[']) {
+        let end = text.rfind('\n').unwrap_or(0);
+        return text[..end].to_owned();
+    }
+    let (whole, _) = brackets(text);
+    let (_, open) = brackets(&text[..whole]);
+    let closing: String = open.into_iter().rev().collect();
+    text[..whole].to_owned() + &closing
+}
+
+/// Where the last whole value of a JSON text ends, and what closes the brackets that are open at the text's end.
+fn brackets(text: &str) -> (usize, Vec<char>) {
+    let (mut open, mut whole) = (Vec::new(), 0);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        if is_text {
+            is_text = is_escaped || byte != b'"';
+            is_escaped = !is_escaped && byte == b'\\';
+            continue;
+        }
+        match byte {
+            b'"' => is_text = true,
+            b',' => whole = at,
+            b'{' | b'[' => {
+                // In ASCII what closes a bracket is the second sign after it.
+                open.push(char::from(byte + 2));
+                whole = at + 1;
+            }
+            b'}' | b']' => {
+                open.pop();
+                whole = at + 1;
+            }
+            _ => {}
+        }
+    }
+    (whole, open)
+}
+
 /// A number of an object.
 pub(super) fn number(value: &Value, key: &str) -> Option<f64> {
     value.get(key).and_then(as_number)
@@ -116,3 +156,26 @@ pub(super) const MEAN: Names<'static> = Names {
     figures: ["mean", "stddev", "min", "max"],
     percentiles: ["p50", "p90", "p95", "p99"],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::closed;
+
+    #[test]
+    fn a_beginning_ends_after_its_last_whole_value() {
+        for (beginning, expected) in [
+            (
+                r#"{"a": 1, "b": {"c": [1, 2"#,
+                r#"{"a": 1, "b": {"c": [1]}}"#,
+            ),
+            (r#"{"a": "x,[", "b": "cut, "#, r#"{"a": "x,["}"#),
+            ("[[1],[2],", "[[1],[2]]"),
+            (r#"{"a": "\\\", [", "b"#, r#"{"a": "\\\", ["}"#),
+            ("{\"a\":1}\n{\"b\":", "{\"a\":1}\n{}"),
+            ("a,b\n1,2\n3,", "a,b\n1,2"),
+            ("[", "[]"),
+        ] {
+            assert_eq!(closed(beginning), expected);
+        }
+    }
+}

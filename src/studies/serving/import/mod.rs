@@ -12,6 +12,8 @@ mod server_log;
 mod table;
 
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_schemas::python;
+use rooflens_session::budget::Values;
 use serde_json::Value;
 
 use crate::runs::{GpuSample, Run, Tool};
@@ -78,19 +80,48 @@ const READABLE: &str = "read are results of vllm bench serve, SGLang bench_servi
      InferenceX, llm-d, trtllm-bench, Optimum-Benchmark and rooflens-capture serve, tables of requests, and /metrics of \
      vLLM, SGLang and DCGM: docs/serving.md";
 
-/// Reads files. One that is no result is an error among the diagnostics, and the others are read.
-pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Input {
-    let mut input = Input::default();
-    let mut scrapes = Vec::new();
-    for file in files {
-        let parsed = match parse(file.bytes) {
+/// Runs that are read of an input: a report compares each with the others.
+const MAX_RUNS: usize = 1024;
+
+/// Reads files one after the other.
+pub struct Reader {
+    input: Input,
+    scrapes: Vec<(String, prometheus::Scrape)>,
+    values: Values,
+}
+
+impl Reader {
+    /// A reader of files that have so many bytes together.
+    pub fn of(input_bytes: u64) -> Self {
+        Self {
+            input: Input::default(),
+            scrapes: Vec::new(),
+            values: Values::of(input_bytes),
+        }
+    }
+
+    /// Whether what the input may cost is spent: no other file is read.
+    pub const fn is_full(&self) -> bool {
+        self.values.is_spent()
+    }
+
+    /// Reads a file. One that is no result is an error among the diagnostics.
+    pub fn read(&mut self, file: &File<'_>, diagnostics: &mut Diagnostics) {
+        let mut parsed = match parse(file.bytes, &mut self.values) {
             Ok(parsed) => parsed,
             Err(refusal) => {
                 let refused = Diagnostic::new(Severity::Error, "serving/refused", refusal.message);
-                diagnostics.push(refused.artifact(file.path).hint(refusal.hint));
-                continue;
+                return diagnostics.push(refused.artifact(file.path).hint(refusal.hint));
             }
         };
+        let room = MAX_RUNS - self.input.runs.len();
+        if parsed.runs.len() > room {
+            let message = format!("not read: {MAX_RUNS} runs before it are the most that is read");
+            let beyond = Diagnostic::new(Severity::DataLoss, "serving/runs", message);
+            let count = (parsed.runs.len() - room) as u64;
+            diagnostics.push(beyond.artifact(file.path).times(count));
+            parsed.runs.truncate(room);
+        }
         if parsed.lost > 0 {
             let message = "a row without the numbers of a request, or a damaged line, is left out";
             let lost = Diagnostic::new(Severity::DataLoss, "serving/damaged-row", message);
@@ -100,20 +131,26 @@ pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Input {
             let note = Diagnostic::new(Severity::Notice, "serving/note", note);
             diagnostics.push(note.artifact(file.path));
         }
-        scrapes.extend(parsed.scrape.map(|scrape| (file.path, scrape)));
-        input.gpu.extend(parsed.gpu);
+        let scrape = parsed.scrape.map(|scrape| (file.path.to_owned(), scrape));
+        self.scrapes.extend(scrape);
+        self.input.gpu.extend(parsed.gpu);
         let several = parsed.runs.len() > 1;
         for run in parsed.runs {
             let load = load_name(&run).filter(|_| several && run.label.is_empty());
             let mut run = named(run, file.path);
             run.label.extend(load);
-            input.runs.push(run);
+            self.input.runs.push(run);
         }
     }
-    let engine = prometheus::runs(scrapes, &input.runs, diagnostics);
-    input.runs.extend(engine);
-    shorten(&mut input.runs);
-    input
+
+    /// What the files hold together.
+    pub fn finish(self, diagnostics: &mut Diagnostics) -> Input {
+        let mut input = self.input;
+        let engine = prometheus::runs(self.scrapes, &input.runs, diagnostics);
+        input.runs.extend(engine);
+        shorten(&mut input.runs);
+        input
+    }
 }
 
 /// Names longer than this are shortened where there are several.
@@ -174,9 +211,18 @@ fn shorten(runs: &mut [Run]) {
     }
 }
 
-/// The name of a file's format, if it holds a result.
-pub fn format_of(bytes: &[u8]) -> Option<&'static str> {
-    let parsed = parse(bytes).ok()?;
+/// The name of a file's format by its first bytes, if it holds a result.
+pub fn format_of(prefix: &[u8], is_whole: bool) -> Option<&'static str> {
+    let values = &mut Values::of(prefix.len() as u64);
+    let parsed = if is_whole {
+        parse(prefix, values).ok()?
+    } else {
+        parse(
+            json::closed(&String::from_utf8_lossy(prefix)).as_bytes(),
+            values,
+        )
+        .ok()?
+    };
     // A table with a latency may be anything; one with a TTFT is a load test.
     let is_one = |run: &&Run| {
         run.tool != Tool::Requests || run.requests.iter().any(|request| request.ttft.is_some())
@@ -214,21 +260,28 @@ fn named(mut run: Run, path: &str) -> Run {
     run
 }
 
-fn parse(bytes: &[u8]) -> Outcome {
+fn parse(bytes: &[u8], values: &mut Values) -> Outcome {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Err(Refusal::new("the file is empty", READABLE));
     }
-    if text.starts_with(['{', '[']) {
+    let is_json = text.starts_with(['{', '[']);
+    if let Some(outcome) = of_lines(text, values).filter(|_| is_json) {
+        return outcome;
+    }
+    if !values.take(text.as_bytes()) {
+        return Err(Refusal::new(
+            Values::refusal(),
+            "give fewer results at once, or those without raw samples",
+        ));
+    }
+    if is_json {
         return match json::values(text) {
             Some((values, lost)) => of_json(values, lost),
             // A log begins with its time in brackets.
             None if text.contains("] INFO") => Err(console_log()),
-            None => Err(Refusal::new(
-                "it is damaged: it begins as JSON and is none",
-                "write it again; a file that was cut off while it was written cannot be mended",
-            )),
+            None => Err(damaged()),
         };
     }
     if let Some(scrape) = prometheus::parse(text) {
@@ -250,6 +303,13 @@ fn parse(bytes: &[u8]) -> Outcome {
     table::parse(text)
 }
 
+fn damaged() -> Refusal {
+    Refusal::new(
+        "it is damaged: it begins as JSON and is none",
+        "write it again; a file that was cut off while it was written cannot be mended",
+    )
+}
+
 fn console_log() -> Refusal {
     Refusal::new(
         "the console log of a load test: what it prints is rounded",
@@ -258,13 +318,44 @@ fn console_log() -> Refusal {
     )
 }
 
+/// Files of one request a line, of which the requests alone stay in memory.
+fn of_lines(text: &str, values: &Values) -> Option<Outcome> {
+    let (first, _) = text.split_once('\n')?;
+    let first = python::json(first).ok()?;
+    let (mut whole, mut broken) = (0_u64, 0_u64);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.map(|line| {
+        let value = values
+            .fits(line.as_bytes())
+            .then(|| python::json(line).ok());
+        let value = value.flatten();
+        *(if value.is_some() {
+            &mut whole
+        } else {
+            &mut broken
+        }) += 1;
+        value
+    });
+    let outcome = if own::is(&first) {
+        own::read(lines)
+    } else if perf::is_record(&first) {
+        perf::records(lines)
+    } else {
+        return None;
+    };
+    Some(match broken < whole {
+        true => outcome,
+        false => Err(damaged()),
+    })
+}
+
 /// JSON, or lines of it.
 fn of_json(mut values: Vec<Value>, lost: u64) -> Outcome {
     // A list of results, as of requests, is a file of lines.
     if let [Value::Array(list)] = values.as_mut_slice() {
         values = std::mem::take(list);
     }
-    let mut parsed = of_values(&values)?;
+    let mut parsed = of_values(values)?;
     parsed.lost += lost;
     match parsed.runs.is_empty() && parsed.gpu.is_empty() && parsed.scrape.is_none() {
         true => Err(Refusal::new("it holds no request and no figure", READABLE)),
@@ -272,7 +363,7 @@ fn of_json(mut values: Vec<Value>, lost: u64) -> Outcome {
     }
 }
 
-fn of_values(values: &[Value]) -> Outcome {
+fn of_values(values: Vec<Value>) -> Outcome {
     let Some(first) = values.first().filter(|first| first.is_object()) else {
         return Err(Refusal::new(
             "it is JSON, but no result of a load test",
@@ -280,10 +371,10 @@ fn of_values(values: &[Value]) -> Outcome {
         ));
     };
     if own::is(first) {
-        return own::read(values);
+        return own::read(values.into_iter().map(Some));
     }
     if perf::is_record(first) {
-        return perf::records(values);
+        return perf::records(values.into_iter().map(Some));
     }
     if let Some(refusal) = refused(first) {
         return Err(refusal);
@@ -311,7 +402,7 @@ fn of_values(values: &[Value]) -> Outcome {
             runs,
             ..Parsed::default()
         }),
-        None => requests::of_json(values),
+        None => requests::of_json(&values),
     }
 }
 

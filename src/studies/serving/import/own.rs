@@ -18,10 +18,14 @@ pub(super) fn is(value: &Value) -> bool {
 }
 
 /// The runs of a file: each header begins one.
-pub(super) fn read(values: &[Value]) -> Outcome {
+pub(super) fn read(lines: impl Iterator<Item = Option<Value>>) -> Outcome {
     let mut parsed = Parsed::default();
     let mut open_loop = false;
-    for value in values {
+    for line in lines {
+        let Some(value) = &line else {
+            parsed.lost += 1;
+            continue;
+        };
         if is(value) {
             if value.get("schema").and_then(Value::as_str) != Some(SCHEMA) {
                 return Err(Refusal::new(

@@ -132,19 +132,26 @@ pub(super) fn is_record(value: &Value) -> bool {
 }
 
 /// The records of AIPerf's requests; those of a warm-up are excluded.
-pub(super) fn records(values: &[Value]) -> Outcome {
-    let (mut requests, mut lost, mut warmup) = (Vec::new(), 0, 0);
-    // Nanoseconds since 1970 keep their last digits only as integers.
-    let start = |value: &Value| value["metadata"].get("request_start_ns")?.as_i64();
-    let zero = values.iter().filter_map(start).min().unwrap_or(0);
-    for value in values {
-        if text(&value["metadata"], "benchmark_phase").is_some_and(|phase| phase == "warmup") {
+pub(super) fn records(lines: impl Iterator<Item = Option<Value>>) -> Outcome {
+    let (mut requests, mut starts, mut lost, mut warmup) = (Vec::new(), Vec::new(), 0, 0);
+    let mut zero = i64::MAX;
+    for line in lines {
+        let value = line.unwrap_or_default();
+        let metadata = &value["metadata"];
+        // Nanoseconds since 1970 keep their last digits only as integers.
+        let start = metadata.get("request_start_ns").and_then(Value::as_i64);
+        zero = zero.min(start.unwrap_or(i64::MAX));
+        if text(metadata, "benchmark_phase").is_some_and(|phase| phase == "warmup") {
             warmup += 1;
-        } else if let Some(begin) = start(value) {
-            requests.push(record(value, Time(begin.saturating_sub(zero) as f64)));
+        } else if let Some(start) = start {
+            starts.push(start);
+            requests.push(record(&value));
         } else {
             lost += 1;
         }
+    }
+    for (request, start) in requests.iter_mut().zip(starts) {
+        request.due = Some(Time(start.saturating_sub(zero) as f64));
     }
     let mut parsed = Parsed::from(Run {
         tool: Tool::AiPerf,
@@ -160,7 +167,8 @@ pub(super) fn records(values: &[Value]) -> Outcome {
     Ok(parsed)
 }
 
-fn record(value: &Value, due: Time) -> Request {
+/// A request, without when it was due.
+fn record(value: &Value) -> Request {
     let metrics = &value["metrics"];
     let find = |name: &str| {
         let object = metrics.get(name)?;
@@ -178,7 +186,7 @@ fn record(value: &Value, due: Time) -> Request {
     let failed = value.get("error").is_some_and(|error| !error.is_null())
         || time("request_latency").is_none();
     Request {
-        due: Some(due),
+        due: None,
         queued: time("credit_to_start_latency"),
         ttft: time("time_to_first_token"),
         latency: time("request_latency"),

@@ -24,7 +24,7 @@ pub(crate) struct Scrape {
     time: Option<Seconds>,
     /// Counters and gauges, summed over labels; shares are the greatest.
     values: BTreeMap<String, f64>,
-    /// Cumulative counts by upper bound in seconds.
+    /// Cumulative counts by upper bound in seconds, in rising order.
     buckets: BTreeMap<String, Vec<(f64, f64)>>,
     settings: BTreeMap<String, String>,
 }
@@ -140,13 +140,7 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
             });
             let Some(bound) = bound else { continue };
             let buckets = scrape.buckets.entry(name.to_owned()).or_default();
-            match buckets
-                .iter_mut()
-                .find(|(known_bound, _)| *known_bound == bound)
-            {
-                Some((_, count)) => *count += sample.value,
-                None => buckets.push((bound, sample.value)),
-            }
+            buckets.push((bound, sample.value));
         } else {
             let value = scrape.values.entry(name.to_owned()).or_insert(0.0);
             let is_share = name.ends_with("usage_perc")
@@ -159,10 +153,15 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
             };
         }
     }
-    scrape
-        .buckets
-        .values_mut()
-        .for_each(|buckets| buckets.arrange_by(|a, b| a.0.total_cmp(&b.0)));
+    for buckets in scrape.buckets.values_mut() {
+        buckets.arrange_by(|a, b| a.0.total_cmp(&b.0));
+        // Buckets of several labels are one.
+        buckets.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            kept.1 += if is_same { next.1 } else { 0.0 };
+            is_same
+        });
+    }
     scrape
 }
 
@@ -195,13 +194,13 @@ const AROUND: Seconds = Seconds(2.0);
 /// One run an engine and load test, or one an engine where times do not tell: what the last snapshot counts beyond the
 /// first one.
 pub(super) fn runs(
-    scrapes: Vec<(&str, Scrape)>,
+    scrapes: Vec<(String, Scrape)>,
     tests: &[Run],
     diagnostics: &mut Diagnostics,
 ) -> Vec<Run> {
-    let mut engines: Vec<Vec<(&str, Scrape)>> = Vec::new();
+    let mut engines: Vec<Vec<(String, Scrape)>> = Vec::new();
     for scrape in scrapes {
-        let is_same = |group: &&mut Vec<(&str, Scrape)>| {
+        let is_same = |group: &&mut Vec<(String, Scrape)>| {
             group.first().is_some_and(|(_, first)| {
                 first.engine == scrape.1.engine && first.model == scrape.1.model
             })
@@ -242,7 +241,7 @@ pub(super) fn runs(
 }
 
 /// The snapshots from just before a load test to just after it, if there are two or more.
-fn during<'a, 'p>(scrapes: &'a [(&'p str, Scrape)], test: &Run) -> Option<&'a [(&'p str, Scrape)]> {
+fn during<'a>(scrapes: &'a [(String, Scrape)], test: &Run) -> Option<&'a [(String, Scrape)]> {
     let (begin, length) = (test.began()?, test.duration()?.seconds());
     let before = |limit: Seconds| {
         scrapes.partition_point(|(_, scrape)| scrape.time.is_some_and(|time| time <= limit))
@@ -270,7 +269,7 @@ fn during<'a, 'p>(scrapes: &'a [(&'p str, Scrape)], test: &Run) -> Option<&'a [(
         .filter(|window| window.len() > 1)
 }
 
-fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
+fn run(scrapes: &[(String, Scrape)], diagnostics: &mut Diagnostics) -> Run {
     let (path, last) = scrapes.last().cloned().unwrap_or_default();
     let first = if scrapes.len() > 1 {
         scrapes[0].1.clone()
@@ -292,7 +291,7 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
         };
         let note = Diagnostic::new(Severity::Notice, "serving/no-rates", message);
         let hint = "take one before and one after the run: { echo \"# scraped_at $(date +%s.%N)\"; curl -s URL/metrics; } > after.prom";
-        diagnostics.push(note.artifact(path).hint(hint));
+        diagnostics.push(note.artifact(&path).hint(hint));
     }
     let delta = |names: &[&str]| {
         names.iter().find_map(|name| {
@@ -348,7 +347,7 @@ fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {
             .collect(),
         ..Run::default()
     };
-    named(run, path)
+    named(run, &path)
 }
 
 fn engine_sample(scrape: &Scrape, begin: Seconds) -> EngineSample {

@@ -1,6 +1,7 @@
 //! Tables of requests: CSV, JSON, JSON Lines. A column of time ends in its unit (`ttft_ms`, `latency_s`, `TTFT (ms)`);
 //! only replays of recorded conversations, which are known by their columns, have seconds without saying so.
 
+use csv::StringRecord;
 use serde_json::Value;
 
 use super::json::{S, as_number, unit_of_time};
@@ -185,15 +186,12 @@ fn split(heading: &str) -> (String, Option<Time>) {
 pub(super) fn of_table(table: &Table) -> Outcome {
     let replay = table.column("trace_id").is_some()
         && table.column("theoretical_cache_hit_blocks").is_some();
-    let rows = table
-        .rows
-        .iter()
-        .map(|row| row.iter().map(|cell| Value::String(cell.clone())).collect());
-    let rows: Vec<Vec<Value>> = rows.collect();
-    let mut parsed = read(&table.header, &rows, replay.then_some(S))?;
+    let text = |cell: &str| Value::String(cell.to_owned());
+    let rows = table.rows.iter().map(|row| row.iter().map(text).collect());
+    let mut parsed = read(&table.header, rows, replay.then_some(S))?;
     parsed.lost += table.lost;
     if replay {
-        let hit = |row: &Vec<String>| {
+        let hit = |row: &StringRecord| {
             let [hit, missed] =
                 ["cache_hit_blocks", "cache_miss_blocks"].map(|name| table.number(row, name));
             Some(Ratio(hit? / (hit? + missed?))).filter(|share| share.is_finite())
@@ -237,27 +235,30 @@ pub(super) fn of_json(values: &[Value]) -> Outcome {
             .map(|key| value.get(key).cloned().unwrap_or(Value::Null))
             .collect()
     };
-    let rows: Vec<Vec<Value>> = values.iter().map(row).collect();
-    read(&header, &rows, None)
+    read(&header, values.iter().map(row), None)
 }
 
-fn read(header: &[String], rows: &[Vec<Value>], unit: Option<Time>) -> Outcome {
+/// Requests of rows, which are made one after another.
+fn read(
+    header: &[String],
+    rows: impl Iterator<Item = Vec<Value>> + Clone,
+    unit: Option<Time>,
+) -> Outcome {
     let columns = Columns::of(header, unit)?;
     let begins = [Field::Scheduled, Field::Start]
         .into_iter()
         .find_map(|field| columns.get(field));
     // Times since 1970 in seconds keep their digits only as differences.
     let zero = begins.map_or(0.0, |(index, _)| {
-        rows.iter()
-            .filter_map(|row| as_number(row.get(index)?))
-            .fold(f64::INFINITY, f64::min)
+        let starts = rows.clone().filter_map(|row| as_number(row.get(index)?));
+        starts.fold(f64::INFINITY, f64::min)
     });
     let mut lost = 0;
     let mut requests = Vec::new();
     for row in rows {
         match request(
             &columns,
-            row,
+            &row,
             begins.map(|(index, factor)| (index, factor, zero)),
         ) {
             Some(request) => requests.push(request),

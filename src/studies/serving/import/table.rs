@@ -1,5 +1,6 @@
 //! Tables as text: which kind one is, by its header.
 
+use csv::StringRecord;
 use serde_json::{Map, Value};
 
 use super::{Outcome, Parsed, READABLE, Refusal, aggregates, perf_csv, requests, server_log};
@@ -9,7 +10,7 @@ pub(super) struct Table {
     /// Headings.
     pub(super) header: Vec<String>,
     /// Rows.
-    pub(super) rows: Vec<Vec<String>>,
+    pub(super) rows: Vec<StringRecord>,
     /// Rows with another number of cells.
     pub(super) lost: u64,
 }
@@ -21,7 +22,7 @@ impl Table {
     }
 
     /// A number of a row.
-    pub(super) fn number(&self, row: &[String], name: &str) -> Option<f64> {
+    pub(super) fn number(&self, row: &StringRecord, name: &str) -> Option<f64> {
         let cell = row.get(self.column(name)?)?.trim();
         cell.parse().ok().filter(|number: &f64| number.is_finite())
     }
@@ -76,7 +77,7 @@ fn table(text: &str, delimiter: u8) -> Option<Table> {
     for record in reader.records() {
         match record {
             Ok(record) if record.len() == header.len() => {
-                rows.push(record.iter().map(str::to_owned).collect());
+                rows.push(record);
             }
             _ => lost += 1,
         }
@@ -85,7 +86,7 @@ fn table(text: &str, delimiter: u8) -> Option<Table> {
 }
 
 /// A row whose headings are paths, as the object that was flattened.
-fn nested(header: &[String], row: &[String]) -> Value {
+fn nested(header: &[String], row: &StringRecord) -> Value {
     let mut root = Map::new();
     for (path, cell) in header.iter().zip(row).filter(|(_, cell)| !cell.is_empty()) {
         let mut parts: Vec<&str> = path.split('.').collect();
@@ -100,7 +101,7 @@ fn nested(header: &[String], row: &[String]) -> Value {
             let number = cell.parse().ok().and_then(serde_json::Number::from_f64);
             map.insert(
                 last.to_owned(),
-                number.map_or_else(|| Value::String(cell.clone()), Value::Number),
+                number.map_or_else(|| Value::String(cell.to_owned()), Value::Number),
             );
         }
     }

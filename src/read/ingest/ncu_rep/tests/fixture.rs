@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{codes, metrics, read};
-use rooflens_bundle::Content;
+use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::Severity;
 use rooflens_session::{ProfileRule, Session};
 
 fn fixture(name: &str) -> Vec<u8> {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fixtures/h200-llama-1b/ncu-decode");
-    Content::open(&folder.join(name))
-        .unwrap()
-        .bytes(1 << 30)
-        .unwrap()
+    let file = ArtifactFile {
+        location: folder.join(name),
+        ..ArtifactFile::default()
+    };
+    file.content().unwrap().bytes(1 << 30).unwrap()
 }
 
 /// Base unit and size in it of a unit over a column, by ncu's documentation: decimal prefixes.

@@ -1,11 +1,12 @@
 //! Fuzzing on stable: a seeded mutator over fixtures and small files of all formats, for a second by default.
 //!
 //! `ROOFLENS_FUZZ_SECONDS=60` fuzzes for so long, `ROOFLENS_FUZZ_SEED=7` elsewhere, `ROOFLENS_FUZZ_TARGET=pages` one target
-//! alone, and `ROOFLENS_FUZZ_CORPUS=DIR` writes inputs and dictionary for cargo-fuzz (`tests/fuzz/cargo-fuzz`). An input that
+//! alone, `ROOFLENS_FUZZ_CUTS=10000` cuts files at so many places, and `ROOFLENS_FUZZ_CORPUS=DIR` writes inputs and dictionary for cargo-fuzz (`tests/fuzz/cargo-fuzz`). An input that
 //! panics is written to the folder for temporary files and named.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod corpus;
+mod cuts;
 mod mutate;
 mod targets;
 

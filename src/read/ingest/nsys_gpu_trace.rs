@@ -93,6 +93,9 @@ fn import(
             .hint("nsys stats --report cuda_gpu_trace --format csv gives it"));
     };
     let room = session.room() / ROW_BYTES;
+    if let Some(loss) = table.loss(file) {
+        diagnostics.push(loss);
+    }
     let (mut rows, mut bad, mut first_bad) = (Vec::new(), 0, None);
     table.rows(|line, cells| {
         match row(cells, &columns) {
@@ -417,7 +420,7 @@ mod tests {
     #[test]
     fn damaged_rows_are_counted_and_others_kept() {
         let text = format!(
-            "{TRACE}9223372036854775807,9,1,,,,,,,,,,,,,,A (0),1,,7,k\n5,-1,1,,,,,,,,,,,,,,A (0),1,,7,k\n300,1"
+            "{TRACE}9223372036854775807,9,1,,,,,,,,,,,,,,A (0),1,,7,k\n5,-1,1,,,,,,,,,,,,,,A (0),1,,7,k\n300,1\n"
         );
         let (result, session, diagnostics) = import_text(&text);
         assert!(result.is_ok());

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use rooflens_bundle::ArtifactFile;
+use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_units::Time;
 
 /// Longest line that may be a head: of console tables it has the width of all columns.
@@ -24,6 +26,8 @@ pub(super) struct Table<'a> {
     pub(super) line: u64,
     layout: Layout,
     body: &'a str,
+    /// The text ends within a row, which is left out.
+    is_cut: bool,
 }
 
 /// The separator of cells.
@@ -46,12 +50,7 @@ pub(super) fn tables(text: &str) -> impl Iterator<Item = Table<'_>> {
                 continue;
             }
             if let Some((columns, layout, body)) = fixed(head, after).or_else(|| csv(head, after)) {
-                return Some(Table {
-                    columns,
-                    line,
-                    layout,
-                    body,
-                });
+                return Some(Table::new(columns, line, layout, body));
             }
         }
         None
@@ -142,6 +141,29 @@ fn cells<'a>(line: &'a str, ranges: &[(usize, usize)]) -> Vec<&'a str> {
 }
 
 impl<'a> Table<'a> {
+    fn new(columns: Vec<Column<'a>>, line: u64, layout: Layout, body: &'a str) -> Self {
+        // Each row ends its line: a number or a name that is cut is another one.
+        let end = body.rfind('\n').map_or(0, |last| last + 1);
+        let body_end = &body[end..];
+        let quotes = memchr::memchr_iter(b'"', body.as_bytes()).count();
+        let is_open = matches!(layout, Layout::Csv) && quotes % 2 == 1;
+        Self {
+            columns,
+            line,
+            layout,
+            body: &body[..end],
+            is_cut: !body_end.is_empty() || is_open,
+        }
+    }
+
+    /// What a text that ends within a row loses.
+    pub(super) fn loss(&self, file: &ArtifactFile) -> Option<Diagnostic> {
+        let message = "the text ends within a row: rows are missing";
+        let cut = Diagnostic::new(Severity::DataLoss, "stats/cut", message);
+        let hint = "write it again, or copy it whole";
+        self.is_cut.then(|| cut.artifact(&file.path).hint(hint))
+    }
+
     /// Where a column of one of these names is.
     pub(super) fn position(&self, names: &[&str]) -> Option<usize> {
         self.columns

@@ -165,7 +165,8 @@ impl Read {
 
     /// The end of the file; a last line without an end may lack the end of a number.
     fn end(&mut self, session: &mut Session, number: u64, cut: bool) {
-        if cut && self.open.take().is_some() {
+        if cut {
+            self.open = None;
             self.lose(number);
         }
         self.close(session, number);

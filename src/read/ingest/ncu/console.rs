@@ -36,8 +36,9 @@ pub(super) fn recognizes(text: &str) -> bool {
             .any(|line| launch(line).is_some() || line.starts_with("==PROF== "))
 }
 
-/// The details page of a console report; none of another text, and of one that would make too large a page.
-pub(super) fn page(text: &str) -> Option<String> {
+/// The details page of a console report, and whether the text ends within a launch; none of another text, and of one that
+/// would make too large a page.
+pub(super) fn page(text: &str) -> Option<(String, bool)> {
     let mut page = Page {
         text: HEADER.to_owned(),
         ..Page::default()
@@ -54,8 +55,12 @@ pub(super) fn page(text: &str) -> Option<String> {
             return None;
         }
     }
+    let last = text.rfind('\n').map_or(text, |end| &text[end..]);
+    // Tables and rules end with an empty line.
+    let is_open = page.columns.is_some() || page.rule.is_some() || page.section.is_empty();
+    let is_cut = is_open || !last.trim().is_empty();
     page.end_rule();
-    (page.launches > 0).then_some(page.text)
+    (page.launches > 0).then_some((page.text, is_cut))
 }
 
 #[derive(Default)]
@@ -290,7 +295,8 @@ mod tests {
 
     #[test]
     fn launches_metrics_and_rules_become_rows() {
-        let page = page(REPORT).unwrap_or_default();
+        let (page, is_cut) = page(REPORT).unwrap_or_default();
+        assert!(is_cut);
         let rows: Vec<&str> = page.lines().skip(1).collect();
         let f = "\"0\",\"7\",\"a.out\",\"host\",\"void f<(int)4>(T1 *, \"\"x\"\")\",\"1\",\"7\",\"64, 1, 1\",\"4, 1, 2\",\"0\",\"9.0\"";
         let g = "\"1\",\"7\",\"a.out\",\"host\",\"g()\",\"2\",\"13\",\"\",\"\",\"\",\"\"";

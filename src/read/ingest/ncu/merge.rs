@@ -68,6 +68,8 @@ pub(super) struct Merge<'a> {
     noise: u64,
     short_rows: u64,
     conflicts: u64,
+    /// Launches of a details page in their order, each with its last metric.
+    tails: Vec<(ProfileId, StrId, StrId)>,
 }
 
 impl<'a> Merge<'a> {
@@ -87,6 +89,7 @@ impl<'a> Merge<'a> {
             noise: 0,
             short_rows: 0,
             conflicts: 0,
+            tails: Vec::new(),
         };
         if let Some(pass) = pass {
             merge.index(pass);
@@ -210,6 +213,10 @@ impl<'a> Merge<'a> {
         let section = self.session.intern(section);
         let name = self.session.intern(metric);
         let key = (profile, key_section(section, metric), name);
+        if origin == Origin::Details {
+            self.tails.pop_if(|tail| tail.0 == profile);
+            self.tails.push(key);
+        }
         let row = ProfileMetric {
             profile,
             section,
@@ -305,8 +312,19 @@ impl<'a> Merge<'a> {
         self.short_rows += 1;
     }
 
+    /// Whether the last launch of a details page lacks the metric that ends the first one and that all others have.
+    fn ends_early(&self) -> bool {
+        let [(_, section, metric), .., (last, ..)] = self.tails[..] else {
+            return false;
+        };
+        let has = |profile| self.metrics.contains_key(&(profile, section, metric));
+        let before = &self.tails[..self.tails.len() - 1];
+        !has(last) && before.iter().all(|(profile, ..)| has(*profile))
+    }
+
     /// Says what reading came to.
     pub(super) fn close(self) -> Outcome {
+        let early_ends = u64::from(self.ends_early());
         let told = [
             (
                 self.reported_rows,
@@ -325,6 +343,12 @@ impl<'a> Merge<'a> {
                 Severity::DataLoss,
                 "ncu/short-rows",
                 "rows end before the header does: the page was cut off",
+            ),
+            (
+                early_ends,
+                Severity::DataLoss,
+                "ncu/short-launch",
+                "the last launch ends before the last metric that all others have: the page was cut off",
             ),
             (
                 self.conflicts,

@@ -53,13 +53,13 @@ fn import(
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
     let bytes = file.content()?.bytes(MAX_BYTES)?;
-    let text = as_page(String::from_utf8_lossy(&bytes));
+    let (text, is_cut) = as_page(String::from_utf8_lossy(&bytes));
     let Some(start) = header::find(&text) else {
         return Err(refusal::reason(&text));
     };
     let page = whole_rows(&text[start..]);
     let mut merge = Merge::open(file, session);
-    if start + page.len() < text.len() {
+    if is_cut || start + page.len() < text.len() {
         merge.short_row();
     }
     let read = read_rows(page, Decimal::of(page), &mut merge);
@@ -73,12 +73,15 @@ fn import(
     read
 }
 
-/// A console report as the page of the same values; other texts as they are.
-fn as_page(text: Cow<'_, str>) -> Cow<'_, str> {
+/// A console report as the page of the same values, and whether it is cut; other texts as they are.
+fn as_page(text: Cow<'_, str>) -> (Cow<'_, str>, bool) {
     if header::find(&text).is_some() {
-        return text;
+        return (text, false);
     }
-    console::page(&text).map_or(text, Cow::Owned)
+    match console::page(&text) {
+        Some((page, is_cut)) => (Cow::Owned(page), is_cut),
+        None => (text, false),
+    }
 }
 
 /// Bytes that tell where a page comes from: the first rows, and all of a page of one launch.
@@ -87,7 +90,7 @@ const ORIGIN_BYTES: usize = 1 << 20;
 /// The process of a page, and its launch if there is one alone; none for a page without launches.
 pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
     let bytes = file.content().ok()?.prefix(ORIGIN_BYTES).ok()?;
-    let text = as_page(String::from_utf8_lossy(&bytes));
+    let (text, _) = as_page(String::from_utf8_lossy(&bytes));
     let page = &text[header::find(&text)?..];
     let mut rows = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -109,7 +112,9 @@ pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
 
 /// A page without a last row that ends within a field: a number cut in two is another number.
 fn whole_rows(page: &str) -> &str {
-    if page.ends_with(['\n', '"']) || page.ends_with("\",") {
+    let quotes = memchr::memchr_iter(b'"', page.as_bytes()).count();
+    let is_open = quotes % 2 == 1;
+    if !is_open && (page.ends_with(['\n', '"']) || page.ends_with("\",")) {
         return page;
     }
     page.rfind('\n').map_or("", |end| &page[..=end])
@@ -124,7 +129,9 @@ fn read_rows(page: &str, decimal: Decimal, merge: &mut Merge<'_>) -> Result<(), 
     let mut record = csv::StringRecord::new();
     let mut header: Option<Header> = None;
     let mut units: Option<csv::StringRecord> = None;
+    let mut cells = 0;
     while reader.read_record(&mut record)? {
+        cells = record.len();
         if Header::begins(&record) {
             header = Some(Header::read(&record)?);
             units = None;
@@ -144,6 +151,11 @@ fn read_rows(page: &str, decimal: Decimal, merge: &mut Merge<'_>) -> Result<(), 
             Layout::Raw => raw::read(header, units.as_ref(), &record, decimal, merge),
             Layout::Details => details::read(header, &record, decimal, merge),
         }
+    }
+    // Rows of a details page may end early, with the end of their line.
+    let is_short = |header: &Header| header.layout == Layout::Details && cells < header.names.len();
+    if !page.ends_with('\n') && header.as_ref().is_some_and(is_short) {
+        merge.short_row();
     }
     Ok(())
 }

@@ -29,7 +29,14 @@ pub(super) fn import(
     // Of each GPU the row that is being filled, and what it has.
     let mut open: BTreeMap<u32, (usize, BTreeSet<&str>)> = BTreeMap::new();
     let most = session.room() / size_of::<GpuSnapshot>() as u64;
-    for line in text.lines() {
+    // A value that is cut is another one.
+    let end = text.rfind('\n').map_or(0, |last| last + 1);
+    if !text[end..].trim().is_empty() {
+        let message = "the last line has no end: it may be cut and is left out";
+        let cut = Diagnostic::new(Severity::DataLoss, "nvml/cut", message);
+        diagnostics.push(cut.artifact(&file.path));
+    }
+    for line in text[..end].lines() {
         let Some((name, labels, value)) = metric(line) else {
             continue;
         };

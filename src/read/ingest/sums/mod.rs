@@ -132,8 +132,12 @@ fn rows<R>(
 ) -> Result<Vec<R>, IngestError> {
     // A row is kept with its name until the table is read.
     let room = session.room() / (2 * size_of::<R>()) as u64;
-    let (mut rows, mut bad) = (Vec::new(), Vec::new());
+    let (mut rows, mut bad, mut shares) = (Vec::new(), Vec::new(), Shares::of(table));
+    if let Some(loss) = table.loss(file) {
+        diagnostics.push(loss);
+    }
     table.rows(|line, cells| {
+        shares.add(cells);
         match row(cells) {
             Some(_) if rows.len() as u64 >= room => return Err(IngestErrorKind::Budget.into()),
             Some(row) => rows.push(row),
@@ -146,8 +150,58 @@ fn rows<R>(
         let loss = Diagnostic::new(Severity::DataLoss, "sums/row", message);
         let loss = loss.times(bad.len() as u64).artifact(&file.path);
         diagnostics.push(loss.at(Location::Line(*first)));
+    } else if shares.lack_rows() {
+        let message = "the shares of time are those of more rows than there are: rows are missing";
+        let loss = Diagnostic::new(Severity::DataLoss, "sums/missing-rows", message);
+        diagnostics.push(loss.artifact(&file.path).at(Location::Line(table.line)));
     }
     Ok(rows)
+}
+
+/// Shares of time against the times that they are shares of.
+#[derive(Default)]
+struct Shares {
+    /// Columns of shares and of times, and nanoseconds per unit of these.
+    columns: Option<(usize, (usize, u32))>,
+    sum: Time,
+    /// Least sum of all rows, by the share of one of them.
+    least: Time,
+}
+
+impl Shares {
+    fn of(table: &Table<'_>) -> Self {
+        let is_share =
+            |column: &stats_tables::Column<'_>| column.name == "Time" && column.unit == "%";
+        let share = table.columns.iter().position(is_share);
+        Self {
+            columns: share.zip(table.time(&["Total Time"])),
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, cells: &[Cow<'_, str>]) {
+        let Some((share, (total, scale))) = self.columns else {
+            return;
+        };
+        let total = cells
+            .get(total)
+            .and_then(|cell| stats_tables::time(cell, scale));
+        let (Some(share), Some(total)) = (cells.get(share), total) else {
+            return;
+        };
+        self.sum = self.sum + total;
+        let digits = share.split_once('.').map_or(0, |(_, digits)| digits.len());
+        // A share of 40.0 is one of less than 40.05.
+        let half = 0.5 / 10_f64.powi(digits.min(9) as i32);
+        if let Some(percent) = number::<f64>(share).filter(|percent| *percent > 0.0) {
+            self.least = self.least.max(100.0 / (percent + half) * total);
+        }
+    }
+
+    /// Whether the rows are fewer than those whose shares they state. A unit that is not nanoseconds has rounded times.
+    fn lack_rows(&self) -> bool {
+        self.sum < (1.0 - 1e-6) * self.least
+    }
 }
 
 /// The first table of kernels: where their names are, and the figures.
@@ -237,6 +291,38 @@ mod tests {
             assert!(!is_sums(header), "{header}");
             assert!(import_text(header).0.is_err());
         }
+    }
+
+    #[test]
+    fn what_is_cut_within_a_row_or_lacks_rows_is_data_loss() {
+        let codes = |text: &str| {
+            let (_, session, diagnostics) = import_text(text);
+            let codes: Vec<&str> = diagnostics.iter().map(|one| one.code).collect();
+            (session.kernel_sums.len(), codes)
+        };
+        let whole = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n\
+            60.0,600,1,600,600,600,600,0,\"f<1, 2>()\"\n30.0,300,1,300,300,300,300,0,g\n10.0,100,1,100,100,100,100,0,h\n";
+        assert_eq!(codes(whole), (3, vec![]));
+        let end_of_second = whole.find("10.0,100").unwrap();
+        assert_eq!(
+            codes(&whole[..end_of_second]),
+            (2, vec!["sums/missing-rows"])
+        );
+        // The name of the last row may be longer: it is left out.
+        let (rows, lost) = codes(&whole[..whole.len() - 1]);
+        assert!(rows == 2 && lost.contains(&"stats/cut"), "{lost:?}");
+        // An open quote holds all that follows.
+        let (rows, lost) = codes(&whole.replace("2>()\"", "2>()"));
+        assert!(rows < 3 && lost.contains(&"stats/cut"), "{lost:?}");
+    }
+
+    #[test]
+    fn shares_are_rounded() {
+        // 1 ÷ 3 is 33.333 %, and 2 ÷ 3 66.667 %.
+        let text = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n\
+            66.7,2,1,2,2,2,2,0,f\n33.3,1,1,1,1,1,1,0,g\n";
+        let (_, _, diagnostics) = import_text(text);
+        assert_eq!(diagnostics.iter().count(), 0);
     }
 
     #[test]

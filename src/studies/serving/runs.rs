@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::stats::Spread;
+use crate::stats::{Spread, withhold};
 use rooflens_units::{
     Bytes, Count, Ratio, RequestsPerSecond, Seconds, Time, TokensPerSecond, Watts,
 };
@@ -118,6 +118,16 @@ impl Run {
         Some(last - first).filter(Time::is_positive)
     }
 
+    /// Takes away figures that nothing can have, such as times below zero, and returns their number.
+    pub(crate) fn withhold_impossible(&mut self) -> u64 {
+        let requests: u64 = self
+            .requests
+            .iter_mut()
+            .map(Request::withhold_impossible)
+            .sum();
+        requests + self.stated.withhold_impossible()
+    }
+
     /// Whether it is a load test rather than what an engine counted.
     pub fn is_test(&self) -> bool {
         self.tool != Tool::EngineMetrics
@@ -200,6 +210,27 @@ impl Request {
         tpot.filter(|time| *time >= Time::ZERO)
     }
 
+    fn withhold_impossible(&mut self) -> u64 {
+        let times = [
+            &mut self.queued,
+            &mut self.ttft,
+            &mut self.latency,
+            &mut self.tpot,
+        ];
+        let lost: u64 = times
+            .into_iter()
+            .map(|time| withhold(time, |time| time.0))
+            .sum();
+        let counts = [&mut self.prompt_tokens, &mut self.output_tokens];
+        let counts: u64 = counts
+            .into_iter()
+            .map(|count| withhold(count, |count| count.0))
+            .sum();
+        let gaps = self.itl.len();
+        self.itl.retain(|gap| (0.0..f64::INFINITY).contains(&gap.0));
+        lost + counts + (gaps - self.itl.len()) as u64
+    }
+
     /// When it was due, on the run's clock.
     pub const fn due(&self) -> Option<Time> {
         self.due
@@ -240,6 +271,37 @@ pub struct Stated {
     pub latency: Spread,
     /// Time in a queue.
     pub queued: Spread,
+}
+
+impl Stated {
+    fn withhold_impossible(&mut self) -> u64 {
+        let counts = [
+            &mut self.completed,
+            &mut self.failed,
+            &mut self.prompt_tokens,
+            &mut self.output_tokens,
+        ];
+        let counts: u64 = counts
+            .into_iter()
+            .map(|count| withhold(count, |count| count.0))
+            .sum();
+        let rates = [&mut self.output_rate, &mut self.total_rate];
+        let rates: u64 = rates
+            .into_iter()
+            .map(|rate| withhold(rate, |rate| rate.0))
+            .sum();
+        let spreads = [
+            &mut self.ttft,
+            &mut self.tpot,
+            &mut self.itl,
+            &mut self.latency,
+            &mut self.queued,
+        ];
+        let spreads: u64 = spreads.into_iter().map(Spread::withhold_impossible).sum();
+        let others = withhold(&mut self.duration, |time| time.0)
+            + withhold(&mut self.request_rate, |rate| rate.0);
+        counts + rates + spreads + others
+    }
 }
 
 /// What an engine said at one time.

@@ -23,6 +23,16 @@ pub struct Spread {
     pub percentiles: [Option<Time>; 4],
 }
 
+/// Takes away a quantity below zero, or one that is not finite; 1 if it was one.
+pub(crate) fn withhold<T: Copy>(quantity: &mut Option<T>, number: fn(T) -> f64) -> u64 {
+    let is_impossible =
+        quantity.is_some_and(|value| !(0.0..f64::INFINITY).contains(&number(value)));
+    if is_impossible {
+        *quantity = None;
+    }
+    u64::from(is_impossible)
+}
+
 impl Spread {
     /// Of samples in ascending order.
     pub fn of(sorted: &[Time]) -> Self {
@@ -57,6 +67,14 @@ impl Spread {
             max,
             percentiles: percentiles.map(time),
         }
+    }
+
+    /// Takes away figures that no time can have, and returns their number.
+    pub(crate) fn withhold_impossible(&mut self) -> u64 {
+        let figures = [&mut self.mean, &mut self.std, &mut self.min, &mut self.max];
+        let times = figures.into_iter().chain(&mut self.percentiles);
+        let lost: u64 = times.map(|time| withhold(time, |time| time.0)).sum();
+        lost + withhold(&mut self.count, |count| count.0)
     }
 
     /// The median.

@@ -15,7 +15,7 @@ use crate::analysis::{Options, Results};
 use crate::import::{File, Input, Reader, format_of};
 use crate::runs::Tool;
 use crate::stats::{PERCENTILES, Spread};
-use rooflens_units::{Bytes, Count, Ratio, Watts};
+use rooflens_units::{Bytes, Count, Ratio, Time, Watts};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -484,6 +484,27 @@ fn what_values_take_in_memory_ends_reading() {
         (refused.code, refused.severity),
         ("serving/refused", Severity::Error)
     );
+}
+
+#[test]
+fn impossible_figures_are_left_out_and_said() {
+    let (input, diagnostics) = of_text(
+        r#"{"duration": -5.0, "completed": -1, "request_throughput": 0.5, "mean_ttft_ms": 3.0, "p99_ttft_ms": -2.0,
+            "ttfts": [0.5], "itls": [[0.1, -1.0]], "output_lens": [3]}"#,
+    );
+    let run = &input.runs[0];
+    assert_eq!((run.stated.duration, run.stated.completed), (None, None));
+    assert_eq!(
+        (run.stated.ttft.p99(), run.stated.ttft.mean),
+        (None, Some(3.0 * Time(1e6)))
+    );
+    assert_eq!(run.requests[0].itl, [Time(1e8)]);
+    let lost = diagnostics
+        .iter()
+        .find(|lost| lost.code == "serving/impossible")
+        .expect("it is said");
+    // Duration, completed, a percentile, a gap, and the latency that is their sum: 0.5 + 0.1 - 1.
+    assert_eq!((lost.severity, lost.count), (Severity::DataLoss, 5));
 }
 
 #[test]

@@ -139,6 +139,12 @@ impl Reader {
             let load = load_name(&run).filter(|_| several && run.label.is_empty());
             let mut run = named(run, file.path);
             run.label.extend(load);
+            let impossible = run.withhold_impossible();
+            if impossible > 0 {
+                let message = "a time, count or rate below zero is left out";
+                let lost = Diagnostic::new(Severity::DataLoss, "serving/impossible", message);
+                diagnostics.push(lost.artifact(file.path).times(impossible));
+            }
             self.input.runs.push(run);
         }
     }
@@ -284,8 +290,13 @@ fn parse(bytes: &[u8], values: &mut Values) -> Outcome {
             None => Err(damaged()),
         };
     }
+    let (text, cut) = whole_lines(text, bytes);
+    let add_cut = |parsed: Parsed| Parsed {
+        lost: parsed.lost + cut,
+        ..parsed
+    };
     if let Some(scrape) = prometheus::parse(text) {
-        return scrape;
+        return scrape.map(add_cut);
     }
     if text.contains("DCGM_FI_") && text.contains("gauge,") {
         return Err(Refusal::new(
@@ -300,7 +311,15 @@ fn parse(bytes: &[u8], values: &mut Values) -> Outcome {
     {
         return Err(console_log());
     }
-    table::parse(text)
+    table::parse(text).map(add_cut)
+}
+
+/// The lines of a text that end, and 1 if its last one does not: a number that is cut is another one.
+fn whole_lines<'a>(text: &'a str, bytes: &[u8]) -> (&'a str, u64) {
+    if bytes[bytes.trim_ascii_end().len()..].contains(&b'\n') {
+        return (text, 0);
+    }
+    (text.rfind('\n').map_or("", |end| &text[..end]), 1)
 }
 
 fn damaged() -> Refusal {

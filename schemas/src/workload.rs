@@ -160,6 +160,11 @@ pub struct PassOverride {
 }
 
 impl Workload {
+    /// Whether nobody stated this key of the file: the capture program inferred it.
+    pub fn infers(&self, key: &str) -> bool {
+        self.inferred.iter().any(|inferred| inferred == key)
+    }
+
     /// The workload as one pass ran it.
     pub fn for_pass(&self, pass: &str) -> Self {
         let mut own = self.clone();

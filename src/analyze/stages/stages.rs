@@ -124,7 +124,9 @@ fn drafts(session: &Session, ops: &Ops, pass: PassId, rules: &[Rule]) -> Vec<Dra
         .collect();
     let mut named = NamedStages::new();
     let mut parts = NamedStages::new();
-    let built_in = session.workload.stages.is_empty();
+    let workload = &session.workload;
+    // The capture program infers rules only for ranges of whose work it knows the kind: other ranges are stages, too.
+    let built_in = workload.stages.is_empty() || workload.infers("stages");
     for name in pass_ranges
         .iter()
         .map(|id| session.ranges.name[id.index()])

@@ -1,7 +1,9 @@
-//! Loops of different lengths, as prompts of different sizes make them.
+//! Loops of different lengths, as prompts of different sizes make them, and stages of inferred rules.
 
 use crate::tables::StageTables;
 use rooflens_analysis::testing::trace;
+use rooflens_schemas::StageKind;
+use rooflens_schemas::workload::StageRule;
 use rooflens_session::{RangeId, Session};
 
 /// Time between the starts of two loops, and of two steps.
@@ -77,6 +79,34 @@ fn decode_steps_of_warm_up_requests_do_not_count() {
     assert_eq!(counted(&session), Vec::from_iter(0..12));
     session.workload.warmup = Some(2);
     assert_eq!(counted(&session), Vec::from_iter(6..12));
+}
+
+#[test]
+fn inferred_rules_do_not_hide_other_ranges_and_stated_rules_do() {
+    let mut events = String::new();
+    for step in 0..5 {
+        for (name, start) in [("detect", 1000 * step), ("postprocess", 1000 * step + 500)] {
+            let (call, launched, kernel) = (start + 1, start + 5, start + 10);
+            events += &format!("range {name} {start}..{}\n", start + 300);
+            events += &format!(
+                "launch {call}..{launched} -> gemm {kernel}..{}\n",
+                kernel + 200
+            );
+        }
+    }
+    let mut session = trace(&events);
+    session.workload.stages = vec![StageRule {
+        name: "detect".to_owned(),
+        pattern: None,
+        kind: Some(StageKind::Forward),
+    }];
+    let names = |session: &Session| {
+        let stages = StageTables::new(session).stages;
+        Vec::from_iter(stages.into_iter().map(|stage| stage.name))
+    };
+    assert_eq!(names(&session), ["detect"]);
+    session.workload.inferred = vec!["stages".to_owned()];
+    assert_eq!(names(&session), ["detect", "postprocess"]);
 }
 
 #[test]

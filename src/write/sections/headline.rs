@@ -189,7 +189,7 @@ fn sizes(context: &Context<'_>) -> String {
 /// Tokens of an answer. Where the capture program counted decode steps, prefill made the first token.
 fn output(context: &Context<'_>) -> Option<u64> {
     let workload = &context.session.workload;
-    let is_counted = workload.inferred.iter().any(|key| key == "output_tokens");
+    let is_counted = workload.infers("output_tokens");
     let mut stages = context.facts.stages.iter();
     let is_prefilled = is_counted && stages.any(|stage| stage.kind == StageKind::Prefill);
     Some(workload.output_tokens? + u64::from(is_prefilled))

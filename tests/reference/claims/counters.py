@@ -31,7 +31,7 @@ def bound(profile):
         is_counted = any(map(SCALAR.fullmatch, profile.metrics)) and (has_tensors or not any("nvjet" in name for name in profile.names))
         return "instruction-bound" if is_counted and flops(profile) < 0.25 * threads else "compute-bound"
     if profile.memory - profile.compute >= 0.1:
-        return next(level for level in ("dram", "l2", "l1") if getattr(profile, level) >= profile.memory - 0.05) + "-bound"
+        return next(level for level in ("dram", "l2", "l1") if getattr(profile, level) >= profile.memory - 0.05).upper() + "-bound"
     return "balanced"
 
 

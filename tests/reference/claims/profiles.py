@@ -79,7 +79,7 @@ def bound(work, launch):
         few = instructions and flops and sum(flops) / instructions < 0.25
         return "instruction-bound" if few else "compute-bound"
     if max(figures.values()) - compute >= 10:
-        return next(level for level in ("dram", "l2", "l1") if figures[level] >= max(figures.values()) - 5) + "-bound"
+        return next(level for level in ("dram", "l2", "l1") if figures[level] >= max(figures.values()) - 5).upper() + "-bound"
     return "balanced"
 
 

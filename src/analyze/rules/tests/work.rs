@@ -281,7 +281,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
 
 #[test]
 fn pace_and_memory_have_limits() {
-    let pace = |drift: f64| decode().pace(0, drift, 9.0);
+    let pace = |drift: f64| decode().pace(0, drift, 9.0 * drift.signum());
     assert_eq!(
         pace(0.08).one(rule("uneven-pace")).severity,
         Severity::Warning

@@ -58,10 +58,11 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let run = evidence.loop_of(between.summary.process);
     let (session, stages) = (evidence.session, &evidence.facts.stages);
     let mut loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
-    // What has a name has a finding of its own.
-    let named = |pair: &Pair| pair.idle() - pair.sources.named();
     // What happens once is no loss of a loop.
-    let rest = |pair: &Pair| (named(pair) - pair.once().unwrap_or_default()).max(Ns::ZERO);
+    let rest = |pair: &Pair| {
+        let unnamed = pair.idle() - named(pair);
+        (unnamed - pair.once().unwrap_or_default()).max(Ns::ZERO)
+    };
     loops.arrange_by_key(|pair| std::cmp::Reverse(rest(pair)));
     let idle: Time = loops.iter().map(|pair| rest(pair).time()).sum();
     let (pair, share) = (loops.first()?, Ratio::of(idle, run));
@@ -79,7 +80,7 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         of_stages.any(|stage| stages[stage.stage].name == name)
     };
     let place = known::place(&sources, is_stage).map(|(place, share)| (place.name(), share));
-    let named = pair.sources.named();
+    let named = named(pair);
     let range = pair.range(session).filter(|_| named == Ns::ZERO);
     let place = place.or(range).filter(|(_, share)| *share >= COVERED);
     let cause = pair.causes.main();
@@ -109,6 +110,15 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     }
     let draft = draft.cause_if(place.is_some());
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
+}
+
+/// Idle time with a name, which has a finding of its own. Waits have one within stages alone.
+fn named(pair: &Pair) -> Ns {
+    let waits: Ns = known::WAITS
+        .iter()
+        .map(|wait| pair.sources.time(*wait))
+        .sum();
+    (pair.sources.named() - waits).max(Ns::ZERO)
 }
 
 /// Whether the host does little but launch between stages: for twice as long as anything else, without what it does once.

@@ -145,3 +145,40 @@ fn height(page: &Page) -> Pt {
         .map(|section| section_height(page, section))
         .sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::CHARTS;
+    use rooflens_document::Method;
+    use rooflens_document::report::{Report, Section};
+
+    #[test]
+    fn a_section_stands_once_with_its_lists_and_without_whole_names() {
+        let section = |id: &str| Section {
+            id: id.to_owned(),
+            title: id.to_owned(),
+            blocks: vec![Block::Code("line\n".to_owned())],
+        };
+        let ids = ["kernels", "idle", "kernels-appendix", "idle-appendix"];
+        let report = Report {
+            appendix: ids.map(section).into(),
+            methods: vec![Method {
+                title: "Idle".to_owned(),
+                text: Vec::new(),
+            }],
+            ..Report::default()
+        };
+        let mut page = Page::new(&report, Kind::Appendix, CHARTS);
+        shorten(&mut page);
+        let blocks = |section: &PageSection| section.blocks.len();
+        let found: Vec<_> = page
+            .sections
+            .iter()
+            .map(|section| (section.id.as_str(), blocks(section)))
+            .collect();
+        // The first section has the note on what else there is.
+        assert_eq!(found, [("kernels", 2), ("idle", 2)]);
+        assert!(page.methods.is_empty());
+    }
+}

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use rooflens_document::report::{Kind, Report};
 
-#[cfg(feature = "pdf")]
+#[cfg(any(feature = "pdf", test))]
 mod appendix;
 pub mod brand;
 pub mod csv;

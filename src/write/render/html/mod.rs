@@ -31,12 +31,11 @@ const LINE: &str = r#" stroke-linejoin="round" fill="none""#;
 /// Texts of cells with at most so many characters do not wrap.
 const SHORT: usize = 24;
 
-/// Parts of the file that a reader sees one at a time: the word of each, which is its id, and the sections that it has in this
-/// order. Sections of the report that stand nowhere are in the first tab, those of the appendix in the last.
+/// Parts of the file that a reader sees one at a time: the word of each, and the sections that it has in this order. Sections of the report that stand nowhere are in the first tab, those of the appendix in the last.
 const TABS: [(&str, &[&str]); 5] = [
-    ("overview", &["breakdown", "account"]),
+    ("tab_overview", &["breakdown", "account"]),
     (
-        "timeline",
+        "tab_timeline",
         &[
             "timeline",
             "idle",
@@ -54,7 +53,7 @@ const TABS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "kernels",
+        "tab_kernels",
         &[
             "kernels",
             "gemms",
@@ -65,7 +64,7 @@ const TABS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "roofline",
+        "tab_roofline",
         &[
             "roofline",
             "utilization",
@@ -76,10 +75,15 @@ const TABS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "evidence",
+        "tab_evidence",
         &["findings", "quality", "repeats", "environment", "glossary"],
     ),
 ];
+
+/// The id of a tab, by its word.
+fn tab_id(word: &str) -> &str {
+    word.trim_start_matches("tab_")
+}
 
 /// Places in [`TABS`].
 const OVERVIEW: usize = 0;
@@ -91,8 +95,8 @@ pub(super) fn render(report: &Report, kind: Kind) -> Rendered {
     let appendix = (kind == Kind::Report).then(|| Page::whole(report, Kind::Appendix));
     let mut writer = Writer::new(&page);
     let parts = parts(&page, appendix.as_ref());
-    for (tab, (key, _)) in TABS.iter().enumerate() {
-        writer.panel(tab, key, &parts, appendix.as_ref());
+    for (tab, (word, _)) in TABS.iter().enumerate() {
+        writer.panel(tab, word, &parts, appendix.as_ref());
     }
     let bytes = shell::document(&page, &writer.panels).into_bytes();
     Rendered::one(&format!("{}.html", kind.name()), bytes)
@@ -207,7 +211,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A tab, if there is something in it.
-    fn panel(&mut self, tab: usize, key: &str, parts: &[Part<'a>], appendix: Option<&'a Page>) {
+    fn panel(&mut self, tab: usize, word: &str, parts: &[Part<'a>], appendix: Option<&'a Page>) {
         let page = self.page;
         if tab == OVERVIEW {
             self.level = 3;
@@ -226,8 +230,8 @@ impl<'a> Writer<'a> {
         let entries = std::mem::take(&mut self.entries);
         if !body.is_empty() {
             self.panels.push(Panel {
-                id: key.to_owned(),
-                title: page.words[format!("tab_{key}").as_str()].to_owned(),
+                id: tab_id(word).to_owned(),
+                title: page.words[word].to_owned(),
                 entries,
                 body,
             });

@@ -18,7 +18,7 @@ const SHOWN_FACTS: usize = 4;
 
 /// Ids that the script and the style know.
 pub(super) fn ids() -> BTreeSet<String> {
-    let tabs = super::TABS.map(|(tab, _)| tab);
+    let tabs = super::TABS.map(|(word, _)| super::tab_id(word));
     let others = [
         "main",
         "theme",

@@ -385,6 +385,37 @@ fn the_engine_and_its_settings_are_settings_of_the_run() {
 }
 
 #[test]
+fn a_request_that_the_end_of_the_test_cut_off_has_no_answer() {
+    // Two requests per second are offered, and one of three has its last token: 10 tokens in 2 s.
+    let record = |sent: f64, first: &str, last: &str, tokens: u64| {
+        format!(
+            "{{\"timestamp_sent\":{sent},\"timestamp_first_token\":{first},\"timestamp_last_token\":{last},\
+            \"input_tokens\":5,\"output_tokens\":{tokens},\"error\":null}}"
+        )
+    };
+    let records = [
+        record(100.0, "100.5", "102.0", 10),
+        record(100.5, "101.0", "null", 0),
+        record(101.0, "null", "null", 0),
+    ];
+    let text = format!(
+        "{{\"experiment_id\":\"a\",\"config\":{{\"target_rps\":2.0,\"open_loop\":true}},\
+        \"metrics\":{{\"successful_requests\":3}},\"records\":[{}]}}",
+        records.join(",")
+    );
+    let (input, _) = of_text(&text);
+    let figures = Figures::of(&input.runs[0]);
+    assert_eq!(
+        (figures.completed, figures.failed),
+        (Some(Count(1.0)), Some(Count(2.0)))
+    );
+    assert_near("output", number(figures.output_rate), 5.0, 1e-12);
+    let options = Options::default();
+    let results = Results::compute(&input, &options).expect("runs");
+    assert!(results.bottlenecks[0].sustained < Some(Ratio(0.5)));
+}
+
+#[test]
 fn runs_of_the_same_name_have_the_name_of_their_bundle_or_a_number() {
     let text = b"{\"schema\":\"rooflens.serving.v1\",\"mode\":\"closed\"}\n";
     let paths = [

@@ -85,7 +85,24 @@ fn are_comparable(results: &Results<'_>, baseline: usize, run: usize) -> bool {
 
 /// Same load, requests of the same lengths.
 pub fn are_alike((a, x): (&Run, &Figures), (b, y): (&Run, &Figures)) -> bool {
-    a.load == b.load && have_equal_lengths(x, y)
+    a.load == b.load && (have_equal_lengths(x, y) || are_cut_off(x, y))
+}
+
+/// Share of requests without an answer from which on those with one are the short ones.
+const CUT_OFF: Ratio = Ratio(0.1);
+
+/// Whether the lengths of answers say nothing: most long ones have no end in one of the runs, and prompts are alike.
+fn are_cut_off(x: &Figures, y: &Figures) -> bool {
+    let is_cut_off = |figures: &Figures| {
+        let failed = figures.failed.unwrap_or_default();
+        let all = failed + figures.completed.unwrap_or_default();
+        failed.0 > all.0 * CUT_OFF.0
+    };
+    let prompts = |figures: &Figures| Figures {
+        output_tokens: None,
+        ..figures.clone()
+    };
+    (is_cut_off(x) || is_cut_off(y)) && have_equal_lengths(&prompts(x), &prompts(y))
 }
 
 /// Standard errors of a difference that chance explains.
@@ -123,6 +140,12 @@ fn change(results: &Results<'_>, baseline: usize, run: usize) -> Option<Change> 
     {
         has_gain |= gain > SAME;
         has_loss |= gain < -SAME;
+    }
+    // Where limits are stated, requests that keep them decide.
+    if let (Some(before), Some(after)) = (results.goodput_rate(baseline), results.goodput_rate(run))
+    {
+        has_gain = after.0 > before.0 * (1.0 + SAME.0);
+        has_loss = after.0 < before.0 * (1.0 - SAME.0);
     }
     let verdict = match (has_gain, has_loss) {
         (true, false) => Verdict::Better,

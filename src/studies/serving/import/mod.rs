@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod bench_serve;
+mod experiment;
 mod json;
 mod own;
 mod perf;
@@ -398,13 +399,14 @@ fn of_values(values: Vec<Value>) -> Outcome {
     if let Some(refusal) = refused(first) {
         return Err(refusal);
     }
-    let readers: [fn(&Value) -> Option<Run>; 6] = [
+    let readers: [fn(&Value) -> Option<Run>; 7] = [
         perf::aggregate,
         bench_serve::read,
         aggregates::inference_x,
         aggregates::llm_d,
         aggregates::trtllm,
         aggregates::optimum,
+        experiment::read,
     ];
     let run = |value: &Value| readers.iter().find_map(|reader| reader(value));
     let runs: Vec<Run> = values.iter().filter_map(run).collect();

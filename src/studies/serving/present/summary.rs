@@ -10,7 +10,7 @@ use super::latency::name;
 use super::{Page, times};
 use crate::analysis::advice::Advice;
 use crate::analysis::bottleneck::{BEYOND_BOUND, Bottleneck, Limit};
-use crate::analysis::changes::Verdict;
+use crate::analysis::changes::{Change, Verdict};
 use crate::analysis::figures::{Figures, Measure};
 use crate::analysis::sweep::Sweep;
 use crate::analysis::thresholds::{Grade, Level};
@@ -477,33 +477,29 @@ const fn mean(count: Count) -> Quantity {
     Quantity::new(count.0, Unit::One)
 }
 
+/// The settings of another run, with the command that starts an engine so.
+fn deploy(page: &Page<'_>, change: &Change) -> (String, String, String) {
+    let [rate, ttft, tpot] = change.changes;
+    let run = &page.results.runs[change.run];
+    let command = super::setups::command_line(run);
+    let settings = super::setups::settings(page, change);
+    (
+        words!(page, "serving.deploy.do", command = command),
+        words!(page, "serving.deploy.why", settings = settings),
+        words!(
+            page,
+            "serving.deploy.effect",
+            rate = rate,
+            ttft = ttft,
+            tpot = tpot
+        ),
+    )
+}
+
 /// What to do, why, and what it brings.
 fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
     match advice {
-        Advice::Deploy { change } => {
-            let change = &page.results.changes[*change];
-            let [rate, ttft, tpot] = change.changes;
-            let run = &page.results.runs[change.run];
-            (
-                words!(
-                    page,
-                    "serving.deploy.do",
-                    command = super::setups::command_line(run)
-                ),
-                words!(
-                    page,
-                    "serving.deploy.why",
-                    settings = super::setups::settings(page, change)
-                ),
-                words!(
-                    page,
-                    "serving.deploy.effect",
-                    rate = rate,
-                    ttft = ttft,
-                    tpot = tpot
-                ),
-            )
-        }
+        Advice::Deploy { change } => deploy(page, &page.results.changes[*change]),
         Advice::Cap {
             requests,
             tpot,

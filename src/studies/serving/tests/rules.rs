@@ -8,7 +8,7 @@ use crate::analysis::predicted::{Bound, Predicted};
 use crate::analysis::thresholds::{Grade, Milliseconds, Thresholds};
 use crate::analysis::{Options, Results};
 use crate::import::Input;
-use crate::runs::{EngineSample, GpuSample, Load, Run, Tool};
+use crate::runs::{EngineSample, GpuSample, Load, Request, Run, Tool};
 use crate::stats::Spread;
 use rooflens_units::{Count, Ratio, Time, TokensPerSecond};
 
@@ -193,6 +193,42 @@ fn another_setup_is_compared_at_the_same_load() {
         [("max_num_seqs".to_owned(), "64".to_owned(), "128".to_owned())]
     );
     assert!((results.changes[0].changes[0].expect("a rate").0 - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn goodput_decides_between_setups_where_limits_are_stated() {
+    // 30 ms per token after a late first token, against 230 ms after an early one.
+    let with = |slots: &str, ttft: f64, tpot: f64| {
+        let request = |n: u32| Request {
+            due: Some(f64::from(n) * MS),
+            ttft: Some(ttft * MS),
+            latency: Some((ttft + 10.0 * tpot) * MS),
+            output_tokens: Some(Count(11.0)),
+            ..Request::default()
+        };
+        let mut run = Run {
+            tool: Tool::VllmBench,
+            model: Some("m".to_owned()),
+            requests: (0..20).map(request).collect(),
+            ..Run::default()
+        };
+        run.settings
+            .insert("max-num-seqs".to_owned(), slots.to_owned());
+        run
+    };
+    let input = input(vec![with("256", 600.0, 230.0), with("8", 9000.0, 30.0)]);
+    let verdict = |slo: &str| {
+        let options = Options {
+            slo: Slo::parse(slo).expect("limits"),
+            ..Options::default()
+        };
+        let results = Results::compute(&input, &options).expect("runs");
+        let deploys = results.advice.contains(&Advice::Deploy { change: 0 });
+        (results.changes[0].verdict, deploys)
+    };
+    assert_eq!(verdict(""), (Verdict::Mixed, false));
+    assert_eq!(verdict("tpot=50ms"), (Verdict::Better, true));
+    assert_eq!(verdict("ttft=1s"), (Verdict::Worse, false));
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn setup(random: &mut Random) -> Setup {
             head: part(0.1),
             pair: cached * random.scale((1.0, 8.0)),
             cached,
+            row: 0.0,
             overhead: random.scale((1e-4, 2e-3)),
             prefill_work: 1.0,
             decode_work: 1.0,

@@ -53,6 +53,34 @@ pub struct Plan {
     link: Option<BytesPerSecond>,
 }
 
+/// Answers of as many sequences as a replica has at a time, in any order of passes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Round {
+    /// Sequences of a replica.
+    pub sequences: f64,
+    /// Passes that they need at least.
+    pub passes: f64,
+    /// Those that give outputs.
+    pub output_passes: f64,
+    /// New positions of a prompt behind its cached ones.
+    pub prefill: Shape,
+    /// Generated positions behind the prompt, without the first, which the prompt gives.
+    pub decode: Shape,
+    /// Positions that are computed for a generated one: more than one with guesses.
+    pub work: f64,
+    /// Tokens that a sequence gets of a pass.
+    pub tokens_of_pass: f64,
+    /// Positions of a sequence with logits.
+    pub outputs: f64,
+}
+
+impl Round {
+    /// Computed positions of a sequence.
+    fn tokens(&self) -> f64 {
+        self.prefill.new as f64 + self.decode.new as f64 * self.work
+    }
+}
+
 /// FLOPs, bytes and time of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
@@ -221,7 +249,10 @@ impl Plan {
                 Part::Head => Count(of_replica.batch as f64 * shape.logits as f64),
                 _ => tokens,
             };
-            pass.parts[weights.part as usize].add(self.matrices(weights, multiplied, tokens));
+            // A chunk that does not end its prompt needs no head.
+            if multiplied > Count::ZERO {
+                pass.parts[weights.part as usize].add(self.matrices(weights, multiplied, tokens));
+            }
         }
         // Rows of the embedding.
         let rows = self.activations(tokens);
@@ -229,6 +260,82 @@ impl Plan {
         let hops = self.setup.pipeline.saturating_sub(1) as f64;
         pass.communication += self.transfer(self.activations(hops * tokens));
         pass
+    }
+
+    /// The least work of a round of answers, part by part, whatever the schedule: a pass may carry prompts next to
+    /// sequences that generate. Each part takes at least its computing, and at least its reading of weights in each
+    /// pass, so no order of passes is faster than the sum of the greater ones.
+    pub fn round(&self, round: &Round) -> Pass {
+        let mut pass = Pass::default();
+        let replicas = self.setup.data.max(1) as f64;
+        let add = |pass: &mut Pass, weights: &Weights, count: u64| {
+            let sequences = if weights.shared {
+                round.sequences * replicas
+            } else {
+                round.sequences
+            };
+            let (multiplied, passes) = match weights.part {
+                Part::Head => (Count(sequences * round.outputs), round.output_passes),
+                _ => (Count(sequences * round.tokens()), round.passes),
+            };
+            let once = self.matrices(weights, multiplied, Count(sequences));
+            let cost = Cost::new(
+                once.flops,
+                weights.format.rate,
+                once.bytes * passes,
+                self.bandwidth,
+            );
+            pass.parts[weights.part as usize].add(cost.times(count));
+        };
+        for kind in &self.kinds {
+            for weights in &kind.weights {
+                add(&mut pass, weights, kind.count);
+            }
+            let attention = self.attention_of_round(kind, round);
+            pass.parts[Part::Attention as usize].add(attention.times(kind.count));
+            let activations = self.activations(Count(round.sequences * round.tokens()));
+            let mut communication = self.transfer(kind.reductions as f64 * activations);
+            if let Some(exchanged) = kind.exchanged {
+                let of_gpu = activations * (replicas / self.setup.expert as f64);
+                communication += self.transfer(2.0 * exchanged.0 * of_gpu);
+            }
+            pass.communication += communication * kind.count as f64;
+        }
+        for weights in &self.outside {
+            add(&mut pass, weights, 1);
+        }
+        let rows = self.activations(Count(round.sequences * round.tokens()));
+        pass.parts[Part::Other as usize].add(Cost::moving(rows, self.bandwidth));
+        let hops = self.setup.pipeline.saturating_sub(1) as f64;
+        pass.communication += self.transfer(rows * hops);
+        pass
+    }
+
+    /// Attention of a round: of the prompts in one pass, and of each generated token over the keys before it.
+    fn attention_of_round(&self, kind: &Kind, round: &Round) -> Cost {
+        let (sequences, tensor) = (round.sequences, self.setup.tensor);
+        let mut attention = Cost::default();
+        for core in &kind.cores {
+            let query_shards = tensor.min(core.heads.max(1)) as f64;
+            let decode = executed(core, round.decode) * round.work;
+            let flops = sequences * (executed(core, round.prefill) + decode) / query_shards;
+            let cache_shards = tensor.min(core.kv_heads.max(1)) as f64;
+            let keys = core.reach.pairs(round.decode, Convention::Causal);
+            let read = core.read as f64 * keys / round.tokens_of_pass;
+            let written = core.stored as f64 * round.decode.new as f64;
+            let moved = core.moved(round.prefill) + read + written;
+            let bytes = sequences * moved * self.setup.kv.element / cache_shards;
+            attention.add(Cost::new(flops, self.kv_rate, bytes, self.bandwidth));
+        }
+        if let Some(state) = &kind.state {
+            let shards = tensor as f64;
+            let flops = Flops(sequences * round.tokens() * state.flops as f64 / shards);
+            let element = self.setup.activations.element;
+            let passes = 1.0 + round.decode.new as f64 / round.tokens_of_pass;
+            let bytes = 2.0 * sequences * passes * state.elements as f64 * element / shards;
+            attention.add(Cost::new(flops, self.kv_rate, bytes, self.bandwidth));
+        }
+        attention
     }
 
     fn layer(&self, kind: &Kind, of_replica: Shape, whole: Shape) -> Pass {

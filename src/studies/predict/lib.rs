@@ -23,7 +23,7 @@ mod sweep;
 
 pub use advice::{Advice, Limits, advise, ridge_batch};
 pub use calibration::{Calibration, Figure, Rate};
-pub use cost::{Cost, Pass, Plan};
+pub use cost::{Cost, Pass, Plan, Round};
 pub use document::layer_table;
 pub use machine::Machine;
 pub use precision::{PRECISIONS, Precision};
@@ -31,6 +31,8 @@ pub use setup::{Load, Memory, Prediction, Setup, Speculation, predict, weight_by
 pub use sheet::{AtContext, Sheet, Size, Stored, sheet};
 pub use sweep::{Point, Sweep, sweep};
 
+#[cfg(test)]
+mod schedules;
 #[cfg(test)]
 #[allow(clippy::float_cmp)]
 mod tests;

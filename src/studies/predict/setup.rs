@@ -5,7 +5,7 @@ use rooflens_units::{
     Bytes, BytesPerSecond, Count, Ratio, RequestsPerSecond, Seconds, TokensPerSecond,
 };
 
-use crate::cost::{is_quantized, shards};
+use crate::cost::{Round, is_quantized, shards};
 use crate::{Machine, Pass, Plan, Precision};
 
 /// Longest prompt, largest batch and the like; keeps products of them within 64 bits.
@@ -134,16 +134,20 @@ pub struct Prediction {
     pub chunks: u64,
     /// One decode pass at the mean context of the output.
     pub decode: Pass,
-    /// Time to first token.
+    /// Time to first token, where the prompts of the batch come at once.
     pub ttft: Seconds,
+    /// Time to first token of a prompt alone: no request has less.
+    pub first: Seconds,
     /// Time per output token after the first; none for models that generate nothing.
     pub tpot: Option<Seconds>,
     /// From the request to its last token.
     pub latency: Seconds,
     /// Output tokens while decoding.
     pub decode_rate: Option<TokensPerSecond>,
-    /// Requests, where prefill and decode take turns.
+    /// Most requests of any schedule, with prompts and generating sequences in the same passes.
     pub requests: RequestsPerSecond,
+    /// Requests, where prefill and decode take turns.
+    pub in_turns: RequestsPerSecond,
     /// What fits.
     pub memory: Memory,
 }
@@ -165,6 +169,13 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
     let (prefill, chunks) = prefill(plan, setup, load, llm.sequence);
     let decode = decode(plan, setup, load);
     let ttft = prefill.time();
+    let first = match load.batch {
+        1 => ttft,
+        _ => {
+            let alone = Load { batch: 1, ..load };
+            self::prefill(plan, setup, alone, llm.sequence).0.time()
+        }
+    };
     let speculation = setup.speculation.as_ref();
     let tokens = speculation.map_or(Count(1.0), Speculation::expected);
     let tpot = llm.generates().then(|| decode.time() / tokens.0);
@@ -174,6 +185,7 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
     }
     // While one batch is in one group of a pipeline, others are in the other groups.
     let in_flight = load.batch as f64 * setup.pipeline as f64;
+    let in_turns = RequestsPerSecond(in_flight / latency.0);
     Prediction {
         prefill,
         chunks,
@@ -182,15 +194,64 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
         tpot,
         latency,
         decode_rate: tpot.map(|tpot| TokensPerSecond(in_flight / tpot.0)),
-        requests: RequestsPerSecond(in_flight / latency.0),
+        first,
+        // Its mean position is rounded down, so the schedule may seem to be faster than its bound.
+        requests: most_requests(plan, llm, setup, load).max(in_turns),
+        in_turns,
         memory: memory(llm, machine, setup, load),
     }
+}
+
+/// Answers per second that no schedule exceeds: the sequences of a batch take part in one pass with their prompt, and in
+/// one for each of the tokens after the first; prompts ride along.
+fn most_requests(plan: &Plan, llm: &Llm, setup: &Setup, load: Load) -> RequestsPerSecond {
+    let prompt = llm.sequence.unwrap_or(load.prompt).max(1);
+    let cached = cached(setup, prompt);
+    let generated = if llm.generates() { load.output - 1 } else { 0 };
+    let (guesses, tokens_of_pass) = match &setup.speculation {
+        Some(speculation) => (speculation.tokens, speculation.expected().0),
+        None => (0, 1.0),
+    };
+    let replicas = setup.data.max(1);
+    let sequences = load.batch.div_ceil(replicas) as f64;
+    let work = (guesses + 1) as f64 / tokens_of_pass;
+    let chunks = setup.chunk.map_or(0.0, |chunk| {
+        sequences * (prompt - cached) as f64 / chunk as f64
+    });
+    let output_passes = 1.0 + generated as f64 / tokens_of_pass;
+    let round = Round {
+        sequences,
+        passes: output_passes.max(chunks),
+        output_passes,
+        prefill: Shape {
+            batch: 1,
+            new: prompt - cached,
+            past: cached,
+            logits: 1,
+        },
+        decode: Shape {
+            batch: 1,
+            new: generated,
+            past: prompt,
+            logits: generated,
+        },
+        work,
+        tokens_of_pass,
+        outputs: 1.0 + generated as f64 * work,
+    };
+    let answers = sequences * replicas as f64 * setup.pipeline as f64;
+    RequestsPerSecond(answers / plan.round(&round).time().0)
+}
+
+/// Tokens of a prompt that are cached; the last one is computed.
+fn cached(setup: &Setup, prompt: u64) -> u64 {
+    ((prompt as f64 * setup.cached.0) as u64).min(prompt - 1)
 }
 
 /// All prompts of a batch, in as many passes as chunks allow.
 fn prefill(plan: &Plan, setup: &Setup, load: Load, sequence: Option<u64>) -> (Pass, u64) {
     let prompt = sequence.unwrap_or(load.prompt).max(1);
-    let cached = ((prompt as f64 * setup.cached.0) as u64).min(prompt - 1);
+    let cached = cached(setup, prompt);
     let new = prompt - cached;
     let per_pass = match setup.chunk {
         Some(chunk) => (chunk / load.batch).clamp(1, new),
@@ -227,7 +288,11 @@ fn decode(plan: &Plan, setup: &Setup, load: Load) -> Pass {
         .speculation
         .map_or(0, |speculation| speculation.tokens);
     let new = guessed + 1;
-    let past = load.prompt + (load.output - 1) / 2;
+    // The mean of the positions that passes begin at, rounded down.
+    let given = setup
+        .speculation
+        .map_or(1.0, |speculation| speculation.expected().0);
+    let past = load.prompt + ((load.output as f64 - 1.0 - given) / 2.0).max(0.0) as u64;
     plan.pass(Shape {
         batch: load.batch,
         new,

@@ -15,6 +15,8 @@ pub struct Hardware {
     pub pair: f64,
     /// Bytes of a token's keys and values.
     pub cached: f64,
+    /// Bytes that each token moves in a part of its own: its row of the embedding.
+    pub row: f64,
     /// What each step takes next to computing and moving.
     pub overhead: f64,
     /// FLOPs of tokens of prompts over what they are.
@@ -63,6 +65,9 @@ impl Hardware {
             time += self.part(tokens * part.flops, part.bytes);
         }
         time += self.part(pairs * self.pair, moved * self.cached);
+        let rows = step.prefill.iter().map(|(new, ..)| *new);
+        let rows = rows.chain(step.decode.iter().map(|(new, _)| *new));
+        time += rows.sum::<usize>() as f64 * self.row / self.bandwidth;
         if outputs > 0.0 {
             time += self.part(outputs * self.head.flops, self.head.bytes);
         }

@@ -18,6 +18,7 @@ fn setup() -> Setup {
             },
             pair: 0.0,
             cached: 0.0,
+            row: 0.0,
             overhead: 0.0,
             prefill_work: 1.0,
             decode_work: 1.0,

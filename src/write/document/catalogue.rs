@@ -387,11 +387,11 @@ metrics! {
     SATURATION_LOAD "saturation_load" One Neutral
         "last load of a sweep before all further steps raise throughput by less than half of what they raise the load by, as logarithms" "the basis names the axis";
     PREDICTED_TTFT "predict.ttft_bound" Nanoseconds Lower
-        "lower bound of the time to first token of all prompts of a batch" "`docs/prediction.md`; the basis names GPU, format and load, the class what sets it";
+        "lower bound of the time to first token of a prompt alone" "`docs/prediction.md`; the basis names GPU, format and load, the class what sets it";
     PREDICTED_TPOT "predict.tpot_bound" Nanoseconds Lower
         "lower bound of the time per output token" "`docs/prediction.md`";
     PREDICTED_OUTPUT_THROUGHPUT "predict.output_throughput_bound" TokensPerSecond Higher
-        "most output tokens per second, prefill and decode in turns" "`docs/prediction.md`";
+        "most output tokens per second of any schedule" "`docs/prediction.md`";
     TTFT_OVER_BOUND "ttft_over_bound" One Lower
         "median TTFT ÷ predicted lower bound" "`--predicted`";
     TPOT_OVER_BOUND "tpot_over_bound" One Lower

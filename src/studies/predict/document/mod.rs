@@ -194,7 +194,7 @@ fn metrics(study: &Study<'_>, point: &Point) -> Vec<Metric> {
         load.output
     );
     let (prefill, decode) = (scope(&prediction.prefill), scope(&prediction.decode));
-    let ttft = prediction.ttft.time().0;
+    let ttft = prediction.first.time().0;
     let mut metrics = vec![PREDICTED_TTFT.derived(prefill, ttft, &*basis)];
     if let Some(tpot) = prediction.tpot {
         let rate = prediction.requests.0 * load.output as f64;

@@ -64,6 +64,7 @@ fn points<'t>(study: &'t Study<'_>) -> Table<'t, Point> {
         time "ttft_ns" = Some(prediction?.ttft), page if generates;
         time "latency_ns" = Some(prediction?.latency), page if !generates;
         time "ttft_estimate_ns" = Some(prediction?.ttft * prefill?), page if prefill.is_some();
+        time "ttft_alone_ns" = Some(prediction?.first);
         text "prefill_bound" = Some(study.text.word(prediction?.prefill.bound())), page;
         time "tpot_ns" = prediction?.tpot, page if generates;
         time "tpot_estimate_ns" = Some(prediction?.tpot? * decode?), page if generates && decode.is_some();
@@ -73,6 +74,7 @@ fn points<'t>(study: &'t Study<'_>) -> Table<'t, Point> {
         }, page if generates;
         TokensPerSecond "decode_tokens_per_second" = prediction?.decode_rate, page if generates;
         One "requests_per_second" = Some(prediction?.requests), page;
+        One "requests_in_turns_per_second" = Some(prediction?.in_turns);
         count "chunks" = Some(prediction?.chunks);
         Flop "prefill_flops" = Some(prediction?.prefill.total().flops);
         bytes "prefill_bytes" = Some(prediction?.prefill.total().bytes);

@@ -2,7 +2,7 @@
 
 use rooflens_document::{Inline, Quantity, say};
 use rooflens_schemas::Unit;
-use rooflens_units::Ratio;
+use rooflens_units::{Bytes, Ratio};
 
 use super::Study;
 use crate::Precision;
@@ -33,6 +33,7 @@ pub(super) fn all(study: &Study<'_>) -> Vec<Vec<Inline>> {
     if llm.layers.iter().any(|(_, layer)| layer.state.is_some()) {
         assumptions.push(say!(study, "predict.assume_state"));
     }
+    assumptions.extend(impossible(study));
     assumptions.extend(parallel(study));
     if setup.cached > Ratio::ZERO {
         assumptions.push(say!(study, "predict.assume_prefix", share = setup.cached));
@@ -102,6 +103,48 @@ fn dtypes(study: &Study<'_>, weights: &Precision) -> String {
         [Some(dtype)] => dtype.to_owned(),
         _ => named.join(study.text.comma()),
     }
+}
+
+/// Formats that a GPU has no unit for, and splits that engines refuse.
+fn impossible(study: &Study<'_>) -> Vec<Vec<Inline>> {
+    let (question, mut assumptions) = (study.question, Vec::new());
+    let mut formats = question.sweep.weights.clone();
+    formats.push(question.setup.kv);
+    formats.dedup();
+    for machine in &question.sweep.machines {
+        for format in &formats {
+            let native = format.rates.first();
+            if let Some((dtype, _)) = machine.rate_of(format)
+                && format.element < Bytes(2.0)
+                && native.is_some_and(|native| *native != dtype && !native.contains("16"))
+            {
+                assumptions.push(say!(
+                    study,
+                    "predict.assume_no_unit",
+                    gpu = machine.name.as_str(),
+                    format = Inline::code(format.name),
+                    dtype = dtype,
+                ));
+            }
+        }
+    }
+    for tensor in &question.sweep.tensor {
+        let cores = question
+            .llm
+            .layers
+            .iter()
+            .flat_map(|(_, layer)| &layer.cores);
+        let mut heads = cores.map(|core| core.heads);
+        if let Some(heads) = heads.find(|heads| heads % tensor != 0) {
+            assumptions.push(say!(
+                study,
+                "predict.assume_uneven",
+                gpus = Quantity::count(*tensor),
+                heads = Quantity::count(heads),
+            ));
+        }
+    }
+    assumptions
 }
 
 /// How GPUs share the model.

@@ -61,6 +61,22 @@ pub(super) struct Args {
     pub(super) config: rooflens_config::ConfigFlags,
 }
 
+impl Command {
+    /// The first file or folder that a report is written to, if one is named.
+    pub(super) fn output(&self) -> Option<&std::path::Path> {
+        let output = match self {
+            Self::Report(args) => &args.output,
+            Self::Compare(args) => &args.output,
+            Self::Experiments(args) => &args.output,
+            Self::Predict(args) => &args.output,
+            Self::ServeReport(args) => &args.output,
+            Self::BenchReport(args) => &args.output,
+            _ => return None,
+        };
+        output.outputs.first().map(PathBuf::as_path)
+    }
+}
+
 /// When messages have colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Color {

@@ -10,6 +10,7 @@ use super::files::write_file;
 use super::gate::record_of;
 use super::output::file_stem;
 use super::term::{Term, printable};
+use crate::bundle;
 use crate::compare::Record;
 use crate::compare::record::{Acceptance, VERSION};
 use crate::document::Quantity;
@@ -206,5 +207,5 @@ fn content(path: &Path) -> Result<Vec<u8>, String> {
     if size > MAX_BYTES {
         return Err(format!("{size} bytes are too many"));
     }
-    fs::read(path).map_err(|error| error.to_string())
+    bundle::argument(path).map_err(|error| error.to_string())
 }

@@ -9,6 +9,7 @@ use super::gate::record;
 use super::output::{Writer, file_stem};
 use super::parquet;
 use super::term::Term;
+use crate::bundle;
 use crate::compare::ledger::Ledger;
 use crate::pipeline::{self, Settings};
 use rooflens_units::Ratio;
@@ -53,7 +54,7 @@ fn text(path: &Path) -> Result<String, String> {
     if size > MAX_BYTES {
         return Err(format!("{size} bytes are too many"));
     }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+    bundle::argument_text(path).map_err(|error| error.to_string())
 }
 
 impl Args {

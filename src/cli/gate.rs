@@ -1,6 +1,5 @@
 //! `rooflens gate`: fails if figures of a run changed beyond limits.
 
-use std::fs;
 use std::path::PathBuf;
 
 use rooflens_units::Ratio;
@@ -14,6 +13,7 @@ use super::files::write_file;
 use super::load::errors;
 use super::output::file_stem;
 use super::term::Term;
+use crate::bundle;
 use crate::compare::conditions::Subject;
 use crate::compare::gate::{self, Judgement, Limit};
 use crate::compare::{Pair, Record};
@@ -78,7 +78,7 @@ fn limits(args: &Args) -> Result<Vec<Limit>, CliError> {
     let mut limits = args.limits.clone();
     if let Some(path) = &args.thresholds {
         let wrong = |reason: String| CliError::Usage(format!("{}: {reason}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = bundle::argument_text(path).map_err(|error| wrong(error.to_string()))?;
         limits.extend(gate::thresholds(&text).map_err(wrong)?);
     }
     match limits.is_empty() {

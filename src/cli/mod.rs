@@ -66,7 +66,7 @@ pub fn main() -> ExitCode {
             .num_threads(threads.get().min(MAX_THREADS))
             .build_global();
     }
-    let scratch = Scratch::new();
+    let scratch = Scratch::new(scratch::places(args.command.output()));
     let outcome = run(&args.command, &mut term);
     scratch::wait_for_signal();
     drop(scratch);

@@ -130,7 +130,7 @@ fn llm(path: &Path) -> Result<(Llm, String), CliError> {
             "{shown} is no config.json: it has {size} bytes"
         )));
     }
-    let bytes = fs::read(path).map_err(|error| unusable(format!("{shown}: {error}")))?;
+    let bytes = bundle::argument(path).map_err(|error| unusable(format!("{shown}: {error}")))?;
     let value = python::json(&String::from_utf8_lossy(&bytes))
         .map_err(|error| unusable(format!("{shown} is not JSON: {error}")))?;
     let llm = parse(&value).map_err(|error| CliError::Unusable {

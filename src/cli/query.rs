@@ -12,6 +12,7 @@ use super::load::{check, errors, load, report};
 use super::parquet;
 use super::shell;
 use super::term::Term;
+use crate::bundle;
 use crate::document::{Dataset, Lang};
 use crate::pipeline::Capture;
 use crate::query::{Answer, CATALOGUE, Database, Described, QueryError, Value};
@@ -66,7 +67,7 @@ fn given(args: &Query) -> Result<Option<String>, CliError> {
         .as_ref()
         .is_none_or(|file| file.as_os_str() == "-");
     let sql = match &args.file {
-        Some(file) if !stdin => fs::read_to_string(file)
+        Some(file) if !stdin => bundle::argument_text(file)
             .map_err(|error| CliError::Usage(format!("cannot read {}: {error}", file.display())))?,
         None if io::stdin().is_terminal() => return Ok(None),
         _ => {

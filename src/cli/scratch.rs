@@ -1,9 +1,8 @@
 //! The folder below which a command unpacks. A signal removes it, and of one that was killed the next command does.
 
-use std::env;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
@@ -27,11 +26,12 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Makes the folder the place of all temporary files of the program. None if there is no room for one: most commands do
-    /// without.
-    pub(super) fn new() -> Option<Self> {
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().ok()?;
+    /// without. `others` are places where the system's folder has no room.
+    pub(super) fn new(others: Vec<PathBuf>) -> Option<Self> {
+        aside::allow(others);
+        let folder = aside::folder().ok()?;
         let lock = lock(folder.path()).ok()?;
-        remove_stale(&env::temp_dir(), folder.path());
+        remove_stale(folder.path().parent()?, folder.path());
         tempfile::env::override_temp_dir(folder.path()).ok()?;
         aside::remember(folder.path());
         #[cfg(unix)]
@@ -50,8 +50,16 @@ pub(super) fn wait_for_signal() {
     }
 }
 
+/// Where temporary files may lie if the system's folder has no room: where the output goes, and memory.
+pub(super) fn places(output: Option<&Path>) -> Vec<PathBuf> {
+    let folders = output.into_iter().flat_map(Path::ancestors);
+    let folder = folders.skip(1).find(|folder| folder.is_dir());
+    let folder = folder.unwrap_or(Path::new("."));
+    vec![folder.to_owned(), PathBuf::from("/dev/shm")]
+}
+
 /// Locks the folder. The file bears its name once it is locked, so that nobody finds it before.
-fn lock(folder: &Path) -> io::Result<File> {
+pub(super) fn lock(folder: &Path) -> io::Result<File> {
     let path = folder.join("new");
     let file = File::create_new(&path)?;
     file.try_lock()?;
@@ -60,12 +68,15 @@ fn lock(folder: &Path) -> io::Result<File> {
 }
 
 /// Removes folders whose commands were killed: of the same user, with a file that nobody has locked.
-fn remove_stale(folder: &Path, scratch: &Path) {
+pub(super) fn remove_stale(folder: &Path, scratch: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
-    let is_scratch =
-        |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+    let is_scratch = |name: &std::ffi::OsStr| {
+        let name = name.as_encoded_bytes();
+        let name = name.strip_prefix(b".").unwrap_or(name);
+        name.starts_with(PREFIX.as_bytes())
+    };
     for entry in entries
         .flatten()
         .filter(|entry| is_scratch(&entry.file_name()))

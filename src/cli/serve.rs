@@ -8,6 +8,7 @@ use super::load::errors;
 use super::output::{Writer, file_stem};
 use super::parquet;
 use super::term::Term;
+use crate::bundle;
 use crate::document::Catalogue;
 use crate::pipeline::{LoadTests, NotesFile};
 use crate::serving::analysis::goodput::Slo;
@@ -90,7 +91,7 @@ fn predicted(path: &Path) -> Result<Predicted, CliError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CliError> {
-    std::fs::read(path).map_err(|error| refused(path, &error.to_string()))
+    bundle::argument(path).map_err(|error| refused(path, &error.to_string()))
 }
 
 fn refused(path: &Path, reason: &str) -> CliError {

@@ -1,13 +1,29 @@
 //! Inputs that are no files: standard input, pipes, what a shell substitutes for a process. Formats are detected by content
 //! and read more than once, so they are kept in a file as long as the command runs.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, FileType};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 use super::error::CliError;
+use crate::bundle::aside;
+
+/// Bytes of a pipe beyond which it is refused: it may have no end.
+const MAX_PIPE: u64 = 64 << 30;
+
+/// Whether reading may never end.
+#[cfg(unix)]
+fn is_device(kind: &FileType) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    kind.is_char_device() || kind.is_block_device()
+}
+
+#[cfg(not(unix))]
+fn is_device(_: &FileType) -> bool {
+    false
+}
 
 /// Paths of inputs, all of which are files and folders.
 #[derive(Default)]
@@ -30,8 +46,12 @@ impl Spooled {
             } else {
                 path
             };
-            let is_kept =
-                fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+            let kind = fs::metadata(path).map(|metadata| metadata.file_type());
+            if kind.as_ref().is_ok_and(is_device) {
+                let message = format!("{} is a device and no file", path.display());
+                return Err(CliError::unusable(message));
+            }
+            let is_kept = kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir());
             let kept = if is_kept {
                 spooled.keep(path)?
             } else {
@@ -49,10 +69,7 @@ impl Spooled {
         };
         let folder = match self.folder.take() {
             Some(folder) => folder,
-            None => tempfile::Builder::new()
-                .prefix("rooflens-")
-                .tempdir()
-                .map_err(failed)?,
+            None => aside::folder().map_err(failed)?,
         };
         let name = path
             .file_name()
@@ -65,10 +82,14 @@ impl Spooled {
             name.into_owned()
         });
         self.folder = Some(folder);
-        let copied = File::open(path).and_then(|mut from| {
-            File::create(&copy).and_then(|mut to| io::copy(&mut from, &mut to))
+        let copied = File::open(path).and_then(|from| {
+            let mut to = File::create(&copy)?;
+            io::copy(&mut from.take(MAX_PIPE), &mut to)
         });
-        copied.map_err(failed)?;
+        if copied.map_err(failed)? == MAX_PIPE {
+            let message = format!("{} gives more than 64 GiB", path.display());
+            return Err(CliError::unusable(message));
+        }
         Ok(copy)
     }
 }

@@ -9,6 +9,7 @@ use super::args::Templates;
 use super::error::CliError;
 use super::files::Staged;
 use super::term::Term;
+use crate::bundle;
 use crate::render::TEMPLATES;
 use crate::render::brand::{Brand, MAX_LOGO};
 
@@ -49,7 +50,7 @@ pub(super) fn brand(file: &Path) -> Result<Brand, CliError> {
             reason.trim_end()
         ))
     };
-    let text = fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+    let text = bundle::argument_text(file).map_err(|error| refused(error.to_string()))?;
     let beside = |path: &str| {
         let mut bytes = Vec::new();
         let logo = fs::File::open(file.parent().unwrap_or(Path::new("")).join(path))?;
@@ -81,7 +82,7 @@ pub(super) fn load(folder: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>, C
                 .replace('\\', "/");
             files.insert(
                 name,
-                fs::read(&path).map_err(|error| unreadable(&path, error))?,
+                bundle::argument(&path).map_err(|error| unreadable(&path, error))?,
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rooflens_schemas::{ArtifactKind, Manifest, manifest};
+use rooflens_schemas::{ArtifactKind, manifest};
 
 use super::analyze::artifacts;
 use crate::bundle::{self, ArtifactFile, Bundle, BundleError};
@@ -19,9 +19,6 @@ use rooflens_units::{Bytes, Ratio, Watts};
 
 /// Largest result in bytes: raw samples of ten million requests.
 const MAX_BYTES: u64 = 4 << 30;
-
-/// Largest manifest in bytes.
-const MAX_MANIFEST: u64 = 64 << 20;
 
 /// Kinds of files next to results that describe the test.
 const CONTEXT: [ArtifactKind; 6] = [
@@ -151,12 +148,7 @@ fn open_results(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bund
 /// Whether a file is the manifest of a bundle.
 fn is_manifest(file: &ArtifactFile) -> bool {
     let name = file.location.file_name();
-    if name.is_none_or(|name| name != manifest::FILE_NAME) {
-        return false;
-    }
-    let content = file.content();
-    let bytes = content.and_then(|content| content.document(MAX_MANIFEST));
-    bytes.is_ok_and(|bytes| Manifest::from_json(&bytes).is_ok())
+    name.is_some_and(|name| name == manifest::FILE_NAME) && file.is_manifest()
 }
 
 /// Whether a file may hold a load test: it is of no kind that a report of a capture reads.

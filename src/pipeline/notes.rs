@@ -1,12 +1,11 @@
 //! The analyst's notes on load tests and microbenchmarks.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rooflens_schemas::ArtifactKind;
 
-use crate::bundle::Bundle;
+use crate::bundle::{self, Bundle};
 use crate::report::Notes;
 
 /// A file of notes.
@@ -34,7 +33,7 @@ impl NotesFile {
         let Some(path) = given.or(artifact.map(|file| file.location.as_path())) else {
             return Ok(None);
         };
-        let text = fs::read_to_string(path).map_err(|error| NotesError {
+        let text = bundle::argument_text(path).map_err(|error| NotesError {
             path: path.to_owned(),
             error,
         })?;

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use rooflens_schemas::{Manifest, PassKind, manifest, workload};
+use rooflens_schemas::{PassKind, manifest, workload};
 
-use crate::bundle::{ArtifactFile, Bundle};
+use crate::bundle::Bundle;
 use crate::hardware::Hardware;
 use crate::session::{Ns, PassId, Session};
 
@@ -47,7 +47,7 @@ pub(super) fn refuse_bundles(bundle: &Bundle) -> Result<(), SeveralRuns> {
     let mut folders = BTreeSet::new();
     for file in &bundle.files {
         let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
-        if name == workload::FILE_NAME || name == manifest::FILE_NAME && is_manifest(file) {
+        if name == workload::FILE_NAME || name == manifest::FILE_NAME && file.is_manifest() {
             folders.insert(folder.to_owned());
         }
     }
@@ -55,11 +55,6 @@ pub(super) fn refuse_bundles(bundle: &Bundle) -> Result<(), SeveralRuns> {
         return Ok(());
     }
     Err(SeveralRuns::Bundles(folders.into_iter().collect()))
-}
-
-fn is_manifest(file: &ArtifactFile) -> bool {
-    let bytes = std::fs::read(&file.location).unwrap_or_default();
-    Manifest::from_json(&bytes).is_ok()
 }
 
 /// Refuses files named one by one that were recorded on different GPUs, or by different processes at different times.

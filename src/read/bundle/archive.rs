@@ -65,6 +65,9 @@ pub(super) fn extract(
         if !taken.insert(path.clone()) {
             return Err(BundleError::Duplicate(path));
         }
+        content
+            .take_member()
+            .map_err(BundleError::archive(archive))?;
         write(&folder.join(&path), &mut entry).map_err(BundleError::archive(archive))?;
     }
     Ok(taken.len())
@@ -88,6 +91,9 @@ fn extract_zip(content: &Content, archive: &Path, folder: &Path) -> Result<usize
         if !taken.insert(path.clone()) {
             return Err(BundleError::Duplicate(path));
         }
+        content
+            .take_member()
+            .map_err(BundleError::archive(archive))?;
         let reader = zip::open(&mut file, entry).map_err(BundleError::archive(archive))?;
         let mut member = zip::Checked::new(content.member(reader), entry);
         write(&folder.join(&path), &mut member)

@@ -12,8 +12,14 @@ use flate2::read::MultiGzDecoder;
 use rooflens_session::budget::{INFLATED_FLOOR, INFLATED_RATIO, Inflation};
 use tempfile::NamedTempFile;
 
+use super::aside;
+use super::encoding::{Mark, decoded};
+
 /// Size beyond which a packed document that is read as a whole is refused, if it is not large when packed either.
 const MAX_DOCUMENT: u64 = 4 << 20;
+
+/// Bytes that a member of an archive counts as next to its own.
+const MEMBER_BYTES: u64 = 16 << 10;
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +39,33 @@ pub enum Packing {
 /// Memory that a reader of xz may take, KiB: level 9 takes 65 MiB.
 const XZ_MEMORY: u32 = 128 << 10;
 
+/// Largest file that an argument names and that is read as a whole: settings, notes, SQL.
+const MAX_ARGUMENT: u64 = 64 << 20;
+
+/// The bytes of a file that an argument names and that is no part of an input.
+///
+/// # Errors
+/// The file cannot be read, or it has no end within 64 MiB, such as a device.
+pub fn argument(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut limited = File::open(path)?.take(MAX_ARGUMENT + 1);
+    limited.read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_ARGUMENT {
+        let message = format!("it has more than {} MiB", MAX_ARGUMENT >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+/// The same as text.
+///
+/// # Errors
+/// Those of [`argument`], and bytes that are no UTF-8.
+pub fn argument_text(path: &Path) -> io::Result<String> {
+    let bytes = argument(path)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 /// Why the bytes of a file could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
@@ -47,11 +80,22 @@ pub enum ContentError {
     },
 }
 
+impl ContentError {
+    fn into_io(self) -> io::Error {
+        match self {
+            Self::Io(error) => error,
+            other => io::Error::new(io::ErrorKind::FileTooLarge, other),
+        }
+    }
+}
+
 /// A file whose packing is known.
 #[derive(Clone, Debug)]
 pub struct Content {
     path: PathBuf,
     packing: Packing,
+    /// The file begins with a byte order mark.
+    is_marked: bool,
     packed_bytes: u64,
     inflation: Inflation,
     /// How far the file was inflated: what is read again costs nothing more.
@@ -82,9 +126,11 @@ impl Content {
         };
         let inflation = inflation.map_or_else(|| Inflation::of(packed_bytes), Clone::clone);
         let (path, inflated) = (path.to_owned(), Arc::default());
+        let is_marked = Mark::of(&magic[..read]).is_some();
         Ok(Self {
             path,
             packing,
+            is_marked,
             packed_bytes,
             inflation,
             inflated,
@@ -106,19 +152,20 @@ impl Content {
         &self.inflation
     }
 
-    /// The unpacked bytes as a stream; reading on past the limits is an error of kind
-    /// [`io::ErrorKind::FileTooLarge`].
+    /// The unpacked bytes as a stream, a text with a byte order mark as UTF-8; reading on past the limits is an error of
+    /// kind [`io::ErrorKind::FileTooLarge`].
     pub fn reader(&self) -> Result<Box<dyn Read + Send>, ContentError> {
         let file = BufReader::with_capacity(1 << 18, File::open(&self.path)?);
         Ok(match self.packing {
+            Packing::Plain if self.is_marked => decoded(file)?,
             Packing::Plain => Box::new(file),
-            Packing::Gzip => Box::new(self.limited(MultiGzDecoder::new(file))),
-            Packing::Zstd => Box::new(self.limited(zstd::Decoder::with_buffer(file)?)),
+            Packing::Gzip => decoded(self.limited(MultiGzDecoder::new(file)))?,
+            Packing::Zstd => decoded(self.limited(zstd::Decoder::with_buffer(file)?))?,
             Packing::Xz => {
                 let streams = lzma_rust2::XzReader::new_mem_limit(file, true, XZ_MEMORY);
-                Box::new(self.limited(streams))
+                decoded(self.limited(streams))?
             }
-            Packing::Bzip2 => Box::new(self.limited(MultiBzDecoder::new(file))),
+            Packing::Bzip2 => decoded(self.limited(MultiBzDecoder::new(file)))?,
         })
     }
 
@@ -162,17 +209,18 @@ impl Content {
 
     /// A plain file with these bytes, for readers that need one: itself, or a temporary copy.
     pub fn plain_file(&self) -> Result<PlainFile, ContentError> {
-        if self.packing == Packing::Plain {
+        if self.packing == Packing::Plain && !self.is_marked {
             return Ok(PlainFile {
                 path: self.path.clone(),
                 _copy: None,
             });
         }
-        let mut temporary = NamedTempFile::new()?;
-        let mut writer = BufWriter::with_capacity(1 << 17, temporary.as_file_mut());
-        io::copy(&mut self.reader()?, &mut writer)?;
-        writer.flush()?;
-        drop(writer);
+        let temporary = aside::file(|file| {
+            let mut reader = self.reader().map_err(ContentError::into_io)?;
+            let mut writer = BufWriter::with_capacity(1 << 17, file.as_file_mut());
+            io::copy(&mut reader, &mut writer)?;
+            writer.flush()
+        })?;
         Ok(PlainFile {
             path: temporary.path().to_owned(),
             _copy: Some(temporary),
@@ -182,6 +230,14 @@ impl Content {
     /// The file itself, whatever it is packed in.
     pub(super) fn file(&self) -> io::Result<File> {
         File::open(&self.path)
+    }
+
+    /// Takes what a member of the file costs however small it is: a file that is made, hashed and looked at.
+    pub(super) fn take_member(&self) -> io::Result<()> {
+        match self.inflation.take(MEMBER_BYTES) {
+            true => Ok(()),
+            false => Err(beyond_inflation()),
+        }
     }
 
     /// A stream of one of several members of the file, which costs what it inflates to.
@@ -229,12 +285,16 @@ impl<R: Read> Read for Limited<R> {
         if self.inflation.take(self.position.saturating_sub(before)) {
             return Ok(read);
         }
-        let message = format!(
-            "the input inflates to more than {} MiB and {INFLATED_RATIO} times its size",
-            INFLATED_FLOOR >> 20
-        );
-        Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
+        Err(beyond_inflation())
     }
+}
+
+fn beyond_inflation() -> io::Error {
+    let message = format!(
+        "the input inflates to more than {} MiB and {INFLATED_RATIO} times its size",
+        INFLATED_FLOOR >> 20
+    );
+    io::Error::new(io::ErrorKind::FileTooLarge, message)
 }
 
 fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {

@@ -6,6 +6,7 @@ pub mod aside;
 pub mod content;
 
 mod archive;
+mod encoding;
 mod error;
 mod open;
 mod pack;
@@ -21,7 +22,7 @@ use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Tool};
 use rooflens_session::budget::Inflation;
 use tempfile::TempDir;
 
-pub use content::{Content, ContentError};
+pub use content::{Content, ContentError, argument, argument_text};
 pub use error::BundleError;
 pub use open::{BROKEN_MANIFEST, open, rank_of, unpacked_name};
 pub use pack::{PackOptions, Packed, pack, unpack};
@@ -33,6 +34,9 @@ pub use walk::{MAX_DEPTH, MAX_FILES, REPORT_MARK};
 
 /// Pass of a file that the command line names in place of the bundle's own.
 pub const COMMAND_LINE: &str = "command line";
+
+/// Bytes beyond which a manifest is refused.
+const MAX_MANIFEST: u64 = 64 << 20;
 
 /// A bundle that was opened: its files, and its manifest if it has one.
 #[derive(Debug, Default)]
@@ -47,6 +51,8 @@ pub struct Bundle {
     pub files: Vec<ArtifactFile>,
     /// Bytes of what was named: of the archive, or of all files.
     pub input_bytes: u64,
+    /// Bytes of memory that there are for what is read from it and for all that follows; none where nobody asked.
+    pub memory: Option<u64>,
     /// The manifest as it was read: the bundle's identity.
     pub(crate) manifest_bytes: Vec<u8>,
     /// Where an archive was unpacked; removed with the bundle.
@@ -90,5 +96,12 @@ impl ArtifactFile {
     /// When the file cannot be opened.
     pub fn content(&self) -> Result<Content, ContentError> {
         Content::sharing(&self.location, self.inflation.as_ref())
+    }
+
+    /// Whether it holds the manifest of a bundle.
+    pub fn is_manifest(&self) -> bool {
+        let content = self.content();
+        let bytes = content.and_then(|content| content.document(MAX_MANIFEST));
+        bytes.is_ok_and(|bytes| Manifest::from_json(&bytes).is_ok())
     }
 }

@@ -8,7 +8,7 @@ use rooflens_schemas::{Artifact, Manifest, PassKind, manifest};
 
 use super::error::{BundleError, check_path};
 use super::walk::{Found, walk};
-use super::{ArtifactFile, Bundle, Content, archive, verify};
+use super::{ArtifactFile, Bundle, Content, MAX_MANIFEST, archive, aside, verify};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_session::budget::Inflation;
 
@@ -57,8 +57,7 @@ fn open_archive(
     path: &Path,
     diagnostics: &mut Diagnostics,
 ) -> Result<Bundle, BundleError> {
-    let folder = tempfile::Builder::new().prefix("rooflens-").tempdir();
-    let folder = folder.map_err(BundleError::archive(path))?;
+    let folder = aside::folder().map_err(BundleError::archive(path))?;
     archive::extract(content, path, folder.path())?;
     let mut name = stem(&base_name(path)).to_owned();
     let mut root = folder.path().to_owned();
@@ -138,9 +137,6 @@ fn read_manifest(
         Manifest::from_json(&bytes).map_err(|error| BundleError::Manifest(error.to_string()))?;
     Ok((manifest, bytes))
 }
-
-/// Bytes beyond which a manifest is refused.
-const MAX_MANIFEST: u64 = 64 << 20;
 
 fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
     let mut inputs = Vec::new();

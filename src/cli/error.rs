@@ -108,7 +108,9 @@ impl From<OpenError> for CliError {
             OpenError::SeveralRuns(_) => Self::Usage(format!(
                 "{message}; report one at a time, or --merge parts of one run"
             )),
-            OpenError::Unreadable { .. } | OpenError::UnmatchedStages(_) => Self::Unusable {
+            OpenError::Unreadable { .. }
+            | OpenError::TooLarge(_)
+            | OpenError::UnmatchedStages(_) => Self::Unusable {
                 hint: error.hint().map(str::to_owned),
                 message,
             },

@@ -14,6 +14,7 @@ mod comparison;
 mod exports;
 mod kernels;
 mod load_tests;
+mod memory;
 mod microbenchmarks;
 mod notes;
 mod open;

@@ -7,6 +7,7 @@ use rooflens_schemas::{ArtifactKind, StageRule};
 use tempfile::TempDir;
 
 use super::exports::{self, Exporter};
+use super::memory;
 use super::runs::{self, SeveralRuns};
 use super::stages;
 use crate::bundle::{self, ArtifactFile, Bundle, BundleError};
@@ -81,6 +82,9 @@ pub enum OpenError {
         /// The reason.
         diagnostic: Box<Diagnostic>,
     },
+    /// There is not enough memory for a file.
+    #[error("{}: {}", .0.artifact.as_deref().unwrap_or_default(), .0.message)]
+    TooLarge(Box<Diagnostic>),
     /// Stages without a range in the input.
     #[error("no range of the input matches stage {}", .0.join(", "))]
     UnmatchedStages(Vec<String>),
@@ -93,7 +97,9 @@ impl OpenError {
     /// Advice that goes with the message.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Unreadable { diagnostic, .. } => diagnostic.hint.as_deref(),
+            Self::Unreadable { diagnostic, .. } | Self::TooLarge(diagnostic) => {
+                diagnostic.hint.as_deref()
+            }
             Self::UnmatchedStages(_) => {
                 Some("rooflens inspect lists the stages that are found by their names")
             }
@@ -150,9 +156,13 @@ impl Input<'_> {
             ArtifactKind::Workload,
         )?;
         replace(&mut bundle, self.notes.as_deref(), ArtifactKind::Notes)?;
+        bundle.memory = memory::available();
         let mut session = ingest::import(&bundle, &mut diagnostics, &mut |file| {
             progress(Step::Reading(&file.path));
         });
+        if let Some(large) = diagnostics.iter().find(|one| one.code == ingest::TOO_LARGE) {
+            return Err(OpenError::TooLarge(Box::new(large.clone())));
+        }
         refuse_unreadable(&bundle, &diagnostics)?;
         if !self.merge {
             runs::refuse_recordings(&bundle, &session, &self.paths)?;

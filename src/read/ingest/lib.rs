@@ -48,6 +48,9 @@ pub use identify::{Prefix, identify};
 /// Recordings that are read of an input: analyses look at all of them for each.
 const MAX_PASSES: usize = 1024;
 
+/// Bytes of memory that a report takes for each byte of tables: sorted copies, results and pages.
+const MEMORY_OF_ROWS: u64 = 3;
+
 /// Refuses an artifact of more GPUs or processes.
 fn check_count(of: &'static str, count: usize) -> Result<(), IngestError> {
     if count <= MAX_GPUS {
@@ -105,7 +108,10 @@ pub fn import(
     progress: &mut dyn FnMut(&ArtifactFile),
 ) -> Session {
     let mut session = Session::default();
-    session.limit = Some(rows_of(bundle.input_bytes));
+    let ceiling = bundle
+        .memory
+        .map_or(u64::MAX, |memory| memory / MEMORY_OF_ROWS);
+    session.limit = Some(rows_of(bundle.input_bytes).min(ceiling));
     for importer in IMPORTERS {
         for file in bundle
             .files
@@ -118,7 +124,14 @@ pub fn import(
             }
             progress(file);
             if let Err(error) = (importer.import)(file, &mut session, diagnostics) {
-                diagnostics.push(error.into_diagnostic(&file.path));
+                let is_full = matches!(error.kind, IngestErrorKind::Budget);
+                match bundle
+                    .memory
+                    .filter(|_| is_full && session.limit == Some(ceiling))
+                {
+                    Some(memory) => diagnostics.push(too_large(file, memory)),
+                    None => diagnostics.push(error.into_diagnostic(&file.path)),
+                }
             }
         }
     }
@@ -146,6 +159,16 @@ fn tell_unread(bundle: &Bundle, diagnostics: &mut Diagnostics) {
         let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message).times(count);
         diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
     }
+}
+
+/// Code of the error about an input for which there is not enough memory.
+pub const TOO_LARGE: &str = "ingest/memory";
+
+fn too_large(file: &ArtifactFile, memory: u64) -> Diagnostic {
+    let gigabytes = memory as f64 / 1e9;
+    let message = format!("needs more than the {gigabytes:.1} GB of memory that are there");
+    let large = Diagnostic::new(Severity::Error, TOO_LARGE, message).artifact(&file.path);
+    large.hint("give it more memory, or fewer files at once")
 }
 
 fn beyond(file: &ArtifactFile) -> Diagnostic {

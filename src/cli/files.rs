@@ -2,19 +2,27 @@
 //! what was there before.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use rooflens_schemas::manifest::{FILE_NAME, check_path};
 use tempfile::TempDir;
 
 use super::error::CliError;
+use super::scratch::{lock, remove_stale};
 use crate::bundle::REPORT_MARK;
 use crate::bundle::aside::remember;
 
 /// What the names of folders begin with in which files lie aside.
 const ASIDE: &str = ".rooflens-";
+
+/// File that says that a report is being written into its folder; it stays where that did not come to its end.
+const INCOMPLETE: &str = "INCOMPLETE.txt";
+
+const INCOMPLETE_TEXT: &str = "Rooflens was ended while it wrote a report here: files of two reports may lie next to each other.\n\
+     Write the report again.\n";
 
 /// Writes one file, and the folder that it lies in.
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
@@ -39,6 +47,8 @@ pub(super) struct Staged {
     files: BTreeSet<String>,
     /// The root was not there before.
     is_new: bool,
+    /// Locked for as long as files lie aside.
+    _lock: Option<File>,
 }
 
 impl Drop for Staged {
@@ -72,6 +82,8 @@ impl Staged {
             .tempdir_in(root)
             .map_err(failed(root))?;
         remember(aside.path());
+        remove_stale(root, aside.path());
+        let lock = lock(aside.path()).ok();
         let (root, aside) = (root.to_owned(), Some(aside));
         Ok(Self {
             root,
@@ -79,6 +91,7 @@ impl Staged {
             aside,
             files: BTreeSet::new(),
             is_new,
+            _lock: lock,
         })
     }
 
@@ -105,19 +118,21 @@ impl Staged {
         self.files.iter().map(|path| self.root.join(path))
     }
 
-    /// Puts all files in their places, and takes away those that the output before left in the folder.
-    pub(super) fn commit(mut self) -> Result<(), CliError> {
+    /// Puts all files in their places, and takes away those that the output before left in the folder. A folder whose
+    /// files are of two reports meanwhile is marked.
+    pub(super) fn commit(self) -> Result<(), CliError> {
+        self.files
+            .par_iter()
+            .try_for_each(|path| sync(&self.aside(path)))?;
         let before = self.folder.as_deref().map(marked).unwrap_or_default();
         let list = self.files_of_folder();
-        if let Some(folder) = self.folder.clone().filter(|_| !list.is_empty()) {
-            let mark = folder.join(REPORT_MARK);
-            let mark = mark
-                .strip_prefix(&self.root)
-                .unwrap_or(&mark)
-                .to_string_lossy()
-                .into_owned();
-            let lines: String = list.iter().map(|path| format!("{path}\n")).collect();
-            self.add(&mark, lines.as_bytes())?;
+        let folder = self.folder.as_deref().filter(|_| !list.is_empty());
+        if let Some(folder) = folder {
+            let mut both: BTreeSet<String> = before.union(&list).cloned().collect();
+            both.insert(INCOMPLETE.to_owned());
+            fs::create_dir_all(folder).map_err(failed(folder))?;
+            self.put(folder, REPORT_MARK, &lines(&both))?;
+            self.put(folder, INCOMPLETE, INCOMPLETE_TEXT)?;
         }
         for path in &self.files {
             let target = self.root.join(path);
@@ -134,7 +149,21 @@ impl Staged {
                 remove(folder, REPORT_MARK);
             }
         }
+        if let Some(folder) = folder {
+            sync(folder)?;
+            remove(folder, INCOMPLETE);
+            self.put(folder, REPORT_MARK, &lines(&list))?;
+        }
         Ok(())
+    }
+
+    /// Writes a small file of the folder at once.
+    fn put(&self, folder: &Path, name: &str, text: &str) -> Result<(), CliError> {
+        let (aside, target) = (self.aside(name), folder.join(name));
+        fs::write(&aside, text).map_err(failed(&target))?;
+        sync(&aside)?;
+        fs::rename(&aside, &target).map_err(failed(&target))?;
+        sync(folder)
     }
 
     /// Paths of files below the folder.
@@ -178,6 +207,20 @@ fn is_foreign(folder: &Path) -> bool {
     fs::read_dir(folder).map_or(true, |entries| {
         entries.flatten().any(|entry| of_others(entry.file_name()))
     })
+}
+
+fn lines(paths: &BTreeSet<String>) -> String {
+    paths.iter().map(|path| format!("{path}\n")).collect()
+}
+
+/// Brings a file, or the names of a folder, to the disk.
+fn sync(path: &Path) -> Result<(), CliError> {
+    let synced = File::open(path).and_then(|file| file.sync_all());
+    // Some systems do not open folders.
+    match synced {
+        Err(_) if path.is_dir() => Ok(()),
+        synced => synced.map_err(failed(path)),
+    }
 }
 
 /// The files that the mark of a folder lists; a mark that was made by others leads to no file outside of the folder.

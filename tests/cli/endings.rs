@@ -1,10 +1,11 @@
 //! How a command ends that is not let to: by a signal, by a disk that is full, by a reader who has gone.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -164,4 +165,77 @@ fn of_outputs_one_that_is_full_is_an_error_and_a_reader_who_went_is_none() {
     let mut child = run(Stdio::piped());
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+/// Bytes of the files below a folder by path; what lies aside does not count, and the list of files neither.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut files, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
+    while let Some(next) = folders.pop() {
+        for name in names(&next) {
+            let path = next.join(&name);
+            if name.starts_with(".rooflens-") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path.clone(), fs::read(path).expect("readable"));
+            }
+        }
+    }
+    files
+}
+
+/// `ROOFLENS_KILLS=200` kills so many.
+#[test]
+fn a_kill_leaves_the_old_report_the_new_one_or_a_mark() {
+    let kills = std::env::var("ROOFLENS_KILLS").map_or(10, |text| text.parse().expect("a number"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("out");
+    let start = |language: &str| {
+        Command::new(env!("CARGO_BIN_EXE_rooflens"))
+            .args(["--quiet", "report", ONE_KERNEL, "--lang", language])
+            .args(["--format", "md", "--format", "csv", "--format", "json"])
+            .arg("-o")
+            .arg(&out)
+            .env("TMPDIR", folder.path())
+            .spawn()
+            .expect("rooflens runs")
+    };
+    let whole = |language: &str| {
+        assert!(start(language).wait().expect("it ends").success());
+        contents(&out)
+    };
+    let reports = [whole("en"), whole("zh")];
+    let is_aside = |name: &String| name.starts_with(".rooflens-") && name != ".rooflens-files";
+    let (mut marked, mut replaced) = (0, 0);
+    for kill in 0..kills {
+        let before = contents(&out);
+        let mut child = start(["en", "zh"][kill % 2]);
+        // The files are being written aside; those of dead commands are gone by then.
+        let old: Vec<String> = names(&out).into_iter().filter(is_aside).collect();
+        while !names(&out)
+            .iter()
+            .any(|name| is_aside(name) && !old.contains(name))
+        {
+            if child.try_wait().expect("a state").is_some() {
+                break;
+            }
+        }
+        // From 0 to 12.7 ms, in an order without a period.
+        sleep(Duration::from_micros((kill * 7919 % 128 * 100) as u64));
+        // One that has ended is ended.
+        let _ = child.kill();
+        child.wait().expect("it ends");
+        let left = contents(&out);
+        if left.contains_key(&out.join("INCOMPLETE.txt")) {
+            marked += 1;
+        } else {
+            assert!(reports.contains(&left), "kill {kill}: {:?}", left.keys());
+            replaced += usize::from(left != before);
+        }
+    }
+    eprintln!("{kills} kills: {marked} marked, {replaced} replaced");
+    assert_eq!(whole("en"), reports[0]);
+    assert!(!names(&out).iter().any(is_aside), "{:?}", names(&out));
 }

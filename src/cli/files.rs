@@ -82,8 +82,8 @@ impl Staged {
             .tempdir_in(root)
             .map_err(failed(root))?;
         remember(aside.path());
-        remove_stale(root, aside.path());
         let lock = lock(aside.path()).ok();
+        remove_stale(root, aside.path());
         let (root, aside) = (root.to_owned(), Some(aside));
         Ok(Self {
             root,

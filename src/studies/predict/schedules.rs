@@ -145,7 +145,6 @@ fn no_schedule_exceeds_an_upper_bound() {
             *closest = closest.max(*share);
         }
     }
-    println!("closest to the bounds of requests, decode and TTFT: {closest:?}");
     // The bounds are not loose: some schedule comes near each.
     assert!(closest.iter().all(|share| *share > 0.9), "{closest:?}");
 }

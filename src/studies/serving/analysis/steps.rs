@@ -48,8 +48,8 @@ impl Steps {
     #[must_use]
     pub fn without_repeats(mut self, share: Ratio) -> Self {
         let repeated = Ratio(self.prefill.0 * share.0);
-        self.prefill = self.prefill - repeated;
-        self.fixed = self.fixed + repeated;
+        self.prefill -= repeated;
+        self.fixed += repeated;
         self
     }
 }

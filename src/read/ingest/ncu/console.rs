@@ -48,7 +48,7 @@ pub(super) fn page(text: &str) -> Option<(String, bool)> {
         .saturating_mul(MAX_RATIO)
         .saturating_add(MAX_BASE);
     // A last line without an end may be cut within a number.
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     for line in whole.lines() {
         page.line(line.trim_end_matches('\r'));
         if page.text.len() > limit {
@@ -92,6 +92,9 @@ impl<'a> Page<'a> {
             // The line between head and values of a table follows at once.
             self.end_rule();
             self.columns = None;
+        } else if line.bytes().all(|sign| matches!(sign, b'-' | b' ')) {
+            // Newer versions rule off remarks by such a line.
+            self.end_rule();
         } else if let Some((kind, words)) = rule(line) {
             self.end_rule();
             self.rule = Some((kind, words.trim().to_owned()));

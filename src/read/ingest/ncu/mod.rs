@@ -129,9 +129,9 @@ fn read_rows(page: &str, decimal: Decimal, merge: &mut Merge<'_>) -> Result<(), 
     let mut record = csv::StringRecord::new();
     let mut header: Option<Header> = None;
     let mut units: Option<csv::StringRecord> = None;
-    let mut cells = 0;
+    let (mut cells, mut is_counted) = (0, false);
     while reader.read_record(&mut record)? {
-        cells = record.len();
+        (cells, is_counted) = (record.len(), false);
         if Header::begins(&record) {
             header = Some(Header::read(&record)?);
             units = None;
@@ -148,12 +148,15 @@ fn read_rows(page: &str, decimal: Decimal, merge: &mut Merge<'_>) -> Result<(), 
             }
             _ if !header.is_data_row(&record) => merge.skip(&record),
             _ if merge.is_reported(header, &record) => merge.skip_reported(),
-            Layout::Raw => raw::read(header, units.as_ref(), &record, decimal, merge),
+            Layout::Raw => {
+                raw::read(header, units.as_ref(), &record, decimal, merge);
+                is_counted = true;
+            }
             Layout::Details => details::read(header, &record, decimal, merge),
         }
     }
-    // Rows of a details page may end early, with the end of their line.
-    let is_short = |header: &Header| header.layout == Layout::Details && cells < header.names.len();
+    // A short row of a raw page was counted as it was read; others end early with the end of their line.
+    let is_short = |header: &Header| !is_counted && cells < header.names.len();
     if !page.ends_with('\n') && header.as_ref().is_some_and(is_short) {
         merge.short_row();
     }

@@ -163,7 +163,8 @@ impl<'a> Table<'a> {
             if line.is_empty() || line.starts_with('#') || line == self.header {
                 continue;
             }
-            if lines.peek().is_none() && read.rows() > 0 {
+            // A table of one state may be pasted without its end; a log ends each line.
+            if lines.peek().is_none() && (timed || read.rows() > 0) {
                 read.cut = true;
                 break;
             }

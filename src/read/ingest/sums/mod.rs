@@ -189,7 +189,7 @@ impl Shares {
         let (Some(share), Some(total)) = (cells.get(share), total) else {
             return;
         };
-        self.sum = self.sum + total;
+        self.sum += total;
         let digits = share.split_once('.').map_or(0, |(_, digits)| digits.len());
         // A share of 40.0 is one of less than 40.05.
         let half = 0.5 / 10_f64.powi(digits.min(9) as i32);

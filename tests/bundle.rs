@@ -391,8 +391,21 @@ fn archives_with_two_files_of_one_path_are_refused() {
 #[test]
 fn archives_with_too_many_entries_or_folders_are_refused() {
     let folder = tempdir();
-    let many: Vec<Entry> = (0..=bundle::MAX_FILES)
-        .map(|at| entry(&format!("f{at}"), b""))
+    // Each member counts 16 KiB, of which an archive may hold 100 times its size: these bytes do not compress.
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state.to_be_bytes()
+    };
+    let contents: Vec<Vec<u8>> = (0..=bundle::MAX_FILES)
+        .map(|_| (0..32).flat_map(|_| noise()).collect())
+        .collect();
+    let many: Vec<Entry> = contents
+        .iter()
+        .enumerate()
+        .map(|(at, content)| entry(&format!("f{at}"), content))
         .collect();
     let error = refused(&archive(folder.path(), &many));
     assert!(

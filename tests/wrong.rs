@@ -50,7 +50,7 @@ const REPORT_INPUT: &[Row] = &[
     ("report cut.json.gz", 3, "cannot be unpacked"),
     ("report cut.tar.zst", 3, "cut.tar.zst"),
     ("report evil.tar", 3, "../evil"),
-    ("report /dev/null", 3, "known format"),
+    ("report /dev/null", 3, "device"),
     ("report trace.json trace.json", 3, "trace.json"),
     ("report runs", 2, "runs of their own: one, two"),
     ("report one.bundle two.bundle", 2, "one.bundle, two.bundle"),

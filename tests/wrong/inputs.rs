@@ -35,7 +35,7 @@ pub(super) fn prepare(folder: &Path) {
     for (path, text) in TEXTS {
         write(path, text.as_bytes());
     }
-    write("binary", &[0xff, 0xfe, 0, 1, 2, 3]);
+    write("binary", &[0xff, 0xfd, 0, 1, 2, 3]);
     fs::create_dir(folder.join("empty-folder")).expect("writable");
     for bundle in [
         "one.bundle",

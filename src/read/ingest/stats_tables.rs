@@ -26,7 +26,7 @@ pub(super) struct Table<'a> {
     pub(super) line: u64,
     layout: Layout,
     body: &'a str,
-    /// The text ends within a row, which is left out.
+    /// The text ends within a row, which is dropped.
     is_cut: bool,
 }
 

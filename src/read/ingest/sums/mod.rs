@@ -308,7 +308,7 @@ mod tests {
             codes(&whole[..end_of_second]),
             (2, vec!["sums/missing-rows"])
         );
-        // The name of the last row may be longer: it is left out.
+        // The name of the last row may be longer: it is dropped.
         let (rows, lost) = codes(&whole[..whole.len() - 1]);
         assert!(rows == 2 && lost.contains(&"stats/cut"), "{lost:?}");
         // An open quote holds all that follows.

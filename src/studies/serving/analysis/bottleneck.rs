@@ -26,6 +26,10 @@ const PRESSED: Ratio = Ratio(0.05);
 /// Median over greatest number of running requests from which on they are at a limit.
 const FLAT: Ratio = Ratio(0.98);
 
+/// Share of the step time that grows with the load, below which no work of the load is the limit: twice the batch would give at
+/// least 1.8 times the throughput.
+const LEAST_GROWING: Ratio = Ratio(0.1);
+
 /// Measured over bound up to which a run is at the bound.
 pub const AT_BOUND: Ratio = Ratio(1.5);
 
@@ -418,6 +422,9 @@ fn hardware(results: &Results<'_>, run: usize, evidence: &Bottleneck) -> Option<
         };
     };
     let growing = steps.prefill.0 + steps.per_request.0;
+    if growing < LEAST_GROWING.0 {
+        return None;
+    }
     let mut prefill = steps.prefill.0;
     if bound == Some(Limit::Compute)
         && let (Some(prompt), Some(output)) = (figures.prompt_tokens, figures.output_tokens)

@@ -450,7 +450,6 @@ fn a_load_test_becomes_a_report() {
         "99.7 tokens/s",
         "7.45 requests/s",
         "Queueing is the bottleneck",
-        "max-num-seqs",
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }

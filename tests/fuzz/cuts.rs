@@ -138,7 +138,7 @@ fn is_between_lines(bytes: &[u8], cut: usize) -> bool {
 }
 
 #[test]
-fn what_is_cut_is_told_or_refused() {
+fn what_is_cut_is_reported_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let files = whole_files(folder.path());
     let cuts = setting("CUTS")
@@ -149,20 +149,20 @@ fn what_is_cut_is_told_or_refused() {
             .and_then(|text| text.parse().ok())
             .unwrap_or(1),
     );
-    let (mut told, mut same, mut between) = (0, 0, BTreeMap::<&str, u64>::new());
+    let (mut reported, mut same, mut between) = (0, 0, BTreeMap::<&str, u64>::new());
     let mut silent = Vec::new();
     for _ in 0..cuts {
         let (name, bytes) = &files[random.below(files.len())];
         let cut = 1 + random.below(bytes.len().max(2) - 1);
         match written(folder.path(), &bytes[..cut]) {
-            Outcome::Refused | Outcome::Lossy => told += 1,
+            Outcome::Refused | Outcome::Lossy => reported += 1,
             whole if whole == written(folder.path(), bytes) => same += 1,
             _ if is_between_lines(bytes, cut) => *between.entry(name).or_default() += 1,
             _ => silent.push(format!("{name} at {cut} of {}", bytes.len())),
         }
     }
     eprintln!(
-        "{cuts} cuts of {} files: {told} told or refused, {same} lose nothing, {} between lines, {} silent",
+        "{cuts} cuts of {} files: {reported} reported or refused, {same} lose nothing, {} between lines, {} silent",
         files.len(),
         between.values().sum::<u64>(),
         silent.len()

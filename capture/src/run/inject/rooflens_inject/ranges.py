@@ -9,7 +9,6 @@ import threading
 from . import loading
 
 
-
 class Local(threading.local):
     """Of a thread: names of open ranges, and whether ranges that open now are ours."""
 
@@ -94,7 +93,7 @@ def _push(push, compiling):
     def range_push(msg, *args, **kwargs):
         if compiling():
             return push(msg, *args, **kwargs)
-        if _is_hidden and not _local.is_ours:
+        if is_hidden():
             return 0
         opened(msg)
         return push(msg, *args, **kwargs)
@@ -106,7 +105,7 @@ def _pop(pop, compiling):
     def range_pop(*args, **kwargs):
         if compiling():
             return pop(*args, **kwargs)
-        if _is_hidden and not _local.is_ours:
+        if is_hidden():
             return 0
         depth = pop(*args, **kwargs)
         closed()

@@ -68,9 +68,7 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
 
 /// What bounds the longest stage.
 fn longest(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<String> {
-    let time = |stage: &crate::stage::StageLine, times: f64| stage.reference() * times;
-    let stages = whole.stages.iter();
-    let (stage, _) = stages.max_by(|a, b| time(a.0, a.1).total_cmp(&time(b.0, b.1)))?;
+    let stage = whole.longest()?;
     let (verdict, _) = evidence.idle(stage.key())?.verdict();
     if verdict == Verdict::Unknown {
         return None;

@@ -64,10 +64,7 @@ fn descents(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Descent> {
         return Vec::from_iter(of_whole(evidence, whole));
     }
     let mut longest: Vec<&(&StageLine, f64)> = whole.stages.iter().collect();
-    longest.sort_by(|a, b| {
-        let time = |(stage, times): &(&StageLine, f64)| stage.reference() * *times;
-        time(b).total_cmp(&time(a))
-    });
+    longest.sort_by(|a, b| Whole::time_of(b).total_cmp(&Whole::time_of(a)));
     let mut shown: Vec<(usize, Descent)> = Vec::new();
     for (stage, _) in longest {
         let place = whole
@@ -277,10 +274,8 @@ fn table<'t>(evidence: &Evidence<'t>) -> Table<'t, Step<'t>> {
 
 /// Why no stage has a utilization, by the longest one.
 fn reason(evidence: &Evidence<'_>, whole: &Whole<'_>) -> String {
-    let time = |(stage, times): &(&StageLine, f64)| stage.reference() * *times;
-    let stages = whole.stages.iter();
-    let longest = stages.max_by(|a, b| time(a).total_cmp(&time(b)));
-    let utilization = longest.and_then(|(stage, _)| figures::utilization(evidence, stage));
+    let longest = whole.longest();
+    let utilization = longest.and_then(|stage| figures::utilization(evidence, stage));
     match utilization.map(|utilization| utilization.mfu()) {
         Some(Err(why)) => why_unknown(evidence.text, &why),
         Some(Ok(_)) => words!(evidence, "summary.fall_too_short"),

@@ -93,6 +93,18 @@ impl<'a> Whole<'a> {
         Some(whole)
     }
 
+    /// Time of a stage in the whole.
+    pub(super) fn time_of((stage, times): &(&StageLine, f64)) -> Time {
+        stage.reference() * *times
+    }
+
+    /// The stage that takes most of the time.
+    pub(super) fn longest(&self) -> Option<&'a StageLine> {
+        let stages = self.stages.iter();
+        let longest = stages.max_by(|a, b| Self::time_of(a).total_cmp(&Self::time_of(b)));
+        longest.map(|(stage, _)| *stage)
+    }
+
     /// The last time, at best after all actions.
     pub(super) fn best(&self) -> Time {
         self.after.last().copied().unwrap_or(self.now)

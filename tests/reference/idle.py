@@ -184,19 +184,28 @@ class Capture:
         return {process: sorted(ranges)[skip:][:take] for process, ranges in found.items()}
 
     def loads(self):
-        """Launch calls that are the first of their kernel in the process, and much longer than others of the thread."""
-        medians = {}
+        """Launch calls that are the first of their kernel in the process, and calls of the allocator between such a launch and
+        the launch before it on the thread: those much longer than others of their kind on the thread."""
+        limits = {}
         for thread, calls in self.calls.items():
-            medians[thread] = statistics.median([end - start for start, end, _, name in calls if kind(name) == "launch"]
-                                                or [0])
+            for wanted in ("launch", "allocation"):
+                times = [end - start for start, end, _, name in calls if kind(name) == wanted]
+                limits[thread, wanted] = max(100_000, 10 * statistics.median(times or [0]))
         first = {}
         for op in self.ops:
             thread, call = self.call_of.get((op.process, op.correlation), (None, None))
             if call and self.full[op.rank] is not None and self.first[op.process, op.correlation] is op:
                 key = (op.process, self.full[op.rank])
                 first[key] = min(first.get(key, (call, thread)), (call, thread))
-        return {(thread, call) for call, thread in first.values()
-                if call[1] - call[0] > max(100_000, 10 * medians[thread])}
+        candidates = []
+        for call, thread in first.values():
+            candidates.append((thread, call))
+            at = bisect.bisect_left(self.calls[thread], call)
+            while at > 0 and kind(self.calls[thread][at - 1][3]) != "launch":
+                at -= 1
+                candidates.append((thread, self.calls[thread][at]))
+        return {(thread, call) for thread, call in candidates
+                if call[1] - call[0] > limits.get((thread, kind(call[3])), float("inf"))}
 
     def does(self, thread, process, call):
         """What a thread does in a call."""
@@ -204,7 +213,7 @@ class Capture:
         first = self.first.get((process, call[2]))
         if name == "async copy" and first is not None and first.pageable:
             return "copy"
-        if name == "launch" and (thread, call) in self.loading:
+        if (thread, call) in self.loading:
             return "first_use"
         return name if name in ("sync", "first_use", "allocation", "copy") else "launching"
 

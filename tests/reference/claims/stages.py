@@ -373,7 +373,7 @@ RULES = {
         r"(?:Excluding intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
         + r") while the CPU thread (?P<does_text>works|waits) outside CUDA calls"
         r"(?:, (?P<os_share>\S+ %) of this idle time in operating-system calls(?: \((?P<calls_text>[^)]+)\))?)?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
-        r"(?: (?P<place_share>\S+ %) of this CPU time is in (?P<place_text>.+?)\.)?"
+        r"(?: (?P<place_share>\S+ %) of this CPU time is in (?P<place_text>[^,]+?)(?:, called in .+?)?\.)?"
         r"(?: In \S+ % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch\.)?"
         + SAMPLED, host_bound),
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",

@@ -122,15 +122,24 @@ class Finder:
                 rare = any(2 * len(weight_of.get(between, own)) < len(own) for between in range(a + 1, b))
                 return b - a <= 16 and self.launches[a].place == self.launches[b].place and not rare
 
+            rows = []
             for run in chunks(own, follows):
-                for row in chunks(run, lambda a, b: all(self.launches[at].is_gemm for at in range(a, b))):
-                    if len(row) >= 8 and self.is_independent(row):
-                        loops.append(("gemm-loop", row))
+                rows += [row for row in chunks(run, lambda a, b: all(self.launches[at].is_gemm for at in range(a, b))) if len(row) >= 8]
                 indexed = sum(any(self.launches[at].name in INDEXING for at in range(a, b)) for a, b in zip(run, run[1:]))
                 if len(run) >= 8 and indexed >= 0.8 * (len(run) - 1):
                     loops.append(("expert-loop", run))
+            independent = [row for row in rows if self.is_independent(row)]
+            # What reads the last row can lie beyond the end of the trace.
+            cut = [row for row in rows if independent and row not in independent and row[-1] + 4 >= len(self.launches)]
+            loops += [("gemm-loop", self.with_join(row)) for row in independent + cut]
         for kind, run in sorted(loops, key=lambda one: one[1][0] - one[1][-1]):
             self.loop(kind, run)
+
+    def with_join(self, row):
+        """A row with the copy that joins its results, which a batch does not need."""
+        after = row[-1] + 1
+        joins = after < len(self.launches) and self.launches[after].name == "aten::cat"
+        return row + [after] if joins and self.launches[after].place == self.launches[row[-1]].place else row
 
     def is_independent(self, row):
         left, _, _, number = self.main_product(row[-1])
@@ -158,7 +167,8 @@ class Finder:
             return
         scale = len(run) / (len(run) - 1) if kind == "expert-loop" else 1
         others = self.launches[last].at - self.launches[first].at + 1 - len(own)
-        self.add(kind, own, bound, dict(sizes=sizes(right), source=left.dtype, factor=len(run)), scale=scale, others=others)
+        self.add(kind, own, bound, dict(sizes=sizes(right), source=left.dtype, factor=sum(self.launches[at].is_gemm for at in run)),
+                 scale=scale, others=others)
 
     def additions(self):
         for at in self.free(lambda launch: launch.name in ADDING and launch.tensors):

@@ -151,14 +151,22 @@ impl Finder<'_> {
             let follows = |a: &usize, b: &usize| {
                 b - a <= PERIOD && self.items.is_together(*a, *b) && !(a + 1..*b).any(is_rare)
             };
+            let joined = |a: &usize, b: &usize| (*a..*b).all(is_gemm);
+            let mut rows: Vec<&[usize]> = Vec::new();
             for run in positions.chunk_by(follows) {
-                let joined = |a: &usize, b: &usize| (*a..*b).all(is_gemm);
-                let rows = run
-                    .chunk_by(joined)
-                    .filter(|row| row.len() >= PRODUCTS && self.is_independent(row));
-                loops.extend(rows.filter_map(|row| self.loop_of(ChainKind::Gemms, row)));
+                rows.extend(run.chunk_by(joined).filter(|row| row.len() >= PRODUCTS));
                 if run.len() >= PRODUCTS && self.is_indexed(run) {
                     loops.extend(self.loop_of(ChainKind::Experts, run));
+                }
+            }
+            // What reads the last row can lie beyond the end of the trace.
+            let has_independent = rows.iter().any(|row| self.is_independent(row));
+            for row in rows {
+                let is_cut = row
+                    .last()
+                    .is_some_and(|last| last + READERS >= self.items.list.len());
+                if self.is_independent(row) || is_cut && has_independent {
+                    loops.extend(self.loop_of(ChainKind::Gemms, row));
                 }
             }
         }
@@ -185,9 +193,13 @@ impl Finder<'_> {
             let mut tensors = tensors.into_iter().flatten();
             tensors.any(|tensor| tensor.elements() == joined)
         };
-        let is_joined = self.items.name(last + 1) == Some("aten::cat")
-            && (last + 2..last + 2 + READERS).any(reads_joined);
+        let is_joined = self.joins(last + 1) && (last + 2..last + 2 + READERS).any(reads_joined);
         product.left.dims.last() != product.right.dims.last() || is_joined
+    }
+
+    /// Whether a kernel copies several tensors into one: a batch of products writes its results there.
+    fn joins(&self, position: usize) -> bool {
+        self.items.name(position) == Some("aten::cat")
     }
 
     /// The operator and the size of the weight of a product.
@@ -219,6 +231,9 @@ impl Finder<'_> {
     fn loop_of(&self, kind: ChainKind, run: &[usize]) -> Option<Chain> {
         let items = self.items;
         let (first, last) = (*run.first()?, *run.last()?);
+        let is_joined =
+            kind == ChainKind::Gemms && self.joins(last + 1) && items.is_together(last, last + 1);
+        let last = last + usize::from(is_joined);
         let iterations = run.len() as f64;
         let members: Vec<usize> = (first..=last).collect();
         let (mut flops, mut bytes) = (Flops::ZERO, Bytes::ZERO);

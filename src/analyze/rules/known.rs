@@ -545,7 +545,10 @@ pub(crate) struct Preparation {
 /// another pass with operators says.
 pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Preparation> {
     let idle = evidence.idle(stage.key())?;
-    let all = all_preparation(evidence, stage, idle)?;
+    let all = Lost {
+        issued: timed_kernels(evidence, stage, idle),
+        ..all_preparation(evidence, stage, idle)?
+    };
     if !plans_attention(evidence, stage) {
         return Some(Preparation {
             all,
@@ -563,6 +566,18 @@ pub(crate) fn preparation(evidence: &Evidence<'_>, stage: &StageLine) -> Option<
         attention: Some(attention),
         others: (own.idle > Time::ZERO).then(|| Lost::of(&idle.sources, &LOADED)),
     })
+}
+
+/// Time of kernels that cuDNN runs to choose from: of this pass, or the share that another pass with operators says.
+fn timed_kernels(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Time {
+    let of_busy = |idle: &StageIdle| {
+        let plans = idle.sources.of(Activity::KernelPlans);
+        let issued = plans.map_or(Ns::ZERO, |plans| plans.issued);
+        (issued > Ns::ZERO).then(|| Ratio::of(issued, idle.busy()))
+    };
+    let mut passes = std::iter::once(idle).chain(others(evidence, stage));
+    let share = passes.find_map(of_busy).unwrap_or_default();
+    idle.busy().time() * share
 }
 
 fn all_preparation(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Lost> {

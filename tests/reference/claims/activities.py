@@ -34,6 +34,7 @@ WAITING = {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::ma
 HOLDS = {"compilation", "graph capture", "checkpoint", "data loader", "garbage collection", "empty_cache"}
 SURROUNDED = {"compilation", "graph capture", "checkpoint"}
 ISSUE = SURROUNDED | {"kernel plans"}
+CUDNN = ("cudnn_", "miopen_")
 OF_SHAPES = {"code loading", "creation", "allocation", "synchronization", "files", "host code"}
 UNNAMED = {"code loading", "creation", "kernel plans", "allocation", "system", "profiler", "host code", "launching", "not host"}
 BY_CAUSE = {"launching": "launching", "host_code": "host code", "first_use": "code loading", "sync": "synchronization",
@@ -64,7 +65,7 @@ def says(span):
 
 
 def plans(span):
-    return span.kind == "operator" and any(part in span.name for part in ("cudnn_", "miopen_"))
+    return span.kind == "operator" and any(part in span.name for part in CUDNN)
 
 
 def changes(spans):
@@ -91,7 +92,7 @@ class Host:
     def __init__(self, work):
         self.work, self.capture = work, work.capture
         self.first_of = {(op.gpu, op.start): op for op in reversed(self.capture.ops)}
-        self.open, self.wait_lists, self.memo = {}, {}, {}
+        self.open, self.wait_lists, self.memo, self.plans = {}, {}, {}, {}
         self.ranges, self.os_calls = collections.defaultdict(list), collections.defaultdict(list)
         for start, end, thread, name in work.ranges:
             mark = (name or "").startswith(MARK)
@@ -158,7 +159,17 @@ class Host:
     def issues(self, op):
         found = self.work.call(op)
         activity = found and self.activity("host_code", self.at(found[0], found[1][0]))
+        if activity == "kernel plans" and not self.is_timed(found[0], found[1][0]):
+            return None
         return activity if activity in ISSUE else None
+
+    def is_timed(self, thread, start):
+        """Whether the host waits after a launch and before the operator of cuDNN around it returns: to time its kernel."""
+        if thread not in self.plans:
+            every = getattr(self.capture, "cpu_ops", {}).get(thread, [])
+            self.plans[thread] = [(begin, end) for begin, end, name in every if any(part in name for part in CUDNN)]
+        ends = [end for begin, end in self.plans[thread] if begin <= start < end]
+        return any(start < wait.start < max(ends) for wait in self.waits(thread)) if ends else False
 
     def waits(self, thread):
         """The calls of a thread that wait for results; after a copy to the GPU none is needed."""

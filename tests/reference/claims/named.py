@@ -19,7 +19,7 @@ SHAPES = ["kernel plans", "new shape"]
 LOADS = ["code loading", "host code", "allocation", "synchronization", "files"]
 IDLE = (r"The GPU is idle for (?P<share>\S+ %) of (?:the (?P<run>\S+ \S+) of the measured loop|.+?)"
         r" (?:while .+?|in and after waits for the GPU)(?: \((?P<names_text>[^)]+)\))?")
-OCCURS = r", in (?P<windows>\S+) of (?P<all>\S+) iterations \((?P<each>\S+ \S+) each\)"
+OCCURS = r", in (?P<windows>\S+) of (?P<all>\S+) iterations \((?P<each>\S+ \S+) each(?: under the profiler)?\)"
 PATTERN = IDLE + OCCURS + r"\.(?: A loop with fixed shapes does so once\.)?"
 SYNC = (IDLE + r"(?: \(median (?P<calls>\S+) calls per iteration\))?" + OCCURS
         + r"; (?P<within_share>\S+ %) of it before these calls return, the rest until new work arrives in the empty queue\."
@@ -159,7 +159,7 @@ def prepares(own):
 def new_shapes(work, stage, process, found):
     lost, issued, windows = preparation(work, stage, process)
     line, own = Line(work, stage, process), losses_of(work, stage, process)
-    listed = names([own], SHAPES)
+    listed = names([own], [*SHAPES, "code loading"])
     for other in [] if listed else others(work, stage):
         listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
     most = sooner(work, stage, process, line)
@@ -180,7 +180,7 @@ def preparation(work, stage, process):
     own = losses_of(work, stage, process)
     if prepares(own) or loads(own):
         activities = SHAPES if prepares(own) else LOADS
-        told = own.time(*activities), sum(own.issued[one] for one in activities), own.occurs(*activities)
+        told = own.time(*activities), timed_kernels(work, stage, process, own), own.occurs(*activities)
     else:
         for other in others(work, stage):
             line = Line(other, stage, sorted(other.instances(stage))[0])
@@ -188,11 +188,24 @@ def preparation(work, stage, process):
             share = of_other.time(*SHAPES) / max(line.of_host(), 1)
             if prepares(of_other) and share >= 0.5:
                 windows = round(of_other.occurs(*SHAPES) / of_other.windows * own.windows)
-                told = Line(work, stage, process).of_host() * min(share, 1), 0, windows
+                issued = timed_kernels(work, stage, process, own)
+                told = Line(work, stage, process).of_host() * min(share, 1), issued, windows
                 break
         else:
             return None
     return told if own.windows >= 3 and 2 * told[2] >= own.windows else None
+
+
+def timed_kernels(work, stage, process, own):
+    """Time of kernels that cuDNN times to choose from: of the pass, or of another one with operators the share of busy time."""
+    if own.issued["kernel plans"]:
+        return own.issued["kernel plans"]
+    for other in others(work, stage):
+        line = Line(other, stage, sorted(other.instances(stage))[0])
+        issued = losses_of(other, stage, line.process).issued["kernel plans"]
+        if issued:
+            return Line(work, stage, process).pool["busy"] * issued / line.pool["busy"]
+    return 0
 
 
 def loads(own):
@@ -236,7 +249,9 @@ def between(work, stage, process, found):
     loops = {pair: host.losses(gpu, own) for pair, own in pairs.items() if len(own) >= 3}
     idle = {pair: sum(within(gap, *window[:2]).total() for window in pairs[pair] for gap in work.gaps_within(gpu, *window[:2]))
             for pair in loops}
-    named = {pair: sum(own.time(one) for one in list(own.times) if one not in UNNAMED) for pair, own in loops.items()}
+    # Waits have a finding within stages alone.
+    unnamed = UNNAMED | {"synchronization", "blocking copy"}
+    named = {pair: sum(own.time(one) for one in list(own.times) if one not in unnamed) for pair, own in loops.items()}
     rest = {pair: idle[pair] - named[pair] for pair in loops}
     pair = max(rest, key=rest.get)
     place, covers = place_of(loops.values(), set(work.stages))

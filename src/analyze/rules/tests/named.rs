@@ -302,6 +302,32 @@ fn code_that_each_iteration_loads_is_one_of_its_shapes() {
     assert!(finding(&found, "first-use").is_none() && finding(&found, "host-bound").is_none());
 }
 
+/// In each step a convolution runs two kernels for 100 and 200 µs, waits for each, and then runs the first one again.
+#[test]
+fn kernels_that_are_timed_to_choose_from_go_with_the_plan() {
+    let mut text = String::new();
+    for step in 0..4 {
+        let time = |from: i64, to: i64| format!("{}us..{}us", step * 5000 + from, step * 5000 + to);
+        text += &format!("range step {}\n", time(0, 4500));
+        text += &format!("launch {} -> gemm {}\n", time(0, 5), time(10, 110));
+        text += &format!("operator aten::cudnn_convolution {}\n", time(110, 3000));
+        for (call, end, kernel) in [(300, 410, "conv_a"), (1300, 1510, "conv_b")] {
+            let (launch, runs) = (time(call, call + 5), time(call + 10, end));
+            text += &format!("launch {launch} -> {kernel} {runs}\n");
+            text += &format!("cudaEventSynchronize {}\n", time(call + 6, end + 5));
+        }
+        text += &format!(
+            "launch {} -> conv_a {}\n",
+            time(2900, 2905),
+            time(2910, 3010)
+        );
+    }
+    let found = findings(&trace(&text));
+    // Of 3000 µs from 10 to 3010 the GEMM and the last kernel stay.
+    let (_, saved, _) = finding(&found, "new-shapes").unwrap();
+    assert_eq!(saved.round(), 2_800_000.0);
+}
+
 /// In each step attention of cuDNN is loaded for 2000 µs, and then a GEMM for 1000 µs, with code around both.
 #[test]
 fn plans_of_attention_and_code_of_other_kernels_are_told_apart() {

@@ -306,13 +306,14 @@ impl<'a> Finder<'a> {
         }
         let open = Open::new(session, &is_wanted);
         let activities = Activities::new(session, &open);
+        let waits = waits(context, calls, &open);
         Self {
             session,
             facts,
             gaps,
-            waits: waits(context, calls, &open),
             stages: stage_ranges(context),
-            issued: issued(context, &open, &activities),
+            issued: issued(context, &open, &activities, &waits),
+            waits,
             activities,
             open,
         }
@@ -640,19 +641,6 @@ impl ActivityIdle {
             .filter(|time| **time > Ns::ZERO)
             .count()
     }
-
-    /// The name with the most time, and that time.
-    pub fn main_subject(&self) -> Option<(StrId, Ns)> {
-        let mut times: BTreeMap<StrId, Ns> = BTreeMap::new();
-        for source in &self.sources {
-            if let Some(subject) = source.subject {
-                *times.entry(subject).or_default() += source.time;
-            }
-        }
-        times
-            .into_iter()
-            .max_by_key(|(name, time)| (*time, Reverse(*name)))
-    }
 }
 
 /// The names of ranges that are iterations of stages with GPU work.
@@ -665,11 +653,13 @@ fn stage_ranges(context: &Context<'_>) -> FxHashSet<StrId> {
         .collect()
 }
 
-/// The operations that go with the activities that issue them.
+/// The operations that go with the activities that issue them. Of those that an operator of cuDNN issues, these are the ones
+/// that it times to choose from: it waits for them before it returns.
 fn issued(
     context: &Context<'_>,
     open: &Open,
     activities: &Activities,
+    waits: &[Ascending<Wait>],
 ) -> Vec<Vec<(Interval, Activity)>> {
     let (session, ops) = (context.session, &context.facts.ops);
     let mut issued: Vec<Vec<(Interval, Activity)>> = vec![Vec::new(); session.gpus.len()];
@@ -678,9 +668,17 @@ fn issued(
             continue;
         };
         let calls = &session.api_calls;
-        let path = open.at(calls.thread[call.index()], calls.start[call.index()]);
-        let activity = activities.of(Cause::HostCode, path);
-        if activity.issues_work() {
+        let (thread, start) = (calls.thread[call.index()], calls.start[call.index()]);
+        let activity = activities.of(Cause::HostCode, open.at(thread, start));
+        let is_timed = || {
+            let waits = &waits[thread.index()];
+            let next = waits.get(waits.partition_point(|wait| wait.start <= start));
+            next.is_some_and(|wait| {
+                let mut until = open.within(thread, (start, wait.start));
+                until.all(|(_, path)| activities.of(Cause::HostCode, path) == activity)
+            })
+        };
+        if activity.issues_work() && (activity != Activity::KernelPlans || is_timed()) {
             issued[ops.gpu[op].index()].push(((ops.start[op], ops.end[op]), activity));
         }
     }

@@ -573,10 +573,18 @@ impl<'a> Evidence<'a> {
                 self.waits_for(stage),
                 self.is_host_bound(stage),
                 self.waits(stage),
+                self.beyond_host(stage),
+                self.issuing(stage),
             ));
         }
         for (stage, limits) in self.stages.iter_mut().zip(limits) {
-            (stage.waits_for, stage.is_host_bound, stage.waits) = limits;
+            (
+                stage.waits_for,
+                stage.is_host_bound,
+                stage.waits,
+                stage.beyond_host,
+                stage.issuing,
+            ) = limits;
         }
     }
 }

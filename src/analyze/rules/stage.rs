@@ -9,7 +9,7 @@ use crate::sql::Window;
 use rooflens_analysis::Context;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
-use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Severity};
 use rooflens_session::ProcessId;
 use rooflens_units::{Count, Ratio, Time};
@@ -25,6 +25,9 @@ pub(crate) const SLOWED: Ratio = Ratio(1.10);
 
 /// Busy share below which, where the CPU explains most of the rest, the stage is as long as the CPU takes.
 const HALF_BUSY: Ratio = Ratio(0.50);
+
+/// How many times as long a launch takes at most under a profiler: 1.9 times was seen.
+const PROFILED: f64 = 2.0;
 
 /// Share of the idle time that the CPU has to explain.
 const BY_HOST: Ratio = Ratio(0.50);
@@ -74,6 +77,10 @@ pub(crate) struct StageLine {
     pub(crate) is_host_bound: bool,
     /// What an iteration takes beyond the host's own work and the GPU's: the most that goes without waits.
     pub(crate) waits: Time,
+    /// What an iteration takes beyond the host's own work: the most that goes with less communication.
+    pub(crate) beyond_host: Time,
+    /// The least time in which the host issues the launches of an iteration.
+    pub(crate) issuing: Time,
     /// Artifact that it was read from.
     pub(crate) artifact: String,
     /// The counted instance nearest to the median, where the artifact is an nsys export.
@@ -171,6 +178,8 @@ impl StageLine {
             waits_for: None,
             is_host_bound: false,
             waits: UNLIMITED,
+            beyond_host: UNLIMITED,
+            issuing: Time::ZERO,
             artifact: session.artifact_of(summary.stage(facts).pass).to_owned(),
             window: Window::of(context, text, summary),
         }
@@ -193,6 +202,8 @@ impl StageLine {
             waits_for: self.waits_for,
             is_host_bound: self.is_host_bound,
             waits: self.waits,
+            beyond_host: self.beyond_host,
+            issuing: self.issuing,
             ..line
         }
     }
@@ -276,12 +287,23 @@ impl StageLine {
     pub(crate) fn saving_waits(&self, saved: Time) -> Finding {
         let mut finding = self.saving_idle(saved.min(self.waits));
         finding.is_wait = true;
+        self.say_host_stays(&mut finding, saved > self.waits);
+        finding
+    }
+
+    /// A finding about communication that could save at most `saved` of each instance: the host works as long as before.
+    pub(crate) fn saving_communication(&self, saved: Time) -> Finding {
+        let mut finding = self.saving(saved.min(self.beyond_host));
+        self.say_host_stays(&mut finding, saved > self.beyond_host);
+        finding
+    }
+
+    fn say_host_stays(&self, finding: &mut Finding, stays: bool) {
         if let Some(gain) = &mut finding.gain
-            && saved > self.waits
+            && stays
         {
             gain.basis += &words!(self, "findings.host_stays");
         }
-        finding
     }
 
     /// A finding about a cause of such a share of this stage, `removed` of it operations of the GPU. Where an iteration
@@ -417,10 +439,28 @@ impl Evidence<'_> {
     /// What an iteration of a stage takes beyond the host's own work and the GPU's. What the profiler adds to the host's
     /// work is in neither of the unprofiled times.
     pub(crate) fn waits(&self, stage: &StageLine) -> Time {
-        let idle = self.idle(stage.key());
-        let idle = idle.filter(|idle| idle.has_calls().is_ok());
+        let idle = self.idle_with_calls(stage);
         let waits = idle.map_or(UNLIMITED, |idle| idle.scaled(idle.waits()));
         waits.min(stage.idle())
+    }
+
+    /// What an iteration of a stage takes beyond the host's own work.
+    pub(crate) fn beyond_host(&self, stage: &StageLine) -> Time {
+        let idle = self.idle_with_calls(stage);
+        idle.map_or(UNLIMITED, |idle| idle.scaled(idle.beyond_host()))
+    }
+
+    /// The least time in which the host issues the launches of an iteration.
+    pub(crate) fn issuing(&self, stage: &StageLine) -> Time {
+        let idle = self.idle_with_calls(stage);
+        let profiled = idle.and_then(|idle| idle.launches.issuing);
+        profiled.unwrap_or_default() / PROFILED
+    }
+
+    /// The idle time of a stage whose calls are known.
+    fn idle_with_calls(&self, stage: &StageLine) -> Option<&StageIdle> {
+        let idle = self.idle(stage.key());
+        idle.filter(|idle| idle.has_calls().is_ok())
     }
 
     /// Whether the GPU idles for most of the stage, unprofiled where that is known, and mostly because of the CPU.

@@ -61,7 +61,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, line: &RankTimes) -> Option
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
     let finding = match is_waiting {
         true => stage.note(),
-        false => stage.saving(saved),
+        false => stage.saving_communication(saved),
     };
     let finding = Finding {
         evidence: vec![line.evidence(evidence.session)],

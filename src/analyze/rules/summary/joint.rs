@@ -6,9 +6,22 @@
 use std::collections::BTreeMap;
 
 use super::actions::Action;
+use crate::pauses;
 use crate::stage::StageLine;
 use rooflens_document::{GainKind, Part};
 use rooflens_units::Time;
+
+/// Rules about what the host does between launches: without it, it issues as many launches as before.
+const BETWEEN_LAUNCHES: [&str; 8] = [
+    "new-shapes",
+    "first-use",
+    "allocator-stalls",
+    "empty-cache",
+    "garbage-collection",
+    "data-loader",
+    "os-waits",
+    pauses::RULE,
+];
 
 /// What actions save of an iteration of a stage: each part by the action that shortens it most.
 #[derive(Default)]
@@ -17,6 +30,8 @@ struct Saved {
     /// The part of idle time that is waits alone: the host works as long as before.
     waits: Time,
     parts: BTreeMap<Part, Time>,
+    /// The most idle time of one action.
+    longest: Time,
     /// The most of unknown operations: those of others can be the same.
     unknown: Time,
     /// The sum of their bounds.
@@ -44,6 +59,7 @@ impl Saved {
             true => self.waits += idle,
             false => self.idle += idle,
         }
+        self.longest = self.longest.max(idle);
         self.unknown = self.unknown.max(rest - idle);
     }
 
@@ -94,8 +110,17 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
     let idle = saved.idle + saved.waits.min(stage.waits);
     let idle = idle.min(stage.idle()).min(saved.sum);
     let work = saved.work().min(stage.work());
-    SavedParts {
-        idle,
-        work: work.min(saved.sum - idle),
-    }
+    let work = work.min(saved.sum - idle);
+    // Kernels that go need no launches.
+    let keeps_launches =
+        work == Time::ZERO && actions.iter().all(|action| keeps_launches(stage, action));
+    let idle = match keeps_launches {
+        true => idle.min((stage.reference() - stage.issuing).max(saved.longest)),
+        false => idle,
+    };
+    SavedParts { idle, work }
+}
+
+fn keeps_launches(stage: &StageLine, action: &Action<'_>) -> bool {
+    action.saving_of(stage).is_none() || BETWEEN_LAUNCHES.contains(&action.finding.id)
 }

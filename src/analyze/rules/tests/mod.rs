@@ -95,6 +95,8 @@ impl Made {
             waits_for: None,
             is_host_bound: false,
             waits: crate::known::UNLIMITED,
+            beyond_host: crate::known::UNLIMITED,
+            issuing: Time::ZERO,
             artifact: "nsys/timeline.sqlite".to_owned(),
             window: None,
         });

@@ -223,6 +223,29 @@ fn what_operations_still_take_stays() {
     assert_eq!(last, ["50"]);
 }
 
+/// An iteration of 1000 ns is idle for 900, and the host needs 250 to issue its launches. Two causes between launches take 500
+/// and 400: 250 stay. A cause of 800 alone leaves 200, and launches as one graph leave what operations take.
+#[test]
+fn the_host_still_issues_its_launches() {
+    let after = |saved: &[(&'static str, f64)]| {
+        let mut made = decode();
+        made.stages[0].busy = Time(100.0);
+        let idle = |(id, saved): &(&'static str, f64)| shortens(id, GainKind::Idle, *saved, &[]);
+        let findings: Vec<Finding> = saved.iter().map(idle).collect();
+        let mut evidence = made.evidence();
+        evidence.stages[0].issuing = Time(250.0);
+        let content = summary(&evidence, &findings);
+        let last = format!("after_{}", saved.len());
+        column(&content, "summary_figures", &last).remove(0)
+    };
+    assert_eq!(after(&[("new-shapes", 500.0), ("first-use", 400.0)]), "250");
+    assert_eq!(after(&[("new-shapes", 800.0)]), "200");
+    assert_eq!(
+        after(&[("new-shapes", 500.0), ("launch-bound", 400.0)]),
+        "100"
+    );
+}
+
 proptest! {
     /// An iteration of 1000 ns with three kernels and a copy. Each action shortens a part, and some idle time.
     #[test]

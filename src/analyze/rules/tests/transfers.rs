@@ -116,6 +116,18 @@ fn waiting_for_a_rank_is_told_from_sending() {
     assert_eq!(sending, "exposed_communication.advice");
 }
 
+/// The host works for 970 of 1000 ns: of 50 ns of communication 30 can go, and 20 all.
+#[test]
+fn communication_saves_no_work_of_the_host() {
+    let mut stage = decode().stages.remove(0);
+    stage.beyond_host = Time(30.0);
+    let gain = |saved| stage.saving_communication(Time(saved)).gain.unwrap();
+    assert_eq!(gain(50.0).saved_ns, Time(30.0));
+    assert!(gain(50.0).basis.contains("findings.host_stays"));
+    assert_eq!(gain(20.0).saved_ns, Time(20.0));
+    assert!(!gain(20.0).basis.contains("findings.host_stays"));
+}
+
 #[test]
 fn one_rank_has_no_straggler_and_no_collectives() {
     let alone = || decode().work_of(KernelClass::Gemm, 100);

@@ -20,6 +20,10 @@ pub struct Launches {
     pub calls: u64,
     /// Durations of these calls, nanoseconds.
     call_times: Vec<f64>,
+    /// From the start of each of them to that of the next in its instance, nanoseconds.
+    intervals: Vec<f64>,
+    /// Time in which the host issues those of an instance, each at the median interval: pauses between few do not count.
+    pub issuing: Option<Time>,
     /// Their mean.
     pub mean_call: Option<Time>,
     /// Their median.
@@ -57,6 +61,7 @@ impl Launches {
         let ops = &context.facts.ops;
         // What waits is of kind 0, what runs of kind 1.
         let mut queue: Vec<(Interval, usize)> = busy.iter().map(|time| (*time, 1)).collect();
+        let mut starts = Vec::new();
         for op in own.iter().copied() {
             let row = op as usize;
             if matches!(ops.source[row], OpSource::Launch(_)) {
@@ -72,6 +77,7 @@ impl Launches {
             let (start, end) = calls.span(call);
             self.calls += 1;
             self.call_times.push((end - start).time().0);
+            starts.push(start);
             if end <= ops.start[row] {
                 self.waits.push((ops.start[row] - end).time().0);
                 queue.push(((end, ops.start[row]), 0));
@@ -87,6 +93,9 @@ impl Launches {
             self.queued += f64::from(depth * runs) * (slice.end - slice.start).time();
         }
         add(&mut self.busy, measure(busy));
+        starts.sort_unstable();
+        let intervals = starts.windows(2).map(|pair| (pair[1] - pair[0]).time().0);
+        self.intervals.extend(intervals);
     }
 
     /// Computes what needs all instances, of which there are so many.
@@ -94,8 +103,9 @@ impl Launches {
         self.queue_time = median(&self.waits).map(Time);
         self.mean_call = mean(&self.call_times).map(Time);
         self.median_call = median(&self.call_times).map(Time);
-        (self.waits, self.call_times) = (Vec::new(), Vec::new());
         let launches = Count(self.calls as f64 / instances.max(1) as f64);
+        self.issuing = median(&self.intervals).map(|interval| Time(interval) * launches.0);
+        (self.waits, self.call_times, self.intervals) = (Vec::new(), Vec::new(), Vec::new());
         let per = |parts: Count| {
             let has_both = launches.is_positive() && parts.is_positive();
             has_both.then(|| Count(launches / parts))

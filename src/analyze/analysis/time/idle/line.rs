@@ -373,10 +373,16 @@ impl StageIdle {
 
     /// What all instances take beyond the host's own work and the GPU's: the most that goes without waits.
     pub fn waits(&self) -> Ns {
-        let beyond = |parts: &Parts| {
-            let busy = total(parts.busy.into_iter());
-            (parts.time - busy.max(parts.host)).max(Ns::ZERO)
-        };
+        self.beyond(|parts| total(parts.busy.into_iter()).max(parts.host))
+    }
+
+    /// What all instances take beyond the host's own work: the most that goes with shorter work of the GPU.
+    pub fn beyond_host(&self) -> Ns {
+        self.beyond(|parts| parts.host)
+    }
+
+    fn beyond(&self, least: impl Fn(&Parts) -> Ns) -> Ns {
+        let beyond = |parts: &Parts| (parts.time - least(parts)).max(Ns::ZERO);
         self.instances.iter().map(beyond).sum()
     }
 

@@ -7,7 +7,7 @@ use rooflens_units::Ratio;
 
 use crate::evidence::Evidence;
 
-/// Share of the captured time below which coverage is the first caveat, and else the last line.
+/// Share of the captured time below which coverage is the first caveat; else the page says it last.
 const COVERED: Ratio = Ratio(0.9);
 
 /// Share of the captured time that a part needs to be named.

@@ -600,6 +600,9 @@ fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>])
         sentences.push(say!(evidence, "summary.inferred", keys = keys));
     }
     sentences.extend(remarks(findings, false));
-    sentences.extend(coverage.line);
+    // The page says what its figures are about, whatever else there is to say.
+    if let Some(line) = coverage.line {
+        sentences.insert(sentences.len().min(SHOWN_CAVEATS - 1), line);
+    }
     sentences
 }

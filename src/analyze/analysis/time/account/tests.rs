@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::testing::{trace, with_results};
@@ -135,27 +136,62 @@ fn an_iteration_far_longer_than_most_is_slow() {
     assert_eq!(slow(&[10, 11, 40]), 0);
 }
 
-proptest! {
-    /// Ranges on one thread; kernels of two ranks, each on its own GPU; some calls lie outside of ranges.
-    #[test]
-    fn children_sum_to_their_parent_and_no_stage_is_missing(
-        ranges in prop::collection::vec((0_usize..3, 0_i64..900, 1_i64..200), 0..12),
-        kernels in prop::collection::vec((0_i64..1000, 0_i64..120, 0_i64..90, 0_usize..3, 0_u32..2), 1..40),
-    ) {
-        let mut events = String::new();
-        for (name, start, length) in &ranges {
-            let name = ["prefill", "decode", "step"][*name];
-            events += &format!("range {name} {start}..{}\n", start + length);
-        }
-        for (call, delay, duration, name, rank) in &kernels {
-            let name = ["gemm", "ncclDevKernel_AllReduce", "copy_kernel"][*name];
-            let (launched, start) = (call + 2, call + 2 + delay);
-            let end = start + duration;
-            events += &format!("rank {rank}\nlaunch {call}..{launched} -> {name} {start}..{end}\n");
-        }
-        with_results(&trace(&events), |context| {
-            let account = &context.results.idle().expect("computed").account;
-            check(context, account)
-        })?;
+/// Start and length of a range, and its name.
+type Range = (usize, i64, i64);
+
+/// An event of a rank: start of its call, delay and length of its operation, and what it is.
+type Event = (i64, i64, i64, usize, u32);
+
+/// Ranges on one thread; kernels, copies and waits of two ranks, each on its own GPU; some calls lie outside of ranges.
+fn session(ranges: &[Range], events: &[Event]) -> String {
+    let mut text = String::new();
+    for (name, start, length) in ranges {
+        let name = ["prefill", "decode", "step"][*name];
+        text += &format!("range {name} {start}..{}\n", start + length);
     }
+    for (call, delay, length, kind, rank) in events {
+        let (returns, start) = (call + 2, call + 2 + delay);
+        let end = start + length;
+        text += &format!("rank {rank}\n");
+        text += &match kind {
+            0 => format!(
+                "cudaMemcpyAsync {call}..{returns} -> memcpy HtoD pinned 1B {start}..{end}\n"
+            ),
+            1 => format!("cudaDeviceSynchronize {call}..{end}\n"),
+            kernel => {
+                let kernel = ["gemm", "ncclDevKernel_AllReduce", "copy_kernel"][kernel - 2];
+                format!("launch {call}..{returns} -> {kernel} {start}..{end}\n")
+            }
+        };
+    }
+    text
+}
+
+/// Checks the account of random sessions.
+fn check_random(sessions: u32) {
+    let ranges = prop::collection::vec((0_usize..3, 0_i64..900, 1_i64..200), 0..12);
+    let event = (0_i64..1000, 0_i64..120, 0_i64..90, 0_usize..5, 0_u32..2);
+    let events = prop::collection::vec(event, 1..40);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(sessions));
+    let checked = runner.run(&(ranges, events), |(ranges, events)| {
+        with_results(&trace(&session(&ranges, &events)), |context| {
+            match context.results.idle() {
+                Ok(idle) => check(context, &idle.account),
+                // Waits alone are no work of a GPU.
+                Err(_) => Ok(()),
+            }
+        })
+    });
+    checked.expect("exact accounts");
+}
+
+#[test]
+fn children_sum_to_their_parent_and_no_stage_is_missing() {
+    check_random(256);
+}
+
+#[test]
+#[ignore = "10,000 sessions take a while"]
+fn accounts_of_many_sessions_are_exact() {
+    check_random(10_000);
 }

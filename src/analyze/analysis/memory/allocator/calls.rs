@@ -186,11 +186,6 @@ impl AllocatorCalls {
         }));
     }
 
-    /// Whether an instance that counts has such calls.
-    pub fn any_counted(&self) -> bool {
-        self.rows.iter().any(|row| row.counted)
-    }
-
     /// Number of such calls in instances that are excluded.
     pub fn left_out(&self) -> u64 {
         self.rows

@@ -46,6 +46,9 @@ struct Program {
     low_bound: String,
     slow_ms: f64,
     fixed_ms: Option<f64>,
+    /// Whether the repaired version ran on the machine of the capture.
+    #[serde(default)]
+    same_machine: bool,
     captured_ms: Option<f64>,
     /// Iterations that the analyzer finds in a step.
     parts: Option<u32>,
@@ -188,7 +191,11 @@ impl Page {
     /// Milliseconds of a step that the repair saves.
     fn gain(&self) -> Option<f64> {
         let program = &self.program;
-        Some(program.step() * (1.0 - program.fixed_ms? / program.slow_ms))
+        let slower = match program.same_machine {
+            true => 1.0,
+            false => program.step() / program.slow_ms,
+        };
+        Some(program.step() - program.fixed_ms? * slower)
     }
 
     /// Bound ÷ measured gain.

@@ -29,13 +29,16 @@ impl Labels {
     /// Takes, of the candidates that are free of texts, the first that covers least of the marks.
     /// A candidate is a list of boxes, so that slanted texts can follow their line.
     pub(super) fn place(&mut self, candidates: &[Vec<Rect>]) -> Option<usize> {
-        let covers = |boxes: &[Rect], taken: &Rect| boxes.iter().any(|b| taken.overlaps(b));
         let mut best: Option<(usize, usize)> = None;
         for (n, boxes) in candidates.iter().enumerate() {
-            if self.texts.iter().any(|text| covers(boxes, text)) {
+            // Nearly all is far from the whole label, and then from each of its boxes.
+            let around = Rect::around(boxes);
+            let covers =
+                |taken: &Rect| taken.overlaps(&around) && boxes.iter().any(|b| taken.overlaps(b));
+            if self.texts.iter().any(covers) {
                 continue;
             }
-            let covered = self.marks.iter().filter(|(mark, _)| covers(boxes, mark));
+            let covered = self.marks.iter().filter(|(mark, _)| covers(mark));
             let marks: usize = covered.map(|(_, weight)| weight).sum();
             if best.is_none_or(|(_, least)| marks < least) {
                 best = Some((n, marks));

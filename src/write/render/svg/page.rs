@@ -38,7 +38,7 @@ pub(super) type Plot<X, Y> = ChartContext<'static, Svg, Cartesian2d<X, Y>>;
 pub(super) type Plane = Plot<RangedCoordf64, RangedCoordf64>;
 
 /// An axis-parallel rectangle.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rect {
     /// Left edge.
     pub(super) x: Pt,
@@ -72,6 +72,20 @@ impl Rect {
             && other.x < self.right()
             && self.y < other.bottom()
             && other.y < self.bottom()
+    }
+
+    /// The least rectangle that holds all of these.
+    pub(super) fn around(rects: &[Self]) -> Self {
+        let mut rects = rects.iter();
+        let first = rects.next().copied().unwrap_or_default();
+        rects.fold(first, |all, rect| {
+            let (x, y) = (all.x.min(rect.x), all.y.min(rect.y));
+            let (right, bottom) = (
+                all.right().max(rect.right()),
+                all.bottom().max(rect.bottom()),
+            );
+            Self::new(x, y, right - x, bottom - y)
+        })
     }
 
     /// Whether `other` lies inside.

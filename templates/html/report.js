@@ -65,13 +65,16 @@
         label.append(`${heading.textContent} `, choice);
         left.before(label, " ");
         choices.push([column, choice]);
-        choice.addEventListener("change", apply);
       });
     }
-    input.addEventListener("input", apply);
+    bar.addEventListener("input", apply);
     apply();
   }
-  all(".filter").filter((bar) => bar.closest(".table")).forEach(filterable);
+  const bars = all(".filter").filter((bar) => bar.closest(".table"));
+  bars.forEach(filterable);
+  // By the name in the address: that of the table, and from its second control on the control's number.
+  const filters = new Map(bars.flatMap((bar) => all("input, select", bar).map((control, n) => (
+    [`${bar.closest(".table").id}${n ? `.${n}` : ""}`, control]))));
 
   // Switches. The theme is remembered where the browser lets a file do so.
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -104,14 +107,16 @@
     press("unfold", open);
   });
 
-  // Tables that are too wide: first texts wrap, then each row becomes a list of its cells.
+  // Tables that are too wide: first texts wrap, then each row becomes a list of its cells. Charts say that they scroll.
   function fit(panel) {
+    const isWide = (box) => box.scrollWidth > box.clientWidth + 1;
+    all(".chart", panel).forEach((box) => box.parentElement.classList.toggle("wide", isWide(box)));
     all(".scroll", panel).forEach((box) => {
-      const table = box.querySelector("table"), isWide = () => box.scrollWidth > box.clientWidth + 1;
+      const table = box.querySelector("table");
       table.classList.remove("tight", "stacked");
-      if (box.clientWidth === 0 || !isWide()) return;
+      if (box.clientWidth === 0 || !isWide(box)) return;
       table.classList.add("tight");
-      if (!isWide()) return;
+      if (!isWide(box)) return;
       table.classList.add("stacked");
       const titles = [...table.tHead.rows[0].cells].map((heading) => heading.textContent);
       all("tbody tr, tfoot tr", table).forEach((row) => [...row.cells].forEach((cell, n) => { cell.dataset.label = titles[n]; }));
@@ -137,6 +142,15 @@
     target.scrollIntoView({ block: "start" });
   }
   all("details").forEach((part) => part.addEventListener("toggle", () => part.open && fit(part)));
+  // Paper has a width of its own, which tables are fitted to before they are printed.
+  addEventListener("beforeprint", () => {
+    root.classList.add("paper");
+    panels.forEach(fit);
+  });
+  addEventListener("afterprint", () => {
+    root.classList.remove("paper");
+    fit(shownPanel());
+  });
   let width = innerWidth;
   addEventListener("resize", () => {
     if (width !== innerWidth) fit(shownPanel());
@@ -147,18 +161,31 @@
     const target = id && byId(decodeURIComponent(id));
     if (target) reveal(target);
     else if (!shownPanel()) open(panels[0]);
-    select(new URLSearchParams(query).get("kernel"));
+    const state = new URLSearchParams(query);
+    filters.forEach((control, name) => {
+      if (!state.has(name)) return;
+      control.value = state.get(name);
+      control.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    select(state.get("kernel"));
   }
-  function remember(kernel) {
-    const place = location.hash.slice(1).split("?")[0] || shownPanel().id;
-    history.replaceState(null, "", `#${place}${kernel ? `?${new URLSearchParams({ kernel })}` : ""}`);
+  function remember(place = location.hash.slice(1).split("?")[0] || shownPanel().id) {
+    const state = new URLSearchParams(selected ? { kernel: selected } : {});
+    filters.forEach((control, name) => control.value && state.set(name, control.value));
+    history.replaceState(null, "", `#${place}${state.size ? `?${state}` : ""}`);
   }
+  bars.forEach((bar) => bar.addEventListener("change", () => remember()));
 
   // A selected kernel is marked wherever it is shown: rows, marks of charts, findings, iterations.
   const bar = byId("selection"), kernels = new Set(all(".table.all tbody th code").map((code) => code.textContent));
   const views = [];
   let selected = null;
-  const isOf = (mark, name) => mark.dataset.tip.startsWith(name) && /^($|,| ·)/.test(mark.dataset.tip.slice(name.length));
+  // What a mark says begins with the name of its kernel.
+  function kernelOf(mark) {
+    const said = mark.dataset.tip;
+    const ends = [...said.matchAll(/$|,| ·/g)].map((found) => said.slice(0, found.index));
+    return ends.find((name) => kernels.has(name));
+  }
   function select(name) {
     all(".found").forEach((one) => one.classList.remove("found"));
     selected = name;
@@ -172,7 +199,7 @@
       places.set(panel, [...(places.get(panel) ?? []), one]);
     };
     all("tbody code").filter((code) => code.textContent === name).forEach((code) => found(code.closest("tr")));
-    all(".chart [data-tip]").filter((mark) => isOf(mark, name)).forEach(found);
+    marks.filter((mark) => kernelOf(mark) === name).forEach(found);
     all(".finding").filter((one) => all("code", one).some((code) => code.textContent === name)).forEach(found);
     views.filter((view) => view.has(name)).forEach((view) => found(view.figure));
     bar.querySelector("code").textContent = name;
@@ -185,15 +212,14 @@
         const one = ones[next++ % ones.length];
         reveal(one);
         one.scrollIntoView({ block: "center" });
-        history.replaceState(null, "", `#${panel.id}?${new URLSearchParams({ kernel: name })}`);
+        remember(panel.id);
       });
       return [link, " "];
     }));
   }
   function choose(name) {
-    const next = name === selected ? null : name;
-    select(next);
-    remember(next);
+    select(name === selected ? null : name);
+    remember();
   }
   bar.querySelector(":scope > button").addEventListener("click", () => choose(selected));
   all("tbody code, .finding code").filter((code) => kernels.has(code.textContent)).forEach((code) => {
@@ -223,15 +249,26 @@
     const description = svg.querySelector("desc");
     if (description) svg.setAttribute("aria-description", description.textContent);
   });
-  const tip = byId("tip");
-  addEventListener("pointermove", (event) => {
-    const text = event.target.dataset?.tip;
+  const marks = all(".chart [data-tip]"), tip = byId("tip");
+  marks.filter(kernelOf).forEach((mark) => {
+    mark.setAttribute("tabindex", 0);
+    mark.setAttribute("role", "button");
+    mark.setAttribute("aria-label", mark.dataset.tip);
+    mark.addEventListener("keydown", (event) => event.key === "Enter" && choose(kernelOf(mark)));
+    mark.addEventListener("blur", () => { tip.hidden = true; });
+    mark.addEventListener("focus", () => {
+      const room = mark.getBoundingClientRect();
+      explain(mark.dataset.tip, room.right, room.bottom);
+    });
+  });
+  function explain(text, x, y) {
     tip.hidden = !text;
     if (!text) return;
     tip.textContent = text;
-    tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
-    tip.style.top = `${Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8)}px`;
-  });
+    tip.style.left = `${Math.max(4, Math.min(x + 12, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${Math.min(y + 16, innerHeight - tip.offsetHeight - 8)}px`;
+  }
+  addEventListener("pointermove", (event) => explain(event.target.dataset?.tip, event.clientX, event.clientY));
   // Charts can be looked at closely: buttons, the keys + - 0 and arrows, Ctrl and the wheel, dragging.
   function zoomable(chart) {
     const svg = chart.querySelector("svg"), whole = svg.viewBox.baseVal;
@@ -286,7 +323,7 @@
     });
     svg.addEventListener("click", (event) => {
       if (moved || !event.target.dataset.tip) return;
-      const name = [...kernels].find((kernel) => isOf(event.target, kernel));
+      const name = kernelOf(event.target);
       if (name) choose(name);
     });
   }
@@ -502,11 +539,4 @@
   })).then(() => select(selected));
   addEventListener("hashchange", follow);
   follow();
-
-  // Charts are laid out for IBM Plex. In a wider face their texts would overlap, so they become smaller.
-  const ruler = document.createElement("canvas").getContext("2d");
-  ruler.font = `100px ${document.querySelector("figure svg")?.getAttribute("font-family") ?? "sans-serif"}`;
-  // "kernel 0123456789" in IBM Plex Sans.
-  const wider = ruler.measureText("kernel 0123456789").width / 905;
-  if (wider > 1.01) all("figure svg text").forEach((text) => text.setAttribute("font-size", text.getAttribute("font-size") / wider));
 })();

@@ -147,7 +147,7 @@ fn note(report: &Report, dataset: &Dataset, shown: usize) -> Option<String> {
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 24] = [
+const LABELS: [&str; 25] = [
     "assumption",
     "basis",
     "bottleneck",
@@ -167,6 +167,7 @@ const LABELS: [&str; 24] = [
     "next",
     "outcome",
     "part",
+    "phase",
     "queue_source",
     "set_by",
     "severity",

@@ -460,7 +460,11 @@ impl<'a> Writer<'a> {
         } else {
             self.room -= drawing.len();
             let body = format!("<div class=\"chart\">\n{drawing}</div>");
-            writeln!(self.out, "<figure id=\"{id}\">\n{body}\n{caption}</figure>")
+            let hint = format!("<p class=\"hint\">{}</p>", self.page.words["scroll_hint"]);
+            writeln!(
+                self.out,
+                "<figure id=\"{id}\">\n{hint}{body}\n{caption}</figure>"
+            )
         };
     }
 

@@ -10,7 +10,11 @@ use crate::page::Page;
 use crate::text::escape;
 use rooflens_document::report::Kind;
 
-const STYLE: &str = include_str!("../../../../templates/html/report.css");
+/// Charts are laid out for these faces, so that each file has them.
+const STYLE: &str = concat!(
+    include_str!("../../../../templates/html/fonts.css"),
+    include_str!("../../../../templates/html/report.css")
+);
 const SCRIPT: &str = include_str!("../../../../templates/html/report.js");
 
 /// Lines of the cover that stand under the title; the others are folded.
@@ -39,7 +43,7 @@ pub(super) fn document(page: &Page, panels: &[Panel]) -> String {
     let words = &page.words;
     let title = escape(&page.cover.title);
     let body: usize = panels.iter().map(|panel| panel.body.len()).sum();
-    let mut out = String::with_capacity(body + 60_000);
+    let mut out = String::with_capacity(body + 100_000);
     let _ = write!(
         out,
         r##"<!doctype html>
@@ -131,11 +135,11 @@ fn selection(page: &Page) -> String {
     )
 }
 
-/// The policy: nothing but this style and this script.
+/// The policy: nothing but this style with its faces and this script.
 fn policy() -> String {
     let [style, script] = [STYLE, SCRIPT].map(|text| base64(&Sha256::digest(text.as_bytes())));
     format!(
-        "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; img-src data:; \
+        "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; img-src data:; font-src data:; \
          base-uri 'none'; form-action 'none'"
     )
 }

@@ -1,5 +1,6 @@
 //! Goodput: answers per second that keep all limits (DistServe, Zhong et al., OSDI 2024).
 
+use super::figures::Measure;
 use crate::runs::{Request, Run};
 use rooflens_units::{Ratio, RequestsPerSecond, Time};
 
@@ -42,6 +43,16 @@ impl Slo {
     /// Whether there is no limit.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The limit of a measure.
+    pub const fn limit(&self, measure: Measure) -> Option<Time> {
+        match measure {
+            Measure::Ttft => self.ttft,
+            Measure::Tpot => self.tpot,
+            Measure::Latency => self.latency,
+            Measure::Itl | Measure::Queued => None,
+        }
     }
 
     /// Whether a request keeps all limits; what a request does not have it cannot break, but a first token and an end

@@ -4,7 +4,7 @@ use rooflens_document::{
     Block, Cell, Inline, Quantity, SectionContent, Table, columns, say, words,
 };
 use rooflens_schemas::Unit;
-use rooflens_units::Count;
+use rooflens_units::{Count, Ratio, Time};
 
 use super::latency::name;
 use super::{Page, times};
@@ -27,6 +27,8 @@ struct FirstPageFigure {
     at_last: Option<Quantity>,
     /// Where it is good, and where bad.
     levels: Option<(String, String)>,
+    /// The limit that the user states, and whether the figure keeps it.
+    limit: Option<(Time, bool)>,
     grade: Option<Grade>,
 }
 
@@ -139,7 +141,8 @@ fn load(page: &Page<'_>) -> Option<String> {
 /// Conclusion, cause, action.
 fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
     let run = page.results.headline;
-    let mut sentences = vec![conclusion(page, run)];
+    let mut sentences = slo(page, run);
+    sentences.push(conclusion(page, run));
     sentences.extend(tried(page));
     sentences.extend(bad(page, run));
     let sweep = page.results.sweep_of(run);
@@ -154,6 +157,51 @@ fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
         sentences.push(say!(page, "serving.action", action = action));
     }
     sentences.join(&Inline::from(page.text.space()))
+}
+
+/// Whether the stated limits are kept: by the share of all requests, else as far as percentiles tell.
+fn slo(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
+    if let Some(goodput) = page.results.goodput[run] {
+        let (share, rate) = (
+            Inline::strong(Quantity::from(goodput.share()).to_string()),
+            goodput.rate,
+        );
+        return vec![say!(page, "serving.slo_share", share = share, rate = rate)];
+    }
+    let mut sentences = Vec::new();
+    for measure in [Measure::Ttft, Measure::Tpot, Measure::Latency] {
+        let percentiles = page.results.figures[run].dist(measure).spread.percentiles;
+        let (Some(limit), Some(p50)) = (page.results.options.slo.limit(measure), percentiles[0])
+        else {
+            continue;
+        };
+        let (what, p99) = (name(page, measure), percentiles[3]);
+        sentences.push(match p99 {
+            _ if p50 > limit => say!(
+                page,
+                "serving.slo_missed",
+                what = what,
+                limit = limit,
+                p50 = p50
+            ),
+            Some(p99) if p99 <= limit => say!(
+                page,
+                "serving.slo_kept",
+                what = what,
+                limit = limit,
+                p99 = p99
+            ),
+            _ => say!(
+                page,
+                "serving.slo_partly",
+                what = what,
+                limit = limit,
+                p50 = p50,
+                p99 = p99
+            ),
+        });
+    }
+    sentences
 }
 
 fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
@@ -287,6 +335,11 @@ fn beyond(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
     ))
 }
 
+/// Answered requests as a share of those offered: what a short load answers after its last arrival can be more than all.
+fn answered(bottleneck: &Bottleneck) -> Option<Ratio> {
+    Some(bottleneck.sustained?.min(Ratio::ONE))
+}
+
 /// What limits a run, with the number that says so.
 fn cause(page: &Page<'_>, bottleneck: &Bottleneck) -> Vec<Inline> {
     let factor = bottleneck.tpot_factor.map(times);
@@ -294,7 +347,7 @@ fn cause(page: &Page<'_>, bottleneck: &Bottleneck) -> Vec<Inline> {
     let steps = bottleneck.steps;
     let growing = steps.map(|steps| steps.per_request);
     match bottleneck.limit {
-        Limit::Load => say!(page, "serving.cause.load", share = bottleneck.sustained),
+        Limit::Load => say!(page, "serving.cause.load", share = answered(bottleneck)),
         Limit::Client => say!(
             page,
             "serving.cause.client",
@@ -369,6 +422,11 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
                 value: value.into(),
                 at_last: figures_at_last.and_then(percentile).map(Quantity::from),
                 levels: level.map(|level| bounds(level, |time| time.time().into())),
+                limit: results
+                    .options
+                    .slo
+                    .limit(measure)
+                    .map(|limit| (limit, value <= limit)),
                 grade: level.map(|level| level.grade(value.into())),
             });
         }
@@ -380,6 +438,7 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
             value: rate.into(),
             at_last: figures_at_last.and_then(|figures| figures.output_rate.map(Quantity::from)),
             levels: level.map(|level| bounds(level, Quantity::from)),
+            limit: None,
             grade: level.map(|level| level.grade(rate)),
         });
     }
@@ -389,6 +448,7 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
             value: rate.into(),
             at_last: figures_at_last.and_then(|figures| figures.request_rate.map(Quantity::from)),
             levels: None,
+            limit: None,
             grade: None,
         });
     }
@@ -398,6 +458,7 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
             value: rate.into(),
             at_last: last.and_then(|last| results.goodput_rate(last.run).map(Quantity::from)),
             levels: None,
+            limit: None,
             grade: None,
         });
     }
@@ -425,6 +486,7 @@ fn utilization(page: &Page<'_>) -> Option<FirstPageFigure> {
         value: mean.into(),
         at_last: None,
         levels: range,
+        limit: None,
         grade: levels.utilization(mean),
     })
 }
@@ -448,11 +510,25 @@ fn bounds<M: Copy + PartialOrd>(
 fn figure_table<'t>(page: &Page<'_>, figures: &[FirstPageFigure]) -> Table<'t, FirstPageFigure> {
     let has_last = figures.iter().any(|figure| figure.at_last.is_some());
     let has_levels = figures.iter().any(|figure| figure.levels.is_some());
+    let has_limits = figures.iter().any(|figure| figure.limit.is_some());
+    let kept = |kept: bool| {
+        page.text.line(
+            if kept {
+                "serving.kept"
+            } else {
+                "serving.missed"
+            },
+            &[],
+        )
+    };
     columns! { page, "serving_figures", figure: &FirstPageFigure => {
         let (good, bad) = figure.levels.clone().unzip();
+        let (limit, is_kept) = figure.limit.unzip();
         text "figure" = figure.label.clone(), page;
         text "unit" = figure.value.base();
         text "value" = Cell::Quantity(figure.value), page;
+        text "limit" = limit.map(|limit| Cell::Quantity(limit.into())), page if has_limits;
+        text "kept" = is_kept.map(kept), page if has_limits;
         text "at_largest_load" = figure.at_last.map(Cell::Quantity), page if has_last;
         text "good" = good, page if has_levels;
         text "bad" = bad, page if has_levels;
@@ -608,7 +684,7 @@ fn checked(page: &Page<'_>) -> String {
         fixed = fixed,
         growing = growing,
         prefill = prefill,
-        sustained = bottleneck.sustained,
+        sustained = answered(bottleneck),
         factor = bottleneck.tpot_factor.map(times),
     )
 }

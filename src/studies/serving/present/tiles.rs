@@ -6,7 +6,7 @@ use rooflens_units::{Count, Ratio};
 use super::{Page, summary};
 use crate::analysis::figures::Measure;
 
-/// Failures first, for they make all other figures those of the requests that were answered; else throughput at its load.
+/// What the user demands first, then failures, for they make all other figures those of the requests that were answered; else throughput at its load.
 pub(super) fn conclusion(page: &Page<'_>) -> Option<String> {
     let figures = &page.results.figures[page.results.headline];
     let run = &page.results.runs[page.results.headline];
@@ -15,10 +15,12 @@ pub(super) fn conclusion(page: &Page<'_>) -> Option<String> {
         (None, rate) => Quantity::from(rate?),
     };
     let failed = failed(page).map(|(failed, _)| failed);
+    let kept = page.results.goodput[page.results.headline].map(|goodput| goodput.share());
     Some(words!(
         page,
         "serving.title_conclusion",
         subject = summary::title(page),
+        kept = kept,
         failed = failed,
         rate = rate,
         load = page.load_of(run),
@@ -43,6 +45,14 @@ pub(super) fn tiles(page: &Page<'_>) -> Vec<Tile> {
             others,
         }));
     };
+    if let Some(goodput) = page.results.goodput[page.results.headline] {
+        let rate = goodput.rate.map(|rate| {
+            let name = words!(page, "serving.figure.goodput");
+            (name, Quantity::from(rate))
+        });
+        let share = Some(goodput.share().into());
+        tile("serving.tile_kept", share, rate.into_iter().collect());
+    }
     let failures = failed(page);
     let count = failures.map(|(_, count)| {
         let name = words!(page, "serving.tile_requests");

@@ -52,17 +52,23 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     order[..outermost].sort_by_key(|line| !is_notable(&line));
     let shown = &order[..outermost];
     let notable: Vec<&StageIdle> = shown.iter().filter(is_notable).copied().collect();
-    let bars: Vec<&StageIdle> = order[..of_primary]
-        .iter()
-        .filter(is_notable)
-        .copied()
-        .collect();
+    let mut bars = Vec::<&StageIdle>::new();
+    for line in order[..of_primary].iter().filter(is_notable) {
+        // The steps of a stage that are all of it say nothing more.
+        if !bars.iter().any(|bar| covers(bar, line)) {
+            bars.push(line);
+        }
+    }
     // How causes are found is for the appendix.
     content
         .blocks
         .push(Block::Prose(say!(context, "idle.introduction")));
     let verdicts = notable.iter().map(|line| verdict(context, line));
-    let text: Vec<Inline> = verdicts.flatten().collect();
+    let mut text: Vec<Inline> = verdicts.flatten().collect();
+    // A space parts them in English.
+    if let Some(Inline::Text(first)) = text.first_mut() {
+        *first = first.trim_start().to_owned();
+    }
     let first = [
         Block::Prose(text),
         Block::Chart(charts::causes(context, &bars)),
@@ -98,6 +104,14 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .push(method!(context, "idle", stretch = stretch));
     content.methods.push(method!(context, "idle.figures"));
     Ok(content)
+}
+
+/// Whether a stage has, up to [`DIFFERS`], the same time as another of its process and GPU, as far as it is idle and busy.
+fn covers(outer: &StageIdle, inner: &StageIdle) -> bool {
+    let nearly = |a: Ns, b: Ns| (a - b).abs().time() <= outer.pool.time.time() * DIFFERS;
+    (outer.summary.process, outer.gpu) == (inner.summary.process, inner.gpu)
+        && nearly(outer.pool.time, inner.pool.time)
+        && nearly(outer.idle(), inner.idle())
 }
 
 /// The queue over one instance of the stages that take most time.

@@ -190,6 +190,18 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
     let outermost = of_pass
         .filter(|stage| stage.summary.is_outermost(context.facts))
         .count();
+    let of_kernels = |stage: &StageWork| {
+        let of_kernel = |(kernel, ..): &(KernelId, u64, Ns)| of_kernel(context, stage, *kernel);
+        stage.kernels.iter().map(of_kernel).collect::<Vec<_>>()
+    };
+    let known: Vec<_> = work.iter().flat_map(of_kernels).collect();
+    let mut columns = vec!["short", "class", "count", "total_ns", "share"];
+    if known.iter().any(|(bound, _)| bound.is_some()) {
+        columns.push("bound");
+    }
+    if known.iter().any(|(_, of_roofline)| of_roofline.is_some()) {
+        columns.push("of_roofline");
+    }
     for stage in work {
         let name = stage.summary.stage(context.facts).name.as_str();
         let rows = stage.kernels.len();
@@ -215,15 +227,6 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
                 rows = rows.to_string(),
                 share = stage.share(time).unwrap_or_default(),
             );
-            let columns = [
-                "short",
-                "class",
-                "count",
-                "total_ns",
-                "share",
-                "bound",
-                "of_roofline",
-            ];
             let view = View::new("stage_kernels", caption, &columns, shown);
             views.push(View { skip, ..view });
         }

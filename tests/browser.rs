@@ -178,7 +178,7 @@ fn each_tab_shows_its_content_and_no_table_is_wider_than_the_window() {
         ));
         expected.push(format!("{width} shown: evidence kernels roofline"));
         expected.push(format!("{width} without selection: #kernels"));
-        expected.push(format!("{width} filtered: #kernels?kernel=nvjet_tst_192x192_64x4_1x2_h_bz_coopA_TNT&table-kernels=silu_38"));
+        expected.push(format!("{width} filtered: #kernels?kernel=nvjet_tst_192x192_64x4_1x2_h_bz_coopA_TNT&amp;table-kernels=silu_38"));
         expected.push(format!("{width} filter of the address: silu_38"));
         expected.push(format!("{width} paper: 0 cut or wide"));
     }

@@ -17,7 +17,7 @@ for (const title of ["Launches", "Launches", "Arithmetic", "Kernel"]) {
 }
 const input = table.querySelector("input");
 input.value = "silu_38 TRITON";
-input.dispatchEvent(new Event("input"));
+input.dispatchEvent(new Event("input", { bubbles: true }));
 said.push(table.querySelector("output").textContent);
 said.push([...table.querySelectorAll("tbody tr")].filter((row) => row.checkVisibility()).length);
 document.querySelector("#theme").click();

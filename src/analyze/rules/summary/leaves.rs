@@ -7,7 +7,7 @@ use rooflens_analysis::counters::limits::LimitSource;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Cell, Finding, Gain, GainKind, Part, Quantity, Table};
+use rooflens_document::{Finding, Gain, GainKind, Part, Quantity, Table};
 use rooflens_session::{Arrange, KernelId, Ns};
 use rooflens_units::{Percent, Ratio, Time};
 
@@ -241,8 +241,9 @@ pub(super) fn table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, Leaf> {
     Table::new(text, "no_action")
         .name("stage", |leaf: &Leaf| leaf.stage.clone())
         .text("kind", |leaf| leaf.kind.label())
-        .text("label", move |leaf| {
-            Cell::from(leaf.kind.name(session, facts))
+        .text("label", move |leaf| match leaf.kind {
+            NodeKind::Work(Work::Kernel(kernel)) => facts.identities[kernel.index()].short.clone(),
+            _ => leaf.kind.name(session, facts),
         })
         .share("share", |leaf| leaf.share)
         .text("reason", |leaf| leaf.reason.clone())

@@ -167,7 +167,9 @@ pub(super) fn figures(path: &Path) -> Result<Option<Record>, CliError> {
     if is_record(path) {
         return read(path).map(Some);
     }
-    if !is_json(path) {
+    // Larger files are traces.
+    let is_larger = || fs::metadata(path).is_ok_and(|file| file.len() > MAX_BYTES);
+    if !is_json(path) || is_larger() {
         return Ok(None);
     }
     let content = content(path).map_err(CliError::unusable)?;

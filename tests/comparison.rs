@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rooflens::Capture;
 use rooflens::analysis::engine::classify::KernelClass;
 use rooflens::compare::account::Part;
 use rooflens::compare::conditions::Subject;
@@ -15,7 +16,7 @@ use rooflens::compare::kernels::{Fate, Use};
 use rooflens::compare::waterfall::What;
 use rooflens::compare::{Comparison, Pair};
 use rooflens::document::Lang;
-use rooflens::pipeline::{Settings, with_comparison};
+use rooflens::pipeline::{Repeats, Settings, comparison};
 use rooflens::session::Ns;
 use rooflens_units::{Count, Ratio};
 use rusqlite::Connection;
@@ -144,7 +145,7 @@ fn rename(export: &Connection, kernel: &Kernel, name: &str) {
 fn compared(
     clock_after: u32,
     edit: impl FnOnce(&Connection, &[Kernel]),
-    check: impl FnOnce(&Comparison<'_>, &[Kernel]),
+    check: impl FnOnce(&Comparison, &[Kernel]),
 ) {
     let folder = tempfile::tempdir().unwrap();
     let before = bundle(folder.path(), "before", 1980);
@@ -156,16 +157,23 @@ fn compared(
     export.execute_batch("COMMIT").unwrap();
     drop(export);
     let [before, after] = [before, after].map(|path| rooflens::open([path]).unwrap());
-    let captures = Pair {
-        before: std::slice::from_ref(&before),
-        after: std::slice::from_ref(&after),
-    };
+    let captures = Pair { before, after };
+    check(&comparison_of(&captures, &[]), &kernels);
+}
+
+/// Compares captures, of which some conditions may differ.
+fn comparison_of(captures: &Pair<Capture>, allowed: &[Subject]) -> Comparison {
+    let repeats = Pair::of(captures, |capture| {
+        let mut repeats = Repeats::default();
+        repeats.add(capture, Lang::En).unwrap();
+        repeats
+    });
     let settings = Settings {
         least: Ratio(0.01),
-        allowed: &[],
+        allowed,
         lang: Lang::En,
     };
-    with_comparison(captures, settings, |comparison| check(comparison, &kernels)).unwrap();
+    comparison(repeats, settings).unwrap()
 }
 
 /// The change of the measured steps.
@@ -185,7 +193,7 @@ impl Expected {
     }
 
     /// Nothing else changed.
-    fn is_all_of(&self, comparison: &Comparison<'_>, class: KernelClass) {
+    fn is_all_of(&self, comparison: &Comparison, class: KernelClass) {
         let is_of_class = |part: Part| part == Part::Class(class);
         assert_eq!(measured_change(comparison, is_of_class), self.sum);
         let others = |part| is_busy(part) && !is_of_class(part);
@@ -206,14 +214,14 @@ fn is_busy(part: Part) -> bool {
 }
 
 /// The change of some parts in all measured steps.
-fn measured_change(comparison: &Comparison<'_>, is_of: impl Fn(Part) -> bool) -> Ns {
+fn measured_change(comparison: &Comparison, is_of: impl Fn(Part) -> bool) -> Ns {
     let changes = comparison.account.iter();
     let changes = changes.filter(|change| change.place.is_measured && is_of(change.place.part));
     changes.map(|change| change.difference()).sum()
 }
 
 /// The steps of both waterfalls lead from the time before to that after.
-fn check_sums(comparison: &Comparison<'_>) {
+fn check_sums(comparison: &Comparison) {
     let iteration = comparison.waterfall(STAGE).unwrap();
     for waterfall in [iteration, comparison.waterfall_of_capture()] {
         let sum: Ns = waterfall.steps.iter().map(|step| step.time).sum();
@@ -222,7 +230,7 @@ fn check_sums(comparison: &Comparison<'_>) {
 }
 
 /// The first explanation.
-fn reason(comparison: &Comparison<'_>) -> (Reason, Ns, f64) {
+fn reason(comparison: &Comparison) -> (Reason, Ns, f64) {
     let first = &comparison.explanations[0];
     assert_eq!(first.stage, STAGE);
     (first.reason, Ns(first.time.0.round() as i64), first.share.0)
@@ -468,33 +476,23 @@ fn a_step_in_a_graph_has_the_kernels_of_the_eager_one() {
         fs::write(bundle.join("workload.toml"), rule).unwrap();
         rooflens::open([bundle]).unwrap()
     });
-    let captures = Pair {
-        before: std::slice::from_ref(&before),
-        after: std::slice::from_ref(&after),
+    let captures = Pair { before, after };
+    let comparison = comparison_of(&captures, &[]);
+    let conditions = comparison.conditions.iter();
+    let subjects: Vec<Subject> = conditions.map(|condition| condition.subject).collect();
+    assert_eq!(subjects, [Subject::GraphMode]);
+    let kernels = &comparison.kernels;
+    assert!(kernels.iter().all(|change| change.fate() == Fate::Kept));
+    // 8 blocks: by SQL, 9 kernels by name and 88 launches in the range, and in each replay.
+    assert_eq!(kernels.len(), 9);
+    let launches = |side: fn(&Pair<Use>) -> Use| -> f64 {
+        let all = kernels.iter().map(|change| side(&change.used).launches.0);
+        all.sum()
     };
-    let settings = Settings {
-        least: Ratio(0.01),
-        allowed: &[],
-        lang: Lang::En,
-    };
-    let checked = with_comparison(captures, settings, |comparison| {
-        let conditions = comparison.conditions.iter();
-        let subjects: Vec<Subject> = conditions.map(|condition| condition.subject).collect();
-        assert_eq!(subjects, [Subject::GraphMode]);
-        let kernels = &comparison.kernels;
-        assert!(kernels.iter().all(|change| change.fate() == Fate::Kept));
-        // 8 blocks: by SQL, 9 kernels by name and 88 launches in the range, and in each replay.
-        assert_eq!(kernels.len(), 9);
-        let launches = |side: fn(&Pair<Use>) -> Use| -> f64 {
-            let all = kernels.iter().map(|change| side(&change.used).launches.0);
-            all.sum()
-        };
-        assert_eq!(
-            (launches(|used| used.before), launches(|used| used.after)),
-            (88.0, 88.0)
-        );
-    });
-    checked.unwrap();
+    assert_eq!(
+        (launches(|used| used.before), launches(|used| used.after)),
+        (88.0, 88.0)
+    );
 }
 
 /// Whatever differs, explanations sum to the change of an iteration, and both waterfalls to that of their times.
@@ -508,23 +506,16 @@ fn explanations_and_waterfalls_of_unlike_captures_sum_to_the_change() {
     ] {
         let [first, second] = [before, after].map(|name| rooflens::open([path(name)]).unwrap());
         let captures = Pair {
-            before: std::slice::from_ref(&first),
-            after: std::slice::from_ref(&second),
+            before: first,
+            after: second,
         };
-        let settings = Settings {
-            least: Ratio(0.01),
-            allowed: &Subject::ALL,
-            lang: Lang::En,
-        };
-        let count = with_comparison(captures, settings, |comparison| {
-            check_explanations(comparison);
-            comparison.explanations.len()
-        });
-        assert!(count.unwrap() > 0, "{before} {after}");
+        let comparison = comparison_of(&captures, &Subject::ALL);
+        check_explanations(&comparison);
+        assert!(!comparison.explanations.is_empty(), "{before} {after}");
     }
 }
 
-fn check_explanations(comparison: &Comparison<'_>) {
+fn check_explanations(comparison: &Comparison) {
     let capture = comparison.waterfall_of_capture();
     let sum: Ns = capture.steps.iter().map(|step| step.time).sum();
     assert_eq!(capture.time.before + sum, capture.time.after);

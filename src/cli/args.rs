@@ -180,6 +180,9 @@ pub(super) struct Input {
     /// Make one report of several bundles or files: they are parts of one run.
     #[arg(long)]
     pub(super) merge: bool,
+    /// Bytes of a file that no manifest states up to which it is hashed; without it, all are.
+    #[arg(skip)]
+    pub(super) hashed: Option<u64>,
 }
 
 impl Compare {

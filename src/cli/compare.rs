@@ -1,6 +1,6 @@
 //! `rooflens compare`: what differs between captures before and after a change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::args::{Compare as Args, Input};
 use super::baseline::figures;
@@ -12,10 +12,15 @@ use super::parquet;
 use super::term::Term;
 use crate::compare::{Pair, load_tests, microbenchmarks};
 use crate::pipeline::{
-    self, AnalyzeError, Capture, ComparisonError, LoadTests, Microbenchmarks, Settings, Study,
+    self, AnalyzeError, Capture, ComparisonError, LoadTests, Microbenchmarks, Repeats, Settings,
+    Study,
 };
 use crate::report::Report;
+use crate::session::Session;
 use rooflens_units::Ratio;
+
+/// Bytes of a file that no manifest states up to which it is hashed: a larger one takes longer to hash than to compare.
+const HASHED: u64 = 64 << 20;
 
 /// Writes the report of a comparison.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
@@ -83,13 +88,32 @@ fn of_inputs(
     settings: Settings<'_>,
     term: &mut Term,
 ) -> Result<Compared, CliError> {
-    let captures = Pair {
-        before: captures(sides.before, term)?,
-        after: captures(sides.after, term)?,
-    };
+    let mut captures = Pair::<Vec<Capture>>::default();
+    let mut repeats = Pair::<Repeats>::default();
+    let mut kinds = Vec::new();
+    for (paths, captures, repeats) in [
+        (sides.before, &mut captures.before, &mut repeats.before),
+        (sides.after, &mut captures.after, &mut repeats.after),
+    ] {
+        for path in paths {
+            let mut capture = capture(path, Some(HASHED), term)?;
+            kinds.push(Kind::of(&capture));
+            if kinds.ends_with(&[Kind::Captures]) {
+                term.step(format!("analyzing {}", path.display()));
+                let added = repeats.add(&capture, settings.lang);
+                added.map_err(|error| refused(error.into(), [&capture], term))?;
+                // The tables of several captures may not fit into memory.
+                capture.session = Session::default();
+            }
+            captures.push(capture);
+        }
+    }
     term.step("comparing".to_owned());
-    let report = match kind(&captures)? {
-        Kind::Captures => of_captures(&captures, settings, term)?,
+    let report = match kind(&kinds)? {
+        Kind::Captures => {
+            let report = pipeline::compare(repeats, settings);
+            report.map_err(|error| refused(error, [], term))?
+        }
         Kind::LoadTests => of_load_tests(sides, settings)?,
         Kind::Microbenchmarks => of_microbenchmarks(sides, settings)?,
     };
@@ -105,16 +129,20 @@ enum Kind {
     Microbenchmarks,
 }
 
+impl Kind {
+    fn of(capture: &Capture) -> Self {
+        match capture.study() {
+            Study::Capture => Self::Captures,
+            Study::LoadTest { .. } => Self::LoadTests,
+            Study::Microbenchmarks => Self::Microbenchmarks,
+        }
+    }
+}
+
 /// What both sides are.
-fn kind(captures: &Pair<Vec<Capture>>) -> Result<Kind, CliError> {
-    let of = |capture: &Capture| match capture.study() {
-        Study::Capture => Kind::Captures,
-        Study::LoadTest { .. } => Kind::LoadTests,
-        Study::Microbenchmarks => Kind::Microbenchmarks,
-    };
-    let mut kinds = captures.before.iter().chain(&captures.after).map(of);
-    let first = kinds.next().unwrap_or(Kind::Captures);
-    match kinds.all(|kind| kind == first) {
+fn kind(kinds: &[Kind]) -> Result<Kind, CliError> {
+    let first = kinds.first().copied().unwrap_or(Kind::Captures);
+    match kinds.iter().all(|kind| *kind == first) {
         true => Ok(first),
         false => Err(CliError::unusable(
             "captures, load tests and microbenchmarks are compared with their like only",
@@ -152,31 +180,21 @@ fn of_microbenchmarks(sides: Pair<&[PathBuf]>, settings: Settings<'_>) -> Result
     })
 }
 
-fn of_captures(
-    captures: &Pair<Vec<Capture>>,
-    settings: Settings<'_>,
-    term: &mut Term,
-) -> Result<Report, CliError> {
-    let report = pipeline::compare(Pair::of(captures, Vec::as_slice), settings);
-    report.map_err(|error| {
-        let captures = captures.before.iter().chain(&captures.after);
-        refused(error, captures, term)
-    })
-}
-
 /// Opens the captures of a side, each by itself, and prints what is wrong with them.
 pub(super) fn captures(paths: &[PathBuf], term: &mut Term) -> Result<Vec<Capture>, CliError> {
-    let mut captures = Vec::new();
-    for path in paths {
-        let input = Input {
-            paths: vec![path.clone()],
-            ..Input::default()
-        };
-        let capture = load(&input, term)?;
-        term.diagnostics(capture.diagnostics.iter());
-        captures.push(capture);
-    }
-    Ok(captures)
+    paths.iter().map(|path| capture(path, None, term)).collect()
+}
+
+/// Opens a capture, of which files that no manifest states are hashed up to these bytes.
+fn capture(path: &Path, hashed: Option<u64>, term: &mut Term) -> Result<Capture, CliError> {
+    let input = Input {
+        paths: vec![path.to_owned()],
+        hashed,
+        ..Input::default()
+    };
+    let capture = load(&input, term)?;
+    term.diagnostics(capture.diagnostics.iter());
+    Ok(capture)
 }
 
 /// The reason why captures are not compared, with what to do.

@@ -18,7 +18,7 @@ use crate::compare::conditions::Subject;
 use crate::compare::gate::{self, Judgement, Limit};
 use crate::compare::{Pair, Record};
 use crate::document::Quantity;
-use crate::pipeline::{self, Capture};
+use crate::pipeline::{self, Capture, LoadTests, Study};
 use crate::render::checks::{self, Check, Level};
 use crate::render::{RenderError, Rendered};
 use rooflens_schemas::Tool;
@@ -101,9 +101,19 @@ pub(super) fn record(
             None => of_captures.push(path.clone()),
         }
     }
-    let captures = captures(&of_captures, term)?;
-    if !captures.is_empty() {
-        records.insert(0, record_of(&captures, term)?);
+    let (mut analyzed, mut tested) = (Vec::new(), Vec::new());
+    for (capture, path) in captures(&of_captures, term)?.into_iter().zip(&of_captures) {
+        match capture.study() {
+            Study::LoadTest { .. } => {
+                let tests = LoadTests::open(std::slice::from_ref(path), &[], &[], &mut |_| ())?;
+                records.push(pipeline::record_of_load_tests(&tests));
+                tested.push(capture);
+            }
+            _ => analyzed.push(capture),
+        }
+    }
+    if !analyzed.is_empty() {
+        records.insert(0, record_of(&analyzed, term)?);
     }
     let mut records = records.into_iter();
     let mut whole = records.next().unwrap_or_default();
@@ -111,7 +121,8 @@ pub(super) fn record(
         refuse_other_work(&[], &whole, &repeat)?;
         whole.add(repeat);
     }
-    Ok((whole, captures))
+    analyzed.append(&mut tested);
+    Ok((whole, analyzed))
 }
 
 /// The record of captures of one condition.
@@ -153,12 +164,12 @@ pub(super) fn refuse_other_work(
         let mut allowed = allowed.iter().map(|subject| subject.label());
         allowed.any(|label| label == name || (label == "workload" && !name.starts_with("gpu")))
     };
-    let mut differing = baseline.differing(run);
-    let Some((name, before, after)) = differing.find(|(name, ..)| !allowed(name)) else {
+    let mut differing = baseline.differing(run).into_iter();
+    let Some([name, before, after]) = differing.find(|[name, ..]| !allowed(name)) else {
         return Ok(());
     };
     let subject = if name.starts_with("gpu") {
-        name
+        name.as_str()
     } else {
         "workload"
     };

@@ -35,6 +35,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Capture, CliError> 
         merge: input.merge,
         only: None,
         exporter: nsys.as_ref().map(|nsys| nsys as &dyn Exporter),
+        hashed: input.hashed,
     };
     let mut capture = paths.open(&mut |step| show_step(step, nsys.as_ref(), term))?;
     if let Some(folder) = spooled.folder {

@@ -8,7 +8,7 @@ use super::microbenchmarks::Microbenchmarks;
 use super::open::Capture;
 use crate::analysis::Options;
 use crate::bundle::{self, Bundle, BundleError};
-use crate::compare::conditions::{Condition, Subject};
+use crate::compare::conditions::{Condition, Stated, Subject};
 use crate::compare::ledger::Ledger;
 use crate::compare::{self, Analyzed, Comparison, Pair, Record, Side, load_tests, microbenchmarks};
 use crate::diagnostic::Diagnostics;
@@ -49,40 +49,103 @@ pub struct Settings<'a> {
     pub lang: Lang,
 }
 
-/// The report of what differs between captures before and after a change: one at least, or repeats, on each side.
+/// Captures of one condition, one at least, reduced to what a comparison needs of them.
+#[derive(Default)]
+pub struct Repeats {
+    side: Side,
+    /// Name of each capture, and what it states.
+    stated: Vec<(String, Stated)>,
+    ids: Vec<String>,
+    /// The files of each capture.
+    artifacts: Vec<Vec<[String; 4]>>,
+}
+
+impl Repeats {
+    /// Adds a capture, with findings in the language of the report. Its tables are not needed after that.
+    ///
+    /// # Errors
+    /// It has nothing to analyze.
+    pub fn add(&mut self, capture: &Capture, lang: Lang) -> Result<(), AnalyzeError> {
+        let text = Catalogue::of(lang);
+        let analysis = capture.analyze(&Options::default())?;
+        let context = sections::Context::new(analysis.context(), text);
+        let findings = analysis.judge(&context).findings.findings;
+        self.add_analyzed(capture, &analysis, &findings, text);
+        self.artifacts.push(capture.artifacts());
+        Ok(())
+    }
+
+    fn add_analyzed(
+        &mut self,
+        capture: &Capture,
+        analysis: &Analysis<'_>,
+        findings: &[Finding],
+        text: &'static Catalogue,
+    ) {
+        let bundle = &capture.bundle;
+        let analyzed = Analyzed {
+            context: analysis.context(),
+            findings,
+        };
+        self.side.add(&analyzed, text);
+        self.stated
+            .push((bundle.name.clone(), Stated::of(&analyzed)));
+        self.ids.push(bundle.id.clone());
+        let names: Vec<&str> = self.stated.iter().map(|(name, _)| name.as_str()).collect();
+        self.side.name = names.join(" + ");
+    }
+
+    /// Refuses repeats that are not of the same work on the same machine as the first of them.
+    fn check(&self, side: &str, allowed: &[Subject]) -> Result<(), ComparisonError> {
+        let Some((first, repeats)) = self.stated.split_first() else {
+            return Ok(());
+        };
+        for repeat in repeats {
+            let pair = Pair {
+                before: first,
+                after: repeat,
+            };
+            let names = Pair::of(&pair, |(name, _)| format!("in {name} ({side})"));
+            let conditions = compare::conditions::conditions(Pair::of(&pair, |(_, stated)| stated));
+            refuse(&conditions, allowed, &names)?;
+        }
+        Ok(())
+    }
+}
+
+/// The report of what differs between captures before and after a change.
 ///
 /// # Errors
-/// A capture has nothing to analyze, or a condition differs that makes times mean different things and is not allowed.
+/// A condition differs that makes times mean different things and is not allowed.
 pub fn compare(
-    captures: Pair<&[Capture]>,
+    mut sides: Pair<Repeats>,
     settings: Settings<'_>,
 ) -> Result<Report, ComparisonError> {
-    let text = Catalogue::of(settings.lang);
-    with_comparison(captures, settings, |comparison| {
-        let Pair { before, after } = Pair::of(&captures, |captures| name(captures));
-        let title = format!("{before} → {after}");
-        let mut ids = Vec::new();
-        let mut artifacts = Vec::new();
-        for (side, captures) in [("before", captures.before), ("after", captures.after)] {
-            for (number, capture) in captures.iter().enumerate() {
-                ids.push(capture.bundle.id.as_str());
-                let folder = match captures.len() {
-                    1 => side.to_owned(),
-                    _ => format!("{side}-{}", number + 1),
-                };
-                for [path, kind, pass, hash] in capture.artifacts() {
-                    artifacts.push([format!("{folder}/{path}"), kind, pass, hash]);
-                }
+    let title = format!("{} → {}", sides.before.side.name, sides.after.side.name);
+    let mut ids = Vec::new();
+    let mut artifacts = Vec::new();
+    for (side, repeats) in [("before", &mut sides.before), ("after", &mut sides.after)] {
+        ids.append(&mut repeats.ids);
+        let count = repeats.artifacts.len();
+        for (number, files) in repeats.artifacts.drain(..).enumerate() {
+            let folder = match count {
+                1 => side.to_owned(),
+                _ => format!("{side}-{}", number + 1),
+            };
+            for [path, kind, pass, hash] in files {
+                artifacts.push([format!("{folder}/{path}"), kind, pass, hash]);
             }
         }
-        let provenance = Provenance {
-            bundle: &title,
-            bundle_id: &ids.join(" "),
-            artifacts,
-            ..Provenance::default()
-        };
-        compare::report(comparison, text, provenance)
-    })
+    }
+    let comparison = comparison(sides, settings)?;
+    let provenance = Provenance {
+        bundle: &title,
+        bundle_id: &ids.join(" "),
+        artifacts,
+        ..Provenance::default()
+    };
+    let text = Catalogue::of(settings.lang);
+    Ok(compare::report(&comparison, text, provenance))
 }
 
 /// The figures of captures of one condition, which a gate compares.
@@ -90,43 +153,37 @@ pub fn compare(
 /// # Errors
 /// A capture has nothing to analyze, or the captures are not repeats of one run.
 pub fn record(captures: &[Capture]) -> Result<Record, ComparisonError> {
-    let analyses = analyses(captures, &Options::default())?;
-    check_repeats(&analyses, "repeats", &[])?;
-    let findings = vec![Vec::new(); analyses.len()];
-    let metrics: Vec<Vec<Metric>> = analyses
-        .iter()
-        .map(|analysis| analysis.metrics().cloned().collect())
-        .collect();
-    let bundles = captures.iter().map(|capture| capture.bundle.id.clone());
-    let side = side(captures, &analyses, &findings);
-    Ok(Record::new(&side, bundles.collect(), &metrics))
+    let mut repeats = Repeats::default();
+    let mut metrics: Vec<Vec<Metric>> = Vec::new();
+    for capture in captures {
+        let analysis = capture.analyze(&Options::default())?;
+        metrics.push(analysis.metrics().cloned().collect());
+        repeats.add_analyzed(capture, &analysis, &[], Catalogue::english());
+    }
+    repeats.check("repeats", &[])?;
+    Ok(Record::new(repeats.side, repeats.ids, &metrics))
 }
 
-/// Gives the comparison to a function.
+/// The figures of load tests, which a gate or the experiments of a ledger compare.
+pub fn record_of_load_tests(tests: &LoadTests) -> Record {
+    let LoadTests { bundle, input, .. } = tests;
+    load_tests::record(&bundle.name, &bundle.id, &input.runs)
+}
+
+/// Compares repeats before and after a change.
 ///
 /// # Errors
 /// Those of [`compare`].
-pub fn with_comparison<T>(
-    captures: Pair<&[Capture]>,
+pub fn comparison(
+    sides: Pair<Repeats>,
     settings: Settings<'_>,
-    show: impl FnOnce(&Comparison<'_>) -> T,
-) -> Result<T, ComparisonError> {
-    let options = Options::default();
-    let analyses = Pair {
-        before: analyses(captures.before, &options)?,
-        after: analyses(captures.after, &options)?,
-    };
-    let text = Catalogue::of(settings.lang);
-    let findings = Pair::of(&analyses, |analyses| {
-        let of_captures = analyses.iter().map(|analysis| findings(analysis, text));
-        of_captures.collect::<Vec<_>>()
-    });
-    for (analyses, side) in [(&analyses.before, "before"), (&analyses.after, "after")] {
-        check_repeats(analyses, side, settings.allowed)?;
+) -> Result<Comparison, ComparisonError> {
+    for (repeats, side) in [(&sides.before, "before"), (&sides.after, "after")] {
+        repeats.check(side, settings.allowed)?;
     }
     let sides = Pair {
-        before: side(captures.before, &analyses.before, &findings.before),
-        after: side(captures.after, &analyses.after, &findings.after),
+        before: sides.before.side,
+        after: sides.after.side,
     };
     let comparison = compare::compare(sides, settings.least);
     let names = Pair {
@@ -134,7 +191,7 @@ pub fn with_comparison<T>(
         after: "after".to_owned(),
     };
     refuse(&comparison.conditions, settings.allowed, &names)?;
-    Ok(show(&comparison))
+    Ok(comparison)
 }
 
 /// The report of load tests before and after a change.
@@ -249,61 +306,6 @@ pub fn name(captures: &[Capture]) -> String {
     names.join(" + ")
 }
 
-fn analyses<'a>(
-    captures: &'a [Capture],
-    options: &Options,
-) -> Result<Vec<Analysis<'a>>, AnalyzeError> {
-    captures
-        .iter()
-        .map(|capture| capture.analyze(options))
-        .collect()
-}
-
-fn side<'a>(
-    captures: &[Capture],
-    analyses: &'a [Analysis<'_>],
-    findings: &'a [Vec<Finding>],
-) -> Side<'a> {
-    let of_captures = analyses.iter().zip(findings);
-    Side {
-        name: name(captures),
-        captures: of_captures
-            .map(|(analysis, findings)| Analyzed {
-                context: analysis.context(),
-                findings,
-            })
-            .collect(),
-    }
-}
-
-/// Repeats of one side are of the same work on the same machine as the first of them.
-fn check_repeats(
-    analyses: &[Analysis<'_>],
-    side: &str,
-    allowed: &[Subject],
-) -> Result<(), ComparisonError> {
-    let Some((first, repeats)) = analyses.split_first() else {
-        return Ok(());
-    };
-    let alone = |analysis: &'_ Analysis<'_>| analysis.capture().bundle.name.clone();
-    for repeat in repeats {
-        let pair = Pair {
-            before: first,
-            after: repeat,
-        };
-        let names = Pair::of(&pair, |analysis| format!("in {} ({side})", alone(analysis)));
-        let sides = Pair::of(&pair, |analysis| Side {
-            name: alone(analysis),
-            captures: vec![Analyzed {
-                context: analysis.context(),
-                findings: &[],
-            }],
-        });
-        refuse(&compare::conditions::conditions(&sides), allowed, &names)?;
-    }
-    Ok(())
-}
-
 /// Refuses a condition that makes times mean different things, unless it is allowed.
 fn refuse(
     conditions: &[Condition],
@@ -324,10 +326,4 @@ fn refuse(
         after,
         names: names.clone(),
     })
-}
-
-/// What the rules found, in the words of the report.
-fn findings(analysis: &Analysis<'_>, text: &'static Catalogue) -> Vec<Finding> {
-    let context = sections::Context::new(analysis.context(), text);
-    analysis.judge(&context).findings.findings
 }

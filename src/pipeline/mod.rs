@@ -26,8 +26,8 @@ mod suggestion;
 pub use analyze::{Analysis, AnalyzeError, Section};
 pub use calibration::Calibrated;
 pub use comparison::{
-    ComparisonError, Settings, compare, compare_figures, compare_load_tests,
-    compare_microbenchmarks, experiments, name, record, with_comparison,
+    ComparisonError, Repeats, Settings, compare, compare_figures, compare_load_tests,
+    compare_microbenchmarks, comparison, experiments, name, record, record_of_load_tests,
 };
 pub use exports::Exporter;
 pub use kernels::{ProfileList, UnknownStage};

@@ -47,6 +47,8 @@ pub struct Input<'a> {
     pub only: Option<&'a dyn Fn(&ArtifactFile) -> bool>,
     /// Converts reports of Nsight Systems; without one they are named and not read.
     pub exporter: Option<&'a dyn Exporter>,
+    /// Bytes of a file that no manifest states up to which it is hashed; without it, all are.
+    pub hashed: Option<u64>,
 }
 
 /// A step of opening that may take long, with the path in the bundle.
@@ -130,7 +132,8 @@ impl Input<'_> {
     /// The paths are no input, or hold several runs, or a file or a stage that is stated is of no use.
     pub fn open(&self, progress: &mut dyn FnMut(Step<'_>)) -> Result<Capture, OpenError> {
         let mut diagnostics = Diagnostics::default();
-        let mut bundle = bundle::open(&self.paths, &mut diagnostics)?;
+        let hashed = self.hashed.unwrap_or(u64::MAX);
+        let mut bundle = bundle::open_hashed(&self.paths, hashed, &mut diagnostics)?;
         if !self.merge {
             runs::refuse_bundles(&bundle)?;
         }

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 pub use content::{Content, ContentError, argument, argument_text};
 pub use error::BundleError;
-pub use open::{BROKEN_MANIFEST, open, rank_of, unpacked_name};
+pub use open::{BROKEN_MANIFEST, open, open_hashed, rank_of, unpacked_name};
 pub use pack::{PackOptions, Packed, pack, unpack};
 pub use redact::EnvironmentDump;
 pub use rooflens_schemas::manifest::PathFault;
@@ -43,7 +43,8 @@ const MAX_MANIFEST: u64 = 64 << 20;
 pub struct Bundle {
     /// Name for people: the manifest's, or the file name.
     pub name: String,
-    /// SHA-256 over the manifest's bytes, or over the sorted list of paths and hashes where there is none.
+    /// SHA-256 over the manifest's bytes, or over the sorted list of paths and hashes where there is none; of files
+    /// without a hash, their sizes.
     pub id: String,
     /// The manifest; absent for loose files and for captures that did not end.
     pub manifest: Option<Manifest>,

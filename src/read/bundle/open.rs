@@ -21,18 +21,27 @@ const CAPTURE_MARKS: [&str; 2] = [
 /// Opens one directory, one archive (`.tar`, plain or packed, or `.zip`), or any number of loose files and
 /// directories, and verifies the hashes that a manifest states.
 pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
+    open_hashed(paths, u64::MAX, diagnostics)
+}
+
+/// The same; files that no manifest states are hashed up to this many bytes each.
+pub fn open_hashed(
+    paths: &[PathBuf],
+    hashed: u64,
+    diagnostics: &mut Diagnostics,
+) -> Result<Bundle, BundleError> {
     let mut bundle = match paths {
         [] => return Err(BundleError::NoPath),
-        [path] if path.is_dir() => open_directory(path, base_name(path), None, diagnostics),
+        [path] if path.is_dir() => open_directory(path, base_name(path), None, hashed, diagnostics),
         [path] => {
             require_file(path)?;
             let content = Content::open(path).map_err(BundleError::archive(path))?;
             if archive::is_archive(&content).map_err(BundleError::archive(path))? {
-                return open_archive(&content, path, diagnostics);
+                return open_archive(&content, path, hashed, diagnostics);
             }
-            open_loose(paths, diagnostics)
+            open_loose(paths, hashed, diagnostics)
         }
-        _ => open_loose(paths, diagnostics),
+        _ => open_loose(paths, hashed, diagnostics),
     }?;
     let input = bundle.files.iter().map(|file| size(&file.location)).sum();
     share(&mut bundle, input, &Inflation::of(input));
@@ -40,7 +49,7 @@ pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, 
 }
 
 /// Bytes of a file as it lies there; none of one that is gone.
-fn size(path: &Path) -> u64 {
+pub(super) fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |file| file.len())
 }
 
@@ -55,6 +64,7 @@ fn share(bundle: &mut Bundle, input: u64, inflation: &Inflation) {
 fn open_archive(
     content: &Content,
     path: &Path,
+    hashed: u64,
     diagnostics: &mut Diagnostics,
 ) -> Result<Bundle, BundleError> {
     let folder = aside::folder().map_err(BundleError::archive(path))?;
@@ -66,7 +76,7 @@ fn open_archive(
         name = only;
         root = location;
     }
-    let opened = open_directory(&root, name, Some(content.inflation()), diagnostics);
+    let opened = open_directory(&root, name, Some(content.inflation()), hashed, diagnostics);
     let mut bundle = opened.map_err(|error| match error {
         BundleError::Empty(_) => BundleError::Empty(path.to_owned()),
         other => other,
@@ -90,6 +100,7 @@ fn open_directory(
     root: &Path,
     name: String,
     inflation: Option<&Inflation>,
+    hashed: u64,
     diagnostics: &mut Diagnostics,
 ) -> Result<Bundle, BundleError> {
     let files = walk(root, diagnostics)?;
@@ -109,7 +120,7 @@ fn open_directory(
             let diagnostic = Diagnostic::new(Severity::Notice, "bundle/no-manifest", message);
             diagnostics.push(diagnostic.hint(advice));
         }
-        return without_manifest(name, files, diagnostics);
+        return without_manifest(name, files, hashed, diagnostics);
     };
     let read = read_manifest(&files[manifest_row].location, inflation);
     match read.and_then(|(manifest, bytes)| with_manifest(manifest, bytes, &files, diagnostics)) {
@@ -118,7 +129,7 @@ fn open_directory(
             let message = format!("{error}; the files are read without it");
             let broken = Diagnostic::new(Severity::Error, BROKEN_MANIFEST, message);
             diagnostics.push(broken.artifact(manifest::FILE_NAME));
-            without_manifest(name, files, diagnostics)
+            without_manifest(name, files, hashed, diagnostics)
         }
     }
 }
@@ -138,7 +149,11 @@ fn read_manifest(
     Ok((manifest, bytes))
 }
 
-fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
+fn open_loose(
+    paths: &[PathBuf],
+    hashed: u64,
+    diagnostics: &mut Diagnostics,
+) -> Result<Bundle, BundleError> {
     let mut inputs = Vec::new();
     for path in paths {
         let base = base_name(path);
@@ -190,22 +205,28 @@ fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle
             paths.first().cloned().unwrap_or_default(),
         ));
     };
-    without_manifest(stem(&base_name(first)).to_owned(), files, diagnostics)
+    without_manifest(
+        stem(&base_name(first)).to_owned(),
+        files,
+        hashed,
+        diagnostics,
+    )
 }
 
 /// Files as they are. One that cannot be read leaves the bundle; if none can, there is no bundle.
 fn without_manifest(
     name: String,
     files: Vec<Found>,
+    hashed: u64,
     diagnostics: &mut Diagnostics,
 ) -> Result<Bundle, BundleError> {
     let files: Vec<ArtifactFile> = files.into_iter().map(unlabeled).collect();
-    let hashes = verify::hash_all(&files);
+    let hashes = verify::hash_up_to(&files, hashed);
     let (mut readable, mut first) = (Vec::with_capacity(files.len()), None);
-    for (mut file, checked) in files.into_iter().zip(hashes) {
-        match checked {
-            Ok(checked) => {
-                file.sha256 = Some(checked.sha256);
+    for (mut file, hash) in files.into_iter().zip(hashes) {
+        match hash {
+            Ok(sha256) => {
+                file.sha256 = sha256;
                 readable.push(file);
             }
             Err(error) => {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use rooflens_schemas::Artifact;
 use sha2::{Digest, Sha256};
 
+use super::open::size;
 use super::{ArtifactFile, Bundle};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 
@@ -56,13 +57,29 @@ pub(super) fn hash_all(files: &[ArtifactFile]) -> Vec<io::Result<Checked>> {
         .collect()
 }
 
-/// The identity of files without a manifest: SHA-256 over their paths and hashes, in order of path.
+/// Hashes of all files, in their order; none of files of more bytes.
+pub(super) fn hash_up_to(files: &[ArtifactFile], bytes: u64) -> Vec<io::Result<Option<String>>> {
+    let of_file = |file: &ArtifactFile| {
+        let length = File::open(&file.location)?.metadata()?.len();
+        if length > bytes {
+            return Ok(None);
+        }
+        Ok(Some(hash_file(&file.location)?.sha256))
+    };
+    files.par_iter().map(of_file).collect()
+}
+
+/// The identity of files without a manifest: SHA-256 over their paths and hashes, in order of path; of a file without a
+/// hash its size.
 pub(super) fn identity(files: &[ArtifactFile]) -> String {
     let mut hash = Sha256::new();
     for file in files {
         hash.update(file.path.as_bytes());
         hash.update([0]);
-        hash.update(file.sha256.as_deref().unwrap_or_default());
+        match &file.sha256 {
+            Some(sha256) => hash.update(sha256),
+            None => hash.update(size(&file.location).to_string()),
+        }
         hash.update([b'\n']);
     }
     hex(&hash.finalize())

@@ -8,7 +8,7 @@ use rooflens_analysis::time::idle::cause::Cause;
 use rooflens_session::Ns;
 use rooflens_units::Time;
 
-use crate::{Analyzed, Pair, Side};
+use crate::{Analyzed, Pair};
 
 /// Words of data files for time between stages.
 pub(crate) const BETWEEN: &str = Phase::Between { from: 0, to: 0 }.label();
@@ -86,21 +86,14 @@ impl Change {
 
 /// The captured time of a side.
 #[derive(Default)]
-struct Places {
+pub(crate) struct Places {
     times: BTreeMap<Place, Ns>,
     /// Iterations by phase and stage.
     parts: BTreeMap<(&'static str, String), u64>,
 }
 
 /// All parts of the captured time: their differences sum to that of the captured times.
-pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
-    let places = Pair::of(sides, |side| {
-        let mut places = Places::default();
-        for capture in &side.captures {
-            places.add(capture);
-        }
-        places
-    });
+pub(crate) fn changes(places: &Pair<Places>) -> Vec<Change> {
     let mut times: BTreeMap<&Place, Pair<Ns>> = BTreeMap::new();
     for (place, time) in &places.before.times {
         times.entry(place).or_default().before = *time;
@@ -111,7 +104,7 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
     let mut changes = Vec::new();
     for (place, time) in times {
         let phase = (place.phase, place.stage.clone());
-        let parts = Pair::of(&places, |places| places.parts.get(&phase).copied());
+        let parts = Pair::of(places, |places| places.parts.get(&phase).copied());
         changes.push(Change {
             place: place.clone(),
             time,
@@ -182,7 +175,8 @@ impl Place {
 }
 
 impl Places {
-    fn add(&mut self, capture: &Analyzed<'_>) {
+    /// Adds the account of a capture.
+    pub(crate) fn add(&mut self, capture: &Analyzed<'_>) {
         let (session, facts) = (capture.context.session, capture.context.facts);
         let Ok(idle) = capture.context.results.idle() else {
             return;

@@ -3,13 +3,19 @@
 //! A typical iteration of each side is a list of kernels in their order. Kernels of equal names in the same order are the
 //! places that both have in common. What lies between two of them was exchanged: n kernels became m at that place. An
 //! eager step and the same step in a CUDA graph have the same kernels in the same order, so that they align as they are.
+//!
+//! Where both sides have modules (ranges within the iteration, or frames of PyTorch modules), kernels of one module are never
+//! aligned with those of another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rooflens_analysis::Facts;
 use rooflens_analysis::engine::align;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::facts::{OpSource, StageInstance};
+use rooflens_analysis::engine::nesting::Span;
+use rooflens_analysis::operators::call_tree::{self, Spans};
 use rooflens_session::{Dim3, Ns, OperatorId, Session};
 
 use crate::Pair;
@@ -22,9 +28,9 @@ const CUTS: u32 = 4;
 
 /// A kernel in an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Launch<'a> {
+pub(crate) struct Launch<T> {
     /// Name.
-    pub name: &'a str,
+    pub name: T,
     /// Class.
     pub class: KernelClass,
     /// Grid.
@@ -32,7 +38,9 @@ pub(crate) struct Launch<'a> {
     /// Duration.
     pub time: Ns,
     /// Name and shapes of the operator that launched it, where a PyTorch trace has it.
-    pub operator: Option<[&'a str; 2]>,
+    pub operator: Option<[T; 2]>,
+    /// The ranges and modules around the call that launched it, within the iteration.
+    pub module: Option<T>,
 }
 
 /// Name and grid.
@@ -59,7 +67,8 @@ pub(crate) struct Alignment<'a> {
 
 impl<'a> Alignment<'a> {
     /// Aligns two lists.
-    pub(crate) fn new(mut lists: Pair<Vec<Launch<'a>>>) -> Self {
+    pub(crate) fn new(mut lists: Pair<Vec<Launch<&'a str>>>) -> Self {
+        keep_common_modules(&mut lists);
         let Some(mut common) = common(&mut lists) else {
             return Self::default();
         };
@@ -82,8 +91,52 @@ impl<'a> Alignment<'a> {
         alignment
     }
 
-    /// Adds what lies between two places in common.
-    fn add_between(&mut self, between: Pair<&[Launch<'a>]>) {
+    /// Adds what lies between two places in common, module by module.
+    fn add_between(&mut self, between: Pair<&[Launch<&'a str>]>) {
+        let runs = Pair::of(&between, |list| {
+            let runs = list.chunk_by(|launch, next| launch.module == next.module);
+            runs.collect::<Vec<_>>()
+        });
+        // A run without a module is like no other one.
+        let mut place = 0;
+        let mut key = |run: &&[Launch<&'a str>]| {
+            place += 1;
+            run[0].module.ok_or(place)
+        };
+        let keys = numbers(Pair {
+            before: runs.before.iter().map(&mut key).collect(),
+            after: runs.after.iter().map(&mut key).collect(),
+        });
+        let common = align::common(&keys.before, &keys.after, EDITS).unwrap_or_default();
+        let ends = Pair::of(&runs, |runs| {
+            let ends = runs.iter().scan(0, |end, run| {
+                *end += run.len();
+                Some(*end)
+            });
+            ends.collect::<Vec<_>>()
+        });
+        let Pair { before, after } = between;
+        let (mut x, mut y) = (0, 0);
+        for (run_before, run_after) in common {
+            let (end_x, end_y) = (ends.before[run_before], ends.after[run_after]);
+            let from_x = end_x - runs.before[run_before].len();
+            let from_y = end_y - runs.after[run_after].len();
+            for (before, after) in [
+                (&before[x..from_x], &after[y..from_y]),
+                (&before[from_x..end_x], &after[from_y..end_y]),
+            ] {
+                self.add_of_module(Pair { before, after });
+            }
+            (x, y) = (end_x, end_y);
+        }
+        self.add_of_module(Pair {
+            before: &before[x..],
+            after: &after[y..],
+        });
+    }
+
+    /// Adds what lies between two places in common, or the part of it in one module.
+    fn add_of_module(&mut self, between: Pair<&[Launch<&'a str>]>) {
         let Pair { before, after } = between;
         if before.is_empty() || after.is_empty() {
             return;
@@ -118,12 +171,12 @@ impl<'a> Alignment<'a> {
         });
     }
 
-    fn add(&mut self, between: Pair<&[Launch<'a>]>) {
+    fn add(&mut self, between: Pair<&[Launch<&'a str>]>) {
         let Pair { before, after } = between;
         if before.is_empty() || after.is_empty() {
             return;
         }
-        let names = |list: &[Launch<'a>]| list.iter().map(|launch| launch.name).collect();
+        let names = |list: &[Launch<&'a str>]| list.iter().map(|launch| launch.name).collect();
         let exchange = self.exchanges.entry((names(before), names(after)));
         let exchange = exchange.or_default();
         for (sums, list) in [(&mut exchange.before, before), (&mut exchange.after, after)] {
@@ -152,17 +205,38 @@ impl<'a> Alignment<'a> {
     }
 }
 
-/// The places in common; both lists are cut to the same part of the iteration if they differ in too much.
-fn common(lists: &mut Pair<Vec<Launch<'_>>>) -> Option<Vec<(usize, usize)>> {
+/// Forgets modules that one side has only: its kernels are launched from elsewhere on the other side.
+fn keep_common_modules(lists: &mut Pair<Vec<Launch<&str>>>) {
+    let modules = Pair::of(lists, |list| {
+        let modules = list.iter().filter_map(|launch| launch.module);
+        modules.map(str::to_owned).collect::<BTreeSet<String>>()
+    });
+    for launch in lists.before.iter_mut().chain(&mut lists.after) {
+        let is_common =
+            |module: &&str| modules.before.contains(*module) && modules.after.contains(*module);
+        launch.module = launch.module.filter(is_common);
+    }
+}
+
+/// Equal numbers for equal keys of both sides.
+fn numbers<K: Ord>(keys: Pair<Vec<K>>) -> Pair<Vec<u32>> {
     let mut numbers = BTreeMap::new();
-    let mut number = |list: &[Launch<'_>]| -> Vec<u32> {
-        let of_launch = |launch: &Launch<'_>| {
-            let next = numbers.len() as u32;
-            *numbers.entry(launch.name.to_owned()).or_insert(next)
-        };
-        list.iter().map(of_launch).collect()
+    let mut number = |key: K| {
+        let next = numbers.len() as u32;
+        *numbers.entry(key).or_insert(next)
     };
-    let (before, after) = (number(&lists.before), number(&lists.after));
+    Pair {
+        before: keys.before.into_iter().map(&mut number).collect(),
+        after: keys.after.into_iter().map(&mut number).collect(),
+    }
+}
+
+/// The places in common; both lists are cut to the same part of the iteration if they differ in too much.
+fn common(lists: &mut Pair<Vec<Launch<&str>>>) -> Option<Vec<(usize, usize)>> {
+    let Pair { before, after } = numbers(Pair::of(lists, |list| {
+        let names = list.iter().map(|launch| (launch.module, launch.name));
+        names.collect()
+    }));
     for cut in 0..=CUTS {
         let (before, after) = (&before[..before.len() >> cut], &after[..after.len() >> cut]);
         if let Some(common) = align::common(before, after, EDITS) {
@@ -177,7 +251,7 @@ fn common(lists: &mut Pair<Vec<Launch<'_>>>) -> Option<Vec<(usize, usize)>> {
 /// Of two kernels with one name next to each other, either can be the one that stays: the one with the same grid. If both
 /// have it, that stays which leaves as many kernels on both sides of a part, so that a kernel that is launched twice is no
 /// part of what replaced its neighbor.
-fn slide(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<'_>>>) {
+fn slide(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<&str>>>) {
     let Pair { before, after } = lists;
     match_grids(common, lists);
     let mut from = (0, 0);
@@ -213,15 +287,17 @@ fn slide(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<'_>>>) {
 }
 
 /// Of kernels with one name next to each other, joins those with the same grid.
-fn match_grids(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<'_>>>) {
+fn match_grids(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<&str>>>) {
     let Pair { before, after } = lists;
     let mut from = (0, 0);
     for index in 0..common.len() {
         let (x, y) = common[index];
         let end = common.get(index + 1).copied();
         let end = end.unwrap_or((before.len(), after.len()));
-        let is_like =
-            |x: usize, y: usize| (before[x].name, before[x].grid) == (after[y].name, after[y].grid);
+        let is_like = |x: usize, y: usize| {
+            let (x, y) = (&before[x], &after[y]);
+            (x.module, x.name, x.grid) == (y.module, y.name, y.grid)
+        };
         let moved = |x: usize, y: usize| {
             let is_free = (from.0..end.0).contains(&x) && (from.1..end.1).contains(&y);
             (is_free && is_like(x, y)).then_some((x, y))
@@ -236,13 +312,13 @@ fn match_grids(common: &mut [(usize, usize)], lists: &Pair<Vec<Launch<'_>>>) {
 }
 
 /// Whether a neighbor is as much like the kernel of the other side as the one that stays.
-fn stays_as_well(neighbor: &Launch<'_>, kept: &Launch<'_>, other: &Launch<'_>) -> bool {
+fn stays_as_well(neighbor: &Launch<&str>, kept: &Launch<&str>, other: &Launch<&str>) -> bool {
     let is_alike = neighbor.grid == other.grid || kept.grid != other.grid;
-    neighbor.name == other.name && is_alike
+    (neighbor.module, neighbor.name) == (other.module, other.name) && is_alike
 }
 
 /// Equal numbers for work that is the same although its kernels are not.
-fn keys(lists: Pair<&[Launch<'_>]>) -> Pair<Vec<u32>> {
+fn keys(lists: Pair<&[Launch<&str>]>) -> Pair<Vec<u32>> {
     /// The work of a kernel; without operator and class, it is like no other one.
     #[derive(PartialEq, Eq, PartialOrd, Ord)]
     enum Work<'a> {
@@ -251,27 +327,24 @@ fn keys(lists: Pair<&[Launch<'_>]>) -> Pair<Vec<u32>> {
         Unknown(usize),
     }
     let (before, after) = (lists.before, lists.after);
-    let has_operators = |list: &[Launch<'_>]| list.iter().any(|launch| launch.operator.is_some());
+    let has_operators = |list: &[Launch<&str>]| list.iter().any(|launch| launch.operator.is_some());
     let by_operator = has_operators(before) && has_operators(after);
-    let mut numbers: BTreeMap<Work<'_>, u32> = BTreeMap::new();
-    let mut keys = Vec::new();
+    let mut work = Vec::new();
     for launch in before.iter().chain(after) {
-        let work = match launch.operator.filter(|_| by_operator) {
+        work.push(match launch.operator.filter(|_| by_operator) {
             _ if launch.class.is_matrix_work() => Work::Matrix(launch.class),
             Some(operator) => Work::Operator(operator),
-            None => Work::Unknown(keys.len()),
-        };
-        let next = numbers.len() as u32;
-        keys.push(*numbers.entry(work).or_insert(next));
+            None => Work::Unknown(work.len()),
+        });
     }
-    let after = keys.split_off(before.len());
-    Pair {
-        before: keys,
+    let after = work.split_off(before.len());
+    numbers(Pair {
+        before: work,
         after,
-    }
+    })
 }
 
-fn sums<'a>(list: &[Launch<'a>]) -> BTreeMap<Sized<'a>, Sum> {
+fn sums<'a>(list: &[Launch<&'a str>]) -> BTreeMap<Sized<'a>, Sum> {
     let mut sums: BTreeMap<Sized<'_>, Sum> = BTreeMap::new();
     for launch in list {
         let sum = sums.entry((launch.name, launch.grid)).or_default();
@@ -281,38 +354,126 @@ fn sums<'a>(list: &[Launch<'a>]) -> BTreeMap<Sized<'a>, Sum> {
     sums
 }
 
-/// The kernels of an iteration on its first GPU.
-pub(crate) fn launches<'a>(
-    session: &'a Session,
-    facts: &'a Facts,
+/// The kernels of an iteration on its first GPU, with their names.
+#[derive(Default)]
+pub(crate) struct Iteration {
+    /// Each text once.
+    texts: BTreeSet<Arc<str>>,
+    launches: Vec<Launch<Arc<str>>>,
+}
+
+impl Iteration {
+    /// That of a session, with the spans of its ranges and modules.
+    pub(crate) fn new(
+        session: &Session,
+        facts: &Facts,
+        instance: &StageInstance,
+        spans: Option<&Spans>,
+    ) -> Self {
+        let ops = &facts.ops;
+        let first = instance.gpus.first();
+        let operators = operators(session, facts, instance);
+        let modules = spans.map_or_else(BTreeMap::new, |spans| {
+            modules(session, facts, instance, spans)
+        });
+        let mut iteration = Self::default();
+        for op in &instance.ops {
+            let index = *op as usize;
+            let OpSource::Launch(launch) = ops.source[index] else {
+                continue;
+            };
+            let kernel = session.launches.kernel[launch.index()];
+            if Some(&ops.gpu[index]) != first {
+                continue;
+            }
+            let operator = operators.get(&index).map(|row| row.index());
+            let launch = Launch {
+                name: iteration.text(session.kernel_name(kernel)),
+                class: facts.identities[kernel.index()].class,
+                grid: session.launches.grid[launch.index()],
+                time: ops.end[index].saturating_sub(ops.start[index]),
+                operator: operator.map(|row| {
+                    let operators = &session.operators;
+                    let texts = [operators.name[row], operators.shapes[row]];
+                    texts.map(|text| iteration.text(session.text(text)))
+                }),
+                module: modules.get(&index).map(|path| iteration.text(path)),
+            };
+            iteration.launches.push(launch);
+        }
+        iteration
+    }
+
+    fn text(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = Arc::from(text);
+        self.texts.insert(Arc::clone(&new));
+        new
+    }
+
+    /// The kernels in their order.
+    pub(crate) fn launches(&self) -> Vec<Launch<&str>> {
+        self.launches.iter().map(Launch::borrowed).collect()
+    }
+}
+
+impl Launch<Arc<str>> {
+    fn borrowed(&self) -> Launch<&str> {
+        let operator = self.operator.as_ref();
+        Launch {
+            name: &*self.name,
+            class: self.class,
+            grid: self.grid,
+            time: self.time,
+            operator: operator.map(|[name, shapes]| [&**name, &**shapes]),
+            module: self.module.as_deref(),
+        }
+    }
+}
+
+/// The ranges and modules within an iteration around the call that issued each of its operations, outermost first.
+fn modules(
+    session: &Session,
+    facts: &Facts,
     instance: &StageInstance,
-) -> Vec<Launch<'a>> {
-    let ops = &facts.ops;
-    let first = instance.gpus.first();
-    let operators = operators(session, facts, instance);
-    let mut launches = Vec::new();
-    for op in &instance.ops {
-        let index = *op as usize;
-        let OpSource::Launch(launch) = ops.source[index] else {
+    spans: &Spans,
+) -> BTreeMap<usize, String> {
+    let calls = &session.api_calls;
+    let issued = instance.ops.iter().filter_map(|op| {
+        let call = facts.ops.api_call[*op as usize]?.index();
+        Some((*op as usize, call))
+    });
+    let issued: Vec<_> = issued.collect();
+    let first = issued.iter().map(|(_, call)| calls.start[*call]).min();
+    let last = issued.iter().map(|(_, call)| calls.start[*call]).max();
+    let mut paths = BTreeMap::new();
+    let mut known: BTreeMap<u32, String> = BTreeMap::new();
+    for (op, call) in issued {
+        let Some(innermost) = spans.nesting.of_call[call] else {
             continue;
         };
-        let kernel = session.launches.kernel[launch.index()];
-        if Some(&ops.gpu[index]) != first {
-            continue;
-        }
-        let operator = operators.get(&index).map(|row| row.index());
-        launches.push(Launch {
-            name: session.kernel_name(kernel),
-            class: facts.identities[kernel.index()].class,
-            grid: session.launches.grid[launch.index()],
-            time: ops.end[index].saturating_sub(ops.start[index]),
-            operator: operator.map(|row| {
-                let operators = &session.operators;
-                [operators.name[row], operators.shapes[row]].map(|text| session.text(text))
-            }),
+        let path = known.entry(innermost).or_insert_with(|| {
+            let mut names = Vec::new();
+            let mut at = Some(innermost);
+            while let Some(span) = at {
+                let Span { start, end, .. } = spans.span[span as usize];
+                // A range around the whole iteration is no part of it.
+                if Some(start) <= first && Some(end) > last {
+                    break;
+                }
+                names.push(call_tree::fold(session.text(spans.name[span as usize])));
+                at = spans.nesting.parent[span as usize];
+            }
+            names.reverse();
+            names.join(" / ")
         });
+        if !path.is_empty() {
+            paths.insert(op, path.clone());
+        }
     }
-    launches
+    paths
 }
 
 /// The innermost operator around the call that issued each operation of an iteration.
@@ -381,7 +542,7 @@ mod tests {
     use super::*;
 
     /// A list of kernels of 10 ns: `gemm…` are GEMMs, all others are element by element; `NAME:BLOCKS` has another grid.
-    fn list(names: &'static str) -> Vec<Launch<'static>> {
+    fn list(names: &'static str) -> Vec<Launch<&'static str>> {
         let grid = |name: &'static str| name.split_once(':').unwrap_or((name, "1"));
         let launch = |name: &'static str| Launch {
             name: grid(name).0,
@@ -396,15 +557,27 @@ mod tests {
             },
             time: Ns(10),
             operator: None,
+            module: None,
         };
         names.split_whitespace().map(launch).collect()
+    }
+
+    /// The same; `MODULE/NAME` is in a module.
+    fn list_of_modules(names: &'static str) -> Vec<Launch<&'static str>> {
+        let mut launches = list(names);
+        for launch in &mut launches {
+            if let Some((module, name)) = launch.name.split_once('/') {
+                (launch.module, launch.name) = (Some(module), name);
+            }
+        }
+        launches
     }
 
     /// Names before → names after, and how many launches the first name has at all such places.
     fn exchanges(before: &'static str, after: &'static str) -> Vec<(String, u64)> {
         let alignment = Alignment::new(Pair {
-            before: list(before),
-            after: list(after),
+            before: list_of_modules(before),
+            after: list_of_modules(after),
         });
         let exchanges = alignment.exchanges.iter();
         let of_exchange = |((before, after), sums): (&(Vec<&str>, Vec<&str>), &Pair<_>)| {
@@ -438,6 +611,23 @@ mod tests {
             ("gemm1 -> gemm2".to_owned(), 1),
         ];
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn kernels_of_one_module_are_not_aligned_with_those_of_another() {
+        // By names alone, `a b` and `c d` would be one fusion of four kernels into two.
+        let all = exchanges("x p/a p/b q/c q/d y", "x p/f q/g y");
+        let expected = [("a b -> f".to_owned(), 1), ("c d -> g".to_owned(), 1)];
+        assert_eq!(all, expected);
+        // `n` of the one module is not that of the other.
+        let moved = exchanges("p/a p/n q/c", "p/b q/n q/d");
+        assert_eq!(
+            moved,
+            [("a n -> b".to_owned(), 1), ("c -> n d".to_owned(), 1)]
+        );
+        // Modules of one side say nothing.
+        let alone = exchanges("x p/a q/b y", "x f y");
+        assert_eq!(alone, [("a b -> f".to_owned(), 1)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::system::environment::stated;
 use rooflens_session::{Ns, Session};
 
-use crate::{Analyzed, Pair, Side};
+use crate::{Analyzed, Pair};
 
 /// Subject of a setting: whether a stage launches its operations by CUDA graphs.
 pub(crate) const GRAPH_MODE: &str = "graph-mode";
@@ -88,18 +88,158 @@ impl Setting {
     }
 }
 
+/// Values by name; several captures may state several.
+type Values<K> = BTreeMap<K, BTreeSet<String>>;
+
+/// What captures state on their work and machine.
+#[derive(Clone, Debug, Default)]
+pub struct Stated {
+    /// Name of the workload.
+    pub workload: Option<String>,
+    /// Values of subjects that have one a capture.
+    values: Values<Subject>,
+    stages: BTreeSet<String>,
+    /// Fields of the workload description.
+    fields: Values<String>,
+    /// Recorded settings by subject and key.
+    recorded: Values<(String, String)>,
+    /// How each outermost stage launches its operations.
+    graph_modes: Values<String>,
+}
+
+impl Stated {
+    /// That of one capture.
+    pub fn of(capture: &Analyzed<'_>) -> Self {
+        let mut stated = Self::default();
+        stated.add(capture);
+        stated
+    }
+
+    /// Adds what a capture states.
+    pub(crate) fn add(&mut self, capture: &Analyzed<'_>) {
+        let session = capture.context.session;
+        if self.workload.is_none() {
+            self.workload.clone_from(&session.workload.name);
+        }
+        for subject in Subject::ALL {
+            let value = of_capture(capture, subject);
+            if !value.is_empty() {
+                self.values.entry(subject).or_default().insert(value);
+            }
+        }
+        self.stages
+            .extend(stages(capture).into_iter().map(str::to_owned));
+        self.add_fields(session);
+        self.add_recorded(session);
+        self.add_graph_modes(capture);
+    }
+
+    /// The value of a subject that has one a capture.
+    pub(crate) fn value(&self, subject: Subject) -> String {
+        self.values.get(&subject).map_or_else(String::new, joined)
+    }
+
+    /// Plain fields of a workload description. Stage rules, overrides and the number of warm-up iterations are about the
+    /// capture, and names are free text.
+    fn add_fields(&mut self, session: &Session) {
+        let value = serde_json::to_value(&session.workload).unwrap_or_default();
+        for (name, value) in value.as_object().into_iter().flatten() {
+            let is_plain = value.is_number() || value.is_string();
+            if is_plain && !matches!(name.as_str(), "name" | "label" | "warmup") {
+                let values = self.fields.entry(name.clone()).or_default();
+                values.insert(value.to_string().trim_matches('"').to_owned());
+            }
+        }
+    }
+
+    /// What artifacts state by subject and key.
+    fn add_recorded(&mut self, session: &Session) {
+        let facts = &session.environment;
+        for row in 0..facts.len() {
+            let [subject, key, value] =
+                [facts.subject[row], facts.key[row], facts.value[row]].map(|id| session.text(id));
+            let values = self.recorded.entry((subject.to_owned(), key.to_owned()));
+            values.or_default().insert(value.to_owned());
+        }
+    }
+
+    /// How each outermost stage launches most of the work of its iterations that count, by the time of operations.
+    fn add_graph_modes(&mut self, capture: &Analyzed<'_>) {
+        let (session, facts) = (capture.context.session, capture.context.facts);
+        let outermost = facts
+            .run_summaries()
+            .filter(|summary| summary.is_outermost(facts));
+        for summary in outermost {
+            let (mut all, mut of_graphs) = (Ns::ZERO, Ns::ZERO);
+            for instance in summary.counted_instances(facts) {
+                for op in &instance.ops {
+                    let is_of_graph = match facts.ops.source[*op as usize] {
+                        OpSource::Launch(launch) => {
+                            session.launches.graph_node[launch.index()].is_some()
+                        }
+                        OpSource::Copy(copy) => session.copies.graph_node[copy.index()].is_some(),
+                        OpSource::Graph(_) => true,
+                    };
+                    let time = facts.ops.end[*op as usize] - facts.ops.start[*op as usize];
+                    all += time;
+                    if is_of_graph {
+                        of_graphs += time;
+                    }
+                }
+            }
+            let mode = if of_graphs > all - of_graphs {
+                "CUDA graphs"
+            } else {
+                "eager"
+            };
+            let modes = self.graph_modes.entry(summary.label(session, facts));
+            modes.or_default().insert(mode.to_owned());
+        }
+    }
+
+    /// Fields of the workload description.
+    pub(crate) fn fields(&self) -> BTreeMap<String, String> {
+        all_joined(&self.fields)
+    }
+
+    /// Versions of the driver and of software by name.
+    fn software(&self) -> BTreeMap<String, String> {
+        let mut versions = BTreeMap::new();
+        for ((subject, name), values) in &self.recorded {
+            match (subject.as_str(), name.as_str()) {
+                ("software", _) => versions.insert(name.clone(), joined(values)),
+                ("driver", "version") => versions.insert(subject.clone(), joined(values)),
+                _ => None,
+            };
+        }
+        versions
+    }
+}
+
+fn joined(values: &BTreeSet<String>) -> String {
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    values.join(", ")
+}
+
+fn all_joined<K: Clone + Ord>(values: &Values<K>) -> BTreeMap<K, String> {
+    let of_key = |(key, values): (&K, &BTreeSet<String>)| (key.clone(), joined(values));
+    values.iter().map(of_key).collect()
+}
+
 /// The conditions that differ. What a capture does not record differs from nothing.
-pub fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
+pub fn conditions(stated: Pair<&Stated>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for subject in Subject::ALL {
         let values = match subject {
-            Subject::Workload => differing(&Pair::of(sides, |side| fields(side.sessions()))),
-            Subject::GraphMode => differing(&Pair::of(sides, graph_modes)),
-            Subject::Software => differing(&Pair::of(sides, software)),
-            _ => Pair::of(sides, |side| value(side, subject)),
+            Subject::Workload => differing(&Pair::of(&stated, |stated| stated.fields())),
+            Subject::GraphMode => {
+                differing(&Pair::of(&stated, |stated| all_joined(&stated.graph_modes)))
+            }
+            Subject::Software => differing(&Pair::of(&stated, |stated| stated.software())),
+            _ => Pair::of(&stated, |stated| stated.value(subject)),
         };
         let differ = match subject {
-            Subject::Stages => !shares_a_stage(sides),
+            Subject::Stages => !shares_a_stage(stated),
             _ => values.before != values.after,
         };
         let is_known = !values.before.is_empty() && !values.after.is_empty();
@@ -108,15 +248,6 @@ pub fn conditions(sides: &Pair<Side<'_>>) -> Vec<Condition> {
         }
     }
     conditions
-}
-
-pub(crate) fn value(side: &Side<'_>, subject: Subject) -> String {
-    let of_captures = side
-        .captures
-        .iter()
-        .map(|capture| of_capture(capture, subject));
-    let values: BTreeSet<String> = of_captures.filter(|value| !value.is_empty()).collect();
-    values.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn of_capture(capture: &Analyzed<'_>, subject: Subject) -> String {
@@ -160,60 +291,6 @@ fn listed<'t>(values: impl Iterator<Item = &'t str>) -> String {
     values.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// How each outermost stage launches most of the work of its iterations that count, by the time of operations.
-fn graph_modes(side: &Side<'_>) -> BTreeMap<String, String> {
-    let mut modes: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for capture in &side.captures {
-        let (session, facts) = (capture.context.session, capture.context.facts);
-        let outermost = facts
-            .run_summaries()
-            .filter(|summary| summary.is_outermost(facts));
-        for summary in outermost {
-            let (mut all, mut of_graphs) = (Ns::ZERO, Ns::ZERO);
-            for instance in summary.counted_instances(facts) {
-                for op in &instance.ops {
-                    let is_of_graph = match facts.ops.source[*op as usize] {
-                        OpSource::Launch(launch) => {
-                            session.launches.graph_node[launch.index()].is_some()
-                        }
-                        OpSource::Copy(copy) => session.copies.graph_node[copy.index()].is_some(),
-                        OpSource::Graph(_) => true,
-                    };
-                    let time = facts.ops.end[*op as usize] - facts.ops.start[*op as usize];
-                    all += time;
-                    if is_of_graph {
-                        of_graphs += time;
-                    }
-                }
-            }
-            let mode = if of_graphs > all - of_graphs {
-                "CUDA graphs"
-            } else {
-                "eager"
-            };
-            modes
-                .entry(summary.label(session, facts))
-                .or_default()
-                .insert(mode);
-        }
-    }
-    let listed = |(stage, modes): (_, BTreeSet<&str>)| (stage, listed(modes.into_iter()));
-    modes.into_iter().map(listed).collect()
-}
-
-/// Versions of the driver and of software by name.
-fn software(side: &Side<'_>) -> BTreeMap<String, String> {
-    let mut versions = BTreeMap::new();
-    for ((subject, name), value) in recorded(side.sessions()) {
-        match (subject.as_str(), name.as_str()) {
-            ("software", _) => versions.insert(name, value),
-            ("driver", "version") => versions.insert(subject, value),
-            _ => None,
-        };
-    }
-    versions
-}
-
 fn stages<'a>(capture: &Analyzed<'a>) -> BTreeSet<&'a str> {
     let facts = capture.context.facts;
     let summaries = facts.run_summaries();
@@ -222,13 +299,9 @@ fn stages<'a>(capture: &Analyzed<'a>) -> BTreeSet<&'a str> {
         .collect()
 }
 
-fn shares_a_stage(sides: &Pair<Side<'_>>) -> bool {
-    let of_side = |side: &Side<'_>| -> BTreeSet<String> {
-        let names = side.captures.iter().flat_map(stages);
-        names.map(str::to_owned).collect()
-    };
-    let Pair { before, after } = Pair::of(sides, of_side);
-    before.is_empty() || after.is_empty() || before.intersection(&after).next().is_some()
+fn shares_a_stage(stated: Pair<&Stated>) -> bool {
+    let Pair { before, after } = Pair::of(&stated, |stated| &stated.stages);
+    before.is_empty() || after.is_empty() || !before.is_disjoint(after)
 }
 
 /// The fields that both sides state, and differently.
@@ -243,30 +316,9 @@ fn differing(fields: &Pair<BTreeMap<String, String>>) -> Pair<String> {
     Pair::of(&differing, |fields| fields.join(", "))
 }
 
-/// Plain fields of a workload description. Stage rules, overrides and the number of warm-up iterations are about the
-/// capture, and names are free text.
-pub(crate) fn fields<'a>(
-    sessions: impl IntoIterator<Item = &'a Session>,
-) -> BTreeMap<String, String> {
-    let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for session in sessions {
-        let value = serde_json::to_value(&session.workload).unwrap_or_default();
-        for (name, value) in value.as_object().into_iter().flatten() {
-            let is_plain = value.is_number() || value.is_string();
-            if is_plain && !matches!(name.as_str(), "name" | "label" | "warmup") {
-                let values = fields.entry(name.clone()).or_default();
-                values.insert(value.to_string().trim_matches('"').to_owned());
-            }
-        }
-    }
-    let listed =
-        |(name, values): (_, BTreeSet<String>)| (name, listed(values.iter().map(String::as_str)));
-    fields.into_iter().map(listed).collect()
-}
-
 /// The recorded settings that differ, those that both captures record first.
-pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
-    let recorded = Pair::of(sides, |side| recorded(side.sessions()));
+pub(crate) fn settings(stated: Pair<&Stated>) -> Vec<Setting> {
+    let recorded = Pair::of(&stated, |stated| all_joined(&stated.recorded));
     let keys: BTreeSet<_> = recorded
         .before
         .keys()
@@ -284,7 +336,7 @@ pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
             });
         }
     }
-    let modes = Pair::of(sides, graph_modes);
+    let modes = Pair::of(&stated, |stated| all_joined(&stated.graph_modes));
     for (stage, before) in modes.before {
         let after = modes.after.get(&stage).filter(|after| **after != before);
         if let Some(after) = after.cloned() {
@@ -300,22 +352,4 @@ pub(crate) fn settings(sides: &Pair<Side<'_>>) -> Vec<Setting> {
     }
     settings.sort_by_key(|setting| !setting.is_known());
     settings
-}
-
-/// What artifacts state by subject and key, several values of one key as a list.
-fn recorded<'a>(
-    sessions: impl IntoIterator<Item = &'a Session>,
-) -> BTreeMap<(String, String), String> {
-    let mut recorded: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
-    for session in sessions {
-        let facts = &session.environment;
-        for row in 0..facts.len() {
-            let [subject, key, value] =
-                [facts.subject[row], facts.key[row], facts.value[row]].map(|id| session.text(id));
-            let values = recorded.entry((subject.to_owned(), key.to_owned()));
-            values.or_default().insert(value);
-        }
-    }
-    let listed = |(key, values): (_, BTreeSet<&str>)| (key, listed(values.into_iter()));
-    recorded.into_iter().map(listed).collect()
 }

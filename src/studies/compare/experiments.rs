@@ -235,15 +235,18 @@ fn times(stage: &StageTimes) -> &[f64] {
     }
 }
 
-/// The first figure of the ledger that an experiment states, or the first stage time.
+/// The first figure of the ledger that an experiment states, or the first stage time, or the throughput of a load test.
 fn first_figure(ledger: &Ledger, figures: &[Figures]) -> Option<String> {
     let is_known = |name: &String| figures.iter().any(|figures| figures.contains_key(name));
     let mut stated = ledger.figures.iter().map(|figure| &figure.name);
     if let Some(name) = stated.find(|name| is_known(name)) {
         return Some(name.clone());
     }
-    let mut names = figures.iter().flat_map(BTreeMap::keys);
-    names.find(|name| name.starts_with(STAGE_TIME)).cloned()
+    let first = |id: &str| {
+        let mut names = figures.iter().flat_map(BTreeMap::keys);
+        names.find(|name| name.starts_with(id)).cloned()
+    };
+    first(STAGE_TIME).or_else(|| first(catalogue::OUTPUT_THROUGHPUT.id))
 }
 
 fn experiment(
@@ -272,9 +275,7 @@ fn experiment(
         return experiment;
     };
     if let (Some(first), Some(second)) = (&records[before], &records[place]) {
-        let differing = first.differing(second);
-        let owned = differing.map(|(name, before, after)| [name, before, after].map(str::to_owned));
-        experiment.other_work = owned.collect();
+        experiment.other_work = first.differing(second);
     }
     for (name, after) in &figures[place] {
         let Some(before) = figures[before]
@@ -283,9 +284,13 @@ fn experiment(
         else {
             continue;
         };
-        // A time of other work is not faster or slower.
+        // A time or a rate of other work is not better or worse.
         let is_of_runs = !before.is_stated && !after.is_stated;
-        if is_of_runs && !experiment.other_work.is_empty() && after.unit == Unit::Nanoseconds {
+        let is_of_work = matches!(
+            after.unit,
+            Unit::Nanoseconds | Unit::RequestsPerSecond | Unit::TokensPerSecond
+        );
+        if is_of_runs && !experiment.other_work.is_empty() && is_of_work {
             continue;
         }
         let Some(change) = change(name, before, after, least) else {

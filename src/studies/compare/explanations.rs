@@ -17,7 +17,7 @@ use crate::account::{self, Change, Part};
 use crate::conditions::{GRAPH_MODE, Setting};
 use crate::findings::{Change as FindingChange, Target};
 use crate::kernels::{Change as KernelChange, Fate};
-use crate::{Pair, Side};
+use crate::{Analyzed, Pair};
 
 /// Part of the kernels' time that must follow a factor for it to be that of all.
 const FOLLOWING: f64 = 0.8;
@@ -198,7 +198,7 @@ impl Reason {
 
 /// The explanations of all stages that both sides have, the largest part of the change first.
 pub(crate) fn explanations(
-    sides: &Pair<Side<'_>>,
+    clocks: Option<Pair<Hertz>>,
     account: &[Change],
     kernels: &[KernelChange],
     settings: &[Setting],
@@ -224,7 +224,7 @@ pub(crate) fn explanations(
             true => account.iter().map(|change| of_part(change)).collect(),
             false => {
                 let kernels = kernels.iter().filter(|change| change.stage == stage);
-                reasons(sides, &account, &kernels.collect::<Vec<_>>(), least)
+                reasons(clocks, &account, &kernels.collect::<Vec<_>>(), least)
             }
         };
         of_stage.retain(|(_, time)| time.0 != 0.0);
@@ -293,14 +293,14 @@ fn behind(findings: &[FindingChange], stage: &str, reason: Reason, time: Time) -
 }
 
 fn reasons(
-    sides: &Pair<Side<'_>>,
+    clocks: Option<Pair<Hertz>>,
     account: &[&Change],
     kernels: &[&KernelChange],
     least: Ratio,
 ) -> Vec<(Reason, Time)> {
     let mut reasons = of_kernels(kernels);
     if let Some(factor) = factor_of_all(kernels, least) {
-        let clock = clocks(sides).filter(|clock| follows(factor, clock.before / clock.after));
+        let clock = clocks.filter(|clock| follows(factor, clock.before / clock.after));
         let reason = match clock {
             Some(clock) => Some(Reason::Clocks { factor, clock }),
             None => all_classes_follow(kernels, factor).then_some(Reason::AllKernels { factor }),
@@ -474,31 +474,26 @@ fn follows(factor: Ratio, other: f64) -> bool {
     (ALONG..=1.0 + ALONG).contains(&part)
 }
 
-/// The mean SM clock of the sampled stages, or of the whole sampled period.
-fn clocks(sides: &Pair<Side<'_>>) -> Option<Pair<Hertz>> {
-    let of_side = |side: &Side<'_>| {
-        let mut clocks: Vec<Hertz> = Vec::new();
-        for capture in &side.captures {
-            let Ok(power) = capture.context.results.power() else {
-                continue;
-            };
-            let of_stages = power
-                .stages
-                .iter()
-                .filter_map(|stage| stage.figures.sm_clock_mean);
-            let before = clocks.len();
-            clocks.extend(of_stages);
-            if clocks.len() == before {
-                let devices = power.devices.iter();
-                clocks.extend(devices.filter_map(|device| device.whole.sm_clock_mean));
-            }
-        }
-        mean(&clocks)
+/// The SM clocks of the sampled stages of a capture, or of the whole sampled period.
+pub(crate) fn clocks(capture: &Analyzed<'_>) -> Vec<Hertz> {
+    let Ok(power) = capture.context.results.power() else {
+        return Vec::new();
     };
-    let clocks = Pair::of(sides, of_side);
+    let stages = power.stages.iter();
+    let of_stages = stages.filter_map(|stage| stage.figures.sm_clock_mean);
+    let mut clocks: Vec<Hertz> = of_stages.collect();
+    if clocks.is_empty() {
+        let devices = power.devices.iter();
+        clocks.extend(devices.filter_map(|device| device.whole.sm_clock_mean));
+    }
+    clocks
+}
+
+/// The mean SM clocks, where both sides have some.
+pub(crate) fn mean_clocks(clocks: Pair<&[Hertz]>) -> Option<Pair<Hertz>> {
     Some(Pair {
-        before: clocks.before?,
-        after: clocks.after?,
+        before: mean(clocks.before)?,
+        after: mean(clocks.after)?,
     })
 }
 

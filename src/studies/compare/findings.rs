@@ -5,7 +5,7 @@ use rooflens_document::{Finding, Gain, GainKind, Part};
 use rooflens_units::Time;
 
 use crate::times::StageChange;
-use crate::{Analyzed, Pair, Side};
+use crate::{Analyzed, Pair};
 
 /// Part of a bound from which on a change of it counts: what is left of a repaired fault is small.
 const MOST: f64 = 0.5;
@@ -58,27 +58,23 @@ pub struct Target {
 }
 
 /// A finding, and the capture that has it.
-struct Found<'a> {
-    finding: &'a Finding,
+pub(crate) struct Found {
+    finding: Finding,
     target: Target,
 }
 
 impl Change {
-    fn new(
-        before: Option<&Found<'_>>,
-        after: Option<&Found<'_>>,
-        times: &[StageChange],
-    ) -> Option<Self> {
+    fn new(before: Option<&Found>, after: Option<&Found>, times: &[StageChange]) -> Option<Self> {
         let found = before.or(after)?;
         let sides = Pair { before, after };
-        let finding = found.finding;
+        let finding = &found.finding;
         let mut change = Self {
             rule: finding.id,
             title: finding.title.clone(),
             stage: finding.scope.stage.clone(),
             is_there: Pair::of(&sides, Option::is_some),
             action: Pair::of(&sides, |found| found.as_ref()?.finding.action),
-            bound: Pair::of(&sides, |found| bound(found.as_ref()?.finding)),
+            bound: Pair::of(&sides, |found| bound(&found.as_ref()?.finding)),
             outcome: None,
             target: found.target.clone(),
         };
@@ -119,13 +115,13 @@ fn is_most(bound: Option<Time>, other: Option<Time>, is_on_other: bool) -> bool 
 }
 
 /// The findings of both captures in the order of the first one, then those that are new.
-pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Change> {
-    let Pair { before, mut after } = Pair::of(sides, findings);
+pub(crate) fn changes(findings: Pair<Vec<Found>>, times: &[StageChange]) -> Vec<Change> {
+    let Pair { before, mut after } = findings;
     let mut changes = Vec::new();
     for before in &before {
         let same = after
             .iter()
-            .position(|other| is_same(before.finding, other.finding));
+            .position(|other| is_same(&before.finding, &other.finding));
         let same = same.map(|index| after.remove(index));
         changes.extend(Change::new(Some(before), same.as_ref(), times));
     }
@@ -135,20 +131,18 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>, times: &[StageChange]) -> Vec<Chan
     changes
 }
 
-/// The findings of a side, those of several captures once.
-fn findings<'a>(side: &Side<'a>) -> Vec<Found<'a>> {
-    let mut findings: Vec<Found<'_>> = Vec::new();
-    for capture in &side.captures {
-        for finding in capture.findings {
-            let mut known = findings.iter();
-            let is_known = known.any(|known| is_same(known.finding, finding));
-            if could_save(finding) && !is_known {
-                let target = target(capture, finding);
-                findings.push(Found { finding, target });
-            }
+/// Adds the findings of a capture that no capture before it has.
+pub(crate) fn add(findings: &mut Vec<Found>, capture: &Analyzed<'_>) {
+    for finding in capture.findings {
+        let mut known = findings.iter();
+        let is_known = known.any(|known| is_same(&known.finding, finding));
+        if could_save(finding) && !is_known {
+            findings.push(Found {
+                finding: finding.clone(),
+                target: target(capture, finding),
+            });
         }
     }
-    findings
 }
 
 /// What the gain of a finding shortens: idle time, kernels, copies, or several of them.

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::facts::OpSource;
+use rooflens_analysis::operators::call_tree::Spans;
 use rooflens_session::{Dim3, Ns};
 use rooflens_units::{Count, Ratio, Time};
 
-use crate::alignment::{self, Alignment, Launch, Sized, Sum};
-use crate::{Analyzed, Pair, Side};
+use crate::alignment::{Alignment, Iteration, Sized, Sum};
+use crate::{Analyzed, Pair};
 
 /// A kernel of a stage in both captures, or kernels of which some replaced the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,7 +128,7 @@ type Grids = BTreeMap<Dim3, Use>;
 
 /// The kernels of a side.
 #[derive(Default)]
-struct Kernels<'a> {
+pub(crate) struct Kernels {
     /// Use in all iterations.
     used: BTreeMap<Key, Use>,
     /// The same by grid.
@@ -137,7 +138,7 @@ struct Kernels<'a> {
     /// Use in all iterations of kernels of which some were taken, as it was before.
     whole: BTreeMap<(Key, Dim3), Use>,
     /// The typical iteration of each stage.
-    typical: BTreeMap<String, Vec<Launch<'a>>>,
+    typical: BTreeMap<String, Iteration>,
 }
 
 impl Change {
@@ -163,9 +164,8 @@ impl Change {
 }
 
 /// The kernels of all stages that both captures have, the largest change first.
-pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
-    let mut kernels = Pair::of(sides, kernels);
-    let stages = |kernels: &Kernels<'_>| -> BTreeSet<String> {
+pub(crate) fn changes(mut kernels: Pair<Kernels>) -> Vec<Change> {
+    let stages = |kernels: &Kernels| -> BTreeSet<String> {
         kernels
             .used
             .keys()
@@ -227,12 +227,12 @@ pub(crate) fn changes(sides: &Pair<Side<'_>>) -> Vec<Change> {
 }
 
 /// Kernels of a stage that were exchanged at some places. Their use is taken from that of their names.
-fn exchanged(kernels: &mut Pair<Kernels<'_>>, stage: &str) -> Vec<Change> {
+fn exchanged(kernels: &mut Pair<Kernels>, stage: &str) -> Vec<Change> {
     let typical = Pair {
         before: kernels.before.typical.remove(stage).unwrap_or_default(),
         after: kernels.after.typical.remove(stage).unwrap_or_default(),
     };
-    let alignment = Alignment::new(typical);
+    let alignment = Alignment::new(Pair::of(&typical, Iteration::launches));
     let mut changes = Vec::new();
     for ((before, after), sums) in alignment.exchanges {
         let taken = Pair {
@@ -256,7 +256,62 @@ fn exchanged(kernels: &mut Pair<Kernels<'_>>, stage: &str) -> Vec<Change> {
     changes
 }
 
-impl Kernels<'_> {
+impl Kernels {
+    /// Adds the use in the iterations of a capture, on all of its GPUs.
+    pub(crate) fn add(&mut self, capture: &Analyzed<'_>) {
+        let (session, facts) = (capture.context.session, capture.context.facts);
+        let modules = capture.context.results.modules();
+        let has_modules = modules.is_ok_and(|modules| modules.shown.is_some());
+        let spans = has_modules.then(|| Spans::of_modules(session));
+        let ops = &facts.ops;
+        for summary in facts.run_summaries() {
+            let stage = summary.label(session, facts);
+            let mut sums: BTreeMap<_, (u64, Ns)> = BTreeMap::new();
+            // As in the account: iterations within others are parts of these, and each GPU has its own.
+            let instances = summary.counted_instances(facts);
+            let mut counted = Vec::new();
+            for instance in instances.filter(|instance| !instance.is_nested) {
+                *self.iterations.entry(stage.clone()).or_default() += instance.gpus.len().max(1);
+                let mut launches_of_instance = 0_u64;
+                for op in &instance.ops {
+                    let index = *op as usize;
+                    let OpSource::Launch(launch) = ops.source[index] else {
+                        continue;
+                    };
+                    let launch = launch.index();
+                    let kernel = (
+                        session.launches.kernel[launch],
+                        session.launches.grid[launch],
+                    );
+                    let (launches, time) = sums.entry(kernel).or_default();
+                    *launches += 1;
+                    *time += ops.end[index].saturating_sub(ops.start[index]);
+                    launches_of_instance += 1;
+                }
+                counted.push((launches_of_instance, instance));
+            }
+            if !self.typical.contains_key(&stage) {
+                counted.sort_by_key(|(launches, _)| *launches);
+                if let Some((_, median)) = counted.get(counted.len().saturating_sub(1) / 2) {
+                    let iteration = Iteration::new(session, facts, median, spans.as_ref());
+                    self.typical.insert(stage.clone(), iteration);
+                }
+            }
+            for ((kernel, grid), (launches, time)) in sums {
+                let class = facts.identities[kernel.index()].class;
+                let key = (stage.clone(), class, session.kernel_name(kernel).to_owned());
+                let of_grids = self.grids.entry(key.clone()).or_default();
+                for used in [
+                    self.used.entry(key).or_default(),
+                    of_grids.entry(grid).or_default(),
+                ] {
+                    used.launches += Count(launches as f64);
+                    used.time += time.time();
+                }
+            }
+        }
+    }
+
     /// Takes the use of exchanged kernels: that of an iteration, and the class with the most time of it.
     fn take(
         &mut self,
@@ -359,65 +414,4 @@ fn by_grid(before: Option<&Grids>, after: Option<&Grids>) -> Ratio {
     // Equal mixes differ by the rounding of sums only.
     let is_equal = !ratio.0.is_finite() || (ratio.0 - 1.0).abs() < 1e-12;
     if is_equal { Ratio::ONE } else { ratio }
-}
-
-/// Use in the iterations of all captures of a side and on their GPUs.
-fn kernels<'a>(side: &Side<'a>) -> Kernels<'a> {
-    let mut kernels = Kernels::default();
-    for capture in &side.captures {
-        add_kernels(capture, &mut kernels);
-    }
-    kernels
-}
-
-/// Adds the sums of a capture.
-fn add_kernels<'a>(capture: &Analyzed<'a>, kernels: &mut Kernels<'a>) {
-    let (session, facts) = (capture.context.session, capture.context.facts);
-    let ops = &facts.ops;
-    for summary in facts.run_summaries() {
-        let stage = summary.label(session, facts);
-        let mut sums: BTreeMap<_, (u64, Ns)> = BTreeMap::new();
-        // As in the account: iterations within others are parts of these, and each GPU has its own.
-        let instances = summary.counted_instances(facts);
-        let mut counted = Vec::new();
-        for instance in instances.filter(|instance| !instance.is_nested) {
-            *kernels.iterations.entry(stage.clone()).or_default() += instance.gpus.len().max(1);
-            let mut launches_of_instance = 0_u64;
-            for op in &instance.ops {
-                let index = *op as usize;
-                let OpSource::Launch(launch) = ops.source[index] else {
-                    continue;
-                };
-                let launch = launch.index();
-                let kernel = (
-                    session.launches.kernel[launch],
-                    session.launches.grid[launch],
-                );
-                let (launches, time) = sums.entry(kernel).or_default();
-                *launches += 1;
-                *time += ops.end[index].saturating_sub(ops.start[index]);
-                launches_of_instance += 1;
-            }
-            counted.push((launches_of_instance, instance));
-        }
-        if !kernels.typical.contains_key(&stage) {
-            counted.sort_by_key(|(launches, _)| *launches);
-            if let Some((_, median)) = counted.get(counted.len().saturating_sub(1) / 2) {
-                let launches = alignment::launches(session, facts, median);
-                kernels.typical.insert(stage.clone(), launches);
-            }
-        }
-        for ((kernel, grid), (launches, time)) in sums {
-            let class = facts.identities[kernel.index()].class;
-            let key = (stage.clone(), class, session.kernel_name(kernel).to_owned());
-            let of_grids = kernels.grids.entry(key.clone()).or_default();
-            for used in [
-                kernels.used.entry(key).or_default(),
-                of_grids.entry(grid).or_default(),
-            ] {
-                used.launches += Count(launches as f64);
-                used.time += time.time();
-            }
-        }
-    }
 }

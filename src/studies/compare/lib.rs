@@ -1,8 +1,10 @@
 //! Comparison of captures of one workload before and after a change: what changed, whether it is real, and where the time went.
 //!
 //! ```text
-//! Side, Side → conditions, times, account, kernels, findings → present → rooflens_document::report::Report
+//! Analyzed… → Side, Side → conditions, times, account, kernels, findings → present → rooflens_document::report::Report
 //! ```
+//!
+//! A capture is reduced to what a [`Side`] keeps of it, so that the tables of two large captures are never in memory at once.
 //!
 //! Three questions are kept apart. Unprofiled repeats decide whether a step is faster: [`times`]. The account of both
 //! captures says where the difference is, to the nanosecond: [`account`]. Names of kernels say which code it is:
@@ -31,9 +33,8 @@ pub mod times;
 pub mod waterfall;
 
 use rooflens_analysis::Context;
-use rooflens_document::Finding;
-use rooflens_session::Session;
-use rooflens_units::Ratio;
+use rooflens_document::{Catalogue, Finding};
+use rooflens_units::{Hertz, Ratio};
 
 pub use present::{
     report, report_of_experiments, report_of_figures, report_of_load_tests,
@@ -42,12 +43,20 @@ pub use present::{
 pub use record::Record;
 pub use waterfall::Waterfall;
 
-/// Captures of one condition: repeats of the same run.
-pub struct Side<'a> {
+/// What a comparison needs of captures of one condition: repeats of the same run.
+#[derive(Default)]
+pub struct Side {
     /// Name on pages.
     pub name: String,
-    /// The captures, one at least.
-    pub captures: Vec<Analyzed<'a>>,
+    /// What they state on their work and machine.
+    pub stated: conditions::Stated,
+    times: Vec<times::StageTimes>,
+    places: account::Places,
+    kernels: kernels::Kernels,
+    findings: Vec<findings::Found>,
+    /// SM clocks of sampled stages.
+    clocks: Vec<Hertz>,
+    timelines: Vec<present::Timeline>,
 }
 
 /// A capture with its results.
@@ -59,10 +68,16 @@ pub struct Analyzed<'a> {
     pub findings: &'a [Finding],
 }
 
-impl<'a> Side<'a> {
-    /// The tables of the captures.
-    fn sessions(&self) -> impl Iterator<Item = &'a Session> {
-        self.captures.iter().map(|capture| capture.context.session)
+impl Side {
+    /// Adds a capture, with the words of its charts.
+    pub fn add(&mut self, capture: &Analyzed<'_>, text: &'static Catalogue) {
+        self.stated.add(capture);
+        times::add_capture(&mut self.times, capture);
+        self.places.add(capture);
+        self.kernels.add(capture);
+        findings::add(&mut self.findings, capture);
+        self.clocks.extend(explanations::clocks(capture));
+        present::add_timelines(&mut self.timelines, capture, text);
     }
 }
 
@@ -86,9 +101,9 @@ impl<T> Pair<T> {
 }
 
 /// What differs between two sides.
-pub struct Comparison<'a> {
-    /// The captures of both sides.
-    pub sides: Pair<Side<'a>>,
+pub struct Comparison {
+    /// Names of the sides.
+    pub names: Pair<String>,
     /// The factor from which on a stage counts as faster or slower.
     pub least: Ratio,
     /// What makes them incomparable, or should be known.
@@ -105,9 +120,11 @@ pub struct Comparison<'a> {
     pub findings: Vec<findings::Change>,
     /// Recorded settings that differ.
     pub settings: Vec<conditions::Setting>,
+    /// A typical iteration of each stage.
+    timelines: Pair<Vec<present::Timeline>>,
 }
 
-impl Comparison<'_> {
+impl Comparison {
     /// The time of a mean iteration of a stage by what changed; none if a side has no iteration of it.
     pub fn waterfall(&self, stage: &str) -> Option<Waterfall> {
         waterfall::of_iteration(&self.account, stage)
@@ -120,16 +137,43 @@ impl Comparison<'_> {
 }
 
 /// Compares captures before and after a change. A stage counts as faster or slower from the factor `least` on.
-pub fn compare(sides: Pair<Side<'_>>, least: Ratio) -> Comparison<'_> {
-    let stages = Pair::of(&sides, times::stages);
-    let times = times::changes(Pair::of(&stages, Vec::as_slice), least);
-    let (account, kernels) = (account::changes(&sides), kernels::changes(&sides));
-    let settings = conditions::settings(&sides);
-    let findings = findings::changes(&sides, &times);
+pub fn compare(sides: Pair<Side>, least: Ratio) -> Comparison {
+    let Pair { before, after } = sides;
+    let times = times::changes(
+        Pair {
+            before: &before.times,
+            after: &after.times,
+        },
+        least,
+    );
+    let account = account::changes(&Pair {
+        before: before.places,
+        after: after.places,
+    });
+    let kernels = kernels::changes(Pair {
+        before: before.kernels,
+        after: after.kernels,
+    });
+    let stated = Pair {
+        before: &before.stated,
+        after: &after.stated,
+    };
+    let settings = conditions::settings(stated);
+    let findings = findings::changes(
+        Pair {
+            before: before.findings,
+            after: after.findings,
+        },
+        &times,
+    );
+    let clocks = explanations::mean_clocks(Pair {
+        before: &before.clocks,
+        after: &after.clocks,
+    });
     Comparison {
-        conditions: conditions::conditions(&sides),
+        conditions: conditions::conditions(stated),
         explanations: explanations::explanations(
-            &sides, &account, &kernels, &settings, &findings, least,
+            clocks, &account, &kernels, &settings, &findings, least,
         ),
         findings,
         account,
@@ -137,6 +181,13 @@ pub fn compare(sides: Pair<Side<'_>>, least: Ratio) -> Comparison<'_> {
         settings,
         times,
         least,
-        sides,
+        timelines: Pair {
+            before: before.timelines,
+            after: after.timelines,
+        },
+        names: Pair {
+            before: before.name,
+            after: after.name,
+        },
     }
 }

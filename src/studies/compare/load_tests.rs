@@ -1,14 +1,26 @@
 //! Load tests before and after a change: runs of equal load and lengths, percentile by percentile.
 
-use rooflens_serving::analysis::changes::are_alike;
+use rooflens_document::catalogue::{
+    E2E_LATENCY, FAILED_REQUESTS, ITL, MetricDef, OUTPUT_THROUGHPUT, REQUEST_THROUGHPUT, TPOT, TTFT,
+};
+use rooflens_serving::analysis::changes::{are_alike, have_equal_lengths};
 use rooflens_serving::analysis::figures::{Figures, Measure};
 use rooflens_serving::runs::{Load, Run};
 use rooflens_serving::stats::PERCENTILES;
 use rooflens_stats::percentile_ratio;
-use rooflens_units::{Ratio, RequestsPerSecond, Time, TokensPerSecond};
+use rooflens_units::{Count, Ratio, RequestsPerSecond, Time, TokensPerSecond};
 
 use crate::Pair;
+use crate::record::{Record, VERSION, Values};
 use crate::times::{CONFIDENCE, Verdict, of_interval};
+
+/// Latencies of a record.
+const LATENCIES: [(Measure, &MetricDef); 4] = [
+    (Measure::Ttft, &TTFT),
+    (Measure::Tpot, &TPOT),
+    (Measure::Itl, &ITL),
+    (Measure::Latency, &E2E_LATENCY),
+];
 
 /// Runs of one load.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +91,81 @@ pub enum Incomparable {
         /// Names of the runs after.
         after: String,
     },
+}
+
+/// The figures of load tests as a record: a run is a value of its load.
+pub fn record(name: &str, bundle: &str, runs: &[Run]) -> Record {
+    let mut record = Record {
+        rooflens_baseline: VERSION,
+        name: name.to_owned(),
+        bundles: vec![bundle.to_owned()],
+        ..Record::default()
+    };
+    for run in runs.iter().filter(|run| run.is_test()) {
+        for (condition, value) in [("gpu", &run.gpu), ("model", &run.model)] {
+            if let Some(value) = value {
+                record
+                    .conditions
+                    .insert(condition.to_owned(), value.clone());
+            }
+        }
+        let (load, figures) = (load_words(run.load), Figures::of(run));
+        let lengths = [figures.prompt_tokens, figures.output_tokens];
+        record
+            .lengths
+            .insert(load.clone(), lengths.map(|mean| Some(mean?.0)));
+        let rates = [
+            (&OUTPUT_THROUGHPUT, figures.output_rate.map(|rate| rate.0)),
+            (&REQUEST_THROUGHPUT, figures.request_rate.map(|rate| rate.0)),
+            (&FAILED_REQUESTS, figures.failed.map(|count| count.0)),
+        ];
+        for (metric, value) in rates {
+            record.add_values(values(metric, load.clone(), value));
+        }
+        for (measure, metric) in LATENCIES {
+            let percentiles = figures.dist(measure).spread.percentiles;
+            for (percent, time) in PERCENTILES.into_iter().zip(percentiles) {
+                let stage = format!("{load}, p{percent}");
+                record.add_values(values(metric, stage, time.map(|time| time.0)));
+            }
+        }
+    }
+    record.metrics.retain(|metric| !metric.values.is_empty());
+    record
+}
+
+fn values(metric: &MetricDef, stage: String, value: Option<f64>) -> Values {
+    Values {
+        id: metric.id.to_owned(),
+        stage: Some(stage),
+        unit: metric.unit,
+        values: value.into_iter().collect(),
+    }
+}
+
+/// A load as the stage of a figure.
+fn load_words(load: Load) -> String {
+    let words = [
+        load.rate.map(|rate| format!("rate {}", rate.0)),
+        load.concurrency
+            .map(|count| format!("concurrency {}", count.0)),
+        load.burst.then(|| "burst".to_owned()),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    match words.is_empty() {
+        true => "any load".to_owned(),
+        false => words.join(", "),
+    }
+}
+
+/// Whether the mean tokens of prompts and of answers are those of the same requests.
+pub(crate) fn are_equal_lengths(lengths: [Option<f64>; 2], other: [Option<f64>; 2]) -> bool {
+    let figures = |[prompt, answer]: [Option<f64>; 2]| Figures {
+        prompt_tokens: prompt.map(Count),
+        output_tokens: answer.map(Count),
+        ..Figures::default()
+    };
+    have_equal_lengths(&figures(lengths), &figures(other))
 }
 
 /// Compares runs. Conditions that differ are refused unless `is_allowed` by their word.

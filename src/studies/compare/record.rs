@@ -8,9 +8,9 @@ use rooflens_schemas::{Metric, MetricValue, MetricsFile, Scope, Unit};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::Side;
-use crate::conditions::{self, Subject};
+use crate::conditions::Subject;
 use crate::times::{self, StageTimes};
+use crate::{Side, load_tests};
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -34,6 +34,9 @@ pub struct Record {
     pub stages: Vec<StageTimes>,
     /// Metrics of the whole captures and of stages.
     pub metrics: Vec<Values>,
+    /// Mean tokens of prompts and of answers by load, of load tests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lengths: BTreeMap<String, [Option<f64>; 2]>,
     /// Why it replaced another one, the last reason last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<Acceptance>,
@@ -45,7 +48,7 @@ pub struct Record {
 pub struct Values {
     /// Its id in `metrics.json`.
     pub id: String,
-    /// Its stage; absent for whole captures.
+    /// Its stage, or the load of a test and a percentile; absent for whole captures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
     /// Unit of the values.
@@ -66,13 +69,11 @@ pub struct Acceptance {
 
 impl Record {
     /// The record of a side; each capture with its identity and its metrics.
-    pub fn new(side: &Side<'_>, bundles: Vec<String>, metrics: &[Vec<Metric>]) -> Self {
-        let names = side
-            .sessions()
-            .find_map(|session| session.workload.name.clone());
-        let mut conditions = conditions::fields(side.sessions());
+    pub fn new(side: Side, bundles: Vec<String>, metrics: &[Vec<Metric>]) -> Self {
+        let stated = side.stated;
+        let mut conditions = stated.fields();
         for subject in [Subject::Gpu, Subject::Gpus] {
-            let value = conditions::value(side, subject);
+            let value = stated.value(subject);
             if !value.is_empty() {
                 conditions.insert(subject.label().to_owned(), value);
             }
@@ -83,11 +84,12 @@ impl Record {
         }
         Self {
             rooflens_baseline: VERSION,
-            name: names.unwrap_or_else(|| side.name.clone()),
+            name: stated.workload.unwrap_or(side.name),
             bundles,
             conditions,
-            stages: times::stages(side),
+            stages: side.times,
             metrics: values,
+            lengths: BTreeMap::new(),
             accepted: Vec::new(),
         }
     }
@@ -115,14 +117,20 @@ impl Record {
         for stage in repeat.stages {
             times::add(&mut self.stages, stage);
         }
+        for (load, lengths) in repeat.lengths {
+            self.lengths.entry(load).or_insert(lengths);
+        }
         for metric in repeat.metrics {
-            let mut known = self.metrics.iter_mut();
-            let known =
-                known.find(|known| (&known.id, &known.stage) == (&metric.id, &metric.stage));
-            match known {
-                Some(known) => known.values.extend(metric.values),
-                None => self.metrics.push(metric),
-            }
+            self.add_values(metric);
+        }
+    }
+
+    /// Adds values of a metric.
+    pub(crate) fn add_values(&mut self, metric: Values) {
+        let mut known = self.metrics.iter_mut();
+        match known.find(|known| (&known.id, &known.stage) == (&metric.id, &metric.stage)) {
+            Some(known) => known.values.extend(metric.values),
+            None => self.metrics.push(metric),
         }
     }
 
@@ -137,17 +145,30 @@ impl Record {
         digits.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The conditions that both records state, and differently: name and both values.
-    pub fn differing<'r>(
-        &'r self,
-        other: &'r Self,
-    ) -> impl Iterator<Item = (&'r str, &'r str, &'r str)> {
-        let conditions = self.conditions.iter();
-        conditions.filter_map(|(name, value)| {
-            let other = other.conditions.get(name)?;
-            (other != value).then_some((name.as_str(), value.as_str(), other.as_str()))
-        })
+    /// The conditions that both records state, and differently: name and both values. Lengths of the requests of one load
+    /// are conditions, too.
+    pub fn differing(&self, other: &Self) -> Vec<[String; 3]> {
+        let mut differing = Vec::new();
+        for (name, value) in &self.conditions {
+            if let Some(other) = other.conditions.get(name).filter(|other| *other != value) {
+                differing.push([name.clone(), value.clone(), other.clone()]);
+            }
+        }
+        for (load, lengths) in &self.lengths {
+            let other = other.lengths.get(load).copied().unwrap_or_default();
+            if !load_tests::are_equal_lengths(*lengths, other) {
+                let name = format!("mean tokens of prompts and answers at {load}");
+                differing.push([name, in_words(*lengths), in_words(other)]);
+            }
+        }
+        differing
     }
+}
+
+/// Mean tokens of prompts and of answers.
+fn in_words(lengths: [Option<f64>; 2]) -> String {
+    let word = |length: Option<f64>| length.map_or("?".to_owned(), |length| format!("{length:.1}"));
+    lengths.map(word).join(" and ")
 }
 
 /// Adds the metrics of a capture that are of all of it or of a stage; others differ in more than a limit can name.

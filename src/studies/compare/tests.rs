@@ -40,7 +40,7 @@ launch 261..265 -> axpy 270..280";
 fn with<T>(
     sessions: &Pair<Session>,
     findings: &Pair<Vec<Finding>>,
-    check: impl FnOnce(&Comparison<'_>) -> T,
+    check: impl FnOnce(&Comparison) -> T,
 ) -> T {
     let (hardware, options) = (Hardware::builtin(), Options::default());
     let facts = Pair::of(sessions, Facts::new);
@@ -57,14 +57,17 @@ fn with<T>(
     check(&compare(sides, Ratio(0.01)))
 }
 
-fn side<'a>(context: Context<'a>, results: &'a Results, findings: &'a [Finding]) -> Side<'a> {
-    Side {
+fn side(context: Context<'_>, results: &Results, findings: &[Finding]) -> Side {
+    let mut side = Side {
         name: "made".to_owned(),
-        captures: vec![Analyzed {
-            context: context.with(results),
-            findings,
-        }],
-    }
+        ..Side::default()
+    };
+    let capture = Analyzed {
+        context: context.with(results),
+        findings,
+    };
+    side.add(&capture, Catalogue::english());
+    side
 }
 
 fn traces(before: &str, after: &str) -> Pair<Session> {

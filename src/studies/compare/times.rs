@@ -7,7 +7,7 @@ use rooflens_stats::{Shift, false_discovery_rates, median};
 use rooflens_units::{Ratio, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::{Analyzed, Pair, Side};
+use crate::{Analyzed, Pair};
 
 /// Confidence of the intervals, and the rate of false discoveries from which on a difference counts.
 pub const CONFIDENCE: Ratio = Ratio(0.99);
@@ -111,13 +111,11 @@ impl StageTimes {
     }
 }
 
-/// The stages of a side: times of several captures are one sample.
-pub(crate) fn stages(side: &Side<'_>) -> Vec<StageTimes> {
-    let mut stages = Vec::new();
-    for of_capture in side.captures.iter().flat_map(of_capture) {
-        add(&mut stages, of_capture);
+/// Adds the times of a capture: those of several captures are one sample.
+pub(crate) fn add_capture(stages: &mut Vec<StageTimes>, capture: &Analyzed<'_>) {
+    for times in of_capture(capture) {
+        add(stages, times);
     }
-    stages
 }
 
 /// Adds times of a stage.

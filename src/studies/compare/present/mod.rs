@@ -26,6 +26,7 @@ pub use experiments::report_of_experiments;
 pub use figures::report_of_figures;
 use measurements::Words;
 pub use measurements::{report_of_load_tests, report_of_microbenchmarks};
+pub(crate) use timelines::{Timeline, add_timelines};
 
 use crate::times::{CONFIDENCE, StageChange, Verdict};
 use crate::{Comparison, Pair};
@@ -42,14 +43,14 @@ type Row<'a> = &'a AccountChange;
 /// A comparison, and the words for it.
 struct Pages<'a> {
     text: &'static Catalogue,
-    comparison: &'a Comparison<'a>,
+    comparison: &'a Comparison,
     /// The measured stages of both captures, the largest change of an iteration first.
     stages: Vec<&'a str>,
 }
 
 /// The report of a comparison. `provenance` has no title and no facts yet.
 pub fn report(
-    comparison: &Comparison<'_>,
+    comparison: &Comparison,
     text: &'static Catalogue,
     mut provenance: Provenance<'_>,
 ) -> Report {
@@ -62,11 +63,11 @@ pub fn report(
     provenance.facts = vec![
         (
             words!(pages, "compare.before"),
-            comparison.sides.before.name.clone(),
+            comparison.names.before.clone(),
         ),
         (
             words!(pages, "compare.after"),
-            comparison.sides.after.name.clone(),
+            comparison.names.after.clone(),
         ),
     ];
     provenance.glossary = "compare_glossary";
@@ -193,7 +194,7 @@ impl<'a> Pages<'a> {
         });
         let mut bars = Vec::new();
         for stage in self.stages.iter().copied().take(STAGES) {
-            let mut values = Pair::of(&self.comparison.sides, |_| vec![0.0; legend.len()]);
+            let mut values = Pair::of(&self.comparison.names, |_| vec![0.0; legend.len()]);
             for change in measured(self.comparison, stage) {
                 let place = place_in_legend(change.place.part);
                 if let Some(time) = change.per_iteration() {
@@ -422,7 +423,7 @@ fn of_table<R>(table: &Table<'_, R>, rows: &[R], caption: String, shown: usize) 
 
 /// The parts of the measured iterations of a stage.
 fn measured<'a>(
-    comparison: &'a Comparison<'_>,
+    comparison: &'a Comparison,
     stage: &str,
 ) -> impl Iterator<Item = &'a AccountChange> {
     let changes = comparison.account.iter();

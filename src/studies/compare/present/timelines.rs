@@ -1,13 +1,49 @@
 //! A typical iteration of both sides on one scale: what ran when, before and after.
 
 use rooflens_document::chart::{Iteration, Plot};
-use rooflens_document::{Block, Chart, SectionContent, words};
+use rooflens_document::{Block, Catalogue, Chart, SectionContent, words};
 
 use super::Pages;
-use crate::{Pair, Side};
+use crate::{Analyzed, Pair};
 
 /// Stages that are shown.
 const SHOWN: usize = 2;
+
+/// A typical iteration of a stage.
+#[derive(Clone, Default)]
+pub(crate) struct Timeline {
+    stage: String,
+    chart: Option<Chart>,
+    /// Its operations one by one.
+    iteration: Option<Iteration>,
+}
+
+/// Adds the iterations of a capture whose stages have none yet.
+pub(crate) fn add_timelines(
+    timelines: &mut Vec<Timeline>,
+    capture: &Analyzed<'_>,
+    text: &'static Catalogue,
+) {
+    let (session, facts) = (capture.context.session, capture.context.facts);
+    let context = rooflens_sections::Context::new(capture.context, text);
+    for summary in facts.run_summaries() {
+        let stage = summary.label(session, facts);
+        let known = timelines.iter().position(|known| known.stage == stage);
+        let known = known.unwrap_or_else(|| {
+            timelines.push(Timeline {
+                stage: stage.clone(),
+                ..Timeline::default()
+            });
+            timelines.len() - 1
+        });
+        let timeline = &mut timelines[known];
+        if timeline.chart.is_none() || timeline.iteration.is_none() {
+            let (chart, iteration) = rooflens_sections::timeline_of_stage(&context, &stage);
+            timeline.chart = timeline.chart.take().or(chart);
+            timeline.iteration = timeline.iteration.take().or(iteration);
+        }
+    }
+}
 
 impl Pages<'_> {
     /// The stages that changed most, or parts of them, each with an iteration of both sides; and all operations of these
@@ -15,30 +51,30 @@ impl Pages<'_> {
     pub(super) fn timelines(&self) -> SectionContent {
         let mut content = SectionContent::default();
         let (mut operations, mut shown) = (Vec::new(), 0);
-        for stage in self.stages_and_parts() {
-            let Pair { before, after } =
-                Pair::of(&self.comparison.sides, |side| self.timeline(side, &stage));
+        for Pair { before, after } in self.stages_and_parts() {
             let words = [
                 words!(self, "compare.before"),
                 words!(self, "compare.after"),
             ];
             let titled =
                 |side: &str, title| words!(self, "compare.timeline", side = side, title = title);
-            if let (Some(before), Some(after)) = (before.1, after.1)
+            if let (Some(before), Some(after)) = (&before.iteration, &after.iteration)
                 && operations.len() < 2 * SHOWN
             {
-                for (side, mut iteration) in words.iter().zip([before, after]) {
-                    iteration.label = titled(side, iteration.label);
-                    operations.push(iteration);
+                for (side, iteration) in words.iter().zip([before, after]) {
+                    operations.push(Iteration {
+                        label: titled(side, iteration.label.clone()),
+                        ..iteration.clone()
+                    });
                 }
             }
-            let (Some(before), Some(after)) = (before.0, after.0) else {
+            let (Some(before), Some(after)) = (&before.chart, &after.chart) else {
                 continue;
             };
             if shown == SHOWN {
                 continue;
             }
-            let mut charts = [before, after];
+            let mut charts = [before.clone(), after.clone()];
             for (side, chart) in words.iter().zip(&mut charts) {
                 chart.title = titled(side, std::mem::take(&mut chart.title));
             }
@@ -55,31 +91,20 @@ impl Pages<'_> {
     }
 
     /// The outermost stages, the largest change first, then the stages within.
-    fn stages_and_parts(&self) -> Vec<String> {
-        let mut stages: Vec<String> = Vec::new();
-        stages.extend(self.stages.iter().copied().map(str::to_owned));
-        for capture in &self.comparison.sides.before.captures {
-            let (session, facts) = (capture.context.session, capture.context.facts);
-            for summary in facts.run_summaries() {
-                let stage = summary.label(session, facts);
-                if !stages.contains(&stage) {
-                    stages.push(stage);
-                }
+    fn stages_and_parts(&self) -> Vec<Pair<&Timeline>> {
+        let rank = |timeline: &Timeline| {
+            let mut stages = self.stages.iter();
+            stages.position(|stage| *stage == timeline.stage)
+        };
+        let mut timelines = Vec::new();
+        for before in &self.comparison.timelines.before {
+            let mut others = self.comparison.timelines.after.iter();
+            if let Some(after) = others.find(|after| after.stage == before.stage) {
+                timelines.push(Pair { before, after });
             }
         }
-        stages
-    }
-
-    /// The chart and the operations of the first capture of a side that has them.
-    fn timeline(&self, side: &Side<'_>, stage: &str) -> (Option<Chart>, Option<Iteration>) {
-        let (mut chart, mut iteration) = (None, None);
-        for capture in &side.captures {
-            let context = rooflens_sections::Context::new(capture.context, self.text);
-            let of_capture = rooflens_sections::timeline_of_stage(&context, stage);
-            chart = chart.or(of_capture.0);
-            iteration = iteration.or(of_capture.1);
-        }
-        (chart, iteration)
+        timelines.sort_by_key(|pair| rank(pair.before).unwrap_or(usize::MAX));
+        timelines
     }
 }
 

@@ -407,7 +407,9 @@ fn reproduction(report: &mut Report, provenance: &Provenance<'_>) {
         .name("path", |[path, ..]: &[String; 4]| path.clone())
         .text("kind", |[_, kind, ..]| kind.clone())
         .text("pass", |[_, _, pass, _]| pass.clone())
-        .name("sha256", |[.., hash]| hash.clone())
+        .name("sha256", |[.., hash]| {
+            Some(hash.clone()).filter(|hash| !hash.is_empty())
+        })
         .all_on_page();
     let shown = provenance.artifacts.len().min(SHOWN_ARTIFACTS);
     let view = table.view(words!(report, "report.artifacts"), shown);

@@ -172,3 +172,49 @@ fn a_metrics_file_is_compared_by_its_figures() {
     let gated = rooflens(&[&["gate", run, "--baseline", baseline], &limit[..]].concat());
     assert_eq!(gated.status.code(), Some(5), "{gated:?}");
 }
+
+/// Three experiments of load tests: another time to first token, and longer prompts.
+#[test]
+fn load_tests_are_runs_of_a_ledger() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = root().join("tests/data/serving/vllm_detailed.json");
+    let [slow, long] = ["slow", "long"].map(|name| {
+        let to = folder.path().join(name);
+        fs::create_dir(&to).expect("a folder");
+        to
+    });
+    let slow = edited(&before, &slow, |test| longer(&mut test["ttfts"], 1.5));
+    let long = edited(&before, &long, |test| {
+        longer(&mut test["ttfts"], 1.5);
+        let twice = |tokens: &Value| Value::from(2 * tokens.as_u64().expect("a number"));
+        test["total_input_tokens"] = twice(&test["total_input_tokens"]);
+        for tokens in test["input_lens"].as_array_mut().expect("a list") {
+            *tokens = twice(tokens);
+        }
+    });
+    let ledger = folder.path().join("ledger.toml");
+    let experiment =
+        |label: &str, run: &Path| format!("[[experiment]]\nlabel = {label:?}\nruns = [{run:?}]\n");
+    let head = "rooflens_ledger = 1\nname = \"made\"\ngoal = \"ttft@concurrency 8, p50\"\n";
+    let experiments = [
+        experiment("first", &before),
+        experiment("slow", &slow),
+        experiment("long", &long),
+    ];
+    fs::write(&ledger, head.to_owned() + &experiments.concat()).expect("written");
+    let output = folder.path().join("out");
+    let [ledger, to] = [&ledger, &output].map(|path| path.to_str().expect("UTF-8"));
+    let made = rooflens(&["experiments", "-q", ledger, "--format", "csv", "-o", to]);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let table = csv::Reader::from_path(output.join("experiments.csv")).expect("a data set");
+    let rows: Vec<_> = table
+        .into_records()
+        .map(|row| row.expect("a row"))
+        .collect();
+    // experiment, against, settings, outcome
+    let outcomes: Vec<&str> = rows.iter().map(|row| &row[3]).collect();
+    assert_eq!(
+        outcomes,
+        ["reference", "worse by few values", "cannot tell"]
+    );
+}

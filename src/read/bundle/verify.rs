@@ -167,6 +167,25 @@ mod tests {
     }
 
     #[test]
+    fn large_files_are_known_by_their_size_where_they_are_not_hashed() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["ab", "abc"].map(|content| {
+            let location = folder.path().join(content);
+            std::fs::write(&location, content).unwrap();
+            ArtifactFile {
+                path: "file".to_owned(),
+                location,
+                ..ArtifactFile::default()
+            }
+        });
+        let hashes = hash_up_to(&files, 2).into_iter().map(Result::unwrap);
+        let hashes: Vec<Option<String>> = hashes.collect();
+        assert_eq!(hashes, [Some(sha256(b"ab")), None]);
+        let of_sizes = files.map(|file| identity(&[file]));
+        assert_ne!(of_sizes[0], of_sizes[1]);
+    }
+
+    #[test]
     fn a_file_differs_by_size_or_by_hash() {
         let checked = Checked {
             sha256: ABC.to_owned(),

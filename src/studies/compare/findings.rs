@@ -2,7 +2,7 @@
 
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_document::{Finding, Gain, GainKind, Part};
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 use crate::times::StageChange;
 use crate::{Analyzed, Pair};
@@ -25,6 +25,8 @@ pub struct Change {
     pub action: Pair<Option<usize>>,
     /// What it could save at most in an iteration, where it is a bound of one.
     pub bound: Pair<Option<Time>>,
+    /// What it could save at most, and the same ÷ the whole that it is a part of: of an iteration, or of the run.
+    gain: Pair<Option<(Time, Ratio)>>,
     /// What its bound let expect, and what came of it, if it is gone or most of its bound is.
     pub outcome: Option<Outcome>,
     /// What it is about.
@@ -75,6 +77,10 @@ impl Change {
             is_there: Pair::of(&sides, Option::is_some),
             action: Pair::of(&sides, |found| found.as_ref()?.finding.action),
             bound: Pair::of(&sides, |found| bound(&found.as_ref()?.finding)),
+            gain: Pair::of(&sides, |found| {
+                let gain = found.as_ref()?.finding.gain.as_ref()?;
+                Some((gain.saved_ns, gain.share()))
+            }),
             outcome: None,
             target: found.target.clone(),
         };
@@ -86,12 +92,22 @@ impl Change {
 
     /// Whether it is gone, or most of its bound is.
     pub fn is_done(&self) -> bool {
-        self.is_there.before && is_most(self.bound.before, self.bound.after, self.is_there.after)
+        let Pair { before, after } = self.bound;
+        self.is_there.before
+            && match (before, after) {
+                (Some(before), Some(after)) => after <= before * MOST,
+                _ => is_most(self.gain.before, self.gain.after),
+            }
     }
 
     /// Whether it is new, or most of its bound is.
     pub fn is_added(&self) -> bool {
-        self.is_there.after && is_most(self.bound.after, self.bound.before, self.is_there.before)
+        let Pair { before, after } = self.bound;
+        self.is_there.after
+            && match (before, after) {
+                (Some(before), Some(after)) => before <= after * MOST,
+                _ => is_most(self.gain.after, self.gain.before),
+            }
     }
 
     /// The words of data files.
@@ -106,11 +122,14 @@ impl Change {
     }
 }
 
-/// Whether most of a bound is on one side only.
-fn is_most(bound: Option<Time>, other: Option<Time>, is_on_other: bool) -> bool {
-    match (bound, other) {
-        (Some(bound), Some(other)) => other <= bound * MOST,
-        _ => !is_on_other,
+/// Whether most of a gain is on one side only. A part of a run is larger where the rest of it became shorter, and its time
+/// where the run is longer: both must be.
+fn is_most(gain: Option<(Time, Ratio)>, other: Option<(Time, Ratio)>) -> bool {
+    match (gain, other) {
+        (Some((time, share)), Some((other_time, other_share))) => {
+            other_time <= time * MOST && other_share.0 <= share.0 * MOST
+        }
+        (_, other) => other.is_none(),
     }
 }
 

@@ -179,6 +179,35 @@ fn what_a_finding_promised_stands_next_to_what_the_stage_gained() {
 }
 
 #[test]
+fn a_part_of_the_run_is_smaller_if_its_time_and_its_share_are() {
+    let finding = |saved: f64, of: f64| Finding {
+        id: "between-stages",
+        gain: Some(Gain {
+            saved_ns: Time(saved),
+            of_ns: Time(of),
+            of: String::new(),
+            basis: String::new(),
+            kind: GainKind::Run,
+        }),
+        ..Finding::default()
+    };
+    let label = |before, after| {
+        let findings = Pair {
+            before: vec![before],
+            after: vec![after],
+        };
+        with(&traces(BEFORE, BEFORE), &findings, |comparison| {
+            comparison.findings[0].label()
+        })
+    };
+    assert_eq!(label(finding(90.0, 100.0), finding(4.0, 14.0)), "smaller");
+    assert_eq!(label(finding(4.0, 14.0), finding(90.0, 100.0)), "larger");
+    // The same time of a run that is half as long, and half of the time of half of the run.
+    assert_eq!(label(finding(10.0, 100.0), finding(10.0, 50.0)), "same");
+    assert_eq!(label(finding(10.0, 100.0), finding(5.0, 50.0)), "same");
+}
+
+#[test]
 fn a_session_against_itself_differs_in_nothing() {
     with(&traces(BEFORE, BEFORE), &Pair::default(), |comparison| {
         assert!(comparison.conditions.is_empty() && comparison.settings.is_empty());

@@ -25,7 +25,7 @@ pub struct Change {
     pub action: Pair<Option<usize>>,
     /// What it could save at most in an iteration, where it is a bound of one.
     pub bound: Pair<Option<Time>>,
-    /// What it could save at most, and the same ÷ the whole that it is a part of: of an iteration, or of the run.
+    /// What it could save at most, and the same ÷ the rest of the iteration or of the run.
     gain: Pair<Option<(Time, Ratio)>>,
     /// What its bound let expect, and what came of it, if it is gone or most of its bound is.
     pub outcome: Option<Outcome>,
@@ -79,7 +79,8 @@ impl Change {
             bound: Pair::of(&sides, |found| bound(&found.as_ref()?.finding)),
             gain: Pair::of(&sides, |found| {
                 let gain = found.as_ref()?.finding.gain.as_ref()?;
-                Some((gain.saved_ns, gain.share()))
+                let rest = gain.of_ns - gain.saved_ns;
+                Some((gain.saved_ns, Ratio::of(gain.saved_ns, rest)))
             }),
             outcome: None,
             target: found.target.clone(),
@@ -122,12 +123,12 @@ impl Change {
     }
 }
 
-/// Whether most of a gain is on one side only. A part of a run is larger where the rest of it became shorter, and its time
-/// where the run is longer: both must be.
+/// Whether most of a gain is on one side only. Time is longer in a longer run, and its quotient larger where the rest of
+/// the run became shorter: both must be.
 fn is_most(gain: Option<(Time, Ratio)>, other: Option<(Time, Ratio)>) -> bool {
     match (gain, other) {
-        (Some((time, share)), Some((other_time, other_share))) => {
-            other_time <= time * MOST && other_share.0 <= share.0 * MOST
+        (Some((time, quotient)), Some((other_time, other_quotient))) => {
+            other_time <= time * MOST && other_quotient.0 <= quotient.0 * MOST
         }
         (_, other) => other.is_none(),
     }

@@ -179,7 +179,7 @@ fn what_a_finding_promised_stands_next_to_what_the_stage_gained() {
 }
 
 #[test]
-fn a_part_of_the_run_is_smaller_if_its_time_and_its_share_are() {
+fn a_part_of_the_run_is_smaller_if_its_time_and_its_quotient_are() {
     let finding = |saved: f64, of: f64| Finding {
         id: "between-stages",
         gain: Some(Gain {
@@ -200,8 +200,8 @@ fn a_part_of_the_run_is_smaller_if_its_time_and_its_share_are() {
             comparison.findings[0].label()
         })
     };
-    assert_eq!(label(finding(90.0, 100.0), finding(4.0, 14.0)), "smaller");
-    assert_eq!(label(finding(4.0, 14.0), finding(90.0, 100.0)), "larger");
+    assert_eq!(label(finding(90.0, 100.0), finding(5.0, 10.0)), "smaller");
+    assert_eq!(label(finding(5.0, 10.0), finding(90.0, 100.0)), "larger");
     // The same time of a run that is half as long, and half of the time of half of the run.
     assert_eq!(label(finding(10.0, 100.0), finding(10.0, 50.0)), "same");
     assert_eq!(label(finding(10.0, 100.0), finding(5.0, 50.0)), "same");

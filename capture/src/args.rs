@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use parse::parse_limit;
+use parse::parse_window;
 pub(crate) use parse::{parse_label, parse_pass};
-use parse::{parse_limit, parse_window};
 
 pub(crate) use crate::doctor::args::DoctorArguments;
 pub(crate) use crate::merge::MergeArguments;
 pub(crate) use crate::serve::args::ServeArguments;
+pub(crate) use crate::tune::args::TuneArguments;
 
 /// Record a GPU machine and its profiles as a capture bundle for rooflens
 #[derive(Debug, Parser)]
@@ -25,6 +27,7 @@ Examples:
   rooflens-capture all --dry-run -o run1 -- python3 train.py
   rooflens-capture all --show-config       options in effect, from flags and rooflens.toml
   rooflens-capture serve -o run1 --url http://localhost:8000/v1 --model llama --rate 1,2,4,8
+  rooflens-capture tune -o tuned --slo ttft=200ms,tpot=50ms --param max-num-seqs=1..64 -- vllm serve llama
 
 Exit codes: that of the workload; 125 if this program failed")]
 pub(crate) struct Arguments {
@@ -44,6 +47,7 @@ pub(crate) enum Command {
     All(AllArguments),
     Kernels(KernelsArguments),
     Serve(Box<ServeArguments>),
+    Tune(Box<TuneArguments>),
     Manifest(ManifestArguments),
     Merge(MergeArguments),
     Doctor(DoctorArguments),

@@ -22,6 +22,7 @@ mod serve;
 mod snapshot;
 mod timeline;
 mod tools;
+mod tune;
 mod utc;
 
 use std::env;
@@ -71,6 +72,7 @@ pub fn main() -> ExitCode {
             Command::All(arguments) => commands::all(arguments),
             Command::Kernels(arguments) => commands::kernels(&arguments),
             Command::Serve(arguments) => serve::run(&arguments, &words),
+            Command::Tune(arguments) => tune::run(&arguments),
             Command::Doctor(arguments) => doctor::run(&arguments),
             Command::Merge(arguments) => merge::run(&arguments).map(Outcome::from),
             Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),

@@ -24,7 +24,7 @@ pub(crate) fn parse_pass(text: &str) -> Result<String, String> {
 }
 
 /// A time, or `none`.
-pub(super) fn parse_limit(text: &str) -> Result<TimeLimit, String> {
+pub(crate) fn parse_limit(text: &str) -> Result<TimeLimit, String> {
     match text {
         "none" => Ok(TimeLimit::None),
         _ => parse_time(text).map(TimeLimit::Total),

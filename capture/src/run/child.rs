@@ -149,8 +149,8 @@ fn ends_within(child: &mut Child, limit: Duration) -> bool {
 
 /// A file for output, without secrets from the first byte on.
 pub(super) struct Log {
-    file: File,
-    masker: Masker,
+    pub(super) file: File,
+    pub(super) masker: Masker,
 }
 
 impl Log {
@@ -193,7 +193,7 @@ pub(super) fn tee(
     })
 }
 
-fn drain(tees: &[Option<JoinHandle<()>>]) {
+pub(super) fn drain(tees: &[Option<JoinHandle<()>>]) {
     let start = Instant::now();
     while tees.iter().flatten().any(|tee| !tee.is_finished()) && start.elapsed() < DRAIN {
         thread::sleep(Duration::from_millis(2));

@@ -72,7 +72,7 @@ impl Running {
 impl Client {
     fn run(&self, server: u32, logs: [Log; 2], stopped: &Receiver<()>) -> Option<Served> {
         let start = Instant::now();
-        while !self.is_ready() {
+        while !answers(&self.ready) {
             goes_on(stopped).then_some(())?;
         }
         let ready = start.elapsed();
@@ -136,24 +136,25 @@ impl Client {
             }
         }
     }
+}
 
-    fn is_ready(&self) -> bool {
-        let (authority, path) = self.ready.split_once('/').unwrap_or((&self.ready, ""));
-        let address = authority
-            .to_socket_addrs()
-            .ok()
-            .and_then(|mut all| all.next());
-        let Some(address) = address else { return false };
-        let ask = || -> std::io::Result<bool> {
-            let mut socket = TcpStream::connect_timeout(&address, POLL)?;
-            socket.set_read_timeout(Some(10 * POLL))?;
-            write!(socket, "GET /{path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")?;
-            let mut answer = [0; 12];
-            socket.read_exact(&mut answer)?;
-            Ok(answer.ends_with(b" 200"))
-        };
-        ask().unwrap_or(false)
-    }
+/// Whether `HOST:PORT/PATH` answers 200.
+pub(crate) fn answers(ready: &str) -> bool {
+    let (authority, path) = ready.split_once('/').unwrap_or((ready, ""));
+    let address = authority
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut all| all.next());
+    let Some(address) = address else { return false };
+    let ask = || -> std::io::Result<bool> {
+        let mut socket = TcpStream::connect_timeout(&address, POLL)?;
+        socket.set_read_timeout(Some(10 * POLL))?;
+        write!(socket, "GET /{path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")?;
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer)?;
+        Ok(answer.ends_with(b" 200"))
+    };
+    ask().unwrap_or(false)
 }
 
 /// Takes the files of a client, such as the result of a benchmark, with those of folders below.

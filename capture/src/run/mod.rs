@@ -10,6 +10,7 @@ mod pass;
 mod progress;
 #[allow(unsafe_code, reason = "reads the C library's clock")]
 mod sampler;
+mod server;
 #[allow(unsafe_code, reason = "sends signals")]
 mod signals;
 #[allow(unsafe_code, reason = "sends signals")]
@@ -31,9 +32,10 @@ use crate::plan::{Harvest, PassPlan, Step};
 use crate::redact::Secrets;
 use crate::{files, say, snapshot, utc};
 use budget::Budget;
-pub(crate) use client::parse_ready;
+pub(crate) use client::{answers, parse_ready};
 use inject::Python;
 pub(crate) use sampler::Sampler;
+pub(crate) use server::{Server, Unready};
 pub(crate) use signals::Forwarder;
 
 /// What the captured program's end was, and what to say of the capture.

@@ -44,6 +44,22 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) concurrency: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) traffic: Traffic,
+    /// Name of the pass and its folder
+    #[arg(long, value_name = "NAME", default_value = "serving", value_parser = parse_pass)]
+    pub(crate) pass: String,
+    /// Name of the bundle, for people; the folder's name if absent
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Free fact for people, and a setting of the engine in the results, such as max-num-seqs=8; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
+    pub(crate) labels: Vec<(String, String)>,
+}
+
+/// What is sent, and what is recorded next to it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Traffic {
     /// How long requests are sent at each level [default: 30s, or until --requests are sent]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) duration: Option<Duration>,
@@ -95,24 +111,15 @@ pub(crate) struct ServeArguments {
     /// Milliseconds between NVML samples; 0 for none
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) nvml_period: u64,
-    /// Name of the pass and its folder
-    #[arg(long, value_name = "NAME", default_value = "serving", value_parser = parse_pass)]
-    pub(crate) pass: String,
-    /// Name of the bundle, for people; the folder's name if absent
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Free fact for people, and a setting of the engine in the results, such as max-num-seqs=8; may be repeated
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
-    pub(crate) labels: Vec<(String, String)>,
 }
 
-fn parse_rate(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (1e-3..=1e6).contains(rate));
     rate.ok_or_else(|| "expected requests a second, 0.001 to 1000000".to_owned())
 }
 
 /// `90`, `90s`, `1.5m`, `500ms`, `1h`; up to a week.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "ms" => 1e-3,

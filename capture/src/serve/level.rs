@@ -1,6 +1,5 @@
 //! One level of load: workers run, records are written as they come.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rooflens_schemas::{LoadMode, ServingRun, serving};
-use rooflens_units::Seconds;
+use rooflens_units::Slo;
 
 use super::DURATION;
 use super::args::ServeArguments;
@@ -17,6 +16,7 @@ use super::load::{Load, Random};
 use super::record::Record;
 use super::scrape::Metrics;
 use super::server::Server;
+use super::tally::Tally;
 use super::url::Url;
 use super::worker::{Level, Target, Worker};
 use crate::error::CaptureError;
@@ -32,9 +32,6 @@ const SHOWN: Duration = Duration::from_millis(500);
 /// Requests of the warm-up that are in flight at once.
 const WARM: u32 = 16;
 
-/// A request that was sent later than this was not sent when it was due.
-const LATE: Seconds = Seconds(0.01);
-
 /// Seed of the warm-up: of no level.
 const WARM_UP: u64 = u64::MAX;
 
@@ -49,26 +46,16 @@ pub(super) struct Test<'a> {
     /// GPU of this machine, if the server is on it.
     pub(super) gpu: Option<String>,
     pub(super) server: Server,
+    /// Limits of latency: a level that clearly misses them ends early.
+    pub(super) slo: Slo,
     /// What the manifest says of the pass.
     pub(super) notes: Vec<String>,
-}
-
-/// What came of a level.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) sent: u64,
-    pub(super) ok: u64,
-    /// By reason.
-    failed: BTreeMap<String, u64>,
-    /// How long after it was due a request was sent, at most.
-    delay: Seconds,
-    late: u64,
 }
 
 impl Test<'_> {
     /// Requests that are not recorded. If all of them fail, so would the others: the first reason is the error.
     pub(super) fn warm_up(&self) -> Result<(), CaptureError> {
-        let requests = self.arguments.warmup;
+        let requests = self.arguments.traffic.warmup;
         if requests == 0 {
             return Ok(());
         }
@@ -96,7 +83,10 @@ impl Test<'_> {
         let path = folder.join(format!("{name}.jsonl"));
         let file = files::create_new(&path).map_err(CaptureError::io(&path))?;
         let mut file = BufWriter::new(file);
-        let (duration, requests) = match (self.arguments.duration, self.arguments.requests) {
+        let (duration, requests) = match (
+            self.arguments.traffic.duration,
+            self.arguments.traffic.requests,
+        ) {
             (None, None) => (Some(DURATION), None),
             given => given,
         };
@@ -119,6 +109,14 @@ impl Test<'_> {
             Err(reason) => self.notes.push(reason),
         }
         say(&format!("{name}: {}", tally.describe(time)));
+        if tally.is_cut {
+            let note = format!(
+                "{name}: ended early: {} of {} requests keep the limits of latency",
+                tally.good,
+                tally.all()
+            );
+            self.notes.push(note);
+        }
         if tally.late > 0 {
             let (late, sent, most) = (tally.late, tally.sent, tally.delay.0 * 1e3);
             self.notes.push(format!(
@@ -138,7 +136,11 @@ impl Test<'_> {
         requests: u64,
     ) -> Level<'_> {
         let half = thread::available_parallelism().map_or(1, |cpus| cpus.get() / 2);
-        let threads = self.arguments.threads.unwrap_or(half.clamp(1, 4) as u32);
+        let threads = self
+            .arguments
+            .traffic
+            .threads
+            .unwrap_or(half.clamp(1, 4) as u32);
         // A thread needs a client.
         let workers = match load {
             Load::Open(_) => threads,
@@ -149,7 +151,7 @@ impl Test<'_> {
             load,
             duration,
             requests,
-            seed: Random::new(self.arguments.seed, index).next(),
+            seed: Random::new(self.arguments.traffic.seed, index).next(),
             offset,
             workers,
             start: Instant::now(),
@@ -216,9 +218,15 @@ impl Test<'_> {
         let (mut tally, mut shown) = (Tally::default(), Instant::now());
         loop {
             match records.recv_timeout(TICK) {
+                // What our own end cut off says nothing of the server.
+                Ok(record) if tally.is_cut && record.is_interrupted() => {}
                 Ok(record) => {
                     out.write_all(record.line().as_bytes())?;
                     self.count(&mut tally, record);
+                    if !self.slo.is_empty() && !tally.is_cut && tally.misses_clearly() {
+                        tally.is_cut = true;
+                        level.is_interrupted.store(true, Ordering::Relaxed);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => out.flush()?,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -231,7 +239,7 @@ impl Test<'_> {
                 shown = Instant::now();
                 show(&format!(
                     "{name}: {}",
-                    tally.describe(level.start.elapsed())
+                    tally.progress(level.start.elapsed())
                 ));
             }
         }
@@ -241,17 +249,13 @@ impl Test<'_> {
     }
 
     fn count(&self, tally: &mut Tally, record: Record) {
-        let delay = Seconds(record.request.start_s - record.request.scheduled_s);
-        tally.late += u64::from(delay > LATE);
-        tally.delay = tally.delay.max(delay);
+        tally.add(&record.request, &self.slo);
         let Some(reason) = record.request.error else {
-            tally.ok += 1;
             return;
         };
-        let count = tally.failed.entry(reason.clone()).or_default();
-        *count += 1;
         // Once for each reason; only here, for it may repeat what it was sent.
-        if let Some(said) = record.said.filter(|_| *count == 1) {
+        let is_first = tally.failed.get(&reason) == Some(&1);
+        if let Some(said) = record.said.filter(|_| is_first) {
             let said = self
                 .secrets
                 .masked_text(&said.replace(char::is_control, " "));
@@ -260,33 +264,11 @@ impl Test<'_> {
     }
 }
 
-impl Tally {
-    fn describe(&self, time: Duration) -> String {
-        let seconds = time.as_secs_f64();
-        let failed: u64 = self.failed.values().sum();
-        let reasons: Vec<String> = self
-            .failed
-            .iter()
-            .map(|(reason, count)| format!("{count} × {reason}"))
-            .collect();
-        let reasons = if failed == 0 {
-            String::new()
-        } else {
-            format!(" ({})", reasons.join(", "))
-        };
-        let (sent, ok) = (self.sent, self.ok);
-        let rate = ok as f64 / seconds.max(1e-3);
-        format!(
-            "{sent} sent, {ok} answered, {failed} failed{reasons} in {seconds:.1} s: {rate:.1} a second"
-        )
-    }
-}
-
 /// A line on the terminal that the next one replaces.
 fn show(line: &str) {
     let mut terminal = io::stderr();
     if terminal.is_terminal() {
-        // A terminal that is gone needs no progress.
-        let _ = write!(terminal, "\r\x1b[K{line}");
+        // A line that is too long must not wrap. A terminal that is gone needs no progress.
+        let _ = write!(terminal, "\r\x1b[K\x1b[?7l{line}\x1b[?7h");
     }
 }

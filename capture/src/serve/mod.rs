@@ -15,6 +15,7 @@ mod server;
 #[allow(unsafe_code, reason = "times of arrival are the C library's")]
 mod socket;
 mod sse;
+pub(crate) mod tally;
 #[allow(unsafe_code, reason = "timers are the C library's")]
 mod timer;
 mod transport;
@@ -28,7 +29,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rooflens_schemas::{Pass, PassKind};
-use rooflens_units::RequestsPerSecond;
+use rooflens_units::{RequestsPerSecond, Slo};
 
 use crate::args::{Profilers, SnapshotArguments};
 use crate::error::CaptureError;
@@ -37,12 +38,13 @@ use crate::manifest::{self, Description};
 use crate::redact::Secrets;
 use crate::run::{Forwarder, Outcome, Sampler};
 use crate::{FAILED, say, snapshot, utc};
-use args::ServeArguments;
+use args::{ServeArguments, Traffic};
 use level::Test;
 use load::Load;
 use prompts::Prompts;
-use scrape::Metrics;
+use scrape::{Metrics, Source};
 use server::Server;
+use tally::Tally;
 use transport::Connector;
 use url::Url;
 use worker::Target;
@@ -55,6 +57,49 @@ const INTERRUPTED: u8 = 130;
 
 /// Runs all levels. The manifest says with which words.
 pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outcome, CaptureError> {
+    let command: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let signals = Forwarder::start().map_err(CaptureError::io(&arguments.output))?;
+    let Some(tested) = test(arguments, &command, &signals, Slo::default())? else {
+        return Ok(Outcome {
+            said: "interrupted before the first level".into(),
+            code: INTERRUPTED,
+        });
+    };
+    let description = Description {
+        name: arguments.name.clone(),
+        labels: arguments.labels.clone(),
+        captured_at: Some(tested.started),
+        passes: vec![tested.pass],
+        producers: Vec::new(),
+    };
+    let said = manifest::describe_bundle(&arguments.output, description)?;
+    Ok(Outcome {
+        said,
+        code: tested.code,
+    })
+}
+
+/// A load test that has been.
+pub(crate) struct Tested {
+    pub(crate) pass: Pass,
+    /// When it began.
+    started: String,
+    code: u8,
+    /// Levels that ran: name, and what came of them.
+    pub(crate) levels: Vec<(String, Tally)>,
+}
+
+/// Runs all levels into the folder of a pass. With limits of latency, levels end early that clearly miss them, and those
+/// after a level that misses them are not run. None if it was interrupted before the first level.
+pub(crate) fn test(
+    arguments: &ServeArguments,
+    command: &[String],
+    signals: &Forwarder,
+    slo: Slo,
+) -> Result<Option<Tested>, CaptureError> {
     timer::raise_open_files();
     let (bundle, folder) = (&arguments.output, arguments.output.join(&arguments.pass));
     if folder.exists() {
@@ -62,37 +107,30 @@ pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outc
     }
     let loads = loads(arguments)?;
     let url = Url::parse(&arguments.url).map_err(CaptureError::Tool)?;
-    let key = key(arguments)?;
-    let command: Vec<String> = words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let secrets = secrets(key.as_deref(), &command);
+    let key = key(&arguments.traffic)?;
+    let secrets = secrets(key.as_deref(), command);
     let target = Target {
         connector: Connector::to(&url).map_err(CaptureError::Tool)?,
-        head: head(&url, arguments.chat, key.as_deref()),
+        head: head(&url, arguments.traffic.chat, key.as_deref()),
         prompts: Prompts::of(arguments)?,
-        timeout: arguments.timeout,
+        timeout: arguments.traffic.timeout,
     };
-    let signals = Forwarder::start().map_err(CaptureError::io(bundle))?;
     let (metrics, gpu, notes) = (None, None, Vec::new());
     let mut test = Test {
         arguments,
         url: &url,
         target: &target,
         secrets: &secrets,
-        signals: &signals,
+        signals,
         metrics,
         gpu,
         server: Server::default(),
+        slo,
         notes,
     };
     let warm = test.warm_up();
     if signals.interrupted() {
-        return Ok(Outcome {
-            said: "interrupted before the first level".into(),
-            code: INTERRUPTED,
-        });
+        return Ok(None);
     }
     warm?;
     files::make(&folder)?;
@@ -100,7 +138,7 @@ pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outc
     let mut pass = Pass {
         id: arguments.pass.clone(),
         kind: PassKind::Serving,
-        command: secrets.masked(&command),
+        command: secrets.masked(command),
         ..Pass::default()
     };
     let started = utc::now();
@@ -110,24 +148,41 @@ pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outc
         .is_local
         .then(snapshot::first_gpu)
         .flatten();
-    let code = measure(&mut test, &loads, &folder, &mut pass, key.as_deref())?;
+    let (levels, code) = measure(&mut test, &loads, &folder, &mut pass, key.as_deref())?;
     for note in &test.notes {
         say(&format!("{}: {note}", arguments.pass));
     }
     pass.notes = test.notes;
-    let description = Description {
-        name: arguments.name.clone(),
-        labels: arguments.labels.clone(),
-        captured_at: Some(started),
-        passes: vec![pass],
-        producers: Vec::new(),
+    Ok(Some(Tested {
+        pass,
+        started,
+        code,
+        levels,
+    }))
+}
+
+/// The first model that a server lists, which it does once it is ready.
+pub(crate) fn first_model(url: &str, traffic: &Traffic) -> Result<String, String> {
+    let url = Url::parse(url)?;
+    let key = key(traffic).map_err(|error| error.to_string())?;
+    let models = Url {
+        path: url.below("models"),
+        ..url
     };
-    let said = manifest::describe_bundle(bundle, description)?;
-    Ok(Outcome { said, code })
+    let answer = Source::of(models)?.ask(key.as_deref())?;
+    let answer: serde_json::Value =
+        serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+    let model = answer["data"][0]["id"].as_str().map(str::to_owned);
+    model.ok_or_else(|| "the server lists no model: name it with --model".to_owned())
+}
+
+/// Whether something listens at the address.
+pub(crate) fn listens(url: &str) -> Result<bool, String> {
+    Ok(Connector::to(&Url::parse(url)?).is_ok())
 }
 
 /// The secrets of the environment, the command line, and the key.
-fn secrets(key: Option<&str>, command: &[String]) -> Secrets {
+pub(crate) fn secrets(key: Option<&str>, command: &[String]) -> Secrets {
     let variables = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let given = key.map(|key| ("API_KEY".to_owned(), key.to_owned()));
@@ -135,15 +190,15 @@ fn secrets(key: Option<&str>, command: &[String]) -> Secrets {
 }
 
 /// Runs the levels, with the server's metrics and NVML next to them, and says of the pass how long it took. Gives the
-/// exit code.
+/// levels that ran, and the exit code.
 fn measure(
     test: &mut Test<'_>,
     loads: &[Load],
     folder: &Path,
     pass: &mut Pass,
     key: Option<&str>,
-) -> Result<u8, CaptureError> {
-    let metrics = metrics(test.arguments, test.url).unwrap_or_else(|reason| {
+) -> Result<(Vec<(String, Tally)>, u8), CaptureError> {
+    let metrics = metrics(&test.arguments.traffic, test.url).unwrap_or_else(|reason| {
         test.notes
             .push(format!("no metrics of the server: {reason}"));
         None
@@ -158,13 +213,18 @@ fn measure(
         .unwrap_or_default();
     let start = Instant::now();
     let sampler = sampler(test, folder);
-    let (mut answered, mut offset) = (0, test.arguments.warmup);
+    let (mut levels, mut offset) = (Vec::new(), test.arguments.traffic.warmup);
     for (index, load) in (0..).zip(loads) {
         if test.signals.interrupted() {
             break;
         }
         let tally = test.level(*load, index, offset, folder)?;
-        (answered, offset) = (answered + tally.ok, offset + tally.sent);
+        offset += tally.sent;
+        let is_last = !test.slo.is_empty() && !tally.keeps();
+        levels.push((load.name(), tally));
+        if is_last {
+            break;
+        }
     }
     if let Some(Err(reason)) = sampler.map(Sampler::finish) {
         test.notes.push(reason);
@@ -177,18 +237,18 @@ fn measure(
             test.notes.push("interrupted".to_owned());
             INTERRUPTED
         }
-        false if answered == 0 => FAILED,
+        false if levels.iter().all(|(_, tally)| tally.ok == 0) => FAILED,
         false => 0,
     };
     pass.wall_ns = u64::try_from(start.elapsed().as_nanos()).ok();
     pass.started_utc_ns = u64::try_from(since.as_nanos()).ok();
     pass.exit_code = Some(code.into());
-    Ok(code)
+    Ok((levels, code))
 }
 
 /// Samples NVML if it is asked for and the server is on this machine.
 fn sampler(test: &mut Test<'_>, folder: &Path) -> Option<Sampler> {
-    let period = Duration::from_millis(test.arguments.nvml_period);
+    let period = Duration::from_millis(test.arguments.traffic.nvml_period);
     if period.is_zero() {
         return None;
     }
@@ -221,7 +281,7 @@ fn loads(arguments: &ServeArguments) -> Result<Vec<Load>, CaptureError> {
 }
 
 /// The key of the variable that the command line names.
-fn key(arguments: &ServeArguments) -> Result<Option<String>, CaptureError> {
+pub(crate) fn key(arguments: &Traffic) -> Result<Option<String>, CaptureError> {
     let Some(name) = &arguments.api_key_env else {
         return Ok(None);
     };
@@ -257,7 +317,7 @@ fn authorization(key: Option<&str>) -> String {
 }
 
 /// Where the metrics of the server are, if they are wanted and there.
-fn metrics(arguments: &ServeArguments, url: &Url) -> Result<Option<(Metrics, Vec<u8>)>, String> {
+fn metrics(arguments: &Traffic, url: &Url) -> Result<Option<(Metrics, Vec<u8>)>, String> {
     let url = match &arguments.metrics_url {
         _ if arguments.no_metrics => return Ok(None),
         Some(url) => Url::parse(url)?,

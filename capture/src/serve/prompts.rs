@@ -48,9 +48,9 @@ pub(super) struct Body {
 
 impl Prompts {
     pub(super) fn of(arguments: &ServeArguments) -> Result<Self, CaptureError> {
-        let source = match &arguments.dataset {
-            Some(path) => Source::Rows(rows(path, arguments.chat)?),
-            None => Source::Lengths(arguments.prompt_tokens.clone()),
+        let source = match &arguments.traffic.dataset {
+            Some(path) => Source::Rows(rows(path, arguments.traffic.chat)?),
+            None => Source::Lengths(arguments.traffic.prompt_tokens.clone()),
         };
         let mut body = serde_json::Map::new();
         body.insert("model".to_owned(), arguments.model.clone().into());
@@ -59,19 +59,19 @@ impl Prompts {
             "stream_options".to_owned(),
             serde_json::json!({"include_usage": true}),
         );
-        if !arguments.stop_at_eos {
+        if !arguments.traffic.stop_at_eos {
             body.insert("ignore_eos".to_owned(), true.into());
         }
-        body.extend(arguments.extra_body.clone().unwrap_or_default());
+        body.extend(arguments.traffic.extra_body.clone().unwrap_or_default());
         let mut start = serde_json::Value::from(body).to_string();
         start.pop();
         let words = WORDS.split(' ').collect();
-        let output = arguments.output_tokens.clone();
+        let output = arguments.traffic.output_tokens.clone();
         Ok(Self {
             source,
             output,
             words,
-            is_chat: arguments.chat,
+            is_chat: arguments.traffic.chat,
             start,
         })
     }

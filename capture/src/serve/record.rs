@@ -48,6 +48,11 @@ impl Record {
         line
     }
 
+    /// Whether the load ended before the answer.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.request.error == Some(RequestError::Interrupted.to_string())
+    }
+
     pub(super) fn is_ok(&self) -> bool {
         self.request.status == RequestStatus::Ok
     }

@@ -10,7 +10,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod slo;
+
 use rooflens_schemas::Unit;
+pub use slo::Slo;
 
 /// A type that holds a number of one unit.
 pub trait Measure: Copy {

@@ -2,7 +2,7 @@
 
 use crate::runs::{EngineSample, Request, Run};
 use crate::stats::{Spread, sorted};
-use rooflens_units::{Count, Ratio, RequestsPerSecond, Time, TokensPerSecond};
+use rooflens_units::{Count, Ratio, RequestsPerSecond, Slo, Time, TokensPerSecond};
 
 /// A figure of a load test that has a distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,16 @@ impl Measure {
         Self::Latency,
         Self::Queued,
     ];
+
+    /// The limit that an SLO sets for this measure.
+    pub const fn limit(self, slo: &Slo) -> Option<Time> {
+        match self {
+            Self::Ttft => slo.ttft,
+            Self::Tpot => slo.tpot,
+            Self::Latency => slo.latency,
+            Self::Itl | Self::Queued => None,
+        }
+    }
 
     /// The name in data files.
     pub const fn id(self) -> &'static str {

@@ -171,7 +171,7 @@ fn slo(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
     let mut sentences = Vec::new();
     for measure in [Measure::Ttft, Measure::Tpot, Measure::Latency] {
         let percentiles = page.results.figures[run].dist(measure).spread.percentiles;
-        let (Some(limit), Some(p50)) = (page.results.options.slo.limit(measure), percentiles[0])
+        let (Some(limit), Some(p50)) = (measure.limit(&page.results.options.slo), percentiles[0])
         else {
             continue;
         };
@@ -422,10 +422,8 @@ fn figures(page: &Page<'_>) -> Vec<FirstPageFigure> {
                 value: value.into(),
                 at_last: figures_at_last.and_then(percentile).map(Quantity::from),
                 levels: level.map(|level| bounds(level, |time| time.time().into())),
-                limit: results
-                    .options
-                    .slo
-                    .limit(measure)
+                limit: measure
+                    .limit(&results.options.slo)
                     .map(|limit| (limit, value <= limit)),
                 grade: level.map(|level| level.grade(value.into())),
             });

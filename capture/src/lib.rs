@@ -1,6 +1,6 @@
 //! `rooflens-capture` leaves a capture bundle on a GPU machine, for `rooflens` to read elsewhere.
 //!
-//! It records and hashes; it does not parse or analyze, and `serve` alone reaches the network. It runs without a GPU, too: what it
+//! It records and hashes; it does not parse or analyze, and `serve` and `tune` alone reach the network. It runs without a GPU, too: what it
 //! cannot ask for is recorded as missing, with the reason. What is public here `rooflens-bench` shares.
 
 #![deny(unsafe_code)]

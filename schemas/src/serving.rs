@@ -56,6 +56,12 @@ pub struct ServingRun {
     /// Settings of the engine that the server states, and those that the user states as labels. Labels win.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+    /// Command that started the server, without secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Why the load ended before all of its requests were sent: its figures are those of a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }
 
 /// How requests were sent.

@@ -178,13 +178,14 @@ fn read(bundle: &Bundle, diagnostics: &mut Diagnostics, progress: &mut dyn FnMut
         }
         progress(&file.path);
         let path = &file.path;
+        let (mut of_file, is_output) = (Diagnostics::default(), is_output(bundle, path));
         match file.content().and_then(|content| content.bytes(MAX_BYTES)) {
             Ok(bytes) => reader.read(
                 &File {
                     path,
                     bytes: &bytes,
                 },
-                diagnostics,
+                &mut of_file,
             ),
             Err(error) => {
                 let message = error.to_string();
@@ -192,11 +193,21 @@ fn read(bundle: &Bundle, diagnostics: &mut Diagnostics, progress: &mut dyn FnMut
                 diagnostics.push(unread.artifact(path));
             }
         }
+        if !is_output {
+            of_file
+                .into_iter()
+                .for_each(|found| diagnostics.push(found));
+        }
         if reader.is_full() {
             break;
         }
     }
     reader.finish(diagnostics)
+}
+
+/// Whether a file is what the command of a pass printed: a result only if it is the log of an engine.
+fn is_output(bundle: &Bundle, path: &str) -> bool {
+    bundle.manifest.is_some() && path.starts_with("logs/")
 }
 
 /// Gives runs the names that were stated, in the order of their files.

@@ -1,5 +1,6 @@
 //! One level of load: workers run, records are written as they come.
 
+use std::fs;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,6 +47,8 @@ pub(super) struct Test<'a> {
     /// GPU of this machine, if the server is on it.
     pub(super) gpu: Option<String>,
     pub(super) server: Server,
+    /// What started it, if we did.
+    pub(super) server_command: &'a [String],
     /// Limits of latency: a level that clearly misses them ends early.
     pub(super) slo: Slo,
     /// What the manifest says of the pass.
@@ -95,11 +98,18 @@ impl Test<'_> {
         });
         let level = self.prepare(load, index, offset, duration, requests.unwrap_or(u64::MAX));
         let tally = self
-            .write_header(&level, &mut file)
+            .write_header(&level, None, &mut file)
             .and_then(|()| self.run(&level, &name, &mut file))
             .and_then(|tally| file.flush().map(|()| tally))
             .map_err(CaptureError::io(&path))?;
         let time = level.start.elapsed();
+        let (good, all) = (tally.good, tally.all());
+        let reason = format!("{good} of {all} requests keep the limits of latency");
+        let cut = tally.is_cut.then_some(reason);
+        if cut.is_some() {
+            self.mark(&path, &level, cut.clone())
+                .map_err(CaptureError::io(&path))?;
+        }
         match scraper.map(super::scrape::Scraper::finish).transpose() {
             Ok(scraped) => {
                 let (metrics, outcome) = scraped.unzip();
@@ -109,13 +119,8 @@ impl Test<'_> {
             Err(reason) => self.notes.push(reason),
         }
         say(&format!("{name}: {}", tally.describe(time)));
-        if tally.is_cut {
-            let note = format!(
-                "{name}: ended early: {} of {} requests keep the limits of latency",
-                tally.good,
-                tally.all()
-            );
-            self.notes.push(note);
+        if let Some(reason) = cut {
+            self.notes.push(format!("{name}: ended early: {reason}"));
         }
         if tally.late > 0 {
             let (late, sent, most) = (tally.late, tally.sent, tally.delay.0 * 1e3);
@@ -162,7 +167,12 @@ impl Test<'_> {
         }
     }
 
-    fn write_header(&self, level: &Level<'_>, out: &mut impl Write) -> io::Result<()> {
+    fn write_header(
+        &self,
+        level: &Level<'_>,
+        cut: Option<String>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         let (mode, rate, concurrency) = match level.load {
             Load::Open(rate) => (LoadMode::Open, Some(rate.0), None),
             Load::Closed(concurrency) => (LoadMode::Closed, None, Some(concurrency.into())),
@@ -178,9 +188,21 @@ impl Test<'_> {
             gpu: self.gpu.clone(),
             engine: self.server.engine.clone(),
             settings: self.server.settings.clone(),
+            command: self.secrets.masked(self.server_command),
+            cut,
         };
         serde_json::to_writer(&mut *out, &header)?;
         out.write_all(b"\n")
+    }
+
+    /// Says in the header of a level that it ended early.
+    fn mark(&self, path: &Path, level: &Level<'_>, cut: Option<String>) -> io::Result<()> {
+        let text = fs::read(path)?;
+        let end = text.iter().position(|byte| *byte == b'\n');
+        let mut marked = Vec::new();
+        self.write_header(level, cut, &mut marked)?;
+        marked.extend(&text[end.map_or(text.len(), |end| end + 1)..]);
+        files::write(path, marked)
     }
 
     /// Runs the workers and writes what they record.

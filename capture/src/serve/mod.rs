@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outc
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let signals = Forwarder::start().map_err(CaptureError::io(&arguments.output))?;
-    let Some(tested) = test(arguments, &command, &signals, Slo::default())? else {
+    let Some(tested) = test(arguments, &command, &[], &signals, Slo::default())? else {
         return Ok(Outcome {
             said: "interrupted before the first level".into(),
             code: INTERRUPTED,
@@ -93,10 +93,11 @@ pub(crate) struct Tested {
 }
 
 /// Runs all levels into the folder of a pass. With limits of latency, levels end early that clearly miss them, and those
-/// after a level that misses them are not run. None if it was interrupted before the first level.
+/// after a level that misses them are not run. `command` is that of the pass. None if it was interrupted before the first level.
 pub(crate) fn test(
     arguments: &ServeArguments,
     command: &[String],
+    server_command: &[String],
     signals: &Forwarder,
     slo: Slo,
 ) -> Result<Option<Tested>, CaptureError> {
@@ -125,6 +126,7 @@ pub(crate) fn test(
         metrics,
         gpu,
         server: Server::default(),
+        server_command,
         slo,
         notes,
     };

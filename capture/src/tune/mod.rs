@@ -331,7 +331,8 @@ impl Servers<'_> {
                 .cloned()
                 .collect(),
         };
-        serve::test(&load, &trial.command, &self.signals, arguments.slo)
+        let command = &trial.command;
+        serve::test(&load, command, command, &self.signals, arguments.slo)
     }
 
     /// Writes the manifest: what was measured is whole, whatever becomes of the settings after it.

@@ -42,7 +42,7 @@ pub struct Table {
 
 /// All tables. A command reads them in this order, so that the table of a single command comes first.
 pub const TABLES: [Table; 6] = [
-    table("serve", "rooflens-capture", &["serve"], &[]),
+    table("serve", "rooflens-capture", &["serve"], &["tune"]),
     table(
         "capture",
         "rooflens-capture",

@@ -93,6 +93,10 @@ pub struct Run {
     pub gpus: Option<Count>,
     /// What else the file says about how engine and test were set up.
     pub settings: BTreeMap<String, String>,
+    /// Command that started the engine, as a line of a shell.
+    pub command: Option<String>,
+    /// Why it ended early: its figures are those of a part.
+    pub cut: Option<String>,
     /// Raw samples.
     pub requests: Vec<Request>,
     /// What the tool computed itself.
@@ -126,6 +130,11 @@ impl Run {
             .map(Request::withhold_impossible)
             .sum();
         requests + self.stated.withhold_impossible()
+    }
+
+    /// Whether it is a load test whose figures can be compared: one to its end.
+    pub fn is_whole_test(&self) -> bool {
+        self.is_test() && self.cut.is_none()
     }
 
     /// Whether it is a load test rather than what an engine counted.

@@ -3,7 +3,7 @@
 
 use super::Results;
 use super::bottleneck::{Bottleneck, Limit};
-use super::changes::{self, Verdict};
+use super::changes::{self, Change, Verdict};
 use super::figures::Measure;
 use crate::runs::Run;
 use rooflens_document::Quantity;
@@ -18,8 +18,8 @@ const KEPT: Ratio = Ratio(0.9);
 pub enum Advice {
     /// Run with the settings of another run, which did better at the same load.
     Deploy {
-        /// Index into the changes.
-        change: usize,
+        /// It against the first one.
+        change: Change,
     },
     /// Let fewer requests run: their time per token keeps its limit, and throughput does not fall.
     Cap {
@@ -136,12 +136,11 @@ pub fn of(results: &Results<'_>) -> Vec<Advice> {
     settings
 }
 
-/// The settings of the run that did best, if one did better than the first at the same load.
+/// The settings of the run that did best, if one did better than the first: within limits at any load, else at the same.
 fn deploy(results: &Results<'_>) -> Option<Advice> {
-    let best = changes::best(&results.changes)?;
-    let change = results.changes.iter().position(|change| change == best)?;
+    let best = changes::best_goodput(results).or_else(|| changes::best(results).cloned())?;
     (best.verdict == Verdict::Better && !best.settings.is_empty())
-        .then_some(Advice::Deploy { change })
+        .then_some(Advice::Deploy { change: best })
 }
 
 fn more_sequences(bottleneck: &Bottleneck) -> Option<Advice> {

@@ -2,8 +2,8 @@
 
 use super::Results;
 use super::figures::{Figures, Measure};
-use crate::runs::{Run, Tool};
-use rooflens_units::{Count, Ratio};
+use crate::runs::Run;
+use rooflens_units::{Count, Ratio, RequestsPerSecond};
 use std::ops::Neg;
 
 /// Relative difference below which a figure has not changed.
@@ -54,7 +54,7 @@ pub struct Change {
 
 /// All pairs.
 pub fn of(results: &Results<'_>) -> Vec<Change> {
-    let is_test = |run: &usize| results.runs[*run].tool != Tool::EngineMetrics;
+    let is_test = |run: &usize| results.runs[*run].is_whole_test();
     let tests: Vec<usize> = (0..results.runs.len()).filter(is_test).collect();
     let of_run = |(n, run): (usize, &usize)| {
         let baseline = tests[..n]
@@ -65,16 +65,45 @@ pub fn of(results: &Results<'_>) -> Vec<Change> {
     tests.iter().enumerate().filter_map(of_run).collect()
 }
 
-/// The one that worked best, by throughput; the first if none worked.
-pub fn best(changes: &[Change]) -> Option<&Change> {
-    let gain = |change: &Change| change.changes[0].unwrap_or_default();
+/// The one that worked best: by answers per second within the limits, if they are stated, else by throughput; the first
+/// if none worked.
+pub fn best<'c>(results: &'c Results<'_>) -> Option<&'c Change> {
+    let gain = |change: &Change| match results.goodput_rate(change.run) {
+        Some(rate) => rate.0,
+        None => change.changes[0].unwrap_or_default().0,
+    };
+    let changes = results.changes.iter();
     let worked = changes
-        .iter()
         .rev()
         .filter(|change| change.verdict == Verdict::Better);
     worked
         .max_by(|a, b| gain(a).total_cmp(&gain(b)))
-        .or(changes.first())
+        .or(results.changes.first())
+}
+
+/// The run with the most answers per second within the limits, against the one of the first setup that has the most: each
+/// setup at its best load. Loads that keep the limits come before those that do not.
+pub fn best_goodput(results: &Results<'_>) -> Option<Change> {
+    let weight = |run: usize| {
+        let goodput = results.goodput[run]?;
+        Some((goodput.keeps(), goodput.rate?))
+    };
+    let best_of = |is_one: &dyn Fn(&Run) -> bool| {
+        let mut best: Option<(usize, (bool, RequestsPerSecond))> = None;
+        for (run, data) in results.runs.iter().enumerate() {
+            if is_one(data)
+                && let Some(weight) = weight(run)
+                && best.is_none_or(|(_, most)| weight > most)
+            {
+                best = Some((run, weight));
+            }
+        }
+        best.map(|(run, _)| run)
+    };
+    let first = results.runs.iter().find(|run| run.is_whole_test())?;
+    let baseline = best_of(&|run| run.settings == first.settings)?;
+    let best = best_of(&|run| run.model == first.model)?;
+    change(results, baseline, best)
 }
 
 /// Same model, same load, requests of the same lengths.
@@ -194,5 +223,15 @@ fn differences(a: &Run, b: &Run) -> Vec<(String, String, String)> {
             .map(|key| (key.clone(), setting(a, key), setting(b, key))),
     );
     differences.retain(|(_, before, after)| before != after);
+    // Another address explains nothing where something else differs.
+    if differences.iter().any(|(name, ..)| !is_address(name)) {
+        differences.retain(|(name, ..)| !is_address(name));
+    }
     differences
+}
+
+/// Whether a setting says where a server is, not how it works.
+fn is_address(name: &str) -> bool {
+    let last = name.rsplit(['-', '_', '.']).next().unwrap_or(name);
+    matches!(last, "url" | "port" | "host" | "endpoint")
 }

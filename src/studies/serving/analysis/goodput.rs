@@ -4,6 +4,9 @@ use crate::runs::{Request, Run};
 pub use rooflens_units::Slo;
 use rooflens_units::{Ratio, RequestsPerSecond, Time};
 
+/// Share of good requests at a load that keeps the limits, the attainment that DistServe plans for.
+pub const ATTAINMENT: Ratio = Ratio(0.9);
+
 /// Good requests of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goodput {
@@ -16,7 +19,7 @@ pub struct Goodput {
 }
 
 impl Goodput {
-    /// Of a run with raw samples, if there is a limit. A limit that the samples cannot show gives none.
+    /// Of a whole run with raw samples, if there is a limit. A limit that the samples cannot show gives none.
     pub fn of(run: &Run, slo: &Slo, duration: Option<Time>) -> Option<Self> {
         let shows = |time: fn(&Request) -> Option<Time>| {
             run.requests.iter().any(|request| time(request).is_some())
@@ -24,7 +27,7 @@ impl Goodput {
         let is_blind = slo.ttft.is_some() && !shows(|request| request.ttft)
             || slo.tpot.is_some() && !shows(Request::tpot)
             || slo.latency.is_some() && !shows(|request| request.latency);
-        if slo.is_empty() || run.requests.is_empty() || is_blind {
+        if slo.is_empty() || run.requests.is_empty() || is_blind || run.cut.is_some() {
             return None;
         }
         let good = run
@@ -40,6 +43,11 @@ impl Goodput {
             requests: run.requests.len() as u64,
             rate,
         })
+    }
+
+    /// Whether so many requests are good as should be.
+    pub fn keeps(&self) -> bool {
+        self.share() >= ATTAINMENT
     }
 
     /// Share of the requests that are good.

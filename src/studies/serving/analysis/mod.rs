@@ -96,13 +96,12 @@ impl<'a> Results<'a> {
             .map(|run| bottleneck::of(&results, run))
             .collect();
         results.changes = changes::of(&results);
-        if !is_saturated && let Some(change) = changes::best(&results.changes) {
-            results.headline = if change.verdict == Verdict::Better {
-                change.run
-            } else {
-                change.baseline
-            };
-        }
+        let best = changes::best(&results).filter(|_| !is_saturated);
+        let run = best.map(|change| match change.verdict {
+            Verdict::Better => change.run,
+            _ => change.baseline,
+        });
+        results.headline = run.unwrap_or(results.headline);
         results.advice = advice::of(&results);
         Some(results)
     }
@@ -166,7 +165,7 @@ fn headline(
         return Some(knee);
     }
     let weight = |run: &usize| {
-        let measured = u8::from(runs[*run].engine.is_empty());
+        let measured = u8::from(runs[*run].engine.is_empty() && runs[*run].cut.is_none());
         let good = goodput[*run].and_then(|goodput| goodput.rate);
         let throughput = match (figures[*run].output_rate, figures[*run].request_rate) {
             (Some(tokens), _) => tokens.0,

@@ -72,7 +72,8 @@ pub fn find(runs: &[Run], figures: &[Figures]) -> Vec<Sweep> {
         (a.tool, &a.model, &a.gpu, a.gpus, &a.settings)
             == (b.tool, &b.model, &b.gpu, b.gpus, &b.settings)
     };
-    for (index, run) in runs.iter().enumerate() {
+    let runs_of_sweeps = runs.iter().enumerate().filter(|(_, run)| run.cut.is_none());
+    for (index, run) in runs_of_sweeps {
         let belongs = |group: &&mut Vec<usize>| {
             is_like(&runs[group[0]], run) && have_equal_lengths(&figures[group[0]], &figures[index])
         };

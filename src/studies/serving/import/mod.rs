@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod bench_serve;
+mod engine_log;
 mod experiment;
 mod json;
 mod own;
@@ -63,6 +64,8 @@ pub(crate) struct Parsed {
     notes: Vec<String>,
     /// Snapshots of counters: several files of one engine belong together.
     scrape: Option<prometheus::Scrape>,
+    /// What the log of a server says of it.
+    deployment: Option<engine_log::Deployment>,
 }
 
 impl From<Run> for Parsed {
@@ -88,6 +91,7 @@ const MAX_RUNS: usize = 1024;
 pub struct Reader {
     input: Input,
     scrapes: Vec<(String, prometheus::Scrape)>,
+    deployments: Vec<(String, engine_log::Deployment)>,
     values: Values,
 }
 
@@ -97,6 +101,7 @@ impl Reader {
         Self {
             input: Input::default(),
             scrapes: Vec::new(),
+            deployments: Vec::new(),
             values: Values::of(input_bytes),
         }
     }
@@ -134,6 +139,8 @@ impl Reader {
         }
         let scrape = parsed.scrape.map(|scrape| (file.path.to_owned(), scrape));
         self.scrapes.extend(scrape);
+        let deployment = parsed.deployment.map(|found| (file.path.to_owned(), found));
+        self.deployments.extend(deployment);
         self.input.gpu.extend(parsed.gpu);
         let several = parsed.runs.len() > 1;
         for run in parsed.runs {
@@ -155,6 +162,7 @@ impl Reader {
         let mut input = self.input;
         let engine = prometheus::runs(self.scrapes, &input.runs, diagnostics);
         input.runs.extend(engine);
+        engine_log::assign(&self.deployments, &mut input.runs);
         shorten(&mut input.runs);
         input
     }
@@ -257,7 +265,7 @@ fn named(mut run: Run, path: &str) -> Run {
     if run.label.is_empty() {
         let name = path.rsplit('/').next().unwrap_or(path);
         let ends = [
-            ".zst", ".gz", ".xz", ".bz2", ".jsonl", ".json", ".csv", ".prom", ".txt",
+            ".zst", ".gz", ".xz", ".bz2", ".jsonl", ".json", ".csv", ".prom", ".txt", ".log",
         ];
         let stem = ends
             .iter()
@@ -304,6 +312,13 @@ fn parse(bytes: &[u8], values: &mut Values) -> Outcome {
             "a list of the DCGM fields that an exporter gives: it holds no measurement",
             "save what the exporter gives during the run: curl -s HOST:9400/metrics > dcgm.txt",
         ));
+    }
+    // The ledger of a search of settings lies next to its loads; `rooflens experiments` reads it.
+    if text.starts_with("rooflens_ledger") {
+        return Ok(Parsed::default());
+    }
+    if let Some(parsed) = engine_log::parse(text) {
+        return Ok(parsed);
     }
     if text
         .lines()

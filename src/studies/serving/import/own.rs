@@ -74,6 +74,8 @@ fn run(header: ServingRun) -> Run {
         model: header.model,
         gpu: header.gpu,
         started: header.started_at,
+        command: (!header.command.is_empty()).then(|| line(&header.command)),
+        cut: header.cut,
         load: Load {
             rate: header.rate.map(RequestsPerSecond),
             concurrency,
@@ -86,6 +88,16 @@ fn run(header: ServingRun) -> Run {
     run.settings.extend(header.settings);
     run.settings.extend(engine.into_iter().chain(url));
     run
+}
+
+/// Words as a line of a shell.
+fn line(words: &[String]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,-+@%".contains(c);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// In an open loop latencies count from the scheduled time: a client that sends late hides no wait.

@@ -6,6 +6,7 @@ mod latency;
 mod load;
 mod metrics;
 mod over_time;
+mod pareto;
 mod queue;
 mod setups;
 mod summary;

@@ -263,7 +263,7 @@ fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
 /// How other setups fared.
 fn tried(page: &Page<'_>) -> Option<Vec<Inline>> {
     let changes = &page.results.changes;
-    let best = crate::analysis::changes::best(changes)?;
+    let best = crate::analysis::changes::best(page.results)?;
     let worked = changes
         .iter()
         .filter(|change| change.verdict == Verdict::Better);
@@ -555,11 +555,23 @@ const fn mean(count: Count) -> Quantity {
 fn deploy(page: &Page<'_>, change: &Change) -> (String, String, String) {
     let [rate, ttft, tpot] = change.changes;
     let run = &page.results.runs[change.run];
-    let command = super::setups::command_line(run);
+    let command = run
+        .command
+        .clone()
+        .or_else(|| super::setups::command_line(run, None));
     let settings = super::setups::settings(page, change);
     (
         words!(page, "serving.deploy.do", command = command),
-        words!(page, "serving.deploy.why", settings = settings),
+        match page.results.goodput_rate(change.run) {
+            Some(goodput) => words!(
+                page,
+                "serving.deploy.why_goodput",
+                goodput = goodput,
+                before = page.results.goodput_rate(change.baseline),
+                settings = settings
+            ),
+            None => words!(page, "serving.deploy.why", settings = settings),
+        },
         words!(
             page,
             "serving.deploy.effect",
@@ -570,10 +582,16 @@ fn deploy(page: &Page<'_>, change: &Change) -> (String, String, String) {
     )
 }
 
+/// The command of the run that shows what limits, with so many running requests at most.
+fn limited_command(page: &Page<'_>, requests: Count) -> Option<String> {
+    let run = &page.results.runs[page.results.limited()];
+    super::setups::command_line(run, Some(requests))
+}
+
 /// What to do, why, and what it brings.
 fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
     match advice {
-        Advice::Deploy { change } => deploy(page, &page.results.changes[*change]),
+        Advice::Deploy { change } => deploy(page, change),
         Advice::Cap {
             requests,
             tpot,
@@ -582,7 +600,12 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
         } => {
             let (at_last, there) = *tpot;
             (
-                words!(page, "serving.cap.do", requests = *requests),
+                words!(
+                    page,
+                    "serving.cap.do",
+                    requests = *requests,
+                    command = limited_command(page, *requests)
+                ),
                 words!(page, "serving.cap.why", tpot = at_last, limit = *limit),
                 words!(page, "serving.cap.effect", tpot = there, kept = *kept),
             )
@@ -595,7 +618,12 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             let (kv, lost) = (*kv, *preemptions);
             let running = Count(libm::floor(running.0));
             (
-                words!(page, "serving.fewer.do", running = running),
+                words!(
+                    page,
+                    "serving.fewer.do",
+                    running = running,
+                    command = limited_command(page, running)
+                ),
                 words!(page, "serving.fewer.why", kv = kv, preemptions = lost),
                 words!(page, "serving.fewer.effect", preemptions = lost),
             )

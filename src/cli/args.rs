@@ -6,7 +6,7 @@ use std::num::{NonZeroUsize, ParseFloatError};
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use rooflens_units::Ratio;
+use rooflens_units::{Ratio, Time};
 
 use crate::compare::Pair;
 use crate::compare::conditions::Subject;
@@ -338,6 +338,9 @@ pub(super) struct ServeReport {
     /// Name of a result, in the order of the files. Repeatable.
     #[arg(long = "label", value_name = "NAME")]
     pub(super) labels: Vec<String>,
+    /// Unit of times in tables of requests whose columns name none: s, ms, us or ns.
+    #[arg(long, value_name = "UNIT", value_parser = unit)]
+    pub(super) unit: Option<Time>,
     /// The analyst's notes, Markdown.
     #[arg(long, value_name = "FILE")]
     pub(super) notes: Option<PathBuf>,
@@ -676,6 +679,11 @@ pub(super) enum Classifier {
 }
 
 /// A share as a number; its range is checked with the values of other options.
+fn unit(text: &str) -> Result<Time, String> {
+    let unit = crate::serving::import::unit_of_time(text);
+    unit.ok_or_else(|| "expected s, ms, us or ns".to_owned())
+}
+
 fn ratio(text: &str) -> Result<Ratio, ParseFloatError> {
     text.parse().map(Ratio)
 }

@@ -151,7 +151,7 @@ fn kind(kinds: &[Kind]) -> Result<Kind, CliError> {
 }
 
 fn of_load_tests(sides: Pair<&[PathBuf]>, settings: Settings<'_>) -> Result<Report, CliError> {
-    let open = |paths: &[PathBuf]| LoadTests::open(paths, &[], &[], &mut |_| ());
+    let open = |paths: &[PathBuf]| LoadTests::open(paths, &[], &[], None, &mut |_| ());
     let tests = Pair {
         before: open(sides.before)?,
         after: open(sides.after)?,

@@ -61,6 +61,7 @@ fn as_load_test(args: &Args) -> ServeReport {
         thresholds: None,
         predicted: None,
         gpu_metrics: Vec::new(),
+        unit: None,
         labels: Vec::new(),
         notes: args.input.notes.clone(),
         output: args.output.clone(),

@@ -29,7 +29,13 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let options = options(args)?;
     term.step("opening");
     let progress = &mut |path: &str| term.step(format!("reading {path}"));
-    let tests = LoadTests::open(&args.results, &args.gpu_metrics, &args.labels, progress)?;
+    let tests = LoadTests::open(
+        &args.results,
+        &args.gpu_metrics,
+        &args.labels,
+        args.unit,
+        progress,
+    )?;
     let Some(results) = Results::compute(&tests.input, &options) else {
         return Err(useless(&tests, term));
     };

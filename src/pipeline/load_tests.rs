@@ -15,7 +15,7 @@ use crate::serving::analysis::Results;
 use crate::serving::import::{File, Input, Reader};
 use crate::serving::runs::GpuSample;
 use crate::session::Session;
-use rooflens_units::{Bytes, Ratio, Watts};
+use rooflens_units::{Bytes, Ratio, Time, Watts};
 
 /// Largest result in bytes: raw samples of ten million requests.
 const MAX_BYTES: u64 = 4 << 30;
@@ -69,7 +69,8 @@ fn paths(paths: &[PathBuf]) -> String {
 
 impl LoadTests {
     /// Reads results, and samples of GPUs from `gpu_metrics` and from files among the results. `labels` are names of
-    /// the results in their order; none for those of the files. `progress` is called with each path before it is read.
+    /// the results in their order; none for those of the files. `unit` is that of times in tables that
+    /// name none. `progress` is called with each path before it is read.
     ///
     /// # Errors
     /// The paths are no bundle, or labels or samples do not fit.
@@ -77,12 +78,13 @@ impl LoadTests {
         results: &[PathBuf],
         gpu_metrics: &[PathBuf],
         labels: &[String],
+        unit: Option<Time>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, LoadTestError> {
         let mut diagnostics = Diagnostics::default();
         let mut bundle = open_results(results, &mut diagnostics)?;
         sort_as_given(&mut bundle, results);
-        let mut input = read(&bundle, &mut diagnostics, progress);
+        let mut input = read(&bundle, unit, &mut diagnostics, progress);
         label(&mut input, labels)?;
         let session = ingest::import(&bundle, &mut diagnostics, &mut |_| ());
         input.gpu.extend(gpu_samples(&session));
@@ -170,8 +172,13 @@ fn sort_as_given(bundle: &mut Bundle, given: &[PathBuf]) {
 }
 
 /// Reads results one after the other: only what they hold stays.
-fn read(bundle: &Bundle, diagnostics: &mut Diagnostics, progress: &mut dyn FnMut(&str)) -> Input {
-    let mut reader = Reader::of(bundle.input_bytes);
+fn read(
+    bundle: &Bundle,
+    unit: Option<Time>,
+    diagnostics: &mut Diagnostics,
+    progress: &mut dyn FnMut(&str),
+) -> Input {
+    let mut reader = Reader::of(bundle.input_bytes).with_unit(unit);
     for file in &bundle.files {
         if !may_be_result(file) {
             continue;
@@ -194,9 +201,9 @@ fn read(bundle: &Bundle, diagnostics: &mut Diagnostics, progress: &mut dyn FnMut
             }
         }
         if !is_output {
-            of_file
-                .into_iter()
-                .for_each(|found| diagnostics.push(found));
+            for found in of_file.iter() {
+                diagnostics.push(found.clone());
+            }
         }
         if reader.is_full() {
             break;
@@ -241,7 +248,7 @@ fn read_gpu_metrics(
 ) -> Result<Vec<GpuSample>, BundleError> {
     let bundle = open_results(paths, diagnostics)?;
     let mut samples = gpu_samples(&ingest::import(&bundle, diagnostics, &mut |_| ()));
-    samples.extend(read(&bundle, diagnostics, &mut |_| ()).gpu);
+    samples.extend(read(&bundle, None, diagnostics, &mut |_| ()).gpu);
     Ok(samples)
 }
 

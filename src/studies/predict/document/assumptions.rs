@@ -5,7 +5,7 @@ use rooflens_schemas::Unit;
 use rooflens_units::{Bytes, Ratio};
 
 use super::Study;
-use crate::Precision;
+use crate::{Machine, Precision};
 
 /// All assumptions, those of this setup with their numbers.
 pub(super) fn all(study: &Study<'_>) -> Vec<Vec<Inline>> {
@@ -128,6 +128,13 @@ fn impossible(study: &Study<'_>) -> Vec<Vec<Inline>> {
             }
         }
     }
+    let has_awq = formats.iter().any(|format| format.name == "awq");
+    for machine in question.sweep.machines.iter().filter(|_| has_awq) {
+        if is_volta(machine) {
+            let gpu = machine.name.as_str();
+            assumptions.push(say!(study, "predict.assume_no_awq", gpu = gpu));
+        }
+    }
     for tensor in &question.sweep.tensor {
         let cores = question
             .llm
@@ -145,6 +152,12 @@ fn impossible(study: &Study<'_>) -> Vec<Vec<Inline>> {
         }
     }
     assumptions
+}
+
+/// Whether a GPU is of compute capability 7.0. vLLM's AWQ kernels
+/// need 7.5 (docs.vllm.ai, Quantization, Supported Hardware).
+fn is_volta(machine: &Machine) -> bool {
+    machine.name.contains("V100")
 }
 
 /// How GPUs share the model.

@@ -118,7 +118,7 @@ pub(super) const S: Time = Time(1e9);
 pub(super) const MS: Time = Time(1e6);
 
 /// A unit of time as files name it; none of other units.
-pub(super) fn unit_of_time(unit: &str) -> Option<Time> {
+pub fn unit_of_time(unit: &str) -> Option<Time> {
     Some(match unit.trim().to_ascii_lowercase().as_str() {
         "ns" | "nanosecond" | "nanoseconds" => Time(1.0),
         "us" | "µs" | "μs" | "usec" | "microsecond" | "microseconds" => Time(1e3),

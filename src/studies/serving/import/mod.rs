@@ -16,9 +16,11 @@ mod table;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_schemas::python;
 use rooflens_session::budget::Values;
+use rooflens_units::Time;
 use serde_json::Value;
 
 use crate::runs::{GpuSample, Run, Tool};
+pub use json::unit_of_time;
 
 /// A file that was given.
 pub struct File<'a> {
@@ -93,6 +95,8 @@ pub struct Reader {
     scrapes: Vec<(String, prometheus::Scrape)>,
     deployments: Vec<(String, engine_log::Deployment)>,
     values: Values,
+    /// Unit of times that tables of requests do not name.
+    unit: Option<Time>,
 }
 
 impl Reader {
@@ -103,7 +107,15 @@ impl Reader {
             scrapes: Vec::new(),
             deployments: Vec::new(),
             values: Values::of(input_bytes),
+            unit: None,
         }
+    }
+
+    /// Reads times of tables that name no unit in this one.
+    #[must_use]
+    pub fn with_unit(mut self, unit: Option<Time>) -> Self {
+        self.unit = unit;
+        self
     }
 
     /// Whether what the input may cost is spent: no other file is read.
@@ -113,7 +125,7 @@ impl Reader {
 
     /// Reads a file. One that is no result is an error among the diagnostics.
     pub fn read(&mut self, file: &File<'_>, diagnostics: &mut Diagnostics) {
-        let mut parsed = match parse(file.bytes, &mut self.values) {
+        let mut parsed = match parse(file.bytes, self.unit, &mut self.values) {
             Ok(parsed) => parsed,
             Err(refusal) => {
                 let refused = Diagnostic::new(Severity::Error, "serving/refused", refusal.message);
@@ -230,10 +242,11 @@ fn shorten(runs: &mut [Run]) {
 pub fn format_of(prefix: &[u8], is_whole: bool) -> Option<&'static str> {
     let values = &mut Values::of(prefix.len() as u64);
     let parsed = if is_whole {
-        parse(prefix, values).ok()?
+        parse(prefix, None, values).ok()?
     } else {
         parse(
             json::closed(&String::from_utf8_lossy(prefix)).as_bytes(),
+            None,
             values,
         )
         .ok()?
@@ -275,7 +288,7 @@ fn named(mut run: Run, path: &str) -> Run {
     run
 }
 
-fn parse(bytes: &[u8], values: &mut Values) -> Outcome {
+fn parse(bytes: &[u8], unit: Option<Time>, values: &mut Values) -> Outcome {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
@@ -293,7 +306,7 @@ fn parse(bytes: &[u8], values: &mut Values) -> Outcome {
     }
     if is_json {
         return match json::values(text) {
-            Some((values, lost)) => of_json(values, lost),
+            Some((values, lost)) => of_json(values, lost, unit),
             // A log begins with its time in brackets.
             None if text.contains("] INFO") => Err(console_log()),
             None => Err(damaged()),
@@ -327,7 +340,7 @@ fn parse(bytes: &[u8], values: &mut Values) -> Outcome {
     {
         return Err(console_log());
     }
-    table::parse(text).map(add_cut)
+    table::parse(text, unit).map(add_cut)
 }
 
 /// The lines of a text that end, and 1 if its last one does not: a number that is cut is another one.
@@ -385,12 +398,12 @@ fn of_lines(text: &str, values: &Values) -> Option<Outcome> {
 }
 
 /// JSON, or lines of it.
-fn of_json(mut values: Vec<Value>, lost: u64) -> Outcome {
+fn of_json(mut values: Vec<Value>, lost: u64, unit: Option<Time>) -> Outcome {
     // A list of results, as of requests, is a file of lines.
     if let [Value::Array(list)] = values.as_mut_slice() {
         values = std::mem::take(list);
     }
-    let mut parsed = of_values(values)?;
+    let mut parsed = of_values(values, unit)?;
     parsed.lost += lost;
     match parsed.runs.is_empty() && parsed.gpu.is_empty() && parsed.scrape.is_none() {
         true => Err(Refusal::new("it holds no request and no figure", READABLE)),
@@ -398,7 +411,7 @@ fn of_json(mut values: Vec<Value>, lost: u64) -> Outcome {
     }
 }
 
-fn of_values(values: Vec<Value>) -> Outcome {
+fn of_values(values: Vec<Value>, unit: Option<Time>) -> Outcome {
     let Some(first) = values.first().filter(|first| first.is_object()) else {
         return Err(Refusal::new(
             "it is JSON, but no result of a load test",
@@ -438,7 +451,7 @@ fn of_values(values: Vec<Value>) -> Outcome {
             runs,
             ..Parsed::default()
         }),
-        None => requests::of_json(&values),
+        None => requests::of_json(&values, unit),
     }
 }
 

@@ -127,8 +127,15 @@ fn configure(run: &mut Run, config: &Value) {
 pub(super) fn is_record(value: &Value) -> bool {
     value
         .get("metadata")
-        .is_some_and(|data| data.get("request_start_ns").is_some())
+        .is_some_and(|data| start(data).is_some())
         && value.get("metrics").is_some()
+}
+
+/// When a request was sent, in nanoseconds since 1970; old versions call it `timestamp_ns`.
+fn start(metadata: &Value) -> Option<i64> {
+    let names = ["request_start_ns", "timestamp_ns"];
+    // They keep their last digits only as integers.
+    names.iter().find_map(|name| metadata.get(name)?.as_i64())
 }
 
 /// The records of AIPerf's requests; those of a warm-up are excluded.
@@ -138,10 +145,10 @@ pub(super) fn records(lines: impl Iterator<Item = Option<Value>>) -> Outcome {
     for line in lines {
         let value = line.unwrap_or_default();
         let metadata = &value["metadata"];
-        // Nanoseconds since 1970 keep their last digits only as integers.
-        let start = metadata.get("request_start_ns").and_then(Value::as_i64);
+        let start = start(metadata);
         zero = zero.min(start.unwrap_or(i64::MAX));
-        if text(metadata, "benchmark_phase").is_some_and(|phase| phase == "warmup") {
+        let phase = text(metadata, "benchmark_phase").or(text(metadata, "credit_phase"));
+        if phase.is_some_and(|phase| phase == "warmup") {
             warmup += 1;
         } else if let Some(start) = start {
             starts.push(start);
@@ -188,7 +195,7 @@ fn record(value: &Value) -> Request {
     Request {
         due: None,
         queued: time("credit_to_start_latency"),
-        ttft: time("time_to_first_token"),
+        ttft: time("time_to_first_token").or_else(|| time("ttft")),
         latency: time("request_latency"),
         tpot: time("inter_token_latency"),
         itl: gaps.unwrap_or_default(),

@@ -1,5 +1,8 @@
 //! Tables of requests: CSV, JSON, JSON Lines. A column of time ends in its unit (`ttft_ms`, `latency_s`, `TTFT (ms)`);
-//! only replays of recorded conversations, which are known by their columns, have seconds without saying so.
+//! only replays of recorded conversations and conversations of LMBench, which are known by their columns, have seconds
+//! without saying so. The user may state the unit of others.
+//!
+//! Source: `multi-round-qa.py` of vLLM's production stack, which LMBench runs.
 
 use csv::StringRecord;
 use serde_json::Value;
@@ -18,7 +21,13 @@ const TIMES: [(Field, &[&str]); 9] = [
     ),
     (
         Field::Start,
-        &["start", "start_time", "request_start", "request_start_time"],
+        &[
+            "start",
+            "start_time",
+            "request_start",
+            "request_start_time",
+            "launch_time",
+        ],
     ),
     (
         Field::FirstToken,
@@ -32,6 +41,7 @@ const TIMES: [(Field, &[&str]); 9] = [
             "request_end",
             "request_end_time",
             "request_complete_time",
+            "finish_time",
         ],
     ),
     (Field::Ttft, &["ttft", "time_to_first_token"]),
@@ -85,6 +95,7 @@ const OTHERS: [(Field, &[&str]); 5] = [
             "output_tokens_actual",
             "completion_tokens",
             "generated_tokens",
+            "generation_tokens",
             "output_len",
             "osl",
             "output_num_tokens",
@@ -133,7 +144,7 @@ impl Columns {
                 let Some(factor) = factor.or(unit) else {
                     return Err(Refusal::new(
                         format!("its column {heading} names no unit"),
-                        "let the names of times end in _s, _ms, _us or _ns, such as ttft_ms",
+                        "let the names of times end in _s, _ms, _us or _ns, such as ttft_ms, or state the unit: --unit ms",
                     ));
                 };
                 Some((field, index, factor))
@@ -183,12 +194,16 @@ fn split(heading: &str) -> (String, Option<Time>) {
 }
 
 /// Requests of a CSV.
-pub(super) fn of_table(table: &Table) -> Outcome {
+pub(super) fn of_table(table: &Table, unit: Option<Time>) -> Outcome {
     let replay = table.column("trace_id").is_some()
         && table.column("theoretical_cache_hit_blocks").is_some();
+    let is_conversation = table.column("generation_time").is_some()
+        && table.column("launch_time").is_some()
+        && table.column("finish_time").is_some();
+    let unit = (replay || is_conversation).then_some(S).or(unit);
     let text = |cell: &str| Value::String(cell.to_owned());
     let rows = table.rows.iter().map(|row| row.iter().map(text).collect());
-    let mut parsed = read(&table.header, rows, replay.then_some(S))?;
+    let mut parsed = read(&table.header, rows, unit)?;
     parsed.lost += table.lost;
     if replay {
         let hit = |row: &StringRecord| {
@@ -211,7 +226,7 @@ pub(super) fn of_table(table: &Table) -> Outcome {
 }
 
 /// Requests of JSON objects.
-pub(super) fn of_json(values: &[Value]) -> Outcome {
+pub(super) fn of_json(values: &[Value], unit: Option<Time>) -> Outcome {
     // `{"requests": [...]}` holds the list.
     let inner = values
         .first()
@@ -235,7 +250,7 @@ pub(super) fn of_json(values: &[Value]) -> Outcome {
             .map(|key| value.get(key).cloned().unwrap_or(Value::Null))
             .collect()
     };
-    read(&header, values.iter().map(row), None)
+    read(&header, values.iter().map(row), unit)
 }
 
 /// Requests of rows, which are made one after another.

@@ -3,6 +3,8 @@
 use csv::StringRecord;
 use serde_json::{Map, Value};
 
+use rooflens_units::Time;
+
 use super::{Outcome, Parsed, READABLE, Refusal, aggregates, perf_csv, requests, server_log};
 
 /// A table: its header, and rows that have as many cells.
@@ -29,7 +31,7 @@ impl Table {
 }
 
 /// What a text table holds.
-pub(super) fn parse(text: &str) -> Outcome {
+pub(super) fn parse(text: &str, unit: Option<Time>) -> Outcome {
     let first = text
         .lines()
         .find(|line| !line.trim_start().starts_with('#'))
@@ -61,7 +63,7 @@ pub(super) fn parse(text: &str) -> Outcome {
             ..Parsed::default()
         });
     }
-    requests::of_table(&table)
+    requests::of_table(&table, unit)
 }
 
 fn table(text: &str, delimiter: u8) -> Option<Table> {

@@ -102,6 +102,9 @@ pub(crate) struct Traffic {
     /// Threads that send and receive [default: half of the CPUs, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) threads: Option<u32>,
+    /// Page to follow the test in a browser: rates and percentiles so far, written anew every two seconds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Prometheus metrics of the server [default: /metrics of the same host and port]
     #[arg(long, value_name = "URL", conflicts_with = "no_metrics")]
     pub(crate) metrics_url: Option<String>,

@@ -14,6 +14,7 @@ use rooflens_units::Slo;
 use super::DURATION;
 use super::args::ServeArguments;
 use super::load::{Load, Random};
+use super::page::Page;
 use super::record::Record;
 use super::scrape::Metrics;
 use super::server::Server;
@@ -49,6 +50,8 @@ pub(super) struct Test<'a> {
     pub(super) server: Server,
     /// What started it, if we did.
     pub(super) server_command: &'a [String],
+    /// The page that follows it.
+    pub(super) page: &'a Page,
     /// Limits of latency: a level that clearly misses them ends early.
     pub(super) slo: Slo,
     /// What the manifest says of the pass.
@@ -257,16 +260,17 @@ impl Test<'_> {
                 level.is_interrupted.store(true, Ordering::Relaxed);
             }
             tally.sent = level.sent.load(Ordering::Relaxed);
-            if shown.elapsed() >= SHOWN && io::stderr().is_terminal() {
+            if shown.elapsed() >= SHOWN {
                 shown = Instant::now();
-                show(&format!(
-                    "{name}: {}",
-                    tally.progress(level.start.elapsed())
-                ));
+                let time = level.start.elapsed();
+                show(&format!("{name}: {}", tally.progress(time)));
+                self.page.update(&self.arguments.pass, name, &tally, time);
             }
         }
         show("");
         tally.sent = level.sent.load(Ordering::Relaxed);
+        let time = level.start.elapsed();
+        self.page.update(&self.arguments.pass, name, &tally, time);
         Ok(tally)
     }
 

@@ -8,6 +8,7 @@ mod connection;
 mod http;
 mod level;
 mod load;
+pub(crate) mod page;
 mod prompts;
 mod record;
 mod scrape;
@@ -41,6 +42,7 @@ use crate::{FAILED, say, snapshot, utc};
 use args::{ServeArguments, Traffic};
 use level::Test;
 use load::Load;
+use page::Page;
 use prompts::Prompts;
 use scrape::{Metrics, Source};
 use server::Server;
@@ -62,7 +64,10 @@ pub(crate) fn run(arguments: &ServeArguments, words: &[OsString]) -> Result<Outc
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let signals = Forwarder::start().map_err(CaptureError::io(&arguments.output))?;
-    let Some(tested) = test(arguments, &command, &[], &signals, Slo::default())? else {
+    let page = Page::of(arguments.traffic.html.as_deref());
+    let tested = test(arguments, &command, &[], &signals, &page, Slo::default());
+    page.finish();
+    let Some(tested) = tested? else {
         return Ok(Outcome {
             said: "interrupted before the first level".into(),
             code: INTERRUPTED,
@@ -99,6 +104,7 @@ pub(crate) fn test(
     command: &[String],
     server_command: &[String],
     signals: &Forwarder,
+    page: &Page,
     slo: Slo,
 ) -> Result<Option<Tested>, CaptureError> {
     timer::raise_open_files();
@@ -127,6 +133,7 @@ pub(crate) fn test(
         gpu,
         server: Server::default(),
         server_command,
+        page,
         slo,
         notes,
     };

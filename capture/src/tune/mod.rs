@@ -21,6 +21,7 @@ use crate::manifest::{self, Description};
 use crate::redact::Secrets;
 use crate::run::{Forwarder, Outcome, Server, Unready, answers};
 use crate::serve::args::ServeArguments;
+use crate::serve::page::Page;
 use crate::serve::tally::{Tally, percentile};
 use crate::serve::{self, Tested};
 use crate::{FAILED, files, say, utc};
@@ -116,6 +117,7 @@ struct Servers<'a> {
     url: String,
     secrets: Secrets,
     signals: Forwarder,
+    page: Page,
     started: String,
     begin: Instant,
     trials: Vec<Trial>,
@@ -158,6 +160,7 @@ pub(crate) fn run(arguments: &TuneArguments) -> Result<Outcome, CaptureError> {
     let mut servers = Servers {
         secrets: serve::secrets(key.as_deref(), &arguments.command),
         signals: Forwarder::start().map_err(CaptureError::io(&arguments.output))?,
+        page: Page::of(arguments.traffic.html.as_deref()),
         arguments: &arguments,
         url,
         started: utc::now(),
@@ -167,6 +170,7 @@ pub(crate) fn run(arguments: &TuneArguments) -> Result<Outcome, CaptureError> {
         failed: None,
     };
     let found = search(&axes, start, &mut servers);
+    servers.page.finish();
     servers.finish(found.map(|(_, score)| score), settings)
 }
 
@@ -332,7 +336,14 @@ impl Servers<'_> {
                 .collect(),
         };
         let command = &trial.command;
-        serve::test(&load, command, command, &self.signals, arguments.slo)
+        serve::test(
+            &load,
+            command,
+            command,
+            &self.signals,
+            &self.page,
+            arguments.slo,
+        )
     }
 
     /// Writes the manifest: what was measured is whole, whatever becomes of the settings after it.

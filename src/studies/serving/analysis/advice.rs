@@ -96,6 +96,17 @@ pub enum Advice {
 }
 
 impl Advice {
+    /// Settings whose other values were tried and did worse, in the words of engines.
+    fn measured(&self) -> Vec<String> {
+        match self {
+            Self::Deploy { change } => {
+                let settings = change.settings.iter();
+                settings.map(|(name, ..)| name.replace('_', "-")).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The setting in the words of engines.
     pub const fn setting(&self) -> &'static str {
         match self {
@@ -133,6 +144,9 @@ pub fn of(results: &Results<'_>) -> Vec<Advice> {
         _ => settings.extend(cap(results, run, bottleneck)),
     }
     settings.extend(more_gpus(results));
+    // What was measured of a setting stands against what follows of a model of the engine.
+    let measured: Vec<String> = settings.iter().flat_map(Advice::measured).collect();
+    settings.retain(|advice| !measured.iter().any(|name| name == advice.setting()));
     settings
 }
 

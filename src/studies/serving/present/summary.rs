@@ -270,6 +270,22 @@ fn tried(page: &Page<'_>) -> Option<Vec<Inline>> {
     let worked = worked.count();
     let label = |run: usize| page.results.runs[run].label.as_str();
     let (mut best_label, mut settings, mut change) = (None, None, None);
+    let mixed = changes
+        .iter()
+        .find(|change| change.verdict == Verdict::Mixed);
+    if let Some(change) = mixed.filter(|_| worked == 0) {
+        let [rate, ttft, tpot] = change.changes;
+        return Some(say!(
+            page,
+            "serving.mixed",
+            run = label(change.run),
+            baseline = label(change.baseline),
+            settings = super::setups::settings(page, change),
+            rate = rate,
+            ttft = ttft,
+            tpot = tpot,
+        ));
+    }
     if worked > 0 {
         best_label = Some(label(best.run));
         settings = super::setups::settings(page, best);

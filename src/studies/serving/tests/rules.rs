@@ -354,6 +354,10 @@ fn each_setup_is_judged_at_its_best_load() {
     // 20 good answers in 219 ms against 169 ms; the port is another one, too, and explains nothing.
     let slots = ("max-num-seqs".to_owned(), "4".to_owned(), "8".to_owned());
     assert_eq!(deployed(runs.clone()), Some((0, 3, vec![slots])));
+    let tried = input(runs.clone());
+    let results = Results::compute(&tried, &options).expect("runs");
+    let is_of_slots = |advice: &&Advice| advice.setting() == "max-num-seqs";
+    assert_eq!(results.advice.iter().filter(is_of_slots).count(), 0);
     // A load that ended early is not compared.
     runs[3].cut = Some("too slow".to_owned());
     assert_eq!(deployed(runs), None);

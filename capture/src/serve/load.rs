@@ -158,6 +158,20 @@ impl Lengths {
         }
     }
 
+    /// A length in their middle: the mean of a range, or the median.
+    pub(crate) fn middle(&self) -> u32 {
+        match self {
+            Self::Fixed(length) => *length,
+            Self::Uniform(first, last) => u32::midpoint(*first, *last),
+            Self::LogNormal { median, .. } => *median,
+            Self::Sampled(lengths) => {
+                let mut lengths = lengths.clone();
+                lengths.sort_unstable();
+                lengths[lengths.len() / 2]
+            }
+        }
+    }
+
     pub(super) fn draw(&self, random: &mut Random) -> u32 {
         match self {
             Self::Fixed(length) => *length,

@@ -7,6 +7,7 @@
 pub(crate) mod args;
 mod ledger;
 pub(crate) mod parameter;
+mod prediction;
 mod search;
 
 use std::path;
@@ -147,6 +148,7 @@ pub(crate) fn run(arguments: &TuneArguments) -> Result<Outcome, CaptureError> {
     }
     let key = serve::key(&arguments.traffic)?;
     files::make(&arguments.output.join("logs"))?;
+    prediction::say_bounds(&arguments);
     let axes: Vec<Axis> = arguments.parameters.iter().map(|it| it.axis()).collect();
     let start: Setting = arguments
         .parameters

@@ -3,6 +3,8 @@
 //! In an open loop the knee is the last load that is sustained: the engine answers as fast as requests come. What was
 //! offered and not answered is no throughput. In a closed loop it is the last concurrency that pays.
 
+use std::collections::BTreeMap;
+
 use super::changes::have_equal_lengths;
 use super::figures::{Figures, Measure};
 use crate::runs::Run;
@@ -65,7 +67,8 @@ pub struct Sweep {
     pub is_saturated: bool,
 }
 
-/// The sweeps among runs. Runs belong together if tool, model, GPUs, settings and lengths of requests are the same.
+/// The sweeps among runs. Runs belong together if tool, model, GPUs, settings and lengths of requests are the same. Where
+/// a load occurs twice, the names of files tell deployments apart.
 pub fn find(runs: &[Run], figures: &[Figures]) -> Vec<Sweep> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let is_like = |a: &Run, b: &Run| {
@@ -82,10 +85,67 @@ pub fn find(runs: &[Run], figures: &[Figures]) -> Vec<Sweep> {
             None => groups.push(vec![index]),
         }
     }
-    groups
-        .iter()
-        .filter_map(|group| sweep(group, runs, figures))
-        .collect()
+    let mut sweeps = Vec::new();
+    for group in groups {
+        for deployment in deployments(group, runs) {
+            sweeps.extend(sweep(&deployment, runs, figures));
+        }
+    }
+    sweeps
+}
+
+/// Runs of one deployment each: if loads repeat, those of one folder, or of one name but for its load, where that makes
+/// loads unique. Repeats that no name tells apart stay together.
+fn deployments(group: Vec<usize>, runs: &[Run]) -> Vec<Vec<usize>> {
+    let is_unique = |group: &[usize]| {
+        let mut loads = group.iter().enumerate();
+        loads.all(|(place, run)| {
+            let before = &group[..place];
+            before
+                .iter()
+                .all(|other| runs[*other].load != runs[*run].load)
+        })
+    };
+    if is_unique(&group) {
+        return vec![group];
+    }
+    let folder = |run: &Run| {
+        run.artifact
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+            .to_owned()
+    };
+    for name in [&folder as &dyn Fn(&Run) -> String, &name_without_load] {
+        let mut named: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for run in &group {
+            named.entry(name(&runs[*run])).or_default().push(*run);
+        }
+        if named.values().all(|part| is_unique(part)) {
+            let mut parts: Vec<Vec<usize>> = named.into_values().collect();
+            parts.sort_unstable();
+            return parts;
+        }
+    }
+    vec![group]
+}
+
+/// The path of a run's file, without the words that are its load: `b8_20rps.json` at 20 requests/s is `b8`.
+fn name_without_load(run: &Run) -> String {
+    let loads = [
+        run.load.rate.map(|rate| rate.0),
+        run.load.concurrency.map(|most| most.0),
+    ];
+    let is_load = |word: &&str| {
+        let number: String = word
+            .chars()
+            .filter(|c| c.is_ascii_digit() || *c == '.')
+            .collect();
+        let number = number.trim_matches('.').parse().ok();
+        number.is_some() && loads.contains(&number)
+    };
+    let words = run.artifact.split(['-', '_', '/', ' ']);
+    let name: Vec<&str> = words.filter(|word| !is_load(word)).collect();
+    name.join("-")
 }
 
 fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {

@@ -5,12 +5,13 @@ use crate::analysis::bottleneck::{Limit, Source};
 use crate::analysis::changes::Verdict;
 use crate::analysis::goodput::Slo;
 use crate::analysis::predicted::{Bound, Predicted};
+use crate::analysis::sweep::Sweep;
 use crate::analysis::thresholds::{Grade, Milliseconds, Thresholds};
 use crate::analysis::{Options, Results};
 use crate::import::Input;
-use crate::runs::{EngineSample, GpuSample, Load, Request, Run, Tool};
+use crate::runs::{EngineSample, GpuSample, Load, Request, Run, Stated, Tool};
 use crate::stats::Spread;
-use rooflens_units::{Count, Ratio, Time, TokensPerSecond};
+use rooflens_units::{Count, Ratio, RequestsPerSecond, Time, TokensPerSecond};
 
 const MS: Time = Time(1e6);
 
@@ -361,4 +362,50 @@ fn each_setup_is_judged_at_its_best_load() {
     // A load that ended early is not compared.
     runs[3].cut = Some("too slow".to_owned());
     assert_eq!(deployed(runs), None);
+}
+
+#[test]
+fn deployments_that_differ_in_the_name_of_their_file_are_sweeps_of_their_own() {
+    let run = |path: &str, rate: f64| Run {
+        artifact: path.to_owned(),
+        load: Load {
+            rate: Some(RequestsPerSecond(rate)),
+            ..Load::default()
+        },
+        stated: Stated {
+            output_rate: Some(TokensPerSecond(rate)),
+            ..Stated::default()
+        },
+        ..Run::default()
+    };
+    let sweeps = |runs: Vec<Run>| {
+        let input = input(runs);
+        let options = Options::default();
+        let results = Results::compute(&input, &options).expect("runs");
+        let runs = |sweep: &Sweep| {
+            sweep
+                .points
+                .iter()
+                .map(|point| point.run)
+                .collect::<Vec<_>>()
+        };
+        results.sweeps.iter().map(runs).collect::<Vec<_>>()
+    };
+    let by_name = vec![
+        run("b1_20rps.json", 20.0),
+        run("b8_20rps.json", 20.0),
+        run("b1_50rps.json", 50.0),
+        run("b8_50rps.json", 50.0),
+    ];
+    assert_eq!(sweeps(by_name), [[0, 2], [1, 3]]);
+    let by_folder = vec![
+        run("a/open-1.json", 1.0),
+        run("a/open-2.json", 2.0),
+        run("b/open-1.json", 1.0),
+        run("b/open-2.json", 2.0),
+    ];
+    assert_eq!(sweeps(by_folder), [[0, 1], [2, 3]]);
+    // Nothing tells which of the first two the third belongs to.
+    let repeats = vec![run("x.json", 1.0), run("y.json", 1.0), run("z.json", 2.0)];
+    assert_eq!(sweeps(repeats).len(), 0);
 }

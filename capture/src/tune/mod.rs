@@ -123,6 +123,7 @@ struct Servers<'a> {
     begin: Instant,
     trials: Vec<Trial>,
     longest: Duration,
+    is_out_of_time: bool,
     /// What of our own went wrong.
     failed: Option<CaptureError>,
 }
@@ -169,6 +170,7 @@ pub(crate) fn run(arguments: &TuneArguments) -> Result<Outcome, CaptureError> {
         begin: Instant::now(),
         trials: Vec::new(),
         longest: Duration::ZERO,
+        is_out_of_time: false,
         failed: None,
     };
     let found = search(&axes, start, &mut servers);
@@ -198,7 +200,8 @@ fn url_of(command: &[String]) -> String {
 
 impl Bench for Servers<'_> {
     fn measure(&mut self, setting: &[usize]) -> Option<f64> {
-        if self.failed.is_some() || self.signals.interrupted() || !self.has_time() {
+        self.is_out_of_time = !self.has_time();
+        if self.failed.is_some() || self.signals.interrupted() || self.is_out_of_time {
             return None;
         }
         let begin = Instant::now();
@@ -289,7 +292,8 @@ impl Servers<'_> {
         };
         drop(server);
         self.describe(pass)?;
-        Ok(Some(trial))
+        // What an interrupt cut off is no result.
+        Ok((!self.signals.interrupted()).then_some(trial))
     }
 
     /// A setting with which the server does not serve: the reason is its result.
@@ -390,7 +394,7 @@ impl Servers<'_> {
         let tried = self.trials.len();
         let how = match () {
             () if is_interrupted => ", then interrupted",
-            () if !self.has_time() => ", then the time of --budget was over",
+            () if self.is_out_of_time => ", then the time of --budget was over",
             () => "",
         };
         say(&format!("{tried} of {settings} settings tried{how}"));
